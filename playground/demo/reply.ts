@@ -1,0 +1,62 @@
+/** What the demo says: it tells back what it was told and shown, so that a reader sees what arrived. */
+
+import { imageMeta } from "image-meta";
+import type { ChatRequest, DocumentPart, MediaPart, Part, ToolResultPart } from "../../src/index.ts";
+
+/** The demo's answer in words to the last user turn, whose text (commands taken off) is given. */
+export function replyTo(request: ChatRequest, text: string): string {
+  const asked = lastUserParts(request);
+  const sentences = asked.flatMap((part) => sayPart(part, request));
+  if (text !== "") sentences.push(`You said: ${text}`);
+  return sentences.join(" ") || "You said nothing.";
+}
+
+/** The parts of the last turn that the user sent. */
+export const lastUserParts = (request: ChatRequest): readonly Part[] =>
+  request.messages.findLast(({ role }) => role === "user")?.parts ?? [];
+
+export const textOf = (parts: readonly Part[]): string =>
+  parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
+
+function sayPart(part: Part, request: ChatRequest): string[] {
+  if (part.type === "media") return [`I was shown ${describeMedia(part)}.`];
+  if (part.type === "document") return [`I was given ${describeDocument(part)}.`];
+  return part.type === "tool-result" ? [sayToolResult(part, request)] : [];
+}
+
+function sayToolResult({ callId, parts, isError }: ToolResultPart, request: ChatRequest): string {
+  const call = request.messages
+    .flatMap((message) => message.parts)
+    .find((part) => part.type === "tool-call" && part.id === callId);
+  const name = call?.type === "tool-call" ? call.name : callId;
+  const shown = parts.flatMap((part) => (part.type === "media" ? [describeMedia(part)] : []));
+  const said = [textOf(parts), ...shown].filter((text) => text !== "").join(", ") || "nothing";
+  return `The tool ${name} ${isError ? "failed" : "answered"}: ${said}.`;
+}
+
+function describeMedia({ kind, source }: MediaPart): string {
+  if (source.type === "url") return `an ${kind} at ${source.url}`;
+  if (source.type === "file") return `the ${kind} file ${source.id}`;
+  const bytes = Buffer.from(source.data, "base64");
+  return `an ${kind} (${source.mediaType}, ${kind === "image" ? sizeOf(bytes) : `${bytes.length} bytes`})`;
+}
+
+/** The pixels of an image, from its own bytes. */
+function sizeOf(bytes: Uint8Array): string {
+  try {
+    const { width, height } = imageMeta(bytes);
+    return `${width} × ${height} pixels`;
+  } catch {
+    return `${bytes.length} bytes that are no image I know`;
+  }
+}
+
+function describeDocument({ source, title }: DocumentPart): string {
+  const name = title === undefined ? "a document" : `the document "${title}"`;
+  if (source.type === "text") return `${name} (${source.text.length} characters)`;
+  if (source.type === "parts") return `${name} (${source.parts.length} parts)`;
+  if (source.type === "url") return `${name} at ${source.url}`;
+  return source.type === "file"
+    ? `${name} (file ${source.id})`
+    : `${name} (${source.mediaType}, ${Buffer.byteLength(source.data, "base64")} bytes)`;
+}

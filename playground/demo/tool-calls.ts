@@ -1,0 +1,100 @@
+/** Decides which tools the demo calls, and makes arguments that satisfy their schemas. */
+
+import { generateSync } from "json-schema-faker";
+import { type ChatRequest, GatewayError, type JsonObject, type JsonValue, type Tool } from "../../src/index.ts";
+
+export interface PlannedCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: JsonObject;
+}
+
+/** The calls that answer this request: the forced one, those that the message speaks of, or none. */
+export function planCalls(request: ChatRequest, text: string): readonly PlannedCall[] {
+  const choice = request.toolChoice ?? { type: "auto", parallel: true };
+  if (choice.type === "none") return [];
+  const turn = request.messages.filter(({ role }) => role === "assistant").length;
+  return chosen(request, text, choice).map((tool, index) => ({
+    id: `call_demo_${turn}_${index}`,
+    name: tool.name ?? "",
+    input: argumentsFor(tool, text),
+  }));
+}
+
+type Choice = Exclude<NonNullable<ChatRequest["toolChoice"]>, { type: "none" }>;
+
+function chosen({ tools, messages }: ChatRequest, text: string, choice: Choice): readonly Tool[] {
+  const callable = tools.filter((tool) => tool.name !== undefined);
+  if (choice.type === "tool") return callable.filter((tool) => tool.name === choice.name);
+  const answered = messages.at(-1)?.parts.some((part) => part.type === "tool-result") ?? false;
+  // A result that has just come is answered, not asked for again, unless a call is forced.
+  const spokenOf = answered && choice.type === "auto" ? [] : callable.filter((tool) => isSpokenOf(tool, text));
+  const calls = choice.type === "required" && spokenOf.length === 0 ? callable.slice(0, 1) : spokenOf;
+  return choice.parallel ? calls : calls.slice(0, 1);
+}
+
+/** Words too common to tell which tool is meant. */
+const COMMON = new Set(
+  "this that with from into what when where which your have will the and for get set its use are".split(" "),
+);
+
+function isSpokenOf(tool: Tool, text: string): boolean {
+  const said = new Set(significantWords(text));
+  if (said.has("tool") || said.has("tools") || said.has("function")) return true;
+  return significantWords(`${tool.name ?? ""} ${tool.type === "function" ? (tool.description ?? "") : ""}`).some(
+    (word) => said.has(word),
+  );
+}
+
+const significantWords = (text: string): string[] =>
+  text
+    .replaceAll(/([a-z])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter((word) => word.length > 2 && !COMMON.has(word));
+
+/** What the provider's own tools take; their schemas are not part of a request. */
+const PROVIDER_INPUT: Readonly<Record<string, JsonObject>> = {
+  computer: { action: "screenshot" },
+  bash: { command: "echo hello" },
+  str_replace_editor: { command: "view", path: "/" },
+};
+
+function argumentsFor(tool: Tool, text: string): JsonObject {
+  if (tool.type === "provider") return PROVIDER_INPUT[tool.name ?? ""] ?? {};
+  const made = satisfy(tool.inputSchema, text, `the input schema of the tool "${tool.name}"`);
+  return typeof made === "object" && made !== null && !Array.isArray(made) ? made : {};
+}
+
+/** A value that satisfies a JSON Schema, the same for the same schema; `what` names the schema in an error. */
+export function satisfy(schema: JsonObject, text: string, what: string): JsonValue {
+  try {
+    return generateSync(withSubject(schema, text), {
+      seed: 1,
+      optionalsProbability: 1,
+      maxDefaultItems: 2,
+    }) as JsonValue;
+  } catch (cause) {
+    throw new GatewayError("invalid_request", `The demo cannot satisfy ${what}.`, { cause });
+  }
+}
+
+/** Fills the free texts at the top of a schema with what the message is about, so that calls make sense to a reader. */
+function withSubject(schema: JsonObject, text: string): JsonObject {
+  const subject = text.match(/(?<=\s)\p{Lu}\p{L}+(?:\s\p{Lu}\p{L}+)*/gu)?.at(-1);
+  const { properties } = schema;
+  if (!subject || typeof properties !== "object" || properties === null || Array.isArray(properties)) return schema;
+  const filled = Object.entries(properties).map(([name, property]): [string, JsonValue] =>
+    isFreeText(property) ? [name, { ...property, const: subject }] : [name, property],
+  );
+  return { ...schema, properties: Object.fromEntries(filled) };
+}
+
+const FREE_KEYS = new Set(["type", "description", "title"]);
+
+const isFreeText = (schema: JsonValue): schema is JsonObject =>
+  typeof schema === "object" &&
+  schema !== null &&
+  !Array.isArray(schema) &&
+  schema["type"] === "string" &&
+  Object.keys(schema).every((key) => FREE_KEYS.has(key));

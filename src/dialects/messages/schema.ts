@@ -1,0 +1,282 @@
+/** The messages format on the wire (spec 2.6, 8), one schema an object; what clients add beyond the spec passes through. */
+
+import * as v from "valibot";
+import { crossCheck, type RuleBreach } from "../../http/validation.ts";
+import { isBase64 } from "../../media/base64.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+
+const jsonObject = v.custom<JsonObject>(isJsonObject, "must be a JSON object");
+const text = v.pipe(v.string(), v.minLength(1, "must not be empty"));
+/** Characters are code points: a name of 64 emoji is 64 characters long. */
+const atMost = (max: number) =>
+  v.check(
+    (value: string) => value.length <= max || Array.from(value).length <= max,
+    `must be at most ${max} characters long`,
+  );
+const base64 = v.pipe(v.string(), v.check(isBase64, "must be base64 (RFC 4648, padded, without white space)"));
+const imageType = v.picklist(["image/jpeg", "image/png", "image/gif", "image/webp"]);
+
+export const CacheControl = v.looseObject({ type: v.literal("ephemeral"), ttl: v.nullish(v.string()) });
+const cache_control = v.nullish(CacheControl);
+
+export const TextBlock = v.looseObject({ type: v.literal("text"), text, cache_control });
+export type TextBlock = v.InferOutput<typeof TextBlock>;
+
+const Base64Image = v.looseObject({ type: v.literal("base64"), media_type: imageType, data: base64 });
+const UrlSource = v.looseObject({ type: v.literal("url"), url: v.pipe(v.string(), v.url("must be a URL")) });
+const FileSource = v.looseObject({ type: v.literal("file"), file_id: text });
+
+// Image sources by URL or file id are the official service's; the spec has base64 alone, so a host opts in.
+const imageBlock = (source: v.GenericSchema<unknown, ImageSource>) =>
+  v.looseObject({ type: v.literal("image"), source, cache_control });
+export type ImageSource =
+  | v.InferOutput<typeof Base64Image>
+  | v.InferOutput<typeof UrlSource>
+  | v.InferOutput<typeof FileSource>;
+export type ImageBlock = v.InferOutput<ReturnType<typeof imageBlock>>;
+
+/** Text, or blocks of content; chosen by what came, so that an error names the field inside. */
+const textOr = <const Blocks extends v.GenericSchema>(blocks: Blocks) =>
+  v.lazy(
+    (input) =>
+      (typeof input === "string" ? v.string() : blocks) as v.GenericSchema<unknown, string | v.InferOutput<Blocks>>,
+  );
+
+const PROVIDER_BLOCKS = [
+  "search_result",
+  "server_tool_use",
+  "web_search_tool_result",
+  "web_fetch_tool_result",
+  "code_execution_tool_result",
+  "bash_code_execution_tool_result",
+  "text_editor_code_execution_tool_result",
+  "tool_search_tool_result",
+  "advisor_tool_result",
+  "mcp_tool_use",
+  "mcp_tool_result",
+  "mcp_tool_listing",
+  "container_upload",
+  "compaction",
+  "fallback",
+  "tool_addition",
+  "tool_removal",
+  "tool_reference",
+] as const;
+
+/** Blocks that only the official service makes and takes: carried whole. */
+export const ProviderBlock = v.looseObject({ type: v.picklist(PROVIDER_BLOCKS) });
+
+const ToolUseBlock = v.looseObject({
+  type: v.literal("tool_use"),
+  id: text,
+  name: text,
+  input: jsonObject,
+  cache_control,
+});
+const ThinkingBlock = v.looseObject({ type: v.literal("thinking"), thinking: v.string(), signature: v.string() });
+const RedactedThinkingBlock = v.looseObject({ type: v.literal("redacted_thinking"), data: v.string() });
+
+/** The blocks that hold an image somewhere, which a host may let come by URL. */
+function blocks(image: ReturnType<typeof imageBlock>) {
+  const DocumentSource = v.variant("type", [
+    v.looseObject({ type: v.literal("base64"), media_type: v.literal("application/pdf"), data: base64 }),
+    v.looseObject({ type: v.literal("text"), media_type: v.nullish(v.literal("text/plain")), data: v.string() }),
+    v.looseObject({ type: v.literal("content"), content: textOr(v.array(v.variant("type", [TextBlock, image]))) }),
+    UrlSource,
+    FileSource,
+  ]);
+  const DocumentBlock = v.looseObject({
+    type: v.literal("document"),
+    source: DocumentSource,
+    title: v.nullish(v.string()),
+    context: v.nullish(v.string()),
+    citations: v.nullish(v.looseObject({ enabled: v.nullish(v.boolean()) })),
+    cache_control,
+  });
+  const ToolResultBlock = v.looseObject({
+    type: v.literal("tool_result"),
+    tool_use_id: text,
+    content: v.nullish(textOr(v.array(v.variant("type", [TextBlock, image, DocumentBlock, ProviderBlock])))),
+    is_error: v.nullish(v.boolean()),
+    cache_control,
+  });
+  return v.variant("type", [
+    TextBlock,
+    image,
+    ToolUseBlock,
+    ToolResultBlock,
+    DocumentBlock,
+    ThinkingBlock,
+    RedactedThinkingBlock,
+    ProviderBlock,
+  ]);
+}
+export type Block = v.InferOutput<ReturnType<typeof blocks>>;
+
+const CustomTool = v.looseObject({
+  type: v.nullish(v.literal("custom")),
+  name: v.pipe(text, atMost(64)),
+  description: v.nullish(v.string()),
+  input_schema: jsonObject,
+  cache_control,
+});
+export type CustomTool = v.InferOutput<typeof CustomTool>;
+
+const pixels = v.pipe(v.number(), v.integer(), v.minValue(1));
+const DatedTools = v.variant("type", [
+  v.looseObject({
+    type: v.literal("computer_20241022"),
+    name: v.literal("computer"),
+    display_width_px: pixels,
+    display_height_px: pixels,
+    display_number: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(0))),
+    cache_control,
+  }),
+  v.looseObject({ type: v.literal("bash_20241022"), name: v.literal("bash"), cache_control }),
+  v.looseObject({ type: v.literal("text_editor_20241022"), name: v.literal("str_replace_editor"), cache_control }),
+]);
+const SPECIFIED_TOOLS = new Set(DatedTools.options.map((tool) => tool.entries.type.literal as string));
+
+/** A built-in tool of a later date than the spec's, carried whole. */
+const LaterTool = v.looseObject({
+  type: v.pipe(v.string(), v.regex(/^(?:\w+_\d{8}|mcp_toolset)$/, 'must be "custom" or a dated built-in tool')),
+  name: v.nullish(text),
+  cache_control,
+});
+export type BuiltInTool = v.InferOutput<typeof DatedTools> | v.InferOutput<typeof LaterTool>;
+
+export const Tool: v.GenericSchema<unknown, CustomTool | BuiltInTool> = v.lazy((input) => {
+  const type = isJsonObject(input) ? (input["type"] ?? "custom") : "custom";
+  if (type === "custom") return CustomTool;
+  return typeof type === "string" && SPECIFIED_TOOLS.has(type) ? DatedTools : LaterTool;
+});
+
+const disable_parallel_tool_use = v.nullish(v.boolean());
+const ToolChoice = v.variant("type", [
+  v.looseObject({ type: v.picklist(["auto", "any"]), disable_parallel_tool_use }),
+  v.looseObject({ type: v.literal("tool"), name: text, disable_parallel_tool_use }),
+  v.looseObject({ type: v.literal("none") }),
+]);
+export type ToolChoice = v.InferOutput<typeof ToolChoice>;
+
+const Thinking = v.variant("type", [
+  v.looseObject({
+    type: v.literal("enabled"),
+    budget_tokens: v.pipe(v.number(), v.integer(), v.minValue(1024, "must be at least 1024")),
+  }),
+  v.looseObject({ type: v.picklist(["disabled", "adaptive", "between_tools"]) }),
+]);
+export type Thinking = v.InferOutput<typeof Thinking>;
+
+const OutputConfig = v.looseObject({
+  format: v.nullish(v.looseObject({ type: v.string(), schema: v.nullish(jsonObject) })),
+});
+
+// Ignoring it would lose the conversation: the official client sends the rest of it to a thread only once.
+const NoThread = v.optional(
+  v.pipe(
+    v.unknown(),
+    v.check((thread) => !isJsonObject(thread), "is not supported: send the whole conversation in messages"),
+  ),
+);
+
+/** What a host may widen beyond the spec's letter, to what the official service takes. */
+export interface MessagesRules {
+  /** `max_tokens` from 1 and `top_p` up to and including 1, `top_k` from 0. */
+  readonly vendorRanges: boolean;
+  /** Images by URL and by file id. */
+  readonly vendorSources: boolean;
+}
+
+const Base64Only = v.variant("type", [Base64Image]);
+const AnySource = v.variant("type", [Base64Image, UrlSource, FileSource]);
+
+function body(rules: MessagesRules) {
+  const least = rules.vendorRanges ? 1 : 2;
+  const Block = blocks(imageBlock(rules.vendorSources ? AnySource : Base64Only));
+  const Content = textOr(v.pipe(v.array(Block), v.minLength(1, "must hold at least one content block")));
+  const Message = v.looseObject({
+    role: v.picklist(["user", "assistant", "system"]),
+    content: v.pipe(
+      Content,
+      v.check((content) => content !== "", "must not be empty"),
+    ),
+  });
+  return v.looseObject({
+    model: v.pipe(text, atMost(256)),
+    max_tokens: v.pipe(v.number(), v.integer(), v.minValue(least, `must be an integer of at least ${least}`)),
+    messages: v.pipe(v.array(Message), v.minLength(1, "must hold at least one message")),
+    system: v.nullish(textOr(v.array(TextBlock))),
+    metadata: v.nullish(v.looseObject({ user_id: v.nullish(v.pipe(v.string(), atMost(256))) })),
+    stop_sequences: v.nullish(v.array(text)),
+    stream: v.nullish(v.boolean()),
+    temperature: v.nullish(
+      v.pipe(v.number(), v.minValue(0, "must be between 0 and 1"), v.maxValue(1, "must be between 0 and 1")),
+    ),
+    top_p: v.nullish(
+      rules.vendorRanges
+        ? v.pipe(v.number(), v.minValue(0, "must be between 0 and 1"), v.maxValue(1, "must be between 0 and 1"))
+        : v.pipe(v.number(), v.gtValue(0, "must be greater than 0"), v.ltValue(1, "must be less than 1")),
+    ),
+    top_k: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(rules.vendorRanges ? 0 : 1, "must be greater than 0"))),
+    thinking: v.nullish(Thinking),
+    tool_choice: v.nullish(ToolChoice),
+    tools: v.nullish(v.array(Tool)),
+    output_config: v.nullish(OutputConfig),
+    thread: NoThread,
+  });
+}
+export type MessagesRequest = v.InferOutput<ReturnType<typeof body>>;
+export type Message = MessagesRequest["messages"][number];
+
+/** The request body, under a host's rules. */
+export const messagesRequest = (rules: MessagesRules) => v.pipe(body(rules), crossCheck<MessagesRequest>(breaches));
+
+/** The rules that look at several fields (spec 2.6). */
+function* breaches(request: MessagesRequest): Generator<RuleBreach> {
+  const { thinking, max_tokens, tools, tool_choice, messages } = request;
+  if (thinking?.type === "enabled" && thinking.budget_tokens >= max_tokens)
+    yield { path: ["thinking", "budget_tokens"], message: `must be less than max_tokens (${max_tokens})` };
+  yield* toolBreaches(tools ?? [], tool_choice ?? undefined);
+  yield* conversationBreaches(messages);
+}
+
+function* toolBreaches(
+  tools: readonly (CustomTool | BuiltInTool)[],
+  choice: ToolChoice | undefined,
+): Generator<RuleBreach> {
+  const names = new Set<string>();
+  for (const [index, { name }] of tools.entries()) {
+    if (name == null) continue;
+    if (names.has(name)) yield { path: ["tools", index, "name"], message: `is used by an earlier tool: "${name}"` };
+    names.add(name);
+  }
+  if (choice?.type === "any" && tools.length === 0)
+    yield { path: ["tool_choice", "type"], message: '"any" needs at least one tool in tools' };
+  if (choice?.type === "tool" && !names.has(choice.name))
+    yield { path: ["tool_choice", "name"], message: `must name one of the tools: there is no "${choice.name}"` };
+}
+
+/** The role that alone may send a block of a kind. */
+const SENDER: Partial<Record<Block["type"], Message["role"]>> = {
+  tool_use: "assistant",
+  thinking: "assistant",
+  redacted_thinking: "assistant",
+  tool_result: "user",
+};
+
+function* conversationBreaches(messages: readonly Message[]): Generator<RuleBreach> {
+  const calls = new Set<string>();
+  for (const [turn, { role, content }] of messages.entries()) {
+    if (typeof content === "string") continue;
+    for (const [index, block] of content.entries()) {
+      const path = ["messages", turn, "content", index];
+      const sender = SENDER[block.type];
+      if (sender !== undefined && sender !== role)
+        yield { path: [...path, "type"], message: `a ${block.type} block belongs in a message of role "${sender}"` };
+      if (block.type === "tool_use") calls.add(block.id);
+      if (block.type === "tool_result" && !calls.has(block.tool_use_id))
+        yield { path: [...path, "tool_use_id"], message: "answers no tool_use block of an earlier assistant message" };
+    }
+  }
+}

@@ -1,0 +1,289 @@
+/** The messages stream (spec 6.1): a state machine from neutral events to frames that cannot write them in a wrong order. */
+
+import { GatewayError } from "../../errors.ts";
+import type { AnswerEvent } from "../../model/event.ts";
+import {
+  encodeUsage,
+  parseInput,
+  STOP_REASON,
+  type ContentBlock,
+  type MessagesResponse,
+  type MessagesUsage,
+  type StopReason,
+} from "./response.ts";
+
+export type StreamFrame =
+  | { type: "message_start"; message: MessagesResponse }
+  | { type: "content_block_start"; index: number; content_block: ContentBlock }
+  | { type: "content_block_delta"; index: number; delta: BlockDelta }
+  | { type: "content_block_stop"; index: number }
+  | {
+      type: "message_delta";
+      // The spec has the usage inside of delta, the official service beside it: clients of both are served.
+      delta: {
+        stop_reason: StopReason;
+        stop_sequence: string | null;
+        usage: Pick<MessagesUsage, "input_tokens" | "output_tokens">;
+      };
+      usage: MessagesUsage;
+    }
+  | { type: "message_stop" };
+
+export type BlockDelta =
+  | { type: "text_delta"; text: string }
+  | { type: "thinking_delta"; thinking: string }
+  | { type: "signature_delta"; signature: string }
+  | { type: "input_json_delta"; partial_json: string };
+
+/** A frame as it goes over the wire. JSON escapes line breaks, so the data is one line. */
+export const frameText = (frame: { readonly type: string }): string =>
+  `event: ${frame.type}\ndata: ${JSON.stringify(frame)}\n\n`;
+
+export const PING: string = frameText({ type: "ping" });
+
+/** The frames of an answer, in the spec's order whatever the order of the events. Throws what the events throw. */
+export async function* encodeStream(
+  events: AsyncIterable<AnswerEvent>,
+  id: string,
+): AsyncGenerator<StreamFrame, void, undefined> {
+  const blocks = new BlockWriter();
+  for await (const event of events) {
+    switch (event.type) {
+      case "start":
+        yield messageStart(event, id);
+        break;
+      case "text-delta":
+        yield* blocks.text(event.text);
+        break;
+      case "reasoning-delta":
+        yield* blocks.thinking(event.text);
+        break;
+      case "reasoning-signature":
+        yield* blocks.sign(event.signature);
+        break;
+      case "redacted-reasoning":
+        yield* blocks.whole({ type: "redacted_thinking", data: event.data });
+        break;
+      case "tool-call":
+        yield* blocks.openTool(event.id, event.name);
+        yield* blocks.toolInput(event.id, JSON.stringify(event.input));
+        yield* blocks.endTool(event.id);
+        break;
+      case "tool-call-start":
+        yield* blocks.openTool(event.id, event.name);
+        break;
+      case "tool-call-delta":
+        yield* blocks.toolInput(event.id, event.json);
+        break;
+      case "tool-call-end":
+        yield* blocks.endTool(event.id);
+        break;
+      case "finish":
+        yield* blocks.endAll();
+        yield messageDelta(event);
+        yield { type: "message_stop" };
+        break;
+      default:
+        event satisfies never;
+    }
+  }
+}
+
+const messageStart = (event: Extract<AnswerEvent, { type: "start" }>, id: string): StreamFrame => ({
+  type: "message_start",
+  message: {
+    id: event.id ?? id,
+    type: "message",
+    role: "assistant",
+    model: event.model,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: encodeUsage(event.usage),
+  },
+});
+
+function messageDelta({ reason, stopSequence, usage }: Extract<AnswerEvent, { type: "finish" }>): StreamFrame {
+  const counts = encodeUsage(usage);
+  const { input_tokens, output_tokens } = counts;
+  return {
+    type: "message_delta",
+    delta: {
+      stop_reason: STOP_REASON[reason],
+      stop_sequence: stopSequence ?? null,
+      usage: { input_tokens, output_tokens },
+    },
+    usage: counts,
+  };
+}
+
+/** A block that has begun: written at once when it is first in line, kept back until then. */
+interface OpenBlock {
+  readonly content: ContentBlock;
+  readonly kept: BlockDelta[];
+  /** The JSON of a tool's arguments so far; the length of a text so far. */
+  json: string;
+  length: number;
+  ended: boolean;
+}
+
+/** The longest text block (spec 8). A longer text goes on in the next block. */
+const MAX_TEXT_LENGTH = 5_000_000;
+
+/**
+ * Writes one block at a time. Clients take a block's end as the end of the newest, so what belongs to a later block waits
+ * until those before it have ended: tool calls that run in parallel are written one after the other.
+ */
+class BlockWriter {
+  readonly #line: OpenBlock[] = [];
+  readonly #tools = new Map<string, OpenBlock>();
+  #index = 0;
+
+  *text(text: string): Generator<StreamFrame> {
+    for (let rest = text; rest !== "";) {
+      const block = yield* this.#current("text", () => ({ type: "text", text: "" }));
+      const piece = upTo(rest, MAX_TEXT_LENGTH - block.length);
+      if (piece !== "") yield* this.#write(block, { type: "text_delta", text: piece });
+      block.length += piece.length;
+      rest = rest.slice(piece.length);
+      if (rest !== "") yield* this.#end(block);
+    }
+  }
+
+  *thinking(thinking: string): Generator<StreamFrame> {
+    if (thinking === "") return;
+    const block = yield* this.#current("thinking", () => ({ type: "thinking", thinking: "", signature: "" }));
+    yield* this.#write(block, { type: "thinking_delta", thinking });
+  }
+
+  *sign(signature: string): Generator<StreamFrame> {
+    const block = yield* this.#current("thinking", () => ({ type: "thinking", thinking: "", signature: "" }));
+    yield* this.#write(block, { type: "signature_delta", signature });
+    yield* this.#end(block);
+  }
+
+  *whole(content: ContentBlock): Generator<StreamFrame> {
+    yield* this.#end(yield* this.#open(content));
+  }
+
+  *openTool(id: string, name: string): Generator<StreamFrame> {
+    if (this.#tools.has(id))
+      throw new GatewayError("backend_failed", "The model backend began the same tool call twice.");
+    this.#tools.set(id, yield* this.#open({ type: "tool_use", id, name, input: {} }));
+  }
+
+  *toolInput(id: string, json: string): Generator<StreamFrame> {
+    const block = this.#tool(id);
+    if (block.ended)
+      throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
+    block.json += json;
+    if (json !== "") yield* this.#write(block, { type: "input_json_delta", partial_json: json });
+  }
+
+  *endTool(id: string): Generator<StreamFrame> {
+    yield* this.#end(this.#tool(id));
+  }
+
+  *endAll(): Generator<StreamFrame> {
+    for (let first = this.#line[0]; first; first = this.#line[0]) yield* this.#end(first);
+  }
+
+  #tool(id: string): OpenBlock {
+    const block = this.#tools.get(id);
+    if (!block)
+      throw new GatewayError("backend_failed", "The model backend went on with a tool call that it had not begun.");
+    return block;
+  }
+
+  /** The newest block when it is of this kind and still open, else a new one. */
+  *#current(kind: ContentBlock["type"], content: () => ContentBlock): Generator<StreamFrame, OpenBlock> {
+    const newest = this.#line.at(-1);
+    if (newest?.content.type === kind && !newest.ended) return newest;
+    return yield* this.#open(content());
+  }
+
+  *#open(content: ContentBlock): Generator<StreamFrame, OpenBlock> {
+    // Text and reasoning end when something else begins; a tool call ends by its own event, or with the answer.
+    const newest = this.#line.at(-1);
+    if (newest && newest.content.type !== "tool_use") yield* this.#end(newest);
+    const block: OpenBlock = { content, kept: [], json: "", length: 0, ended: false };
+    this.#line.push(block);
+    if (this.#line[0] === block) yield this.#start(block);
+    return block;
+  }
+
+  *#write(block: OpenBlock, delta: BlockDelta): Generator<StreamFrame> {
+    if (this.#line[0] === block) yield { type: "content_block_delta", index: this.#index, delta };
+    else block.kept.push(delta);
+  }
+
+  *#end(block: OpenBlock): Generator<StreamFrame> {
+    if (block.content.type === "tool_use" && !block.ended) parseInput(block.json);
+    block.ended = true;
+    while (this.#line[0]?.ended) {
+      this.#line.shift();
+      yield { type: "content_block_stop", index: this.#index++ };
+      const next = this.#line[0];
+      if (!next) return;
+      yield this.#start(next);
+      for (const delta of next.kept.splice(0)) yield { type: "content_block_delta", index: this.#index, delta };
+    }
+  }
+
+  #start(block: OpenBlock): StreamFrame {
+    return { type: "content_block_start", index: this.#index, content_block: { ...block.content } };
+  }
+}
+
+/** The beginning of a text, at most `length` units long, without half a surrogate pair at its end. */
+function upTo(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const cut = text.slice(0, length);
+  return /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut;
+}
+
+/** The complete answer: the same frames, collected, so that both forms always agree. */
+export async function collect(frames: AsyncIterable<StreamFrame>): Promise<MessagesResponse> {
+  let message: MessagesResponse | undefined;
+  let fragments: string[] = [];
+  for await (const frame of frames) {
+    if (frame.type === "message_start") message = frame.message;
+    if (!message) continue;
+    const block = message.content.at(-1);
+    switch (frame.type) {
+      case "content_block_start":
+        message.content.push(frame.content_block);
+        fragments = [];
+        break;
+      case "content_block_delta":
+        if (frame.delta.type === "signature_delta" && block?.type === "thinking")
+          block.signature = frame.delta.signature;
+        else if (frame.delta.type !== "signature_delta") fragments.push(fragmentOf(frame.delta));
+        break;
+      case "content_block_stop":
+        if (block) fill(block, fragments.join(""));
+        break;
+      case "message_delta":
+        message.stop_reason = frame.delta.stop_reason;
+        message.stop_sequence = frame.delta.stop_sequence;
+        message.usage = frame.usage;
+        break;
+      case "message_start":
+      case "message_stop":
+        break;
+    }
+  }
+  if (!message) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+  return message;
+}
+
+function fragmentOf(delta: Exclude<BlockDelta, { type: "signature_delta" }>): string {
+  if (delta.type === "text_delta") return delta.text;
+  return delta.type === "thinking_delta" ? delta.thinking : delta.partial_json;
+}
+
+function fill(block: ContentBlock, text: string): void {
+  if (block.type === "text") block.text = text;
+  else if (block.type === "thinking") block.thinking = text;
+  else if (block.type === "tool_use") block.input = parseInput(text);
+}

@@ -1,0 +1,36 @@
+/** The token usage answer (spec 2.5). */
+
+import type { ApiKeyRecord } from "../../ports/quota-store.ts";
+
+export interface TokenUsageResponse {
+  code: true;
+  message: string;
+  data: {
+    object: "token_usage";
+    name: string;
+    total_granted: number;
+    total_used: number;
+    total_available: number;
+    unlimited_quota: boolean;
+    model_limits: Readonly<Record<string, boolean>>;
+    model_limits_enabled: boolean;
+    expires_at: number;
+  };
+}
+
+export const encodeUsage = (key: ApiKeyRecord): TokenUsageResponse => ({
+  code: true,
+  message: "ok",
+  data: {
+    object: "token_usage",
+    name: key.name,
+    total_granted: key.used + key.available,
+    total_used: key.used,
+    total_available: key.available,
+    unlimited_quota: key.unlimited,
+    model_limits: key.modelLimits,
+    model_limits_enabled: key.modelLimitsEnabled,
+    // Stores may keep -1 for "never"; callers are told 0.
+    expires_at: Math.max(0, key.expiresAt),
+  },
+});

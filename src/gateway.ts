@@ -1,0 +1,107 @@
+/** createGateway: the endpoints of every dialect on one H3 app. */
+
+import { H3, type H3Event, type HTTPError } from "h3";
+import type { Endpoint } from "./dialects/dialect.ts";
+import { type DialectOptions, dialects } from "./dialects/index.ts";
+import { GatewayError } from "./errors.ts";
+import { type Limits, resolveLimits } from "./limits.ts";
+import { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
+import { type Price, tokenPrice } from "./metering/price.ts";
+import { type Failure, type Host, serve } from "./pipeline.ts";
+import { type Clock, systemClock } from "./ports/clock.ts";
+import type { ModelBackend } from "./ports/model-backend.ts";
+import type { QuotaStore } from "./ports/quota-store.ts";
+
+/** What a host injects, and what it may set. */
+export interface GatewayOptions extends DialectOptions {
+  /** What answers. */
+  readonly backend: ModelBackend;
+  /** Where api keys and their quota live. */
+  readonly quotas: QuotaStore;
+  /** What a call costs in quota units. Default: one unit a token. */
+  readonly price?: Price;
+  /** How tokens are estimated where the backend has not counted them. Default: a token for every four bytes. */
+  readonly countTokens?: CountTokens;
+  /** Overrides of `DEFAULT_LIMITS`. */
+  readonly limits?: Partial<Limits>;
+  /** Told of every failure whose inside the caller is not shown. Default: prints it to standard error. */
+  readonly onFailure?: (failure: Failure) => void;
+  /** Default: the machine's own. */
+  readonly clock?: Clock;
+}
+
+/** A gateway, ready to be mounted. */
+export interface Gateway {
+  /** Answers a request; one for a route that the gateway does not own is a bare 404. */
+  readonly fetch: (request: Request) => Promise<Response>;
+  /** The same, but undefined for a route that the gateway does not own, so that its host can answer. */
+  readonly handle: (request: Request) => Promise<Response | undefined>;
+  /** The app that holds the routes, to mount in another h3 app. */
+  readonly app: H3;
+}
+
+/**
+ * Makes a gateway.
+ *
+ * @throws RangeError when a limit is no positive integer.
+ * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
+ */
+export function createGateway(options: GatewayOptions): Gateway {
+  const host: Host = {
+    backend: options.backend,
+    quotas: options.quotas,
+    price: options.price ?? tokenPrice,
+    countTokens: options.countTokens ?? countTokensByBytes,
+    limits: resolveLimits(options.limits),
+    clock: options.clock ?? systemClock,
+    onFailure: options.onFailure ?? printFailure,
+  };
+  const notOwned = new Response(null, { status: 404 });
+  // h3 itself would answer an unknown route with the request's URL in the body, and a URL may carry a key.
+  const onError = (error: HTTPError): Response | undefined => (error.status === 404 ? notOwned : undefined);
+  const app = new H3({ silent: true, allowMalformedURL: true, onError });
+  for (const [path, endpoints] of byPath(options)) app.all(path, (event) => route(host, endpoints, event));
+
+  const handle = async (request: Request): Promise<Response | undefined> => {
+    const response = await app.fetch(request);
+    return response === notOwned ? undefined : response;
+  };
+  return { app, handle, fetch: async (request) => (await handle(request)) ?? new Response(null, { status: 404 }) };
+}
+
+/** The endpoints that the backend can serve, those of one path together. */
+function byPath(options: GatewayOptions): Map<string, [Endpoint, ...Endpoint[]]> {
+  const paths = new Map<string, [Endpoint, ...Endpoint[]]>();
+  for (const dialect of dialects(options))
+    for (const endpoint of dialect.endpoints) {
+      if (endpoint.kind === "chat" && !options.backend.chat) continue;
+      const sharing = paths.get(endpoint.path);
+      if (sharing) sharing.push(endpoint);
+      else paths.set(endpoint.path, [endpoint]);
+    }
+  return paths;
+}
+
+function route(host: Host, endpoints: readonly [Endpoint, ...Endpoint[]], { req }: H3Event): Promise<Response> {
+  const method = req.method === "HEAD" ? "GET" : req.method;
+  const endpoint =
+    endpoints.find((candidate) => candidate.method === method) ?? methodNotAllowed(endpoints, req.method);
+  return serve(host, endpoint, req);
+}
+
+/** An endpoint of the path's own format that refuses whatever comes. */
+function methodNotAllowed([first, ...others]: readonly [Endpoint, ...Endpoint[]], method: string): Endpoint {
+  const allow = [first, ...others].map((endpoint) => endpoint.method);
+  const error = new GatewayError("method_not_allowed", `This route takes ${allow.join(" and ")}, not ${method}.`, {
+    allow,
+  });
+  return {
+    ...first,
+    credential: () => {
+      throw error;
+    },
+  };
+}
+
+const printFailure = ({ error, requestId, text }: Failure): void =>
+  console.error(`polygate: ${requestId} failed (${error.code})\n${text}`);

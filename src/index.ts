@@ -1,0 +1,42 @@
+/** The public names of polygate, one by one. */
+
+export { createGateway, type Gateway, type GatewayOptions } from "./gateway.ts";
+export type { Failure } from "./pipeline.ts";
+export { GatewayError, type GatewayErrorCode, type GatewayErrorDetails } from "./errors.ts";
+export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
+export type { DialectOptions } from "./dialects/index.ts";
+export type { MessagesOptions } from "./dialects/messages/index.ts";
+export { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
+export { type Price, tokenPrice } from "./metering/price.ts";
+export type {
+  CacheHint,
+  ChatMessage,
+  ChatRequest,
+  DocumentPart,
+  FunctionTool,
+  MediaPart,
+  MediaSource,
+  NativeRequest,
+  Part,
+  ProviderPart,
+  ProviderTool,
+  Reasoning,
+  ReasoningPart,
+  RedactedReasoningPart,
+  ResponseFormat,
+  Role,
+  TextPart,
+  Tool,
+  ToolCallPart,
+  ToolChoice,
+  ToolResultPart,
+  WireObject,
+} from "./model/chat.ts";
+export type { ChatEvent, FinishEvent, FinishReason, StartEvent } from "./model/event.ts";
+export type { JsonObject, JsonValue } from "./model/json.ts";
+export type { Certainty, Usage } from "./model/usage.ts";
+export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
+export type { CallContext, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
+export type { ApiKeyRecord, HoldRequest, QuotaStore, Reservation } from "./ports/quota-store.ts";
+export { hashApiKey } from "./stores/api-key-hash.ts";
+export { type ApiKeyOptions, type LedgerReport, type MemoryQuotaStore, memoryQuotaStore } from "./stores/memory.ts";

@@ -1,0 +1,39 @@
+/** Every byte, count and time limit of the gateway: its name, its default, and how a host overrides it. */
+
+/** The gateway's limits. Each must be a positive integer. */
+export interface Limits {
+  /** Largest JSON request body, in bytes. A larger one is 413 before it is read, or at the chunk that passes the limit. */
+  readonly maxJsonBytes: number;
+  /** Deepest nesting of objects and arrays in a JSON request body. */
+  readonly maxJsonDepth: number;
+  /** How long one call may take from its first byte to its last, in milliseconds. Then it is 504 and the backend is aborted. */
+  readonly deadlineMs: number;
+  /** The longest silence in a stream, in milliseconds, before a keep-alive is written. */
+  readonly keepAliveMs: number;
+  /** How long a quota hold outlives its last renewal, in milliseconds. Live calls renew theirs at a third of this. */
+  readonly leaseMs: number;
+  /** The output tokens reserved for a request that names no limit of its own. */
+  readonly defaultMaxOutputTokens: number;
+}
+
+const MIB = 1024 * 1024;
+
+/** What holds unless a host says otherwise. */
+export const DEFAULT_LIMITS: Limits = {
+  maxJsonBytes: 32 * MIB,
+  maxJsonDepth: 200,
+  deadlineMs: 600_000,
+  // Under Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
+  keepAliveMs: 8_000,
+  leaseMs: 60_000,
+  defaultMaxOutputTokens: 8_192,
+};
+
+/** The defaults with a host's overrides; throws a RangeError that names a limit which is no positive integer. */
+export function resolveLimits(overrides: Partial<Limits> = {}): Limits {
+  const limits = { ...DEFAULT_LIMITS, ...overrides };
+  for (const [name, value] of Object.entries(limits))
+    if (!Number.isSafeInteger(value) || value < 1)
+      throw new RangeError(`limits.${name} must be a positive integer, not ${String(value)}`);
+  return limits;
+}

@@ -1,0 +1,75 @@
+/** Estimates tokens where no backend has counted them: the input before a call, the output of one that was cut short. */
+
+import type { ChatRequest, DocumentPart, Part, Tool } from "../model/chat.ts";
+
+/** Counts the tokens of a text; fractions are summed before they are rounded up. */
+export type CountTokens = (text: string) => number;
+
+/** About four bytes of UTF-8 make a token in today's vocabularies. */
+const BYTES_PER_TOKEN = 4;
+
+/** What an image or another medium costs at the default resolution (spec 8, media resolution MEDIUM). */
+const MEDIA_TOKENS = 256;
+
+/** The default count: a token for every four bytes of UTF-8. */
+export const countTokensByBytes: CountTokens = (text) => utf8Length(text) / BYTES_PER_TOKEN;
+
+/** The tokens of a request's whole input, at least 1. */
+export function estimateInputTokens(request: ChatRequest, countTokens: CountTokens): number {
+  let tokens = 0;
+  for (const part of request.system) tokens += partTokens(part, countTokens);
+  for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, countTokens);
+  for (const tool of request.tools) tokens += toolTokens(tool, countTokens);
+  if (request.responseFormat) tokens += countTokens(JSON.stringify(request.responseFormat.schema));
+  return Math.max(1, Math.ceil(tokens));
+}
+
+function partTokens(part: Part, countTokens: CountTokens): number {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return countTokens(part.text);
+    case "media":
+      return MEDIA_TOKENS;
+    case "document":
+      return documentTokens(part, countTokens);
+    case "tool-call":
+      return countTokens(part.name) + countTokens(JSON.stringify(part.input));
+    case "tool-result":
+      return sum(part.parts, (inner) => partTokens(inner, countTokens));
+    case "redacted-reasoning":
+      return countTokens(part.data);
+    case "provider":
+      return countTokens(JSON.stringify(part.value));
+  }
+}
+
+function documentTokens({ source, title, context }: DocumentPart, countTokens: CountTokens): number {
+  const around = countTokens(title ?? "") + countTokens(context ?? "");
+  if (source.type === "text") return around + countTokens(source.text);
+  if (source.type === "parts") return around + sum(source.parts, (part) => partTokens(part, countTokens));
+  return around + MEDIA_TOKENS;
+}
+
+function toolTokens(tool: Tool, countTokens: CountTokens): number {
+  if (tool.type === "provider") return countTokens(JSON.stringify(tool.definition));
+  return countTokens(tool.name) + countTokens(tool.description ?? "") + countTokens(JSON.stringify(tool.inputSchema));
+}
+
+function sum<T>(items: readonly T[], weigh: (item: T) => number): number {
+  let total = 0;
+  for (const item of items) total += weigh(item);
+  return total;
+}
+
+// Counted, not encoded: a prompt may be megabytes long, and its bytes are not needed.
+function utf8Length(text: string): number {
+  let bytes = text.length;
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index);
+    if (unit < 0x80) continue;
+    // A surrogate is half of a four-byte character: two bytes for each half.
+    bytes += unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 1 : 2;
+  }
+  return bytes;
+}

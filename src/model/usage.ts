@@ -1,0 +1,19 @@
+/** What a call consumed, in tokens (counted units, never secrets). */
+
+/**
+ * Token counts of one call, cumulative: a later report replaces an earlier one, it never adds to it.
+ * `inputTokens` is the whole input; the cache counts are parts of it, so a dialect that reports them apart subtracts.
+ */
+export interface Usage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Input tokens that were read from a prompt cache. */
+  readonly cacheReadTokens: number;
+  /** Input tokens that were written to a prompt cache. */
+  readonly cacheWriteTokens: number;
+  /** Output tokens spent on reasoning; a part of `outputTokens`. */
+  readonly reasoningTokens: number;
+}
+
+/** Whether a charge rests on the backend's own counts or on the gateway's estimate. */
+export type Certainty = "exact" | "estimated";

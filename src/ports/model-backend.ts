@@ -1,0 +1,41 @@
+/** The port behind which models answer. */
+
+import type { ChatRequest } from "../model/chat.ts";
+import type { ChatEvent } from "../model/event.ts";
+import type { ApiKeyRecord } from "./quota-store.ts";
+
+/**
+ * What answers. A backend implements what it can do; the gateway owns no route that its backend cannot serve.
+ *
+ * @example
+ * const backend: ModelBackend = {
+ *   async *chat(request) {
+ *     yield `You said ${request.messages.length} things.`;
+ *   },
+ * };
+ */
+export interface ModelBackend {
+  /** The models on offer. Where it is missing, every model name is let through. Called once a request: cache in here. */
+  models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
+  /**
+   * Answers one chat request. A yielded string is a piece of the answer's text. Honour `request.maxOutputTokens`, and stop
+   * when `call.signal` fires. Throw a GatewayError to choose what the caller sees; anything else becomes a server error.
+   */
+  chat?(request: ChatRequest, call: CallContext): AsyncIterable<ChatEvent | string>;
+}
+
+export interface ModelInfo {
+  readonly id: string;
+  /** The most output tokens a request for this model may ask for. */
+  readonly maxOutputTokens?: number;
+}
+
+/** What a backend is told about the call beside the request itself. */
+export interface CallContext {
+  /** Fires when the client is gone or the deadline has passed; its reason is a GatewayError. Never fires on a normal end. */
+  readonly signal: AbortSignal;
+  /** The id that the caller receives as `request-id`. */
+  readonly requestId: string;
+  /** The api key's record, without its secret. */
+  readonly key: ApiKeyRecord;
+}

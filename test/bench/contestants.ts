@@ -1,0 +1,59 @@
+/** The three servers that are compared, each as a listener for `http.createServer`, by the name the table gives it. */
+
+import type { RequestListener, ServerResponse } from "node:http";
+import { H3, toNodeHandler as toH3NodeHandler } from "h3/node";
+import { toNodeHandler } from "../../adapters/node.ts";
+import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
+import { API_KEY, completeAnswer, PIECES, streamedAnswer, TEXT } from "./workload.ts";
+
+const STREAM_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
+
+export type ContestantName = "gateway" | "bare h3" | "bare node";
+
+export const CONTESTANTS: Readonly<Record<ContestantName, () => RequestListener>> = {
+  gateway: () => {
+    const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted: Number.MAX_SAFE_INTEGER }]);
+    return toNodeHandler(createGateway({ backend, quotas }));
+  },
+  "bare h3": () => {
+    const app = new H3().post("/v1/messages", async ({ req }) => {
+      const { stream } = (await req.json()) as { stream: boolean };
+      return stream ? new Response(bytesOf(streamedAnswer()), { headers: STREAM_HEADERS }) : completeAnswer();
+    });
+    return toH3NodeHandler(app);
+  },
+  "bare node": () => (req, res) => {
+    const chunks: Buffer[] = [];
+    req.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => void answer(Buffer.concat(chunks), res));
+  },
+};
+
+const backend: ModelBackend = {
+  async *chat({ stream }) {
+    if (stream) yield* PIECES;
+    else yield TEXT;
+  },
+};
+
+function bytesOf(frames: AsyncIterator<string, void>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  return new ReadableStream({
+    async pull(controller) {
+      const step = await frames.next();
+      if (step.done) controller.close();
+      else controller.enqueue(encoder.encode(step.value));
+    },
+  });
+}
+
+async function answer(body: Buffer, res: ServerResponse): Promise<void> {
+  const { stream } = JSON.parse(body.toString()) as { stream: boolean };
+  if (stream) {
+    res.writeHead(200, STREAM_HEADERS);
+    for await (const frame of streamedAnswer()) res.write(frame);
+    res.end();
+  } else {
+    const body = JSON.stringify(completeAnswer());
+    res.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(body) }).end(body);
+  }
+}

@@ -1,0 +1,59 @@
+/** The table that is printed: what each contestant did, and how they compare within each round. */
+
+import { type ContestantName, CONTESTANTS } from "./contestants.ts";
+import { type ScenarioName, SCENARIOS } from "./workload.ts";
+
+/** What one contestant did in one window of time. */
+export interface Sample {
+  readonly answersPerSecond: number;
+  readonly bytesPerAnswer: number;
+  /** Of the server's process, in microseconds. */
+  readonly cpuMicrosPerAnswer: number;
+}
+
+/** One sample of each contestant, taken one after the other. */
+export type Round = Readonly<Record<ContestantName, Sample>>;
+
+const RATIOS = [
+  ["gateway", "bare h3"],
+  ["bare h3", "bare node"],
+] as const;
+
+export function report(scenario: ScenarioName, rounds: readonly Round[]): string {
+  const title = `${scenario}, ${SCENARIOS[scenario].connections} connections, ${rounds.length} rounds: median (min–max)`;
+  const header = row("", scenario === "complete" ? "requests/s" : "streams/s", "CPU µs each", "bytes each");
+  const contestants = (Object.keys(CONTESTANTS) as ContestantName[]).map((name) => {
+    const samples = rounds.map((round) => round[name]);
+    return row(
+      name,
+      spread(samples, (sample) => sample.answersPerSecond, 0),
+      spread(samples, (sample) => sample.cpuMicrosPerAnswer, 0),
+      median(samples.map((sample) => sample.bytesPerAnswer)).toFixed(0),
+    );
+  });
+  // Of the same round, so that what slows the whole machine down for a while slows both.
+  const ratios = RATIOS.map(([one, other]) =>
+    row(
+      `${one} / ${other}`,
+      spread(rounds, (round) => round[one].answersPerSecond / round[other].answersPerSecond, 2),
+      spread(rounds, (round) => round[other].cpuMicrosPerAnswer / round[one].cpuMicrosPerAnswer, 2),
+    ),
+  );
+  return [title, header, ...contestants, ...ratios, ""].join("\n");
+}
+
+const row = (...[name, ...cells]: [string, ...string[]]): string =>
+  `  ${name.padEnd(20)}${cells.map((cell) => cell.padStart(24)).join("")}`;
+
+function spread<T>(items: readonly T[], measure: (item: T) => number, digits: number): string {
+  const values = items.map(measure);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return `${median(values).toFixed(digits)} (${least.toFixed(digits)}–${most.toFixed(digits)})`;
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = sorted.length >> 1;
+  const [below, above] = [sorted[sorted.length - 1 - middle] ?? Number.NaN, sorted[middle] ?? Number.NaN];
+  return (below + above) / 2;
+}

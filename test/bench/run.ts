@@ -1,0 +1,68 @@
+/** The benchmark: the gateway beside a bare h3 and a bare node:http server, in one run, the load in a process of its own. */
+
+import { Child } from "./child.ts";
+import { type ContestantName, CONTESTANTS } from "./contestants.ts";
+import type { LoadOrder, LoadResult } from "./load.ts";
+import { profiled } from "./profile.ts";
+import { report, type Round, type Sample } from "./report.ts";
+import type { ServerState } from "./server.ts";
+import { type ScenarioName, SCENARIOS } from "./workload.ts";
+
+type Server = Child<"state", ServerState>;
+type Load = Child<LoadOrder, LoadResult>;
+
+/**
+ * How often each contestant gets a window of time, and how long that and the warm-ups last, in milliseconds. Many short
+ * windows, because a small machine has slow seconds: those of one round fall into the same one.
+ */
+const plan = process.argv.includes("--quick")
+  ? { rounds: 7, windowMs: 200, warmUpMs: 1_000, profileMs: 3_000 }
+  : { rounds: 20, windowMs: 500, warmUpMs: 2_000, profileMs: 6_000 };
+
+const NAMES = Object.keys(CONTESTANTS) as ContestantName[];
+
+async function compare(scenario: ScenarioName): Promise<void> {
+  await using processes = new AsyncDisposableStack();
+  const load: Load = processes.use(new Child("load.ts"));
+  const servers = new Map(NAMES.map((name) => [name, processes.use(serverOf(name))]));
+  for (const server of servers.values()) await sample(server, load, scenario, plan.warmUpMs);
+
+  const rounds: Round[] = [];
+  for (let round = 0; round < plan.rounds; round++) {
+    const samples: Partial<Record<ContestantName, Sample>> = {};
+    // Each round begins with another one, so that none always runs in the wake of the same other.
+    const order = NAMES.map((_, index) => NAMES[(index + round) % NAMES.length] ?? "gateway");
+    for (const name of order) {
+      const server = servers.get(name);
+      if (server) samples[name] = await sample(server, load, scenario, plan.windowMs);
+    }
+    rounds.push(samples as Round);
+  }
+  console.log(report(scenario, rounds));
+}
+
+async function profile(scenario: ScenarioName): Promise<void> {
+  const top = await profiled(async (execArgv) => {
+    await using load: Load = new Child("load.ts");
+    await using server = serverOf("gateway", execArgv);
+    await sample(server, load, scenario, plan.profileMs);
+  });
+  console.log(`${scenario}: the gateway's self time\n${top}\n`);
+}
+
+const serverOf = (name: ContestantName, execArgv: string[] = []): Server =>
+  new Child("server.ts", { args: [name], execArgv });
+
+async function sample(server: Server, load: Load, scenario: ScenarioName, ms: number): Promise<Sample> {
+  const before = await server.ask("state");
+  const { answers, seconds, bytes } = await load.ask({ port: before.port, scenario, ms });
+  const after = await server.ask("state");
+  return {
+    answersPerSecond: answers / seconds,
+    bytesPerAnswer: bytes / answers,
+    cpuMicrosPerAnswer: (after.cpuMicros - before.cpuMicros) / answers,
+  };
+}
+
+const step = process.argv.includes("--profile") ? profile : compare;
+for (const scenario of Object.keys(SCENARIOS) as ScenarioName[]) await step(scenario);

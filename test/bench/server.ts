@@ -1,0 +1,22 @@
+/** The process of one contestant: it listens on a free port of the loopback, and tells the port and the time it has computed. */
+
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { answerParent } from "./child.ts";
+import { type ContestantName, CONTESTANTS } from "./contestants.ts";
+
+export interface ServerState {
+  readonly port: number;
+  /** The processor time of the whole process so far, in microseconds. */
+  readonly cpuMicros: number;
+}
+
+const server = createServer(CONTESTANTS[process.argv[2] as ContestantName]());
+const listening = once(server.listen(0, "127.0.0.1"), "listening");
+
+answerParent(async (_question: "state"): Promise<ServerState> => {
+  await listening;
+  const { user, system } = process.cpuUsage();
+  return { port: (server.address() as AddressInfo).port, cpuMicros: user + system };
+});

@@ -1,0 +1,72 @@
+/** What every contestant is asked and what it answers: the request, the complete answer, and the same answer as frames. */
+
+export type ScenarioName = "complete" | "streamed";
+
+export interface Scenario {
+  readonly connections: number;
+  /** How the body of a whole answer ends. */
+  readonly end: string;
+  readonly body: string;
+}
+
+export const API_KEY = "sk-bench-0123456789abcdef0123456789abcdef";
+
+const MODEL = "bench-1";
+
+/** The pieces of the answer's text: one a text delta. */
+export const PIECES: readonly string[] = Array.from({ length: 64 }, (_, index) => `piece ${index} of the answer, `);
+export const TEXT: string = PIECES.join("");
+
+const question = (stream: boolean): string =>
+  JSON.stringify({
+    model: MODEL,
+    max_tokens: 1024,
+    stream,
+    temperature: 0.5,
+    system: "You answer every question in sixty-four pieces, whatever the question is.",
+    messages: [
+      { role: "user", content: "What makes one server faster than another?" },
+      { role: "assistant", content: [{ type: "text", text: "What it leaves out." }] },
+      { role: "user", content: [{ type: "text", text: "And what makes one that leaves nothing out fast enough?" }] },
+    ],
+  });
+
+export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
+  complete: { connections: 50, end: "}", body: question(false) },
+  streamed: { connections: 100, end: 'event: message_stop\ndata: {"type":"message_stop"}\n\n', body: question(true) },
+};
+
+const ID = `msg_${"0".repeat(32)}`;
+const USAGE = { input_tokens: 48, output_tokens: 432, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+
+/** What the bare contestants answer: as many bytes as the gateway does. */
+export const completeAnswer = (): object => ({
+  id: ID,
+  type: "message",
+  role: "assistant",
+  model: MODEL,
+  content: [{ type: "text", text: TEXT }],
+  stop_reason: "end_turn",
+  stop_sequence: null,
+  usage: USAGE,
+});
+
+/** The frames of the same answer, each made when it is asked for, as a model would. */
+export async function* streamedAnswer(): AsyncGenerator<string, void, undefined> {
+  const usage = { ...USAGE, output_tokens: 0 };
+  yield frame({
+    type: "message_start",
+    message: { ...completeAnswer(), content: [], stop_reason: null, stop_sequence: null, usage },
+  });
+  yield frame({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } });
+  for (const text of PIECES)
+    yield frame({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } });
+  yield frame({ type: "content_block_stop", index: 0 });
+  const { input_tokens, output_tokens } = USAGE;
+  const delta = { stop_reason: "end_turn", stop_sequence: null, usage: { input_tokens, output_tokens } };
+  yield frame({ type: "message_delta", delta, usage: USAGE });
+  yield frame({ type: "message_stop" });
+}
+
+const frame = (value: { readonly type: string; readonly [field: string]: unknown }): string =>
+  `event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`;

@@ -1,0 +1,94 @@
+/** Calls that fail: refused, broken off, aborted. */
+
+import { APICallError, generateText, streamText } from "ai";
+import { describe, expect, it } from "vitest";
+import { usageOf, usedUntil } from "../playground.ts";
+import { partsOf, type Stage } from "./stage.ts";
+
+/** The error that a call ends with; a call that succeeds fails the test. */
+async function apiErrorOf(call: PromiseLike<unknown>): Promise<APICallError> {
+  const error: unknown = await call.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!APICallError.isInstance(error)) throw new Error("The call was expected to fail with an APICallError.");
+  return error;
+}
+
+export function errorsSuite({ plain, modelFor, playground }: Stage): void {
+  it.each([
+    ["/fail 400", 400, false, "invalid_request_error"],
+    ["/fail 401", 401, false, "authentication_error"],
+    ["/fail 429", 429, true, "rate_limit_error"],
+    ["/fail 500", 500, true, "server_error"],
+    ["/fail 503", 503, true, "server_error"],
+    ["/fail 504", 504, true, "server_error"],
+    ["/break 500", 500, true, "server_error"],
+  ])("%s is an APICallError with its status", async (prompt, statusCode, isRetryable, type) => {
+    const error = await apiErrorOf(generateText({ ...plain(), prompt }));
+    expect(error).toMatchObject({ statusCode, isRetryable });
+    expect(error.data).toMatchObject({ type: "error", error: { type, message: error.message } });
+    expect(error.responseHeaders?.["request-id"]).toMatch(/^req_\w+$/);
+  });
+
+  it.each([
+    ["sk-nobody", 401, "invalid_api_key"],
+    ["sk-expired", 401, "expired_api_key"],
+    ["sk-empty", 429, "insufficient_quota"],
+  ])("%s is refused with its status", async (apiKey, statusCode, code) => {
+    const error = await apiErrorOf(generateText({ ...plain(apiKey), prompt: "Hi" }));
+    expect(error.statusCode).toBe(statusCode);
+    expect(JSON.parse(error.responseBody ?? "")).toMatchObject({ error: { code } });
+  });
+
+  it("names the model that is not there", async () => {
+    const error = await apiErrorOf(generateText({ ...plain(), model: modelFor("sk-demo", "nobody"), prompt: "Hi" }));
+    expect(error).toMatchObject({ statusCode: 400, isRetryable: false });
+    expect(error.message).toContain('"nobody"');
+  });
+
+  it("come before a stream begins with their status", async () => {
+    const errors: unknown[] = [];
+    const onError = ({ error }: { error: unknown }): void => void errors.push(error);
+    const parts = await partsOf(streamText({ ...plain(), prompt: "/fail 503", onError }).fullStream);
+    expect(parts.map(({ type }) => type)).toContain("error");
+    expect(errors).toMatchObject([{ statusCode: 503, isRetryable: true }]);
+  });
+
+  it("come in the middle of a stream after what was said before", async () => {
+    const errors: unknown[] = [];
+    const onError = ({ error }: { error: unknown }): void => void errors.push(error);
+    const parts = await partsOf(streamText({ ...plain(), prompt: "/break 500 /repeat 4", onError }).fullStream);
+    expect(parts.map((part) => (part.type === "text-delta" ? part.text : "")).join("")).toBe("word word");
+    expect(errors).toMatchObject([{ data: { type: "server_error", code: "backend_failed" } }]);
+    expect(parts.at(-1)).toMatchObject({ type: "finish", finishReason: "error" });
+  });
+
+  describe("abort", () => {
+    it.each(["stream", "complete"] as const)("ends a %s answer at once, and what was said is charged", async (form) => {
+      const maxOutputTokens = 5_000;
+      const { total_used: before } = await usageOf(playground().url, "sk-metered");
+      const used = (expected: (now: number) => boolean) => usedUntil(playground().url, "sk-metered", expected);
+      const controller = new AbortController();
+      const asked = {
+        ...plain("sk-metered"),
+        maxOutputTokens,
+        prompt: "/delay 20 /repeat 1000",
+        abortSignal: controller.signal,
+      };
+      const answers = {
+        stream: async () => (await partsOf(streamText(asked).fullStream)).at(-1)?.type,
+        complete: () =>
+          generateText(asked).then(
+            () => "finish",
+            (error: Error) => error.name,
+          ),
+      };
+      const call = answers[form]();
+      await used((now) => now >= before + maxOutputTokens);
+      controller.abort();
+      expect(await call).toBe(form === "stream" ? "abort" : "AbortError");
+      expect(await used((now) => now < before + maxOutputTokens)).toBeLessThan(before + 1_000);
+    });
+  });
+}

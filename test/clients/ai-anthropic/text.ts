@@ -1,0 +1,104 @@
+/** Text: complete and streamed, from words, images and documents. */
+
+import { generateText, streamText } from "ai";
+import { describe, expect, it } from "vitest";
+import { png } from "../png.ts";
+import { partsOf, type Stage } from "./stage.ts";
+
+export function textSuite({ plain, modelFor }: Stage): void {
+  describe("complete", () => {
+    it("answers, counts and names the request", async () => {
+      const result = await generateText({ ...plain(), instructions: "Be very brief", prompt: "Hello there" });
+      expect(result.text).toBe("You said: Hello there");
+      expect(result.finishReason).toBe("stop");
+      expect(result.usage).toMatchObject({ inputTokens: 5, outputTokens: 4, totalTokens: 9 });
+      expect(result.usage.inputTokenDetails).toMatchObject({ cacheReadTokens: 0, cacheWriteTokens: 0 });
+      expect(result.warnings).toEqual([]);
+      expect(result.response.id).toMatch(/^msg_\w+$/);
+      expect(result.response.modelId).toBe("demo-chat");
+      expect(result.response.headers?.["request-id"]).toMatch(/^req_\w+$/);
+    });
+
+    it("carries a conversation", async () => {
+      const { text, usage } = await generateText({
+        ...plain(),
+        messages: [
+          { role: "user", content: "first question" },
+          { role: "assistant", content: "first answer" },
+          { role: "user", content: "and more" },
+        ],
+      });
+      expect(text).toBe("You said: and more");
+      expect(usage.inputTokens).toBe(6);
+    });
+
+    it("works without a limit of its own", async () => {
+      const { text } = await generateText({ model: modelFor("sk-metered"), maxRetries: 0, prompt: "Hi" });
+      expect(text).toBe("You said: Hi");
+    });
+
+    it.each([
+      ["its limit", { maxOutputTokens: 3 }, "one two three four", "You said: one", "length"],
+      ["a stop sequence", { stopSequences: ["three"] }, "one two three four", "You said: one two ", "stop"],
+    ])("ends at %s", async (_what, settings, prompt, text, finishReason) => {
+      expect(await generateText({ ...plain(), ...settings, prompt })).toMatchObject({ text, finishReason });
+    });
+
+    it.each([{ temperature: 0 }, { temperature: 1 }, { topP: 0.9 }, { topK: 5 }])("takes %o", async (settings) => {
+      expect((await generateText({ ...plain(), ...settings, prompt: "Hi" })).text).toBe("You said: Hi");
+    });
+
+    it("shows the model an image from bytes", async () => {
+      const image = new Uint8Array(png(12, 34));
+      const { text } = await generateText({
+        ...plain(),
+        messages: [
+          {
+            role: "user",
+            content: [
+              { type: "text", text: "What is this?" },
+              { type: "file", mediaType: "image", data: image },
+            ],
+          },
+        ],
+      });
+      expect(text).toBe("I was shown an image (image/png, 12 × 34 pixels). You said: What is this?");
+    });
+
+    it("gives the model a PDF from bytes", async () => {
+      const data = new Uint8Array(Buffer.from("%PDF-1.4\n%%EOF\n"));
+      const content = [{ type: "file" as const, mediaType: "application/pdf", data, filename: "Report" }];
+      const { text } = await generateText({ ...plain(), messages: [{ role: "user", content }] });
+      expect(text).toBe('I was given the document "Report" (application/pdf, 15 bytes).');
+    });
+  });
+
+  describe("streamed", () => {
+    it("streams the text in pieces", async () => {
+      const result = streamText({ ...plain(), prompt: "Hello there" });
+      const pieces: string[] = [];
+      for await (const piece of result.textStream) pieces.push(piece);
+      expect(pieces.length).toBeGreaterThan(1);
+      expect(pieces.join("")).toBe("You said: Hello there");
+      expect(await result.finishReason).toBe("stop");
+      expect(await result.usage).toMatchObject({ inputTokens: 2, outputTokens: 4, totalTokens: 6 });
+    });
+
+    it("streams every part in its order", async () => {
+      const parts = await partsOf(streamText({ ...plain(), prompt: "Hi" }).fullStream);
+      // The provider's own parts are not the SDK's promise.
+      const types = parts.map(({ type }) => type).filter((type) => type !== "custom");
+      expect(types).toEqual([
+        "start",
+        "start-step",
+        "text-start",
+        "text-delta",
+        "text-delta",
+        "text-delta",
+        "text-end",
+        "finish-step",
+        "finish",
+      ]);
+    });
+  });
+}

@@ -1,0 +1,103 @@
+/** The real playground as a process of its own, for the length of a test file. */
+
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { expect } from "vitest";
+
+const SERVER = fileURLToPath(new URL("../../playground/server.ts", import.meta.url));
+
+/** A stuck process must fail its test, not hang the run. */
+const STUCK_MS = 30_000;
+
+/** The playground's process, and all that it says. */
+export interface PlaygroundProcess {
+  readonly child: ChildProcessByStdio<null, Readable, Readable>;
+  readonly output: () => string;
+  readonly errors: () => string;
+  /** How it ended, once it has. */
+  readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+}
+
+export interface Playground {
+  readonly url: string;
+  readonly process: PlaygroundProcess;
+  /** Sends SIGTERM, and holds the process to ending by itself with code 0. */
+  stop(): Promise<void>;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Starts the playground's process; a variable that is undefined is unset for it. */
+export function spawnPlayground(env: Environment): PlaygroundProcess {
+  const child = spawn(process.execPath, [SERVER], {
+    env: { ...process.env, HOST: undefined, PORT: undefined, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const ended = once(child, "close").then(([code, signal]) => ({
+    code: code as number | null,
+    signal: signal as NodeJS.Signals | null,
+  }));
+  return { child, output: collect(child.stdout), errors: collect(child.stderr), ended };
+}
+
+/** Starts the playground on a free port, and waits until it says that it is ready. */
+export async function startPlayground(env: Environment = {}): Promise<Playground> {
+  const started = spawnPlayground({ PORT: "0", ...env });
+  const lines = createInterface({ input: started.child.stdout });
+  const firstLine = once(lines, "line", { signal: AbortSignal.timeout(STUCK_MS) }).then(([line]) => String(line));
+  const said = await Promise.race([firstLine, started.ended.then(() => "")]).catch(() => "");
+  const url = /http:\/\/\S+/.exec(said)?.[0];
+  if (url !== undefined) return { url, process: started, stop: () => stop(started) };
+  started.child.kill("SIGKILL");
+  throw new Error(`The playground did not say where it is. It said: ${started.output()}${started.errors()}`);
+}
+
+async function stop({ child, ended, errors }: PlaygroundProcess): Promise<void> {
+  const overdue = once(AbortSignal.timeout(STUCK_MS), "abort").then(() => "still running");
+  try {
+    child.kill("SIGTERM");
+    const end = await Promise.race([ended, overdue]);
+    // What it said last is shown where this fails.
+    expect({ end, errors: errors() }).toMatchObject({ end: { code: 0, signal: null } });
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+function collect(stream: Readable): () => string {
+  let text = "";
+  stream.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+  return () => text;
+}
+
+/** What a key may see of its quota (spec 2.5). */
+export interface TokenUsage {
+  readonly object: string;
+  readonly name: string;
+  readonly total_granted: number;
+  readonly total_used: number;
+  readonly total_available: number;
+  readonly unlimited_quota: boolean;
+  readonly model_limits: Readonly<Record<string, boolean>>;
+  readonly model_limits_enabled: boolean;
+  readonly expires_at: number;
+}
+
+/** What a key may see of its quota now. */
+export async function usageOf(url: string, apiKey: string): Promise<TokenUsage> {
+  const response = await fetch(`${url}/api/usage/token`, { headers: { authorization: `Bearer ${apiKey}` } });
+  const { data } = (await response.json()) as { data: TokenUsage };
+  return data;
+}
+
+/** Asks again and again until a key's used quota is as expected, and hands on what it was. */
+export async function usedUntil(url: string, apiKey: string, expected: (used: number) => boolean): Promise<number> {
+  let used = 0;
+  await expect
+    .poll(async () => expected((used = (await usageOf(url, apiKey)).total_used)), { interval: 5, timeout: STUCK_MS })
+    .toBe(true);
+  return used;
+}

@@ -1,0 +1,45 @@
+/** Messages requests to make cases from: the smallest one, and one that differs from it in the fields a case is about. */
+
+export type Body = Readonly<Record<string, unknown>>;
+
+export const MINIMAL: Body = { model: "model-a", max_tokens: 100, messages: [{ role: "user", content: "Hi" }] };
+
+/** The smallest request with other fields; undefined leaves one out. */
+export const having = (fields: Body): Body => ({ ...MINIMAL, ...fields });
+
+/** A request whose only message is of one block. */
+export const withBlock = (block: unknown, role = "user"): Body => having({ messages: [{ role, content: [block] }] });
+
+/** A request whose last message answers a tool call. */
+export const withResult = (result: Body): Body =>
+  having({
+    messages: [
+      { role: "user", content: "What is the time?" },
+      { role: "assistant", content: [{ type: "tool_use", id: "call_1", name: "clock", input: {} }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "call_1", ...result }] },
+    ],
+  });
+
+export const withImage = (source: unknown): Body => withBlock({ type: "image", source });
+
+export const withDocument = (source: unknown, fields: Body = {}): Body =>
+  withBlock({ type: "document", source, ...fields });
+
+export const withTool = (tool: unknown): Body => having({ tools: [tool] });
+
+/** The eight bytes that every PNG begins with. */
+export const PNG = "iVBORw0KGgo=";
+
+export const pngSource: Body = { type: "base64", media_type: "image/png", data: PNG };
+
+export const CLOCK: Body = { name: "clock", input_schema: { type: "object", properties: {} } };
+
+export const COMPUTER: Body = {
+  type: "computer_20241022",
+  name: "computer",
+  display_width_px: 1024,
+  display_height_px: 768,
+};
+
+/** One character that is two UTF-16 units. */
+export const ASTRAL = "𝄞";

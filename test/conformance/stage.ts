@@ -1,0 +1,146 @@
+/** A gateway on a host, before a backend that plays what a test tells it and keeps what it was asked. */
+
+import { afterAll, beforeAll } from "vitest";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import type {
+  ApiKeyOptions,
+  CallContext,
+  ChatEvent,
+  ChatRequest,
+  Failure,
+  GatewayOptions,
+  MemoryQuotaStore,
+  ModelBackend,
+  ModelInfo,
+  QuotaStore,
+} from "../../src/index.ts";
+import type { HostRequestInit, RunningHost, TestHost } from "../hosts.ts";
+
+/** The key that a request carries unless it brings headers of its own; unlimited. */
+export const KEY = "sk-stage";
+
+export const VERSION = "2026-10-21";
+
+/** Where a suite runs. */
+export interface Mount {
+  readonly host: TestHost;
+  readonly prefix: string;
+}
+
+export type Play = (request: ChatRequest, call: CallContext) => AsyncIterable<ChatEvent | string>;
+
+/** A play of given events. */
+export const plays = (...events: readonly (ChatEvent | string)[]): Play =>
+  async function* () {
+    yield* events;
+  };
+
+/** A play of given events that ends with a failure. */
+export const fails = (error: unknown, ...before: readonly (ChatEvent | string)[]): Play =>
+  async function* () {
+    yield* before;
+    throw error;
+  };
+
+export interface StageOptions extends Partial<Omit<GatewayOptions, "backend" | "quotas">> {
+  /** Keys beside the one that is always there. */
+  readonly keys?: readonly ApiKeyOptions[];
+  readonly models?: readonly ModelInfo[];
+  readonly play?: Play;
+}
+
+class ScriptedBackend implements ModelBackend {
+  readonly models?: () => readonly ModelInfo[];
+  /** What it answers with. */
+  play: Play;
+  /** What it was asked, in order. */
+  readonly received: ChatRequest[] = [];
+
+  constructor({ models, play = plays("Hello.") }: StageOptions) {
+    this.play = play;
+    if (models) this.models = () => models;
+  }
+
+  chat(request: ChatRequest, call: CallContext): AsyncIterable<ChatEvent | string> {
+    this.received.push(request);
+    return this.play(request, call);
+  }
+
+  /** The last request that it saw. */
+  get asked(): ChatRequest {
+    const last = this.received.at(-1);
+    if (!last) throw new Error("The backend was not asked.");
+    return last;
+  }
+}
+
+export interface Stage extends AsyncDisposable {
+  readonly backend: ScriptedBackend;
+  readonly quotas: MemoryQuotaStore;
+  /** When a key was looked up for the first time: a request has arrived. */
+  readonly looked: Promise<void>;
+  /** When a hold was settled for the first time. */
+  readonly settled: Promise<void>;
+  /** What the gateway reported to its host. */
+  readonly failures: readonly Failure[];
+  readonly host: RunningHost;
+  /** Sends a request to a path of the gateway. */
+  readonly request: (path: string, init?: HostRequestInit) => Promise<Response>;
+  /** Sends a messages request that is in order, of the given body. */
+  readonly send: (body: unknown, init?: HostRequestInit) => Promise<Response>;
+}
+
+export async function openStage({ host, prefix }: Mount, options: StageOptions = {}): Promise<Stage> {
+  const { keys = [], models: _models, play: _play, ...rest } = options;
+  const failures: Failure[] = [];
+  const backend = new ScriptedBackend(options);
+  const quotas = memoryQuotaStore([{ apiKey: KEY }, ...keys], rest.clock ? { clock: rest.clock } : {});
+  const [looked, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const watched: QuotaStore = {
+    find: (apiKey) => quotas.find(apiKey).finally(looked.resolve),
+    reserve: (hold) => quotas.reserve(hold),
+    extend: (id, renewal) => quotas.extend(id, renewal),
+    settle: (id, used, how) => quotas.settle(id, used, how).finally(settled.resolve),
+  };
+  const onFailure = (failure: Failure): void => void failures.push(failure);
+  const running = await host.start(createGateway({ onFailure, ...rest, backend, quotas: watched }), prefix);
+  const request = (path: string, init?: HostRequestInit): Promise<Response> =>
+    running.request(`${prefix}${path}`, init);
+  return {
+    backend,
+    quotas,
+    looked: looked.promise,
+    settled: settled.promise,
+    failures,
+    host: running,
+    request,
+    send: (body, init) => request("/v1/messages", { ...post(body), ...init }),
+    [Symbol.asyncDispose]: () => running.stop(),
+  };
+}
+
+/** One stage for all cases of a block: cheap for tables, whose cases leave nothing behind. */
+export function sharedStage(mount: Mount, options: StageOptions = {}): () => Stage {
+  let stage: Stage | undefined;
+  beforeAll(async () => void (stage = await openStage(mount, options)));
+  afterAll(() => stage?.[Symbol.asyncDispose]());
+  return () => {
+    if (!stage) throw new Error("The stage is not open yet.");
+    return stage;
+  };
+}
+
+/** A JSON request that is in order, but for headers that are changed; undefined leaves one out. */
+export const post = (
+  body: unknown,
+  headers: Readonly<Record<string, string | undefined>> = {},
+): { method: string; headers: Record<string, string>; body: string } => ({
+  method: "POST",
+  headers: headersWith(headers),
+  body: JSON.stringify(body),
+});
+
+export function headersWith(changes: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const headers = { "content-type": "application/json", "compat-version": VERSION, "x-api-key": KEY, ...changes };
+  return Object.fromEntries(Object.entries(headers).filter((header): header is [string, string] => header[1] != null));
+}

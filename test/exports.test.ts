@@ -1,0 +1,29 @@
+/** The names that each entry exports at run time: to add one is a decision, and this is where it shows. */
+
+import { expect, it } from "vitest";
+import * as node from "../adapters/node.ts";
+import * as index from "../src/index.ts";
+import * as testing from "./contracts/index.ts";
+
+const names = (entry: object): string[] => Object.keys(entry).toSorted();
+
+it("polygate", () => {
+  expect(names(index)).toEqual([
+    "DEFAULT_LIMITS",
+    "GatewayError",
+    "countTokensByBytes",
+    "createGateway",
+    "hashApiKey",
+    "memoryQuotaStore",
+    "systemClock",
+    "tokenPrice",
+  ]);
+});
+
+it("polygate/node", () => {
+  expect(names(node)).toEqual(["toNodeHandler"]);
+});
+
+it("polygate/testing", () => {
+  expect(names(testing)).toEqual(["manualClock", "quotaStoreLaws"]);
+});

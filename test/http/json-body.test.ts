@@ -1,0 +1,218 @@
+/** Holds the reading of JSON bodies to their limits, however the bytes arrive. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { GatewayError } from "../../src/errors.ts";
+import { readJson } from "../../src/http/json-body.ts";
+import { streamOf } from "./byte-stream.ts";
+
+const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5 };
+const JSON_TYPE = { "content-type": "application/json" };
+
+const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
+
+function requestOf(body: BodyInit | null, headers: Record<string, string> = JSON_TYPE): Request {
+  const init = { method: "POST", headers, body, duplex: "half" } as const;
+  return new Request("http://gateway.test/", init);
+}
+
+/** A body without a declared length, whose chunks have the given sizes, over and over. */
+function chunked(bytes: Uint8Array<ArrayBuffer>, sizes: readonly number[]): Request {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  for (let at = 0, index = 0; at < bytes.length; index++) {
+    const size = sizes[index % sizes.length] ?? 1;
+    chunks.push(bytes.slice(at, at + size));
+    at += size;
+  }
+  return requestOf(streamOf(chunks));
+}
+
+/** A body whose length is declared. */
+const declared = (text: string, length = encode(text).length): Request =>
+  requestOf(text, { ...JSON_TYPE, "content-length": String(length) });
+
+async function codeOf(reading: Promise<unknown>): Promise<string> {
+  const error = await reading.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  return error instanceof GatewayError ? error.code : `no GatewayError: ${String(error)}`;
+}
+
+const ofBytes = (length: number): string => `"${"x".repeat(length - 2)}"`;
+const objects = (levels: number): string => '{"a":'.repeat(levels) + "0" + "}".repeat(levels);
+const nested = (levels: number, inside = ""): string => "[".repeat(levels) + inside + "]".repeat(levels);
+
+describe("chunks", () => {
+  const wide = { maxJsonBytes: 1_000_000, maxJsonDepth: 100 };
+
+  it("may be cut anywhere", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.jsonValue({ stringUnit: "grapheme" }),
+        fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }),
+        async (value, sizes) => {
+          const text = JSON.stringify(value);
+          expect(await readJson(chunked(encode(text), sizes), wide)).toEqual(JSON.parse(text));
+        },
+      ),
+    ));
+
+  it("may split a character into its bytes", async () => {
+    const value = { text: "Grüße, 世界 𝄞" };
+    expect(await readJson(chunked(encode(JSON.stringify(value)), [1]), LIMITS)).toEqual(value);
+  });
+
+  it("may split the byte order mark", async () => {
+    expect(await readJson(chunked(encode("\uFEFF[1]"), [1]), LIMITS)).toEqual([1]);
+  });
+
+  it("may be empty", async () => {
+    const chunks = [encode("[1"), encode(""), encode(",2]")];
+    expect(await readJson(requestOf(streamOf(chunks)), LIMITS)).toEqual([1, 2]);
+  });
+
+  it("are not read on once the limit is passed", async () => {
+    let pulled = 0;
+    const body = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          pulled++;
+          controller.enqueue(new Uint8Array(400));
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const request = requestOf(body);
+    expect(await codeOf(readJson(request, LIMITS))).toBe("body_too_large");
+    expect(pulled).toBe(3);
+    // Its host may still do with the rest what it must, to keep the connection or to close it.
+    expect(request.body?.locked).toBe(false);
+  });
+
+  it("that break off are no body", async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(encode("[1")),
+      pull: (controller) => controller.error(new Error("reset by 10.0.0.7")),
+    });
+    const error: unknown = await readJson(requestOf(body), LIMITS).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "malformed_body", message: expect.not.stringContaining("10.0.0.7") as string });
+  });
+
+  it("that break off because the client is gone are told apart", async () => {
+    const client = new AbortController();
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        client.abort();
+        controller.error(new Error("reset"));
+      },
+    });
+    const request = new Request("http://gateway.test/", {
+      method: "POST",
+      headers: JSON_TYPE,
+      body,
+      signal: client.signal,
+      duplex: "half",
+    } as RequestInit);
+    expect(await codeOf(readJson(request, LIMITS))).toBe("client_closed");
+  });
+});
+
+describe("size", () => {
+  it.each([
+    ["declared", declared],
+    ["in chunks", (text: string) => chunked(encode(text), [7])],
+  ])("%s may be the limit, and no byte more", async (_name, make) => {
+    const { maxJsonBytes } = LIMITS;
+    expect(await readJson(make(ofBytes(maxJsonBytes)), LIMITS)).toHaveLength(maxJsonBytes - 2);
+    expect(await codeOf(readJson(make(ofBytes(maxJsonBytes + 1)), LIMITS))).toBe("body_too_large");
+  });
+
+  it("is counted in bytes", async () => {
+    const text = `"${"€".repeat(334)}"`;
+    expect(text.length).toBeLessThan(LIMITS.maxJsonBytes);
+    expect(await codeOf(readJson(declared(text), LIMITS))).toBe("body_too_large");
+    expect(await codeOf(readJson(chunked(encode(text), [100]), LIMITS))).toBe("body_too_large");
+  });
+
+  it("that is declared too large is refused unread", async () => {
+    const request = declared("[]", LIMITS.maxJsonBytes + 1);
+    expect(await codeOf(readJson(request, LIMITS))).toBe("body_too_large");
+    expect(request.bodyUsed).toBe(false);
+  });
+});
+
+describe("depth", () => {
+  const { maxJsonDepth } = LIMITS;
+
+  it("may be the limit, and no level more", async () => {
+    expect(await readJson(declared(nested(maxJsonDepth)), LIMITS)).toBeInstanceOf(Array);
+    expect(await codeOf(readJson(declared(nested(maxJsonDepth + 1)), LIMITS))).toBe("malformed_body");
+  });
+
+  it.each(["null", "1", '"x"', "true"])("counts arrays and objects, and not %s", async (inside) => {
+    expect(await readJson(declared(nested(maxJsonDepth, inside)), LIMITS)).toBeInstanceOf(Array);
+  });
+
+  it("counts objects", async () => {
+    expect(await readJson(declared(objects(maxJsonDepth)), LIMITS)).toBeTypeOf("object");
+    expect(await codeOf(readJson(declared(objects(maxJsonDepth + 1)), LIMITS))).toBe("malformed_body");
+  });
+
+  it("does not grow the stack", async () => {
+    const request = declared(nested(200_000));
+    expect(await codeOf(readJson(request, { ...LIMITS, maxJsonBytes: 1_000_000 }))).toBe("malformed_body");
+  });
+});
+
+describe("content", () => {
+  it.each(["", " \r\n\t", "\uFEFF", "{", "[1,]", "{}{}", "NaN", "'a'", "undefined", "{a:1}"])(
+    "%j is no body",
+    async (text) => {
+      expect(await codeOf(readJson(declared(text), LIMITS))).toBe("malformed_body");
+      expect(await codeOf(readJson(chunked(encode(text), [1]), LIMITS))).toBe("malformed_body");
+    },
+  );
+
+  it("may be missing altogether, which is no body either", async () => {
+    expect(await codeOf(readJson(requestOf(null), LIMITS))).toBe("malformed_body");
+  });
+
+  it("may stand between white space, after a byte order mark", async () => {
+    expect(await readJson(declared("\uFEFF\r\n [1] \n"), LIMITS)).toEqual([1]);
+  });
+
+  it("is not quoted when it cannot be parsed", async () => {
+    const error: unknown = await readJson(declared('{"key": sk-secret}'), LIMITS).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ message: expect.not.stringContaining("secret") as string });
+  });
+});
+
+describe("headers", () => {
+  it.each([
+    "application/json",
+    "application/json; charset=utf-8",
+    "application/json ;x",
+    "APPLICATION/JSON",
+    "application/ld+json",
+  ])("content-type %j is JSON", async (type) => {
+    expect(await readJson(requestOf("[]", { "content-type": type }), LIMITS)).toEqual([]);
+  });
+
+  it.each(["", "text/plain", "text/json", "application/jsonp", "application/x-ndjson", "multipart/form-data", "json"])(
+    "content-type %j is not",
+    async (type) => {
+      const request = requestOf("[]", { "content-type": type });
+      expect(await codeOf(readJson(request, LIMITS))).toBe("unsupported_media_type");
+    },
+  );
+
+  it.each(["gzip", "br", "deflate, gzip", "zstd"])("content-encoding %s is refused", async (encoding) => {
+    const request = requestOf("[]", { ...JSON_TYPE, "content-encoding": encoding });
+    expect(await codeOf(readJson(request, LIMITS))).toBe("unsupported_media_type");
+  });
+
+  it.each(["identity", "Identity"])("content-encoding %s is none", async (encoding) => {
+    expect(await readJson(requestOf("[]", { ...JSON_TYPE, "content-encoding": encoding }), LIMITS)).toEqual([]);
+  });
+});

@@ -1,0 +1,241 @@
+/** Holds the layers: who may import whom, read from the imports of every file. Imports of types count too. */
+
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+interface Import {
+  readonly file: string;
+  readonly specifier: string;
+}
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+const filesOf = (...patterns: string[]): string[] =>
+  globSync(patterns, { cwd: root, exclude: (path) => /(^|[/\\])(node_modules|dist)$/.test(path) })
+    .map((path) => path.replaceAll("\\", "/"))
+    .toSorted();
+const textOf = (file: string): string => readFileSync(new URL(`../${file}`, import.meta.url), "utf8");
+
+/** The formatter puts the `from` of an import or export at the end of a line that begins in the first column. */
+const IMPORT = /^(?:import|export|\}).*? from "([^"]+)"|^import "([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)/gm;
+
+const importsIn = (file: string, text: string): Import[] =>
+  Array.from(text.matchAll(IMPORT), ([, from, effect, dynamic]) => ({
+    file,
+    specifier: from ?? effect ?? dynamic ?? "",
+  }));
+
+/** Each layer may import what stands above it in this list, and a part of the house its own files. */
+const LAYERS = [
+  ["model", "errors", "limits"],
+  ["ports"],
+  ["http", "media", "metering"],
+  ["dialect"],
+  ["dialects/*"],
+  ["dialects"],
+  ["pipeline"],
+  ["gateway"],
+];
+/** The parts that stand beside the layers. */
+const ASIDE: Readonly<Record<string, readonly string[]>> = {
+  stores: ["ports", "model", "errors"],
+  backends: ["ports", "model", "errors"],
+  "backends/relay": ["ports", "model", "errors", "dialects/*"],
+  index: [...LAYERS.flat(), "stores", "backends", "backends/relay"],
+  adapters: ["index"],
+  playground: ["index", "adapters"],
+};
+
+const manifest: unknown = JSON.parse(textOf("package.json"));
+const { dependencies } = manifest as { dependencies: Readonly<Record<string, string>> };
+/** What from outside a part may import; a part that is not listed takes the dependencies of package.json alone. */
+const PACKAGES: Readonly<Record<string, RegExp>> = {
+  adapters: /^(?:h3|srvx|node:.*)$/,
+  playground: /./,
+};
+
+/** The part of the house that a file belongs to, or undefined for a file outside it. */
+function partOf(file: string): string | undefined {
+  const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
+  if (top === "adapters" || top === "playground") return top;
+  if (top !== "src" || folder === undefined) return undefined;
+  if (folder === "dialects" && rest.length > 1) return `dialects/${rest[0]}`;
+  if (folder === "dialects") return rest[0] === "index" ? "dialects" : rest[0];
+  if (folder === "backends" && rest[0] === "relay") return "backends/relay";
+  return folder;
+}
+
+const kindOf = (part: string): string => (part.startsWith("dialects/") ? "dialects/*" : part);
+
+function mayImport(from: string, to: string): boolean {
+  // Of one folder, though one of its files may import more than the others.
+  if (from === to || (from.startsWith("backends") && to.startsWith("backends"))) return true;
+  const layer = LAYERS.findIndex((parts) => parts.includes(kindOf(from)));
+  const allowed = layer < 0 ? ASIDE[from] : LAYERS.slice(0, layer).flat();
+  return allowed?.includes(kindOf(to)) ?? false;
+}
+
+const packageOf = (specifier: string): string =>
+  specifier.startsWith("node:") ? specifier : (/^(?:@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier);
+
+const targetOf = ({ file, specifier }: Import): string => posix.join(posix.dirname(file), specifier);
+
+/** What is wrong with an import, or undefined. */
+function breach(found: Import): string | undefined {
+  const part = partOf(found.file);
+  if (part === undefined || !(LAYERS.flat().includes(kindOf(part)) || part in ASIDE))
+    return "has no place in the layers";
+  if (!found.specifier.startsWith(".")) {
+    const name = packageOf(found.specifier);
+    return (PACKAGES[part]?.test(name) ?? name in dependencies) ? undefined : `${part} must not import this package`;
+  }
+  const target = targetOf(found);
+  if (target.startsWith("../")) return "leaves the repository";
+  const to = partOf(target);
+  return to !== undefined && mayImport(part, to) ? undefined : `${part} must not import ${to ?? "this"}`;
+}
+
+const breaches = (imports: readonly Import[]): string[] =>
+  imports.flatMap((found) => {
+    const wrong = breach(found);
+    return wrong === undefined ? [] : [`${found.file} imports "${found.specifier}": ${wrong}`];
+  });
+
+/** Circles of imports, each told file by file; at least one of any that touch. */
+function circles(imports: readonly Import[]): string[] {
+  const targets = new Map(imports.map(({ file }): [string, string[]] => [file, []]));
+  for (const found of imports.filter(isRelative)) targets.get(found.file)?.push(targetOf(found));
+  const done = new Set<string>();
+  const found: string[] = [];
+  const visit = (file: string, path: readonly string[]): void => {
+    if (path.includes(file)) found.push([...path.slice(path.indexOf(file)), file].join(" imports "));
+    if (path.includes(file) || done.has(file)) return;
+    for (const next of targets.get(file) ?? []) visit(next, [...path, file]);
+    done.add(file);
+  };
+  for (const file of targets.keys()) visit(file, []);
+  return found;
+}
+
+const isRelative = ({ specifier }: Import): boolean => specifier.startsWith(".");
+
+const published = filesOf("src/**/*.{ts,tsx}", "adapters/**/*.{ts,tsx}");
+const code = filesOf("{src,adapters,playground,test}/**/*.{ts,tsx,mts,js,mjs,jsx}");
+const imports = code.flatMap((file) => importsIn(file, textOf(file)));
+const ofHouse = imports.filter(({ file }) => !file.startsWith("test/"));
+
+describe("the layers", () => {
+  it("are kept by every import", () => {
+    expect(breaches(ofHouse)).toEqual([]);
+  });
+
+  it("have a place for every file", () => {
+    const known = [...LAYERS.flat(), ...Object.keys(ASIDE)];
+    expect(published.filter((file) => !known.includes(kindOf(partOf(file) ?? "")))).toEqual([]);
+  });
+
+  it("hold no circle", () => {
+    expect(circles(imports)).toEqual([]);
+  });
+
+  it("stay inside the repository, and name files as they are", () => {
+    const astray = imports
+      .filter((found) => isRelative(found) && !existsSync(new URL(`../${targetOf(found)}`, import.meta.url)))
+      .map(({ file, specifier }) => `${file} imports "${specifier}"`);
+    expect(astray).toEqual([]);
+  });
+});
+
+describe("a file", () => {
+  it("of a dialect has one of six names", () => {
+    const name = /^src\/dialects\/(?:index|dialect|[^/]+\/(?:index|schema|request|response|stream|errors))\.ts$/;
+    expect(filesOf("src/dialects/**/*.*").filter((file) => !name.test(file))).toEqual([]);
+  });
+
+  it("has no default export and no `export *`", () => {
+    const unnamed = code.flatMap((file) =>
+      Array.from(
+        textOf(file).matchAll(/^export (?:default|(?:type )?\*).*|^export \{.*\bas default\b.*/gm),
+        ([line]) => `${file}: ${line}`,
+      ),
+    );
+    expect(unnamed).toEqual([]);
+  });
+
+  it("never mentions the folder that is not part of the repository", () => {
+    const everything = filesOf("{src,adapters,playground,test,.ci}/**/*.*", ".ci/*", "*.{md,json,ts}");
+    const mentions = everything
+      .filter((file) => file !== "package-lock.json")
+      .flatMap((file) => Array.from(textOf(file).matchAll(/.*\bshared\/.*/g), ([line]) => `${file}: ${line.trim()}`));
+    expect(mentions).toEqual([]);
+  });
+});
+
+describe("these rules", () => {
+  it("see every form of import", () => {
+    const text = [
+      'import "one";',
+      'import type { A } from "two";',
+      'import {\n  a, // it\'s from afar\n  type B,\n} from "three";',
+      'export { c } from "four";',
+      'const d = await import("five");',
+      '/** import { e } from "a comment"; */',
+    ];
+    const specifiers = importsIn("a.ts", text.join("\n")).map(({ specifier }) => specifier);
+    expect(specifiers).toEqual(["one", "two", "three", "four", "five"]);
+  });
+
+  it.each([
+    ["src/model/chat.ts", "../ports/clock.ts"],
+    ["src/model/chat.ts", "../errors.ts"],
+    ["src/errors.ts", "./limits.ts"],
+    ["src/ports/clock.ts", "../http/credential.ts"],
+    ["src/http/credential.ts", "../metering/price.ts"],
+    ["src/metering/price.ts", "../dialects/dialect.ts"],
+    ["src/dialects/dialect.ts", "./messages/index.ts"],
+    ["src/dialects/messages/index.ts", "../token-usage/index.ts"],
+    ["src/dialects/messages/index.ts", "../index.ts"],
+    ["src/dialects/messages/index.ts", "../../pipeline.ts"],
+    ["src/pipeline.ts", "./gateway.ts"],
+    ["src/gateway.ts", "./stores/memory.ts"],
+    ["src/gateway.ts", "./index.ts"],
+    ["src/gateway.ts", "node:http"],
+    ["src/gateway.ts", "vitest"],
+    ["src/stores/memory.ts", "../limits.ts"],
+    ["src/stores/memory.ts", "../metering/price.ts"],
+    ["src/backends/route.ts", "../dialects/messages/stream.ts"],
+    ["src/utils.ts", "./errors.ts"],
+    ["adapters/node.ts", "../src/gateway.ts"],
+    ["adapters/node.ts", "valibot"],
+    ["playground/server.ts", "../src/stores/memory.ts"],
+    ["playground/server.ts", "../test/hosts.ts"],
+    ["src/gateway.ts", "../../elsewhere.ts"],
+  ])("forbid %s to import %s", (file, specifier) => {
+    expect(breaches([{ file, specifier }])).toEqual([expect.stringContaining(`${file} imports "${specifier}": `)]);
+  });
+
+  it.each([
+    ["src/dialects/messages/index.ts", "../dialect.ts"],
+    ["src/dialects/messages/index.ts", "./stream.ts"],
+    ["src/dialects/index.ts", "./messages/index.ts"],
+    ["src/backends/relay.ts", "../dialects/messages/stream.ts"],
+    ["src/backends/route.ts", "./relay.ts"],
+    ["src/stores/sql.ts", "@noble/hashes/sha2.js"],
+    ["adapters/express.ts", "./node.ts"],
+    ["adapters/node.ts", "srvx/node"],
+    ["playground/server.ts", "../adapters/node.ts"],
+  ])("let %s import %s", (file, specifier) => {
+    expect(breaches([{ file, specifier }])).toEqual([]);
+  });
+
+  it("find a circle, and say its way", () => {
+    const circle = circles([
+      { file: "src/a.ts", specifier: "./b.ts" },
+      { file: "src/b.ts", specifier: "./c.ts" },
+      { file: "src/c.ts", specifier: "./b.ts" },
+    ]);
+    expect(circle).toEqual(["src/b.ts imports src/c.ts imports src/b.ts"]);
+  });
+});

@@ -1,0 +1,156 @@
+/** Builds and packs the package, installs it in an empty project, and uses it there as a host does. */
+
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+let folder: string;
+let project: string;
+/** What is in the tarball: the text of each file by its path. */
+let packed: ReadonlyMap<string, string>;
+
+async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
+  const done = await promisify(execFile)(command, args, { cwd }).catch(
+    (error: { stdout?: string; message?: string }) => {
+      throw new Error(`${error.message}\n${error.stdout}`, { cause: error });
+    },
+  );
+  return done.stdout;
+}
+
+beforeAll(async () => {
+  folder = await realpath(await mkdtemp(join(tmpdir(), "polygate-")));
+  const checkout = join(folder, "checkout");
+  project = join(folder, "project");
+  const installed = join(project, "node_modules", "polygate");
+  await mkdir(installed, { recursive: true });
+
+  // A copy, because a build empties `dist`, and others may be using the one of this checkout.
+  const leftOut = new Set(["node_modules", ".git", "dist"]);
+  await cp(root, checkout, { recursive: true, filter: (source) => !leftOut.has(basename(source)) });
+  await symlink(join(root, "node_modules"), join(checkout, "node_modules"));
+  await run("npm", ["run", "build"], checkout);
+  await run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], checkout);
+
+  const tarball = (await readdir(folder)).find((name) => name.endsWith(".tgz"));
+  await run("tar", ["-xzf", join(folder, tarball ?? ""), "--strip-components=1", "-C", installed], folder);
+  const files = (await readdir(installed, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
+  packed = new Map(
+    await Promise.all(
+      files.map(async (entry): Promise<[string, string]> => {
+        const path = join(entry.parentPath, entry.name);
+        return [path.slice(installed.length + 1).replaceAll("\\", "/"), await readFile(path, "utf8")];
+      }),
+    ),
+  );
+  const manifest = JSON.parse(packed.get("package.json") ?? "") as { dependencies: Record<string, string> };
+  await writeFile(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
+  for (const name of [...Object.keys(manifest.dependencies), "@types/node"]) {
+    const link = join(project, "node_modules", name);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(join(root, "node_modules", name), link);
+  }
+}, 180_000);
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+it("answers from an installed copy, on plain Node", async () => {
+  const script = `
+    import { createGateway, memoryQuotaStore } from "polygate";
+    import { toNodeHandler } from "polygate/node";
+    import * as testing from "polygate/testing";
+
+    const backend = {
+      async *chat() {
+        yield "Hello from the package.";
+      },
+    };
+    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1", granted: 1_000 }]) });
+    const response = await gateway.fetch(
+      new Request("http://localhost/v1/messages", {
+        method: "POST",
+        headers: { "x-api-key": "sk-1", "compat-version": "2023-06-01", "content-type": "application/json" },
+        body: JSON.stringify({ model: "any", max_tokens: 100, messages: [{ role: "user", content: "Hello" }] }),
+      }),
+    );
+    const exported = [typeof toNodeHandler(gateway), Object.keys(testing).length > 0];
+    console.log(JSON.stringify({ status: response.status, exported, body: await response.json() }));
+  `;
+  await writeFile(join(project, "host.js"), script);
+  expect(JSON.parse(await run(process.execPath, ["host.js"], project))).toMatchObject({
+    status: 200,
+    exported: ["function", true],
+    body: { type: "message", role: "assistant", content: [{ type: "text", text: "Hello from the package." }] },
+  });
+});
+
+it("brings types that a strict host compiles with", async () => {
+  const host = `
+    import { createServer } from "node:http";
+    import { createGateway, GatewayError, memoryQuotaStore, type ModelBackend } from "polygate";
+    import { toNodeHandler } from "polygate/node";
+    import * as testing from "polygate/testing";
+
+    const backend: ModelBackend = {
+      async *chat(request, call) {
+        if (call.signal.aborted) throw new GatewayError("client_closed", "Gone.");
+        yield \`You asked \${request.model} something.\`;
+        yield { type: "finish", reason: "stop", usage: { outputTokens: 4 } };
+      },
+    };
+    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
+    export const server = createServer(toNodeHandler(gateway));
+    export const names: string[] = Object.keys(testing);
+    // @ts-expect-error: the quotas are missing, which types that fell back to any would let pass.
+    createGateway({ backend });
+  `;
+  await writeFile(join(project, "host.ts"), host);
+  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+  const options = ["--strict", "--noEmit", "--module", "nodenext", "--types", "node", "--skipLibCheck", "false"];
+  const errors = await run(process.execPath, [tsc, ...options, "host.ts"], project).then(
+    (): string[] => [],
+    ({ message }: Error) => message.match(/^.+: error TS\d+: .*/gm) ?? [message],
+  );
+  // h3's own types name an optional peer, and a method that only the newest library types have.
+  expect(errors.filter((line) => !line.includes("/node_modules/h3/"))).toEqual([]);
+});
+
+it("holds only what is published", () => {
+  const paths = Array.from(packed.keys());
+  const built = paths.filter((path) => /^dist\/[^/]+\.(?:js|d\.ts)$/.test(path));
+  expect(built).toEqual(
+    expect.arrayContaining(["index", "node", "testing"].flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`])),
+  );
+  const others = paths.filter((path) => !built.includes(path));
+  expect(others.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
+});
+
+it("says nothing of the machine that built it", () => {
+  const places = [root.replace(/[/\\]$/, ""), folder, "file://", "/home/", "/Users/"];
+  const mentions = Array.from(packed, ([path, text]) => [
+    path,
+    ...places.filter((place) => text.includes(place)),
+    ...(text.match(/\bshared\//g) ?? []),
+  ]).filter(({ length }) => length > 1);
+  expect(mentions).toEqual([]);
+});
+
+const IMPORT = /^(?:import|export).* from "([^"]+)"|^import "([^"]+)"|\bimport\("([^"]+)"\)/gm;
+
+it("keeps Node's own modules out of its index", () => {
+  const seen = new Set<string>(["dist/index.js"]);
+  const outside: string[] = [];
+  for (const path of seen)
+    for (const [, from, effect, dynamic] of (packed.get(path) ?? "").matchAll(IMPORT)) {
+      const specifier = from ?? effect ?? dynamic ?? "";
+      if (specifier.startsWith(".")) seen.add(posix.join(posix.dirname(path), specifier));
+      else outside.push(specifier);
+    }
+  expect(outside).toContain("h3");
+  expect(outside.filter((specifier) => specifier.startsWith("node:"))).toEqual([]);
+});

@@ -1,0 +1,91 @@
+/** The public types, as a host meets them. The compiler checks what `expectTypeOf` says; running it checks the rest. */
+
+import { createServer, type RequestListener } from "node:http";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { type NodeHandler, toNodeHandler } from "../adapters/node.ts";
+import {
+  type ChatEvent,
+  createGateway,
+  GatewayError,
+  type GatewayErrorCode,
+  type GatewayOptions,
+  memoryQuotaStore,
+  type ModelBackend,
+  type QuotaStore,
+} from "../src/index.ts";
+
+const backend = {
+  async *chat() {
+    yield "hi";
+  },
+};
+
+type RequiredKeys<T> = { [Key in keyof T]-?: object extends Pick<T, Key> ? never : Key }[keyof T];
+
+describe("a host", () => {
+  it("writes a backend in five lines", async () => {
+    expectTypeOf(backend).toExtend<ModelBackend>();
+    expect(await backend.chat().next()).toEqual({ done: false, value: "hi" });
+  });
+
+  it("may leave out every part of a backend, but add nothing that is none", () => {
+    expectTypeOf<RequiredKeys<ModelBackend>>().toEqualTypeOf<never>();
+    expectTypeOf<{ chat: () => Promise<string> }>().not.toExtend<ModelBackend>();
+    expectTypeOf<{ chat: () => AsyncGenerator<number> }>().not.toExtend<ModelBackend>();
+  });
+
+  it("owes createGateway a backend and the quotas, and nothing else", () => {
+    expectTypeOf(createGateway).parameters.toEqualTypeOf<[options: GatewayOptions]>();
+    expectTypeOf<RequiredKeys<GatewayOptions>>().toEqualTypeOf<"backend" | "quotas">();
+    expectTypeOf(memoryQuotaStore).returns.toExtend<QuotaStore>();
+    expect(createGateway({ backend, quotas: memoryQuotaStore() })).toHaveProperty("fetch");
+  });
+
+  it("hands the mounted gateway to http.createServer", () => {
+    expectTypeOf<NodeHandler>().toExtend<RequestListener>();
+    const gateway = createGateway({ backend, quotas: memoryQuotaStore() });
+    expect(createServer(toNodeHandler(gateway)).listenerCount("request")).toBe(1);
+  });
+});
+
+describe("GatewayError", () => {
+  it("has a closed list of codes", () => {
+    expectTypeOf<"teapot">().not.toExtend<GatewayErrorCode>();
+    expectTypeOf<string>().not.toExtend<GatewayErrorCode>();
+    expectTypeOf<ConstructorParameters<typeof GatewayError>[0]>().toEqualTypeOf<GatewayErrorCode>();
+    expect(new GatewayError("rate_limited", "Busy.").code).toBe("rate_limited" satisfies GatewayErrorCode);
+  });
+});
+
+function textOf(event: ChatEvent): string {
+  switch (event.type) {
+    case "text-delta":
+    case "reasoning-delta":
+      return event.text;
+    case "reasoning-signature":
+      return event.signature;
+    case "redacted-reasoning":
+      return event.data;
+    case "tool-call":
+    case "tool-call-start":
+      return event.name;
+    case "tool-call-delta":
+      return event.json;
+    case "tool-call-end":
+      return event.id;
+    case "start":
+    case "usage":
+      return "";
+    case "finish":
+      return event.reason;
+    default:
+      return event satisfies never;
+  }
+}
+
+describe("ChatEvent", () => {
+  it("lets a switch be exhaustive", () => {
+    expect(textOf({ type: "text-delta", text: "hi" })).toBe("hi");
+    expect(textOf({ type: "finish", reason: "stop" })).toBe("stop");
+  });
+});

@@ -1,0 +1,16 @@
+/** Finds and runs the tests, benchmarks apart. */
+
+import { defineConfig, type ViteUserConfig } from "vitest/config";
+
+const config: ViteUserConfig = defineConfig({
+  test: {
+    include: ["test/**/*.test.ts"],
+    exclude: ["test/bench/**"],
+    // The suites open real sockets and start processes: more workers than this only contend on a small machine.
+    maxWorkers: 2,
+    testTimeout: 10_000,
+    hookTimeout: 60_000,
+  },
+});
+
+export default config;
