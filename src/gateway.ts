@@ -60,7 +60,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   // h3 itself would answer an unknown route with the request's URL in the body, and a URL may carry a key.
   const onError = (error: HTTPError): Response | undefined => (error.status === 404 ? notOwned : undefined);
   const app = new H3({ silent: true, allowMalformedURL: true, onError });
-  for (const [path, endpoints] of byPath(options)) app.all(path, (event) => route(host, endpoints, event));
+  for (const [path, endpoints] of byPath(options)) app.all(path, (event) => route(host, endpoints, event, notOwned));
 
   const handle = async (request: Request): Promise<Response | undefined> => {
     const response = await app.fetch(request);
@@ -70,8 +70,8 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 /** The endpoints that the backend can serve, those of one path together. */
-function byPath(options: GatewayOptions): Map<string, [Endpoint, ...Endpoint[]]> {
-  const paths = new Map<string, [Endpoint, ...Endpoint[]]>();
+function byPath(options: GatewayOptions): Map<string, Endpoint[]> {
+  const paths = new Map<string, Endpoint[]>();
   for (const dialect of dialects(options))
     for (const endpoint of dialect.endpoints) {
       if (endpoint.kind === "chat" && !options.backend.chat) continue;
@@ -82,11 +82,20 @@ function byPath(options: GatewayOptions): Map<string, [Endpoint, ...Endpoint[]]>
   return paths;
 }
 
-function route(host: Host, endpoints: readonly [Endpoint, ...Endpoint[]], { req }: H3Event): Promise<Response> {
+function route(
+  host: Host,
+  endpoints: readonly Endpoint[],
+  { req, context }: H3Event,
+  notOwned: Response,
+): Response | Promise<Response> {
+  const tail = context.params?.["_"] ?? "";
+  const [first, ...others] = endpoints.filter((endpoint) => endpoint.owns?.(tail) ?? true);
+  if (!first) return notOwned;
   const method = req.method === "HEAD" ? "GET" : req.method;
   const endpoint =
-    endpoints.find((candidate) => candidate.method === method) ?? methodNotAllowed(endpoints, req.method);
-  return serve(host, endpoint, req);
+    [first, ...others].find((candidate) => candidate.method === method) ??
+    methodNotAllowed([first, ...others], req.method);
+  return serve(host, endpoint, { request: req, tail, limits: host.limits });
 }
 
 /** An endpoint of the path's own format that refuses whatever comes. */

@@ -1,21 +1,16 @@
 /** The line that every request walks: authenticate, parse, authorize, reserve, backend, encode, settle. */
 
 import { FastResponse } from "srvx";
-import type { ChatEndpoint, Endpoint } from "./dialects/dialect.ts";
+import type { AnswerStream, Endpoint, Incoming, QueryEndpoint } from "./dialects/dialect.ts";
 import { accountOf, GatewayError, type GatewayErrorCode, toGatewayError } from "./errors.ts";
+import { chatGeneration, type Generation, type GenerationTerms } from "./generation.ts";
 import { redact, withoutPrefix } from "./http/credential.ts";
 import { eventStream } from "./http/event-stream.ts";
 import { Lifeline } from "./http/lifeline.ts";
 import type { Limits } from "./limits.ts";
-import { type CountTokens, estimateInputTokens } from "./metering/estimate.ts";
-import { type HoldTerms, reserve } from "./metering/hold.ts";
+import { type Hold, type HoldTerms, reserve } from "./metering/hold.ts";
 import { metered } from "./metering/metered.ts";
-import { Meter } from "./metering/meter.ts";
-import type { Price } from "./metering/price.ts";
-import type { ChatRequest } from "./model/chat.ts";
-import type { AnswerEvent } from "./model/event.ts";
 import type { Clock } from "./ports/clock.ts";
-import type { ModelBackend } from "./ports/model-backend.ts";
 import type { ApiKeyRecord, QuotaStore } from "./ports/quota-store.ts";
 
 /** A failure that the caller is told only the outline of. */
@@ -29,11 +24,8 @@ export interface Failure {
 }
 
 /** What the line works with, all of it decided. */
-export interface Host {
-  readonly backend: ModelBackend;
+export interface Host extends GenerationTerms {
   readonly quotas: QuotaStore;
-  readonly price: Price;
-  readonly countTokens: CountTokens;
   readonly limits: Limits;
   readonly clock: Clock;
   readonly onFailure: (failure: Failure) => void;
@@ -47,55 +39,91 @@ interface Call {
   secret?: string;
 }
 
+/** A call that nothing stands in the way of. */
+interface Admitted<Event, Answered> {
+  readonly key: ApiKeyRecord;
+  readonly generation: Generation<Event, Answered>;
+  readonly hold: Hold;
+}
+
 /** Answers a request to an endpoint. Never rejects: what goes wrong is an answer too. */
-export async function serve(host: Host, endpoint: Endpoint, request: Request): Promise<Response> {
+export async function serve(host: Host, endpoint: Endpoint, incoming: Incoming): Promise<Response> {
   const { clock, limits } = host;
-  const call: Call = { requestId: newRequestId(), life: new Lifeline(request.signal, clock, limits.deadlineMs) };
+  const call: Call = {
+    requestId: newRequestId(),
+    life: new Lifeline(incoming.request.signal, clock, limits.deadlineMs),
+  };
   try {
-    const key = await authenticate(host, endpoint.credential(request), call);
-    if (endpoint.kind === "query") {
-      if (!endpoint.expiredKeysMayAsk) assertCurrent(key, clock);
-      const body = await endpoint.answer({ request, key, limits, countTokens: host.countTokens });
-      call.life.end();
-      return json(200, body, call);
-    }
-    return await generate(host, endpoint, request, key, call);
+    if (endpoint.kind === "query") return await query(host, endpoint, incoming, call);
+    return await generate(host, endpoint, incoming, call, () => chatGeneration(host, endpoint, incoming));
   } catch (error) {
     return refuse(host, endpoint, error, call);
   }
 }
 
-async function generate(
-  host: Host,
-  endpoint: ChatEndpoint,
-  wire: Request,
-  key: ApiKeyRecord,
-  call: Call,
-): Promise<Response> {
-  const { clock, limits, backend, countTokens } = host;
-  const { requestId, life } = call;
-  assertCurrent(key, clock);
-  const asked = await endpoint.parse(wire, limits);
-  await authorizeModel(asked, key, backend, endpoint);
-
-  const inputTokens = estimateInputTokens(asked, countTokens);
-  const hold = await reserve(requestId, asked, inputTokens, key, holdTerms(host, call));
-  const request = hold.request;
-  const answer = () => backend.chat?.(request, { signal: life.signal, requestId, key }) ?? noBackend();
-  const meter = new Meter(inputTokens, countTokens);
-  const quietMs = request.stream ? limits.keepAliveMs : undefined;
-  const events = await started(metered(answer, { hold, meter, clock, signal: life.signal, quietMs }));
-
-  if (request.stream) return streamed(host, endpoint, events, request, call);
-  const body = await endpoint.complete(events, { request, requestId });
-  life.end();
+async function query(host: Host, endpoint: QueryEndpoint, incoming: Incoming, call: Call): Promise<Response> {
+  const ask = async (): Promise<unknown> => {
+    const key = await authenticate(host, endpoint, incoming, call);
+    if (!endpoint.expiredKeysMayAsk) assertCurrent(key, host.clock);
+    const authorize = ({ model }: { readonly model: string }): Promise<void> => authorizeModel(host, { model }, key);
+    return endpoint.answer({ ...incoming, key, countTokens: host.countTokens, authorize });
+  };
+  const body = await call.life.within(ask());
+  call.life.end();
   return json(200, body, call);
 }
 
-async function authenticate({ quotas }: Host, credential: string | undefined, call: Call): Promise<ApiKeyRecord> {
+async function generate<Event, Answered>(
+  host: Host,
+  endpoint: Endpoint,
+  incoming: Incoming,
+  call: Call,
+  read: () => Promise<Generation<Event, Answered>>,
+): Promise<Response> {
+  const { requestId, life } = call;
+  const { key, generation, hold } = await life.within(
+    admit(host, endpoint, incoming, call, read),
+    // Granted when nobody waited for it any more.
+    (late) => void late.hold.settle(0, "exact"),
+  );
+  const run = generation.begin(hold.granted, { signal: life.signal, requestId, key });
+  const quietMs = generation.stream ? host.limits.keepAliveMs : undefined;
+  const options = { hold, meter: run.meter, clock: host.clock, signal: life.signal, quietMs };
+  const events = await started(metered(run.answer, options));
+
+  if (generation.stream) return streamed(host, run.stream(), events, call);
+  const collector = run.collector();
+  for await (const event of events) collector.add(event);
+  life.end();
+  return json(200, collector.body(), call);
+}
+
+/** All that stands before the backend. None of it costs anything. */
+async function admit<Event, Answered>(
+  host: Host,
+  endpoint: Endpoint,
+  incoming: Incoming,
+  call: Call,
+  read: () => Promise<Generation<Event, Answered>>,
+): Promise<Admitted<Event, Answered>> {
+  const key = await authenticate(host, endpoint, incoming, call);
+  assertCurrent(key, host.clock);
+  const generation = await read();
+  await authorizeModel(host, generation, key);
+  const hold = await reserve(call.requestId, generation.amounts(), key, holdTerms(host, call));
+  return { key, generation, hold };
+}
+
+async function authenticate(
+  { quotas }: Host,
+  endpoint: Endpoint,
+  { request }: Incoming,
+  call: Call,
+): Promise<ApiKeyRecord> {
+  const credential = endpoint.credential(request);
   if (!credential) throw new GatewayError("missing_api_key", "No API key was given.");
-  call.secret = withoutPrefix(credential);
-  const key = await quotas.find(call.secret);
+  call.secret = credential;
+  const key = await quotas.find(withoutPrefix(credential));
   if (!key) throw new GatewayError("invalid_api_key", "The API key is not valid.");
   return key;
 }
@@ -106,24 +134,22 @@ function assertCurrent(key: ApiKeyRecord, clock: Clock): void {
 }
 
 async function authorizeModel(
-  asked: ChatRequest,
+  { backend }: Host,
+  { model, outputLimit }: Pick<Generation<never, never>, "model" | "outputLimit">,
   key: ApiKeyRecord,
-  backend: ModelBackend,
-  endpoint: ChatEndpoint,
 ): Promise<void> {
-  const { model, maxOutputTokens } = asked;
   if (key.modelLimitsEnabled && !(Object.hasOwn(key.modelLimits, model) && key.modelLimits[model]))
     throw new GatewayError("model_not_allowed", `This API key may not use the model "${model}".`, { path: ["model"] });
   const known = await backend.models?.();
   if (!known) return;
   const info = known.find(({ id }) => id === model);
   if (!info) throw new GatewayError("model_not_found", `There is no model "${model}".`, { path: ["model"] });
-  const path = endpoint.maxOutputTokensPath;
-  if (info.maxOutputTokens !== undefined && maxOutputTokens > info.maxOutputTokens)
+  const most = info.maxOutputTokens;
+  if (most !== undefined && outputLimit && outputLimit.tokens > most)
     throw new GatewayError(
       "invalid_request",
-      `${path.join(".")}: must be at most ${info.maxOutputTokens} for the model "${model}"`,
-      { path },
+      `${outputLimit.path.join(".")}: must be at most ${most} for the model "${model}"`,
+      { path: outputLimit.path },
     );
 }
 
@@ -131,37 +157,42 @@ async function authorizeModel(
  * Pulls the first event before the answer begins: a failure up to here still has its true status, and a generator that has
  * started will run its `finally`.
  */
-async function started(events: AsyncGenerator<AnswerEvent, void>): Promise<AsyncIterable<AnswerEvent>> {
-  let first: IteratorResult<AnswerEvent, void> | undefined = await events.next();
-  const next = async (): Promise<IteratorResult<AnswerEvent, void>> => {
-    if (!first) return events.next();
-    const step = first;
-    first = undefined;
-    return step;
+async function started<Answered>(
+  events: AsyncGenerator<Answered, void>,
+): Promise<AsyncIterableIterator<Answered, void>> {
+  let first: IteratorResult<Answered, void> | undefined = await events.next();
+  const iterator: AsyncIterableIterator<Answered, void> = {
+    next() {
+      if (!first) return events.next();
+      const step = Promise.resolve(first);
+      first = undefined;
+      return step;
+    },
+    return: () => events.return(),
+    [Symbol.asyncIterator]: () => iterator,
   };
-  return { [Symbol.asyncIterator]: () => ({ next, return: () => events.return() }) };
+  return iterator;
 }
 
-function streamed(
+function streamed<Answered>(
   host: Host,
-  endpoint: ChatEndpoint,
-  events: AsyncIterable<AnswerEvent>,
-  request: ChatRequest,
+  stream: AnswerStream<Answered>,
+  events: AsyncIterator<Answered, void>,
   call: Call,
 ): Response {
   const { requestId, life } = call;
-  const { contentType, frames, keepAlive, error: errorFrame } = endpoint.stream(events, { request, requestId });
   const body = eventStream({
-    frames,
+    events,
+    encode: (event) => stream.encode(event),
     signal: life.signal,
     clock: host.clock,
-    keepAlive: { frame: keepAlive, afterMs: host.limits.keepAliveMs },
-    failed: (error) => errorFrame(failure(host, error, call)),
+    keepAlive: { frame: stream.keepAlive, afterMs: host.limits.keepAliveMs },
+    failed: (error) => stream.error(failure(host, error, call)),
     cancelled: life.clientGone,
     ended: () => life.end(),
   });
   const headers = {
-    "content-type": contentType,
+    "content-type": stream.contentType,
     "cache-control": "no-cache, no-transform",
     // Some reverse proxies collect a response before they pass it on, unless told.
     "x-accel-buffering": "no",
@@ -198,7 +229,6 @@ function report({ onFailure }: Host, error: GatewayError, { requestId, secret }:
 
 const holdTerms = (host: Host, call: Call): HoldTerms => ({
   quotas: host.quotas,
-  price: host.price,
   clock: host.clock,
   leaseMs: host.limits.leaseMs,
   report: (error) => report(host, toGatewayError(error), call),
@@ -223,7 +253,3 @@ const json = (status: number, body: unknown, { requestId }: Call, headers: Recor
   });
 
 const newRequestId = (): string => `req_${crypto.randomUUID().replaceAll("-", "")}`;
-
-function noBackend(): never {
-  throw new GatewayError("internal", "The gateway has no backend for this request.");
-}

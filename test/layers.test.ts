@@ -35,6 +35,7 @@ const LAYERS = [
   ["dialect"],
   ["dialects/*"],
   ["dialects"],
+  ["generation"],
   ["pipeline"],
   ["gateway"],
 ];

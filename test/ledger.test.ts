@@ -264,6 +264,21 @@ describe("a request for more than the balance", () => {
     expect(report()).toMatchObject({ used: key.used, ...AT_REST });
   });
 
+  it.each([true, false])("is not overspent by a backend that ignores its limit (stream: %s)", async (stream) => {
+    let said = 0;
+    const endless: ModelBackend = {
+      async *chat() {
+        for (;;) yield ((said++, WORD));
+      },
+    };
+    const { send, report } = opened({ backend: endless, key: { granted: INPUT + 50 } });
+    const text = await (await send({ body: { stream } })).text();
+    expect(text).toContain('"stop_reason":"max_tokens"');
+    // Twice the limit and 64 tokens, the reach of an estimate; a word is four.
+    expect(said).toBeLessThanOrEqual((2 * 50 + 64) / 4 + 1);
+    expect(report()).toMatchObject({ used: INPUT + 50, available: 0, ...AT_REST });
+  });
+
   it("records what a backend counts beyond its limit as overdraft", async () => {
     const { send, report } = opened({ key: { granted: 30 }, backend: speaking(WORD, counted(25)) });
     expect((await send()).status).toBe(200);

@@ -15,26 +15,36 @@ export interface Dialect {
 
 export type Endpoint = ChatEndpoint | QueryEndpoint;
 
+/** A request on its way to an endpoint. */
+export interface Incoming {
+  readonly request: Request;
+  /** What a route's wildcard stands for, still percent-encoded; empty where the route has none. */
+  readonly tail: string;
+  readonly limits: Limits;
+}
+
 interface Route {
   readonly method: "GET" | "POST";
   /** A route pattern of h3, relative to where the gateway is mounted. */
   readonly path: string;
+  /** Whether a request that matches the path is meant for this endpoint; one that no endpoint of a path owns is the host's. */
+  owns?(tail: string): boolean;
   /** The api key as the caller sent it; undefined when none was. */
   credential(request: Request): string | undefined;
   /** An error as this format says it. */
   dress(error: GatewayError, requestId: string): { readonly status: number; readonly body: unknown };
 }
 
-/** A route that a model answers. */
+/** A route that a chat model answers. */
 export interface ChatEndpoint extends Route {
   readonly kind: "chat";
   /** How callers spell the limit on the output, for an error that names it. */
   readonly maxOutputTokensPath: readonly string[];
-  parse(request: Request, limits: Limits): Promise<ChatRequest>;
-  /** The body of a complete answer. */
-  complete(events: AsyncIterable<AnswerEvent>, answer: AnswerContext): Promise<unknown>;
-  /** The same answer as a stream. */
-  stream(events: AsyncIterable<AnswerEvent>, answer: AnswerContext): AnswerStream;
+  parse(incoming: Incoming): Promise<ChatRequest>;
+  /** Makes the body of a complete answer. */
+  complete(answer: AnswerContext): AnswerCollector<AnswerEvent>;
+  /** Makes the same answer as a stream. */
+  stream(answer: AnswerContext): AnswerStream<AnswerEvent>;
 }
 
 /** A route that the gateway answers by itself, at no charge. */
@@ -45,11 +55,11 @@ export interface QueryEndpoint extends Route {
   answer(query: Query): unknown;
 }
 
-export interface Query {
-  readonly request: Request;
+export interface Query extends Incoming {
   readonly key: ApiKeyRecord;
-  readonly limits: Limits;
   readonly countTokens: CountTokens;
+  /** Throws when the key may not make such a request, or no model is there for it. */
+  readonly authorize: (request: { readonly model: string }) => Promise<void>;
 }
 
 export interface AnswerContext {
@@ -57,13 +67,20 @@ export interface AnswerContext {
   readonly requestId: string;
 }
 
-/** A stream in its wire format. */
-export interface AnswerStream {
+/** Collects the events of one answer into its complete body. */
+export interface AnswerCollector<Event> {
+  add(event: Event): void;
+  /** The body, once the last event was added. */
+  body(): unknown;
+}
+
+/** One answer as a stream in its wire format. Throws `backend_failed` for events that the format cannot say in order. */
+export interface AnswerStream<Event> {
   readonly contentType: string;
-  /** Whole frames, in order. */
-  readonly frames: AsyncIterator<string, unknown>;
+  /** What an event adds to the body: whole frames, or an empty text. */
+  encode(event: Event): string;
   /** The frame that says nothing and keeps the connection open. */
   readonly keepAlive: string;
-  /** The frame that tells of a failure after the stream has begun. */
-  readonly error: (error: GatewayError) => string;
+  /** The frame that tells of a failure after the stream has begun, and ends the body. */
+  error(error: GatewayError): string;
 }

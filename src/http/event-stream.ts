@@ -1,11 +1,13 @@
-/** Turns frames of text into a response body: back-pressure to the producer, keep-alives while it is quiet, a clean end. */
+/** Turns events into a response body: back-pressure to the producer, keep-alives while it is quiet, a clean end. */
 
 import type { Clock } from "../ports/clock.ts";
 
-export interface EventStreamOptions {
-  /** The frames, each a whole piece of the wire format. Pulled one at a time, and only while the client reads. */
-  readonly frames: AsyncIterator<string, unknown>;
-  /** Fires when the call is cut short. The frames are then run to their end at once, whether or not the client reads. */
+export interface EventStreamOptions<Event> {
+  /** Pulled one at a time, and only while the client reads. */
+  readonly events: AsyncIterator<Event, unknown>;
+  /** What an event adds to the body: whole frames of the wire format, or an empty text. */
+  readonly encode: (event: Event) => string;
+  /** Fires when the call is cut short. The events are then run to their end at once, whether or not the client reads. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
   /** The frame that says nothing, and after how many milliseconds of silence it is written. */
@@ -20,13 +22,12 @@ export interface EventStreamOptions {
 
 const encoder = new TextEncoder();
 
-export function eventStream(options: EventStreamOptions): ReadableStream<Uint8Array> {
-  const pump = new Pump(options);
-  return new ReadableStream(pump);
+export function eventStream<Event>(options: EventStreamOptions<Event>): ReadableStream<Uint8Array> {
+  return new ReadableStream(new Pump(options));
 }
 
-class Pump implements UnderlyingDefaultSource<Uint8Array> {
-  readonly #options: EventStreamOptions;
+class Pump<Event> implements UnderlyingDefaultSource<Uint8Array> {
+  readonly #options: EventStreamOptions<Event>;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #lastWrite = 0;
   #cancelKeepAlive: () => void = () => {};
@@ -34,7 +35,7 @@ class Pump implements UnderlyingDefaultSource<Uint8Array> {
   #open = true;
   #readable = true;
 
-  constructor(options: EventStreamOptions) {
+  constructor(options: EventStreamOptions<Event>) {
     this.#options = options;
   }
 
@@ -48,9 +49,20 @@ class Pump implements UnderlyingDefaultSource<Uint8Array> {
   async pull(): Promise<void> {
     if (this.#waiting) return;
     this.#waiting = true;
-    // Once the call is cut short, all that is left is written at once: it must settle now, not when someone reads.
-    do await this.#step();
-    while (this.#open && this.#options.signal.aborted);
+    const { events, encode, failed, signal } = this.#options;
+    try {
+      // Once the call is cut short, all that is left is written at once: it must settle now, not when someone reads.
+      for (let wrote = false; this.#open && (!wrote || signal.aborted);) {
+        const step = await events.next();
+        if (step.done) this.#end();
+        else wrote = this.#write(encode(step.value)) || wrote;
+      }
+    } catch (error) {
+      // An event that cannot be encoded has left its producer waiting.
+      await events.return?.().catch(ignore);
+      this.#write(failed(error));
+      this.#end();
+    }
     this.#waiting = false;
   }
 
@@ -59,23 +71,13 @@ class Pump implements UnderlyingDefaultSource<Uint8Array> {
     this.#options.cancelled();
   }
 
-  async #step(): Promise<void> {
-    if (!this.#open) return;
-    try {
-      const step = await this.#options.frames.next();
-      if (step.done) this.#end();
-      else this.#write(step.value);
-    } catch (error) {
-      this.#write(this.#options.failed(error));
-      this.#end();
-    }
-  }
-
   readonly #drain = (): void => void this.pull();
 
-  #write(frame: string): void {
+  #write(frames: string): boolean {
+    if (frames === "") return false;
     this.#lastWrite = this.#options.clock.now();
-    if (this.#readable) this.#controller?.enqueue(encoder.encode(frame));
+    if (this.#readable) this.#controller?.enqueue(encoder.encode(frames));
+    return true;
   }
 
   #end(): void {
@@ -98,3 +100,5 @@ class Pump implements UnderlyingDefaultSource<Uint8Array> {
     });
   }
 }
+
+const ignore = (): void => {};

@@ -20,6 +20,34 @@ export class Lifeline {
     return this.#controller.signal;
   }
 
+  /**
+   * The outcome of some work, or the signal's reason as soon as it fires: nobody waits for work that hangs. `late` is given
+   * what the work comes to when nobody waits any more, so that what it acquired is let go of.
+   */
+  within<T>(work: Promise<T>, late: (outcome: T) => void = ignore): Promise<T> {
+    const { signal } = this;
+    return new Promise((resolve, reject) => {
+      let waiting = !signal.aborted;
+      const giveUp = (): void => {
+        waiting = false;
+        reject(signal.reason);
+      };
+      if (waiting) signal.addEventListener("abort", giveUp, { once: true });
+      else giveUp();
+      work.then(
+        (outcome) => {
+          signal.removeEventListener("abort", giveUp);
+          if (waiting) resolve(outcome);
+          else late(outcome);
+        },
+        (error: unknown) => {
+          signal.removeEventListener("abort", giveUp);
+          reject(error);
+        },
+      );
+    });
+  }
+
   readonly clientGone = (): void => this.cut(new GatewayError("client_closed", "The client closed the connection."));
 
   readonly #deadlinePassed = (): void =>
@@ -37,3 +65,5 @@ export class Lifeline {
     this.#client.removeEventListener("abort", this.clientGone);
   }
 }
+
+const ignore = (): void => {};

@@ -1,16 +1,14 @@
 /** The hold of one call on its key's quota: reserved for the worst case, renewed while the call lives, settled once. */
 
 import { GatewayError } from "../errors.ts";
-import type { ChatRequest } from "../model/chat.ts";
-import type { Certainty, Usage } from "../model/usage.ts";
+import type { Certainty } from "../model/usage.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { ApiKeyRecord, QuotaStore } from "../ports/quota-store.ts";
-import { affordableOutput, charge, type Price } from "./price.ts";
+import type { Amounts } from "./price.ts";
 
 /** What a hold is made with. */
 export interface HoldTerms {
   readonly quotas: QuotaStore;
-  readonly price: Price;
   readonly clock: Clock;
   readonly leaseMs: number;
   /** Told of a store that fails while no caller is left to hear of it. */
@@ -21,27 +19,14 @@ export interface HoldTerms {
 const SETTLE_AGAIN_MS = [500, 5_000, 30_000];
 
 /**
- * Reserves quota for a request: as much of its worst case as the key has, at least enough for its input and the smallest
- * answer. Throws `quota_exhausted` when nothing is left, `quota_insufficient` when it is too little.
+ * Reserves as much of `atMost` as the key has, and `atLeast` that. Throws `quota_exhausted` when nothing is left,
+ * `quota_insufficient` when it is too little.
  */
-export async function reserve(
-  id: string,
-  request: ChatRequest,
-  inputTokens: number,
-  key: ApiKeyRecord,
-  terms: HoldTerms,
-): Promise<Hold> {
-  const cost = (outputTokens: number): number =>
-    charge(terms.price, { ...NO_USAGE, inputTokens, outputTokens }, request.model);
-  const max = request.maxOutputTokens;
-  const min = Math.min(max, request.reasoning?.type === "enabled" ? request.reasoning.budgetTokens + 1 : 1);
-  const atLeast = cost(min);
-  const atMost = Math.max(atLeast, cost(max));
+export async function reserve(id: string, amounts: Amounts, key: ApiKeyRecord, terms: HoldTerms): Promise<Hold> {
   const expiresAt = terms.clock.now() + terms.leaseMs;
-  const reservation = await terms.quotas.reserve({ id, keyId: key.id, atLeast, atMost, expiresAt });
+  const reservation = await terms.quotas.reserve({ id, keyId: key.id, ...amounts, expiresAt });
   if (!reservation) throw refusal(key);
-  const maxOutputTokens = key.unlimited ? max : affordableOutput(reservation.granted, { min, max }, cost);
-  return new Hold(id, maxOutputTokens === max ? request : { ...request, maxOutputTokens }, terms);
+  return new Hold(id, reservation.granted, terms);
 }
 
 const refusal = (key: ApiKeyRecord): GatewayError =>
@@ -49,40 +34,46 @@ const refusal = (key: ApiKeyRecord): GatewayError =>
     ? new GatewayError("quota_insufficient", "The remaining quota of this API key is too small for this request.")
     : new GatewayError("quota_exhausted", "The quota of this API key is used up.");
 
-const NO_USAGE: Usage = {
-  inputTokens: 0,
-  outputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-};
-
+/** Units of quota set aside for one call. */
 export class Hold {
-  /** The request as the hold affords it: its output limit may be lower than what was asked for. */
-  readonly request: ChatRequest;
+  /** How many units are held. */
+  readonly granted: number;
   readonly #id: string;
   readonly #terms: HoldTerms;
+  #renewing = false;
   #settled = false;
 
-  constructor(id: string, request: ChatRequest, terms: HoldTerms) {
+  constructor(id: string, granted: number, terms: HoldTerms) {
     this.#id = id;
-    this.request = request;
+    this.granted = granted;
     this.#terms = terms;
   }
 
-  /** Renews the lease until cancelled; each renewal notes what the call has used so far. */
-  keepAlive(used: () => Usage | undefined): Cancel {
-    const { quotas, clock, leaseMs, report } = this.#terms;
-    const renew = async (): Promise<void> =>
-      quotas.extend(this.#id, { expiresAt: clock.now() + leaseMs, used: this.#units(used()) });
-    return clock.every(leaseMs / 3, () => void renew().catch(report));
+  /** Renews the lease until cancelled; each renewal notes the units that the call has used so far. */
+  keepAlive(used: () => number): Cancel {
+    const { clock, leaseMs } = this.#terms;
+    return clock.every(leaseMs / 3, () => void this.#renew(used));
   }
 
-  /** Charges what was used, once; undefined voids the hold. A store that fails is asked again later: its lease bounds the loss. */
-  async settle(usage: Usage | undefined, how: Certainty): Promise<void> {
+  async #renew(used: () => number): Promise<void> {
+    // A renewal that a slow store is still busy with must not be overtaken by the next.
+    if (this.#renewing) return;
+    const { quotas, clock, leaseMs, report } = this.#terms;
+    this.#renewing = true;
+    try {
+      await quotas.extend(this.#id, { expiresAt: clock.now() + leaseMs, used: used() });
+    } catch (error) {
+      report(error);
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  /** Charges the units used, once; 0 voids the hold. A store that fails is asked again later: its lease bounds the loss. */
+  async settle(units: number, how: Certainty): Promise<void> {
     if (this.#settled) return;
     this.#settled = true;
-    await this.#settle(this.#units(usage), how, 0);
+    await this.#settle(units, how, 0);
   }
 
   async #settle(units: number, how: Certainty, failures: number): Promise<void> {
@@ -94,9 +85,5 @@ export class Hold {
       const delay = SETTLE_AGAIN_MS[failures];
       if (delay !== undefined) clock.after(delay, () => void this.#settle(units, how, failures + 1));
     }
-  }
-
-  #units(usage: Usage | undefined): number {
-    return usage ? charge(this.#terms.price, usage, this.request.model) : 0;
   }
 }

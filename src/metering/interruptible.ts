@@ -33,7 +33,15 @@ export class Interruptible<T> {
     if (this.#done) return;
     this.#done = true;
     // Not awaited: a source that hangs would hang its caller too. Its failure has no one left to hear it.
-    this.#iterator.return?.().then(ignore, ignore);
+    void this.#return();
+  }
+
+  async #return(): Promise<void> {
+    try {
+      await this.#iterator.return?.();
+    } catch {
+      // See above.
+    }
   }
 
   readonly #onAbort = (): void => {
@@ -41,5 +49,3 @@ export class Interruptible<T> {
     this.stop();
   };
 }
-
-const ignore = (): void => {};

@@ -1,6 +1,7 @@
-/** What a call costs, in the quota's unit. */
+/** What a chat call costs, in the quota's unit, before it and after it. */
 
-import type { Usage } from "../model/usage.ts";
+import type { ChatRequest } from "../model/chat.ts";
+import { NO_USAGE, type Usage } from "../model/usage.ts";
 
 /**
  * The price of a usage for a model, in quota units; fractions are rounded up. It must not fall as a count rises: the
@@ -11,27 +12,53 @@ export type Price = (usage: Usage, model: string) => number;
 /** One unit a token, in and out. */
 export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputTokens;
 
+/** Between which amounts of units a call can be admitted. */
+export interface Amounts {
+  /** Less than this, and the call is refused. */
+  readonly atLeast: number;
+  /** What the call costs at its worst. */
+  readonly atMost: number;
+}
+
 /** The whole units that a usage costs; throws a RangeError when a host's price is no finite number from 0 up. */
-export function charge(price: Price, usage: Usage, model: string): number {
-  const units = Math.ceil(price(usage, model));
+export const charge = (price: Price, usage: Usage, model: string): number =>
+  assertUnits(Math.ceil(price(usage, model)), model);
+
+/** What a call may cost: at least its input and the smallest answer, at most all the output that it asks for. */
+export function chatAmounts(request: ChatRequest, inputTokens: number, price: Price): Amounts {
+  const { min, max } = outputBounds(request);
+  const atLeast = worst(price, inputTokens, min, request.model);
+  return { atLeast, atMost: Math.max(atLeast, worst(price, inputTokens, max, request.model)) };
+}
+
+/** The request with its output limit lowered to what `units` afford. */
+export function affordable(request: ChatRequest, inputTokens: number, price: Price, units: number): ChatRequest {
+  const { min, max } = outputBounds(request);
+  const costOf = (outputTokens: number): number => worst(price, inputTokens, outputTokens, request.model);
+  if (costOf(max) <= units) return request;
+  let [within, tooDear] = [min, max];
+  while (tooDear - within > 1) {
+    const middle = within + Math.floor((tooDear - within) / 2);
+    if (costOf(middle) <= units) within = middle;
+    else tooDear = middle;
+  }
+  return { ...request, maxOutputTokens: within };
+}
+
+/** The output limits between which a request makes sense: reasoning needs its whole budget, and a token for the answer. */
+function outputBounds({ maxOutputTokens: max, reasoning }: ChatRequest): { min: number; max: number } {
+  return { min: Math.min(max, reasoning?.type === "enabled" ? reasoning.budgetTokens + 1 : 1), max };
+}
+
+// A price beyond counting is one that no balance covers; what is really charged must be a count.
+const worst = (price: Price, inputTokens: number, outputTokens: number, model: string): number =>
+  assertUnits(
+    Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(price({ ...NO_USAGE, inputTokens, outputTokens }, model))),
+    model,
+  );
+
+function assertUnits(units: number, model: string): number {
   if (!Number.isSafeInteger(units) || units < 0)
     throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${units}`);
   return units;
-}
-
-/** The most output tokens up to `max`, and at least `min`, whose price stays within `units`. */
-export function affordableOutput(
-  units: number,
-  { min, max }: { readonly min: number; readonly max: number },
-  costOf: (outputTokens: number) => number,
-): number {
-  if (costOf(max) <= units) return max;
-  let affordable = min;
-  let tooDear = max;
-  while (tooDear - affordable > 1) {
-    const middle = affordable + Math.floor((tooDear - affordable) / 2);
-    if (costOf(middle) <= units) affordable = middle;
-    else tooDear = middle;
-  }
-  return affordable;
 }

@@ -17,3 +17,12 @@ export interface Usage {
 
 /** Whether a charge rests on the backend's own counts or on the gateway's estimate. */
 export type Certainty = "exact" | "estimated";
+
+/** Nothing at all. */
+export const NO_USAGE: Usage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+};

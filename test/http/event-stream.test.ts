@@ -52,7 +52,8 @@ interface Bench {
 function bench(): Bench {
   const [source, clock, call, told] = [new Source(), manualClock(), new AbortController(), [] as string[]];
   const stream = eventStream({
-    frames: source,
+    events: source,
+    encode: (frame) => frame,
     signal: call.signal,
     clock,
     keepAlive: { frame: "(quiet)", afterMs: QUIET_MS },

@@ -4,15 +4,15 @@ import { GatewayError } from "../../errors.ts";
 import { bearerToken } from "../../http/credential.ts";
 import { readJson } from "../../http/json-body.ts";
 import { assertValid } from "../../http/validation.ts";
-import type { Limits } from "../../limits.ts";
 import { estimateInputTokens } from "../../metering/estimate.ts";
 import type { ChatRequest } from "../../model/chat.ts";
+import type { AnswerEvent } from "../../model/event.ts";
 import { isJsonObject } from "../../model/json.ts";
-import type { Dialect } from "../dialect.ts";
+import type { AnswerCollector as Collector, AnswerContext, AnswerStream, Dialect, Incoming } from "../dialect.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 import { decodeRequest, DIALECT, type MessagesHeaders } from "./request.ts";
 import { messagesRequest } from "./schema.ts";
-import { collect, encodeStream, frameText, PING, type StreamFrame } from "./stream.ts";
+import { AnswerCollector, frameText, PING, StreamEncoder } from "./stream.ts";
 
 /** How far the messages format is widened beyond the spec's letter. */
 export interface MessagesOptions {
@@ -28,10 +28,9 @@ export interface MessagesOptions {
 export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOptions = {}): Dialect {
   const schema = messagesRequest({ vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" });
 
-  async function parse(request: Request, limits: Limits, defaults: object = {}): Promise<ChatRequest> {
+  async function parse({ request, limits }: Incoming, complete = identity): Promise<ChatRequest> {
     const headers = readHeaders(request.headers);
-    const json = await readJson(request, limits);
-    const body: unknown = isJsonObject(json) ? { ...defaults, ...json } : json;
+    const body = complete(await readJson(request, limits));
     assertValid(schema, body);
     return decodeRequest(body, headers);
   }
@@ -53,37 +52,50 @@ export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOpt
         kind: "chat",
         path: "/v1/messages",
         maxOutputTokensPath: ["max_tokens"],
-        parse,
-        complete: (events, { requestId }) => collect(encodeStream(events, messageId(requestId))),
-        stream: (events, { requestId }) => ({
-          contentType: "text/event-stream; charset=utf-8",
-          frames: texts(encodeStream(events, messageId(requestId))),
-          keepAlive: PING,
-          error: (error) => frameText(encodeError(error, requestId)),
-        }),
+        parse: (incoming) => parse(incoming),
+        complete,
+        stream,
       },
       {
         ...route,
         kind: "query",
         path: "/v1/messages/count_tokens",
         expiredKeysMayAsk: false,
-        // A count generates nothing, so its callers send no max_tokens.
-        answer: async ({ request, limits, countTokens }) => ({
-          input_tokens: estimateInputTokens(
-            await parse(request, limits, { max_tokens: Number.MAX_SAFE_INTEGER }),
-            countTokens,
-          ),
-        }),
+        answer: async ({ authorize, countTokens, ...incoming }) => {
+          const counted = await parse(incoming, withMaxTokens);
+          await authorize(counted);
+          return { input_tokens: estimateInputTokens(counted, countTokens) };
+        },
       },
     ],
   };
 }
 
+const identity = (body: unknown): unknown => body;
+
+/** A count generates nothing, so its callers send no max_tokens. */
+const withMaxTokens = (body: unknown): unknown =>
+  isJsonObject(body) && body["max_tokens"] == null ? { ...body, max_tokens: 2 ** 31 - 1 } : body;
+
 /** Ids of the gateway's answers follow its request ids, so that one finds the other. */
 const messageId = (requestId: string): string => requestId.replace(/^req_/, "msg_");
 
-async function* texts(frames: AsyncIterable<StreamFrame>): AsyncGenerator<string, void, undefined> {
-  for await (const frame of frames) yield frameText(frame);
+function complete({ requestId }: AnswerContext): Collector<AnswerEvent> {
+  const [encoder, collector] = [new StreamEncoder(messageId(requestId)), new AnswerCollector()];
+  return {
+    add: (event) => encoder.frames(event).forEach((frame) => collector.add(frame)),
+    body: () => collector.message,
+  };
+}
+
+function stream({ requestId }: AnswerContext): AnswerStream<AnswerEvent> {
+  const encoder = new StreamEncoder(messageId(requestId));
+  return {
+    contentType: "text/event-stream; charset=utf-8",
+    encode: (event) => encoder.frames(event).map(frameText).join(""),
+    keepAlive: PING,
+    error: (error) => frameText(encodeError(error, requestId)),
+  };
 }
 
 /** The version is required, the betas are comma-separated or repeated (spec 4, note 3); the official names are aliases. */

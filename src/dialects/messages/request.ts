@@ -84,8 +84,9 @@ function decodeMessages(messages: readonly Message[]): ChatMessage[] {
   for (const { role, content } of messages) {
     const parts = typeof content === "string" ? textParts(content) : content.map(decodePart);
     const last = turns.at(-1);
-    if (last?.role === role) last.parts.push(...parts);
-    else turns.push({ role, parts });
+    if (last?.role !== role) turns.push({ role, parts });
+    // One by one: a turn may have more parts than a call can have arguments.
+    else for (const part of parts) last.parts.push(part);
   }
   return turns;
 }

@@ -41,51 +41,55 @@ export const frameText = (frame: { readonly type: string }): string =>
 
 export const PING: string = frameText({ type: "ping" });
 
-/** The frames of an answer, in the spec's order whatever the order of the events. Throws what the events throw. */
-export async function* encodeStream(
-  events: AsyncIterable<AnswerEvent>,
-  id: string,
-): AsyncGenerator<StreamFrame, void, undefined> {
-  const blocks = new BlockWriter();
-  for await (const event of events) {
+/** Writes the frames of one answer, in the spec's order whatever the order of the events. */
+export class StreamEncoder {
+  readonly #id: string;
+  readonly #blocks: BlockWriter = new BlockWriter();
+
+  /** @param id Names an answer whose backend did not. */
+  constructor(id: string) {
+    this.#id = id;
+  }
+
+  /** What an event adds. Throws `backend_failed` for one that the format cannot say. */
+  frames(event: AnswerEvent): StreamFrame[] {
+    const blocks = this.#blocks;
     switch (event.type) {
       case "start":
-        yield messageStart(event, id);
-        break;
+        return [messageStart(event, this.#id)];
       case "text-delta":
-        yield* blocks.text(event.text);
+        blocks.text(event.text);
         break;
       case "reasoning-delta":
-        yield* blocks.thinking(event.text);
+        blocks.thinking(event.text);
         break;
       case "reasoning-signature":
-        yield* blocks.sign(event.signature);
+        blocks.sign(event.signature);
         break;
       case "redacted-reasoning":
-        yield* blocks.whole({ type: "redacted_thinking", data: event.data });
+        blocks.whole({ type: "redacted_thinking", data: event.data });
         break;
       case "tool-call":
-        yield* blocks.openTool(event.id, event.name);
-        yield* blocks.toolInput(event.id, JSON.stringify(event.input));
-        yield* blocks.endTool(event.id);
+        blocks.openTool(event.id, event.name);
+        blocks.toolInput(event.id, JSON.stringify(event.input));
+        blocks.endTool(event.id);
         break;
       case "tool-call-start":
-        yield* blocks.openTool(event.id, event.name);
+        blocks.openTool(event.id, event.name);
         break;
       case "tool-call-delta":
-        yield* blocks.toolInput(event.id, event.json);
+        blocks.toolInput(event.id, event.json);
         break;
       case "tool-call-end":
-        yield* blocks.endTool(event.id);
+        blocks.endTool(event.id);
         break;
       case "finish":
-        yield* blocks.endAll();
-        yield messageDelta(event);
-        yield { type: "message_stop" };
-        break;
+        blocks.endAll();
+        return [...blocks.take(), messageDelta(event), { type: "message_stop" }];
       default:
         event satisfies never;
     }
+    return blocks.take();
   }
 }
 
@@ -104,7 +108,8 @@ const messageStart = (event: Extract<AnswerEvent, { type: "start" }>, id: string
 });
 
 function messageDelta({ reason, stopSequence, usage }: Extract<AnswerEvent, { type: "finish" }>): StreamFrame {
-  const counts = encodeUsage(usage);
+  // Even an empty answer has cost a token (spec 2.7), whatever its backend says.
+  const counts = encodeUsage({ ...usage, outputTokens: Math.max(1, usage.outputTokens) });
   const { input_tokens, output_tokens } = counts;
   return {
     type: "message_delta",
@@ -136,56 +141,64 @@ const MAX_TEXT_LENGTH = 5_000_000;
  */
 class BlockWriter {
   readonly #line: OpenBlock[] = [];
-  readonly #tools = new Map<string, OpenBlock>();
+  readonly #tools: Map<string, OpenBlock> = new Map();
+  #written: StreamFrame[] = [];
   #index = 0;
 
-  *text(text: string): Generator<StreamFrame> {
+  /** The frames that were written since the last time. */
+  take(): StreamFrame[] {
+    const written = this.#written;
+    this.#written = [];
+    return written;
+  }
+
+  text(text: string): void {
     for (let rest = text; rest !== "";) {
-      const block = yield* this.#current("text", () => ({ type: "text", text: "" }));
+      const block = this.#current("text", () => ({ type: "text", text: "" }));
       const piece = upTo(rest, MAX_TEXT_LENGTH - block.length);
-      if (piece !== "") yield* this.#write(block, { type: "text_delta", text: piece });
+      if (piece !== "") this.#write(block, { type: "text_delta", text: piece });
       block.length += piece.length;
       rest = rest.slice(piece.length);
-      if (rest !== "") yield* this.#end(block);
+      if (rest !== "") this.#end(block);
     }
   }
 
-  *thinking(thinking: string): Generator<StreamFrame> {
+  thinking(thinking: string): void {
     if (thinking === "") return;
-    const block = yield* this.#current("thinking", () => ({ type: "thinking", thinking: "", signature: "" }));
-    yield* this.#write(block, { type: "thinking_delta", thinking });
+    const block = this.#current("thinking", () => ({ type: "thinking", thinking: "", signature: "" }));
+    this.#write(block, { type: "thinking_delta", thinking });
   }
 
-  *sign(signature: string): Generator<StreamFrame> {
-    const block = yield* this.#current("thinking", () => ({ type: "thinking", thinking: "", signature: "" }));
-    yield* this.#write(block, { type: "signature_delta", signature });
-    yield* this.#end(block);
+  sign(signature: string): void {
+    const block = this.#current("thinking", () => ({ type: "thinking", thinking: "", signature: "" }));
+    this.#write(block, { type: "signature_delta", signature });
+    this.#end(block);
   }
 
-  *whole(content: ContentBlock): Generator<StreamFrame> {
-    yield* this.#end(yield* this.#open(content));
+  whole(content: ContentBlock): void {
+    this.#end(this.#open(content));
   }
 
-  *openTool(id: string, name: string): Generator<StreamFrame> {
+  openTool(id: string, name: string): void {
     if (this.#tools.has(id))
       throw new GatewayError("backend_failed", "The model backend began the same tool call twice.");
-    this.#tools.set(id, yield* this.#open({ type: "tool_use", id, name, input: {} }));
+    this.#tools.set(id, this.#open({ type: "tool_use", id, name, input: {} }));
   }
 
-  *toolInput(id: string, json: string): Generator<StreamFrame> {
+  toolInput(id: string, json: string): void {
     const block = this.#tool(id);
     if (block.ended)
       throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
     block.json += json;
-    if (json !== "") yield* this.#write(block, { type: "input_json_delta", partial_json: json });
+    if (json !== "") this.#write(block, { type: "input_json_delta", partial_json: json });
   }
 
-  *endTool(id: string): Generator<StreamFrame> {
-    yield* this.#end(this.#tool(id));
+  endTool(id: string): void {
+    this.#end(this.#tool(id));
   }
 
-  *endAll(): Generator<StreamFrame> {
-    for (let first = this.#line[0]; first; first = this.#line[0]) yield* this.#end(first);
+  endAll(): void {
+    for (let first = this.#line[0]; first; first = this.#line[0]) this.#end(first);
   }
 
   #tool(id: string): OpenBlock {
@@ -196,42 +209,43 @@ class BlockWriter {
   }
 
   /** The newest block when it is of this kind and still open, else a new one. */
-  *#current(kind: ContentBlock["type"], content: () => ContentBlock): Generator<StreamFrame, OpenBlock> {
+  #current(kind: ContentBlock["type"], content: () => ContentBlock): OpenBlock {
     const newest = this.#line.at(-1);
     if (newest?.content.type === kind && !newest.ended) return newest;
-    return yield* this.#open(content());
+    return this.#open(content());
   }
 
-  *#open(content: ContentBlock): Generator<StreamFrame, OpenBlock> {
+  #open(content: ContentBlock): OpenBlock {
     // Text and reasoning end when something else begins; a tool call ends by its own event, or with the answer.
     const newest = this.#line.at(-1);
-    if (newest && newest.content.type !== "tool_use") yield* this.#end(newest);
+    if (newest && newest.content.type !== "tool_use") this.#end(newest);
     const block: OpenBlock = { content, kept: [], json: "", length: 0, ended: false };
     this.#line.push(block);
-    if (this.#line[0] === block) yield this.#start(block);
+    if (this.#line[0] === block) this.#start(block);
     return block;
   }
 
-  *#write(block: OpenBlock, delta: BlockDelta): Generator<StreamFrame> {
-    if (this.#line[0] === block) yield { type: "content_block_delta", index: this.#index, delta };
+  #write(block: OpenBlock, delta: BlockDelta): void {
+    if (this.#line[0] === block) this.#written.push({ type: "content_block_delta", index: this.#index, delta });
     else block.kept.push(delta);
   }
 
-  *#end(block: OpenBlock): Generator<StreamFrame> {
+  #end(block: OpenBlock): void {
     if (block.content.type === "tool_use" && !block.ended) parseInput(block.json);
     block.ended = true;
     while (this.#line[0]?.ended) {
       this.#line.shift();
-      yield { type: "content_block_stop", index: this.#index++ };
+      this.#written.push({ type: "content_block_stop", index: this.#index++ });
       const next = this.#line[0];
       if (!next) return;
-      yield this.#start(next);
-      for (const delta of next.kept.splice(0)) yield { type: "content_block_delta", index: this.#index, delta };
+      this.#start(next);
+      for (const delta of next.kept.splice(0))
+        this.#written.push({ type: "content_block_delta", index: this.#index, delta });
     }
   }
 
-  #start(block: OpenBlock): StreamFrame {
-    return { type: "content_block_start", index: this.#index, content_block: { ...block.content } };
+  #start(block: OpenBlock): void {
+    this.#written.push({ type: "content_block_start", index: this.#index, content_block: { ...block.content } });
   }
 }
 
@@ -243,25 +257,27 @@ function upTo(text: string, length: number): string {
 }
 
 /** The complete answer: the same frames, collected, so that both forms always agree. */
-export async function collect(frames: AsyncIterable<StreamFrame>): Promise<MessagesResponse> {
-  let message: MessagesResponse | undefined;
-  let fragments: string[] = [];
-  for await (const frame of frames) {
-    if (frame.type === "message_start") message = frame.message;
-    if (!message) continue;
+export class AnswerCollector {
+  #message: MessagesResponse | undefined;
+  #fragments: string[] = [];
+
+  add(frame: StreamFrame): void {
+    if (frame.type === "message_start") this.#message = frame.message;
+    const message = this.#message;
+    if (!message) return;
     const block = message.content.at(-1);
     switch (frame.type) {
       case "content_block_start":
         message.content.push(frame.content_block);
-        fragments = [];
+        this.#fragments = [];
         break;
       case "content_block_delta":
         if (frame.delta.type === "signature_delta" && block?.type === "thinking")
           block.signature = frame.delta.signature;
-        else if (frame.delta.type !== "signature_delta") fragments.push(fragmentOf(frame.delta));
+        else if (frame.delta.type !== "signature_delta") this.#fragments.push(fragmentOf(frame.delta));
         break;
       case "content_block_stop":
-        if (block) fill(block, fragments.join(""));
+        if (block) fill(block, this.#fragments.join(""));
         break;
       case "message_delta":
         message.stop_reason = frame.delta.stop_reason;
@@ -273,8 +289,11 @@ export async function collect(frames: AsyncIterable<StreamFrame>): Promise<Messa
         break;
     }
   }
-  if (!message) throw new GatewayError("backend_failed", "The model backend gave no answer.");
-  return message;
+
+  get message(): MessagesResponse {
+    if (!this.#message) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    return this.#message;
+  }
 }
 
 function fragmentOf(delta: Exclude<BlockDelta, { type: "signature_delta" }>): string {

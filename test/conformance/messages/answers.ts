@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { ChatEvent, FinishReason } from "../../../src/index.ts";
 import { type Mount, plays, sharedStage } from "../stage.ts";
-import { ASTRAL, MINIMAL } from "./bodies.ts";
+import { ASTRAL, having, MINIMAL } from "./bodies.ts";
 import { refusalOf, requestIdOf } from "./refusal.ts";
 
 interface Answer {
@@ -152,7 +152,7 @@ export function answersSuite(mount: Mount): void {
   async function answer(...events: Events): Promise<Answer> {
     const { backend, send } = stage();
     backend.play = plays(...events);
-    const response = await send(MINIMAL);
+    const response = await send(having({ max_tokens: 10_000_000 }));
     requestIdOf(response);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("application/json");

@@ -1,0 +1,69 @@
+/** What the line runs for each kind of endpoint: a parsed request, what it may cost, and its answer once quota is held. */
+
+import type { AnswerCollector, AnswerStream, ChatEndpoint, Incoming } from "./dialects/dialect.ts";
+import { GatewayError } from "./errors.ts";
+import { ChatMeter } from "./metering/chat-meter.ts";
+import { type CountTokens, estimateInputTokens } from "./metering/estimate.ts";
+import type { Meter } from "./metering/meter.ts";
+import { affordable, type Amounts, chatAmounts, type Price } from "./metering/price.ts";
+import type { AnswerEvent, ChatEvent } from "./model/event.ts";
+import type { CallContext, ModelBackend } from "./ports/model-backend.ts";
+
+/** A request that was read and can be run. */
+export interface Generation<Event, Answered> {
+  readonly model: string;
+  /** The most output tokens asked for, and the field that says so, where there is such a limit. */
+  readonly outputLimit?: { readonly tokens: number; readonly path: readonly string[] };
+  readonly stream: boolean;
+  /** What it may cost. */
+  amounts(): Amounts;
+  /** Makes ready to run it within the units granted. Nothing runs yet. */
+  begin(granted: number, call: CallContext): Run<Event, Answered>;
+}
+
+/** A generation that quota is held for. */
+export interface Run<Event, Answered> {
+  readonly meter: Meter<Event, Answered>;
+  /** Asks the backend. */
+  readonly answer: () => AsyncIterable<Event>;
+  /** What makes the complete answer, or the streamed one. */
+  readonly collector: () => AnswerCollector<Answered>;
+  readonly stream: () => AnswerStream<Answered>;
+}
+
+/** What generations are priced and run with. */
+export interface GenerationTerms {
+  readonly backend: ModelBackend;
+  readonly price: Price;
+  readonly countTokens: CountTokens;
+}
+
+export async function chatGeneration(
+  { backend, price, countTokens }: GenerationTerms,
+  endpoint: ChatEndpoint,
+  incoming: Incoming,
+): Promise<Generation<ChatEvent | string, AnswerEvent>> {
+  const asked = await endpoint.parse(incoming);
+  const inputTokens = estimateInputTokens(asked, countTokens);
+  return {
+    model: asked.model,
+    outputLimit: { tokens: asked.maxOutputTokens, path: endpoint.maxOutputTokensPath },
+    stream: asked.stream,
+    amounts: () => chatAmounts(asked, inputTokens, price),
+    begin(granted, call) {
+      const request = call.key.unlimited ? asked : affordable(asked, inputTokens, price, granted);
+      const answer = { request, requestId: call.requestId };
+      return {
+        meter: new ChatMeter({ request, inputTokens, countTokens, price }),
+        answer: () => backend.chat?.(request, call) ?? noBackend(),
+        collector: () => endpoint.complete(answer),
+        stream: () => endpoint.stream(answer),
+      };
+    },
+  };
+}
+
+/** The gateway mounts no route that its backend cannot serve, so a backend has lost its method since. */
+function noBackend(): never {
+  throw new GatewayError("internal", "The gateway has no backend for this request.");
+}
