@@ -12,11 +12,19 @@ export type {
   CacheHint,
   ChatMessage,
   ChatRequest,
+  CodeExecutionTool,
+  CodeLanguage,
+  CodeOutcome,
+  CodePart,
+  CodeResultPart,
   DocumentPart,
   FunctionTool,
+  HarmCategory,
+  JsonPart,
   MediaPart,
   MediaSource,
   NativeRequest,
+  OutputModality,
   Part,
   ProviderPart,
   ProviderTool,
@@ -25,6 +33,8 @@ export type {
   RedactedReasoningPart,
   ResponseFormat,
   Role,
+  SafetySetting,
+  Speech,
   TextPart,
   Tool,
   ToolCallPart,
@@ -32,9 +42,23 @@ export type {
   ToolResultPart,
   WireObject,
 } from "./model/chat.ts";
-export type { ChatEvent, FinishEvent, FinishReason, StartEvent } from "./model/event.ts";
+export type {
+  Annotation,
+  Attribution,
+  Citation,
+  Grounding,
+  HarmProbability,
+  Logprob,
+  Logprobs,
+  PromptFeedback,
+  RetrievedUrl,
+  SafetyRating,
+  Segment,
+  Support,
+} from "./model/annotation.ts";
+export type { ChatEvent, ContentEvent, FinishEvent, FinishReason, StartEvent } from "./model/event.ts";
 export type { JsonObject, JsonValue } from "./model/json.ts";
-export type { Certainty, Usage } from "./model/usage.ts";
+export type { Certainty, ModalityCount, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CallContext, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
 export type { ApiKeyRecord, HoldRequest, QuotaStore, Reservation } from "./ports/quota-store.ts";

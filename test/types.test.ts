@@ -73,6 +73,16 @@ function textOf(event: ChatEvent): string {
       return event.json;
     case "tool-call-end":
       return event.id;
+    case "code":
+      return event.code;
+    case "code-result":
+      return event.outcome;
+    case "media":
+      return event.mediaType;
+    case "annotation":
+      return event.annotation.type;
+    case "prompt-feedback":
+      return event.blockReason ?? "";
     case "start":
     case "usage":
       return "";

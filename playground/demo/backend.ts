@@ -2,7 +2,14 @@
 
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { CallContext, ChatEvent, ChatRequest, FinishReason, ModelBackend } from "../../src/index.ts";
+import type {
+  CallContext,
+  ChatEvent,
+  ChatRequest,
+  FinishReason,
+  ModelBackend,
+  ResponseFormat,
+} from "../../src/index.ts";
 import { type Commands, readCommands } from "./commands.ts";
 import { lastUserParts, replyTo, textOf } from "./reply.ts";
 import { planCalls, satisfy } from "./tool-calls.ts";
@@ -40,14 +47,17 @@ async function* think({ reasoning }: ChatRequest, { text }: Commands, speaker: S
 
 function answerText(request: ChatRequest, { repeat, text }: Commands): string {
   if (repeat !== undefined) return Array.from({ length: repeat }, () => "word").join(" ");
-  const whole = request.responseFormat
-    ? JSON.stringify(satisfy(request.responseFormat.schema, text, "the response schema"))
-    : replyTo(request, text);
+  const whole = request.responseFormat ? formatted(request.responseFormat, text) : replyTo(request, text);
   const last = request.messages.at(-1);
   const prefill = last?.role === "assistant" ? textOf(last.parts) : "";
   // The answer goes on where the prefill ends, and never says it again.
   return whole.startsWith(prefill) ? whole.slice(prefill.length) : whole;
 }
+
+const formatted = (format: ResponseFormat, text: string): string =>
+  format.type === "enum"
+    ? (format.values[0] ?? "")
+    : JSON.stringify(satisfy(format.schema ?? {}, text, "the response schema"));
 
 interface Ending {
   readonly reason: FinishReason;

@@ -1,7 +1,7 @@
 /** What the demo says: it tells back what it was told and shown, so that a reader sees what arrived. */
 
 import { imageMeta } from "image-meta";
-import type { ChatRequest, DocumentPart, MediaPart, Part, ToolResultPart } from "../../src/index.ts";
+import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolResultPart } from "../../src/index.ts";
 
 /** The demo's answer in words to the last user turn, whose text (commands taken off) is given. */
 export function replyTo(request: ChatRequest, text: string): string {
@@ -15,8 +15,10 @@ export function replyTo(request: ChatRequest, text: string): string {
 export const lastUserParts = (request: ChatRequest): readonly Part[] =>
   request.messages.findLast(({ role }) => role === "user")?.parts ?? [];
 
-export const textOf = (parts: readonly Part[]): string =>
-  parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
+export const textOf = (parts: readonly (Part | JsonPart)[]): string =>
+  parts
+    .flatMap((part) => (part.type === "text" ? [part.text] : part.type === "json" ? [JSON.stringify(part.value)] : []))
+    .join("\n");
 
 function sayPart(part: Part, request: ChatRequest): string[] {
   if (part.type === "media") return [`I was shown ${describeMedia(part)}.`];

@@ -3,6 +3,8 @@
 import { generateSync } from "json-schema-faker";
 import { type ChatRequest, GatewayError, type JsonObject, type JsonValue, type Tool } from "../../src/index.ts";
 
+type CallableTool = Exclude<Tool, { type: "code-execution" }>;
+
 export interface PlannedCall {
   readonly id: string;
   readonly name: string;
@@ -23,8 +25,10 @@ export function planCalls(request: ChatRequest, text: string): readonly PlannedC
 
 type Choice = Exclude<NonNullable<ChatRequest["toolChoice"]>, { type: "none" }>;
 
-function chosen({ tools, messages }: ChatRequest, text: string, choice: Choice): readonly Tool[] {
-  const callable = tools.filter((tool) => tool.name !== undefined);
+function chosen({ tools, messages }: ChatRequest, text: string, choice: Choice): readonly CallableTool[] {
+  const callable = tools.filter(
+    (tool): tool is CallableTool => tool.type !== "code-execution" && tool.name !== undefined,
+  );
   if (choice.type === "tool") return callable.filter((tool) => tool.name === choice.name);
   const answered = messages.at(-1)?.parts.some((part) => part.type === "tool-result") ?? false;
   // A result that has just come is answered, not asked for again, unless a call is forced.
@@ -38,7 +42,7 @@ const COMMON = new Set(
   "this that with from into what when where which your have will the and for get set its use are".split(" "),
 );
 
-function isSpokenOf(tool: Tool, text: string): boolean {
+function isSpokenOf(tool: CallableTool, text: string): boolean {
   const said = new Set(significantWords(text));
   if (said.has("tool") || said.has("tools") || said.has("function")) return true;
   return significantWords(`${tool.name ?? ""} ${tool.type === "function" ? (tool.description ?? "") : ""}`).some(
@@ -60,7 +64,7 @@ const PROVIDER_INPUT: Readonly<Record<string, JsonObject>> = {
   str_replace_editor: { command: "view", path: "/" },
 };
 
-function argumentsFor(tool: Tool, text: string): JsonObject {
+function argumentsFor(tool: CallableTool, text: string): JsonObject {
   if (tool.type === "provider") return PROVIDER_INPUT[tool.name ?? ""] ?? {};
   const made = satisfy(tool.inputSchema, text, `the input schema of the tool "${tool.name}"`);
   return typeof made === "object" && made !== null && !Array.isArray(made) ? made : {};

@@ -1,6 +1,6 @@
 /** The demo's tokens: a word with the space before it is one. */
 
-import type { ChatRequest, Part } from "../../src/index.ts";
+import type { ChatRequest, JsonPart, Part } from "../../src/index.ts";
 
 /** A text cut into its tokens, which joined make the text again. */
 export const wordsOf = (text: string): readonly string[] => text.match(/\s*\S+(?:\s+$)?|^\s+$/g) ?? [];
@@ -15,7 +15,7 @@ export function countInput({ system, messages, tools }: ChatRequest): number {
   return Math.max(1, count);
 }
 
-function countPart(part: Part): number {
+function countPart(part: Part | JsonPart): number {
   if (part.type === "text") return wordsOf(part.text).length;
   if (part.type === "tool-result") return part.parts.reduce((count, inner) => count + countPart(inner), 0);
   return part.type === "media" || part.type === "document" ? IMAGE_WORDS : wordsOf(JSON.stringify(part)).length;

@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { ChatRequest } from "../model/chat.ts";
-import type { AnswerEvent, ChatEvent, FinishEvent, FinishReason } from "../model/event.ts";
+import type { AnswerEvent, ChatEvent, Ending, FinishEvent } from "../model/event.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
 import type { CountTokens } from "./estimate.ts";
 import type { Meter } from "./meter.ts";
@@ -16,6 +16,9 @@ export interface ChatMeterOptions {
   readonly price: Price;
 }
 
+/** What a picture or a sound that an answer holds is taken to cost, where its backend has not said. */
+const MEDIA_TOKENS = 1_290;
+
 /**
  * How far an estimate may be beyond the limit before the backend is taken to ignore it: estimates are rough, most of all those
  * of short answers.
@@ -27,8 +30,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #outputEstimate = 0;
   #known: Partial<Usage> = {};
   #touched = false;
-  #calledTools = false;
-  #finish: FinishEvent | undefined;
+  /** The candidates that call tools, and how those ended that have. */
+  readonly #callers: Set<number> = new Set();
+  readonly #finished: Map<number, FinishEvent> = new Map();
+  #candidates = 1;
   #complete = false;
 
   constructor(options: ChatMeterOptions) {
@@ -57,14 +62,14 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   finish(): AnswerEvent {
-    const reason = this.#reason;
-    const stopSequence = reason === "stop-sequence" ? this.#finish?.stopSequence : undefined;
-    return { type: "finish", reason, stopSequence, usage: this.#usage };
+    const others = Array.from({ length: this.#candidates - 1 }, (_, index) => this.#ending(index + 1));
+    return { type: "finish", endings: [this.#ending(0), ...others], usage: this.#usage };
   }
 
   get overrun(): boolean {
     const { maxOutputTokens } = this.#options.request;
-    return !this.#finish && this.#outputEstimate > maxOutputTokens * TOLERANCE.times + TOLERANCE.tokens;
+    const limit = maxOutputTokens * this.#candidates;
+    return this.#finished.size === 0 && this.#outputEstimate > limit * TOLERANCE.times + TOLERANCE.tokens;
   }
 
   /** Known counts, completed by estimates. */
@@ -78,6 +83,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       cacheReadTokens: this.#known.cacheReadTokens ?? 0,
       cacheWriteTokens: this.#known.cacheWriteTokens ?? 0,
       reasoningTokens: this.#known.reasoningTokens ?? 0,
+      ...(this.#known.toolUseTokens !== undefined && { toolUseTokens: this.#known.toolUseTokens }),
+      ...(this.#known.details && { details: this.#known.details }),
     };
   }
 
@@ -91,38 +98,51 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return (this.#complete && counted) || !(this.#touched || this.#complete) ? "exact" : "estimated";
   }
 
-  /** Why the answer ended. An answer that calls tools ends for them, even where its backend said `stop`. */
-  get #reason(): FinishReason {
-    if (this.overrun) return "length";
-    const reason = this.#finish?.reason ?? "stop";
-    return reason === "stop" && this.#calledTools ? "tool-calls" : reason;
+  /** Why a candidate ended. One that calls tools ends for them, even where its backend said `stop`. */
+  #ending(candidate: number): Ending {
+    const finish = this.#finished.get(candidate);
+    const said = finish?.reason ?? (this.overrun ? "length" : "stop");
+    const reason = said === "stop" && this.#callers.has(candidate) ? "tool-calls" : said;
+    return { candidate, reason, stopSequence: reason === "stop-sequence" ? finish?.stopSequence : undefined };
   }
 
   #count(event: ChatEvent): void {
+    if ("candidate" in event && event.candidate !== undefined) this.#meet(event.candidate);
     switch (event.type) {
       case "start":
       case "usage":
         return this.#learn(event.usage);
       case "finish":
         // The first reason counts; counts that come later still replace earlier ones.
-        this.#finish ??= event;
+        if (!this.#finished.has(event.candidate ?? 0)) this.#finished.set(event.candidate ?? 0, event);
         return this.#learn(event.usage);
       case "text-delta":
       case "reasoning-delta":
         return this.#estimate(event.text);
       case "tool-call":
-        this.#calledTools = true;
+        this.#callers.add(event.candidate ?? 0);
         this.#estimate(event.name);
         return this.#estimate(JSON.stringify(event.input));
       case "tool-call-start":
-        this.#calledTools = true;
+        this.#callers.add(event.candidate ?? 0);
         return this.#estimate(event.name);
       case "tool-call-delta":
         return this.#estimate(event.json);
       case "redacted-reasoning":
         return this.#estimate(event.data);
+      case "code":
+        return this.#estimate(event.code);
+      case "code-result":
+        return this.#estimate(event.output ?? "");
+      case "media":
+        this.#touched = true;
+        this.#outputEstimate += MEDIA_TOKENS;
+        return;
+      case "annotation":
+      case "prompt-feedback":
       case "reasoning-signature":
       case "tool-call-end":
+        this.#touched = true;
         return;
       default:
         event satisfies never;
@@ -130,11 +150,18 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     }
   }
 
+  #meet(candidate: number): void {
+    const { candidateCount = 1 } = this.#options.request;
+    if (!(Number.isInteger(candidate) && candidate >= 0 && candidate < candidateCount))
+      throw new GatewayError("backend_failed", "The model backend answered with a candidate that nobody asked for.");
+    this.#candidates = Math.max(this.#candidates, candidate + 1);
+  }
+
   #learn(usage: Partial<Usage> | undefined): void {
     if (!usage) return;
-    for (const [name, count] of Object.entries(usage))
-      if (!Number.isSafeInteger(count) || count < 0)
-        throw new GatewayError("backend_failed", `The model backend reported a usage that is no count: ${name}.`);
+    const { details, ...counts } = usage;
+    for (const { tokens } of Object.values(details ?? {}).flat()) assertCount("details", tokens);
+    for (const [name, count] of Object.entries(counts)) assertCount(name, count);
     this.#touched = true;
     this.#known = { ...this.#known, ...usage };
   }
@@ -146,4 +173,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       throw new GatewayError("internal", "The gateway's count of tokens is no number from 0 up.");
     this.#outputEstimate += tokens;
   }
+}
+
+function assertCount(name: string, count: number | undefined): void {
+  if (count === undefined || !Number.isSafeInteger(count) || count < 0)
+    throw new GatewayError("backend_failed", `The model backend reported a usage that is no count: ${name}.`);
 }

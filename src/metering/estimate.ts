@@ -1,6 +1,6 @@
 /** Estimates tokens where no backend has counted them: the input before a call, the output of one that was cut short. */
 
-import type { ChatRequest, DocumentPart, Part, Tool } from "../model/chat.ts";
+import type { ChatRequest, DocumentPart, JsonPart, Part, Tool } from "../model/chat.ts";
 
 /** Counts the tokens of a text; fractions are summed before they are rounded up. */
 export type CountTokens = (text: string) => number;
@@ -8,50 +8,65 @@ export type CountTokens = (text: string) => number;
 /** About four bytes of UTF-8 make a token in today's vocabularies. */
 const BYTES_PER_TOKEN = 4;
 
-/** What an image or another medium costs at the default resolution (spec 8, media resolution MEDIUM). */
-const MEDIA_TOKENS = 256;
+/** What an image or another medium costs, by the resolution it is looked at with (spec 8). */
+const MEDIA_TOKENS = { low: 64, medium: 256, high: 256 };
 
 /** The default count: a token for every four bytes of UTF-8. */
 export const countTokensByBytes: CountTokens = (text) => utf8Length(text) / BYTES_PER_TOKEN;
 
 /** The tokens of a request's whole input, at least 1. */
 export function estimateInputTokens(request: ChatRequest, countTokens: CountTokens): number {
+  const scale = { countTokens, mediaTokens: MEDIA_TOKENS[request.mediaResolution ?? "medium"] };
   let tokens = 0;
-  for (const part of request.system) tokens += partTokens(part, countTokens);
-  for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, countTokens);
+  for (const part of request.system) tokens += partTokens(part, scale);
+  for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, scale);
   for (const tool of request.tools) tokens += toolTokens(tool, countTokens);
-  if (request.responseFormat) tokens += countTokens(JSON.stringify(request.responseFormat.schema));
+  if (request.responseFormat) tokens += countTokens(JSON.stringify(request.responseFormat));
   return Math.max(1, Math.ceil(tokens));
 }
 
-function partTokens(part: Part, countTokens: CountTokens): number {
+/** By what parts are weighed. */
+interface Scale {
+  readonly countTokens: CountTokens;
+  readonly mediaTokens: number;
+}
+
+function partTokens(part: Part | JsonPart, scale: Scale): number {
+  const { countTokens, mediaTokens } = scale;
   switch (part.type) {
     case "text":
     case "reasoning":
       return countTokens(part.text);
     case "media":
-      return MEDIA_TOKENS;
+      return mediaTokens;
     case "document":
-      return documentTokens(part, countTokens);
+      return documentTokens(part, scale);
     case "tool-call":
       return countTokens(part.name) + countTokens(JSON.stringify(part.input));
     case "tool-result":
-      return sum(part.parts, (inner) => partTokens(inner, countTokens));
+      return sum(part.parts, (inner) => partTokens(inner, scale));
     case "redacted-reasoning":
       return countTokens(part.data);
+    case "code":
+      return countTokens(part.code);
+    case "code-result":
+      return countTokens(part.output ?? "");
+    case "json":
     case "provider":
       return countTokens(JSON.stringify(part.value));
   }
 }
 
-function documentTokens({ source, title, context }: DocumentPart, countTokens: CountTokens): number {
+function documentTokens({ source, title, context }: DocumentPart, scale: Scale): number {
+  const { countTokens, mediaTokens } = scale;
   const around = countTokens(title ?? "") + countTokens(context ?? "");
   if (source.type === "text") return around + countTokens(source.text);
-  if (source.type === "parts") return around + sum(source.parts, (part) => partTokens(part, countTokens));
-  return around + MEDIA_TOKENS;
+  if (source.type === "parts") return around + sum(source.parts, (part) => partTokens(part, scale));
+  return around + mediaTokens;
 }
 
 function toolTokens(tool: Tool, countTokens: CountTokens): number {
+  if (tool.type === "code-execution") return 0;
   if (tool.type === "provider") return countTokens(JSON.stringify(tool.definition));
   return countTokens(tool.name) + countTokens(tool.description ?? "") + countTokens(JSON.stringify(tool.inputSchema));
 }

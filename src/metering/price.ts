@@ -27,14 +27,14 @@ export const charge = (price: Price, usage: Usage, model: string): number =>
 /** What a call may cost: at least its input and the smallest answer, at most all the output that it asks for. */
 export function chatAmounts(request: ChatRequest, inputTokens: number, price: Price): Amounts {
   const { min, max } = outputBounds(request);
-  const atLeast = worst(price, inputTokens, min, request.model);
-  return { atLeast, atMost: Math.max(atLeast, worst(price, inputTokens, max, request.model)) };
+  const atLeast = worst(request, inputTokens, min, price);
+  return { atLeast, atMost: Math.max(atLeast, worst(request, inputTokens, max, price)) };
 }
 
 /** The request with its output limit lowered to what `units` afford. */
 export function affordable(request: ChatRequest, inputTokens: number, price: Price, units: number): ChatRequest {
   const { min, max } = outputBounds(request);
-  const costOf = (outputTokens: number): number => worst(price, inputTokens, outputTokens, request.model);
+  const costOf = (outputTokens: number): number => worst(request, inputTokens, outputTokens, price);
   if (costOf(max) <= units) return request;
   let [within, tooDear] = [min, max];
   while (tooDear - within > 1) {
@@ -50,12 +50,12 @@ function outputBounds({ maxOutputTokens: max, reasoning }: ChatRequest): { min: 
   return { min: Math.min(max, reasoning?.type === "enabled" ? reasoning.budgetTokens + 1 : 1), max };
 }
 
-// A price beyond counting is one that no balance covers; what is really charged must be a count.
-const worst = (price: Price, inputTokens: number, outputTokens: number, model: string): number =>
-  assertUnits(
-    Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(price({ ...NO_USAGE, inputTokens, outputTokens }, model))),
-    model,
-  );
+/** What a request costs when each candidate is as long as it may be. */
+function worst({ model, candidateCount = 1 }: ChatRequest, inputTokens: number, limit: number, price: Price): number {
+  const units = Math.ceil(price({ ...NO_USAGE, inputTokens, outputTokens: limit * candidateCount }, model));
+  // A price beyond counting is one that no balance covers; what is really charged must be a count.
+  return assertUnits(Math.min(Number.MAX_SAFE_INTEGER, units), model);
+}
 
 function assertUnits(units: number, model: string): number {
   if (!Number.isSafeInteger(units) || units < 0)

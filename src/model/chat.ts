@@ -20,6 +20,24 @@ export interface ChatRequest {
   readonly stopSequences: readonly string[];
   readonly reasoning?: Reasoning;
   readonly responseFormat?: ResponseFormat;
+  /** How many answers are wanted, from 1. Events of all but the first name theirs by `candidate`. */
+  readonly candidateCount?: number;
+  /** The same seed asks for the same answer, as far as the model can give it. */
+  readonly seed?: number;
+  readonly presencePenalty?: number;
+  readonly frequencyPenalty?: number;
+  /** Asks for log probabilities: of the chosen tokens, and of the `top` most likely ones at each step. */
+  readonly logprobs?: { readonly top: number };
+  /** What the answer may be made of. */
+  readonly modalities?: readonly OutputModality[];
+  readonly speech?: Speech;
+  /** How closely the model looks at media; it decides what they cost. */
+  readonly mediaResolution?: "low" | "medium" | "high";
+  readonly safety?: readonly SafetySetting[];
+  /** The name of content that the provider has cached before. */
+  readonly cachedContent?: string;
+  /** Whether questions about civic matters get the provider's enhanced answers. */
+  readonly enhancedCivicAnswers?: boolean;
   /** An opaque identifier of the end user, for abuse monitoring. */
   readonly endUser?: string;
   /** Whether the caller wants the answer as it is made. */
@@ -59,6 +77,8 @@ export type Part =
   | ToolResultPart
   | ReasoningPart
   | RedactedReasoningPart
+  | CodePart
+  | CodeResultPart
   | ProviderPart;
 
 /** A hint that the prompt up to here is worth caching, and for how long if the caller said (`5m`, `1h`). */
@@ -70,13 +90,21 @@ interface Cacheable {
   readonly cache?: CacheHint;
 }
 
-export interface TextPart extends Cacheable {
+/** What an earlier answer marked a part with, and wants back unchanged. */
+interface Marked {
+  /** Opaque; seals the reasoning that led to the part. */
+  readonly signature?: string;
+  /** Whether the part belongs to the reasoning rather than to the answer. */
+  readonly thought?: boolean;
+}
+
+export interface TextPart extends Cacheable, Marked {
   readonly type: "text";
   readonly text: string;
 }
 
 /** An image, a sound or a film. */
-export interface MediaPart extends Cacheable {
+export interface MediaPart extends Cacheable, Marked {
   readonly type: "media";
   readonly kind: "image" | "audio" | "video";
   readonly source: MediaSource;
@@ -87,7 +115,7 @@ export type MediaSource =
   | { readonly type: "url"; readonly url: string }
   | { readonly type: "file"; readonly id: string };
 
-export interface DocumentPart extends Cacheable {
+export interface DocumentPart extends Cacheable, Marked {
   readonly type: "document";
   readonly source:
     | MediaSource
@@ -100,7 +128,7 @@ export interface DocumentPart extends Cacheable {
 }
 
 /** The assistant asks its caller to run a tool. */
-export interface ToolCallPart extends Cacheable {
+export interface ToolCallPart extends Cacheable, Marked {
   readonly type: "tool-call";
   readonly id: string;
   readonly name: string;
@@ -108,18 +136,26 @@ export interface ToolCallPart extends Cacheable {
 }
 
 /** The caller's answer to a tool call of an earlier assistant turn. */
-export interface ToolResultPart extends Cacheable {
+export interface ToolResultPart extends Cacheable, Marked {
   readonly type: "tool-result";
   readonly callId: string;
-  readonly parts: readonly (TextPart | MediaPart | DocumentPart | ProviderPart)[];
+  /** The tool's name, where the format says it. */
+  readonly name?: string;
+  readonly parts: readonly (TextPart | MediaPart | DocumentPart | JsonPart | ProviderPart)[];
   readonly isError?: boolean;
+}
+
+/** A tool's answer as structured data. */
+export interface JsonPart {
+  readonly type: "json";
+  readonly value: JsonObject;
 }
 
 /** Reasoning that an earlier answer showed. Its signature must come back unchanged. */
 export interface ReasoningPart {
   readonly type: "reasoning";
   readonly text: string;
-  readonly signature: string;
+  readonly signature?: string;
 }
 
 /** Reasoning that an earlier answer kept encrypted. */
@@ -128,6 +164,27 @@ export interface RedactedReasoningPart {
   readonly data: string;
 }
 
+/** Code that the model wrote to be run on its own side. */
+export interface CodePart extends Marked {
+  readonly type: "code";
+  readonly id?: string;
+  readonly language: CodeLanguage;
+  readonly code: string;
+}
+
+export type CodeLanguage = "python" | "unspecified";
+
+/** What came of the code part before it. */
+export interface CodeResultPart extends Marked {
+  readonly type: "code-result";
+  readonly id?: string;
+  readonly outcome: CodeOutcome;
+  /** What the code printed, or why it failed. */
+  readonly output?: string;
+}
+
+export type CodeOutcome = "ok" | "failed" | "deadline-exceeded" | "unspecified";
+
 /** A part that only one provider's format knows, carried whole. */
 export interface ProviderPart {
   readonly type: "provider";
@@ -135,7 +192,7 @@ export interface ProviderPart {
   readonly value: WireObject;
 }
 
-export type Tool = FunctionTool | ProviderTool;
+export type Tool = FunctionTool | CodeExecutionTool | ProviderTool;
 
 /** A tool that the caller runs. */
 export interface FunctionTool extends Cacheable {
@@ -144,6 +201,11 @@ export interface FunctionTool extends Cacheable {
   readonly description?: string;
   /** A JSON Schema of the arguments. */
   readonly inputSchema: JsonObject;
+}
+
+/** Lets the model run code on its own side; a backend that cannot may have `CallContext.runCode` do it. */
+export interface CodeExecutionTool {
+  readonly type: "code-execution";
 }
 
 /** A tool that one provider defines, such as a dated computer or bash tool, carried whole. */
@@ -155,20 +217,58 @@ export interface ProviderTool {
   readonly definition: WireObject;
 }
 
-/** `required`: some tool must be called. `tool`: the named one must. `parallel: false`: at most one call an answer. */
+/**
+ * `required`: some tool must be called. `tool`: the named one must. `parallel: false`: at most one call an answer. `names`: only
+ * these tools may be called.
+ */
 export type ToolChoice =
-  | { readonly type: "auto" | "required"; readonly parallel: boolean }
+  | { readonly type: "auto" | "required"; readonly parallel: boolean; readonly names?: readonly string[] }
   | { readonly type: "tool"; readonly name: string; readonly parallel: boolean }
   | { readonly type: "none" };
 
-/** `enabled` spends at most `budgetTokens` of the output on reasoning; `adaptive` leaves the amount to the model. */
+/**
+ * `enabled` spends at most `budgetTokens` of the output on reasoning; `adaptive` leaves the amount to the model. `visible: false`
+ * asks the answer not to show it; absent, the answer shows it.
+ */
 export type Reasoning =
-  | { readonly type: "enabled"; readonly budgetTokens: number }
-  | { readonly type: "adaptive" }
+  | { readonly type: "enabled"; readonly budgetTokens: number; readonly visible?: boolean }
+  | { readonly type: "adaptive"; readonly visible?: boolean }
   | { readonly type: "disabled" };
 
-/** The answer's text must be JSON, of this schema. */
-export interface ResponseFormat {
-  readonly type: "json";
-  readonly schema: JsonObject;
+/** The answer's text must be JSON, of this JSON Schema if one is given; or one of the values, and nothing else. */
+export type ResponseFormat =
+  | { readonly type: "json"; readonly schema?: JsonObject }
+  | { readonly type: "enum"; readonly values: readonly string[] };
+
+export type OutputModality = "text" | "image" | "audio";
+
+/** How the answer is spoken. */
+export interface Speech {
+  /** A BCP 47 tag, such as `en-US`. */
+  readonly language?: string;
+  /** The name of a voice. */
+  readonly voice?: string;
+  /** The voices of several speakers, by the names that the text gives them. */
+  readonly speakers?: readonly { readonly speaker: string; readonly voice?: string }[];
+}
+
+/** Kinds of harm that answers are rated for. The second row are older categories, which can be rated but not set. */
+export type HarmCategory =
+  | "harassment"
+  | "hate-speech"
+  | "sexually-explicit"
+  | "dangerous-content"
+  | "civic-integrity"
+  | "derogatory"
+  | "toxicity"
+  | "violence"
+  | "sexual"
+  | "medical"
+  | "dangerous"
+  | "unspecified";
+
+/** From which probability on content of a category is blocked. */
+export interface SafetySetting {
+  readonly category: HarmCategory;
+  readonly threshold: "unspecified" | "low" | "medium" | "high" | "none" | "off";
 }

@@ -1,10 +1,28 @@
 /** What a backend yields while it answers: one union, for streamed and complete answers alike. */
 
+import type { Annotation, PromptFeedback } from "./annotation.ts";
+import type { CodeLanguage, CodeOutcome } from "./chat.ts";
 import type { JsonObject } from "./json.ts";
 import type { Usage } from "./usage.ts";
 
-/** Why an answer ended. */
-export type FinishReason = "stop" | "stop-sequence" | "length" | "tool-calls" | "content-filter";
+/**
+ * Why an answer ended. `content-filter`: it was, or would have become, unsafe; the reasons after it say more exactly what a
+ * filter found, or that a tool call could not be read.
+ */
+export type FinishReason =
+  | "stop"
+  | "stop-sequence"
+  | "length"
+  | "tool-calls"
+  | "content-filter"
+  | "recitation"
+  | "language"
+  | "blocklist"
+  | "prohibited-content"
+  | "personal-data"
+  | "unsafe-image"
+  | "malformed-tool-call"
+  | "other";
 
 /** The answer begins. Optional: where it is missing, the gateway names the answer itself. */
 export interface StartEvent {
@@ -16,8 +34,21 @@ export interface StartEvent {
   readonly usage?: Partial<Usage>;
 }
 
-/** The answer is over. Optional: where it is missing, the end of the iteration is the end of the answer. */
-export interface FinishEvent {
+/** Of which candidate an event is, where a request asks for several; absent is the first, 0. */
+interface OfCandidate {
+  readonly candidate?: number;
+}
+
+/** A signature that seals the reasoning behind what it stands on. */
+interface Signed {
+  readonly signature?: string;
+}
+
+/**
+ * The answer, or one candidate of it, is over. Optional: where it is missing, the end of the iteration is the end of every
+ * candidate.
+ */
+export interface FinishEvent extends OfCandidate {
   readonly type: "finish";
   readonly reason: FinishReason;
   /** Which of the request's stop sequences ended the answer. */
@@ -29,25 +60,53 @@ export interface FinishEvent {
  * A step of an answer. Text and reasoning deltas extend what came before them; tool deltas name their call, and calls
  * may run in parallel. A call that arrives whole is one `tool-call`; one that arrives in pieces is a `tool-call-start`,
  * its `tool-call-delta`s (fragments of the JSON of its arguments) and a `tool-call-end`. The sooner a call ends, the
- * sooner what follows it can be written.
+ * sooner what follows it can be written. Formats that cannot say an event leave it out, or say it in text.
  */
 export type ChatEvent =
   | StartEvent
-  | { readonly type: "text-delta"; readonly text: string }
-  | { readonly type: "reasoning-delta"; readonly text: string }
-  /** Ends the reasoning so far and seals it. */
-  | { readonly type: "reasoning-signature"; readonly signature: string }
-  | { readonly type: "redacted-reasoning"; readonly data: string }
-  | { readonly type: "tool-call"; readonly id: string; readonly name: string; readonly input: JsonObject }
-  | { readonly type: "tool-call-start"; readonly id: string; readonly name: string }
-  | { readonly type: "tool-call-delta"; readonly id: string; readonly json: string }
-  | { readonly type: "tool-call-end"; readonly id: string }
+  | ContentEvent
+  /** What was found in the prompt; with a reason to block it, there is no answer. */
+  | ({ readonly type: "prompt-feedback" } & PromptFeedback)
   /** Counts so far; cumulative, so a later report replaces an earlier one. */
   | { readonly type: "usage"; readonly usage: Partial<Usage> }
   | FinishEvent;
 
-/** The events between start and finish, which an answer's content is made of. */
-export type ContentEvent = Exclude<ChatEvent, { type: "start" | "usage" | "finish" }>;
+/** The events that an answer's content is made of, and what is noted about it. */
+export type ContentEvent = OfCandidate &
+  (
+    | ({ readonly type: "text-delta"; readonly text: string } & Signed)
+    | { readonly type: "reasoning-delta"; readonly text: string }
+    /** Ends the reasoning so far and seals it. */
+    | { readonly type: "reasoning-signature"; readonly signature: string }
+    | { readonly type: "redacted-reasoning"; readonly data: string }
+    | ({ readonly type: "tool-call"; readonly id: string; readonly name: string; readonly input: JsonObject } & Signed)
+    | ({ readonly type: "tool-call-start"; readonly id: string; readonly name: string } & Signed)
+    | { readonly type: "tool-call-delta"; readonly id: string; readonly json: string }
+    | { readonly type: "tool-call-end"; readonly id: string }
+    /** A picture or a sound, whole, in base64. `thought`: made while reasoning, not as the answer. */
+    | ({
+        readonly type: "media";
+        readonly mediaType: string;
+        readonly data: string;
+        readonly thought?: boolean;
+      } & Signed)
+    /** Code that is run on the model's side, and then what came of it. */
+    | ({ readonly type: "code"; readonly id?: string; readonly language: CodeLanguage; readonly code: string } & Signed)
+    | ({
+        readonly type: "code-result";
+        readonly id?: string;
+        readonly outcome: CodeOutcome;
+        readonly output?: string;
+      } & Signed)
+    | { readonly type: "annotation"; readonly annotation: Annotation }
+  );
+
+/** How one candidate ended. */
+export interface Ending {
+  readonly candidate: number;
+  readonly reason: FinishReason;
+  readonly stopSequence: string | undefined;
+}
 
 /**
  * An answer as the metering hands it to a dialect: exactly one complete start, content, exactly one complete finish.
@@ -55,9 +114,10 @@ export type ContentEvent = Exclude<ChatEvent, { type: "start" | "usage" | "finis
 export type AnswerEvent =
   | { readonly type: "start"; readonly id: string | undefined; readonly model: string; readonly usage: Usage }
   | ContentEvent
+  | ({ readonly type: "prompt-feedback" } & PromptFeedback)
   | {
       readonly type: "finish";
-      readonly reason: FinishReason;
-      readonly stopSequence: string | undefined;
+      /** Every candidate's, by its number from 0; always the first's. */
+      readonly endings: readonly [Ending, ...Ending[]];
       readonly usage: Usage;
     };

@@ -13,6 +13,22 @@ export interface Usage {
   readonly cacheWriteTokens: number;
   /** Output tokens spent on reasoning; a part of `outputTokens`. */
   readonly reasoningTokens: number;
+  /** Input tokens that the results of the provider's own tools took; a part of `inputTokens`. */
+  readonly toolUseTokens?: number;
+  /** The counts by what they count, as far as the backend knows. */
+  readonly details?: UsageDetails;
+}
+
+export interface UsageDetails {
+  readonly input?: readonly ModalityCount[];
+  readonly output?: readonly ModalityCount[];
+  readonly cacheRead?: readonly ModalityCount[];
+  readonly toolUse?: readonly ModalityCount[];
+}
+
+export interface ModalityCount {
+  readonly modality: "unspecified" | "text" | "image" | "video" | "audio" | "document";
+  readonly tokens: number;
 }
 
 /** Whether a charge rests on the backend's own counts or on the gateway's estimate. */

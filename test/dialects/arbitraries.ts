@@ -121,12 +121,15 @@ const messages: fc.Arbitrary<ChatMessage[]> = fc.integer({ min: 1, max: 5 }).cha
   ),
 );
 
-const tools: fc.Arbitrary<Tool[]> = fc.uniqueArray(
+/** The format has no tool for code in general. */
+type NamedTool = Exclude<Tool, { type: "code-execution" }>;
+
+const tools: fc.Arbitrary<NamedTool[]> = fc.uniqueArray(
   fc.oneof(
     fc
       .tuple(record({ type: fc.constant("function" as const), name, inputSchema: json }, { description: text }), cache)
-      .map(([tool, hint]): Tool => ({ ...tool, ...hint })),
-    fc.constant<Tool>({
+      .map(([tool, hint]): NamedTool => ({ ...tool, ...hint })),
+    fc.constant<NamedTool>({
       type: "provider",
       dialect: "messages",
       name: "bash",
@@ -136,7 +139,7 @@ const tools: fc.Arbitrary<Tool[]> = fc.uniqueArray(
   { selector: (tool) => tool.name, maxLength: 4 },
 );
 
-const toolChoice = (available: readonly Tool[]): fc.Arbitrary<ToolChoice> => {
+const toolChoice = (available: readonly NamedTool[]): fc.Arbitrary<ToolChoice> => {
   const names = available.flatMap((tool) => tool.name ?? []);
   return fc.oneof(
     fc.constant<ToolChoice>({ type: "none" }),

@@ -5,11 +5,13 @@ import type {
   ChatMessage,
   ChatRequest,
   DocumentPart,
+  JsonPart,
   MediaPart,
   MediaSource,
   Part,
   ProviderPart,
   Reasoning,
+  ResponseFormat,
   TextPart,
   Tool,
   ToolChoice,
@@ -26,6 +28,8 @@ import type {
   Thinking,
   ToolChoice as WireToolChoice,
 } from "./schema.ts";
+import type { JsonObject } from "../../model/json.ts";
+import { fenced } from "./response.ts";
 
 export const DIALECT = "messages";
 
@@ -66,7 +70,7 @@ export function encodeRequest(request: ChatRequest): MessagesRequest {
     max_tokens: request.maxOutputTokens,
     messages: request.messages.map(({ role, parts }) => ({ role, content: parts.map(encodePart) })),
     ...(request.system.length > 0 && { system: request.system.map(encodeText) }),
-    ...(request.tools.length > 0 && { tools: request.tools.map(encodeTool) }),
+    ...(request.tools.length > 0 && { tools: request.tools.flatMap(encodeTool) }),
     ...(request.stopSequences.length > 0 && { stop_sequences: [...request.stopSequences] }),
     ...(request.stream && { stream: true }),
     ...(toolChoice && { tool_choice: encodeToolChoice(toolChoice) }),
@@ -75,9 +79,15 @@ export function encodeRequest(request: ChatRequest): MessagesRequest {
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { top_p: topP }),
     ...(topK !== undefined && { top_k: topK }),
-    ...(responseFormat && { output_config: { format: { type: "json_schema", schema: responseFormat.schema } } }),
+    ...(responseFormat && { output_config: { format: encodeResponseFormat(responseFormat) } }),
   };
 }
+
+// The format knows no enumerated text, so that becomes a JSON string of the same values.
+const encodeResponseFormat = (format: ResponseFormat): { type: string; schema: JsonObject } => ({
+  type: "json_schema",
+  schema: format.type === "enum" ? { type: "string", enum: [...format.values] } : (format.schema ?? {}),
+});
 
 function decodeMessages(messages: readonly Message[]): ChatMessage[] {
   const turns: { role: Message["role"]; parts: Part[] }[] = [];
@@ -115,7 +125,7 @@ function decodePart(block: Block): Part {
   }
 }
 
-function encodePart(part: Part): Block {
+function encodePart(part: Part | JsonPart): Block {
   switch (part.type) {
     case "text":
       return encodeText(part);
@@ -128,9 +138,16 @@ function encodePart(part: Part): Block {
     case "tool-result":
       return encodeToolResult(part);
     case "reasoning":
-      return { type: "thinking", thinking: part.text, signature: part.signature };
+      return { type: "thinking", thinking: part.text, signature: part.signature ?? "" };
     case "redacted-reasoning":
       return { type: "redacted_thinking", data: part.data };
+    // This format has neither code nor structured results: they are told in words.
+    case "code":
+      return { type: "text", text: fenced(part.code, part.language) };
+    case "code-result":
+      return { type: "text", text: fenced(part.output ?? "", "") };
+    case "json":
+      return { type: "text", text: JSON.stringify(part.value) };
     case "provider":
       return part.value as Block;
   }
@@ -250,15 +267,19 @@ function decodeTool(tool: CustomTool | BuiltInTool): Tool {
   };
 }
 
-function encodeTool(tool: Tool): CustomTool | BuiltInTool {
-  if (tool.type === "provider") return tool.definition as BuiltInTool;
+function encodeTool(tool: Tool): (CustomTool | BuiltInTool)[] {
+  // A neutral wish to run code has no one dated tool of this format.
+  if (tool.type === "code-execution") return [];
+  if (tool.type === "provider") return [tool.definition as BuiltInTool];
   const { name, description, inputSchema } = tool;
-  return {
-    name,
-    input_schema: inputSchema,
-    ...(description !== undefined && { description }),
-    ...cacheControlOf(tool),
-  };
+  return [
+    {
+      name,
+      input_schema: inputSchema,
+      ...(description !== undefined && { description }),
+      ...cacheControlOf(tool),
+    },
+  ];
 }
 
 const isCustom = (tool: CustomTool | BuiltInTool): tool is CustomTool => tool.type == null || tool.type === "custom";

@@ -31,14 +31,29 @@ export interface MessagesResponse {
   usage: MessagesUsage;
 }
 
-/** The spec knows four reasons; an answer that was filtered ends its turn. */
+/** The spec knows four reasons; an answer that was filtered, or ended for any other cause, ends its turn. */
 export const STOP_REASON: Readonly<Record<FinishReason, StopReason>> = {
   stop: "end_turn",
   length: "max_tokens",
   "stop-sequence": "stop_sequence",
   "tool-calls": "tool_use",
   "content-filter": "end_turn",
+  recitation: "end_turn",
+  language: "end_turn",
+  blocklist: "end_turn",
+  "prohibited-content": "end_turn",
+  "personal-data": "end_turn",
+  "unsafe-image": "end_turn",
+  "malformed-tool-call": "end_turn",
+  other: "end_turn",
 };
+
+/** Code or its output in a text, between fences longer than any in it. */
+export function fenced(text: string, language: string): string {
+  const longest = Math.max(2, ...Array.from(text.matchAll(/^`+/gm), ([ticks]) => ticks.length));
+  const fence = "`".repeat(longest + 1);
+  return `\n${fence}${language === "unspecified" ? "" : language}\n${text}${text.endsWith("\n") ? "" : "\n"}${fence}\n`;
+}
 
 /** This format counts the input without what came from, or went into, the cache. */
 export const encodeUsage = (usage: Usage): MessagesUsage => ({

@@ -4,6 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent } from "../../model/event.ts";
 import {
   encodeUsage,
+  fenced,
   parseInput,
   STOP_REASON,
   type ContentBlock,
@@ -54,6 +55,8 @@ export class StreamEncoder {
   /** What an event adds. Throws `backend_failed` for one that the format cannot say. */
   frames(event: AnswerEvent): StreamFrame[] {
     const blocks = this.#blocks;
+    // The format has one candidate.
+    if ("candidate" in event && event.candidate) return [];
     switch (event.type) {
       case "start":
         return [messageStart(event, this.#id)];
@@ -86,6 +89,17 @@ export class StreamEncoder {
       case "finish":
         blocks.endAll();
         return [...blocks.take(), messageDelta(event), { type: "message_stop" }];
+      case "code":
+        blocks.text(fenced(event.code, event.language));
+        break;
+      case "code-result":
+        blocks.text(fenced(event.output ?? "", ""));
+        break;
+      // The format has no words for these.
+      case "media":
+      case "annotation":
+      case "prompt-feedback":
+        break;
       default:
         event satisfies never;
     }
@@ -107,7 +121,10 @@ const messageStart = (event: Extract<AnswerEvent, { type: "start" }>, id: string
   },
 });
 
-function messageDelta({ reason, stopSequence, usage }: Extract<AnswerEvent, { type: "finish" }>): StreamFrame {
+function messageDelta({
+  endings: [{ reason, stopSequence }],
+  usage,
+}: Extract<AnswerEvent, { type: "finish" }>): StreamFrame {
   // Even an empty answer has cost a token (spec 2.7), whatever its backend says.
   const counts = encodeUsage({ ...usage, outputTokens: Math.max(1, usage.outputTokens) });
   const { input_tokens, output_tokens } = counts;
