@@ -77,8 +77,13 @@ function sum<T>(items: readonly T[], weigh: (item: T) => number): number {
   return total;
 }
 
+const { Buffer } = globalThis as { Buffer?: { byteLength(text: string): number } };
+
+/** Counts natively where the runtime can. */
+const utf8Length = (text: string): number => (Buffer ? Buffer.byteLength(text) : countUtf8(text));
+
 // Counted, not encoded: a prompt may be megabytes long, and its bytes are not needed.
-function utf8Length(text: string): number {
+function countUtf8(text: string): number {
   let bytes = text.length;
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);
