@@ -63,4 +63,10 @@ export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CallContext, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
 export type { ApiKeyRecord, HoldRequest, QuotaStore, Reservation } from "./ports/quota-store.ts";
 export { hashApiKey } from "./stores/api-key-hash.ts";
-export { type ApiKeyOptions, type LedgerReport, type MemoryQuotaStore, memoryQuotaStore } from "./stores/memory.ts";
+export {
+  type ApiKeyOptions,
+  type LedgerReport,
+  type MemoryQuotaStore,
+  type MemoryQuotaStoreOptions,
+  memoryQuotaStore,
+} from "./stores/memory.ts";

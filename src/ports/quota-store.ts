@@ -17,7 +17,12 @@ export interface QuotaStore {
   find(apiKey: string): Promise<ApiKeyRecord | undefined>;
   /**
    * Atomically holds as much as is available between `atLeast` and `atMost` until `expiresAt`; undefined when less than
-   * `atLeast` is available, or the key is gone. The same id again gets the same answer and holds nothing more.
+   * `atLeast` is available, or the key is gone.
+   *
+   * The same id again holds nothing more. It gets the same answer: a live hold's grant, and undefined where it was refused,
+   * whatever has become available since. Once its hold is settled or has expired it gets undefined too, for nothing is held
+   * any more on which a call could run. A store may forget ids that are over after a while. Rejects with a RangeError for
+   * amounts that are no integers from 0 up, for a time that is no integer, and for an id that belongs to another key.
    */
   reserve(hold: HoldRequest): Promise<Reservation | undefined>;
   /** Renews the lease of a live hold and notes what it has used so far, which is what an expired lease is charged. */

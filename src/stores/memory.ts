@@ -4,6 +4,7 @@ import { type Clock, systemClock } from "../ports/clock.ts";
 import type { Certainty } from "../model/usage.ts";
 import type { ApiKeyRecord, HoldRequest, QuotaStore, Reservation } from "../ports/quota-store.ts";
 import { hashApiKey } from "./api-key-hash.ts";
+import { Holds, type Remembered } from "./holds.ts";
 
 /** An api key and its quota, as a host declares it. */
 export interface ApiKeyOptions {
@@ -35,6 +36,16 @@ export interface LedgerReport {
   readonly estimated: number;
 }
 
+export interface MemoryQuotaStoreOptions {
+  /** Default: the machine's own. */
+  readonly clock?: Clock;
+  /**
+   * How many settled and refused holds are remembered, so that a repeated call changes nothing; none for longer than an
+   * hour. Default 100,000. Live holds and those whose lease has run out are not counted.
+   */
+  readonly maxRemembered?: number;
+}
+
 export interface MemoryQuotaStore extends QuotaStore {
   /** Adds a key; throws a RangeError when its numbers are no quota, or the key is known already. */
   add(key: ApiKeyOptions): void;
@@ -61,20 +72,16 @@ interface Account {
   nextExpiry: number;
 }
 
-interface HoldEntry {
-  readonly id: string;
+interface HoldEntry extends Remembered {
   readonly account: Account;
   readonly granted: number;
-  state: "live" | "settled" | "expired";
+  state: "live" | "settled" | "expired" | "refused";
   expiresAt: number;
   /** What its last renewal noted; after it was resolved, what it was charged. */
   used: number;
   /** Of the charge, what the account could not cover. */
   overdraft: number;
 }
-
-/** How long a resolved hold is remembered, so that a repeated call changes nothing and a late one corrects. */
-const REMEMBERED_MS = 3_600_000;
 
 /**
  * Quota in memory. Its verbs run to their end without waiting, so no two can race.
@@ -84,9 +91,10 @@ const REMEMBERED_MS = 3_600_000;
  */
 export function memoryQuotaStore(
   keys: readonly ApiKeyOptions[] = [],
-  options: { clock?: Clock } = {},
+  { clock = systemClock, maxRemembered = 100_000 }: MemoryQuotaStoreOptions = {},
 ): MemoryQuotaStore {
-  const store = new Ledger(options.clock ?? systemClock);
+  assertUnits("maxRemembered", maxRemembered);
+  const store = new Ledger(clock, maxRemembered);
   for (const key of keys) store.add(key);
   return store;
 }
@@ -95,13 +103,12 @@ class Ledger implements MemoryQuotaStore {
   readonly #clock: Clock;
   readonly #byHash = new Map<string, Account>();
   readonly #byId = new Map<string, Account>();
-  readonly #holds = new Map<string, HoldEntry>();
-  /** Resolved holds in the order in which they may be forgotten. */
-  readonly #resolved: { readonly hold: HoldEntry; readonly at: number }[] = [];
+  readonly #holds: Holds<HoldEntry>;
   #added = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, maxRemembered: number) {
     this.#clock = clock;
+    this.#holds = new Holds(maxRemembered);
   }
 
   add({ apiKey, name, granted, used = 0, models, expiresAt = 0 }: ApiKeyOptions): void {
@@ -136,7 +143,7 @@ class Ledger implements MemoryQuotaStore {
     if (!account) return;
     this.#byHash.delete(hash);
     this.#byId.delete(account.id);
-    for (const hold of account.live) this.#holds.delete(hold.id);
+    for (const hold of account.live) this.#holds.drop(hold);
   }
 
   report(apiKey: string): LedgerReport | undefined {
@@ -169,15 +176,22 @@ class Ledger implements MemoryQuotaStore {
     assertUnits("atLeast", atLeast);
     assertUnits("atMost", atMost);
     if (atLeast > atMost) throw new RangeError("A hold's atLeast cannot be more than its atMost.");
+    assertTime(expiresAt);
     const known = this.#holds.get(id);
-    if (known) return { granted: known.granted };
+    if (known && known.account.id !== keyId) throw new RangeError("A hold of this id belongs to another key.");
     const account = this.#byId.get(keyId);
     if (!account) return undefined;
     this.#expire(account);
-    const granted = account.unlimited ? atMost : Math.min(atMost, availableTo(account));
-    if (granted < atLeast) return undefined;
-    const hold: HoldEntry = { id, account, granted, state: "live", expiresAt, used: 0, overdraft: 0 };
-    this.#holds.set(id, hold);
+    // What is over is no leave to run another call.
+    if (known) return known.state === "live" ? { granted: known.granted } : undefined;
+    const granted = grantable(account, atLeast, atMost);
+    const hold: HoldEntry = { id, account, granted, state: "live", expiresAt, used: 0, overdraft: 0, overAt: 0 };
+    if (granted < atLeast) {
+      hold.state = "refused";
+      this.#holds.close(hold, this.#clock.now());
+      return undefined;
+    }
+    this.#holds.open(hold);
     account.live.add(hold);
     account.held += granted;
     account.nextExpiry = Math.min(account.nextExpiry, expiresAt);
@@ -186,6 +200,7 @@ class Ledger implements MemoryQuotaStore {
 
   async extend(id: string, { expiresAt, used }: { expiresAt: number; used: number }): Promise<void> {
     assertUnits("used", used);
+    assertTime(expiresAt);
     const hold = this.#holds.get(id);
     if (!hold) return;
     this.#expire(hold.account);
@@ -200,15 +215,14 @@ class Ledger implements MemoryQuotaStore {
     const hold = this.#holds.get(id);
     if (!hold) return;
     this.#expire(hold.account);
-    if (hold.state === "settled") return;
     if (hold.state === "live") this.#resolve(hold, "settled", used, how);
-    else this.#correct(hold, used, how);
+    else if (hold.state === "expired") this.#correct(hold, used, how);
   }
 
   /** Charges every hold whose lease has run out what its last renewal noted. */
   #expire(account: Account): void {
     const now = this.#clock.now();
-    this.#forget(now);
+    this.#holds.forget(now);
     if (account.nextExpiry > now) return;
     account.nextExpiry = Number.POSITIVE_INFINITY;
     for (const hold of account.live) {
@@ -223,7 +237,8 @@ class Ledger implements MemoryQuotaStore {
     account.held -= hold.granted;
     hold.state = state;
     this.#charge(hold, used, how);
-    this.#resolved.push({ hold, at: this.#clock.now() });
+    if (state === "settled") this.#holds.close(hold, this.#clock.now());
+    else this.#holds.expire(hold, this.#clock.now());
   }
 
   /** The true count has come after the lease had run out: it replaces what expiry charged. */
@@ -246,17 +261,22 @@ class Ledger implements MemoryQuotaStore {
     account.overdraft += hold.overdraft;
     if (how === "estimated") account.estimated += charged;
   }
-
-  #forget(now: number): void {
-    let count = 0;
-    while (count < this.#resolved.length && (this.#resolved[count]?.at ?? now) + REMEMBERED_MS <= now) count++;
-    for (const { hold } of this.#resolved.splice(0, count)) this.#holds.delete(hold.id);
-  }
 }
 
 const availableTo = ({ granted, charged, held }: Account): number => Math.max(0, granted - charged - held);
 
+/** The most that one call of an unlimited key holds: any number of them must add up exactly. */
+const MOST_UNLIMITED = 2 ** 36;
+
+const grantable = (account: Account, atLeast: number, atMost: number): number =>
+  account.unlimited ? Math.max(atLeast, Math.min(atMost, MOST_UNLIMITED)) : Math.min(atMost, availableTo(account));
+
 function assertUnits(name: string, units: number): void {
   if (!Number.isSafeInteger(units) || units < 0)
     throw new RangeError(`${name} must be an integer from 0 up, not ${units}`);
+}
+
+function assertTime(expiresAt: number): void {
+  if (!Number.isSafeInteger(expiresAt))
+    throw new RangeError(`expiresAt must be a time in whole milliseconds, not ${expiresAt}`);
 }

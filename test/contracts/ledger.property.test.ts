@@ -32,7 +32,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
 
 interface ExpectedHold {
   readonly granted: number;
-  state: "live" | "expired" | "settled";
+  state: "live" | "expired" | "settled" | "refused";
   expiresAt: number;
   used: number;
 }
@@ -41,12 +41,13 @@ interface ExpectedHold {
 class Expected {
   readonly #holds = new Map<string, ExpectedHold>();
 
-  get(id: string): ExpectedHold | undefined {
-    return this.#holds.get(id);
-  }
-
-  reserved(id: string, granted: number, expiresAt: number): void {
-    if (!this.#holds.has(id)) this.#holds.set(id, { granted, state: "live", expiresAt, used: 0 });
+  /** What the first reservation of an id gets decides the later ones. */
+  reserved(id: string, granted: number | undefined, expiresAt: number): number | undefined {
+    const known = this.#holds.get(id);
+    if (known) return known.state === "live" ? known.granted : undefined;
+    const state = granted === undefined ? "refused" : "live";
+    this.#holds.set(id, { granted: granted ?? 0, state, expiresAt, used: 0 });
+    return granted;
   }
 
   extended(id: string, used: number, expiresAt: number): void {
@@ -56,7 +57,7 @@ class Expected {
 
   settled(id: string, used: number): void {
     const hold = this.#holds.get(id);
-    if (hold && hold.state !== "settled") Object.assign(hold, { used, state: "settled" });
+    if (hold?.state === "live" || hold?.state === "expired") Object.assign(hold, { used, state: "settled" });
   }
 
   expire(now: number): void {
@@ -84,10 +85,9 @@ async function obey(step: Command, store: MemoryQuotaStore, clock: ManualClock, 
       const expiresAt = clock.now() + step.leaseMs;
       const key = await store.find("one");
       const grantable = key?.unlimited ? atMost : Math.min(atMost, key?.available ?? 0);
-      const granted = expected.get(id)?.granted ?? (grantable >= atLeast ? grantable : undefined);
+      const granted = expected.reserved(id, grantable >= atLeast ? grantable : undefined, expiresAt);
       const reservation = await store.reserve({ id, keyId: "key-1", atLeast, atMost, expiresAt });
       assert.equal(reservation?.granted, granted);
-      if (granted !== undefined) expected.reserved(id, granted, expiresAt);
       return;
     }
     case "extend": {

@@ -102,6 +102,35 @@ describe("memoryQuotaStore, beyond the port", () => {
     expect(store.report("one")).toMatchObject({ used: 40, liveHolds: 1 });
   });
 
+  it("remembers only so many settled and refused holds, the newest", async () => {
+    const clock = manualClock();
+    const store = memoryQuotaStore([{ apiKey: "one", granted: 100 }], { clock, maxRemembered: 2 });
+    await store.reserve(hold("expired", 1, clock));
+    await clock.advance(LEASE_MS);
+    await store.reserve(hold("live", 1, clock));
+    for (const id of ["first", "second"]) {
+      await store.reserve(hold(id, 10, clock));
+      await store.settle(id, 0, "exact");
+    }
+    expect(await store.reserve(hold("refused", 101, clock))).toBeUndefined();
+
+    expect(await store.reserve(hold("first", 5, clock))).toEqual({ granted: 5 });
+    expect(await store.reserve(hold("second", 5, clock))).toBeUndefined();
+    expect(await store.reserve(hold("refused", 5, clock))).toBeUndefined();
+    expect(await store.reserve(hold("live", 1, clock))).toEqual({ granted: 1 });
+    // Their true count may still come, so these are not among them.
+    await store.settle("expired", 7, "exact");
+    expect(store.report("one")).toMatchObject({ used: 13, held: 6, liveHolds: 2 });
+  });
+
+  it("counts exactly, however much is asked for on an unlimited key", async () => {
+    const { store, clock } = opened({ apiKey: "one", used: 0 });
+    const most = { ...hold("", 1, clock), atMost: Number.MAX_SAFE_INTEGER };
+    for (const id of ["a", "b", "c"]) expect((await store.reserve({ ...most, id }))?.granted).toBeGreaterThan(0);
+    for (const id of ["a", "b", "c"]) await store.settle(id, 1, "exact");
+    expect(store.report("one")).toMatchObject({ used: 3, held: 0 });
+  });
+
   it.each<[why: string, key: ApiKeyOptions]>([
     ["a grant that is no integer", { apiKey: "two", granted: 1.5 }],
     ["a grant below 0", { apiKey: "two", granted: -1 }],
@@ -112,6 +141,10 @@ describe("memoryQuotaStore, beyond the port", () => {
     const { store } = opened();
     expect(() => store.add(key)).toThrow(RangeError);
     expect(store.report("two")).toBeUndefined();
+  });
+
+  it.each([-1, 1.5, Number.NaN])("rejects a memory of %s holds", (maxRemembered) => {
+    expect(() => memoryQuotaStore([], { maxRemembered })).toThrow(RangeError);
   });
 
   it("rejects a hold whose atLeast is more than its atMost", async () => {

@@ -203,7 +203,7 @@ export const quotaStoreLaws: readonly QuotaStoreLaw[] = [
     },
   },
   {
-    name: "the same id gets the same answer, and holds nothing more",
+    name: "the same id gets the same answer for as long as its hold lives, and holds nothing more",
     async verify(open) {
       const ledger = await Ledger.open(open, 100);
       await ledger.reserve("big", 70);
@@ -211,9 +211,56 @@ export const quotaStoreLaws: readonly QuotaStoreLaw[] = [
       await ledger.settle("big", 0);
       assert.deepEqual(await ledger.reserve("again", 10, 50), { granted: 30 }, "the first answer stands");
       await ledger.expectUsed(30, "one hold");
-      await ledger.settle("again", 20);
-      assert.deepEqual(await ledger.reserve("again", 10, 50), { granted: 30 }, "it stands after the hold was settled");
+    },
+  },
+  {
+    name: "the id of a hold that is settled or has expired gets nothing, and is not opened again",
+    async verify(open) {
+      const ledger = await Ledger.open(open, 100);
+      await ledger.reserve("settled", 30);
+      await ledger.settle("settled", 20);
+      assert.equal(await ledger.reserve("settled", 10, 50), undefined, "nothing is held for a settled id");
       await ledger.expectUsed(20, "a settled hold is not opened again");
+      await ledger.reserve("expired", 40);
+      await ledger.renew("expired", 5);
+      await ledger.clock.advance(LEASE_MS);
+      assert.equal(await ledger.reserve("expired", 40), undefined, "nothing is held for an expired id");
+      await ledger.expectUsed(25, "an expired hold is not opened again");
+      await ledger.settle("expired", 15);
+      assert.equal(await ledger.reserve("expired", 40), undefined, "nor is one that was corrected");
+      await ledger.expectUsed(35, "and its correction stands");
+    },
+  },
+  {
+    name: "the id of a refused hold stays refused, whatever has become available since",
+    async verify(open) {
+      const ledger = await Ledger.open(open, 100);
+      await ledger.reserve("big", 95);
+      assert.equal(await ledger.reserve("refused", 10), undefined);
+      await ledger.settle("big", 0);
+      assert.equal(await ledger.reserve("refused", 10), undefined, "the same id again: the same answer");
+      await ledger.renew("refused", 10);
+      await ledger.settle("refused", 10);
+      await ledger.expectUsed(0, "it holds nothing and is charged nothing");
+      assert.deepEqual(await ledger.reserve("another", 10), { granted: 10 });
+    },
+  },
+  {
+    name: "an id belongs to the key that it was reserved for, and is rejected for another",
+    async verify(open) {
+      const clock = manualClock();
+      const store = await open({ keys: ["one", "two"].map((apiKey) => ({ apiKey, granted: 100 })), clock });
+      const [one, two] = [await recordOf(store, "one"), await recordOf(store, "two")];
+      const terms = { id: "call", atLeast: 80, atMost: 80, expiresAt: clock.now() + LEASE_MS };
+      await store.reserve({ ...terms, keyId: one.id });
+      await assert.rejects(
+        () => store.reserve({ ...terms, keyId: two.id }),
+        "a live id must be rejected for another key",
+      );
+      await store.settle("call", 10, "exact");
+      await assert.rejects(() => store.reserve({ ...terms, keyId: two.id }), "a settled one too");
+      assert.equal((await recordOf(store, "one")).used, 10);
+      assert.equal((await recordOf(store, "two")).used, 0);
     },
   },
   {
@@ -411,6 +458,23 @@ export const quotaStoreLaws: readonly QuotaStoreLaw[] = [
       await ledger.expectUsed(60, "what is rejected changes nothing");
       await ledger.settle("call", 10);
       await ledger.expectUsed(10, "and leaves the hold to be settled");
+    },
+  },
+  {
+    name: "the end of a lease is a whole millisecond, and others are rejected",
+    async verify(open) {
+      const ledger = await Ledger.open(open, 100);
+      await ledger.reserve("call", 60);
+      const { id: keyId } = await ledger.record();
+      for (const expiresAt of [Number.NaN, Number.POSITIVE_INFINITY, ledger.clock.now() + 0.5, 2 ** 53]) {
+        const terms = { id: "new", keyId, atLeast: 1, atMost: 1, expiresAt };
+        await assert.rejects(() => ledger.store.reserve(terms), `reserve must reject expiresAt ${expiresAt}`);
+        const renewal = { expiresAt, used: 1 };
+        await assert.rejects(() => ledger.store.extend("call", renewal), `extend must reject expiresAt ${expiresAt}`);
+      }
+      await ledger.expectUsed(60, "what is rejected changes nothing");
+      await ledger.clock.advance(LEASE_MS);
+      await ledger.expectUsed(0, "and leaves the lease to run out");
     },
   },
   {
