@@ -6,6 +6,8 @@ export interface Limits {
   readonly maxJsonBytes: number;
   /** Deepest nesting of objects and arrays in a JSON request body. */
   readonly maxJsonDepth: number;
+  /** Most values in a JSON request body, containers and what is in them alike; an empty object or array counts as two. */
+  readonly maxJsonValues: number;
   /** How long one call may take from its first byte to its last, in milliseconds. Then it is 504 and the backend is aborted. */
   readonly deadlineMs: number;
   /** The longest silence in a stream, in milliseconds, before a keep-alive is written. */
@@ -22,6 +24,7 @@ const MIB = 1024 * 1024;
 export const DEFAULT_LIMITS: Limits = {
   maxJsonBytes: 32 * MIB,
   maxJsonDepth: 200,
+  maxJsonValues: 1_000_000,
   deadlineMs: 600_000,
   // Under Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
   keepAliveMs: 8_000,

@@ -1,12 +1,13 @@
 /** Holds the reading of JSON bodies to their limits, however the bytes arrive. */
 
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { readJson } from "../../src/http/json-body.ts";
+import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { streamOf } from "./byte-stream.ts";
 
-const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5 };
+const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
 
 const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
@@ -43,8 +44,12 @@ const ofBytes = (length: number): string => `"${"x".repeat(length - 2)}"`;
 const objects = (levels: number): string => '{"a":'.repeat(levels) + "0" + "}".repeat(levels);
 const nested = (levels: number, inside = ""): string => "[".repeat(levels) + inside + "]".repeat(levels);
 
+const zeros = (count: number): string => `[${Array.from({ length: count }, () => 0).join(",")}]`;
+const members = (count: number): string =>
+  JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, index])));
+
 describe("chunks", () => {
-  const wide = { maxJsonBytes: 1_000_000, maxJsonDepth: 100 };
+  const wide = { maxJsonBytes: 1_000_000, maxJsonDepth: 100, maxJsonValues: 1_000_000 };
 
   it("may be cut anywhere", () =>
     fc.assert(
@@ -135,6 +140,10 @@ describe("size", () => {
     expect(await codeOf(readJson(chunked(encode(text), [100]), LIMITS))).toBe("body_too_large");
   });
 
+  it("that was declared falsely is held to the limit all the same", async () => {
+    expect(await codeOf(readJson(declared(ofBytes(LIMITS.maxJsonBytes + 1), 10), LIMITS))).toBe("body_too_large");
+  });
+
   it("that is declared too large is refused unread", async () => {
     const request = declared("[]", LIMITS.maxJsonBytes + 1);
     expect(await codeOf(readJson(request, LIMITS))).toBe("body_too_large");
@@ -162,6 +171,46 @@ describe("depth", () => {
   it("does not grow the stack", async () => {
     const request = declared(nested(200_000));
     expect(await codeOf(readJson(request, { ...LIMITS, maxJsonBytes: 1_000_000 }))).toBe("malformed_body");
+  });
+});
+
+describe("strings", () => {
+  const brackets = fc.string({ unit: fc.constantFrom("[", "{", "]", "}", ",", '"', "\\", "a", "é"), maxLength: 40 });
+
+  it.each([["as keys"], ["as values"]])("are not counted for what is in them, %s", (place) =>
+    fc.assert(
+      fc.asyncProperty(brackets, brackets, async (one, other) => {
+        const value = place === "as keys" ? { [one]: 1, [`${other}.`]: 2 } : [one, other];
+        const limits = { ...LIMITS, maxJsonDepth: 1, maxJsonValues: 3 };
+        const body = chunked(encode(JSON.stringify(value)), [1_000]);
+        expect(await readJson(body, limits)).toEqual(value);
+      }),
+    ),
+  );
+
+  it("that do not end are no body", async () => {
+    for (const text of ['["[[[[[[[[', '["\\"]', '"\\'])
+      expect(await codeOf(readJson(declared(text), LIMITS))).toBe("malformed_body");
+  });
+});
+
+describe("values", () => {
+  it.each([
+    ["elements", zeros],
+    ["members", members],
+    ["containers", (count: number) => `[${zeros(count - 1)}]`],
+  ])("may be as many as the limit, and no more: %s", async (_name, make) => {
+    const { maxJsonValues } = LIMITS;
+    expect(await readJson(declared(make(maxJsonValues - 1)), LIMITS)).toBeTypeOf("object");
+    expect(await codeOf(readJson(declared(make(maxJsonValues)), LIMITS))).toBe("malformed_body");
+  });
+
+  it.each(["[]", "{}"])("that are %s, millions of them, are refused before they are made", async (value) => {
+    const parse = vi.spyOn(JSON, "parse");
+    const text = "[" + `${value},`.repeat(1_000_000) + "0]";
+    expect(await codeOf(readJson(declared(text), { ...DEFAULT_LIMITS, maxJsonDepth: 200 }))).toBe("malformed_body");
+    expect(parse).not.toHaveBeenCalled();
+    parse.mockRestore();
   });
 });
 
