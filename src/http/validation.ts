@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import { GatewayError } from "../errors.ts";
+import { isJsonObject, type JsonObject } from "../model/json.ts";
 
 /** Keys from the body's root to a field. */
 export type FieldPath = readonly (string | number)[];
@@ -30,6 +31,53 @@ export function assertValid<Schema extends v.GenericSchema>(
   });
 }
 
+const anyObject = v.custom<JsonObject>(isJsonObject, ({ input }) => `must be an object, not ${shown(input)}`);
+
+/**
+ * An object whose known fields hold, whatever comes beside them; it stops at the first that does not. Unlike valibot's own it
+ * takes no array for an object, and makes no copy: of a body with many unknown fields, that would take longer than all else.
+ */
+export function object<const Entries extends v.ObjectEntries>(
+  entries: Entries,
+): v.LooseObjectSchema<Entries, undefined> {
+  const fields = Object.entries(entries);
+  const run: v.GenericSchema["~run"] = (dataset, config) => {
+    const input = dataset.value;
+    if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
+    for (const [key, field] of fields) {
+      const value = input[key];
+      const { issues } = field["~run"]({ value }, config);
+      if (!issues) continue;
+      const [{ path = [], ...issue }] = issues;
+      const item = { type: "object", origin: "value", input, key, value } as const;
+      return { typed: false, value: input, issues: [{ ...issue, path: [item, ...path] }] };
+    }
+    return { typed: true, value: input };
+  };
+  return Object.assign(v.looseObject(entries), { "~run": run });
+}
+
+/** An object that says by its `type`, one word or several, which one it is. */
+interface Kind extends v.GenericSchema<unknown, object> {
+  readonly entries: { readonly type: { readonly literal: string } | { readonly options: readonly string[] } };
+}
+
+/** One of several kinds of object. The one that its `type` names is looked up, and no other tried. */
+export function variant<const Kinds extends readonly Kind[]>(
+  kinds: Kinds,
+): v.GenericSchema<unknown, v.InferOutput<Kinds[number]>> {
+  const byType = new Map<unknown, Kind>();
+  for (const kind of kinds) {
+    const { type } = kind.entries;
+    for (const word of "literal" in type ? [type.literal] : type.options) byType.set(word, kind);
+  }
+  const noKind = object({ type: v.picklist(Array.from(byType.keys(), String)) });
+  return v.lazy((input): v.GenericSchema<unknown, object> => {
+    const kind = isJsonObject(input) && byType.get(input["type"]);
+    return kind || noKind;
+  });
+}
+
 /** A schema action for the rules that look at several fields at once. */
 export function crossCheck<Input>(breachesOf: (input: Input) => Iterable<RuleBreach>): v.RawCheckAction<Input> {
   return v.rawCheck<Input>(({ dataset, addIssue }) => {
@@ -50,21 +98,36 @@ function issuePath(root: unknown, path: FieldPath): [v.IssuePathItem, ...v.Issue
   return items as [v.IssuePathItem, ...v.IssuePathItem[]];
 }
 
-const MAX_QUOTED = 60;
-
-// Our own messages are written at the schema; valibot's are put into the same form, and never quote a value at length.
+// Our own messages are written at the schema; valibot's are put into the same form.
 function describe(issue: v.BaseIssue<unknown>): string {
+  if (issue.input === undefined) return "is required";
   if (!issue.message.startsWith("Invalid ")) return issue.message;
-  if (issue.received === "undefined") return "is required";
-  const received = issue.received.length > MAX_QUOTED ? `${issue.received.slice(0, MAX_QUOTED)}…` : issue.received;
-  return `must be ${NAMES[issue.expected ?? issue.type] ?? issue.expected}, not ${received}`;
+  return `must be ${NAMES[issue.expected ?? issue.type] ?? choice(issue.expected ?? issue.type)}, not ${shown(issue.input)}`;
 }
 
 const NAMES: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
   boolean: "true or false",
-  Object: "an object",
   Array: "an array",
   integer: "an integer",
 };
+
+const MAX_CHOICES = 8;
+
+/** Valibot's `("a" | "b" | "c")` in words, cut where it is long. */
+function choice(expected: string): string {
+  const words = expected.replaceAll(/[()]/g, "").split(" | ");
+  if (words.length > MAX_CHOICES) return `one of ${words.slice(0, MAX_CHOICES).join(", ")}, …`;
+  return [words.slice(0, -1).join(", "), ...words.slice(-1)].filter((part) => part !== "").join(" or ");
+}
+
+const MAX_SHOWN = 60;
+
+/** A value from a body as an error message may show it: short, and on one line. */
+export function shown(value: unknown): string {
+  if (typeof value === "string")
+    return JSON.stringify(value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value);
+  if (Array.isArray(value)) return "an array";
+  return isJsonObject(value) ? "an object" : String(value);
+}

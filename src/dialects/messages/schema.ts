@@ -1,12 +1,20 @@
 /** The messages format on the wire (spec 2.6, 8), one schema an object; what clients add beyond the spec passes through. */
 
 import * as v from "valibot";
-import { crossCheck, type RuleBreach } from "../../http/validation.ts";
+import { crossCheck, object, type RuleBreach, shown, variant } from "../../http/validation.ts";
 import { isBase64 } from "../../media/base64.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 
 const jsonObject = v.custom<JsonObject>(isJsonObject, "must be a JSON object");
 const text = v.pipe(v.string(), v.minLength(1, "must not be empty"));
+// What is counted with must be counted exactly: beyond this, two numbers are one.
+const integer = (least: number) =>
+  v.pipe(
+    v.number(),
+    v.integer(),
+    v.minValue(least, `must be an integer of at least ${least}`),
+    v.maxValue(Number.MAX_SAFE_INTEGER, `must be at most ${Number.MAX_SAFE_INTEGER}`),
+  );
 /** Characters are code points: a name of 64 emoji is 64 characters long. */
 const atMost = (max: number) =>
   v.check(
@@ -16,30 +24,34 @@ const atMost = (max: number) =>
 const base64 = v.pipe(v.string(), v.check(isBase64, "must be base64 (RFC 4648, padded, without white space)"));
 const imageType = v.picklist(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
-export const CacheControl = v.looseObject({ type: v.literal("ephemeral"), ttl: v.nullish(v.string()) });
+export const CacheControl = object({ type: v.literal("ephemeral"), ttl: v.nullish(v.string()) });
 const cache_control = v.nullish(CacheControl);
 
-export const TextBlock = v.looseObject({ type: v.literal("text"), text, cache_control });
+export const TextBlock = object({ type: v.literal("text"), text, cache_control });
 export type TextBlock = v.InferOutput<typeof TextBlock>;
 
-const Base64Image = v.looseObject({ type: v.literal("base64"), media_type: imageType, data: base64 });
-const UrlSource = v.looseObject({ type: v.literal("url"), url: v.pipe(v.string(), v.url("must be a URL")) });
-const FileSource = v.looseObject({ type: v.literal("file"), file_id: text });
+const Base64Image = object({ type: v.literal("base64"), media_type: imageType, data: base64 });
+const UrlSource = object({ type: v.literal("url"), url: v.pipe(v.string(), v.url("must be a URL")) });
+const FileSource = object({ type: v.literal("file"), file_id: text });
 
 // Image sources by URL or file id are the official service's; the spec has base64 alone, so a host opts in.
 const imageBlock = (source: v.GenericSchema<unknown, ImageSource>) =>
-  v.looseObject({ type: v.literal("image"), source, cache_control });
+  object({ type: v.literal("image"), source, cache_control });
 export type ImageSource =
   | v.InferOutput<typeof Base64Image>
   | v.InferOutput<typeof UrlSource>
   | v.InferOutput<typeof FileSource>;
 export type ImageBlock = v.InferOutput<ReturnType<typeof imageBlock>>;
 
+const neither = v.custom<never>(
+  (input) => typeof input === "string",
+  ({ input }) => `must be a string or an array, not ${shown(input)}`,
+);
+
 /** Text, or blocks of content; chosen by what came, so that an error names the field inside. */
 const textOr = <const Blocks extends v.GenericSchema>(blocks: Blocks) =>
   v.lazy(
-    (input) =>
-      (typeof input === "string" ? v.string() : blocks) as v.GenericSchema<unknown, string | v.InferOutput<Blocks>>,
+    (input) => (Array.isArray(input) ? blocks : neither) as v.GenericSchema<unknown, string | v.InferOutput<Blocks>>,
   );
 
 const PROVIDER_BLOCKS = [
@@ -64,43 +76,43 @@ const PROVIDER_BLOCKS = [
 ] as const;
 
 /** Blocks that only the official service makes and takes: carried whole. */
-export const ProviderBlock = v.looseObject({ type: v.picklist(PROVIDER_BLOCKS) });
+export const ProviderBlock = object({ type: v.picklist(PROVIDER_BLOCKS) });
 
-const ToolUseBlock = v.looseObject({
+const ToolUseBlock = object({
   type: v.literal("tool_use"),
   id: text,
   name: text,
   input: jsonObject,
   cache_control,
 });
-const ThinkingBlock = v.looseObject({ type: v.literal("thinking"), thinking: v.string(), signature: v.string() });
-const RedactedThinkingBlock = v.looseObject({ type: v.literal("redacted_thinking"), data: v.string() });
+const ThinkingBlock = object({ type: v.literal("thinking"), thinking: v.string(), signature: v.string() });
+const RedactedThinkingBlock = object({ type: v.literal("redacted_thinking"), data: v.string() });
 
 /** The blocks that hold an image somewhere, which a host may let come by URL. */
 function blocks(image: ReturnType<typeof imageBlock>) {
-  const DocumentSource = v.variant("type", [
-    v.looseObject({ type: v.literal("base64"), media_type: v.literal("application/pdf"), data: base64 }),
-    v.looseObject({ type: v.literal("text"), media_type: v.nullish(v.literal("text/plain")), data: v.string() }),
-    v.looseObject({ type: v.literal("content"), content: textOr(v.array(v.variant("type", [TextBlock, image]))) }),
+  const DocumentSource = variant([
+    object({ type: v.literal("base64"), media_type: v.literal("application/pdf"), data: base64 }),
+    object({ type: v.literal("text"), media_type: v.nullish(v.literal("text/plain")), data: v.string() }),
+    object({ type: v.literal("content"), content: textOr(v.array(variant([TextBlock, image]))) }),
     UrlSource,
     FileSource,
   ]);
-  const DocumentBlock = v.looseObject({
+  const DocumentBlock = object({
     type: v.literal("document"),
     source: DocumentSource,
     title: v.nullish(v.string()),
     context: v.nullish(v.string()),
-    citations: v.nullish(v.looseObject({ enabled: v.nullish(v.boolean()) })),
+    citations: v.nullish(object({ enabled: v.nullish(v.boolean()) })),
     cache_control,
   });
-  const ToolResultBlock = v.looseObject({
+  const ToolResultBlock = object({
     type: v.literal("tool_result"),
     tool_use_id: text,
-    content: v.nullish(textOr(v.array(v.variant("type", [TextBlock, image, DocumentBlock, ProviderBlock])))),
+    content: v.nullish(textOr(v.array(variant([TextBlock, image, DocumentBlock, ProviderBlock])))),
     is_error: v.nullish(v.boolean()),
     cache_control,
   });
-  return v.variant("type", [
+  return variant([
     TextBlock,
     image,
     ToolUseBlock,
@@ -113,7 +125,7 @@ function blocks(image: ReturnType<typeof imageBlock>) {
 }
 export type Block = v.InferOutput<ReturnType<typeof blocks>>;
 
-const CustomTool = v.looseObject({
+const CustomTool = object({
   type: v.nullish(v.literal("custom")),
   name: v.pipe(text, atMost(64)),
   description: v.nullish(v.string()),
@@ -122,54 +134,59 @@ const CustomTool = v.looseObject({
 });
 export type CustomTool = v.InferOutput<typeof CustomTool>;
 
-const pixels = v.pipe(v.number(), v.integer(), v.minValue(1));
-const DatedTools = v.variant("type", [
-  v.looseObject({
-    type: v.literal("computer_20241022"),
-    name: v.literal("computer"),
-    display_width_px: pixels,
-    display_height_px: pixels,
-    display_number: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(0))),
-    cache_control,
-  }),
-  v.looseObject({ type: v.literal("bash_20241022"), name: v.literal("bash"), cache_control }),
-  v.looseObject({ type: v.literal("text_editor_20241022"), name: v.literal("str_replace_editor"), cache_control }),
-]);
-const SPECIFIED_TOOLS = new Set(DatedTools.options.map((tool) => tool.entries.type.literal as string));
+const pixels = integer(1);
+const ComputerTool = object({
+  type: v.literal("computer_20241022"),
+  name: v.literal("computer"),
+  display_width_px: pixels,
+  display_height_px: pixels,
+  display_number: v.nullish(integer(0)),
+  cache_control,
+});
+const BashTool = object({ type: v.literal("bash_20241022"), name: v.literal("bash"), cache_control });
+const TextEditorTool = object({
+  type: v.literal("text_editor_20241022"),
+  name: v.literal("str_replace_editor"),
+  cache_control,
+});
+const DATED_TOOLS = new Map<unknown, v.GenericSchema<unknown, DatedTool>>(
+  [ComputerTool, BashTool, TextEditorTool].map((tool) => [tool.entries.type.literal, tool]),
+);
+type DatedTool = v.InferOutput<typeof ComputerTool | typeof BashTool | typeof TextEditorTool>;
 
 /** A built-in tool of a later date than the spec's, carried whole. */
-const LaterTool = v.looseObject({
+const LaterTool = object({
   type: v.pipe(v.string(), v.regex(/^(?:\w+_\d{8}|mcp_toolset)$/, 'must be "custom" or a dated built-in tool')),
   name: v.nullish(text),
   cache_control,
 });
-export type BuiltInTool = v.InferOutput<typeof DatedTools> | v.InferOutput<typeof LaterTool>;
+export type BuiltInTool = DatedTool | v.InferOutput<typeof LaterTool>;
 
 export const Tool: v.GenericSchema<unknown, CustomTool | BuiltInTool> = v.lazy((input) => {
   const type = isJsonObject(input) ? (input["type"] ?? "custom") : "custom";
   if (type === "custom") return CustomTool;
-  return typeof type === "string" && SPECIFIED_TOOLS.has(type) ? DatedTools : LaterTool;
+  return DATED_TOOLS.get(type) ?? LaterTool;
 });
 
 const disable_parallel_tool_use = v.nullish(v.boolean());
-const ToolChoice = v.variant("type", [
-  v.looseObject({ type: v.picklist(["auto", "any"]), disable_parallel_tool_use }),
-  v.looseObject({ type: v.literal("tool"), name: text, disable_parallel_tool_use }),
-  v.looseObject({ type: v.literal("none") }),
+const ToolChoice = variant([
+  object({ type: v.picklist(["auto", "any"]), disable_parallel_tool_use }),
+  object({ type: v.literal("tool"), name: text, disable_parallel_tool_use }),
+  object({ type: v.literal("none") }),
 ]);
 export type ToolChoice = v.InferOutput<typeof ToolChoice>;
 
-const Thinking = v.variant("type", [
-  v.looseObject({
+const Thinking = variant([
+  object({
     type: v.literal("enabled"),
-    budget_tokens: v.pipe(v.number(), v.integer(), v.minValue(1024, "must be at least 1024")),
+    budget_tokens: integer(1024),
   }),
-  v.looseObject({ type: v.picklist(["disabled", "adaptive", "between_tools"]) }),
+  object({ type: v.picklist(["disabled", "adaptive", "between_tools"]) }),
 ]);
 export type Thinking = v.InferOutput<typeof Thinking>;
 
-const OutputConfig = v.looseObject({
-  format: v.nullish(v.looseObject({ type: v.string(), schema: v.nullish(jsonObject) })),
+const OutputConfig = object({
+  format: v.nullish(object({ type: v.string(), schema: v.nullish(jsonObject) })),
 });
 
 // Ignoring it would lose the conversation: the official client sends the rest of it to a thread only once.
@@ -188,26 +205,25 @@ export interface MessagesRules {
   readonly vendorSources: boolean;
 }
 
-const Base64Only = v.variant("type", [Base64Image]);
-const AnySource = v.variant("type", [Base64Image, UrlSource, FileSource]);
+const Base64Only = variant([Base64Image]);
+const AnySource = variant([Base64Image, UrlSource, FileSource]);
 
 function body(rules: MessagesRules) {
-  const least = rules.vendorRanges ? 1 : 2;
   const Block = blocks(imageBlock(rules.vendorSources ? AnySource : Base64Only));
   const Content = textOr(v.pipe(v.array(Block), v.minLength(1, "must hold at least one content block")));
-  const Message = v.looseObject({
+  const Message = object({
     role: v.picklist(["user", "assistant", "system"]),
     content: v.pipe(
       Content,
       v.check((content) => content !== "", "must not be empty"),
     ),
   });
-  return v.looseObject({
+  return object({
     model: v.pipe(text, atMost(256)),
-    max_tokens: v.pipe(v.number(), v.integer(), v.minValue(least, `must be an integer of at least ${least}`)),
+    max_tokens: integer(rules.vendorRanges ? 1 : 2),
     messages: v.pipe(v.array(Message), v.minLength(1, "must hold at least one message")),
     system: v.nullish(textOr(v.array(TextBlock))),
-    metadata: v.nullish(v.looseObject({ user_id: v.nullish(v.pipe(v.string(), atMost(256))) })),
+    metadata: v.nullish(object({ user_id: v.nullish(v.pipe(v.string(), atMost(256))) })),
     stop_sequences: v.nullish(v.array(text)),
     stream: v.nullish(v.boolean()),
     temperature: v.nullish(
@@ -218,7 +234,7 @@ function body(rules: MessagesRules) {
         ? v.pipe(v.number(), v.minValue(0, "must be between 0 and 1"), v.maxValue(1, "must be between 0 and 1"))
         : v.pipe(v.number(), v.gtValue(0, "must be greater than 0"), v.ltValue(1, "must be less than 1")),
     ),
-    top_k: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(rules.vendorRanges ? 0 : 1, "must be greater than 0"))),
+    top_k: v.nullish(integer(rules.vendorRanges ? 0 : 1)),
     thinking: v.nullish(Thinking),
     tool_choice: v.nullish(ToolChoice),
     tools: v.nullish(v.array(Tool)),
@@ -248,13 +264,14 @@ function* toolBreaches(
   const names = new Set<string>();
   for (const [index, { name }] of tools.entries()) {
     if (name == null) continue;
-    if (names.has(name)) yield { path: ["tools", index, "name"], message: `is used by an earlier tool: "${name}"` };
+    if (names.has(name))
+      yield { path: ["tools", index, "name"], message: `is used by an earlier tool: ${shown(name)}` };
     names.add(name);
   }
   if (choice?.type === "any" && tools.length === 0)
     yield { path: ["tool_choice", "type"], message: '"any" needs at least one tool in tools' };
   if (choice?.type === "tool" && !names.has(choice.name))
-    yield { path: ["tool_choice", "name"], message: `must name one of the tools: there is no "${choice.name}"` };
+    yield { path: ["tool_choice", "name"], message: `must name one of the tools: there is no ${shown(choice.name)}` };
 }
 
 /** The role that alone may send a block of a kind. */

@@ -173,6 +173,8 @@ const calls: readonly Refused[] = [
   ["redacted thinking without data", withBlock({ type: "redacted_thinking" }, "assistant"), `${BLOCK}.data`],
 ];
 
+const DOCUMENT = { type: "document", source: { type: "text", data: "x" } };
+
 const documents: readonly Refused[] = [
   ["a document without source", withBlock({ type: "document" }), `${BLOCK}.source`],
   ["a document source of an unknown type", withDocument({ type: "ftp" }), `${BLOCK}.source.type`],
@@ -268,7 +270,39 @@ const choices: readonly Refused[] = [
   ["tool_choice tool without tools", having({ tool_choice: { type: "tool", name: "clock" } }), "tool_choice.name"],
 ];
 
+/** Arrays are objects to JavaScript, and to many a validator. */
+const arrays: readonly Refused[] = [
+  ["a message that is an array", having({ messages: [[]] }), "messages.0"],
+  ["a block that is an array", withBlock([]), BLOCK],
+  ["an image source that is an array", withImage([]), `${BLOCK}.source`],
+  ["a document source that is an array", withDocument([]), `${BLOCK}.source`],
+  [
+    "cache_control that is an array",
+    withBlock({ type: "text", text: "x", cache_control: [] }),
+    `${BLOCK}.cache_control`,
+  ],
+  ["citations that are an array", withBlock({ ...DOCUMENT, citations: [] }), `${BLOCK}.citations`],
+  ...["metadata", "thinking", "tool_choice", "output_config"].map((field): Refused => [
+    `${field} that is an array`,
+    having({ [field]: [] }),
+    field,
+  ]),
+  ["a format that is an array", having({ output_config: { format: [] } }), "output_config.format"],
+  ["a tool that is an array", withTool([]), "tools.0"],
+];
+
+/** Beyond 2^53 - 1 two numbers are one, and sums of them go wrong. */
+const uncountable: readonly Refused[] = [9_007_199_254_740_992, 1e300, -1e300].flatMap((number): Refused[] => [
+  [`max_tokens ${number}`, having({ max_tokens: number }), "max_tokens"],
+  [`top_k ${number}`, having({ top_k: number }), "top_k"],
+  [`a budget of ${number}`, having({ thinking: { type: "enabled", budget_tokens: number } }), "thinking.budget_tokens"],
+  tool(`the computer tool of ${number} pixels`, { ...COMPUTER, display_width_px: number }, ".display_width_px"),
+  tool(`the computer tool of the display ${number}`, { ...COMPUTER, display_number: number }, ".display_number"),
+]);
+
 export const REFUSED: readonly Refused[] = [
+  ...arrays,
+  ...uncountable,
   ...scalars,
   ...messages,
   ...images,

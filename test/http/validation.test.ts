@@ -1,0 +1,89 @@
+/** What an error says of the first field that breaks a rule: its path, what it must be, and a short word on what it was. */
+
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { GatewayError } from "../../src/errors.ts";
+import { assertValid, crossCheck, object, shown, variant } from "../../src/http/validation.ts";
+
+function messageOf(schema: v.GenericSchema, body: unknown): string | undefined {
+  try {
+    assertValid(schema, body);
+    return undefined;
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === "invalid_request") return error.message;
+    throw error;
+  }
+}
+
+const Animal = variant([
+  object({ type: v.literal("cat"), lives: v.number() }),
+  object({ type: v.picklist(["dog", "wolf"]), name: v.nullish(v.string()) }),
+]);
+const words = Array.from({ length: 20 }, (_, index) => `word ${index}`);
+
+describe("an error", () => {
+  it.each<[what: string, schema: v.GenericSchema, body: unknown, message: string]>([
+    ["a missing field", object({ a: v.string() }), {}, "a: is required"],
+    ["a missing field of one's own rule", object({ a: v.custom(() => false, "must be nice") }), {}, "a: is required"],
+    ["null where there must be a string", object({ a: v.string() }), { a: null }, "a: must be a string, not null"],
+    ["an array for an object", object({ a: object({}) }), { a: [] }, "a: must be an object, not an array"],
+    ["an object for an array", object({ a: v.array(v.string()) }), { a: {} }, "a: must be an array, not an object"],
+    [
+      "an inner field",
+      object({ a: v.array(object({ b: v.string() })) }),
+      { a: [{ b: "" }, { b: 1 }] },
+      "a.1.b: must be a string, not 1",
+    ],
+    ["the body itself", object({}), [], "The body must be an object, not an array"],
+    ["a choice", v.picklist(["a", "b", "c"]), "d", 'The body must be "a", "b" or "c", not "d"'],
+    ["a choice of two", v.picklist(["a", "b"]), 1, 'The body must be "a" or "b", not 1'],
+    ["a literal", v.literal("a"), true, 'The body must be "a", not true'],
+    ["a kind without type", Animal, {}, "type: is required"],
+    ["a kind of an unknown type", Animal, { type: "cow" }, 'type: must be "cat", "dog" or "wolf", not "cow"'],
+    ["a kind whose type is no text", Animal, { type: ["cat"] }, 'type: must be "cat", "dog" or "wolf", not an array'],
+    ["a kind that is an array", Animal, [], "The body must be an object, not an array"],
+    ["a field of the kind that was named", Animal, { type: "wolf", name: 1 }, "name: must be a string, not 1"],
+  ])("names %s", (_what, schema, body, message) => {
+    expect(messageOf(schema, body)).toBe(message);
+  });
+
+  it("cuts a long list of choices", () => {
+    const message = messageOf(v.picklist(words), "x");
+    expect(message).toBe(
+      `The body must be one of ${words
+        .slice(0, 8)
+        .map((word) => `"${word}"`)
+        .join(", ")}, …, not "x"`,
+    );
+  });
+
+  it("shows what it is given on one line, and never at length", () => {
+    expect(messageOf(v.number(), 'a\n"b"')).toBe(String.raw`The body must be a number, not "a\n\"b\""`);
+    expect(messageOf(v.number(), "x".repeat(1_000))?.length).toBeLessThan(120);
+    expect(shown("𝄞".repeat(100)).length).toBeLessThan(80);
+  });
+
+  it("names the first of several breaches", () => {
+    const schema = v.pipe(
+      object({ a: v.string(), b: v.string() }),
+      crossCheck(function* ({ a, b }) {
+        if (a === b) yield { path: ["b"], message: "must differ from a" };
+      }),
+    );
+    expect(messageOf(schema, { a: 1, b: 2 })).toBe("a: must be a string, not 1");
+    expect(messageOf(schema, { a: "x", b: "x" })).toBe("b: must differ from a");
+    expect(messageOf(schema, { a: "x", b: "y" })).toBeUndefined();
+  });
+});
+
+describe("a valid body", () => {
+  it("is handed on as it is, unknown fields and all", () => {
+    const body: unknown = JSON.parse('{"type": "cat", "lives": 9, "__proto__": {"a": 1}, "more": [1]}');
+    expect(v.parse(Animal, body)).toBe(body);
+    expect(messageOf(Animal, body)).toBeUndefined();
+  });
+
+  it.each(["__proto__", "constructor", "toString"])("is not one whose type is %s", (type) => {
+    expect(messageOf(Animal, { type })).toMatch(/^type: must be/);
+  });
+});
