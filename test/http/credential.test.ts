@@ -20,12 +20,13 @@ describe("bearerToken", () => {
     expect(bearerToken(new Headers())).toBeUndefined();
   });
 
-  it.each(["", "Bearer", "Bearer ", "Bearersk-1", "Basic sk-1", "sk-1", "Token Bearer sk-1"])(
-    "refuses %j",
-    (header) => {
-      expect(() => bearer(header)).toThrow(expect.objectContaining({ code: "malformed_credential" }));
-    },
-  );
+  it.each(["", "  "])("of an empty header, %j, is undefined", (header) => {
+    expect(bearer(header)).toBeUndefined();
+  });
+
+  it.each(["Bearer", "Bearer ", "Bearersk-1", "Basic sk-1", "sk-1", "Token Bearer sk-1"])("refuses %j", (header) => {
+    expect(() => bearer(header)).toThrow(expect.objectContaining({ code: "malformed_credential" }));
+  });
 });
 
 describe("withoutPrefix", () => {
@@ -41,11 +42,32 @@ describe("withoutPrefix", () => {
 });
 
 describe("redact", () => {
-  it("blots a secret out wherever it stands", () => {
-    expect(redact("a=s3cret&b=s3cret", "s3cret")).toBe("a=[redacted]&b=[redacted]");
+  it("blots a key out wherever it stands, with and without sk-", () => {
+    expect(redact("a=s3cret-key&b=s3cret-key, sk-s3cret-key", "s3cret-key")).toBe(
+      "a=[redacted]&b=[redacted], [redacted]",
+    );
   });
 
-  it.each([undefined, ""])("leaves a text alone where the secret is %j", (secret) => {
-    expect(redact("abc", secret)).toBe("abc");
+  it("knows it as it was sent, too", () => {
+    expect(redact("sk-s3cret-key and s3cret-key", "sk-s3cret-key")).toBe("[redacted] and [redacted]");
+  });
+
+  it.each([
+    ["JSON", JSON.stringify({ key: 'sk-a"b\\c d/é+f' }), '{"key":"[redacted]"}'],
+    ["a URL", `https://up.test/?key=${encodeURIComponent('a"b\\c d/é+f')}&a=1`, "https://up.test/?key=[redacted]&a=1"],
+  ])("knows it as %s writes it", (_name, text, redacted) => {
+    expect(redact(text, 'a"b\\c d/é+f')).toBe(redacted);
+  });
+
+  it("leaves words alone of which a short key is a part", () => {
+    expect(redact("The demo server knows sk-demo.", "demo")).toBe("The demo server knows [redacted].");
+  });
+
+  it("takes a key that is no text", () => {
+    expect(redact("key \uD800 and some", "\uD800 and some")).toBe("key [redacted]");
+  });
+
+  it.each([undefined, "", "sk-"])("leaves a text alone where the key is %j", (apiKey) => {
+    expect(redact("abc sk- def", apiKey)).toBe("abc sk- def");
   });
 });
