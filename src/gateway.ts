@@ -9,6 +9,7 @@ import { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
 import { type Price, tokenPrice } from "./metering/price.ts";
 import { type Failure, type Host, serve } from "./pipeline.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
+import type { CodeRunner } from "./ports/code-runner.ts";
 import type { ModelBackend } from "./ports/model-backend.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
 
@@ -18,6 +19,8 @@ export interface GatewayOptions extends DialectOptions {
   readonly backend: ModelBackend;
   /** Where api keys and their quota live. */
   readonly quotas: QuotaStore;
+  /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
+  readonly codeRunner?: CodeRunner;
   /** What a call costs in quota units. Default: one unit a token. */
   readonly price?: Price;
   /** How tokens are estimated where the backend has not counted them. Default: a token for every four bytes. */
@@ -49,6 +52,7 @@ export interface Gateway {
 export function createGateway(options: GatewayOptions): Gateway {
   const host: Host = {
     backend: options.backend,
+    codeRunner: options.codeRunner,
     quotas: options.quotas,
     price: options.price ?? tokenPrice,
     countTokens: options.countTokens ?? countTokensByBytes,

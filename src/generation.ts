@@ -2,11 +2,14 @@
 
 import type { AnswerCollector, AnswerStream, ChatEndpoint, Incoming } from "./dialects/dialect.ts";
 import { GatewayError } from "./errors.ts";
+import type { Limits } from "./limits.ts";
 import { ChatMeter } from "./metering/chat-meter.ts";
 import { type CountTokens, estimateInputTokens } from "./metering/estimate.ts";
 import type { Meter } from "./metering/meter.ts";
 import { affordable, type Amounts, chatAmounts, type Price } from "./metering/price.ts";
+import type { ChatRequest } from "./model/chat.ts";
 import type { AnswerEvent, ChatEvent } from "./model/event.ts";
+import type { CodeRunner } from "./ports/code-runner.ts";
 import type { CallContext, ModelBackend } from "./ports/model-backend.ts";
 
 /** A request that was read and can be run. */
@@ -34,15 +37,18 @@ export interface Run<Event, Answered> {
 /** What generations are priced and run with. */
 export interface GenerationTerms {
   readonly backend: ModelBackend;
+  readonly codeRunner: CodeRunner | undefined;
+  readonly limits: Limits;
   readonly price: Price;
   readonly countTokens: CountTokens;
 }
 
 export async function chatGeneration(
-  { backend, price, countTokens }: GenerationTerms,
+  terms: GenerationTerms,
   endpoint: ChatEndpoint,
   incoming: Incoming,
 ): Promise<Generation<ChatEvent | string, AnswerEvent>> {
+  const { backend, price, countTokens } = terms;
   const asked = await endpoint.parse(incoming);
   const inputTokens = estimateInputTokens(asked, countTokens);
   return {
@@ -55,12 +61,19 @@ export async function chatGeneration(
       const answer = { request, requestId: call.requestId };
       return {
         meter: new ChatMeter({ request, inputTokens, countTokens, price }),
-        answer: () => backend.chat?.(request, call) ?? noBackend(),
+        answer: () => backend.chat?.(request, withCode(terms, request, call)) ?? noBackend(),
         collector: () => endpoint.complete(answer),
         stream: () => endpoint.stream(answer),
       };
     },
   };
+}
+
+/** The call, with the means to run code where the request allows it and the host can. */
+function withCode({ codeRunner, limits }: GenerationTerms, { tools }: ChatRequest, call: CallContext): CallContext {
+  if (!codeRunner || !tools.some(({ type }) => type === "code-execution")) return call;
+  const run = { signal: call.signal, deadlineMs: limits.codeDeadlineMs };
+  return { ...call, runCode: (code) => codeRunner.run(code, run) };
 }
 
 /** The gateway mounts no route that its backend cannot serve, so a backend has lost its method since. */

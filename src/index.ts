@@ -60,6 +60,7 @@ export type { ChatEvent, ContentEvent, FinishEvent, FinishReason, StartEvent } f
 export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
+export type { CodeCall, CodeResult, CodeRunner, CodeToRun } from "./ports/code-runner.ts";
 export type { CallContext, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
 export type { ApiKeyRecord, HoldRequest, QuotaStore, Reservation } from "./ports/quota-store.ts";
 export { hashApiKey } from "./stores/api-key-hash.ts";

@@ -14,6 +14,8 @@ export interface Limits {
   readonly keepAliveMs: number;
   /** How long a quota hold outlives its last renewal, in milliseconds. Live calls renew theirs at a third of this. */
   readonly leaseMs: number;
+  /** How long code that a model wrote may run, waiting for its turn included, in milliseconds. */
+  readonly codeDeadlineMs: number;
   /** The output tokens reserved for a request that names no limit of its own. */
   readonly defaultMaxOutputTokens: number;
 }
@@ -29,6 +31,7 @@ export const DEFAULT_LIMITS: Limits = {
   // Under Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
   keepAliveMs: 8_000,
   leaseMs: 60_000,
+  codeDeadlineMs: 30_000,
   defaultMaxOutputTokens: 8_192,
 };
 

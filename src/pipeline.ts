@@ -7,7 +7,6 @@ import { chatGeneration, type Generation, type GenerationTerms } from "./generat
 import { redact, withoutPrefix } from "./http/credential.ts";
 import { eventStream } from "./http/event-stream.ts";
 import { Lifeline } from "./http/lifeline.ts";
-import type { Limits } from "./limits.ts";
 import { type Hold, type HoldTerms, reserve } from "./metering/hold.ts";
 import { metered } from "./metering/metered.ts";
 import type { Clock } from "./ports/clock.ts";
@@ -26,7 +25,6 @@ export interface Failure {
 /** What the line works with, all of it decided. */
 export interface Host extends GenerationTerms {
   readonly quotas: QuotaStore;
-  readonly limits: Limits;
   readonly clock: Clock;
   readonly onFailure: (failure: Failure) => void;
 }

@@ -2,6 +2,7 @@
 
 import type { ChatRequest } from "../model/chat.ts";
 import type { ChatEvent } from "../model/event.ts";
+import type { CodeResult, CodeToRun } from "./code-runner.ts";
 import type { ApiKeyRecord } from "./quota-store.ts";
 
 /**
@@ -38,4 +39,9 @@ export interface CallContext {
   readonly requestId: string;
   /** The api key's record, without its secret. */
   readonly key: ApiKeyRecord;
+  /**
+   * Runs code that the model wrote, for a backend that cannot: there where the host has injected a code runner and the request
+   * has the `code-execution` tool. The backend yields the code and what came of it as events. Rejects when the signal fires.
+   */
+  readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
 }
