@@ -7,17 +7,56 @@ import type { Gateway } from "../src/index.ts";
 /** A handler for `http.createServer`; with a third argument, a middleware in Connect's form. */
 export type NodeHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
 
+export interface NodeHandlerOptions {
+  /**
+   * How long a client may take nothing of its answer, or go on sending after it, before its connection is closed; in
+   * milliseconds, a minute by default. Where the server has a `timeout`, the former is as long as that.
+   */
+  readonly patienceMs?: number;
+}
+
 /**
- * The gateway as a Node handler. A route that the gateway does not own goes to `next`, or is a bare 404 without one.
+ * The gateway as a Node handler. A route that the gateway does not own goes to `next`, or is a bare 404 without one. So does a
+ * failure of the gateway itself, or it is a bare 500.
  *
  * @example http.createServer(toNodeHandler(gateway)).listen(3000);
  */
-export function toNodeHandler(gateway: Gateway): NodeHandler {
+export function toNodeHandler(gateway: Gateway, { patienceMs = 60_000 }: NodeHandlerOptions = {}): NodeHandler {
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
-    const response = await gateway.handle(new NodeRequest({ req, res }));
-    if (!response && next) next();
-    else await sendNodeResponse(res, response ?? new Response(null, { status: 404 }));
+    let response: Response | undefined;
+    try {
+      response = await gateway.handle(new NodeRequest({ req, res }));
+    } catch (error) {
+      if (next) return next(error);
+      response = bare(500);
+    }
+    if (!response && next) return next();
+    drain(req, patienceMs);
+    dropIdle(res, patienceMs);
+    // An answer that breaks off has nobody left to be told; the call itself has settled by then.
+    await sendNodeResponse(res, response ?? bare(404)).catch(() => res.destroy());
   };
-  // A response that breaks off has nobody left to be told; the call itself has settled by then.
-  return (req, res, next) => void answer(req, res, next).catch(() => res.destroy());
+  // What the host's own `next` throws is the host's: it stays an unhandled rejection.
+  return (req, res, next) => void answer(req, res, next);
+}
+
+const bare = (status: number): Response => new Response(null, { status });
+
+/** Lets go by what is still to come of a body that is answered already: a client may send all of it before it reads. */
+function drain(req: IncomingMessage, patienceMs: number): void {
+  if (req.complete) return;
+  // The listener of a reader that has stopped; it would collect what it is given.
+  req.removeAllListeners("data").resume();
+  const timer = setTimeout(() => req.destroy(), patienceMs).unref();
+  req.once("close", () => clearTimeout(timer));
+}
+
+/** Closes the connection of a client that takes nothing of what is written to it. */
+function dropIdle(res: ServerResponse, patienceMs: number): void {
+  const { socket } = res;
+  if (!socket || socket.timeout) return;
+  // A stream may be quiet for as long as it likes: it is the client's silence that counts.
+  res.setTimeout(patienceMs, () => res.writableLength > 0 && res.destroy());
+  // First of all, because Node then sets how long the connection is kept for the next request.
+  res.prependOnceListener("finish", () => socket.setTimeout(0));
 }

@@ -54,6 +54,7 @@ const tooLarge = (maxBytes: number): GatewayError =>
 /** Node's own request, in reach of the fetch request that stands for it; `body` is where its body parsers leave theirs. */
 interface NodeSource {
   readonly readableDidRead?: boolean;
+  readonly readableEnded?: boolean;
   readonly body?: unknown;
   readonly rawBody?: unknown;
 }
@@ -62,7 +63,7 @@ interface NodeSource {
 function leftBehind(request: Request): string | undefined {
   const source = (request as { runtime?: { node?: { req?: NodeSource } } }).runtime?.node?.req;
   // Some parsers leave an empty object where they read nothing, so a body counts only where the stream was read.
-  if (!request.bodyUsed && !source?.readableDidRead) return undefined;
+  if (!request.bodyUsed && !source?.readableDidRead) return source?.readableEnded ? "" : undefined;
   const left = source?.rawBody instanceof Uint8Array ? source.rawBody : source?.body;
   if (left == null)
     throw new GatewayError(

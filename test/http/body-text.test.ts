@@ -75,6 +75,11 @@ describe("a body that another middleware has read", () => {
     await expect(readJson(used, LIMITS)).rejects.toThrow(/mounted before/);
   });
 
+  it("may have been empty", async () => {
+    const source = { readableDidRead: false, readableEnded: true, body: {} };
+    await expect(readJson(behind(source), LIMITS)).rejects.toThrow("The request body is empty");
+  });
+
   it("is not what some parsers leave where they have read nothing", async () => {
     expect(await readJson(behind({ readableDidRead: false, body: {} }), LIMITS)).toEqual([1]);
   });

@@ -1,0 +1,217 @@
+/** The mount on Node: whose errors are whose, and what becomes of clients that do not read or do not stop sending. */
+
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { afterEach, describe, expect, it } from "vitest";
+import { type NodeHandlerOptions, toNodeHandler } from "../../adapters/node.ts";
+import { createGateway, type Gateway, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
+
+const HEADERS = { "x-api-key": "sk-one", "compat-version": "2023-06-01", "content-type": "application/json" };
+const BODY = { model: "m", max_tokens: 1_000_000, messages: [{ role: "user", content: "Hi" }] };
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close().closeAllConnections();
+});
+
+async function listen(listener: RequestListener): Promise<number> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  servers.push(server);
+  await once(server, "listening");
+  return (server.address() as AddressInfo).port;
+}
+
+const openConnections = (): Promise<number> =>
+  new Promise((resolve) => servers.at(-1)?.getConnections((_error, count) => resolve(count)));
+
+const gatewayOf = (options: Partial<GatewayOptions> = {}): Gateway =>
+  createGateway({
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+    backend: {
+      async *chat() {
+        yield "Hello.";
+      },
+    },
+    ...options,
+  });
+
+const serve = (options: Partial<GatewayOptions>, handler?: NodeHandlerOptions): Promise<number> =>
+  listen(toNodeHandler(gatewayOf(options), handler));
+
+const ask = (port: number, body: unknown = BODY): Promise<Response> =>
+  fetch(`http://127.0.0.1:${port}/v1/messages`, { method: "POST", headers: HEADERS, body: JSON.stringify(body) });
+
+/** A connection that has sent a request's head, and from which nothing is read yet. */
+async function sendHead(port: number, ...headers: readonly string[]): Promise<Socket> {
+  const socket = connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  // A write that fails says so itself.
+  socket.on("error", () => {}).pause();
+  const lines = Object.entries({ host: "gateway.test", ...HEADERS }).map(([name, value]) => `${name}: ${value}`);
+  socket.write(["POST /v1/messages HTTP/1.1", ...lines, ...headers, "", ""].join("\r\n"));
+  return socket;
+}
+
+const write = (socket: Socket, data: string): Promise<boolean> =>
+  new Promise((resolve) => socket.write(data, (error) => resolve(!error)));
+
+/** What has come once it matches. */
+async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
+  let read = "";
+  for await (const data of socket.setEncoding("utf8").iterator({ destroyOnReturn: false }) as AsyncIterable<string>) {
+    read += data;
+    if (pattern.test(read)) return read;
+  }
+  throw new Error(`The connection was closed after: ${read}`);
+}
+
+describe("errors", () => {
+  const broken: Gateway = { ...gatewayOf(), handle: () => Promise.reject(new Error("broken inside")) };
+
+  it("of the gateway go to next", async () => {
+    const handler = toNodeHandler(broken);
+    const port = await listen((req, res) =>
+      handler(req, res, (error) => res.writeHead(503).end(error instanceof Error ? error.message : "none")),
+    );
+    const response = await ask(port);
+    expect([response.status, await response.text()]).toEqual([503, "broken inside"]);
+  });
+
+  it("of the gateway are a bare 500 where there is no next", async () => {
+    const response = await ask(await listen(toNodeHandler(broken)));
+    expect([response.status, await response.text()]).toEqual([500, ""]);
+  });
+
+  it("of the host's own next are not swallowed", async () => {
+    const script = `
+      import { toNodeHandler } from ${JSON.stringify(new URL("../../adapters/node.ts", import.meta.url))};
+      const handler = toNodeHandler({ handle: async () => undefined });
+      handler({ url: "/", headers: {}, rawHeaders: [] }, {}, () => { throw new Error("the host's own"); });
+    `;
+    const ended = promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script]);
+    await expect(ended).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("the host's own") as string });
+  });
+});
+
+describe("a client that does not read", () => {
+  it.each([
+    ["while its backend would go on", {}],
+    ["after the deadline has ended the call", { deadlineMs: 20 }],
+  ])("loses its connection %s, and its backend is stopped", async (_when, limits) => {
+    const stopped = Promise.withResolvers<string>();
+    const backend = {
+      async *chat() {
+        try {
+          // More than any buffer takes.
+          for (;;) yield "word ".repeat(10_000);
+        } finally {
+          stopped.resolve("stopped");
+        }
+      },
+    };
+    const port = await serve({ backend, limits }, { patienceMs: 50 });
+    const body = JSON.stringify({ ...BODY, stream: true });
+    const socket = await sendHead(port, `content-length: ${body.length}`);
+    await write(socket, body);
+    expect(await stopped.promise).toBe("stopped");
+    await expect.poll(openConnections, { interval: 5, timeout: 9_000 }).toBe(0);
+    socket.destroy();
+  });
+
+  it("is not mistaken for one that has nothing to read", async () => {
+    const quiet = Promise.withResolvers<void>();
+    const backend = {
+      async *chat() {
+        yield "Wait.";
+        await quiet.promise;
+        yield "Thanks.";
+      },
+    };
+    const handler = toNodeHandler(gatewayOf({ backend }), { patienceMs: 20 });
+    const port = await listen((req, res) => {
+      res.once("timeout", quiet.resolve);
+      handler(req, res);
+    });
+    expect(await (await ask(port, { ...BODY, stream: true })).text()).toContain("Thanks.");
+  });
+
+  it("leaves the next request of its connection all its time", async () => {
+    const handler = toNodeHandler(gatewayOf(), { patienceMs: 20 });
+    const timeouts: (number | undefined)[] = [];
+    const port = await listen((req, res) => {
+      timeouts.push(req.socket.timeout);
+      handler(req, res);
+    });
+    for (const server of servers) server.keepAliveTimeout = 0;
+    const body = JSON.stringify(BODY);
+    const socket = await sendHead(port, `content-length: ${body.length}`);
+    socket.write(body);
+    await readUntil(socket, /\}$/);
+    socket.write("GET /none HTTP/1.1\r\nhost: gateway.test\r\n\r\n");
+    await readUntil(socket, / 404 /);
+    expect(timeouts.map((timeout) => timeout ?? 0)).toEqual([0, 0]);
+    socket.destroy();
+  });
+});
+
+describe("a body beyond the limit, of no declared length", () => {
+  const limits = { maxJsonBytes: 100_000 };
+  const CHUNK = `4000\r\n${" ".repeat(0x4000)}\r\n`;
+
+  it("is answered to a client that sends all of it first, and the connection serves on", async () => {
+    const port = await serve({ limits });
+    const socket = await sendHead(port, "transfer-encoding: chunked");
+    // Far more than fits between the two.
+    for (let sent = 0; sent < 2_000; sent++) expect(await write(socket, CHUNK)).toBe(true);
+    await write(socket, "0\r\n\r\n");
+    expect(await readUntil(socket, /\}$/)).toMatch(/^HTTP\/1\.1 413 /);
+    socket.write("GET /none HTTP/1.1\r\nhost: gateway.test\r\n\r\n");
+    expect(await readUntil(socket, /\r\n\r\n/)).toMatch(/^HTTP\/1\.1 404 /);
+    socket.destroy();
+  });
+
+  it("is answered to fetch", async () => {
+    const port = await serve({ limits });
+    const chunk = new TextEncoder().encode(" ".repeat(0x4000));
+    const body = new ReadableStream({ pull: (controller) => controller.enqueue(chunk) });
+    const init = { method: "POST", headers: HEADERS, body, duplex: "half" };
+    expect((await fetch(`http://127.0.0.1:${port}/v1/messages`, init)).status).toBe(413);
+  });
+
+  it("ends the connection of a client that does not stop", async () => {
+    const socket = await sendHead(await serve({ limits }, { patienceMs: 50 }), "transfer-encoding: chunked");
+    const answer = readUntil(socket, / 413 /);
+    while (await write(socket, CHUNK));
+    expect(await answer).toMatch(/^HTTP/);
+  });
+});
+
+/** What `express.json()` does. */
+const parsed = async (req: IncomingMessage & { body?: unknown }): Promise<void> => {
+  req.body = JSON.parse(await text(req));
+};
+const after =
+  (read: (req: IncomingMessage) => Promise<unknown>, gateway: Gateway) =>
+  (req: IncomingMessage, res: ServerResponse): void =>
+    void read(req).then(() => toNodeHandler(gateway)(req, res));
+
+describe("behind a body parser", () => {
+  it("takes what it has parsed", async () => {
+    const response = await ask(await listen(after(parsed, gatewayOf())));
+    expect(await response.json()).toMatchObject({ content: [{ text: "Hello." }] });
+  });
+
+  it("holds it to the gateway's own limits", async () => {
+    const limits = { maxJsonDepth: 2 };
+    expect((await ask(await listen(after(parsed, gatewayOf({ limits }))))).status).toBe(400);
+  });
+
+  it("says what to reorder where nothing is left", async () => {
+    const response = await ask(await listen(after(text, gatewayOf())));
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("mounted before")]);
+  });
+});
