@@ -1,0 +1,124 @@
+/** One process that runs one piece of Python: started, given its code, read to its end, or killed. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+
+/** What a process is started with. */
+export interface PythonSettings {
+  /** Where Pyodide is, without symbolic links: the permission model compares real paths. */
+  readonly folder: string;
+  readonly maxMemoryBytes: number;
+  readonly maxOutputLength: number;
+}
+
+export interface PythonProcess {
+  /** Whether it can still be given code. */
+  isAlive(): boolean;
+  /** Gives the process its code, and waits for its end. It is killed when the signal fires. Never rejects. */
+  run(code: string, stop: AbortSignal): Promise<PythonEnd>;
+  kill(): void;
+}
+
+export interface PythonEnd {
+  /** What the process said of the code's end; undefined where it did not live to say so. */
+  readonly outcome: "ok" | "failed" | undefined;
+  /** Whether Python was loaded. Where it was not, the process failed and not the code. */
+  readonly wasReady: boolean;
+  readonly output: string;
+  /** The end of what the process wrote for its developers. It names paths of this machine. */
+  readonly errors: string;
+}
+
+const WORKER = fileURLToPath(new URL("worker.ts", import.meta.url));
+const HARNESS = fileURLToPath(new URL("harness.py", import.meta.url));
+const KIB = 1024;
+
+/** What Node and Pyodide take before any code runs, as the kernel counts it: about 0.8 GB, most of it never touched. */
+const OWN_DATA_BYTES = 1024 * 1024 * KIB;
+const MAX_HEAP_MIB = 256;
+/** Ends a process that nobody is left to kill, because its parent died without a word. */
+const MAX_CPU_SECONDS = 900;
+const MAX_ERRORS_LENGTH = 4_000;
+const MAX_REPORT_LENGTH = 100;
+
+/** Starts a process that loads Python and then waits for code. It keeps its parent alive only while it runs some. */
+export function startPython(settings: PythonSettings): PythonProcess {
+  const child = launch(settings);
+  const streams = child.stdio as unknown as readonly [Socket, Socket, Socket, Socket];
+  const [input, stdout, stderr, reports] = streams;
+  const output = collect(stdout, settings.maxOutputLength);
+  const report = collect(reports, MAX_REPORT_LENGTH);
+  const errors = collectEnd(stderr, MAX_ERRORS_LENGTH);
+  // A process that dies before it reads its code breaks the pipe. How it died is told by its end.
+  input.on("error", () => {});
+  child.on("error", (error) => errors.add(error.message));
+  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  for (const part of [child, ...streams]) part.unref();
+
+  const kill = (): void => void child.kill("SIGKILL");
+  return {
+    isAlive: () => child.exitCode === null && child.signalCode === null && child.pid !== undefined,
+    kill,
+    async run(code, stop) {
+      for (const part of [child, ...streams]) part.ref();
+      if (stop.aborted) kill();
+      stop.addEventListener("abort", kill);
+      input.end(code);
+      await closed;
+      stop.removeEventListener("abort", kill);
+      const [ready, outcome] = report.text().split("\n");
+      return {
+        outcome: outcome === "ok" || outcome === "failed" ? outcome : undefined,
+        wasReady: ready === "ready",
+        output: output.isFull() ? `${output.text()}\n[The output was cut here.]\n` : output.text(),
+        errors: errors.text(),
+      };
+    },
+  };
+}
+
+function launch({ folder, maxMemoryBytes }: PythonSettings): ChildProcess {
+  const node = [
+    process.execPath,
+    // From Node 25 on this forbids the network too; before, nothing that the code reaches can open it.
+    "--permission",
+    ...[`${folder}/`, WORKER, HARNESS].map((path) => `--allow-fs-read=${path}`),
+    "--disallow-code-generation-from-strings",
+    `--max-old-space-size=${MAX_HEAP_MIB}`,
+    WORKER,
+    folder,
+    HARNESS,
+    String(maxMemoryBytes),
+  ];
+  const dataKib = Math.ceil((OWN_DATA_BYTES + maxMemoryBytes) / KIB);
+  // The kernel's own limit on what is written to, files in memory included. Address space cannot be the measure: WebAssembly
+  // reserves gigabytes of it. Where the limit cannot be set, nothing runs.
+  const limits = `ulimit -t ${MAX_CPU_SECONDS} && ulimit -d ${dataKib} && ulimit -c 0 && exec "$@"`;
+  const [command = "", ...parameters] = process.platform === "linux" ? ["/bin/sh", "-c", limits, "sh", ...node] : node;
+  // Output, errors, and the worker's word on how the code ended: there is no IPC channel that code could reach.
+  return spawn(command, parameters, { cwd: folder, env: {}, stdio: ["pipe", "pipe", "pipe", "pipe"] });
+}
+
+/** Collects text up to a length, and then closes the stream: the process shall not keep this one busy. */
+function collect(stream: Readable, maxLength: number): { text(): string; isFull(): boolean } {
+  let text = "";
+  stream.setEncoding("utf8").on("data", (chunk: string) => {
+    text += chunk;
+    if (text.length > maxLength) stream.destroy();
+  });
+  return {
+    // A pair of surrogates is not cut in two.
+    text: () => text.slice(0, maxLength).replace(/[\uD800-\uDBFF]$/, ""),
+    isFull: () => text.length > maxLength,
+  };
+}
+
+/** Keeps the end of a text. */
+function collectEnd(stream: Readable, maxLength: number): { text(): string; add(chunk: string): void } {
+  let text = "";
+  const add = (chunk: string): void => void (text = (text + chunk).slice(-maxLength));
+  stream.setEncoding("utf8").on("data", add);
+  return { text: () => text, add };
+}

@@ -1,0 +1,138 @@
+/** The process that runs one piece of Python: loads Pyodide, gives up all it could do harm with, and then runs the code. */
+
+import { constants, readFileSync, writeSync } from "node:fs";
+import { registerHooks } from "node:module";
+import { pathToFileURL } from "node:url";
+import type { loadPyodide } from "pyodide";
+import type { PyDict } from "pyodide/ffi";
+
+type Bag = Record<PropertyKey, unknown>;
+/** A dict of Python, as far as it is used here. */
+interface Namespace {
+  get(name: "close_bridges"): () => void;
+  get(name: "run"): (code: string) => unknown;
+}
+
+const CODE_FD = 0;
+const OUTPUT_FD = 1;
+const REPORT_FD = 3;
+const WASM_PAGE_BYTES = 65_536;
+
+/** What is left of the global object: the language, and what Pyodide calls while it runs. */
+const KEPT_GLOBALS: ReadonlySet<PropertyKey> = new Set(
+  `Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date Promise RegExp Error
+  AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError SuppressedError globalThis JSON Math Intl
+  ArrayBuffer SharedArrayBuffer Uint8Array Int8Array Uint16Array Int16Array Uint32Array Int32Array Float16Array Float32Array
+  Float64Array Uint8ClampedArray BigUint64Array BigInt64Array DataView Map Set WeakMap WeakSet WeakRef FinalizationRegistry
+  BigInt Iterator Proxy Reflect Atomics WebAssembly decodeURI decodeURIComponent encodeURI encodeURIComponent escape unescape
+  isFinite isNaN TextDecoder TextEncoder crypto performance
+  setTimeout clearTimeout`.split(/\s+/),
+);
+
+const [folder = "", harness = "", maxWasmBytes = "0"] = process.argv.slice(2);
+// A method that Node does not document: it ends the process without running anything that could have been tampered with.
+const exit = (process as unknown as { reallyExit(code: number): never }).reallyExit.bind(process);
+
+function write(fd: number, bytes: Uint8Array): void {
+  try {
+    for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
+  } catch {
+    // The runner has read as much as it wanted, or is gone.
+  }
+}
+
+const encoder = new TextEncoder();
+const report = (line: string): void => write(REPORT_FD, encoder.encode(`${line}\n`));
+
+/** Refuses WebAssembly memory above the limit, which Python meets as a MemoryError that the code may catch. */
+function limitMemory(maxPages: number): void {
+  const { prototype } = WebAssembly.Memory;
+  const grow: (this: WebAssembly.Memory, pages: number) => number = Reflect.get(prototype, "grow");
+  prototype.grow = function (this: WebAssembly.Memory, pages: number): number {
+    if (this.buffer.byteLength / WASM_PAGE_BYTES + pages > maxPages) throw new RangeError("Out of memory.");
+    return grow.call(this, pages);
+  };
+}
+
+async function load(): Promise<(code: string) => boolean> {
+  const script = readFileSync(harness, "utf8");
+  // No path of this machine may be read from sys.executable or os.environ.
+  process.argv = ["python", "python"];
+  // Pyodide reads the numbers of file flags through a door that the permission model closes.
+  Object.assign(process, { binding: () => ({ fs: constants }) });
+  const pyodide = (await import(pathToFileURL(`${folder}/pyodide.mjs`).href)) as { loadPyodide: typeof loadPyodide };
+  const python = await pyodide.loadPyodide({
+    indexURL: folder,
+    jsglobals: Object.create(null) as object,
+    // Standard output and error reach their file unbuffered, and so in order.
+    env: { HOME: "/home/pyodide", PYTHONUNBUFFERED: "1" },
+    stdin: () => null,
+  });
+  const output = {
+    write(bytes: Uint8Array): number {
+      write(OUTPUT_FD, bytes);
+      return bytes.length;
+    },
+  };
+  python.setStdout(output);
+  python.setStderr(output);
+  const names = python.runPython("dict()") as PyDict & Namespace;
+  python.runPython(script, { globals: names, filename: "harness.py" });
+  names.get("close_bridges")();
+  const { _api: api } = python as unknown as { _api: { config: Bag } };
+  const { config } = api;
+  // Where the package lies is told to whoever finds this object.
+  for (const name of Reflect.ownKeys(config)) if (typeof config[name] === "string") config[name] = "";
+  const run = names.get("run");
+  return (code) => run(code) === true;
+}
+
+/** Leaves nothing that opens a file, a socket or a process to whoever finds a way from Python into JavaScript. */
+function giveUp(): void {
+  // Stacks name this machine's paths. Pyodide sets this property too, and must not fail over it.
+  Object.defineProperty(Error, "stackTraceLimit", { get: () => 0, set: ignore, configurable: false });
+  // import() and require() of anything, data: addresses included.
+  registerHooks({
+    resolve() {
+      throw new Error("Nothing can be imported any more.");
+    },
+  });
+  strip(process as unknown as Bag, () => false);
+  strip(globalThis, (name) => KEPT_GLOBALS.has(name));
+  // What Pyodide asks of these while Python runs or breaks down.
+  const console = { log: ignore, warn: ignore, error: ignore };
+  Object.assign(globalThis, { console, process: { exitCode: 0, getuid: () => 0 } });
+}
+
+function ignore(): void {}
+
+function strip(bag: Bag, isKept: (name: PropertyKey) => boolean): void {
+  for (const name of Reflect.ownKeys(bag))
+    if (!isKept(name) && !Reflect.deleteProperty(bag, name)) Reflect.set(bag, name, undefined);
+}
+
+/** What the code sees where Python itself breaks down; the message of such an error is not for it. */
+function breakdown(error: unknown): string {
+  const isMemory = /allocation failed|out of memory|MemoryError/i.test(String(error));
+  return isMemory ? "MemoryError: Python ran out of memory.\n" : "Python crashed.\n";
+}
+
+/** The status that the code gave to `os._exit`, where that is how it ended. */
+function exitStatusOf(error: unknown): number | undefined {
+  const { status } = Object(error) as { status?: unknown };
+  return typeof status === "number" ? status : undefined;
+}
+
+limitMemory(Number(maxWasmBytes) / WASM_PAGE_BYTES);
+const run = await load();
+giveUp();
+report("ready");
+const code = readFileSync(CODE_FD, "utf8");
+try {
+  report(run(code) ? "ok" : "failed");
+} catch (error) {
+  const status = exitStatusOf(error);
+  if (status === undefined) write(OUTPUT_FD, encoder.encode(breakdown(error)));
+  report(status === 0 ? "ok" : "failed");
+}
+exit(0);
