@@ -5,11 +5,13 @@ import { toNodeHandler } from "../adapters/node.ts";
 import { createGateway, memoryQuotaStore } from "../src/index.ts";
 import { demoBackend } from "./demo/backend.ts";
 import { demoKeys } from "./keys.ts";
+import { pythonRunner } from "./python/runner.ts";
 
 const port = Number(process.env["PORT"] ?? 3000);
 const host = process.env["HOST"] ?? "127.0.0.1";
 
-const gateway = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore(demoKeys) });
+const codeRunner = pythonRunner();
+const gateway = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore(demoKeys), codeRunner });
 const server = createServer(toNodeHandler(gateway));
 
 server.on("error", (error) => {
@@ -26,4 +28,5 @@ for (const signal of ["SIGTERM", "SIGINT"] as const)
   process.once(signal, () => {
     server.close();
     server.closeAllConnections();
+    void codeRunner[Symbol.asyncDispose]();
   });

@@ -3,7 +3,7 @@
 import { realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
-import type { CodeOutcome, CodeRunner } from "../../src/index.ts";
+import type { CodeResult, CodeRunner } from "../../src/index.ts";
 import { type PythonEnd, type PythonProcess, startPython } from "./process.ts";
 import { turns } from "./turns.ts";
 
@@ -94,7 +94,7 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
 /** The end of a run that was stopped while it waited for its turn. */
 const NOT_STARTED: PythonEnd = { outcome: undefined, wasReady: false, output: "", errors: "" };
 
-function outcomeOf({ outcome, wasReady, output, errors }: PythonEnd): CodeOutcome {
+function outcomeOf({ outcome, wasReady, output, errors }: PythonEnd): CodeResult {
   if (outcome !== undefined) return { outcome, output };
   if (!wasReady) throw new Error("Python could not be loaded.", { cause: new Error(errors) });
   const why = /out of memory|bad_alloc/i.test(errors) ? "MemoryError: Python ran out of memory." : "Python was ended.";

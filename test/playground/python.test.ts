@@ -10,7 +10,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { pythonRunner } from "../../playground/python/runner.ts";
-import type { CodeOutcome, CodeRunner } from "../../src/index.ts";
+import type { CodeResult, CodeRunner } from "../../src/index.ts";
 
 const STUCK_MS = 60_000;
 const MIB = 1024 * 1024;
@@ -29,7 +29,7 @@ afterAll(async () => {
 const run = (
   code: string,
   { runner = shared, signal = new AbortController().signal, deadlineMs = STUCK_MS }: Partial<Run> = {},
-): Promise<CodeOutcome> => runner.run({ language: "python", code }, { signal, deadlineMs });
+): Promise<CodeResult> => runner.run({ language: "python", code }, { signal, deadlineMs });
 
 interface Run {
   readonly runner: CodeRunner;
