@@ -12,7 +12,8 @@ import type {
 } from "../../src/index.ts";
 import { type Commands, readCommands } from "./commands.ts";
 import { lastUserParts, replyTo, textOf } from "./reply.ts";
-import { planCalls, satisfy } from "./tool-calls.ts";
+import { satisfy } from "./satisfy.ts";
+import { planCalls } from "./tool-calls.ts";
 import { countInput, wordsOf } from "./words.ts";
 
 export const demoBackend = (): ModelBackend => ({ models: () => [{ id: "demo-chat" }], chat });

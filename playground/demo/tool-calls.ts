@@ -1,7 +1,7 @@
 /** Decides which tools the demo calls, and makes arguments that satisfy their schemas. */
 
-import { generateSync } from "json-schema-faker";
-import { type ChatRequest, GatewayError, type JsonObject, type JsonValue, type Tool } from "../../src/index.ts";
+import type { ChatRequest, JsonObject, Tool } from "../../src/index.ts";
+import { satisfy } from "./satisfy.ts";
 
 type CallableTool = Exclude<Tool, { type: "code-execution" }>;
 
@@ -69,36 +69,3 @@ function argumentsFor(tool: CallableTool, text: string): JsonObject {
   const made = satisfy(tool.inputSchema, text, `the input schema of the tool "${tool.name}"`);
   return typeof made === "object" && made !== null && !Array.isArray(made) ? made : {};
 }
-
-/** A value that satisfies a JSON Schema, the same for the same schema; `what` names the schema in an error. */
-export function satisfy(schema: JsonObject, text: string, what: string): JsonValue {
-  try {
-    return generateSync(withSubject(schema, text), {
-      seed: 1,
-      optionalsProbability: 1,
-      maxDefaultItems: 2,
-    }) as JsonValue;
-  } catch (cause) {
-    throw new GatewayError("invalid_request", `The demo cannot satisfy ${what}.`, { cause });
-  }
-}
-
-/** Fills the free texts at the top of a schema with what the message is about, so that calls make sense to a reader. */
-function withSubject(schema: JsonObject, text: string): JsonObject {
-  const subject = text.match(/(?<=\s)\p{Lu}\p{L}+(?:\s\p{Lu}\p{L}+)*/gu)?.at(-1);
-  const { properties } = schema;
-  if (!subject || typeof properties !== "object" || properties === null || Array.isArray(properties)) return schema;
-  const filled = Object.entries(properties).map(([name, property]): [string, JsonValue] =>
-    isFreeText(property) ? [name, { ...property, const: subject }] : [name, property],
-  );
-  return { ...schema, properties: Object.fromEntries(filled) };
-}
-
-const FREE_KEYS = new Set(["type", "description", "title"]);
-
-const isFreeText = (schema: JsonValue): schema is JsonObject =>
-  typeof schema === "object" &&
-  schema !== null &&
-  !Array.isArray(schema) &&
-  schema["type"] === "string" &&
-  Object.keys(schema).every((key) => FREE_KEYS.has(key));

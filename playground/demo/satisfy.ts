@@ -1,0 +1,100 @@
+/** Makes values that satisfy the JSON Schemas of callers, whatever those ask for: within bounds, or not at all. */
+
+import { createContext, runInContext } from "node:vm";
+import { generateSync } from "json-schema-faker";
+import { GatewayError, type JsonObject, type JsonValue } from "../../src/index.ts";
+
+/** A value that satisfies a JSON Schema, the same for the same schema; `what` names the schema in an error. */
+export function satisfy(schema: JsonObject, text: string, what: string): JsonValue {
+  const refuse = (why: string, cause?: unknown): never => {
+    throw new GatewayError("invalid_request", `The demo cannot satisfy ${what}${why}.`, { cause });
+  };
+  const tame = tamed(withSubject(schema, text), (why) => refuse(`: ${why}`));
+  try {
+    const options = { seed: 1, optionalsProbability: 1, maxDefaultItems: 2 };
+    const made = inTime(() => generateSync(swapped(tame, "__proto__", STAND_IN) as JsonObject, options));
+    return swapped(made as JsonValue, STAND_IN, "__proto__");
+  } catch (cause) {
+    const late = (cause as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
+    return refuse(late ? ": it would take too long" : "", cause);
+  }
+}
+
+/** Fills the free texts at the top of a schema with what the message is about, so that calls make sense to a reader. */
+function withSubject(schema: JsonObject, text: string): JsonObject {
+  const subject = text.match(/(?<=\s)\p{Lu}\p{L}+(?:\s\p{Lu}\p{L}+)*/gu)?.at(-1);
+  const { properties } = schema;
+  if (!subject || typeof properties !== "object" || properties === null || Array.isArray(properties)) return schema;
+  const filled = Object.entries(properties).map(([name, property]): [string, JsonValue] =>
+    isFreeText(property) ? [name, { ...property, const: subject }] : [name, property],
+  );
+  return { ...schema, properties: Object.fromEntries(filled) };
+}
+
+const FREE_KEYS = new Set(["type", "description", "title"]);
+
+const isFreeText = (schema: JsonValue): schema is JsonObject =>
+  typeof schema === "object" &&
+  schema !== null &&
+  !Array.isArray(schema) &&
+  schema["type"] === "string" &&
+  Object.keys(schema).every((key) => FREE_KEYS.has(key));
+
+/** The most that a schema may ask for at least. */
+const MOST: Readonly<Record<string, number>> = {
+  minLength: 10_000,
+  minItems: 1_000,
+  minContains: 1_000,
+  minProperties: 1_000,
+};
+
+/** What may not be less than what; the second is made not much more than the first where the generator would fill it up. */
+const RANGES = [
+  ["minimum", "maximum"],
+  ["exclusiveMinimum", "exclusiveMaximum"],
+  ["minLength", "maxLength", 100],
+  ["minItems", "maxItems", 5],
+  ["minContains", "maxContains"],
+  ["minProperties", "maxProperties"],
+] as const;
+
+/** Data, in which a keyword is only a word. */
+const DATA = new Set(["const", "enum", "default", "examples"]);
+
+/** A schema without what would hang the generator or fill the memory, which is refused, also where only a `$ref` leads to it. */
+function tamed(schema: JsonValue, refuse: (why: string) => never): JsonValue {
+  if (Array.isArray(schema)) return schema.map((inner) => tamed(inner, refuse));
+  if (typeof schema !== "object" || schema === null) return schema;
+  for (const [keyword, most] of Object.entries(MOST))
+    if (Number(schema[keyword]) > most) refuse(`${keyword} is more than ${most}`);
+  for (const [, times] of typeof schema["pattern"] === "string" ? schema["pattern"].matchAll(/\{(\d+)/g) : [])
+    if (Number(times) > 1_000) refuse("a pattern repeats something more than 1000 times");
+
+  const copy = Object.entries(schema).map(([key, value]): [string, JsonValue] => [
+    key,
+    DATA.has(key) ? value : tamed(value, refuse),
+  ]);
+  const result: JsonObject = Object.fromEntries(copy);
+  for (const [low, high, room] of RANGES) {
+    const [least, most] = [schema[low], schema[high]];
+    if (typeof most !== "number") continue;
+    if (typeof least === "number" && least > most) refuse(`its ${low} is more than its ${high}`);
+    if (room !== undefined) result[high] = Math.min(most, Math.max(room, Number(least ?? 0)));
+  }
+  return result;
+}
+
+const MAX_MS = 1_000;
+const sandbox: { run?: () => unknown } = createContext({});
+
+/** What a function makes, where it makes it soon. The engine's own timeout ends endless loops, too. */
+function inTime(run: () => unknown): unknown {
+  sandbox.run = run;
+  return runInContext("run()", sandbox, { timeout: MAX_MS });
+}
+
+/** Stands for `__proto__` while the generator works, which would set a prototype where it means to set a property. */
+const STAND_IN = "\u{F0000}proto";
+
+const swapped = (value: JsonValue, from: string, to: string): JsonValue =>
+  JSON.parse(JSON.stringify(value).replaceAll(JSON.stringify(from), JSON.stringify(to))) as JsonValue;
