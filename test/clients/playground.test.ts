@@ -65,6 +65,27 @@ it("goes to 127.0.0.1:3000 where nothing is set, and says plainly that the place
   }
 });
 
+it.each(["abc", "-1", "65536", "3000.5", "0x10", " "])("says in one line that PORT %j is none", async (PORT) => {
+  const { ended, output, errors } = spawnPlayground({ PORT });
+  expect(await ended).toEqual({ code: 1, signal: null });
+  expect(output()).toBe("");
+  expect(errors()).toBe(`The playground needs a PORT from 0 to 65535, not ${JSON.stringify(PORT)}.\n`);
+});
+
+it("says in one line that HOST is none of its own", async () => {
+  const { ended, errors } = spawnPlayground({ PORT: "0", HOST: "192.0.2.1" });
+  expect(await ended).toEqual({ code: 1, signal: null });
+  expect(errors()).toMatch(/^The playground cannot listen on 192\.0\.2\.1:0: .*\n$/);
+});
+
+it("takes an empty HOST and PORT for none", async () => {
+  const blocker = await listen(3000, "127.0.0.1");
+  const { ended, errors } = spawnPlayground({ PORT: "", HOST: "" });
+  expect(await ended).toEqual({ code: 1, signal: null });
+  expect(errors()).toContain("127.0.0.1:3000");
+  blocker?.close();
+});
+
 it.each(["SIGTERM", "SIGINT"] as const)("ends by itself at %s with streams open", async (signal) => {
   const { url, process } = await startPlayground();
   try {
