@@ -130,6 +130,15 @@ it("holds only what is published", () => {
   expect(others.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
 });
 
+it("is found under no framework or format that it does not support yet", () => {
+  const { keywords, exports } = JSON.parse(packed.get("package.json") ?? "") as {
+    keywords: string[];
+    exports: Record<string, unknown>;
+  };
+  const frameworks = ["express", "koa", "fastify", "hono", "bun", "deno", "edge"];
+  expect(keywords.filter((word) => frameworks.includes(word) && !(`./${word}` in exports))).toEqual([]);
+});
+
 it("says nothing of the machine that built it", () => {
   const places = [root.replace(/[/\\]$/, ""), folder, "file://", "/home/", "/Users/"];
   const mentions = Array.from(packed, ([path, text]) => [

@@ -185,6 +185,11 @@ export function transportSuite(mount: Mount): void {
       expect(new Set(ids).size).toBe(responses.length);
     });
 
+    it("is not on what is not the gateway's own", async () => {
+      const { headers } = await stage().request("/v1/message", post(MINIMAL));
+      expect([headers.get("request-id"), headers.get("x-request-id")]).toEqual([null, null]);
+    });
+
     it("is not taken from the caller", async () => {
       const response = await stage().send(MINIMAL, {
         headers: headersWith({ "request-id": "mine", "x-request-id": "mine" }),
