@@ -25,7 +25,7 @@ export function toNodeHandler(gateway: Gateway, { patienceMs = 60_000 }: NodeHan
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
     let response: Response | undefined;
     try {
-      response = await gateway.handle(new NodeRequest({ req, res }));
+      response = await gateway.handle(new NodeRequest({ req, res }), { path: mountPathOf(req) });
     } catch (error) {
       if (next) return next(error);
       response = bare(500);
@@ -38,6 +38,12 @@ export function toNodeHandler(gateway: Gateway, { patienceMs = 60_000 }: NodeHan
   };
   // What the host's own `next` throws is the host's: it stays an unhandled rejection.
   return (req, res, next) => void answer(req, res, next);
+}
+
+/** What a framework has taken off the beginning of the path, as Connect and Express leave it beside. */
+function mountPathOf({ url = "", originalUrl = url }: IncomingMessage & { originalUrl?: string }): string {
+  const rest = url.startsWith("/") && !originalUrl.endsWith(url) ? url.slice(1) : url;
+  return originalUrl.endsWith(rest) ? originalUrl.slice(0, originalUrl.length - rest.length).replace(/\/+$/, "") : "";
 }
 
 const bare = (status: number): Response => new Response(null, { status });

@@ -19,6 +19,7 @@ export type GatewayErrorCode =
   | "quota_exhausted" // nothing is left
   | "quota_insufficient" // something is left, but too little for this request
   | "rate_limited"
+  | "busy" // the gateway itself is full or closing; `retryAfterMs` says when to come back
   | "client_closed"
   | "deadline_exceeded"
   | "backend_unavailable"

@@ -5,6 +5,7 @@ import type { Endpoint } from "./dialects/dialect.ts";
 import { type DialectOptions, dialects } from "./dialects/index.ts";
 import { GatewayError } from "./errors.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
+import { type ImagePrice, imagePriceTable } from "./metering/image-price.ts";
 import { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
 import { type Price, tokenPrice } from "./metering/price.ts";
 import { type Failure, type Host, serve } from "./pipeline.ts";
@@ -12,6 +13,7 @@ import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { ModelBackend } from "./ports/model-backend.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
+import { memoryImageStore } from "./stores/memory-images.ts";
 
 /** What a host injects, and what it may set. */
 export interface GatewayOptions extends DialectOptions {
@@ -21,8 +23,10 @@ export interface GatewayOptions extends DialectOptions {
   readonly quotas: QuotaStore;
   /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
   readonly codeRunner?: CodeRunner;
-  /** What a call costs in quota units. Default: one unit a token. */
+  /** What a chat call costs in quota units. Default: one unit a token. */
   readonly price?: Price;
+  /** What a picture costs in quota units. Default: `imagePriceTable`, by model, size and quality. */
+  readonly imagePrice?: ImagePrice;
   /** How tokens are estimated where the backend has not counted them. Default: a token for every four bytes. */
   readonly countTokens?: CountTokens;
   /** Overrides of `DEFAULT_LIMITS`. */
@@ -33,12 +37,18 @@ export interface GatewayOptions extends DialectOptions {
   readonly clock?: Clock;
 }
 
+/** What an adapter knows of where the gateway is mounted, and a request does not say. */
+export interface Mounted {
+  /** What the host has taken off the beginning of the request's path, such as `/ai`. */
+  readonly path?: string;
+}
+
 /** A gateway, ready to be mounted. */
 export interface Gateway {
   /** Answers a request; one for a route that the gateway does not own is a bare 404. */
   readonly fetch: (request: Request) => Promise<Response>;
   /** The same, but undefined for a route that the gateway does not own, so that its host can answer. */
-  readonly handle: (request: Request) => Promise<Response | undefined>;
+  readonly handle: (request: Request, mounted?: Mounted) => Promise<Response | undefined>;
   /** The app that holds the routes, to mount in another h3 app. */
   readonly app: H3;
 }
@@ -55,6 +65,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     codeRunner: options.codeRunner,
     quotas: options.quotas,
     price: options.price ?? tokenPrice,
+    imagePrice: options.imagePrice ?? imagePriceTable,
     countTokens: options.countTokens ?? countTokensByBytes,
     limits: resolveLimits(options.limits),
     clock: options.clock ?? systemClock,
@@ -64,9 +75,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   // h3 itself would answer an unknown route with the request's URL in the body, and a URL may carry a key.
   const onError = (error: HTTPError): Response | undefined => (error.status === 404 ? notOwned : undefined);
   const app = new H3({ silent: true, allowMalformedURL: true, onError });
-  for (const [path, endpoints] of byPath(options)) app.all(path, (event) => route(host, endpoints, event, notOwned));
+  const mounts = new WeakMap<Request, Mounted>();
+  for (const [path, endpoints] of byPath(options, host))
+    app.all(path, (event) => route(host, endpoints, event, notOwned, mounts.get(event.req)));
 
-  const handle = async (request: Request): Promise<Response | undefined> => {
+  const handle = async (request: Request, mounted?: Mounted): Promise<Response | undefined> => {
+    if (mounted) mounts.set(request, mounted);
     const response = await app.fetch(request);
     return response === notOwned ? undefined : response;
   };
@@ -74,11 +88,13 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 /** The endpoints that the backend can serve, those of one path together. */
-function byPath(options: GatewayOptions): Map<string, Endpoint[]> {
+function byPath(options: GatewayOptions, { clock, limits }: Host): Map<string, Endpoint[]> {
   const paths = new Map<string, Endpoint[]>();
-  for (const dialect of dialects(options))
+  const imageStore = options.images?.store ?? memoryImageStore({ clock });
+  for (const dialect of dialects(options, { imageStore, clock, limits }))
     for (const endpoint of dialect.endpoints) {
       if (endpoint.kind === "chat" && !options.backend.chat) continue;
+      if (endpoint.kind === "image" && !options.backend.image) continue;
       const sharing = paths.get(endpoint.path);
       if (sharing) sharing.push(endpoint);
       else paths.set(endpoint.path, [endpoint]);
@@ -91,6 +107,7 @@ function route(
   endpoints: readonly Endpoint[],
   { req, context }: H3Event,
   notOwned: Response,
+  mounted: Mounted | undefined,
 ): Response | Promise<Response> {
   const tail = context.params?.["_"] ?? "";
   const [first, ...others] = endpoints.filter((endpoint) => endpoint.owns?.(tail) ?? true);
@@ -99,7 +116,14 @@ function route(
   const endpoint =
     [first, ...others].find((candidate) => candidate.method === method) ??
     methodNotAllowed([first, ...others], req.method);
-  return serve(host, endpoint, { request: req, tail, limits: host.limits });
+  return serve(host, endpoint, { request: req, tail, baseUrl: () => baseUrlOf(req, endpoint.path, mounted) });
+}
+
+/** The address that a request came to, without the path of its route. */
+function baseUrlOf({ url }: Request, path: string, mounted: Mounted | undefined): string {
+  const { origin, pathname } = new URL(url);
+  const prefix = pathname.endsWith(path) ? pathname.slice(0, -path.length) : "";
+  return `${origin}${mounted?.path ?? ""}${prefix}`;
 }
 
 /** An endpoint of the path's own format that refuses whatever comes. */

@@ -1,15 +1,18 @@
 /** What the line runs for each kind of endpoint: a parsed request, what it may cost, and its answer once quota is held. */
 
-import type { AnswerCollector, AnswerStream, ChatEndpoint, Incoming } from "./dialects/dialect.ts";
+import type { AnswerCollector, AnswerStream, ChatEndpoint, ImageEndpoint, Incoming } from "./dialects/dialect.ts";
 import { GatewayError } from "./errors.ts";
 import type { Limits } from "./limits.ts";
 import { ChatMeter } from "./metering/chat-meter.ts";
 import { type CountTokens, estimateInputTokens } from "./metering/estimate.ts";
+import { imageAmounts, ImageMeter, type Published } from "./metering/image-meter.ts";
+import type { ImagePrice } from "./metering/image-price.ts";
 import type { Meter } from "./metering/meter.ts";
 import { affordable, type Amounts, chatAmounts, type Price } from "./metering/price.ts";
 import type { ChatRequest } from "./model/chat.ts";
 import type { AnswerEvent, ChatEvent } from "./model/event.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
+import type { ImageAnswerEvent, ImageEvent, ImageRequest } from "./model/image.ts";
 import type { CallContext, ModelBackend } from "./ports/model-backend.ts";
 
 /** A request that was read and can be run. */
@@ -40,6 +43,7 @@ export interface GenerationTerms {
   readonly codeRunner: CodeRunner | undefined;
   readonly limits: Limits;
   readonly price: Price;
+  readonly imagePrice: ImagePrice;
   readonly countTokens: CountTokens;
 }
 
@@ -74,6 +78,43 @@ function withCode({ codeRunner, limits }: GenerationTerms, { tools }: ChatReques
   if (!codeRunner || !tools.some(({ type }) => type === "code-execution")) return call;
   const run = { signal: call.signal, deadlineMs: limits.codeDeadlineMs };
   return { ...call, runCode: (code) => codeRunner.run(code, run) };
+}
+
+export async function imageGeneration(
+  { backend, imagePrice, countTokens }: GenerationTerms,
+  endpoint: ImageEndpoint,
+  incoming: Incoming,
+): Promise<Generation<Published, ImageAnswerEvent>> {
+  const request = await endpoint.parse(incoming);
+  return {
+    model: request.model,
+    stream: request.stream,
+    amounts: () => imageAmounts(request, imagePrice),
+    begin(_granted, call) {
+      const answer = { request, requestId: call.requestId };
+      return {
+        meter: new ImageMeter(request, imagePrice, countTokens),
+        answer: () => published(backend.image?.(request, call) ?? noBackend(), request, endpoint, incoming),
+        collector: () => endpoint.complete(answer),
+        stream: () => endpoint.stream(answer),
+      };
+    },
+  };
+}
+
+/** Gives each finished picture its address before it counts as delivered, where its caller wants one. */
+async function* published(
+  events: AsyncIterable<ImageEvent>,
+  { delivery, count }: ImageRequest,
+  endpoint: ImageEndpoint,
+  incoming: Incoming,
+): AsyncGenerator<Published> {
+  let drawn = 0;
+  for await (const event of events) {
+    if (event.type !== "image" || delivery === "data") yield event;
+    // What comes beyond what was asked for is nobody's.
+    else if (drawn++ < count) yield { ...event, url: await endpoint.publish(event, incoming) };
+  }
 }
 
 /** The gateway mounts no route that its backend cannot serve, so a backend has lost its method since. */

@@ -8,6 +8,22 @@ export interface Limits {
   readonly maxJsonDepth: number;
   /** Most values in a JSON request body, containers and what is in them alike; an empty object or array counts as two. */
   readonly maxJsonValues: number;
+  /** Largest multipart body, in bytes: 413. */
+  readonly maxUploadBytes: number;
+  /** Upload bytes that all requests together may hold in memory. One that finds no room is 503, with a time to come back. */
+  readonly maxUploadBytesInFlight: number;
+  /** Largest file of a multipart body, in bytes: 413 at the chunk that passes the limit. */
+  readonly maxImageBytes: number;
+  /** All that is not the content of a file in a multipart body (fields, part headers, boundaries), in bytes: 413. */
+  readonly maxFormBytes: number;
+  /** Largest value of a field in a multipart body, in bytes: 413. */
+  readonly maxFieldBytes: number;
+  /** Most fields of a multipart body that are not files. */
+  readonly maxFields: number;
+  /** Most files of a multipart body. */
+  readonly maxFiles: number;
+  /** Most pixels of an image that is sent, so that a small file cannot unfold into gigabytes: 400. */
+  readonly maxImagePixels: number;
   /** How long one call may take from its first byte to its last, in milliseconds. Then it is 504 and the backend is aborted. */
   readonly deadlineMs: number;
   /** The longest silence in a stream, in milliseconds, before a keep-alive is written. */
@@ -27,6 +43,15 @@ export const DEFAULT_LIMITS: Limits = {
   maxJsonBytes: 32 * MIB,
   maxJsonDepth: 200,
   maxJsonValues: 1_000_000,
+  // Sixteen images of 25 MiB, and a form around them.
+  maxUploadBytes: 402 * MIB,
+  maxUploadBytesInFlight: 804 * MIB,
+  maxImageBytes: 25 * MIB,
+  maxFormBytes: MIB,
+  maxFieldBytes: MIB / 4,
+  maxFields: 64,
+  maxFiles: 17,
+  maxImagePixels: 2 ** 25,
   deadlineMs: 600_000,
   // Under Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
   keepAliveMs: 8_000,

@@ -1,9 +1,9 @@
 /** The line that every request walks: authenticate, parse, authorize, reserve, backend, encode, settle. */
 
 import { FastResponse } from "srvx";
-import type { AnswerStream, Endpoint, Incoming, QueryEndpoint } from "./dialects/dialect.ts";
+import type { AnswerStream, Endpoint, Incoming, OpenEndpoint, QueryEndpoint } from "./dialects/dialect.ts";
 import { accountOf, GatewayError, type GatewayErrorCode, toGatewayError } from "./errors.ts";
-import { chatGeneration, type Generation, type GenerationTerms } from "./generation.ts";
+import { chatGeneration, type Generation, type GenerationTerms, imageGeneration } from "./generation.ts";
 import { redact, withoutPrefix } from "./http/credential.ts";
 import { eventStream } from "./http/event-stream.ts";
 import { Lifeline } from "./http/lifeline.ts";
@@ -44,16 +44,29 @@ interface Admitted<Event, Answered> {
   readonly hold: Hold;
 }
 
+/** A request as its route hands it over. */
+export type Arrival = Pick<Incoming, "request" | "tail" | "baseUrl">;
+
 /** Answers a request to an endpoint. Never rejects: what goes wrong is an answer too. */
-export async function serve(host: Host, endpoint: Endpoint, incoming: Incoming): Promise<Response> {
+export async function serve(host: Host, endpoint: Endpoint, arrival: Arrival): Promise<Response> {
   const { clock, limits } = host;
   const call: Call = {
     requestId: newRequestId(),
-    life: new Lifeline(incoming.request.signal, clock, limits.deadlineMs),
+    life: new Lifeline(arrival.request.signal, clock, limits.deadlineMs),
   };
+  const { signal, atEnd } = call.life;
+  const incoming: Incoming = { ...arrival, limits, signal, atEnd };
   try {
-    if (endpoint.kind === "query") return await query(host, endpoint, incoming, call);
-    return await generate(host, endpoint, incoming, call, () => chatGeneration(host, endpoint, incoming));
+    switch (endpoint.kind) {
+      case "chat":
+        return await generate(host, endpoint, incoming, call, () => chatGeneration(host, endpoint, incoming));
+      case "image":
+        return await generate(host, endpoint, incoming, call, () => imageGeneration(host, endpoint, incoming));
+      case "query":
+        return await query(host, endpoint, incoming, call);
+      case "open":
+        return await open(endpoint, incoming, call);
+    }
   } catch (error) {
     return refuse(host, endpoint, error, call);
   }
@@ -69,6 +82,14 @@ async function query(host: Host, endpoint: QueryEndpoint, incoming: Incoming, ca
   const body = await call.life.within(ask());
   call.life.end();
   return json(200, body, call);
+}
+
+async function open(endpoint: OpenEndpoint, incoming: Incoming, { life, requestId }: Call): Promise<Response> {
+  const response = await life.within(endpoint.answer(incoming));
+  life.end();
+  response.headers.set("request-id", requestId);
+  response.headers.set("x-request-id", requestId);
+  return response;
 }
 
 async function generate<Event, Answered>(

@@ -25,7 +25,14 @@ async function contextOf(tools: ChatRequest["tools"], codeRunner: CodeRunner | u
       yield "";
     },
   };
-  const terms = { backend, codeRunner, limits: DEFAULT_LIMITS, price: tokenPrice, countTokens: () => 1 };
+  const terms = {
+    backend,
+    codeRunner,
+    limits: DEFAULT_LIMITS,
+    price: tokenPrice,
+    imagePrice: () => 1,
+    countTokens: () => 1,
+  };
   const endpoint = { parse: async () => request, maxOutputTokensPath: [] };
   const generation = await chatGeneration(terms, endpoint as never, {} as never);
   const call = { signal: new AbortController().signal, requestId: "r", key: { unlimited: true } };

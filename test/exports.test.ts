@@ -11,12 +11,17 @@ it("polygate", () => {
   expect(names(index)).toEqual([
     "DEFAULT_LIMITS",
     "GatewayError",
+    "TOMBSTONE_MS",
     "countTokensByBytes",
     "createGateway",
     "hashApiKey",
+    "imagePriceTable",
+    "isImageId",
+    "memoryImageStore",
     "memoryQuotaStore",
     "systemClock",
     "tokenPrice",
+    "unstorageImageStore",
   ]);
 });
 
@@ -25,5 +30,5 @@ it("polygate/node", () => {
 });
 
 it("polygate/testing", () => {
-  expect(names(testing)).toEqual(["manualClock", "quotaStoreLaws"]);
+  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws"]);
 });

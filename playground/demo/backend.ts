@@ -10,13 +10,18 @@ import type {
   ModelBackend,
   ResponseFormat,
 } from "../../src/index.ts";
+import { drawImages, IMAGE_MODELS } from "./images.ts";
 import { type Commands, readCommands } from "./commands.ts";
 import { lastUserParts, replyTo, textOf } from "./reply.ts";
 import { satisfy } from "./satisfy.ts";
 import { planCalls } from "./tool-calls.ts";
 import { countInput, wordsOf } from "./words.ts";
 
-export const demoBackend = (): ModelBackend => ({ models: () => [{ id: "demo-chat" }], chat });
+export const demoBackend = (): ModelBackend => ({
+  models: () => [{ id: "demo-chat" }, ...IMAGE_MODELS],
+  chat,
+  image: drawImages,
+});
 
 async function* chat(request: ChatRequest, { signal }: CallContext): AsyncGenerator<ChatEvent> {
   const commands = readCommands(textOf(lastUserParts(request)));

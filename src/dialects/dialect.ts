@@ -5,6 +5,7 @@ import type { Limits } from "../limits.ts";
 import type { CountTokens } from "../metering/estimate.ts";
 import type { ChatRequest } from "../model/chat.ts";
 import type { AnswerEvent } from "../model/event.ts";
+import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../model/image.ts";
 import type { ApiKeyRecord } from "../ports/quota-store.ts";
 
 export interface Dialect {
@@ -13,7 +14,7 @@ export interface Dialect {
   readonly endpoints: readonly Endpoint[];
 }
 
-export type Endpoint = ChatEndpoint | QueryEndpoint;
+export type Endpoint = ChatEndpoint | ImageEndpoint | QueryEndpoint | OpenEndpoint;
 
 /** A request on its way to an endpoint. */
 export interface Incoming {
@@ -21,6 +22,12 @@ export interface Incoming {
   /** What a route's wildcard stands for, still percent-encoded; empty where the route has none. */
   readonly tail: string;
   readonly limits: Limits;
+  /** Where the gateway is mounted, as its callers see it, without a slash at the end: `https://example.com/ai`. */
+  baseUrl(): string;
+  /** Fires when the call is cut short. */
+  readonly signal: AbortSignal;
+  /** Has something let go of when the call is over, however it ends. */
+  readonly atEnd: (release: () => void) => void;
 }
 
 interface Route {
@@ -47,6 +54,22 @@ export interface ChatEndpoint extends Route {
   stream(answer: AnswerContext): AnswerStream<AnswerEvent>;
 }
 
+/** A route that an image model answers. */
+export interface ImageEndpoint extends Route {
+  readonly kind: "image";
+  parse(incoming: Incoming): Promise<ImageRequest>;
+  /** Puts a finished picture where its caller can fetch it; tells the address. */
+  publish(image: ImageDrawn, incoming: Incoming): Promise<string>;
+  complete(answer: AnswerContext<ImageRequest>): AnswerCollector<ImageAnswerEvent>;
+  stream(answer: AnswerContext<ImageRequest>): AnswerStream<ImageAnswerEvent>;
+}
+
+/** A route that needs no key: what it serves is found by those alone who were told its address. */
+export interface OpenEndpoint extends Route {
+  readonly kind: "open";
+  answer(incoming: Incoming): Promise<Response>;
+}
+
 /** A route that the gateway answers by itself, at no charge. */
 export interface QueryEndpoint extends Route {
   readonly kind: "query";
@@ -62,8 +85,8 @@ export interface Query extends Incoming {
   readonly authorize: (request: { readonly model: string }) => Promise<void>;
 }
 
-export interface AnswerContext {
-  readonly request: ChatRequest;
+export interface AnswerContext<Asked = ChatRequest> {
+  readonly request: Asked;
   readonly requestId: string;
 }
 

@@ -8,6 +8,8 @@ export class Lifeline {
   readonly #controller = new AbortController();
   readonly #client: AbortSignal;
   readonly #cancelDeadline: () => void;
+  readonly #releases: (() => void)[] = [];
+  #over = false;
 
   constructor(client: AbortSignal, clock: Clock, deadlineMs: number) {
     this.#client = client;
@@ -59,8 +61,16 @@ export class Lifeline {
     this.end();
   }
 
+  /** Has something let go of when the call is over; at once where it is over already. */
+  readonly atEnd = (release: () => void): void => {
+    if (this.#over) release();
+    else this.#releases.push(release);
+  };
+
   /** The call is over: nothing can end it any more. */
   end(): void {
+    this.#over = true;
+    for (const release of this.#releases.splice(0)) release();
     this.#cancelDeadline();
     this.#client.removeEventListener("abort", this.clientGone);
   }

@@ -3,6 +3,7 @@
 import type { ChatRequest } from "../model/chat.ts";
 import type { ChatEvent } from "../model/event.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";
+import type { ImageEvent, ImageRequest } from "../model/image.ts";
 import type { ApiKeyRecord } from "./quota-store.ts";
 
 /**
@@ -23,6 +24,11 @@ export interface ModelBackend {
    * when `call.signal` fires. Throw a GatewayError to choose what the caller sees; anything else becomes a server error.
    */
   chat?(request: ChatRequest, call: CallContext): AsyncIterable<ChatEvent | string>;
+  /**
+   * Draws, edits or varies pictures: yields one `image` for each of `request.count`, as each is done. Pictures that come are
+   * charged, also where the call fails or is cut short after them.
+   */
+  image?(request: ImageRequest, call: CallContext): AsyncIterable<ImageEvent>;
 }
 
 export interface ModelInfo {

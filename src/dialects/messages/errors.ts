@@ -19,6 +19,7 @@ const WIRE_ERROR = {
   quota_exhausted: [429, "rate_limit_error", "insufficient_quota"],
   quota_insufficient: [429, "rate_limit_error", "insufficient_quota"],
   rate_limited: [429, "rate_limit_error", "rate_limit_exceeded"],
+  busy: [503, "server_error", "busy"],
   client_closed: [499, "invalid_request_error", "client_closed"],
   deadline_exceeded: [504, "server_error", "deadline_exceeded"],
   backend_unavailable: [503, "server_error", "backend_unavailable"],

@@ -21,6 +21,7 @@ const STATUS: Partial<Record<GatewayErrorCode, number>> = {
   invalid_api_key: 401,
   method_not_allowed: 405,
   rate_limited: 429,
+  busy: 503,
   client_closed: 499,
   deadline_exceeded: 504,
 };

@@ -1,0 +1,57 @@
+/** The demo's image model: draws, edits and varies, always the same for the same request. */
+
+import type { CallContext, ImageEvent, ImageMediaType, ImageRequest } from "../../src/index.ts";
+import { draw, edit, type Finish, unfinished, vary } from "./drawing.ts";
+
+/** The image models on offer. */
+export const IMAGE_MODELS = [{ id: "image-model-2" }, { id: "image-model-3" }, { id: "image-model-multi" }] as const;
+
+/** The tokens of a picture that was drawn, by its quality; a picture that was sent costs as much as a small one. */
+const OUTPUT_TOKENS: Readonly<Record<string, number>> = { low: 272, medium: 1_056, high: 4_160 };
+const INPUT_IMAGE_TOKENS = 272;
+
+export async function* drawImages(request: ImageRequest, { signal }: CallContext): AsyncGenerator<ImageEvent> {
+  const { prompt, images, mask, count, partialImages = 0 } = request;
+  const mediaType: ImageMediaType = `image/${request.outputFormat ?? "png"}`;
+  for (let index = 0; index < count; index++) {
+    signal.throwIfAborted();
+    const bytes = await pictureOf(request, index);
+    for (let step = 0; step < partialImages; step++) {
+      const share = (step + 1) / (partialImages + 1);
+      yield { type: "partial-image", image: index, step, bytes: await unfinished(bytes, share), mediaType };
+    }
+    yield { type: "image", bytes, mediaType };
+  }
+  yield {
+    type: "usage",
+    usage: {
+      inputTextTokens: prompt.split(/\s+/).filter((word) => word !== "").length,
+      inputImageTokens: INPUT_IMAGE_TOKENS * (images.length + (mask ? 1 : 0)),
+      outputTokens: count * (OUTPUT_TOKENS[request.quality ?? ""] ?? 1_056),
+    },
+  };
+}
+
+async function pictureOf(request: ImageRequest, index: number): Promise<Uint8Array> {
+  const { operation, prompt, images, mask, size, quality, style, background, outputFormat, outputCompression } =
+    request;
+  const [first, ...others] = images.map(({ bytes }) => bytes);
+  // An edit whose caller names no size keeps that of its image: then every pixel outside of the mask stays what it was.
+  const asked = operation === "edit" && request.native?.body["size"] == null ? "auto" : size;
+  const finish: Finish = {
+    size: asked,
+    ...(outputFormat !== undefined && { outputFormat: `image/${outputFormat}` as const }),
+    ...(outputCompression !== undefined && { outputCompression }),
+  };
+  if (operation === "vary" && first) return vary({ ...finish, image: first, index });
+  const drawing = {
+    ...finish,
+    prompt,
+    index,
+    ...(quality !== undefined && { quality }),
+    ...(style !== undefined && { style }),
+    ...(background !== undefined && { background }),
+  };
+  if (operation !== "edit" || !first) return draw(drawing);
+  return edit({ ...drawing, images: [first, ...others], ...(mask && { mask: mask.bytes }) });
+}

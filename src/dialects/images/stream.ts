@@ -1,0 +1,67 @@
+/** The image answer as a stream: unfinished pictures on the way, and an event for each that is complete. */
+
+import { toBase64 } from "../../media/base64.ts";
+import type { ImageAnswerEvent, ImageOperation } from "../../model/image.ts";
+import { type Answering, encodeImage, encodeUsage } from "./response.ts";
+
+/** How the events of an operation are called. */
+const EVENT_NAME: Readonly<Record<ImageOperation, string>> = {
+  generate: "image_generation",
+  edit: "image_edit",
+  vary: "image_variation",
+};
+
+export const frameText = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+
+/** A comment, which every reader of this format skips. */
+export const KEEP_ALIVE = ": keep-alive\n\n";
+
+/** Writes the frames of one answer. */
+export class StreamEncoder {
+  readonly #answering: Answering;
+  readonly #name: string;
+  /** The last picture is written with the usage of them all, which is known at the end. */
+  #last: Extract<ImageAnswerEvent, { type: "image" }> | undefined;
+
+  constructor(answering: Answering) {
+    this.#answering = answering;
+    this.#name = EVENT_NAME[answering.request.operation];
+  }
+
+  encode(event: ImageAnswerEvent): string {
+    switch (event.type) {
+      case "start":
+        return "";
+      case "partial-image": {
+        const picture = { b64_json: toBase64(event.bytes), partial_image_index: event.step };
+        return this.#frame("partial_image", { ...picture, ...this.#traits(event.mediaType) });
+      }
+      case "image": {
+        const before = this.#last;
+        this.#last = event;
+        return before ? this.#completed(before) : "";
+      }
+      case "finish": {
+        const usage = this.#answering.tellsUsage ? { usage: encodeUsage(event.usage) } : {};
+        return this.#last ? this.#completed(this.#last, usage) : "";
+      }
+    }
+  }
+
+  #completed(image: Extract<ImageAnswerEvent, { type: "image" }>, usage: object = {}): string {
+    // The data is always there: an event without it breaks the clients that read this stream.
+    const { request } = this.#answering;
+    const picture = encodeImage(image, request.delivery === "url" ? "both" : request.delivery);
+    return this.#frame("completed", { ...picture, ...this.#traits(image.mediaType), ...usage });
+  }
+
+  #frame(kind: "partial_image" | "completed", data: object): string {
+    const type = `${this.#name}.${kind}`;
+    return frameText(type, { type, created_at: this.#answering.created, ...data });
+  }
+
+  #traits(mediaType: string): object {
+    const { size, quality = "auto", background = "auto" } = this.#answering.request;
+    return { size, quality, background, output_format: mediaType.replace("image/", "") };
+  }
+}

@@ -1,0 +1,34 @@
+/** Reads a request's body chunk by chunk, and stops waiting for it the moment a signal fires. */
+
+import { GatewayError } from "../errors.ts";
+
+/**
+ * A body's chunks as they arrive. Throws the signal's reason as soon as it fires, even while the client sends nothing;
+ * `client_closed` or `malformed_body` when the body breaks off. However it ends, the body is let go of.
+ */
+export async function* chunksOf(request: Request, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  if (request.body === null) return;
+  const reader = request.body.getReader();
+  let interrupt: ((reason: unknown) => void) | undefined;
+  const onAbort = (): void => interrupt?.(signal.reason);
+  signal.addEventListener("abort", onAbort);
+  // Not Promise.race with one lasting promise: that would hold on to every chunk until the end.
+  const next = (): ReturnType<typeof reader.read> =>
+    new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason);
+      interrupt = reject;
+      reader.read().then(resolve, reject);
+    });
+  try {
+    for (let step = await next(); !step.done; step = await next()) yield step.value;
+  } catch (cause) {
+    if (signal.aborted) throw signal.reason;
+    throw request.signal.aborted
+      ? new GatewayError("client_closed", "The client closed the connection.", { cause })
+      : new GatewayError("malformed_body", "The request body could not be read to its end.", { cause });
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    // Let go of, not cancelled: on Node that would close the connection before the caller is told.
+    reader.releaseLock();
+  }
+}

@@ -1,0 +1,75 @@
+/** Tells what an uploaded image is, from its first bytes and without decoding it. */
+
+import { imageMeta } from "image-meta";
+import { GatewayError } from "../errors.ts";
+import type { ImageMediaType } from "../model/image.ts";
+
+/** The longest side that an image may have, in pixels: what a JPEG can say, and a bound for one row in memory. */
+const MAX_SIDE_PIXELS = 65_535;
+
+/** What an image is held to. */
+export interface ImageBounds {
+  /** The most pixels (width × height) that it may unfold into. */
+  readonly maxPixels: number;
+  /** The field that it was sent in, for the error. */
+  readonly path?: readonly (string | number)[];
+}
+
+export interface ImageFacts {
+  readonly mediaType: ImageMediaType;
+  /** In pixels, as stored: a camera's note to turn the picture is not followed. */
+  readonly width: number;
+  readonly height: number;
+}
+
+/**
+ * The format and size of an image. Its name and declared type are never asked. Throws `invalid_request` for bytes that are
+ * no PNG, WEBP or JPEG image, that tell no size, or that would unfold into too many pixels.
+ *
+ * This reads headers only, which may lie: a PNG that must be whole is for `inspectPng` to read.
+ */
+export function probeImage(bytes: Uint8Array, bounds: ImageBounds): ImageFacts {
+  const mediaType = mediaTypeOf(bytes);
+  if (!mediaType) throw faulty("The file is not a PNG, WEBP or JPEG image.", bounds);
+  let size: { width: number; height: number };
+  try {
+    size = sizeOf(bytes, mediaType);
+  } catch (cause) {
+    throw faulty("The file is a broken image: its size cannot be read.", bounds, cause);
+  }
+  assertPixels(size, bounds);
+  return { mediaType, ...size };
+}
+
+const META_TYPE: Readonly<Record<ImageMediaType, string>> = {
+  "image/png": "png",
+  "image/jpeg": "jpg",
+  "image/webp": "webp",
+};
+
+/** The format whose magic bytes these are. */
+export function mediaTypeOf(bytes: Uint8Array): ImageMediaType | undefined {
+  const head = String.fromCharCode(...bytes.subarray(0, 12));
+  if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
+  if (head.startsWith("\xff\xd8\xff")) return "image/jpeg";
+  return head.startsWith("RIFF") && head.endsWith("WEBP") ? "image/webp" : undefined;
+}
+
+/** Throws a stranger's error, or a RangeError, for a file whose headers say no size. */
+function sizeOf(bytes: Uint8Array, mediaType: ImageMediaType): { width: number; height: number } {
+  const { type, width, height } = imageMeta(bytes);
+  if (type !== META_TYPE[mediaType] || height < 1) throw new RangeError(`No size of ${mediaType}`);
+  return { width, height };
+}
+
+/** Throws `invalid_request` when an image of this size is larger than it may be. */
+export function assertPixels({ width, height }: Pick<ImageFacts, "width" | "height">, bounds: ImageBounds): void {
+  if (Math.max(width, height) > MAX_SIDE_PIXELS)
+    throw faulty(`The image has a side of more than ${MAX_SIDE_PIXELS} pixels: ${width} × ${height}.`, bounds);
+  if (width * height > bounds.maxPixels)
+    throw faulty(`The image has ${width} × ${height} pixels; at most ${bounds.maxPixels} are allowed.`, bounds);
+}
+
+/** The error of a file that is not the image it should be. */
+export const faulty = (message: string, { path = [] }: ImageBounds, cause?: unknown): GatewayError =>
+  new GatewayError("invalid_request", path.length > 0 ? `${path.join(".")}: ${message}` : message, { path, cause });

@@ -1,0 +1,50 @@
+/** The benchmark's receiving side: a bare server that reads multipart forms, and knows how much memory that took. */
+
+import { serve } from "srvx/node";
+import { readMultipart } from "../../src/http/multipart.ts";
+import { UploadBudget } from "../../src/http/upload-budget.ts";
+import { answerParent } from "./child.ts";
+
+const MIB = 1024 * 1024;
+
+export interface UploadServerState {
+  readonly port: number;
+  /** What the process holds now, and the most that it ever held, in bytes. */
+  readonly residentBytes: number;
+  readonly peakResidentBytes: number;
+  readonly takenBytes: number;
+}
+
+const budget = new UploadBudget(1024 * MIB);
+const limits = {
+  maxUploadBytes: 410 * MIB,
+  maxFormBytes: MIB,
+  maxFieldBytes: 256 * 1024,
+  maxFields: 64,
+  maxFiles: 17,
+};
+
+async function receive(request: Request): Promise<Response> {
+  const lease = budget.lease();
+  try {
+    const options = { limits, maxFileBytes: () => 25 * MIB, lease, signal: request.signal };
+    const { files } = await readMultipart(request, options);
+    return Response.json({ sizes: files.map(({ bytes }) => bytes.length) });
+  } finally {
+    lease[Symbol.dispose]();
+  }
+}
+
+const server = serve({ port: 0, hostname: "127.0.0.1", silent: true, fetch: receive });
+await server.ready();
+
+answerParent(async (): Promise<UploadServerState> => {
+  const { port } = new URL(server.url ?? "");
+  const peakResidentBytes = process.resourceUsage().maxRSS * 1024;
+  return {
+    port: Number(port),
+    residentBytes: process.memoryUsage.rss(),
+    peakResidentBytes,
+    takenBytes: budget.takenBytes,
+  };
+});

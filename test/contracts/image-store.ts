@@ -1,0 +1,185 @@
+/** The laws of the ImageStore port, to be run on a store by any test runner. */
+
+import assert from "node:assert/strict";
+import { type Clock, type ImageStore, type StoredImage, TOMBSTONE_MS } from "../../src/index.ts";
+import { type ManualClock, manualClock } from "./manual-clock.ts";
+
+/** What a law asks a store to be opened with. */
+export interface ImageStoreSetup {
+  /** The time by which images expire. It is wound by hand. */
+  readonly clock: Clock;
+}
+
+/**
+ * Opens a fresh store for one law; nothing that an earlier law did may show in it. It must have room for 20 MiB.
+ *
+ * @example
+ * const open: OpenImageStore = ({ clock }) => memoryImageStore({ clock });
+ */
+export type OpenImageStore = (setup: ImageStoreSetup) => ImageStore | Promise<ImageStore>;
+
+/** One promise of the ImageStore port. */
+export interface ImageStoreLaw {
+  /** The promise as a sentence, fit for a test's name. */
+  readonly name: string;
+  /** Opens a store and holds it to the promise; rejects with an AssertionError that says how it was broken. */
+  verify(open: OpenImageStore): Promise<void>;
+}
+
+/** How long the laws' images live, in milliseconds. */
+const LIFETIME_MS = 3_600_000;
+
+const MIB = 1024 * 1024;
+
+/** A fresh store, with a short verb for its images. */
+class Album {
+  readonly store: ImageStore;
+  readonly clock: ManualClock;
+
+  private constructor(store: ImageStore, clock: ManualClock) {
+    this.store = store;
+    this.clock = clock;
+  }
+
+  static async open(open: OpenImageStore): Promise<Album> {
+    const clock = manualClock();
+    return new Album(await open({ clock }), clock);
+  }
+
+  /** Puts an image, and answers with a copy that no store can touch. */
+  async put(id: string, bytes: Uint8Array = everyByte, lifetimeMs: number = LIFETIME_MS): Promise<StoredImage> {
+    const image = { id, mediaType: "image/png", expiresAt: this.clock.now() + lifetimeMs };
+    await this.store.put({ ...image, bytes: bytes.slice() });
+    return { ...image, bytes };
+  }
+
+  async expect(id: string, expected: StoredImage | "gone" | undefined, why: string): Promise<void> {
+    const found = await this.store.get(id);
+    // As plain arrays: a store may hand out any kind of Uint8Array.
+    const plain = typeof found === "object" ? { ...found, bytes: new Uint8Array(found.bytes) } : found;
+    assert.deepEqual(
+      plain,
+      typeof expected === "object" ? { ...expected, bytes: new Uint8Array(expected.bytes) } : expected,
+      why,
+    );
+  }
+}
+
+const everyByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+
+/** Texts that are no ids, and that would name something else if they were taken for a path or a key. */
+const NO_IDS = ["", "..", "../a", "a/b", "a\\b", "a:b", "a.b", "a b", "ä", "a\0", "a%2fb", "a$", "x".repeat(129)];
+
+/**
+ * What every ImageStore promises. Each law opens a store of its own, so they may run in any order, and at once.
+ *
+ * @example
+ * describe("my store", () => {
+ *   for (const law of imageStoreLaws) it(law.name, () => law.verify(openMyStore));
+ * });
+ */
+export const imageStoreLaws: readonly ImageStoreLaw[] = [
+  {
+    name: "of 100 images put at once, each is got as it was put",
+    async verify(open) {
+      const album = await Album.open(open);
+      const ids = Array.from({ length: 100 }, (_, index) => `image-${index}`);
+      const images = await Promise.all(ids.map((id, index) => album.put(id, new Uint8Array(1 + index).fill(index))));
+      await Promise.all(images.map((image) => album.expect(image.id, image, "an image must not be another's")));
+    },
+  },
+  {
+    name: "an image that is being put is not there, or there whole",
+    async verify(open) {
+      const album = await Album.open(open);
+      const bytes = new Uint8Array(4 * MIB).fill(7);
+      const putting = album.put("large", bytes);
+      const seen = await Promise.all(Array.from({ length: 10 }, () => album.store.get("large")));
+      for (const found of seen)
+        assert.ok(
+          found === undefined || (found !== "gone" && found.bytes.length === bytes.length),
+          "half an image was got",
+        );
+      await album.expect("large", await putting, "an image must be there once put has resolved");
+    },
+  },
+  {
+    name: "an image comes back byte by byte, of any bytes and any length",
+    async verify(open) {
+      const album = await Album.open(open);
+      const bytes = Uint8Array.from({ length: 8 * MIB + 1 }, (_, index) => index % 251);
+      for (const [id, content] of [
+        ["every", everyByte],
+        ["long", bytes],
+        ["one", Uint8Array.of(0)],
+      ] as const) {
+        const image = await album.put(id, content);
+        await album.expect(id, image, "what is got must be what was put");
+        await album.expect(id, image, "and as often as it is asked for");
+      }
+    },
+  },
+  {
+    name: "an image is there to its last millisecond, and gone at its expiry",
+    async verify(open) {
+      const album = await Album.open(open);
+      const image = await album.put("image");
+      await album.clock.advance(LIFETIME_MS - 1);
+      await album.expect("image", image, "it must be there while its time has not come");
+      await album.clock.advance(1);
+      await album.expect("image", "gone", "it must be gone at expiresAt");
+    },
+  },
+  {
+    name: "an image that has expired is remembered as gone for an hour, and forgotten in the end",
+    async verify(open) {
+      const album = await Album.open(open);
+      await album.put("image");
+      await album.clock.advance(LIFETIME_MS);
+      // Asked for in between and not: neither may change what comes.
+      await album.put("other");
+      await album.clock.advance(TOMBSTONE_MS - 1);
+      await album.expect("image", "gone", "it must be remembered for TOMBSTONE_MS");
+      await album.clock.advance(24 * TOMBSTONE_MS);
+      await album.put("another");
+      await album.expect("image", undefined, "it must be forgotten a day later");
+      await album.expect("other", undefined, "so must one that nobody asked for");
+    },
+  },
+  {
+    name: "each image has its own expiry, whatever the order of their putting",
+    async verify(open) {
+      const album = await Album.open(open);
+      const long = await album.put("long", everyByte, 3_000);
+      await album.put("short", everyByte, 1_000);
+      const middle = await album.put("middle", everyByte, 2_000);
+      await album.clock.advance(1_000);
+      await album.expect("short", "gone", "the short one is over");
+      await album.expect("middle", middle, "the middle one is not");
+      await album.clock.advance(1_000);
+      await album.expect("middle", "gone", "the middle one is over");
+      await album.expect("long", long, "the long one is not");
+    },
+  },
+  {
+    name: "an id that was never put is unknown, also one that every object has",
+    async verify(open) {
+      const album = await Album.open(open);
+      await album.put("image");
+      for (const id of ["imag", "images", "constructor", "__proto__", "toString"])
+        await album.expect(id, undefined, `${id} was never put`);
+      for (const id of ["constructor", "__proto__", "-", "_"])
+        await album.expect(id, await album.put(id), `${id} was put`);
+    },
+  },
+  {
+    name: "what is no id is unknown, and cannot be put",
+    async verify(open) {
+      const album = await Album.open(open);
+      for (const id of NO_IDS) {
+        await album.expect(id, undefined, `${JSON.stringify(id)} is no id`);
+        await assert.rejects(album.put(id), RangeError, `${JSON.stringify(id)} must be refused`);
+      }
+    },
+  },
+];
