@@ -108,9 +108,10 @@ async function generate<Event, Answered>(
   const run = generation.begin(hold.granted, { signal: life.signal, requestId, key });
   const quietMs = generation.stream ? host.limits.keepAliveMs : undefined;
   const options = { hold, meter: run.meter, clock: host.clock, signal: life.signal, quietMs };
+  const askedAt = host.clock.now();
   const events = await started(metered(run.answer, options));
 
-  if (generation.stream) return streamed(host, run.stream(), events, call);
+  if (generation.stream) return streamed(host, run.stream(), events, askedAt, call);
   const collector = run.collector();
   for await (const event of events) collector.add(event);
   life.end();
@@ -197,6 +198,7 @@ function streamed<Answered>(
   host: Host,
   stream: AnswerStream<Answered>,
   events: AsyncIterator<Answered, void>,
+  silentSince: number,
   call: Call,
 ): Response {
   const { requestId, life } = call;
@@ -205,6 +207,7 @@ function streamed<Answered>(
     encode: (event) => stream.encode(event),
     signal: life.signal,
     clock: host.clock,
+    silentSince,
     keepAlive: { frame: stream.keepAlive, afterMs: host.limits.keepAliveMs },
     failed: (error) => stream.error(failure(host, error, call)),
     cancelled: life.clientGone,

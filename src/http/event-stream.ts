@@ -10,6 +10,8 @@ export interface EventStreamOptions<Event> {
   /** Fires when the call is cut short. The events are then run to their end at once, whether or not the client reads. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
+  /** Since when the client has heard nothing, in milliseconds since the Unix epoch. */
+  readonly silentSince: number;
   /** The frame that says nothing, and after how many milliseconds of silence it is written. */
   readonly keepAlive: { readonly frame: string; readonly afterMs: number };
   /** The frame that tells the client of a failure. */
@@ -41,9 +43,10 @@ class Pump<Event> implements UnderlyingDefaultSource<Uint8Array> {
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     this.#controller = controller;
-    this.#options.signal.addEventListener("abort", this.#drain, { once: true });
-    this.#lastWrite = this.#options.clock.now();
-    this.#armKeepAlive(this.#options.keepAlive.afterMs);
+    const { signal, clock, silentSince, keepAlive } = this.#options;
+    signal.addEventListener("abort", this.#drain, { once: true });
+    this.#lastWrite = silentSince;
+    this.#armKeepAlive(Math.max(0, keepAlive.afterMs - (clock.now() - silentSince)));
   }
 
   async pull(): Promise<void> {

@@ -49,13 +49,14 @@ interface Bench {
   readonly read: () => Promise<string | undefined>;
 }
 
-function bench(): Bench {
+function bench(waitedMs = 0): Bench {
   const [source, clock, call, told] = [new Source(), manualClock(), new AbortController(), [] as string[]];
   const stream = eventStream({
     events: source,
     encode: (frame) => frame,
     signal: call.signal,
     clock,
+    silentSince: clock.now() - waitedMs,
     keepAlive: { frame: "(quiet)", afterMs: QUIET_MS },
     failed: (error) => `(failed: ${(error as Error).message})`,
     cancelled: () => {
@@ -183,6 +184,18 @@ describe("a reader that hangs up", () => {
 });
 
 describe("silence", () => {
+  it("counts from before the stream began", async () => {
+    const { clock, read } = bench(QUIET_MS - 1);
+    await clock.advance(1);
+    expect(await read()).toBe("(quiet)");
+  });
+
+  it("that was long before the stream began is ended at once", async () => {
+    const { clock, read } = bench(3 * QUIET_MS);
+    await clock.advance(0);
+    expect(await read()).toBe("(quiet)");
+  });
+
   it("is broken after its time, and again", async () => {
     const { source, clock, read } = bench();
     source.give("a");
