@@ -132,12 +132,10 @@ function methodNotAllowed([first, ...others]: readonly [Endpoint, ...Endpoint[]]
   const error = new GatewayError("method_not_allowed", `This route takes ${allow.join(" and ")}, not ${method}.`, {
     allow,
   });
-  return {
-    ...first,
-    credential: () => {
-      throw error;
-    },
+  const refuse = async (): Promise<never> => {
+    throw error;
   };
+  return { ...first, kind: "open", answer: refuse };
 }
 
 const printFailure = ({ error, requestId, text }: Failure): void =>

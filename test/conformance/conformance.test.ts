@@ -2,6 +2,7 @@
 
 import { describe } from "vitest";
 import { hosts } from "../hosts.ts";
+import { imagesSuite } from "./images.ts";
 import { messagesSuite } from "./messages.ts";
 import { mountingSuite } from "./mounting.ts";
 import { tokenUsageSuite } from "./token-usage.ts";
@@ -11,4 +12,5 @@ for (const host of hosts)
     mountingSuite(host);
     messagesSuite(host);
     tokenUsageSuite(host);
+    imagesSuite(host);
   });

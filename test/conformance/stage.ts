@@ -9,6 +9,9 @@ import type {
   ChatRequest,
   Failure,
   GatewayOptions,
+  ImageDrawn,
+  ImageEvent,
+  ImageRequest,
   MemoryQuotaStore,
   ModelBackend,
   ModelInfo,
@@ -42,11 +45,27 @@ export const fails = (error: unknown, ...before: readonly (ChatEvent | string)[]
     throw error;
   };
 
+export type ImagePlay = (request: ImageRequest, call: CallContext) => AsyncIterable<ImageEvent>;
+
+/** A picture that a backend draws: by no means a real one, which is none of the gateway's business. */
+export const drawn = (number: number, revisedPrompt?: string): ImageDrawn => ({
+  type: "image",
+  bytes: new TextEncoder().encode(`picture ${number}`),
+  mediaType: "image/png",
+  ...(revisedPrompt !== undefined && { revisedPrompt }),
+});
+
+/** Draws as many pictures as are wanted. */
+const drawsAll: ImagePlay = async function* ({ count }) {
+  for (let number = 0; number < count; number++) yield drawn(number);
+};
+
 export interface StageOptions extends Partial<Omit<GatewayOptions, "backend" | "quotas">> {
   /** Keys beside the one that is always there. */
   readonly keys?: readonly ApiKeyOptions[];
   readonly models?: readonly ModelInfo[];
   readonly play?: Play;
+  readonly imagePlay?: ImagePlay;
 }
 
 class ScriptedBackend implements ModelBackend {
@@ -55,9 +74,12 @@ class ScriptedBackend implements ModelBackend {
   play: Play;
   /** What it was asked, in order. */
   readonly received: ChatRequest[] = [];
+  imagePlay: ImagePlay;
+  readonly receivedForImages: ImageRequest[] = [];
 
-  constructor({ models, play = plays("Hello.") }: StageOptions) {
+  constructor({ models, play = plays("Hello."), imagePlay = drawsAll }: StageOptions) {
     this.play = play;
+    this.imagePlay = imagePlay;
     if (models) this.models = () => models;
   }
 
@@ -66,12 +88,25 @@ class ScriptedBackend implements ModelBackend {
     return this.play(request, call);
   }
 
+  image(request: ImageRequest, call: CallContext): AsyncIterable<ImageEvent> {
+    this.receivedForImages.push(request);
+    return this.imagePlay(request, call);
+  }
+
   /** The last request that it saw. */
   get asked(): ChatRequest {
-    const last = this.received.at(-1);
-    if (!last) throw new Error("The backend was not asked.");
-    return last;
+    return lastOf(this.received);
   }
+
+  get askedForImages(): ImageRequest {
+    return lastOf(this.receivedForImages);
+  }
+}
+
+function lastOf<Request>(requests: readonly Request[]): Request {
+  const last = requests.at(-1);
+  if (last === undefined) throw new Error("The backend was not asked.");
+  return last;
 }
 
 export interface Stage extends AsyncDisposable {
@@ -91,7 +126,7 @@ export interface Stage extends AsyncDisposable {
 }
 
 export async function openStage({ host, prefix }: Mount, options: StageOptions = {}): Promise<Stage> {
-  const { keys = [], models: _models, play: _play, ...rest } = options;
+  const { keys = [], models: _models, play: _play, imagePlay: _imagePlay, ...rest } = options;
   const failures: Failure[] = [];
   const backend = new ScriptedBackend(options);
   const quotas = memoryQuotaStore([{ apiKey: KEY }, ...keys], rest.clock ? { clock: rest.clock } : {});

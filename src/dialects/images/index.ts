@@ -92,7 +92,7 @@ export function images(room: ImagesRoom): Dialect {
         contentType: "text/event-stream; charset=utf-8",
         encode: (event) => encoder.encode(event),
         keepAlive: KEEP_ALIVE,
-        error: (error) => frameText("error", encodeError(error)),
+        error: (error) => encoder.rest() + frameText("error", encodeError(error)),
       };
     },
   });

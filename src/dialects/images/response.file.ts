@@ -13,8 +13,14 @@ export async function answerFile(request: Request, id: string, store: ImageStore
   if (image === "gone" || leftMs <= 0)
     return refused(410, "image_expired", "The image was kept for a time and is gone.");
   const headers = { ...headersOf(image), "cache-control": `private, max-age=${Math.floor(leftMs / 1000)}` };
-  if (request.headers.get("if-none-match") === headers.etag) return new Response(null, { status: 304, headers });
+  if (hasAlready(request, headers.etag)) return new Response(null, { status: 304, headers });
   return inRange(request, image, headers);
+}
+
+/** Whether the caller names the picture among those that it has: a list of tags, strong or weak, or any. */
+function hasAlready({ headers }: Request, etag: string): boolean {
+  const tags = headers.get("if-none-match")?.split(",") ?? [];
+  return tags.some((tag) => ["*", etag].includes(tag.trim().replace(/^W\//, "")));
 }
 
 const headersOf = ({ id, mediaType, bytes, expiresAt }: StoredImage): Record<string, string> & { etag: string } => ({
@@ -31,8 +37,8 @@ const headersOf = ({ id, mediaType, bytes, expiresAt }: StoredImage): Record<str
 function inRange(request: Request, { bytes }: StoredImage, headers: Record<string, string>): Response {
   const wanted = request.headers.get("range");
   const ifRange = request.headers.get("if-range");
-  const ranges =
-    wanted === null || (ifRange !== null && ifRange !== headers["etag"]) ? -2 : parseRange(bytes.length, wanted);
+  const asked = wanted !== null && (ifRange === null || ifRange === headers["etag"]);
+  const ranges = asked ? parseRange(bytes.length, withinLength(wanted, bytes.length)) : -2;
   if (ranges === -1)
     return refused(416, "range_not_satisfiable", "The range lies outside of the image.", {
       "content-range": `bytes */${bytes.length}`,
@@ -46,6 +52,10 @@ function inRange(request: Request, { bytes }: StoredImage, headers: Record<strin
     "content-range": `bytes ${range.start}-${range.end}/${bytes.length}`,
   });
 }
+
+/** A suffix that is longer than the whole is the whole, which the parser takes for no range at all. */
+const withinLength = (wanted: string, length: number): string =>
+  wanted.replace(/^bytes=-(\d+)$/, (_, suffix: string) => `bytes=-${Math.min(Number(suffix), length)}`);
 
 const answer = ({ method }: Request, status: number, bytes: Uint8Array, headers: Record<string, string>): Response =>
   new Response(method === "HEAD" ? null : (bytes as Uint8Array<ArrayBuffer>), { status, headers });

@@ -20,7 +20,7 @@ export const KEEP_ALIVE = ": keep-alive\n\n";
 export class StreamEncoder {
   readonly #answering: Answering;
   readonly #name: string;
-  /** The last picture is written with the usage of them all, which is known at the end. */
+  /** The last picture that was asked for: it is written with the usage of them all, which is known at the end. */
   #last: Extract<ImageAnswerEvent, { type: "image" }> | undefined;
 
   constructor(answering: Answering) {
@@ -37,22 +37,28 @@ export class StreamEncoder {
         return this.#frame("partial_image", { ...picture, ...this.#traits(event.mediaType) });
       }
       case "image": {
-        const before = this.#last;
+        const { request, tellsUsage } = this.#answering;
+        if (!tellsUsage || event.number < request.count - 1) return this.#completed(event);
         this.#last = event;
-        return before ? this.#completed(before) : "";
+        return "";
       }
-      case "finish": {
-        const usage = this.#answering.tellsUsage ? { usage: encodeUsage(event.usage) } : {};
-        return this.#last ? this.#completed(this.#last, usage) : "";
-      }
+      case "finish":
+        return this.rest({ usage: encodeUsage(event.usage) });
     }
   }
 
-  #completed(image: Extract<ImageAnswerEvent, { type: "image" }>, usage: object = {}): string {
+  /** The picture that is still to be written when the answer ends, by a failure or well. */
+  rest(traits: object = {}): string {
+    const last = this.#last;
+    this.#last = undefined;
+    return last ? this.#completed(last, traits) : "";
+  }
+
+  #completed(image: Extract<ImageAnswerEvent, { type: "image" }>, traits: object = {}): string {
     // The data is always there: an event without it breaks the clients that read this stream.
     const { request } = this.#answering;
     const picture = encodeImage(image, request.delivery === "url" ? "both" : request.delivery);
-    return this.#frame("completed", { ...picture, ...this.#traits(image.mediaType), ...usage });
+    return this.#frame("completed", { ...picture, ...this.#traits(image.mediaType), ...traits });
   }
 
   #frame(kind: "partial_image" | "completed", data: object): string {
