@@ -3,7 +3,15 @@
 import { defineConfig, type UserConfig } from "tsdown";
 
 const config: UserConfig = defineConfig({
-  entry: { index: "src/index.ts", node: "adapters/node.ts", testing: "test/contracts/index.ts" },
+  entry: {
+    index: "src/index.ts",
+    bun: "adapters/bun.ts",
+    deno: "adapters/deno.ts",
+    express: "adapters/express.ts",
+    koa: "adapters/koa.ts",
+    node: "adapters/node.ts",
+    testing: "test/contracts/index.ts",
+  },
   platform: "neutral",
   target: "es2024",
   // Whatever is imported must be a declared dependency: none of it is ever copied into the package.

@@ -2,12 +2,12 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest, sendNodeResponse } from "srvx/node";
-import type { Gateway } from "../src/index.ts";
+import type { Gateway, MountOptions } from "../src/index.ts";
 
 /** A handler for `http.createServer`; with a third argument, a middleware in Connect's form. */
-export type NodeHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
+export type NodeHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: Error) => void) => void;
 
-export interface NodeHandlerOptions {
+export interface NodeHandlerOptions extends MountOptions {
   /**
    * How long a client may take nothing of its answer, or go on sending after it, before its connection is closed; in
    * milliseconds, a minute by default. Where the server has a `timeout`, the former is as long as that.
@@ -21,13 +21,17 @@ export interface NodeHandlerOptions {
  *
  * @example http.createServer(toNodeHandler(gateway)).listen(3000);
  */
-export function toNodeHandler(gateway: Gateway, { patienceMs = 60_000 }: NodeHandlerOptions = {}): NodeHandler {
+export function toNodeHandler(
+  gateway: Gateway,
+  { prefix = "", patienceMs = 60_000 }: NodeHandlerOptions = {},
+): NodeHandler {
+  const routes = gateway.at(prefix);
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
     let response: Response | undefined;
     try {
-      response = await gateway.handle(new NodeRequest({ req, res }), { path: mountPathOf(req) });
+      response = await routes.handle(new NodeRequest({ req, res }), { path: mountPathOf(req) });
     } catch (error) {
-      if (next) return next(error);
+      if (next) return next(error instanceof Error ? error : new Error(String(error)));
       response = bare(500);
     }
     if (!response && next) return next();

@@ -1,6 +1,6 @@
 /** createGateway: the endpoints of every dialect on one H3 app. */
 
-import { H3, type H3Event, type HTTPError } from "h3";
+import { H3, type H3Event, type H3EventContext, type HTTPError } from "h3";
 import type { Endpoint } from "./dialects/dialect.ts";
 import { type DialectOptions, dialects } from "./dialects/index.ts";
 import { GatewayError } from "./errors.ts";
@@ -43,14 +43,26 @@ export interface Mounted {
   readonly path?: string;
 }
 
-/** A gateway, ready to be mounted. */
-export interface Gateway {
+/** What every adapter takes. */
+export interface MountOptions {
+  /** Under which path the gateway stands, where its host does not take that path off by itself: `/ai`. Default: the root. */
+  readonly prefix?: string;
+}
+
+/** The gateway's routes at one place. */
+export interface GatewayRoutes {
   /** Answers a request; one for a route that the gateway does not own is a bare 404. */
   readonly fetch: (request: Request) => Promise<Response>;
-  /** The same, but undefined for a route that the gateway does not own, so that its host can answer. */
-  readonly handle: (request: Request, mounted?: Mounted) => Promise<Response | undefined>;
+  /** The same, but undefined, at once, for a route that the gateway does not own, so that its host can answer. */
+  readonly handle: (request: Request, mounted?: Mounted) => Promise<Response> | undefined;
   /** The app that holds the routes, to mount in another h3 app. */
   readonly app: H3;
+}
+
+/** A gateway, ready to be mounted. */
+export interface Gateway extends GatewayRoutes {
+  /** The same gateway under a prefix, for a host that hands on the whole address. */
+  readonly at: (prefix: string) => GatewayRoutes;
 }
 
 /**
@@ -71,20 +83,29 @@ export function createGateway(options: GatewayOptions): Gateway {
     clock: options.clock ?? systemClock,
     onFailure: options.onFailure ?? printFailure,
   };
-  const notOwned = new Response(null, { status: 404 });
-  // h3 itself would answer an unknown route with the request's URL in the body, and a URL may carry a key.
-  const onError = (error: HTTPError): Response | undefined => (error.status === 404 ? notOwned : undefined);
-  const app = new H3({ silent: true, allowMalformedURL: true, onError });
-  const mounts = new WeakMap<Request, Mounted>();
-  for (const [path, endpoints] of byPath(options, host))
-    app.all(path, (event) => route(host, endpoints, event, notOwned, mounts.get(event.req)));
+  const app = newApp();
+  for (const [path, endpoints] of byPath(options, host)) app.all(path, (event) => route(host, endpoints, event));
+  return { ...routesOf(app), at: (prefix) => routesOf(newApp().mount(prefix, app)) };
+}
 
-  const handle = async (request: Request, mounted?: Mounted): Promise<Response | undefined> => {
-    if (mounted) mounts.set(request, mounted);
-    const response = await app.fetch(request);
-    return response === notOwned ? undefined : response;
+const notFound = (): Response => new Response(null, { status: 404 });
+
+const newApp = (): H3 =>
+  new H3({
+    silent: true,
+    allowMalformedURL: true,
+    // h3 itself would answer an unknown route with the request's URL in the body, and a URL may carry a key.
+    onError: (error: HTTPError) => (error.status === 404 ? notFound() : undefined),
+  });
+
+function routesOf(app: H3): GatewayRoutes {
+  const handle = (request: Request, mounted?: Mounted): Promise<Response> | undefined => {
+    const context: H3EventContext = { mounted };
+    const response = app.request(request, undefined, context);
+    // h3 looks for the route before it returns, and notes here that it has found one.
+    return context.matchedRoute && !context["notOwned"] ? Promise.resolve(response) : undefined;
   };
-  return { app, handle, fetch: async (request) => (await handle(request)) ?? new Response(null, { status: 404 }) };
+  return { app, handle, fetch: async (request) => handle(request) ?? notFound() };
 }
 
 /** The endpoints that the backend can serve, those of one path together. */
@@ -102,21 +123,22 @@ function byPath(options: GatewayOptions, { clock, limits }: Host): Map<string, E
   return paths;
 }
 
-function route(
-  host: Host,
-  endpoints: readonly Endpoint[],
-  { req, context }: H3Event,
-  notOwned: Response,
-  mounted: Mounted | undefined,
-): Response | Promise<Response> {
+function route(host: Host, endpoints: readonly Endpoint[], { req, context }: H3Event): Response | Promise<Response> {
   const tail = context.params?.["_"] ?? "";
   const [first, ...others] = endpoints.filter((endpoint) => endpoint.owns?.(tail) ?? true);
-  if (!first) return notOwned;
+  if (!first) {
+    context["notOwned"] = true;
+    return notFound();
+  }
   const method = req.method === "HEAD" ? "GET" : req.method;
   const endpoint =
     [first, ...others].find((candidate) => candidate.method === method) ??
     methodNotAllowed([first, ...others], req.method);
-  return serve(host, endpoint, { request: req, tail, baseUrl: () => baseUrlOf(req, endpoint.path, mounted) });
+  return serve(host, endpoint, {
+    request: req,
+    tail,
+    baseUrl: () => baseUrlOf(req, endpoint.path, context["mounted"] as Mounted | undefined),
+  });
 }
 
 /** The address that a request came to, without the path of its route. */

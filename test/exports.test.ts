@@ -1,6 +1,10 @@
 /** The names that each entry exports at run time: to add one is a decision, and this is where it shows. */
 
 import { expect, it } from "vitest";
+import * as bun from "../adapters/bun.ts";
+import * as deno from "../adapters/deno.ts";
+import * as express from "../adapters/express.ts";
+import * as koa from "../adapters/koa.ts";
 import * as node from "../adapters/node.ts";
 import * as index from "../src/index.ts";
 import * as testing from "./contracts/index.ts";
@@ -25,8 +29,14 @@ it("polygate", () => {
   ]);
 });
 
-it("polygate/node", () => {
-  expect(names(node)).toEqual(["toNodeHandler"]);
+it.each([
+  ["bun", bun, ["toBunHandler"]],
+  ["deno", deno, ["toDenoHandler"]],
+  ["express", express, ["toExpressHandler"]],
+  ["koa", koa, ["toKoaMiddleware"]],
+  ["node", node, ["toNodeHandler"]],
+])("polygate/%s", (_name, entry, expected) => {
+  expect(names(entry)).toEqual(expected);
 });
 
 it("polygate/testing", () => {

@@ -8,6 +8,9 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
+/** The entries of the package. */
+const ENTRIES = ["index", "bun", "deno", "express", "koa", "node", "testing"];
+
 const root = fileURLToPath(new URL("..", import.meta.url));
 let folder: string;
 let project: string;
@@ -93,6 +96,10 @@ it("brings types that a strict host compiles with", async () => {
   const host = `
     import { createServer } from "node:http";
     import { createGateway, GatewayError, memoryQuotaStore, type ModelBackend } from "polygate";
+    import { toBunHandler } from "polygate/bun";
+    import { toDenoHandler } from "polygate/deno";
+    import { toExpressHandler } from "polygate/express";
+    import { toKoaMiddleware } from "polygate/koa";
     import { toNodeHandler } from "polygate/node";
     import * as testing from "polygate/testing";
 
@@ -105,6 +112,7 @@ it("brings types that a strict host compiles with", async () => {
     };
     const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
     export const server = createServer(toNodeHandler(gateway));
+    export const mounts = [toBunHandler, toDenoHandler, toExpressHandler, toKoaMiddleware].map((mount) => mount(gateway));
     export const names: string[] = Object.keys(testing);
     // @ts-expect-error: the quotas are missing, which types that fell back to any would let pass.
     createGateway({ backend });
@@ -123,9 +131,7 @@ it("brings types that a strict host compiles with", async () => {
 it("holds only what is published", () => {
   const paths = Array.from(packed.keys());
   const built = paths.filter((path) => /^dist\/[^/]+\.(?:js|d\.ts)$/.test(path));
-  expect(built).toEqual(
-    expect.arrayContaining(["index", "node", "testing"].flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`])),
-  );
+  expect(built).toEqual(expect.arrayContaining(ENTRIES.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`])));
   const others = paths.filter((path) => !built.includes(path));
   expect(others.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
 });

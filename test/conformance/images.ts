@@ -1,7 +1,7 @@
 /** What the image endpoints promise (spec 2.1 to 2.4, 3, 5, 7.4, 8), held on one host. */
 
 import { describe } from "vitest";
-import type { TestHost } from "../hosts.ts";
+import type { TestHost } from "../hosts/host.ts";
 import { addressesSuite } from "./images/addresses.ts";
 import { answersSuite } from "./images/answers.ts";
 import { credentialSuite } from "./images/credential.ts";

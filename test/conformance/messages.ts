@@ -1,7 +1,7 @@
 /** What the messages endpoints promise (spec 2.6, 2.7, 4 to 9), held on one host. */
 
 import { describe } from "vitest";
-import type { TestHost } from "../hosts.ts";
+import type { TestHost } from "../hosts/host.ts";
 import { answersSuite } from "./messages/answers.ts";
 import { deadlineSuite } from "./messages/deadline.ts";
 import { failuresSuite } from "./messages/failures.ts";

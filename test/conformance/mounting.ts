@@ -1,7 +1,7 @@
 /** What is the gateway's and what stays its host's. */
 
 import { describe, expect, it } from "vitest";
-import { ownAnswer, type TestHost } from "../hosts.ts";
+import { ownAnswer, type TestHost } from "../hosts/host.ts";
 import { KEY, type Mount, openStage, post, sharedStage } from "./stage.ts";
 import { MINIMAL } from "./messages/bodies.ts";
 

@@ -1,7 +1,7 @@
 /** A gateway on a host, before a backend that plays what a test tells it and keeps what it was asked. */
 
 import { afterAll, beforeAll } from "vitest";
-import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { memoryQuotaStore } from "../../src/index.ts";
 import type {
   ApiKeyOptions,
   CallContext,
@@ -17,7 +17,7 @@ import type {
   ModelInfo,
   QuotaStore,
 } from "../../src/index.ts";
-import type { HostRequestInit, RunningHost, TestHost } from "../hosts.ts";
+import type { HostRequestInit, RunningHost, TestHost } from "../hosts/host.ts";
 
 /** The key that a request carries unless it brings headers of its own; unlimited. */
 export const KEY = "sk-stage";
@@ -138,7 +138,7 @@ export async function openStage({ host, prefix }: Mount, options: StageOptions =
     settle: (id, used, how) => quotas.settle(id, used, how).finally(settled.resolve),
   };
   const onFailure = (failure: Failure): void => void failures.push(failure);
-  const running = await host.start(createGateway({ onFailure, ...rest, backend, quotas: watched }), prefix);
+  const running = await host.start({ onFailure, ...rest, backend, quotas: watched }, prefix);
   const request = (path: string, init?: HostRequestInit): Promise<Response> =>
     running.request(`${prefix}${path}`, init);
   return {

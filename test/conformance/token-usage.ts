@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { ApiKeyOptions } from "../../src/index.ts";
-import type { TestHost } from "../hosts.ts";
+import type { TestHost } from "../hosts/host.ts";
 import { headersWith, type Mount, openStage, sharedStage, type Stage } from "./stage.ts";
 
 const PATH = "/api/usage/token";

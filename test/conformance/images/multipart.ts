@@ -1,7 +1,7 @@
 /** Forms as the wire may have them: their parts in any order, cut anywhere, too much of them, or broken (spec 2.2, 4). */
 
 import { describe, expect, it } from "vitest";
-import type { HostRequestInit } from "../../hosts.ts";
+import type { HostRequestInit } from "../../hosts/host.ts";
 import { streamOf } from "../../http/byte-stream.ts";
 import { requestIdOf } from "../messages/refusal.ts";
 import { KEY, type Mount, sharedStage } from "../stage.ts";

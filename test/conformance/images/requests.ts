@@ -1,6 +1,6 @@
 /** Image requests to make cases from: JSON and forms that are in order, and what a case changes in them. */
 
-import type { HostRequestInit } from "../../hosts.ts";
+import type { HostRequestInit } from "../../hosts/host.ts";
 import { KEY, type Stage } from "../stage.ts";
 import { type Bytes, CLEAR } from "./pictures.ts";
 

@@ -1,7 +1,7 @@
 /** The bytes that uploads hold at once: never more than the budget, all of them given back, and no request lost. */
 
 import { describe, expect, it } from "vitest";
-import type { HostRequestInit } from "../../hosts.ts";
+import type { HostRequestInit } from "../../hosts/host.ts";
 import { GatewayError } from "../../../src/index.ts";
 import { drawn, type ImagePlay, type Mount, openStage, plays, type Stage, type StageOptions } from "../stage.ts";
 import { Cues, DEADLINE_MS, timedStage } from "../timed.ts";

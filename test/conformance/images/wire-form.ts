@@ -1,6 +1,6 @@
 /** Writes multipart forms byte by byte, as the platform's own FormData never would. */
 
-import type { HostRequestInit } from "../../hosts.ts";
+import type { HostRequestInit } from "../../hosts/host.ts";
 import { streamOf } from "../../http/byte-stream.ts";
 import { type Bytes, joined } from "./pictures.ts";
 import { BEARER, type Headers } from "./requests.ts";

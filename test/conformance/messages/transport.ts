@@ -1,7 +1,7 @@
 /** What can be wrong with a messages request before its fields are looked at, and the id that every answer carries. */
 
 import { describe, expect, it } from "vitest";
-import type { HostRequestInit } from "../../hosts.ts";
+import type { HostRequestInit } from "../../hosts/host.ts";
 import { streamOf } from "../../http/byte-stream.ts";
 import { headersWith, KEY, type Mount, post, sharedStage, VERSION } from "../stage.ts";
 import { having, MINIMAL } from "./bodies.ts";

@@ -1,0 +1,36 @@
+/** Mounts a gateway in `Bun.serve`. */
+
+import type { Gateway, MountOptions } from "../src/index.ts";
+
+/** What the handler touches of Bun's server. */
+export interface BunServer {
+  timeout(request: Request, seconds: number): void;
+}
+
+export type BunHandler<Server extends BunServer> = (request: Request, server: Server) => Response | Promise<Response>;
+
+export interface BunMountOptions<Server extends BunServer> extends MountOptions {
+  /** Answers the routes that the gateway does not own. Default: a bare 404. */
+  readonly fallback?: BunHandler<Server>;
+}
+
+/**
+ * The gateway as the `fetch` of `Bun.serve`, or one of its `routes`. Bun would close a connection on which nothing was written
+ * for ten seconds; on the gateway's own routes that is off, because the gateway has a deadline of its own.
+ *
+ * @example Bun.serve({ fetch: toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) });
+ */
+export function toBunHandler<Server extends BunServer = BunServer>(
+  gateway: Gateway,
+  { prefix = "", fallback = notFound }: BunMountOptions<Server> = {},
+): BunHandler<Server> {
+  const routes = gateway.at(prefix);
+  return (request, server) => {
+    const response = routes.handle(request);
+    if (!response) return fallback(request, server);
+    server.timeout(request, 0);
+    return response;
+  };
+}
+
+const notFound = (): Response => new Response(null, { status: 404 });

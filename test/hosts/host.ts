@@ -1,0 +1,29 @@
+/** What a host is to the conformance suites. */
+
+import type { GatewayOptions } from "../../src/index.ts";
+
+/** Something that a gateway is mounted in. */
+export interface TestHost {
+  readonly name: string;
+  /** False where its runtime or framework is missing: a reported skip. */
+  readonly available: boolean;
+  /** The prefixes under which it can mount a gateway; an empty one is its root. */
+  readonly mounts: readonly string[];
+  /** Whether it answers by itself, with `ownAnswer`, what the gateway does not own. */
+  readonly ownRoutes: boolean;
+  start(options: GatewayOptions, prefix?: string): Promise<RunningHost>;
+}
+
+export interface RunningHost {
+  /** Sends a request; the path begins at the host's root, before the mount's prefix. */
+  request(path: string, init?: HostRequestInit): Promise<Response>;
+  /** Where it listens, for a test that needs a socket. */
+  readonly url?: string;
+  stop(): Promise<void>;
+}
+
+/** `duplex` belongs to a body that is a stream; the DOM's type does not know it yet. */
+export type HostRequestInit = RequestInit & { readonly duplex?: "half" };
+
+/** What a host's own route says: proof that neither the path nor the body was touched by the gateway. */
+export const ownAnswer = (path: string, body: string): string => `the host's own: ${path} ${body}`;
