@@ -1,16 +1,17 @@
-/** Mounts a gateway in Koa, so that the middleware around it sees an ordinary answer. */
+/** Mounts a gateway in Koa. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Readable } from "node:stream";
-import type { ReadableStream } from "node:stream/web";
-import { NodeRequest } from "srvx/node";
+import { NodeRequest, sendNodeResponse } from "srvx/node";
 import type { Gateway, MountOptions } from "../src/index.ts";
+import { mountedAt } from "./mounted-at.ts";
 
 /** What the middleware touches of Koa's context. */
 export interface KoaContext {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly request: { readonly body?: unknown };
+  readonly originalUrl?: string;
+  respond?: boolean;
   status: number;
   body: unknown;
   set(name: string, value: string): void;
@@ -29,16 +30,13 @@ export function toKoaMiddleware(gateway: Gateway, { prefix = "" }: MountOptions 
     const { req, res, request } = context;
     // Koa's body parsers leave a body in Koa's own request, and not where Node's leave theirs.
     if (request.body !== undefined) Object.assign(req, { body: request.body });
-    const response = await routes.handle(new NodeRequest({ req, res }));
+    const response = await routes.handle(new NodeRequest({ req, res }), mountedAt(req, context));
     if (!response) return void (await next());
-    // The platform's stream and Node's own type of it differ in name alone.
-    const body = response.body && Readable.fromWeb(response.body as ReadableStream);
-    res.once("close", () => body?.destroy(HUNG_UP));
-    context.body = body;
+    // A stream goes past Koa, which would report each client that hangs up on one as an error of the app.
+    context.respond = !response.headers.get("cache-control")?.includes("no-transform");
+    if (!context.respond) return sendNodeResponse(res, response);
+    context.body = response.body && Buffer.from(await response.arrayBuffer());
     context.status = response.status;
     for (const [name, value] of response.headers) context.set(name, value);
   };
 }
-
-// Koa reports how a stream broke off as an error of the app; one that is exposed does not reach its log.
-const HUNG_UP: Error = Object.assign(new Error("The client closed the connection."), { status: 499, expose: true });

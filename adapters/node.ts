@@ -1,8 +1,10 @@
 /** Mounts a gateway on Node's own http server, or behind anything that calls a handler with (req, res, next). */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { NodeRequest, sendNodeResponse } from "srvx/node";
+import { NodeRequest } from "srvx/node";
 import type { Gateway, MountOptions } from "../src/index.ts";
+import { mountedAt } from "./mounted-at.ts";
+import { send } from "./send.ts";
 
 /** A handler for `http.createServer`; with a third argument, a middleware in Connect's form. */
 export type NodeHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: Error) => void) => void;
@@ -29,7 +31,7 @@ export function toNodeHandler(
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
     let response: Response | undefined;
     try {
-      response = await routes.handle(new NodeRequest({ req, res }), { path: mountPathOf(req) });
+      response = await routes.handle(new NodeRequest({ req, res }), mountedAt(req, req));
     } catch (error) {
       if (next) return next(error instanceof Error ? error : new Error(String(error)));
       response = bare(500);
@@ -38,16 +40,10 @@ export function toNodeHandler(
     drain(req, patienceMs);
     dropIdle(res, patienceMs);
     // An answer that breaks off has nobody left to be told; the call itself has settled by then.
-    await sendNodeResponse(res, response ?? bare(404)).catch(() => res.destroy());
+    await send(res, response ?? bare(404)).catch(() => res.destroy());
   };
   // What the host's own `next` throws is the host's: it stays an unhandled rejection.
   return (req, res, next) => void answer(req, res, next);
-}
-
-/** What a framework has taken off the beginning of the path, as Connect and Express leave it beside. */
-function mountPathOf({ url = "", originalUrl = url }: IncomingMessage & { originalUrl?: string }): string {
-  const rest = url.startsWith("/") && !originalUrl.endsWith(url) ? url.slice(1) : url;
-  return originalUrl.endsWith(rest) ? originalUrl.slice(0, originalUrl.length - rest.length).replace(/\/+$/, "") : "";
 }
 
 const bare = (status: number): Response => new Response(null, { status });

@@ -1,6 +1,13 @@
 /** The public names of polygate, one by one. */
 
-export { createGateway, type Gateway, type GatewayOptions, type GatewayRoutes, type MountOptions } from "./gateway.ts";
+export {
+  createGateway,
+  type Gateway,
+  type GatewayOptions,
+  type GatewayRoutes,
+  type Mounted,
+  type MountOptions,
+} from "./gateway.ts";
 export type { Failure } from "./pipeline.ts";
 export { GatewayError, type GatewayErrorCode, type GatewayErrorDetails } from "./errors.ts";
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";

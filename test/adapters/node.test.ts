@@ -70,7 +70,8 @@ async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
 }
 
 describe("errors", () => {
-  const broken: Gateway = { ...gatewayOf(), handle: () => Promise.reject(new Error("broken inside")) };
+  const handle = () => Promise.reject(new Error("broken inside"));
+  const broken: Gateway = { ...gatewayOf(), at: (prefix) => ({ ...gatewayOf().at(prefix), handle }) };
 
   it("of the gateway go to next", async () => {
     const handler = toNodeHandler(broken);
@@ -89,7 +90,7 @@ describe("errors", () => {
   it("of the host's own next are not swallowed", async () => {
     const script = `
       import { toNodeHandler } from ${JSON.stringify(new URL("../../adapters/node.ts", import.meta.url))};
-      const handler = toNodeHandler({ handle: async () => undefined });
+      const handler = toNodeHandler({ at: () => ({ handle: async () => undefined }) });
       handler({ url: "/", headers: {}, rawHeaders: [] }, {}, () => { throw new Error("the host's own"); });
     `;
     const ended = promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script]);

@@ -20,7 +20,7 @@ export const KEEP_ALIVE = ": keep-alive\n\n";
 export class StreamEncoder {
   readonly #answering: Answering;
   readonly #name: string;
-  /** The last picture that was asked for: it is written with the usage of them all, which is known at the end. */
+  /** The newest picture, of a model that tells its usage: the last is written with that, which is known at the end. */
   #last: Extract<ImageAnswerEvent, { type: "image" }> | undefined;
 
   constructor(answering: Answering) {
@@ -37,10 +37,10 @@ export class StreamEncoder {
         return this.#frame("partial_image", { ...picture, ...this.#traits(event.mediaType) });
       }
       case "image": {
-        const { request, tellsUsage } = this.#answering;
-        if (!tellsUsage || event.number < request.count - 1) return this.#completed(event);
+        if (!this.#answering.tellsUsage) return this.#completed(event);
+        const before = this.rest();
         this.#last = event;
-        return "";
+        return before;
       }
       case "finish":
         return this.rest({ usage: encodeUsage(event.usage) });

@@ -35,6 +35,15 @@ const MIB = 1024 * 1024;
 const SMALL_LIMIT = 4 * MIB;
 const LARGE_LIMIT = 25 * MIB;
 
+/** Large files are made once. */
+const made = new Map<string, Bytes>();
+function large(bytes: Bytes, length: number): Bytes {
+  const key = `${bytes === CLEAR ? "clear" : "opaque"} ${length}`;
+  const file = made.get(key) ?? padded(bytes, length);
+  made.set(key, file);
+  return file;
+}
+
 const seen = (mediaType: Seen["mediaType"], width = 8, height = width, name = "picture.png"): Seen => ({
   mediaType,
   width,
@@ -152,19 +161,19 @@ export const FILES: readonly Taken[] = [
 ];
 
 export const LARGE_FILES: readonly Taken[] = [
-  edited("an edit of a PNG of 4 MiB less 1 byte", () => padded(CLEAR, SMALL_LIMIT - 1)),
+  edited("an edit of a PNG of 4 MiB less 1 byte", () => large(CLEAR, SMALL_LIMIT - 1)),
   [
     "a variation of a PNG of 4 MiB less 1 byte",
     VARIATIONS,
-    () => varying({ image: file(padded(OPAQUE, SMALL_LIMIT - 1)) }),
+    () => varying({ image: file(large(OPAQUE, SMALL_LIMIT - 1)) }),
     [SQUARE],
   ],
-  masked("a mask of 4 MiB less 1 byte", OPAQUE, () => padded(CLEAR, SMALL_LIMIT - 1)),
-  masked("a mask of 4 MiB less 1 byte for image-model-multi", OPAQUE, () => padded(CLEAR, SMALL_LIMIT - 1), {
+  masked("a mask of 4 MiB less 1 byte", OPAQUE, () => large(CLEAR, SMALL_LIMIT - 1)),
+  masked("a mask of 4 MiB less 1 byte for image-model-multi", OPAQUE, () => large(CLEAR, SMALL_LIMIT - 1), {
     model: MULTI,
   }),
-  ofMulti("a PNG of 4 MiB for image-model-multi", () => padded(OPAQUE, SMALL_LIMIT), SQUARE),
-  ofMulti("a PNG of 25 MiB less 1 byte for image-model-multi", () => padded(OPAQUE, LARGE_LIMIT - 1), SQUARE),
+  ofMulti("a PNG of 4 MiB for image-model-multi", () => large(OPAQUE, SMALL_LIMIT), SQUARE),
+  ofMulti("a PNG of 25 MiB less 1 byte for image-model-multi", () => large(OPAQUE, LARGE_LIMIT - 1), SQUARE),
 ];
 
 /** PNGs of which something is broken, made from one that is whole. */
@@ -286,40 +295,40 @@ const SMALLER = `must be smaller than ${SMALL_LIMIT} bytes`;
 const SMALLER_THAN_LARGE = `must be smaller than ${LARGE_LIMIT} bytes`;
 
 export const TOO_LARGE_FILES: readonly Refused[] = [
-  ["a PNG of 4 MiB for an edit", EDITS, () => editing({ image: file(padded(CLEAR, SMALL_LIMIT)) }), "image", SMALLER],
+  ["a PNG of 4 MiB for an edit", EDITS, () => editing({ image: file(large(CLEAR, SMALL_LIMIT)) }), "image", SMALLER],
   [
     "a PNG of 4 MiB for a variation",
     VARIATIONS,
-    () => varying({ image: file(padded(CLEAR, SMALL_LIMIT)) }),
+    () => varying({ image: file(large(CLEAR, SMALL_LIMIT)) }),
     "image",
     SMALLER,
   ],
-  ["a mask of 4 MiB", EDITS, () => editing({ mask: file(padded(CLEAR, SMALL_LIMIT)) }), "mask", SMALLER],
+  ["a mask of 4 MiB", EDITS, () => editing({ mask: file(large(CLEAR, SMALL_LIMIT)) }), "mask", SMALLER],
   [
     "a mask of 4 MiB for image-model-multi",
     EDITS,
-    () => editing({ model: MULTI, mask: file(padded(CLEAR, SMALL_LIMIT)) }),
+    () => editing({ model: MULTI, mask: file(large(CLEAR, SMALL_LIMIT)) }),
     "mask",
     SMALLER,
   ],
   [
     "a PNG of 25 MiB for image-model-multi",
     EDITS,
-    () => editing({ model: MULTI, image: file(padded(OPAQUE, LARGE_LIMIT)) }),
+    () => editing({ model: MULTI, image: file(large(OPAQUE, LARGE_LIMIT)) }),
     "image",
     SMALLER_THAN_LARGE,
   ],
   [
     "a PNG of 25 MiB among others",
     EDITS,
-    () => editing({ image: [file(OPAQUE), file(padded(OPAQUE, LARGE_LIMIT))] }),
+    () => editing({ image: [file(OPAQUE), file(large(OPAQUE, LARGE_LIMIT))] }),
     "image.1",
     SMALLER_THAN_LARGE,
   ],
   [
     "a PNG of 25 MiB and 1 byte, by the transport",
     EDITS,
-    () => editing({ model: MULTI, image: file(padded(OPAQUE, LARGE_LIMIT + 1)) }),
+    () => editing({ model: MULTI, image: file(large(OPAQUE, LARGE_LIMIT + 1)) }),
     "image",
   ],
 ];

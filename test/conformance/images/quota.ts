@@ -132,6 +132,15 @@ export function quotaSuite(mount: Mount): void {
     expect(own.failures).toEqual([]);
   });
 
+  it("admits of requests at once exactly those that it affords", async () => {
+    await using stage = await openStage(mount, granted(750));
+    const answers = await Promise.all(Array.from({ length: 20 }, () => ask(stage, { n: 2 })));
+    const served = answers.filter(({ status }) => status === 200);
+    const refused = answers.filter(({ status }) => status === 429);
+    expect([served.length, refused.length]).toEqual([3, 17]);
+    expect(stage.quotas.report(METERED)).toMatchObject({ used: 600, liveHolds: 0, overdraft: 0 });
+  });
+
   it("is not charged for what was refused", async () => {
     await using stage = await openStage(mount, granted(1_000));
     await (await ask(stage, { n: 0 })).text();

@@ -6,7 +6,7 @@ import { requestIdOf } from "../messages/refusal.ts";
 import { drawn, type ImagePlay, type Mount, openStage, type Stage } from "../stage.ts";
 import { Cues, DEADLINE_MS, QUIET_MS } from "../timed.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
-import { COMMENT, FrameReader, framesOf } from "./frames.ts";
+import { COMMENT, type Frame, FrameReader, framesOf } from "./frames.ts";
 import { anyText, invalidField, refusalOf } from "./refusal.ts";
 import { edit, editing, type Fields, generate, generating, vary, varying } from "./requests.ts";
 
@@ -41,6 +41,13 @@ const WIRE_USAGE = {
 
 const GONE = new GatewayError("backend_unavailable", "The artist is ill.");
 const wireError = { message: "The artist is ill.", type: "server_error", param: null, code: "backend_unavailable" };
+
+/** What the next event says, past any comments. */
+async function nextPicture(reader: FrameReader): Promise<Frame["data"] | undefined> {
+  let frame = await reader.next();
+  while (frame === COMMENT) frame = await reader.next();
+  return frame?.data;
+}
 
 /** A stage whose backend draws on its cue. */
 async function openQuiet(mount: Mount, cues: Cues): Promise<Stage & { readonly clock: ManualClock }> {
@@ -131,6 +138,30 @@ export function streamsSuite(mount: Mount): void {
     expect(varied.map(({ event }) => event)).toEqual(["image_variation.partial_image", "image_variation.completed"]);
   });
 
+  it("tells the usage once, however many pictures came", async () => {
+    for (const n of [1, 2, 3]) {
+      await using stage = await openStage(mount, { imagePlay: plays(USAGE, drawn(0), drawn(1)) });
+      const frames = await framesOf(await generate(stage, streaming({ model: MULTI, n })));
+      expect(frames.flatMap(({ data }) => ("usage" in data ? [data["usage"]] : []))).toEqual([WIRE_USAGE]);
+      expect(frames).toHaveLength(Math.min(n, 2));
+    }
+  });
+
+  it("has a picture as soon as it is drawn", async () => {
+    const cues = new Cues();
+    await using stage = await openStage(mount, {
+      async *imagePlay() {
+        yield drawn(0);
+        await cues.wait("seen");
+        yield drawn(1);
+      },
+    });
+    const reader = new FrameReader(await generate(stage, streaming({ n: 2 })));
+    expect(await nextPicture(reader)).toMatchObject({ b64_json: base64Of(0) });
+    cues.give("seen");
+    expect(await nextPicture(reader)).toMatchObject({ b64_json: base64Of(1) });
+  });
+
   it("has no more pictures than were asked for", async () => {
     await using stage = await openStage(mount, { imagePlay: plays(drawn(0), drawn(1), drawn(2)) });
     expect(await framesOf(await generate(stage, streaming({ n: 2 })))).toHaveLength(2);
@@ -155,10 +186,12 @@ export function streamsSuite(mount: Mount): void {
     });
 
     it("after one of two pictures has handed over the one that is charged", async () => {
-      await using stage = await openStage(mount, { imagePlay: plays(drawn(0), GONE) });
-      const frames = await framesOf(await generate(stage, streaming({ n: 2 })));
-      expect(frames.map(({ event }) => event)).toEqual(["image_generation.completed", "error"]);
-      expect(frames[0]?.data).toMatchObject({ b64_json: base64Of(0) });
+      for (const fields of [{}, { model: MULTI }, { model: MULTI, n: 1 }]) {
+        await using stage = await openStage(mount, { imagePlay: plays(drawn(0), GONE) });
+        const frames = await framesOf(await generate(stage, streaming({ n: 2, ...fields })));
+        expect(frames.map(({ event }) => event)).toEqual(["image_generation.completed", "error"]);
+        expect(frames[0]?.data).toMatchObject({ b64_json: base64Of(0) });
+      }
     });
 
     it("by a stranger's error says nothing of it", async () => {

@@ -10,7 +10,7 @@ import { anyText, refusalOf, tooLarge } from "./refusal.ts";
 import { BEARER, EDITS } from "./requests.ts";
 import { chunked, FORM_TYPE, formBytes, partOf, wireForm } from "./wire-form.ts";
 
-const UPLOAD = formBytes([partOf("prompt", "A red hat"), partOf("image", padded(CLEAR, 50_000), "a.png")]);
+const UPLOAD = formBytes([partOf("prompt", "A red hat"), partOf("image", padded(CLEAR, 20_000), "a.png")]);
 const UPLOAD_BYTES = UPLOAD.length;
 const HALF = UPLOAD.slice(0, UPLOAD_BYTES / 2);
 

@@ -1,0 +1,13 @@
+/** Finds where a framework has mounted a handler, from what it has taken off the address and what it was before. */
+
+import type { Mounted } from "../src/index.ts";
+
+/** Connect, Express and Koa leave the whole address as `originalUrl`, beside the one that the handler is to see. */
+export function mountedAt({ url = "" }: { url?: string | undefined }, whole: { originalUrl?: string }): Mounted {
+  const { originalUrl = url } = whole;
+  // Where nothing is left of the path, a slash is put there that was not in the address.
+  const rest = originalUrl.endsWith(url) ? url : url.slice(1);
+  return {
+    path: originalUrl.endsWith(rest) ? originalUrl.slice(0, originalUrl.length - rest.length).replace(/\/+$/, "") : "",
+  };
+}

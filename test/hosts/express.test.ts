@@ -1,0 +1,107 @@
+/** The gateway among the middleware that an Express server has: before it, behind it, and around its own routes. */
+
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import compression from "compression";
+import express, { type Express, type NextFunction, type Request, type Response } from "express";
+import helmet from "helmet";
+import morgan from "morgan";
+import { afterEach, describe, expect, it } from "vitest";
+import { toExpressHandler } from "../../adapters/express.ts";
+import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
+import { having, MINIMAL } from "../conformance/messages/bodies.ts";
+import { FrameReader } from "../conformance/messages/frames.ts";
+import { KEY, post } from "../conformance/stage.ts";
+
+const VERSIONS: readonly (readonly [name: string, framework: typeof express])[] = [
+  // Typed as the other: what a mount touches is the same in both.
+  ["express 4", createRequire(import.meta.url)("express-4") as typeof express],
+  ["express 5", express],
+];
+
+const LONG = "A long answer, well beyond what is too small to be compressed. ".repeat(50);
+
+let stop: (() => void) | undefined;
+afterEach(() => stop?.());
+
+async function listen(app: Express): Promise<string> {
+  const server = createServer((req, res) => void app(req, res)).listen(0, "127.0.0.1");
+  stop = () => server.close().closeAllConnections();
+  await new Promise((resolve) => server.once("listening", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe.each(VERSIONS)("in %s", (_name, framework) => {
+  const goOn = Promise.withResolvers<void>();
+  const backend: ModelBackend = {
+    async *chat({ stream }) {
+      yield LONG;
+      if (stream) await goOn.promise;
+      yield "The end.";
+    },
+  };
+  const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
+
+  it("answers behind helmet and compression, which hold no stream back, and morgan sees it", async () => {
+    const app = framework();
+    const lines: string[] = [];
+    app.use(morgan(":method :url :status", { stream: { write: (line) => void lines.push(line.trim()) } }));
+    app.use(helmet());
+    app.use(compression());
+    app.use("/ai", toExpressHandler(gateway));
+    const url = await listen(app);
+
+    const complete = await fetch(`${url}/ai/v1/messages`, post(MINIMAL));
+    expect(complete.headers.get("content-encoding")).toMatch(/^(?:gzip|br)$/);
+    expect(complete.headers.get("x-content-type-options")).toBe("nosniff");
+    expect(await complete.json()).toMatchObject({ type: "message" });
+
+    const streamed = await fetch(`${url}/ai/v1/messages`, post(having({ stream: true })));
+    expect(streamed.headers.has("content-encoding")).toBe(false);
+    expect(streamed.headers.get("x-content-type-options")).toBe("nosniff");
+    const reader = new FrameReader(streamed);
+    for (const type of ["message_start", "content_block_start", "content_block_delta"])
+      expect(await reader.next()).toMatchObject({ type });
+    // What has come until here came while the backend was still waiting.
+    goOn.resolve();
+    while (await reader.next());
+    await expect.poll(() => lines).toEqual(["POST /ai/v1/messages 200", "POST /ai/v1/messages 200"]);
+  });
+
+  it("leaves the host's routes and its 404 alone, with their bodies", async () => {
+    const app = framework();
+    app.use("/ai", toExpressHandler(gateway));
+    app.post("/ai/other", express.json(), (req: Request, res: Response) => void res.json({ got: req.body as unknown }));
+    app.use(express.json());
+    app.post(
+      "/echo",
+      (req: Request, res: Response) => void res.json({ url: req.originalUrl, got: req.body as unknown }),
+    );
+    const url = await listen(app);
+    expect(await (await fetch(`${url}/ai/other`, post({ a: 1 }))).json()).toEqual({ got: { a: 1 } });
+    expect(await (await fetch(`${url}/echo`, post({ a: 2 }))).json()).toEqual({ url: "/echo", got: { a: 2 } });
+    expect((await fetch(`${url}/ai/nothing`, post({}))).status).toBe(404);
+  });
+
+  it("finds the gateway in a router within a router", async () => {
+    const [app, outer, inner] = [framework(), framework.Router(), framework.Router()];
+    inner.use("/models", toExpressHandler(gateway));
+    outer.use("/:tenant", inner);
+    app.use("/api", outer);
+    const response = await fetch(`${await listen(app)}/api/acme/models/v1/messages?beta=true`, post(MINIMAL));
+    expect(await response.json()).toMatchObject({ type: "message" });
+  });
+
+  it("gives what fails in the mount to the error handler behind it", async () => {
+    const app = framework();
+    const handle = () => Promise.reject(new Error("The mount is broken."));
+    const broken = { ...gateway, at: (prefix: string) => ({ ...gateway.at(prefix), handle }) };
+    app.use("/ai", toExpressHandler(broken));
+    app.use((error: Error, _req: Request, res: Response, _next: NextFunction) => {
+      res.status(599).send(error.message);
+    });
+    const response = await fetch(`${await listen(app)}/ai/v1/messages`, post(MINIMAL));
+    expect([response.status, await response.text()]).toEqual([599, "The mount is broken."]);
+  });
+});
