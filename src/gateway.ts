@@ -1,9 +1,18 @@
 /** createGateway: the endpoints of every dialect on one H3 app. */
 
-import { H3, type H3Event, type H3EventContext, type HTTPError } from "h3";
+import {
+  type CorsOptions,
+  type EventHandler,
+  H3,
+  type H3Event,
+  type H3EventContext,
+  handleCors,
+  type HTTPError,
+} from "h3";
 import type { Endpoint } from "./dialects/dialect.ts";
 import { type DialectOptions, dialects } from "./dialects/index.ts";
 import { GatewayError } from "./errors.ts";
+import { LiveCalls } from "./http/live-calls.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
 import { type ImagePrice, imagePriceTable } from "./metering/image-price.ts";
 import { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
@@ -33,6 +42,8 @@ export interface GatewayOptions extends DialectOptions {
   readonly limits?: Partial<Limits>;
   /** Told of every failure whose inside the caller is not shown. Default: prints it to standard error. */
   readonly onFailure?: (failure: Failure) => void;
+  /** Which pages of a browser may call the gateway, by h3's own rules. Default: none is told that it may. */
+  readonly cors?: CorsOptions;
   /** Default: the machine's own. */
   readonly clock?: Clock;
 }
@@ -63,6 +74,11 @@ export interface GatewayRoutes {
 export interface Gateway extends GatewayRoutes {
   /** The same gateway under a prefix, for a host that hands on the whole address. */
   readonly at: (prefix: string) => GatewayRoutes;
+  /**
+   * Closes the gateway: new calls are refused with 503 and a retry-after, live ones may end. Those that have not ended after
+   * `deadlineMs` milliseconds (default 10,000) are cut. Resolves when the last one is settled.
+   */
+  readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
 }
 
 /**
@@ -72,6 +88,8 @@ export interface Gateway extends GatewayRoutes {
  * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
  */
 export function createGateway(options: GatewayOptions): Gateway {
+  const { clock = systemClock, cors } = options;
+  const limits = resolveLimits(options.limits);
   const host: Host = {
     backend: options.backend,
     codeRunner: options.codeRunner,
@@ -79,14 +97,22 @@ export function createGateway(options: GatewayOptions): Gateway {
     price: options.price ?? tokenPrice,
     imagePrice: options.imagePrice ?? imagePriceTable,
     countTokens: options.countTokens ?? countTokensByBytes,
-    limits: resolveLimits(options.limits),
-    clock: options.clock ?? systemClock,
+    limits,
+    clock,
     onFailure: options.onFailure ?? printFailure,
+    calls: new LiveCalls(clock, limits.deadlineMs),
   };
   const app = newApp();
-  for (const [path, endpoints] of byPath(options, host)) app.all(path, (event) => route(host, endpoints, event));
-  return { ...routesOf(app), at: (prefix) => routesOf(newApp().mount(prefix, app)) };
+  for (const [path, endpoints] of byPath(options, host)) app.all(path, (event) => route(host, endpoints, event, cors));
+  return {
+    ...routesOf(app),
+    at: (prefix) => routesOf(newApp().mount(prefix, app)),
+    close: ({ deadlineMs = CLOSE_MS } = {}) => host.calls.close(deadlineMs),
+  };
 }
+
+/** How long live calls may take to end once the gateway closes, in milliseconds. */
+const CLOSE_MS = 10_000;
 
 const notFound = (): Response => new Response(null, { status: 404 });
 
@@ -123,13 +149,21 @@ function byPath(options: GatewayOptions, { clock, limits }: Host): Map<string, E
   return paths;
 }
 
-function route(host: Host, endpoints: readonly Endpoint[], { req, context }: H3Event): Response | Promise<Response> {
+function route(
+  host: Host,
+  endpoints: readonly Endpoint[],
+  event: H3Event,
+  cors: CorsOptions | undefined,
+): ReturnType<EventHandler> {
+  const { req, context } = event;
   const tail = context.params?.["_"] ?? "";
   const [first, ...others] = endpoints.filter((endpoint) => endpoint.owns?.(tail) ?? true);
   if (!first) {
     context["notOwned"] = true;
     return notFound();
   }
+  const preflight = cors && handleCors(event, cors);
+  if (preflight) return preflight;
   const method = req.method === "HEAD" ? "GET" : req.method;
   const endpoint =
     [first, ...others].find((candidate) => candidate.method === method) ??

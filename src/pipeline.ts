@@ -3,13 +3,15 @@
 import { FastResponse } from "srvx";
 import type { AnswerStream, Endpoint, Incoming, OpenEndpoint, QueryEndpoint } from "./dialects/dialect.ts";
 import { accountOf, GatewayError, type GatewayErrorCode, toGatewayError } from "./errors.ts";
-import { chatGeneration, type Generation, type GenerationTerms, imageGeneration } from "./generation.ts";
+import { chatGeneration, type Generation, type GenerationTerms, imageGeneration, type Run } from "./generation.ts";
 import { redact, withoutPrefix } from "./http/credential.ts";
 import { eventStream } from "./http/event-stream.ts";
-import { Lifeline } from "./http/lifeline.ts";
+import type { Lifeline } from "./http/lifeline.ts";
+import type { LiveCalls } from "./http/live-calls.ts";
 import { type Hold, type HoldTerms, reserve } from "./metering/hold.ts";
 import { metered } from "./metering/metered.ts";
 import type { Clock } from "./ports/clock.ts";
+import type { CallContext } from "./ports/model-backend.ts";
 import type { ApiKeyRecord, QuotaStore } from "./ports/quota-store.ts";
 
 /** A failure that the caller is told only the outline of. */
@@ -27,6 +29,7 @@ export interface Host extends GenerationTerms {
   readonly quotas: QuotaStore;
   readonly clock: Clock;
   readonly onFailure: (failure: Failure) => void;
+  readonly calls: LiveCalls;
 }
 
 /** One request under way. */
@@ -49,14 +52,12 @@ export type Arrival = Pick<Incoming, "request" | "tail" | "baseUrl">;
 
 /** Answers a request to an endpoint. Never rejects: what goes wrong is an answer too. */
 export async function serve(host: Host, endpoint: Endpoint, arrival: Arrival): Promise<Response> {
-  const { clock, limits } = host;
-  const call: Call = {
-    requestId: newRequestId(),
-    life: new Lifeline(arrival.request.signal, clock, limits.deadlineMs),
-  };
+  const { limits } = host;
+  const call: Call = { requestId: newRequestId(), life: host.calls.begin(arrival.request.signal) };
   const { signal, atEnd } = call.life;
   const incoming: Incoming = { ...arrival, limits, signal, atEnd };
   try {
+    signal.throwIfAborted();
     switch (endpoint.kind) {
       case "chat":
         return await generate(host, endpoint, incoming, call, () => chatGeneration(host, endpoint, incoming));
@@ -105,9 +106,12 @@ async function generate<Event, Answered>(
     // Granted when nobody waited for it any more.
     (late) => void late.hold.settle(0, "exact"),
   );
-  const run = generation.begin(hold.granted, { signal: life.signal, requestId, key });
+  const { hangUp = "cancel" } = host.backend;
+  if (hangUp !== "cancel") life.outlive(hangUp.drainMs);
+  const run = await begun(generation, hold, { signal: life.signal, requestId, key });
   const quietMs = generation.stream ? host.limits.keepAliveMs : undefined;
-  const options = { hold, meter: run.meter, clock: host.clock, signal: life.signal, quietMs };
+  const { signal, complete } = life;
+  const options = { hold, meter: run.meter, clock: host.clock, signal, complete, quietMs };
   const askedAt = host.clock.now();
   const events = await started(metered(run.answer, options));
 
@@ -116,6 +120,20 @@ async function generate<Event, Answered>(
   for await (const event of events) collector.add(event);
   life.end();
   return json(200, collector.body(), call);
+}
+
+/** The generation, made ready to run; its hold is void where a host's own function fails at that. */
+async function begun<Event, Answered>(
+  generation: Generation<Event, Answered>,
+  hold: Hold,
+  context: CallContext,
+): Promise<Run<Event, Answered>> {
+  try {
+    return generation.begin(hold.granted, context);
+  } catch (error) {
+    await hold.settle(0, "exact");
+    throw error;
+  }
 }
 
 /** All that stands before the backend. None of it costs anything. */
@@ -205,7 +223,7 @@ function streamed<Answered>(
   const body = eventStream({
     events,
     encode: (event) => stream.encode(event),
-    signal: life.signal,
+    signal: life.unread,
     clock: host.clock,
     silentSince,
     keepAlive: { frame: stream.keepAlive, afterMs: host.limits.keepAliveMs },
@@ -226,6 +244,7 @@ function streamed<Answered>(
 
 function refuse(host: Host, endpoint: Endpoint, thrown: unknown, call: Call): Response {
   const error = failure(host, thrown, call);
+  call.life.end();
   const { status, body } = endpoint.dress(error, call.requestId);
   return json(status, body, call, errorHeaders(error));
 }

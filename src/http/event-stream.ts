@@ -7,7 +7,7 @@ export interface EventStreamOptions<Event> {
   readonly events: AsyncIterator<Event, unknown>;
   /** What an event adds to the body: whole frames of the wire format, or an empty text. */
   readonly encode: (event: Event) => string;
-  /** Fires when the call is cut short. The events are then run to their end at once, whether or not the client reads. */
+  /** Fires when nobody waits for the answer. The events are then run to their end at once, whether or not the client reads. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
   /** Since when the client has heard nothing, in milliseconds since the Unix epoch. */
@@ -54,7 +54,7 @@ class Pump<Event> implements UnderlyingDefaultSource<Uint8Array> {
     this.#waiting = true;
     const { events, encode, failed, signal } = this.#options;
     try {
-      // Once the call is cut short, all that is left is written at once: it must settle now, not when someone reads.
+      // Once nobody waits, all that is left is run through at once: it must settle now, not when someone reads.
       for (let wrote = false; this.#open && (!wrote || signal.aborted);) {
         const step = await events.next();
         if (step.done) this.#end();

@@ -11,6 +11,8 @@ export interface MeteredOptions<Event, Answered> {
   readonly meter: Meter<Event, Answered>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** Told when the backend is done and its hold is settled, before the finish is handed on. */
+  readonly complete: () => void;
   /**
    * How long the first event may take before the answer begins without it, in milliseconds; undefined waits for ever. Until
    * the answer begins, a failure can still choose its status.
@@ -27,7 +29,7 @@ const EVENTS_A_TURN = 256;
  */
 export async function* metered<Event, Answered>(
   answer: () => AsyncIterable<Event>,
-  { hold, meter, clock, signal, quietMs }: MeteredOptions<Event, Answered>,
+  { hold, meter, clock, signal, complete, quietMs }: MeteredOptions<Event, Answered>,
 ): AsyncGenerator<Answered, void, undefined> {
   const release = hold.keepAlive(() => meter.units);
   let source: Interruptible<Event> | undefined;
@@ -47,6 +49,7 @@ export async function* metered<Event, Answered>(
 
     meter.complete();
     await hold.settle(meter.units, meter.certainty);
+    complete();
     yield meter.finish();
   } catch (error) {
     throw toGatewayError(error, "backend_failed");

@@ -17,6 +17,12 @@ import type { ApiKeyRecord } from "./quota-store.ts";
  * };
  */
 export interface ModelBackend {
+  /**
+   * What a client that hangs up does to its call. `cancel` (default) fires the call's signal at once, and charges what was
+   * generated until then. With `drainMs`, the backend may go on for so many milliseconds, unread, so that it can report its
+   * exact usage; then the signal fires.
+   */
+  readonly hangUp?: "cancel" | { readonly drainMs: number };
   /** The models on offer. Where it is missing, every model name is let through. Called once a request: cache in here. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**
@@ -39,7 +45,7 @@ export interface ModelInfo {
 
 /** What a backend is told about the call beside the request itself. */
 export interface CallContext {
-  /** Fires when the client is gone or the deadline has passed; its reason is a GatewayError. Never fires on a normal end. */
+  /** Fires when the client is gone, the deadline has passed or the gateway closes; its reason is a GatewayError. Never fires on a normal end. */
   readonly signal: AbortSignal;
   /** The id that the caller receives as `request-id`. */
   readonly requestId: string;

@@ -3,6 +3,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { hosts } from "../hosts.ts";
 import { imagesSuite } from "./images.ts";
+import { closingSuite } from "./closing.ts";
+import { corsSuite } from "./cors.ts";
+import { hangUpsSuite } from "./hang-ups.ts";
 import { messagesSuite } from "./messages.ts";
 import { mountingSuite } from "./mounting.ts";
 import { tokenUsageSuite } from "./token-usage.ts";
@@ -17,6 +20,9 @@ for (const host of hosts)
     messagesSuite(host);
     tokenUsageSuite(host);
     imagesSuite(host);
+    hangUpsSuite(host);
+    closingSuite(host);
+    corsSuite(host);
   });
 
 // Some hosts are tried at their root as well; what stands beside a mount is a question only to a host that has routes of its own.

@@ -66,10 +66,14 @@ export interface StageOptions extends Partial<Omit<GatewayOptions, "backend" | "
   readonly models?: readonly ModelInfo[];
   readonly play?: Play;
   readonly imagePlay?: ImagePlay;
+  readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
+  /** What a store that is slow waits for before it settles a hold. */
+  readonly beforeSettling?: () => Promise<void>;
 }
 
 class ScriptedBackend implements ModelBackend {
   readonly models?: () => readonly ModelInfo[];
+  readonly hangUp: NonNullable<ModelBackend["hangUp"]>;
   /** What it answers with. */
   play: Play;
   /** What it was asked, in order. */
@@ -77,9 +81,10 @@ class ScriptedBackend implements ModelBackend {
   imagePlay: ImagePlay;
   readonly receivedForImages: ImageRequest[] = [];
 
-  constructor({ models, play = plays("Hello."), imagePlay = drawsAll }: StageOptions) {
+  constructor({ models, play = plays("Hello."), imagePlay = drawsAll, hangUp = "cancel" }: StageOptions) {
     this.play = play;
     this.imagePlay = imagePlay;
+    this.hangUp = hangUp;
     if (models) this.models = () => models;
   }
 
@@ -114,40 +119,60 @@ export interface Stage extends AsyncDisposable {
   readonly quotas: MemoryQuotaStore;
   /** When a key was looked up for the first time: a request has arrived. */
   readonly looked: Promise<void>;
+  /** When a hold began to be settled for the first time. */
+  readonly settling: Promise<void>;
   /** When a hold was settled for the first time. */
   readonly settled: Promise<void>;
   /** What the gateway reported to its host. */
   readonly failures: readonly Failure[];
   readonly host: RunningHost;
+  /** A path of the gateway, from its host's root. */
+  readonly path: (path: string) => string;
   /** Sends a request to a path of the gateway. */
   readonly request: (path: string, init?: HostRequestInit) => Promise<Response>;
   /** Sends a messages request that is in order, of the given body. */
   readonly send: (body: unknown, init?: HostRequestInit) => Promise<Response>;
 }
 
+const moment = (): PromiseWithResolvers<void> => Promise.withResolvers();
+
 export async function openStage({ host, prefix }: Mount, options: StageOptions = {}): Promise<Stage> {
-  const { keys = [], models: _models, play: _play, imagePlay: _imagePlay, ...rest } = options;
+  const {
+    keys = [],
+    models: _models,
+    play: _play,
+    imagePlay: _imagePlay,
+    hangUp: _hangUp,
+    beforeSettling,
+    ...rest
+  } = options;
   const failures: Failure[] = [];
   const backend = new ScriptedBackend(options);
   const quotas = memoryQuotaStore([{ apiKey: KEY }, ...keys], rest.clock ? { clock: rest.clock } : {});
-  const [looked, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [looked, settling, settled] = [moment(), moment(), moment()];
   const watched: QuotaStore = {
     find: (apiKey) => quotas.find(apiKey).finally(looked.resolve),
     reserve: (hold) => quotas.reserve(hold),
     extend: (id, renewal) => quotas.extend(id, renewal),
-    settle: (id, used, how) => quotas.settle(id, used, how).finally(settled.resolve),
+    async settle(id, used, how) {
+      settling.resolve();
+      await beforeSettling?.();
+      await quotas.settle(id, used, how).finally(settled.resolve);
+    },
   };
   const onFailure = (failure: Failure): void => void failures.push(failure);
   const running = await host.start({ onFailure, ...rest, backend, quotas: watched }, prefix);
-  const request = (path: string, init?: HostRequestInit): Promise<Response> =>
-    running.request(`${prefix}${path}`, init);
+  const fromRoot = (path: string): string => `${prefix}${path}`;
+  const request = (path: string, init?: HostRequestInit): Promise<Response> => running.request(fromRoot(path), init);
   return {
     backend,
     quotas,
     looked: looked.promise,
+    settling: settling.promise,
     settled: settled.promise,
     failures,
     host: running,
+    path: fromRoot,
     request,
     send: (body, init) => request("/v1/messages", { ...post(body), ...init }),
     [Symbol.asyncDispose]: () => running.stop(),

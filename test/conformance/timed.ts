@@ -2,7 +2,7 @@
 
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 import type { Limits } from "../../src/index.ts";
-import { type Mount, openStage, type Play, type Stage } from "./stage.ts";
+import { type Mount, openStage, type Play, type Stage, type StageOptions } from "./stage.ts";
 
 export const QUIET_MS = 1_000;
 export const DEADLINE_MS = 60_000;
@@ -30,9 +30,15 @@ export async function timedStage(
   mount: Mount,
   play: (cues: Cues) => Play,
   limits: Partial<Limits> = {},
+  more: StageOptions = {},
 ): Promise<TimedStage> {
   const [clock, cues] = [manualClock(), new Cues()];
-  const options = { clock, limits: { keepAliveMs: QUIET_MS, deadlineMs: DEADLINE_MS, ...limits }, play: play(cues) };
+  const options = {
+    clock,
+    limits: { keepAliveMs: QUIET_MS, deadlineMs: DEADLINE_MS, ...limits },
+    play: play(cues),
+    ...more,
+  };
   return { ...(await openStage(mount, options)), clock, cues };
 }
 

@@ -4,8 +4,11 @@ import { createGateway, type GatewayOptions } from "../../src/index.ts";
 import type { HostRequestInit, RunningHost } from "./host.ts";
 
 export async function inProcess(options: GatewayOptions, prefix = ""): Promise<RunningHost> {
-  const { fetch } = createGateway(options).at(prefix);
+  const gateway = createGateway(options);
+  const { fetch } = gateway.at(prefix);
   return {
+    url: undefined,
+    gateway,
     request: (path, init) => fetch(withDeclaredLength(new Request(`http://gateway.test${path}`, init), init)),
     stop: async () => {},
   };

@@ -1,6 +1,6 @@
 /** What a host is to the conformance suites. */
 
-import type { GatewayOptions } from "../../src/index.ts";
+import type { Gateway, GatewayOptions } from "../../src/index.ts";
 
 /** Something that a gateway is mounted in. */
 export interface TestHost {
@@ -17,8 +17,9 @@ export interface TestHost {
 export interface RunningHost {
   /** Sends a request; the path begins at the host's root, before the mount's prefix. */
   request(path: string, init?: HostRequestInit): Promise<Response>;
-  /** Where it listens, for a test that needs a socket. */
-  readonly url?: string;
+  /** Where it listens, for a test that needs a socket; undefined where there is none. */
+  readonly url: string | undefined;
+  readonly gateway: Pick<Gateway, "close">;
   stop(): Promise<void>;
 }
 

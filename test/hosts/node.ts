@@ -12,7 +12,7 @@ import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { createGateway, type Gateway } from "../../src/index.ts";
-import { ownAnswer, type RunningHost, type TestHost } from "./host.ts";
+import { ownAnswer, type TestHost } from "./host.ts";
 
 /** Makes the listener of a host that a gateway is mounted in. */
 export type Listen = (gateway: Gateway, prefix: string) => Listener | Promise<Listener>;
@@ -24,7 +24,7 @@ export function overSocket(listen: Listen): TestHost["start"] {
   return async (options, prefix = "") => {
     const gateway = createGateway(options);
     const { url, stop } = await listenWith(await listen(gateway, prefix));
-    return { url, stop, request: (path, init) => fetch(`${url}${path}`, init) };
+    return { url, stop, gateway, request: (path, init) => fetch(`${url}${path}`, init) };
   };
 }
 
@@ -49,6 +49,8 @@ export const onExpress4: Listen = inExpress(createRequire(import.meta.url)("expr
 
 export const onKoa: Listen = (gateway, prefix) => {
   const app = new Koa();
+  // It reports each connection that is reset as an error of the app.
+  app.silent = true;
   app.use(toKoaMiddleware(gateway, { prefix }));
   app.use(async (context) => void (context.body = ownAnswer(context.url, await textOf(context.req))));
   return app.callback();
@@ -76,8 +78,13 @@ export const onHono: Listen = (gateway, prefix) => {
   return getRequestListener(app.fetch);
 };
 
+interface Listening {
+  readonly url: string;
+  readonly stop: () => Promise<void>;
+}
+
 /** A Node server on a free port of loopback. */
-function listenWith(listener: Listener): Promise<Required<Pick<RunningHost, "url" | "stop">>> {
+function listenWith(listener: Listener): Promise<Listening> {
   const server = createServer((req, res) => void listener(req, res));
   return new Promise((resolve, reject) => {
     server.once("error", reject);
