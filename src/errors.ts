@@ -9,6 +9,7 @@ export type GatewayErrorCode =
   | "malformed_body" // empty, not JSON, or nested beyond reason
   | "unsupported_media_type"
   | "body_too_large"
+  | "failed_precondition" // well-formed, but what it asks for is not there or not supported
   | "method_not_allowed"
   | "missing_api_key"
   | "malformed_credential" // an Authorization header of another scheme

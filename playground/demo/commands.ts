@@ -14,6 +14,8 @@ export interface Commands {
   readonly fail?: GatewayError;
   /** `/break CODE`: fail in the middle of the answer. */
   readonly break?: GatewayError;
+  /** `/block`: find the prompt unsafe, and give no answer. */
+  readonly block?: true;
   /** What is left of the message. */
   readonly text: string;
 }
@@ -26,10 +28,13 @@ export function readCommands(message: string): Commands {
   let commands: Commands = { delayMs: 0, silentMs: 0, text: message };
   for (;;) {
     const [whole, name, argument = ""] =
-      /^\s*\/(repeat|delay|silent|fail|break)\b[ \t]*(\S*)/.exec(commands.text) ?? [];
+      /^\s*\/(?:block(?!\S)|(repeat|delay|silent|fail|break)\b[ \t]*(\S*))/.exec(commands.text) ?? [];
     if (whole === undefined) return { ...commands, text: commands.text.trim() };
     const text = commands.text.slice(whole.length);
     switch (name) {
+      case undefined:
+        commands = { ...commands, text, block: true };
+        break;
       case "repeat":
         commands = { ...commands, text, repeat: count(name, argument, MAX_WORDS) };
         break;

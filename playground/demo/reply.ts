@@ -26,21 +26,28 @@ function sayPart(part: Part, request: ChatRequest): string[] {
   return part.type === "tool-result" ? [sayToolResult(part, request)] : [];
 }
 
-function sayToolResult({ callId, parts, isError }: ToolResultPart, request: ChatRequest): string {
-  const call = request.messages
-    .flatMap((message) => message.parts)
-    .find((part) => part.type === "tool-call" && part.id === callId);
-  const name = call?.type === "tool-call" ? call.name : callId;
+function sayToolResult(result: ToolResultPart, request: ChatRequest): string {
+  const { callId, name = nameOfCall(callId, request), parts, isError } = result;
   const shown = parts.flatMap((part) => (part.type === "media" ? [describeMedia(part)] : []));
   const said = [textOf(parts), ...shown].filter((text) => text !== "").join(", ") || "nothing";
   return `The tool ${name} ${isError ? "failed" : "answered"}: ${said}.`;
 }
 
+/** The tool that was called last under an id: not every client's ids are unique in its conversation. */
+function nameOfCall(id: string, { messages }: ChatRequest): string {
+  const call = messages
+    .flatMap((message) => message.parts)
+    .findLast((part) => part.type === "tool-call" && part.id === id);
+  return call?.type === "tool-call" ? call.name : id;
+}
+
+const A_KIND = { image: "an image", audio: "an audio", video: "a video" } satisfies Record<MediaPart["kind"], string>;
+
 function describeMedia({ kind, source }: MediaPart): string {
-  if (source.type === "url") return `an ${kind} at ${source.url}`;
+  if (source.type === "url") return `${A_KIND[kind]} at ${source.url}`;
   if (source.type === "file") return `the ${kind} file ${source.id}`;
   const bytes = Buffer.from(source.data, "base64");
-  return `an ${kind} (${source.mediaType}, ${kind === "image" ? sizeOf(bytes) : `${bytes.length} bytes`})`;
+  return `${A_KIND[kind]} (${source.mediaType}, ${kind === "image" ? sizeOf(bytes) : `${bytes.length} bytes`})`;
 }
 
 /** The pixels of an image, from its own bytes. */

@@ -12,30 +12,46 @@ export interface PlannedCall {
 }
 
 /** The calls that answer this request: the forced one, those that the message speaks of, or none. */
-export function planCalls(request: ChatRequest, text: string): readonly PlannedCall[] {
+export function planCalls(request: ChatRequest, text: string, candidate: number): readonly PlannedCall[] {
   const choice = request.toolChoice ?? { type: "auto", parallel: true };
   if (choice.type === "none") return [];
-  const turn = request.messages.filter(({ role }) => role === "assistant").length;
+  const first = callsBefore(request) + 1;
   return chosen(request, text, choice).map((tool, index) => ({
-    id: `call_demo_${turn}_${index}`,
+    id: `${ID}${first + index}${candidate > 0 ? `_${candidate}` : ""}`,
     name: tool.name ?? "",
     input: argumentsFor(tool, text),
   }));
+}
+
+const ID = "call_demo_";
+
+/** The highest number that a call of the conversation has, whatever turns its client has left out. */
+function callsBefore({ messages }: ChatRequest): number {
+  let highest = 0;
+  for (const { parts } of messages)
+    for (const part of parts)
+      if (part.type === "tool-call" && part.id.startsWith(ID))
+        highest = Math.max(highest, Number.parseInt(part.id.slice(ID.length)) || 0);
+  return highest;
 }
 
 type Choice = Exclude<NonNullable<ChatRequest["toolChoice"]>, { type: "none" }>;
 
 function chosen({ tools, messages }: ChatRequest, text: string, choice: Choice): readonly CallableTool[] {
   const callable = tools.filter(
-    (tool): tool is CallableTool => tool.type !== "code-execution" && tool.name !== undefined,
+    (tool): tool is CallableTool =>
+      tool.type !== "code-execution" && tool.name !== undefined && mayBeCalled(tool.name, choice),
   );
-  if (choice.type === "tool") return callable.filter((tool) => tool.name === choice.name);
+  if (choice.type === "tool") return callable;
   const answered = messages.at(-1)?.parts.some((part) => part.type === "tool-result") ?? false;
   // A result that has just come is answered, not asked for again, unless a call is forced.
   const spokenOf = answered && choice.type === "auto" ? [] : callable.filter((tool) => isSpokenOf(tool, text));
   const calls = choice.type === "required" && spokenOf.length === 0 ? callable.slice(0, 1) : spokenOf;
   return choice.parallel ? calls : calls.slice(0, 1);
 }
+
+const mayBeCalled = (name: string, choice: Choice): boolean =>
+  choice.type === "tool" ? name === choice.name : (choice.names?.includes(name) ?? true);
 
 /** Words too common to tell which tool is meant. */
 const COMMON = new Set(

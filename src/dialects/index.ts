@@ -4,6 +4,7 @@ import type { Limits } from "../limits.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ImageStore } from "../ports/image-store.ts";
 import type { Dialect } from "./dialect.ts";
+import { generateContent } from "./generate-content/index.ts";
 import { images, type ImagesOptions } from "./images/index.ts";
 import { messages, type MessagesOptions } from "./messages/index.ts";
 import { tokenUsage } from "./token-usage/index.ts";
@@ -23,6 +24,7 @@ export interface DialectRoom {
 
 export const dialects = (options: DialectOptions, { imageStore, clock, limits }: DialectRoom): readonly Dialect[] => [
   messages(options.messages),
+  generateContent(),
   images({ ...options.images, store: imageStore, clock, limits }),
   tokenUsage(),
 ];

@@ -70,8 +70,11 @@ async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
 }
 
 describe("errors", () => {
-  const handle = () => Promise.reject(new Error("broken inside"));
-  const broken: Gateway = { ...gatewayOf(), at: (prefix) => ({ ...gatewayOf().at(prefix), handle }) };
+  const at: Gateway["at"] = (prefix) => ({
+    ...gatewayOf().at(prefix),
+    handle: () => Promise.reject(new Error("broken inside")),
+  });
+  const broken: Gateway = { ...gatewayOf(), at };
 
   it("of the gateway go to next", async () => {
     const handler = toNodeHandler(broken);

@@ -6,6 +6,7 @@ import { imagesSuite } from "./images.ts";
 import { closingSuite } from "./closing.ts";
 import { corsSuite } from "./cors.ts";
 import { hangUpsSuite } from "./hang-ups.ts";
+import { generateContentSuite } from "./generate-content.ts";
 import { messagesSuite } from "./messages.ts";
 import { mountingSuite } from "./mounting.ts";
 import { tokenUsageSuite } from "./token-usage.ts";
@@ -18,6 +19,7 @@ for (const host of hosts)
     beforeEach(({ task }) => void ran.get(host.name)?.push(task.fullName.split(`on ${host.name} > `, 2)[1] ?? ""));
     mountingSuite(host);
     messagesSuite(host);
+    generateContentSuite(host);
     tokenUsageSuite(host);
     imagesSuite(host);
     hangUpsSuite(host);

@@ -9,7 +9,7 @@ import helmet from "helmet";
 import morgan from "morgan";
 import { afterEach, describe, expect, it } from "vitest";
 import { toExpressHandler } from "../../adapters/express.ts";
-import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
+import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
 import { having, MINIMAL } from "../conformance/messages/bodies.ts";
 import { FrameReader } from "../conformance/messages/frames.ts";
 import { KEY, post } from "../conformance/stage.ts";
@@ -95,8 +95,11 @@ describe.each(VERSIONS)("in %s", (_name, framework) => {
 
   it("gives what fails in the mount to the error handler behind it", async () => {
     const app = framework();
-    const handle = () => Promise.reject(new Error("The mount is broken."));
-    const broken = { ...gateway, at: (prefix: string) => ({ ...gateway.at(prefix), handle }) };
+    const at: Gateway["at"] = (prefix) => ({
+      ...gateway.at(prefix),
+      handle: () => Promise.reject(new Error("The mount is broken.")),
+    });
+    const broken = { ...gateway, at };
     app.use("/ai", toExpressHandler(broken));
     app.use((error: Error, _req: Request, res: Response, _next: NextFunction) => {
       res.status(599).send(error.message);

@@ -11,6 +11,7 @@ type ErrorType =
 
 const WIRE_ERROR = {
   invalid_request: [400, "invalid_request_error", "invalid_value"],
+  failed_precondition: [400, "invalid_request_error", "failed_precondition"],
   malformed_body: [400, "invalid_request_error", "malformed_body"],
   unsupported_media_type: [415, "invalid_request_error", "unsupported_media_type"],
   body_too_large: [413, "invalid_request_error", "request_too_large"],

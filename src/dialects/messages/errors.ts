@@ -9,6 +9,7 @@ const WIRE_ERROR = {
   malformed_body: [400, "invalid_request_error", "malformed_body"],
   unsupported_media_type: [415, "invalid_request_error", "unsupported_media_type"],
   body_too_large: [413, "invalid_request_error", "request_too_large"],
+  failed_precondition: [400, "invalid_request_error", "failed_precondition"],
   method_not_allowed: [405, "invalid_request_error", "method_not_allowed"],
   missing_api_key: [401, "authentication_error", "missing_api_key"],
   malformed_credential: [401, "authentication_error", "invalid_api_key"],

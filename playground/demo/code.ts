@@ -1,0 +1,58 @@
+/** The code that the demo writes and has run, where a request lets it and its message asks for it. */
+
+import type { CallContext, ChatRequest, CodeResult, ContentEvent } from "../../src/index.ts";
+import type { Ending, Speaker } from "./speaker.ts";
+import { wordsOf } from "./words.ts";
+
+const FENCED = /```(?:python|py)?[ \t]*\n([\s\S]*?)```/;
+const PRINTED = /\bprint\([\s\S]*\)/;
+const ASKED = /\b(?:calculate|compute|execute|python|code|run)\b/i;
+
+/** The code that answers a message: its own, its sum, or a count of its words; undefined where it asks for none. */
+export function planCode({ tools }: ChatRequest, text: string): string | undefined {
+  if (!tools.some((tool) => tool.type === "code-execution")) return undefined;
+  const given = FENCED.exec(text)?.[1] ?? PRINTED.exec(text)?.[0];
+  if (given !== undefined) return given;
+  const sum = sumIn(text);
+  if (sum !== undefined) return `print(${sum})\n`;
+  return ASKED.test(text) ? `print(len(${JSON.stringify(text)}.split()))\n` : undefined;
+}
+
+/** How far into a text a sum is looked for. */
+const MAX_LENGTH = 2_000;
+const SUM = /(?<![\w.])-?[\d(][\d\s.()+*/%-]*[\d)]/g;
+
+/** The first sum in a text, such as `(2 + 3) * 4`, without a bracket that belongs to the sentence around it. */
+function sumIn(text: string): string | undefined {
+  for (const [found] of text.slice(0, MAX_LENGTH).matchAll(SUM)) {
+    const sum = isBalanced(found) ? found : found.replaceAll(/^\(+|\)+$/g, "");
+    if (/\d[\s)]*[-+*/%]/.test(sum) && isBalanced(sum) && !/\b0\d/.test(sum)) return sum;
+  }
+  return undefined;
+}
+
+const isBalanced = (sum: string): boolean => sum.replaceAll(/[^(]/g, "").length === sum.replaceAll(/[^)]/g, "").length;
+
+/** Says that code is run, writes it, has it run, and says what came of it. */
+export async function* answerByCode(
+  code: string,
+  speaker: Speaker,
+  call: CallContext,
+): AsyncGenerator<ContentEvent, Ending> {
+  const opening = yield* speaker.say("Let me run that.");
+  if (opening.reason !== "stop") return opening;
+  const written = yield* speaker.write(code);
+  if (written.reason !== "stop") return written;
+  const result = (await call.runCode?.({ language: "python", code })) ?? NO_RUNNER;
+  yield { type: "code-result", ...result };
+  speaker.read += wordsOf(code).length + wordsOf(result.output).length;
+  return yield* speaker.say(`${CAME_TO[result.outcome]}: ${result.output.trim() || "nothing"}.`);
+}
+
+const NO_RUNNER: CodeResult = { outcome: "failed", output: "Nothing here can run code." };
+
+const CAME_TO = {
+  ok: "The code printed",
+  failed: "The code failed",
+  "deadline-exceeded": "The code ran out of time",
+} satisfies Record<CodeResult["outcome"], string>;

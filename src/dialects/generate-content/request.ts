@@ -1,0 +1,166 @@
+/** A generate-content request (spec 2.8) to the neutral request and back; both directions of a field stand side by side. */
+
+import { GatewayError } from "../../errors.ts";
+import { assertValid, type FieldPath } from "../../http/validation.ts";
+import type { ChatRequest, NativeRequest, SafetySetting, TextPart, WireObject } from "../../model/chat.ts";
+import { withoutPrefix } from "./errors.ts";
+import { decodeConfig, encodeConfig } from "./request.config.ts";
+import { decodeContents, encodeMessages } from "./request.contents.ts";
+import { decodeCalling, decodeTools, encodeCalling, encodeTools } from "./request.tools.ts";
+import { DIALECT, fieldName } from "./schema.base.ts";
+import { CountTokensRequest, GenerateContentRequest } from "./schema.ts";
+import { fromWire, HARM_CATEGORY, SETTABLE_CATEGORY, THRESHOLD } from "./schema.enums.ts";
+import { isImageType, isSupportedMedia, SUPPORTED_IMAGES } from "./schema.media.ts";
+import { countInCamelCase, inCamelCase } from "./schema.own.ts";
+import { asSpelled, snakeCase } from "./schema.spelling.ts";
+
+/** How a stream is framed: as SSE events, or as the elements of one JSON array. */
+export type Framing = "sse" | "array";
+
+export interface GenerateContentNative extends NativeRequest {
+  readonly framing: Framing;
+}
+
+/** What of a request stands in its URL, and what the host says where it is silent. */
+export interface RequestTarget {
+  readonly model: string;
+  readonly stream: boolean;
+  readonly defaultMaxOutputTokens: number;
+  readonly framing?: Framing;
+  /** The body as it came, where it was not in camelCase. */
+  readonly raw?: unknown;
+}
+
+/** Unknown fields stay in `native`; consecutive contents of one role become one turn. */
+export function decodeRequest(body: GenerateContentRequest, target: RequestTarget): ChatRequest {
+  const { toolConfig, safetySettings, cachedContent, generationConfig } = body;
+  const toolChoice = decodeCalling(toolConfig?.functionCallingConfig ?? {});
+  return {
+    model: target.model,
+    messages: decodeContents(body.contents),
+    system: decodeInstruction(body.systemInstruction),
+    tools: decodeTools(body.tools ?? []),
+    stream: target.stream,
+    ...decodeConfig(generationConfig ?? {}, target.defaultMaxOutputTokens),
+    ...(toolChoice && { toolChoice }),
+    ...(safetySettings && safetySettings.length > 0 && { safety: safetySettings.map(decodeSafety) }),
+    ...(cachedContent != null && { cachedContent }),
+    native: nativeOf(body, target),
+  };
+}
+
+const nativeOf = (
+  body: GenerateContentRequest,
+  { raw = body, framing = "array" }: RequestTarget,
+): GenerateContentNative => ({
+  dialect: DIALECT,
+  body: raw as WireObject,
+  betas: [],
+  framing,
+});
+
+/** The request as this format says it. Takes the neutral fields alone: a backend that has `native` forwards that instead. */
+export function encodeRequest(request: ChatRequest): GenerateContentRequest {
+  const { toolChoice, safety = [], cachedContent, system } = request;
+  const tools = encodeTools(request.tools);
+  // Categories that can only be rated are not for a request.
+  const safetySettings = safety.filter(({ category }) => category in SETTABLE_CATEGORY).map(encodeSafety);
+  return {
+    contents: encodeMessages(request.messages),
+    ...(system.length > 0 && { systemInstruction: { parts: system.map(({ text }) => ({ text })) } }),
+    ...(tools.length > 0 && { tools }),
+    ...(toolChoice && { toolConfig: { functionCallingConfig: encodeCalling(toolChoice) } }),
+    ...(safetySettings.length > 0 && { safetySettings }),
+    generationConfig: encodeConfig(request),
+    ...(cachedContent !== undefined && { cachedContent }),
+  };
+}
+
+function decodeInstruction(instruction: GenerateContentRequest["systemInstruction"]): TextPart[] {
+  if (instruction == null || instruction === "") return [];
+  const parts = typeof instruction === "string" ? [{ text: instruction }] : instruction.parts;
+  return parts.map(({ text }) => ({ type: "text", text: text ?? "" }));
+}
+
+type WireSafety = NonNullable<GenerateContentRequest["safetySettings"]>[number];
+const CATEGORY_OF = fromWire(HARM_CATEGORY);
+const THRESHOLD_OF = fromWire(THRESHOLD);
+
+const decodeSafety = ({ category, threshold }: WireSafety): SafetySetting => ({
+  category: CATEGORY_OF.get(category) ?? "unspecified",
+  threshold: THRESHOLD_OF.get(threshold) ?? "unspecified",
+});
+
+const encodeSafety = ({ category, threshold }: SafetySetting): WireSafety => ({
+  category: HARM_CATEGORY[category] as WireSafety["category"],
+  threshold: THRESHOLD[threshold],
+});
+
+/**
+ * The body of a request in camelCase. Throws `invalid_request` with the path of the first wrong field, as the caller spelled
+ * it, and `failed_precondition` for an image in a file of an unsupported type.
+ */
+export function readBody(raw: unknown): GenerateContentRequest {
+  const body = inCamelCase(raw);
+  return inCallersWords(raw, body, () => {
+    assertValid(GenerateContentRequest, body);
+    assertPreconditions(body, []);
+    return body;
+  });
+}
+
+/** The request whose tokens are to be counted. Throws as `readBody` does. */
+export function readCountBody(raw: unknown): GenerateContentRequest {
+  const body = countInCamelCase(raw);
+  return inCallersWords(raw, body, () => {
+    assertValid(CountTokensRequest, body);
+    const counted = body.generateContentRequest ?? { contents: body.contents ?? [] };
+    assertPreconditions(counted, body.generateContentRequest ? ["generateContentRequest"] : []);
+    return counted;
+  });
+}
+
+function assertPreconditions({ contents }: GenerateContentRequest, root: FieldPath): void {
+  if (typeof contents === "string") return;
+  for (const [turn, content] of contents.entries())
+    if (typeof content !== "string")
+      for (const [index, { fileData }] of content.parts.entries())
+        if (fileData && isImageType(fileData.mimeType) && !isSupportedMedia(fileData.mimeType))
+          throw new GatewayError("failed_precondition", `is no supported image type: ${SUPPORTED_IMAGES}`, {
+            path: [...root, "contents", turn, "parts", index, "fileData", "mimeType"],
+          });
+}
+
+function inCallersWords<T>(raw: unknown, body: unknown, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof GatewayError) || !error.path || error.path.length === 0) throw error;
+    const path = asSpelled(raw, error.path);
+    const names = [error.path.join("."), fieldName(error.path)];
+    const told = names.reduce((message, name) => withoutPrefix(message, `${name}: `), error.message);
+    const snake = path.some((key) => !error.path?.includes(key));
+    const message = body === raw ? told : respelled(told, raw, snake);
+    throw new GatewayError(error.code, `${fieldName(path)}: ${message}`, { path, cause: error.cause });
+  }
+}
+
+/**
+ * A message that names other fields, in the spelling that the caller uses for them, or for the field at fault; what it quotes
+ * stays.
+ */
+function respelled(message: string, raw: unknown, snake: boolean): string {
+  const keys = keysOf(raw);
+  return message.replace(/"[^"]*"|\b[a-z]+(?:[A-Z][a-z]*)+\b/g, (word) =>
+    !word.startsWith('"') && !keys.has(word) && (snake || keys.has(snakeCase(word))) ? snakeCase(word) : word,
+  );
+}
+
+function keysOf(value: unknown, keys: Set<string> = new Set()): Set<string> {
+  if (typeof value !== "object" || value === null) return keys;
+  for (const [key, inner] of Object.entries(value)) {
+    if (!Array.isArray(value)) keys.add(key);
+    keysOf(inner, keys);
+  }
+  return keys;
+}

@@ -1,0 +1,123 @@
+/** An upstream's answer in this format (spec 2.9), whole or in chunks, to neutral events. */
+
+import * as v from "valibot";
+import { GatewayError } from "../../errors.ts";
+import type { ChatEvent, ContentEvent, FinishReason } from "../../model/event.ts";
+import { isJsonObject } from "../../model/json.ts";
+import type { Usage } from "../../model/usage.ts";
+import { decodeError } from "./errors.ts";
+import { annotationsOf } from "./response.annotations.ts";
+import { decodeFeedback, decodeUsage } from "./response.ts";
+import { type AnswerPart, type Candidate, GenerateContentResponse } from "./schema.answer.ts";
+import { FINISH_REASON, fromWire, LANGUAGE, OUTCOME } from "./schema.enums.ts";
+
+const LANGUAGE_OF = fromWire(LANGUAGE);
+const OUTCOME_OF = fromWire(OUTCOME);
+
+/** With the words that the official service has beyond the spec's. */
+const REASON_OF: ReadonlyMap<string, FinishReason> = new Map([
+  ...fromWire(FINISH_REASON),
+  ["UNEXPECTED_TOOL_CALL", "malformed-tool-call"],
+  ["IMAGE_PROHIBITED_CONTENT", "unsafe-image"],
+  ["IMAGE_RECITATION", "recitation"],
+]);
+
+/** The events of a complete answer. Throws `backend_failed` for what is no answer, or the upstream's own error. */
+export const decodeAnswer = (body: unknown): ChatEvent[] => new AnswerDecoder().events(body);
+
+/** Turns the chunks of one answer into its events. */
+export class AnswerDecoder {
+  #started = false;
+  #ended = false;
+  #id: string | undefined;
+  #calls = 0;
+  /** The candidates that call tools. */
+  readonly #callers: Set<number> = new Set();
+
+  /** Whether an end was seen. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  events(chunk: unknown): ChatEvent[] {
+    if (isJsonObject(chunk) && chunk["error"] != null) throw decodeError(chunk["error"]);
+    if (!v.is(GenerateContentResponse, chunk))
+      throw new GatewayError("backend_failed", "The model backend's answer has not the shape of one.");
+    // The keep-alive of a stream.
+    if (Object.keys(chunk).length === 0) return [];
+    return [...this.#start(chunk), ...this.#content(chunk)];
+  }
+
+  *#start({ responseId, modelVersion }: GenerateContentResponse): Generator<ChatEvent> {
+    if (this.#started) return;
+    this.#started = true;
+    this.#id = responseId ?? undefined;
+    yield {
+      type: "start",
+      ...(responseId != null && { id: responseId }),
+      ...(modelVersion != null && { model: modelVersion }),
+    };
+  }
+
+  *#content({ candidates, promptFeedback, usageMetadata }: GenerateContentResponse): Generator<ChatEvent> {
+    let usage = usageMetadata ? decodeUsage(usageMetadata) : undefined;
+    if (promptFeedback) yield { type: "prompt-feedback", ...decodeFeedback(promptFeedback) };
+    if (promptFeedback?.blockReason != null && !candidates?.length) yield this.#finish(0, "content-filter", usage);
+    else {
+      for (const candidate of candidates ?? []) yield* this.#candidate(candidate);
+      for (const { finishReason, index } of candidates ?? []) {
+        if (finishReason == null) continue;
+        yield this.#finish(index ?? 0, this.#reason(finishReason, index ?? 0), usage);
+        usage = undefined;
+      }
+      if (usage) yield { type: "usage", usage };
+    }
+  }
+
+  #finish(index: number, reason: FinishReason, usage: Partial<Usage> | undefined): ChatEvent {
+    this.#ended = true;
+    return { type: "finish", ...of(index), reason, ...(usage && { usage }) };
+  }
+
+  #reason(wire: string, index: number): FinishReason {
+    const reason = REASON_OF.get(wire) ?? "other";
+    return reason === "stop" && this.#callers.has(index) ? "tool-calls" : reason;
+  }
+
+  *#candidate({ content, index, ...notes }: Candidate): Generator<ChatEvent> {
+    const at = index ?? 0;
+    for (const part of content?.parts ?? []) for (const event of this.#part(part, at)) yield { ...event, ...of(at) };
+    for (const annotation of annotationsOf(notes)) yield { type: "annotation", annotation, ...of(at) };
+  }
+
+  *#part(part: AnswerPart, at: number): Generator<ContentEvent> {
+    const { text, inlineData, functionCall, executableCode, codeExecutionResult, thought, thoughtSignature } = part;
+    const seal = thoughtSignature == null ? {} : { signature: thoughtSignature };
+    if (functionCall) {
+      this.#callers.add(at);
+      const { id, name, args } = functionCall;
+      yield { type: "tool-call", id: id || this.#inventId(), name, input: args ?? {}, ...seal };
+    } else if (inlineData) {
+      const { mimeType, data } = inlineData;
+      yield { type: "media", mediaType: mimeType, data, ...(thought && { thought }), ...seal };
+    } else if (executableCode) {
+      const { id, language, code } = executableCode;
+      yield { type: "code", ...idOf(id), language: LANGUAGE_OF.get(language) ?? "unspecified", code, ...seal };
+    } else if (codeExecutionResult) {
+      const { id, outcome, output } = codeExecutionResult;
+      const result = { outcome: OUTCOME_OF.get(outcome) ?? "unspecified", ...(output != null && { output }) };
+      yield { type: "code-result", ...idOf(id), ...result, ...seal };
+    } else if (thought) {
+      if (text) yield { type: "reasoning-delta", text };
+      if (thoughtSignature != null) yield { type: "reasoning-signature", signature: thoughtSignature };
+    } else if (text || thoughtSignature != null) yield { type: "text-delta", text: text ?? "", ...seal };
+  }
+
+  // Told apart by the answer's id, so that two answers of one conversation never share a call's.
+  #inventId(): string {
+    return ["call", ...(this.#id === undefined ? [] : [this.#id]), ++this.#calls].join("_");
+  }
+}
+
+const of = (index: number): { candidate?: number } => (index === 0 ? {} : { candidate: index });
+const idOf = (id: string | null | undefined): { id?: string } => (id == null ? {} : { id });

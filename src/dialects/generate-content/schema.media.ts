@@ -1,0 +1,79 @@
+/** The media that the format takes (spec 2.8), by their declared types and the aliases under which clients send them. */
+
+export type MediaKind = "image" | "audio" | "video" | "document";
+
+const SUPPORTED: Readonly<Record<MediaKind, readonly string[]>> = {
+  image: ["image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"],
+  audio: ["audio/wav", "audio/mp3", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"],
+  video: [
+    "video/mp4",
+    "video/mpeg",
+    "video/mov",
+    "video/avi",
+    "video/flv",
+    "video/mpg",
+    "video/webm",
+    "video/wmv",
+    "video/3gpp",
+  ],
+  document: ["application/pdf"],
+};
+
+const ALIASES: Readonly<Record<MediaKind, readonly string[]>> = {
+  image: ["image/jpg"],
+  audio: [
+    "audio/x-wav",
+    "audio/wave",
+    "audio/vnd.wave",
+    "audio/mpeg",
+    "audio/mpeg3",
+    "audio/x-mp3",
+    "audio/x-aiff",
+    "audio/aif",
+    "audio/x-aac",
+    "audio/aacp",
+    "audio/vorbis",
+    "audio/opus",
+    "audio/x-flac",
+  ],
+  video: [
+    "video/quicktime",
+    "video/x-msvideo",
+    "video/msvideo",
+    "video/x-flv",
+    "video/x-ms-wmv",
+    "video/mpegps",
+    "video/3gp",
+    "video/3gpp2",
+  ],
+  document: ["application/x-pdf"],
+};
+
+const KIND_OF: ReadonlyMap<string, MediaKind> = new Map(
+  [SUPPORTED, ALIASES].flatMap((table) =>
+    Object.entries(table).flatMap(([kind, types]) => types.map((type) => [type, kind as MediaKind] as const)),
+  ),
+);
+
+/** A type without its parameters: `audio/ogg; codecs=opus` is `audio/ogg`. */
+const essence = (mimeType: string): string => (mimeType.split(";", 1)[0] ?? "").trim().toLowerCase();
+
+/** What a type is, or undefined for one that the format does not take. */
+export const mediaKind = (mimeType: string): MediaKind | undefined => KIND_OF.get(essence(mimeType));
+
+export const isSupportedMedia = (mimeType: string): boolean => mediaKind(mimeType) !== undefined;
+export const isImageType = (mimeType: string): boolean => essence(mimeType).startsWith("image/");
+/** Sound, film and documents, of whichever type. */
+export const isInlineOnly = (mimeType: string): boolean =>
+  /^(?:audio|video)\//.test(essence(mimeType)) || mediaKind(mimeType) === "document";
+
+export const SUPPORTED_MEDIA: string = Object.values(SUPPORTED).flat().join(", ");
+export const SUPPORTED_IMAGES: string = SUPPORTED.image.join(", ");
+
+/** The type that the name of a file promises, for media that are only pointed at. */
+export function promisedType(uri: string, kind: MediaKind): string {
+  const extension = /\.([a-z0-9]+)(?:[?#].*)?$/i.exec(uri)?.[1]?.toLowerCase();
+  const family = kind === "document" ? "application" : kind;
+  const promised = `${family}/${extension === "jpg" ? "jpeg" : extension}`;
+  return mediaKind(promised) === kind ? promised : (SUPPORTED[kind][0] ?? promised);
+}

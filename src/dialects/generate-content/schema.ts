@@ -1,0 +1,225 @@
+/** The generate-content format on the wire (spec 2.8, 8), one schema an object, in camelCase; what clients add passes through. */
+
+import * as v from "valibot";
+import { crossCheck, type FieldPath, type RuleBreach, shown } from "../../http/validation.ts";
+import { isBase64 } from "../../media/base64.ts";
+import { jsonObject, object, optionalText, text } from "./schema.base.ts";
+import { configBreaches, GenerationConfig } from "./schema.config.ts";
+import { LANGUAGE, OUTCOME, SETTABLE_CATEGORY, THRESHOLD, wireWords } from "./schema.enums.ts";
+import { isImageType, isInlineOnly, isSupportedMedia, SUPPORTED_IMAGES, SUPPORTED_MEDIA } from "./schema.media.ts";
+import { schemaBreaches } from "./schema.openapi.ts";
+
+const InlineData = object({
+  mimeType: v.pipe(v.string(), v.check(isSupportedMedia, `must be a supported type: ${SUPPORTED_MEDIA}`)),
+  data: v.pipe(v.string(), v.check(isBase64, "must be base64 (RFC 4648, padded, without white space)")),
+});
+const FileData = object({ mimeType: text, fileUri: text });
+const FunctionCall = object({ id: optionalText, name: text, args: v.nullish(jsonObject) });
+const FunctionResponse = object({
+  id: optionalText,
+  name: text,
+  response: jsonObject,
+  /** Media that the function answered with. */
+  parts: v.nullish(v.array(object({ inlineData: v.nullish(InlineData), fileData: v.nullish(FileData) }))),
+});
+const ExecutableCode = object({
+  id: optionalText,
+  language: v.picklist(wireWords(LANGUAGE)),
+  code: v.string(),
+});
+const CodeExecutionResult = object({
+  id: optionalText,
+  outcome: v.picklist(wireWords(OUTCOME)),
+  output: optionalText,
+});
+
+export const Part = object({
+  text: optionalText,
+  inlineData: v.nullish(InlineData),
+  fileData: v.nullish(FileData),
+  functionCall: v.nullish(FunctionCall),
+  functionResponse: v.nullish(FunctionResponse),
+  executableCode: v.nullish(ExecutableCode),
+  codeExecutionResult: v.nullish(CodeExecutionResult),
+  thought: v.nullish(v.boolean()),
+  thoughtSignature: optionalText,
+});
+export type Part = v.InferOutput<typeof Part>;
+
+const parts = v.pipe(v.array(Part), v.minLength(1, "must hold at least one part"));
+
+export const Content = object({
+  // An empty role is how some encoders write none.
+  role: v.nullish(v.picklist(["user", "model", "function", "tool", ""], "must be user, model, function or tool")),
+  parts,
+});
+export type Content = v.InferOutput<typeof Content>;
+
+/** The schema for a text or for anything else, so that an error names the field inside. */
+const textOr = <const Schema extends v.GenericSchema>(schema: Schema) =>
+  v.lazy(
+    (input) =>
+      (typeof input === "string" ? v.string() : schema) as v.GenericSchema<unknown, string | v.InferOutput<Schema>>,
+  );
+
+export const Contents = textOr(v.pipe(v.array(textOr(Content)), v.minLength(1, "must hold at least one content")));
+export type Contents = v.InferOutput<typeof Contents>;
+
+const FunctionDeclaration = object({
+  name: text,
+  description: optionalText,
+  parameters: v.nullish(jsonObject),
+  parametersJsonSchema: v.nullish(jsonObject),
+});
+export type FunctionDeclaration = v.InferOutput<typeof FunctionDeclaration>;
+
+export const Tool = object({
+  functionDeclarations: v.nullish(v.array(FunctionDeclaration)),
+  codeExecution: v.nullish(jsonObject),
+});
+export type Tool = v.InferOutput<typeof Tool>;
+
+const FunctionCallingConfig = object({
+  // VALIDATED is the official service's: calls or text, and the calls keep to their schemas.
+  mode: v.nullish(v.picklist(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
+  allowedFunctionNames: v.nullish(v.array(v.string())),
+});
+export type FunctionCallingConfig = v.InferOutput<typeof FunctionCallingConfig>;
+
+const SafetySetting = object({
+  category: v.picklist(wireWords(SETTABLE_CATEGORY)),
+  threshold: v.picklist(wireWords(THRESHOLD)),
+});
+export type SafetySetting = v.InferOutput<typeof SafetySetting>;
+
+const Body = object({
+  contents: Contents,
+  tools: v.nullish(v.array(Tool)),
+  toolConfig: v.nullish(object({ functionCallingConfig: v.nullish(FunctionCallingConfig) })),
+  safetySettings: v.nullish(v.array(SafetySetting)),
+  // The role of an instruction means nothing, and some clients send one that no content may have.
+  systemInstruction: v.nullish(textOr(object({ parts }))),
+  generationConfig: v.nullish(GenerationConfig),
+  cachedContent: v.nullish(v.pipe(v.string(), v.regex(/^cachedContents\/[^/]+$/, 'must be "cachedContents/{name}"'))),
+});
+export type GenerateContentRequest = v.InferOutput<typeof Body>;
+
+/** The request body, in camelCase. */
+export const GenerateContentRequest = v.pipe(Body, crossCheck<GenerateContentRequest>(breaches));
+
+/** The body of a token count: what would be sent, or its contents alone. */
+const TokenCount = object({ contents: v.nullish(Contents), generateContentRequest: v.nullish(GenerateContentRequest) });
+export type CountTokensRequest = v.InferOutput<typeof TokenCount>;
+export const CountTokensRequest = v.pipe(TokenCount, crossCheck<CountTokensRequest>(countBreaches));
+
+/** The rules that look at several fields (spec 2.8). */
+function* breaches(request: GenerateContentRequest): Generator<RuleBreach> {
+  yield* contentsBreaches(request.contents, ["contents"]);
+  const { systemInstruction, generationConfig } = request;
+  if (systemInstruction != null && typeof systemInstruction !== "string")
+    yield* instructionBreaches(systemInstruction.parts);
+  yield* toolBreaches(request.tools ?? []);
+  yield* callingBreaches(request);
+  yield* safetyBreaches(request.safetySettings ?? []);
+  if (generationConfig) yield* configBreaches(generationConfig, ["generationConfig"]);
+}
+
+function* countBreaches({ contents, generateContentRequest }: CountTokensRequest): Generator<RuleBreach> {
+  if (contents != null && generateContentRequest != null)
+    yield { path: ["contents"], message: "cannot stand beside generateContentRequest, which has its own" };
+  if (contents == null && generateContentRequest == null)
+    yield { path: ["contents"], message: "is required, or generateContentRequest" };
+  if (contents != null) yield* contentsBreaches(contents, ["contents"]);
+}
+
+function* contentsBreaches(contents: Contents, path: FieldPath): Generator<RuleBreach> {
+  if (typeof contents === "string") return;
+  for (const [turn, content] of contents.entries())
+    if (typeof content !== "string")
+      for (const [index, part] of content.parts.entries()) yield* partBreaches(part, [...path, turn, "parts", index]);
+}
+
+/** What a part can be; it is one of these. */
+const PART_KINDS = [
+  "text",
+  "inlineData",
+  "fileData",
+  "functionCall",
+  "functionResponse",
+  "executableCode",
+  "codeExecutionResult",
+] as const satisfies (keyof Part)[];
+
+function* partBreaches(part: Part, path: FieldPath): Generator<RuleBreach> {
+  const [first, second] = PART_KINDS.filter((kind) => part[kind] != null);
+  if (second) yield { path: [...path, second], message: `cannot stand beside ${first}: a part is of one kind` };
+  // A signature may come in a part of its own.
+  if (!first && part.thoughtSignature == null && part.thought == null)
+    yield { path, message: `must hold one of ${PART_KINDS.join(", ")}` };
+  if (part.fileData) yield* fileBreaches(part.fileData, [...path, "fileData"]);
+  for (const [index, { inlineData, fileData }] of (part.functionResponse?.parts ?? []).entries()) {
+    const at = [...path, "functionResponse", "parts", index];
+    if (!inlineData === !fileData) yield { path: at, message: "must hold either inlineData or fileData" };
+    if (fileData) yield* fileBreaches(fileData, [...at, "fileData"]);
+  }
+}
+
+/** Sound, film and documents come in base64 alone (spec 4, note 5). */
+function* fileBreaches({ mimeType }: { mimeType: string }, path: FieldPath): Generator<RuleBreach> {
+  if (isInlineOnly(mimeType))
+    yield {
+      path: [...path, "fileUri"],
+      message: `is not supported for audio, video and PDF: send ${mimeType} as base64 in inlineData`,
+    };
+  else if (!isImageType(mimeType))
+    yield { path: [...path, "mimeType"], message: `must be an image's: ${SUPPORTED_IMAGES}` };
+}
+
+function* instructionBreaches(instruction: readonly Part[]): Generator<RuleBreach> {
+  for (const [index, part] of instruction.entries()) {
+    const other = PART_KINDS.find((kind) => kind !== "text" && part[kind] != null);
+    const path = ["systemInstruction", "parts", index];
+    if (other) yield { path: [...path, other], message: "is not supported: an instruction is text alone" };
+    else if (part.text == null) yield { path: [...path, "text"], message: "is required" };
+  }
+}
+
+function* toolBreaches(tools: readonly Tool[]): Generator<RuleBreach> {
+  const names = new Set<string>();
+  for (const [index, { functionDeclarations }] of tools.entries())
+    for (const [position, declaration] of (functionDeclarations ?? []).entries()) {
+      const path = ["tools", index, "functionDeclarations", position];
+      const { name, parameters, parametersJsonSchema } = declaration;
+      if (names.has(name)) yield { path: [...path, "name"], message: `is used by an earlier function: ${shown(name)}` };
+      names.add(name);
+      if (parameters != null && parametersJsonSchema != null)
+        yield { path: [...path, "parametersJsonSchema"], message: "cannot stand beside parameters" };
+      if (parameters != null) yield* schemaBreaches(parameters, [...path, "parameters"], false);
+    }
+}
+
+function* callingBreaches({ tools, toolConfig }: GenerateContentRequest): Generator<RuleBreach> {
+  const { mode, allowedFunctionNames } = toolConfig?.functionCallingConfig ?? {};
+  const path = ["toolConfig", "functionCallingConfig"];
+  const names = new Set((tools ?? []).flatMap((tool) => tool.functionDeclarations ?? []).map(({ name }) => name));
+  if (mode === "ANY" && names.size === 0)
+    yield { path: [...path, "mode"], message: "ANY needs at least one function in tools" };
+  const allowed = allowedFunctionNames ?? [];
+  if (allowed.length > 0 && mode !== "ANY" && mode !== "VALIDATED")
+    yield { path: [...path, "allowedFunctionNames"], message: "needs ANY or VALIDATED as mode" };
+  for (const [index, name] of allowed.entries())
+    if (!names.has(name))
+      yield {
+        path: [...path, "allowedFunctionNames", index],
+        message: `must name a function in tools: there is no ${shown(name)}`,
+      };
+}
+
+function* safetyBreaches(settings: readonly SafetySetting[]): Generator<RuleBreach> {
+  const categories = new Set<string>();
+  for (const [index, { category }] of settings.entries()) {
+    if (categories.has(category))
+      yield { path: ["safetySettings", index, "category"], message: `is set by an earlier setting: ${category}` };
+    categories.add(category);
+  }
+}

@@ -1,0 +1,35 @@
+/** Reasoning: given, signed, counted, and taken back. */
+
+import { generateText } from "ai";
+import { expect, it } from "vitest";
+import { type Stage, thinking } from "./stage.ts";
+
+export function reasoningSuite({ plain, asGemini }: Stage): void {
+  it("is given where it is asked for", async () => {
+    const result = await generateText({ ...plain(), prompt: "Think of me", providerOptions: thinking });
+    expect(result.reasoningText).toBe("The user wrote 3 words. I will tell them back what arrived.");
+    expect(result.text).toBe("You said: Think of me");
+    expect(result.usage.outputTokens).toBe(12 + 5);
+    expect(result.usage.outputTokenDetails).toMatchObject({ reasoningTokens: 12, textTokens: 5 });
+  });
+
+  it.each(["low", "high"] as const)("is asked for by the SDK's own setting (%s)", async (reasoning) => {
+    for (const call of [plain(), asGemini()]) {
+      const result = await generateText({ ...call, prompt: "Think of me", reasoning });
+      expect(result.text).toBe("You said: Think of me");
+      expect(result.usage.outputTokenDetails.reasoningTokens).toBe(12);
+    }
+  });
+
+  it("is taken back in the next turn", async () => {
+    const asked = { role: "user" as const, content: "Think of me" };
+    const first = await generateText({ ...plain(), messages: [asked], providerOptions: thinking });
+    const again = { role: "user" as const, content: "And again" };
+    const turns = [asked, ...first.response.messages, again];
+    const second = await generateText({ ...plain(), messages: turns, providerOptions: thinking });
+    const answer = { role: "assistant" as const, content: first.text };
+    const without = await generateText({ ...plain(), messages: [asked, answer, again], providerOptions: thinking });
+    expect(second.text).toBe("You said: And again");
+    expect(second.usage.inputTokens ?? 0).toBeGreaterThan(without.usage.inputTokens ?? 0);
+  });
+}

@@ -1,0 +1,158 @@
+/** Text: complete and streamed, from words, images, sounds and documents. */
+
+import { generateText, streamText } from "ai";
+import { describe, expect, it } from "vitest";
+import { partsOf } from "../ai-anthropic/stage.ts";
+import { png } from "../png.ts";
+import type { Stage } from "./stage.ts";
+
+export function textSuite({ plain, modelFor }: Stage): void {
+  describe("complete", () => {
+    it("answers, counts and names the request", async () => {
+      const result = await generateText({ ...plain(), instructions: "Be very brief", prompt: "Hello there" });
+      expect(result.text).toBe("You said: Hello there");
+      expect(result.finishReason).toBe("stop");
+      expect(result.usage).toMatchObject({ inputTokens: 5, outputTokens: 4, totalTokens: 9 });
+      expect(result.warnings).toEqual([]);
+      expect(result.response.id).toMatch(/\w/);
+      expect(result.response.headers?.["request-id"]).toMatch(/^req_\w+$/);
+    });
+
+    it.each(["v1", "v1beta"])("answers under /%s", async (version) => {
+      const { text } = await generateText({
+        ...plain(),
+        model: modelFor("sk-demo", "demo-chat", version),
+        prompt: "Hi",
+      });
+      expect(text).toBe("You said: Hi");
+    });
+
+    it("carries a conversation", async () => {
+      const { text, usage } = await generateText({
+        ...plain(),
+        messages: [
+          { role: "user", content: "first question" },
+          { role: "assistant", content: "first answer" },
+          { role: "user", content: "and more" },
+        ],
+      });
+      expect(text).toBe("You said: and more");
+      expect(usage.inputTokens).toBe(6);
+    });
+
+    it.each([
+      ["its limit", { maxOutputTokens: 3 }, "one two three four", "You said: one", "length"],
+      ["a stop sequence", { stopSequences: ["three"] }, "one two three four", "You said: one two ", "stop"],
+    ])("ends at %s", async (_what, settings, prompt, text, finishReason) => {
+      expect(await generateText({ ...plain(), ...settings, prompt })).toMatchObject({ text, finishReason });
+    });
+
+    it.each([
+      { temperature: 0 },
+      { temperature: 2 },
+      { topP: 1 },
+      { topK: 5 },
+      { seed: 7 },
+      { presencePenalty: 0.5, frequencyPenalty: -0.5 },
+      { stopSequences: [] },
+    ])("takes %o", async (settings) => {
+      const { text, warnings } = await generateText({ ...plain(), ...settings, prompt: "Hi" });
+      expect(text).toBe("You said: Hi");
+      expect(warnings).toEqual([]);
+    });
+
+    it.each([
+      ["an image", "image/png", png(12, 34), "I was shown an image (image/png, 12 × 34 pixels)."],
+      ["a sound", "audio/mp3", Buffer.from("ID3 and more"), "I was shown an audio (audio/mp3, 12 bytes)."],
+      ["a film", "video/mp4", Buffer.from("ftyp and more"), "I was shown a video (video/mp4, 13 bytes)."],
+      [
+        "a PDF",
+        "application/pdf",
+        Buffer.from("%PDF-1.4\n%%EOF\n"),
+        "I was given a document (application/pdf, 15 bytes).",
+      ],
+    ])("shows the model %s from bytes", async (_what, mediaType, bytes, seen) => {
+      const content = [
+        { type: "text" as const, text: "What is this?" },
+        { type: "file" as const, mediaType, data: new Uint8Array(bytes) },
+      ];
+      const { text } = await generateText({ ...plain(), messages: [{ role: "user", content }] });
+      expect(text).toBe(`${seen} You said: What is this?`);
+    });
+
+    it("draws a picture where that is asked for", async () => {
+      const { files, text } = await generateText({
+        ...plain(),
+        prompt: "Draw a cat",
+        providerOptions: { google: { responseModalities: ["TEXT", "IMAGE"] } },
+      });
+      expect(text).toBe("You said: Draw a cat");
+      expect(files.map(({ mediaType }) => mediaType)).toEqual(["image/png"]);
+      expect(Buffer.from(files[0]?.uint8Array ?? []).toString("latin1", 1, 4)).toBe("PNG");
+    });
+
+    it("tells the ratings that its safety settings ask for", async () => {
+      const { providerMetadata } = await generateText({
+        ...plain(),
+        prompt: "Hi",
+        providerOptions: { google: { safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "OFF" }] } },
+      });
+      expect(providerMetadata?.["google"]?.["safetyRatings"]).toEqual([
+        { category: "HARM_CATEGORY_HARASSMENT", probability: "NEGLIGIBLE" },
+      ]);
+    });
+
+    it("tells that a prompt was blocked", async () => {
+      const result = await generateText({ ...plain(), prompt: "/block this" });
+      expect(result.finishReason).toBe("content-filter");
+      expect(result.text).toBe("");
+      expect(result.providerMetadata?.["google"]?.["promptFeedback"]).toMatchObject({ blockReason: "SAFETY" });
+    });
+  });
+
+  describe("streamed", () => {
+    it("streams the text in pieces", async () => {
+      const result = streamText({ ...plain(), prompt: "Hello there" });
+      const pieces: string[] = [];
+      for await (const piece of result.textStream) pieces.push(piece);
+      expect(pieces.length).toBeGreaterThan(1);
+      expect(pieces.join("")).toBe("You said: Hello there");
+      expect(await result.finishReason).toBe("stop");
+      expect(await result.usage).toMatchObject({ inputTokens: 2, outputTokens: 4, totalTokens: 6 });
+    });
+
+    it("streams every part in its order", async () => {
+      const parts = await partsOf(streamText({ ...plain(), prompt: "Hi" }).fullStream);
+      // The provider's own parts are not the SDK's promise.
+      const types = parts.map(({ type }) => type).filter((type) => type !== "custom");
+      expect(types).toEqual([
+        "start",
+        "start-step",
+        "text-start",
+        "text-delta",
+        "text-delta",
+        "text-delta",
+        "text-end",
+        "finish-step",
+        "finish",
+      ]);
+    });
+
+    it("tells that a prompt was blocked", async () => {
+      const result = streamText({ ...plain(), prompt: "/block this" });
+      expect(await result.finishReason).toBe("content-filter");
+      expect(await result.text).toBe("");
+    });
+
+    it("streams a picture", async () => {
+      const parts = await partsOf(
+        streamText({
+          ...plain(),
+          prompt: "Draw a cat",
+          providerOptions: { google: { responseModalities: ["IMAGE"] } },
+        }).fullStream,
+      );
+      expect(parts.flatMap((part) => (part.type === "file" ? [part.file.mediaType] : []))).toEqual(["image/png"]);
+    });
+  });
+}
