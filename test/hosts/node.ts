@@ -57,8 +57,14 @@ export const onKoa: Listen = (gateway, prefix) => {
 };
 
 export const onFastify: Listen = async (gateway, prefix) => {
-  const app = fastify();
   const handler = toNodeHandler(gateway, { prefix });
+  const app = fastify({
+    // Fastify refuses an address that is not percent-encoded as it should be, and tells it back, with a key that may be in it.
+    frameworkErrors: (error, request, reply) => {
+      reply.hijack();
+      handler(request.raw, reply.raw, () => reply.raw.writeHead(error.statusCode ?? 400).end());
+    },
+  });
   app.addHook("onRequest", (request, reply, done) => handler(request.raw, reply.raw, done));
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null));
