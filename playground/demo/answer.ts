@@ -4,9 +4,9 @@ import { createHash } from "node:crypto";
 import type { CallContext, ChatRequest, ContentEvent, FinishEvent } from "../../src/index.ts";
 import { answerByCode, planCode } from "./code.ts";
 import type { Commands } from "./commands.ts";
+import { draw } from "./drawing.ts";
 import { formatted } from "./format.ts";
 import { notesOn } from "./notes.ts";
-import { drawPicture } from "./picture.ts";
 import { replyTo, textOf } from "./reply.ts";
 import { playTones } from "./sound.ts";
 import { type Ending, Speaker } from "./speaker.ts";
@@ -76,7 +76,9 @@ async function* tell(
 ): AsyncGenerator<ContentEvent, Ending> {
   const ways = {
     text: () => speaker.say(text),
-    image: () => speaker.show("images", "image/png", drawPicture(text)),
+    image: async function* () {
+      return yield* speaker.show("images", "image/png", await draw({ prompt: text, index: 0, size: "256x256" }));
+    },
     audio: () => speaker.show("sounds", "audio/wav", playTones(text)),
   };
   for (const modality of modalities?.length ? modalities : (["text"] as const)) {

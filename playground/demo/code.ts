@@ -4,18 +4,36 @@ import type { CallContext, ChatRequest, CodeResult, ContentEvent } from "../../s
 import type { Ending, Speaker } from "./speaker.ts";
 import { wordsOf } from "./words.ts";
 
-const FENCED = /```(?:python|py)?[ \t]*\n([\s\S]*?)```/;
-const PRINTED = /\bprint\([\s\S]*\)/;
 const ASKED = /\b(?:calculate|compute|execute|python|code|run)\b/i;
 
 /** The code that answers a message: its own, its sum, or a count of its words; undefined where it asks for none. */
 export function planCode({ tools }: ChatRequest, text: string): string | undefined {
   if (!tools.some((tool) => tool.type === "code-execution")) return undefined;
-  const given = FENCED.exec(text)?.[1] ?? PRINTED.exec(text)?.[0];
+  const given = between(text, /```(?:python|py)?[ \t]*\n/, "```") ?? printed(text);
   if (given !== undefined) return given;
   const sum = sumIn(text);
   if (sum !== undefined) return `print(${sum})\n`;
   return ASKED.test(text) ? `print(len(${JSON.stringify(text)}.split()))\n` : undefined;
+}
+
+/** What stands between the first match of a pattern and the next end after it. */
+function between(text: string, begin: RegExp, end: string): string | undefined {
+  const match = begin.exec(text);
+  if (!match) return undefined;
+  const start = match.index + match[0].length;
+  const stop = text.indexOf(end, start);
+  return stop < 0 ? undefined : text.slice(start, stop);
+}
+
+/** The first call of `print`, up to the bracket that closes it. */
+function printed(text: string): string | undefined {
+  const start = text.search(/\bprint\(/);
+  let depth = 0;
+  for (let at = start; at >= 0 && at < text.length; at++) {
+    if (text[at] === "(") depth++;
+    if (text[at] === ")" && --depth === 0) return text.slice(start, at + 1);
+  }
+  return undefined;
 }
 
 /** How far into a text a sum is looked for. */

@@ -92,11 +92,11 @@ export class Speaker implements Spoken {
   }
 
   /** Shows a picture or plays a sound, unless it no longer fits. */
-  async *show(kind: "images" | "sounds", mediaType: string, bytes: Buffer): AsyncGenerator<ContentEvent, Ending> {
+  async *show(kind: "images" | "sounds", mediaType: string, bytes: Uint8Array): AsyncGenerator<ContentEvent, Ending> {
     if (this.total + MEDIUM_TOKENS > this.#limit) return { reason: "length" };
     this.total += MEDIUM_TOKENS;
     this[kind] += MEDIUM_TOKENS;
-    yield { type: "media", mediaType, data: bytes.toString("base64") };
+    yield { type: "media", mediaType, data: Buffer.from(bytes).toString("base64") };
     await this.#pause();
     return { reason: "stop" };
   }

@@ -1,20 +1,26 @@
 /** The demo's tokens: a word with the space before it is one, and a long word several. */
 
-/** The most bytes of a word, and of the space around it, that one token holds. */
+/** The most bytes that a token holds, the one space before a word or at the end apart. */
 const MAX_BYTES = 8;
 
 /** A text cut into its tokens, which joined make the text again. */
 export const wordsOf = (text: string): readonly string[] =>
   (text.match(/\s*\S+(?:\s+$)?|^\s+$/g) ?? []).flatMap((word) =>
-    Buffer.byteLength(word) <= MAX_BYTES ? [word] : cut(word),
+    Buffer.byteLength(word) <= MAX_BYTES && !/\s\s/.test(word) ? [word] : cut(word),
   );
 
 /** How many words a text has, long or short. */
 export const countWords = (text: string): number => text.match(/\S+/g)?.length ?? 0;
 
+/** Space of more than one character is tokens of its own. */
 function cut(word: string): readonly string[] {
-  const [, before = "", letters = "", after = ""] = /^(\s*)(\S*)(\s*)$/.exec(word) ?? [];
-  return glued(glued(chunksOf(before), chunksOf(letters)), chunksOf(after));
+  const letters = word.trim();
+  const before = word.slice(0, word.length - word.trimStart().length);
+  const after = word.slice(before.length + letters.length);
+  const [first = "", ...others] = chunksOf(letters);
+  const tokens = [...chunksOf(before.slice(0, -1)), before.slice(-1) + first, ...others];
+  const last = (tokens.pop() ?? "") + after.slice(0, 1);
+  return [...tokens, last, ...chunksOf(after.slice(1))];
 }
 
 function chunksOf(text: string): readonly string[] {
@@ -31,11 +37,4 @@ function chunksOf(text: string): readonly string[] {
   }
   if (chunk !== "") chunks.push(chunk);
   return chunks;
-}
-
-/** Two lists, the end of the one and the beginning of the other made one. */
-function glued(head: readonly string[], [first, ...rest]: readonly string[]): readonly string[] {
-  const last = head.at(-1);
-  if (first === undefined || last === undefined) return first === undefined ? head : [first, ...rest];
-  return [...head.slice(0, -1), last + first, ...rest];
 }

@@ -61,6 +61,10 @@ describe.each([
     });
   });
 
+  it.each(["/block", "/block this", "/delay 1 /block\nthat"])("%o gives no answer", async (content) => {
+    expect(await ask(content)).toEqual({ status: 200, text: "", stopReason: "end_turn", error: undefined });
+  });
+
   it("/repeat ends at max_tokens", async () => {
     expect(await ask("/repeat 100", { max_tokens: 7 })).toMatchObject({ text: words(7), stopReason: "max_tokens" });
   });
@@ -110,9 +114,12 @@ describe.each([
     expect(await ask(content)).toMatchObject(expected);
   });
 
-  it.each(["Say /repeat 3", "/repeated 3", "/unknown 3", "/ repeat 3"])("%o is no command", async (content) => {
-    expect(await ask(content)).toMatchObject({ status: 200, text: `You said: ${content}` });
-  });
+  it.each(["Say /repeat 3", "/repeated 3", "/blocked", "/block-me", "/unknown 3", "/ repeat 3"])(
+    "%o is no command",
+    async (content) => {
+      expect(await ask(content)).toMatchObject({ status: 200, text: `You said: ${content}` });
+    },
+  );
 
   it.each([
     ["/repeat", "/repeat"],

@@ -70,7 +70,7 @@ export function mediaSuite({ sdk, ask, chunks }: Stage): void {
       const [part] = partsOf(response);
       expect(part?.inlineData?.mimeType).toBe("image/png");
       const bytes = Buffer.from(part?.inlineData?.data ?? "", "base64");
-      expect(imageMeta(bytes)).toMatchObject({ type: "png", width: 64, height: 64 });
+      expect(imageMeta(bytes)).toMatchObject({ type: "png", width: 256, height: 256 });
       expect(response.usageMetadata?.candidatesTokensDetails).toEqual([{ modality: "IMAGE", tokenCount: 1_290 }]);
     });
 

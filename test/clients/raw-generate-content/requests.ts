@@ -63,6 +63,18 @@ export function requestSuite(url: Url): void {
     expect(await ask(url(), body)).toMatchObject({ status: 400, error: { code: 400, status: "INVALID_ARGUMENT" } });
   });
 
+  it.each([
+    ["contents", { contents: "Think of me" }],
+    ["a whole request", { generateContentRequest: { model: "models/demo-chat", contents: "Think of me" } }],
+    [
+      "a whole request in the other spelling",
+      { generate_content_request: { contents: { parts: { text: "Think of me" } } } },
+    ],
+  ])("is counted with %s, and no more is said", async (_what, body) => {
+    const path = "/v1beta/models/demo-chat:countTokens";
+    expect(await ask(url(), body, { path })).toEqual({ status: 200, totalTokens: 3 });
+  });
+
   it("is refused where it is too large", async () => {
     const answer = await ask(url(), say("x".repeat(33 * 1024 * 1024)));
     expect(answer).toMatchObject({ status: 413, error: { code: 413, status: "PAYLOAD_TOO_LARGE" } });
