@@ -1,28 +1,46 @@
 /** Generate-content answers as laws: they survive the wire and back, and no events can make one that breaks a client. */
 
+import { type GenerateContentResponse, GoogleGenAI } from "@google/genai";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { decodeAnswer } from "../../src/dialects/generate-content/response.decode.ts";
 import { StreamDecoder } from "../../src/dialects/generate-content/stream.ts";
-import { type ChatEvent, type ContentEvent, createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { type ChatEvent, type ContentEvent, createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
 import { type Answer, answer, blocked, hostileEvents } from "./generate-content.arbitraries.answer.ts";
 import { RUNS } from "./generate-content.arbitraries.ts";
 import { type Chunk, collected } from "./generate-content.collected.ts";
+
+// Many runs take their time on a busy machine.
+vi.setConfig({ testTimeout: 60_000 });
 
 const BODY = {
   contents: "Hi",
   generationConfig: { candidateCount: 3, maxOutputTokens: 1_000_000, thinkingConfig: { includeThoughts: true } },
 };
 
+/** The official client of such a model. */
+function client(events: readonly ChatEvent[]): GoogleGenAI {
+  const gateway = scripted(events);
+  const fetch = (url: string | URL | Request, init?: RequestInit): Promise<Response> =>
+    gateway.fetch(new Request(url instanceof Request ? url.url : url, init));
+  return new GoogleGenAI({ apiKey: "sk-test", httpOptions: { baseUrl: "http://gateway.test", fetch } });
+}
+
+/** What it tells of an answer, without the headers that came with it. */
+const fieldsOf = (response: GenerateContentResponse): Chunk =>
+  JSON.parse(
+    JSON.stringify(response, (key, value: unknown) => (key === "sdkHttpResponse" ? undefined : value)),
+  ) as Chunk;
+
 interface Asked {
   readonly status: number;
   readonly text: string;
 }
 
-/** What a client of a model that yields just these events gets. */
-async function asked(events: readonly ChatEvent[], method: string): Promise<Asked> {
-  const gateway = createGateway({
+/** A gateway whose model yields just these events. */
+const scripted = (events: readonly ChatEvent[]): Gateway =>
+  createGateway({
     backend: {
       async *chat() {
         yield* events;
@@ -31,9 +49,12 @@ async function asked(events: readonly ChatEvent[], method: string): Promise<Aske
     quotas: memoryQuotaStore([{ apiKey: "sk-test" }]),
     onFailure: () => {},
   });
+
+/** What a client of such a model gets. */
+async function asked(events: readonly ChatEvent[], method: string): Promise<Asked> {
   const headers = { "x-goog-api-key": "sk-test", "content-type": "application/json" };
   const init = { method: "POST", headers, body: JSON.stringify(BODY) };
-  const response = await gateway.fetch(new Request(`http://gateway.test/v1/models/m:${method}`, init));
+  const response = await scripted(events).fetch(new Request(`http://gateway.test/v1/models/m:${method}`, init));
   return { status: response.status, text: await response.text() };
 }
 
@@ -124,6 +145,23 @@ describe("decode(encode(x)) = x", () => {
         expect(decodedFrom(...Array.from(bytes, (byte) => Uint8Array.of(byte)))).toEqual(eventsOf(given));
       }),
       { ...RUNS, numRuns: 4 },
+    );
+  });
+});
+
+describe("the official client", () => {
+  it("collects the chunks of any stream to the answer that is not streamed", async () => {
+    await fc.assert(
+      fc.asyncProperty(answer, async (given) => {
+        const { models } = client(eventsOf(given));
+        const { contents, generationConfig: config } = BODY;
+        const chunks: Chunk[] = [];
+        for await (const chunk of await models.generateContentStream({ model: "m", contents, config }))
+          chunks.push(fieldsOf(chunk));
+        const complete = fieldsOf(await models.generateContent({ model: "m", contents, config }));
+        expect(collected(chunks)).toEqual(complete);
+      }),
+      { ...RUNS, numRuns: 50 },
     );
   });
 });

@@ -85,6 +85,12 @@ export function answersSuite(mount: Mount): void {
     });
   });
 
+  it("holds a function call that was all said when the answer was cut short", async () => {
+    const events: Events = [toolStart("a", "n"), toolDelta("a", '{"x":1}'), { type: "finish", reason: "length" }];
+    const { candidates } = await answer(events);
+    expect(candidates[0]?.content.parts).toEqual([{ functionCall: { id: "a", name: "n", args: { x: 1 } } }]);
+  });
+
   describe("thoughts", () => {
     const thinking: Events = [
       { type: "reasoning-delta", text: "Hm." },
@@ -133,6 +139,14 @@ export function answersSuite(mount: Mount): void {
         usageMetadata: { promptTokenCount: 7, candidatesTokenCount: 0, totalTokenCount: 7 },
         modelVersion: "model-a-2026",
         responseId: "resp_1",
+      });
+    });
+
+    it("that comes too late to block stands beside what was said", async () => {
+      const feedback: ChatEvent = { type: "prompt-feedback", blockReason: "safety", ratings };
+      expect(await answer(["Noon.", feedback, { ...DONE, reason: "content-filter" }])).toMatchObject({
+        promptFeedback: { blockReason: "SAFETY" },
+        candidates: [{ content: { parts: [{ text: "Noon." }] }, finishReason: "SAFETY" }],
       });
     });
 

@@ -22,6 +22,7 @@ const ADMITTED: readonly Case[] = [
   ["key", `key=${KEY}`, none],
   ["key without sk-", `key=${BARE}`, none],
   ["key with escapes", `key=${KEY.replaceAll("-", "%2D")}`, none],
+  ["key after an empty one", `key=&key=${KEY}`, none],
   ["key after another parameter", `a=b&key=${KEY}`, none],
   ["Bearer", "", bearer(KEY)],
   ["Bearer without sk-", "", bearer(BARE)],

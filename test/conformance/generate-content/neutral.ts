@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { type ChatRequest, DEFAULT_LIMITS, type Tool, type ToolChoice } from "../../../src/index.ts";
 import { type Mount, openStage, sharedStage } from "../stage.ts";
 import { type Body, calling, CLOCK, configured, having, MINIMAL, withFunction, withTool } from "./bodies.ts";
-import { FIELDS, HI, PARTS, SCHEMAS } from "./carried.ts";
+import { FIELDS, HI } from "./carried.ts";
+import { PARTS, SCHEMAS } from "./carried-parts.ts";
 import { GENERATE, METHODS, send } from "./calls.ts";
 
 const clock: Tool = {
@@ -169,6 +170,11 @@ export function neutralSuite(mount: Mount): void {
       expect(paired).toBe(second);
     });
 
+    it("pair an answer without one with a call that none by id has answered", async () => {
+      const ids = await idsOf(talk([called("a", "x"), called("a", "y")], [answered("a", "x"), answered("a")]));
+      expect(ids).toEqual(["x", "y", "x", "y"]);
+    });
+
     it("never are ones that the caller has given", async () => {
       const ids = await idsOf(
         talk([called("a"), called("b", "call_1"), called("c")], [answered("b", "call_1"), answered("x", "call_2")]),
@@ -183,6 +189,18 @@ export function neutralSuite(mount: Mount): void {
       expect(id).toEqual(expect.any(String));
       expect(other).not.toBe(id);
     });
+  });
+
+  it.each(["args", "response"])("leaves the user's keys in %s alone, whatever they are", async (field) => {
+    const json = '{"__proto__":{"polluted":true},"constructor":1,"mime_type":{"inlineData":[{"file_uri":null}]},"":0}';
+    const own = JSON.parse(json) as object;
+    const part =
+      field === "args"
+        ? { functionCall: { name: "f", args: own } }
+        : { function_response: { name: "f", response: own } };
+    const [message] = (await asked({ contents: [{ role: "model", parts: [part] }] })).messages;
+    expect(JSON.stringify(message?.parts)).toContain(json);
+    expect(Object.keys(Object.prototype)).toEqual([]);
   });
 
   it("keeps in the native body what the neutral model has no word for", async () => {

@@ -61,7 +61,7 @@ export function permissionSuite(mount: Mount): void {
 
   describe("the models of the backend", () => {
     const models = [{ id: "model-a", maxOutputTokens: 1000 }, { id: "model-b" }];
-    const stage = sharedStage(mount, { keys, models, limits: { defaultMaxOutputTokens: 800 } });
+    const stage = sharedStage(mount, { keys, models });
 
     const asking = (maxOutputTokens: number, model = "model-a"): Promise<Response> =>
       stage().request(pathOf("generateContent", model), posting(configured({ maxOutputTokens })));

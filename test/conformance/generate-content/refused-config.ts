@@ -177,6 +177,15 @@ export const CONTRADICTIONS: readonly (readonly [name: string, body: Body, field
         "responseMimeType",
       ] as const,
   ),
+  ...[{ type: "string", enum: [] }, { type: "string" }, { enum: ["a"] }, { type: "string", enum: ["a", 1] }].map(
+    (responseJsonSchema) =>
+      [
+        `one of some texts with the JSON Schema ${JSON.stringify(responseJsonSchema)}`,
+        configured({ responseMimeType: "text/x.enum", responseJsonSchema }),
+        `${CONFIG}.responseJsonSchema`,
+        "responseMimeType",
+      ] as const,
+  ),
   [
     "thoughts beside a budget of 0",
     configured({ thinkingConfig: { includeThoughts: true, thinkingBudget: 0 } }),
