@@ -141,7 +141,8 @@ function byPath(options: GatewayOptions, { clock, limits }: Host): Map<string, E
   for (const dialect of dialects(options, { imageStore, clock, limits }))
     for (const endpoint of dialect.endpoints) {
       if (endpoint.kind === "chat" && !options.backend.chat) continue;
-      if (endpoint.kind === "image" && !options.backend.image) continue;
+      // Where no pictures are drawn, none have addresses.
+      if ((endpoint.kind === "image" || endpoint.kind === "open") && !options.backend.image) continue;
       const sharing = paths.get(endpoint.path);
       if (sharing) sharing.push(endpoint);
       else paths.set(endpoint.path, [endpoint]);
@@ -177,7 +178,8 @@ function route(
 
 /** The address that a request came to, without the path of its route. */
 function baseUrlOf({ url }: Request, path: string, mounted: Mounted | undefined): string {
-  const { origin, pathname } = new URL(url);
+  const { origin, pathname: whole } = new URL(url);
+  const pathname = whole.replace(/\/+$/, "");
   const prefix = pathname.endsWith(path) ? pathname.slice(0, -path.length) : "";
   return `${origin}${mounted?.path ?? ""}${prefix}`;
 }

@@ -1,11 +1,11 @@
 /** What the line runs for each kind of endpoint: a parsed request, what it may cost, and its answer once quota is held. */
 
 import type { AnswerCollector, AnswerStream, ChatEndpoint, ImageEndpoint, Incoming } from "./dialects/dialect.ts";
-import { GatewayError } from "./errors.ts";
+import { GatewayError, toGatewayError } from "./errors.ts";
 import type { Limits } from "./limits.ts";
 import { ChatMeter } from "./metering/chat-meter.ts";
 import { type CountTokens, estimateInputTokens } from "./metering/estimate.ts";
-import { imageAmounts, ImageMeter, type Published } from "./metering/image-meter.ts";
+import { assertPicture, imageAmounts, ImageMeter, type Published } from "./metering/image-meter.ts";
 import type { ImagePrice } from "./metering/image-price.ts";
 import type { Meter } from "./metering/meter.ts";
 import { affordable, type Amounts, chatAmounts, type Price } from "./metering/price.ts";
@@ -18,6 +18,8 @@ import type { CallContext, ModelBackend } from "./ports/model-backend.ts";
 /** A request that was read and can be run. */
 export interface Generation<Event, Answered> {
   readonly model: string;
+  /** Other names that keys and backends may know the model by. */
+  readonly aliases?: readonly string[];
   /** The most output tokens asked for, and the field that says so, where there is such a limit. */
   readonly outputLimit?: { readonly tokens: number; readonly path: readonly string[] };
   readonly stream: boolean;
@@ -30,8 +32,8 @@ export interface Generation<Event, Answered> {
 /** A generation that quota is held for. */
 export interface Run<Event, Answered> {
   readonly meter: Meter<Event, Answered>;
-  /** Asks the backend. */
-  readonly answer: () => AsyncIterable<Event>;
+  /** Asks the backend; `report` is told of what fails and the caller is spared. */
+  readonly answer: (report: (error: unknown) => void) => AsyncIterable<Event>;
   /** What makes the complete answer, or the streamed one. */
   readonly collector: () => AnswerCollector<Answered>;
   readonly stream: () => AnswerStream<Answered>;
@@ -88,13 +90,15 @@ export async function imageGeneration(
   const request = await endpoint.parse(incoming);
   return {
     model: request.model,
+    aliases: endpoint.aliasesOf(request.model),
     stream: request.stream,
     amounts: () => imageAmounts(request, imagePrice),
     begin(_granted, call) {
       const answer = { request, requestId: call.requestId };
+      const pictures = (): AsyncIterable<ImageEvent> => backend.image?.(request, call) ?? noBackend();
       return {
         meter: new ImageMeter(request, imagePrice, countTokens),
-        answer: () => published(backend.image?.(request, call) ?? noBackend(), request, endpoint, incoming),
+        answer: (report) => published(pictures(), { request, endpoint, incoming, report, signal: call.signal }),
         collector: () => endpoint.complete(answer),
         stream: () => endpoint.stream(answer),
       };
@@ -102,20 +106,43 @@ export async function imageGeneration(
   };
 }
 
+interface Publishing {
+  readonly request: ImageRequest;
+  readonly endpoint: ImageEndpoint;
+  readonly incoming: Incoming;
+  readonly report: (error: unknown) => void;
+  readonly signal: AbortSignal;
+}
+
 /** Gives each finished picture its address before it counts as delivered, where its caller wants one. */
 async function* published(
   events: AsyncIterable<ImageEvent>,
-  { delivery, count }: ImageRequest,
-  endpoint: ImageEndpoint,
-  incoming: Incoming,
+  { request, endpoint, incoming, report, signal }: Publishing,
 ): AsyncGenerator<Published> {
   let drawn = 0;
-  for await (const event of events) {
-    if (event.type !== "image" || delivery === "data") yield event;
-    // What comes beyond what was asked for is nobody's.
-    else if (drawn++ < count) yield { ...event, url: await endpoint.publish(event, incoming) };
+  try {
+    for await (const event of events) {
+      if (event.type !== "image") yield event;
+      // What comes beyond what was asked for is nobody's.
+      else if (drawn < request.count) {
+        assertPicture(event);
+        const url = request.delivery === "data" ? {} : { url: await kept(endpoint.publish(event, incoming)) };
+        drawn++;
+        yield { ...event, ...url };
+      }
+    }
+  } catch (error) {
+    // What has come is paid for: a caller who waits for all of it gets that, and not an error in its place.
+    if (drawn === 0 || request.stream || signal.aborted) throw error;
+    report(error);
   }
 }
+
+/** A store that fails is the host's own, and no fault of the backend. */
+const kept = (published: Promise<string>): Promise<string> =>
+  published.catch((error: unknown) => {
+    throw toGatewayError(error, "internal");
+  });
 
 /** The gateway mounts no route that its backend cannot serve, so a backend has lost its method since. */
 function noBackend(): never {

@@ -12,6 +12,8 @@ export interface Limits {
   readonly maxUploadBytes: number;
   /** Upload bytes that all requests together may hold in memory. One that finds no room is 503, with a time to come back. */
   readonly maxUploadBytesInFlight: number;
+  /** How long an upload may be silent, in milliseconds: 504. It takes room from others meanwhile. */
+  readonly uploadStallMs: number;
   /** Largest file of a multipart body, in bytes: 413 at the chunk that passes the limit. */
   readonly maxImageBytes: number;
   /** All that is not the content of a file in a multipart body (fields, part headers, boundaries), in bytes: 413. */
@@ -46,6 +48,7 @@ export const DEFAULT_LIMITS: Limits = {
   // Sixteen images of 25 MiB, and a form around them.
   maxUploadBytes: 402 * MIB,
   maxUploadBytesInFlight: 804 * MIB,
+  uploadStallMs: 30_000,
   maxImageBytes: 25 * MIB,
   maxFormBytes: MIB,
   maxFieldBytes: MIB / 4,

@@ -113,7 +113,7 @@ async function generate<Event, Answered>(
   const { signal, complete } = life;
   const options = { hold, meter: run.meter, clock: host.clock, signal, complete, quietMs };
   const askedAt = host.clock.now();
-  const events = await started(metered(run.answer, options));
+  const events = await started(metered(() => run.answer(holdTerms(host, call).report), options));
 
   if (generation.stream) return streamed(host, run.stream(), events, askedAt, call);
   const collector = run.collector();
@@ -173,14 +173,15 @@ function assertCurrent(key: ApiKeyRecord, clock: Clock): void {
 
 async function authorizeModel(
   { backend }: Host,
-  { model, outputLimit }: Pick<Generation<never, never>, "model" | "outputLimit">,
+  { model, aliases = [], outputLimit }: Pick<Generation<never, never>, "model" | "aliases" | "outputLimit">,
   key: ApiKeyRecord,
 ): Promise<void> {
-  if (key.modelLimitsEnabled && !(Object.hasOwn(key.modelLimits, model) && key.modelLimits[model]))
+  const names = [model, ...aliases];
+  if (key.modelLimitsEnabled && !names.some((name) => Object.hasOwn(key.modelLimits, name) && key.modelLimits[name]))
     throw new GatewayError("model_not_allowed", `This API key may not use the model "${model}".`, { path: ["model"] });
   const known = await backend.models?.();
   if (!known) return;
-  const info = known.find(({ id }) => id === model);
+  const info = known.find(({ id }) => names.includes(id));
   if (!info) throw new GatewayError("model_not_found", `There is no model "${model}".`, { path: ["model"] });
   const most = info.maxOutputTokens;
   if (most !== undefined && outputLimit && outputLimit.tokens > most)

@@ -36,7 +36,7 @@ async function contextOf(tools: ChatRequest["tools"], codeRunner: CodeRunner | u
   const endpoint = { parse: async () => request, maxOutputTokensPath: [] };
   const generation = await chatGeneration(terms, endpoint as never, {} as never);
   const call = { signal: new AbortController().signal, requestId: "r", key: { unlimited: true } };
-  for await (const _ of generation.begin(0, call as unknown as CallContext).answer());
+  for await (const _ of generation.begin(0, call as unknown as CallContext).answer(() => {}));
   const [context] = seen;
   if (!context) throw new Error("The backend was not asked.");
   return context;

@@ -58,6 +58,8 @@ export interface ChatEndpoint extends Route {
 export interface ImageEndpoint extends Route {
   readonly kind: "image";
   parse(incoming: Incoming): Promise<ImageRequest>;
+  /** Other names of a model. */
+  aliasesOf(model: string): readonly string[];
   /** Puts a finished picture where its caller can fetch it; tells the address. */
   publish(image: ImageDrawn, incoming: Incoming): Promise<string>;
   complete(answer: AnswerContext<ImageRequest>): AnswerCollector<ImageAnswerEvent>;

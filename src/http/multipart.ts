@@ -1,7 +1,7 @@
 /** Reads a multipart form within its limits, while its bytes arrive. */
 
 import { GatewayError } from "../errors.ts";
-import { chunksOf } from "./body-chunks.ts";
+import { chunksOf, type Patience } from "./body-chunks.ts";
 import type { Form, FormRules } from "./form.ts";
 import { FormParser, tooLarge } from "./form-parser.ts";
 import type { UploadLease } from "./upload-budget.ts";
@@ -11,6 +11,8 @@ export interface MultipartOptions extends FormRules {
   readonly lease: UploadLease;
   /** Ends the reading with its reason, even while the client sends nothing. */
   readonly signal: AbortSignal;
+  /** How long a client may send nothing while its upload takes room from others. */
+  readonly patience: Patience;
 }
 
 /**
@@ -28,7 +30,7 @@ export async function readMultipart(request: Request, options: MultipartOptions)
 
   let received = 0;
   try {
-    for await (const chunk of chunksOf(request, options.signal)) {
+    for await (const chunk of chunksOf(request, options.signal, options.patience)) {
       received += chunk.length;
       if (received > (declared ?? maxUploadBytes)) throw tooLarge(declared ?? maxUploadBytes);
       options.lease.take(Math.max(0, received - booked));

@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { ChatRequest } from "../model/chat.ts";
 import type { AnswerEvent, ChatEvent, Ending, FinishEvent } from "../model/event.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
-import type { CountTokens } from "./estimate.ts";
+import { assertTokens, type CountTokens } from "./estimate.ts";
 import type { Meter } from "./meter.ts";
 import { charge, type Price } from "./price.ts";
 
@@ -168,10 +168,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   #estimate(text: string): void {
     this.#touched = true;
-    const tokens = this.#options.countTokens(text);
-    if (!Number.isFinite(tokens) || tokens < 0)
-      throw new GatewayError("internal", "The gateway's count of tokens is no number from 0 up.");
-    this.#outputEstimate += tokens;
+    this.#outputEstimate += assertTokens(this.#options.countTokens(text));
   }
 }
 

@@ -1,9 +1,16 @@
 /** Estimates tokens where no backend has counted them: the input before a call, the output of one that was cut short. */
 
+import { GatewayError } from "../errors.ts";
 import type { ChatRequest, DocumentPart, JsonPart, Part, Tool } from "../model/chat.ts";
 
 /** Counts the tokens of a text; fractions are summed before they are rounded up. */
 export type CountTokens = (text: string) => number;
+
+/** Throws `internal` where a host's count is no number from 0 up. */
+export function assertTokens(tokens: number): number {
+  if (Number.isFinite(tokens) && tokens >= 0) return tokens;
+  throw new GatewayError("internal", "The gateway's count of tokens is no number from 0 up.");
+}
 
 /** About four bytes of UTF-8 make a token in today's vocabularies. */
 const BYTES_PER_TOKEN = 4;
@@ -22,7 +29,7 @@ export function estimateInputTokens(request: ChatRequest, countTokens: CountToke
   for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, scale);
   for (const tool of request.tools) tokens += toolTokens(tool, countTokens);
   if (request.responseFormat) tokens += countTokens(JSON.stringify(request.responseFormat));
-  return Math.max(1, Math.ceil(tokens));
+  return Math.max(1, Math.ceil(assertTokens(tokens)));
 }
 
 /** By what parts are weighed. */

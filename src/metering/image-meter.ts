@@ -1,18 +1,26 @@
 /** The meter of pictures: counts those that really came, and the tokens that the backend says they took. */
 
 import { GatewayError } from "../errors.ts";
-import type { ImageAnswerEvent, ImageEvent, ImageRequest, ImageUsage } from "../model/image.ts";
+import type {
+  ImageAnswerEvent,
+  ImageDrawn,
+  ImageEvent,
+  ImageMediaType,
+  ImageRequest,
+  ImageUsage,
+} from "../model/image.ts";
 import type { Certainty } from "../model/usage.ts";
-import type { CountTokens } from "./estimate.ts";
+import { assertTokens, type CountTokens } from "./estimate.ts";
 import type { ImagePrice } from "./image-price.ts";
 import type { Meter } from "./meter.ts";
 import type { Amounts } from "./price.ts";
 
 /** What the units of one picture are; throws a RangeError when a host's price is no finite number from 0 up. */
 function unitsOfOne({ model, size, quality }: ImageRequest, price: ImagePrice): number {
-  const units = Math.ceil(price({ model, size, quality }));
-  if (!Number.isSafeInteger(units) || units < 0)
-    throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${units}`);
+  const asked = price({ model, size, quality });
+  const units = Math.ceil(asked);
+  if (!Number.isSafeInteger(units) || asked < 0)
+    throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${asked}`);
   return units;
 }
 
@@ -20,6 +28,14 @@ function unitsOfOne({ model, size, quality }: ImageRequest, price: ImagePrice): 
 export function imageAmounts(request: ImageRequest, price: ImagePrice): Amounts {
   const units = Math.min(Number.MAX_SAFE_INTEGER, unitsOfOne(request, price) * request.count);
   return { atLeast: units, atMost: units };
+}
+
+const MEDIA_TYPES: readonly string[] = ["image/png", "image/jpeg", "image/webp"] satisfies ImageMediaType[];
+
+/** Throws `backend_failed` for what is no picture, before anyone is charged for it. */
+export function assertPicture({ bytes, mediaType }: ImageDrawn): void {
+  if (!(bytes instanceof Uint8Array) || bytes.length === 0 || !MEDIA_TYPES.includes(mediaType))
+    throw new GatewayError("backend_failed", "The model backend drew something that is no picture.");
 }
 
 /** What a picture that was sent, and one that was drawn, is taken to cost its backend, where that has not said. */
@@ -40,7 +56,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
     this.#count = request.count;
     this.#unitsOfOne = unitsOfOne(request, price);
     this.#usage = {
-      inputTextTokens: Math.ceil(countTokens(request.prompt)),
+      inputTextTokens: Math.ceil(assertTokens(countTokens(request.prompt))),
       inputImageTokens: INPUT_IMAGE_TOKENS * (request.images.length + (request.mask ? 1 : 0)),
       outputTokens: 0,
     };

@@ -21,8 +21,7 @@ export interface Amounts {
 }
 
 /** The whole units that a usage costs; throws a RangeError when a host's price is no finite number from 0 up. */
-export const charge = (price: Price, usage: Usage, model: string): number =>
-  assertUnits(Math.ceil(price(usage, model)), model);
+export const charge = (price: Price, usage: Usage, model: string): number => assertUnits(price(usage, model), model);
 
 /** What a call may cost: at least its input and the smallest answer, at most all the output that it asks for. */
 export function chatAmounts(request: ChatRequest, inputTokens: number, price: Price): Amounts {
@@ -52,13 +51,14 @@ function outputBounds({ maxOutputTokens: max, reasoning }: ChatRequest): { min: 
 
 /** What a request costs when each candidate is as long as it may be. */
 function worst({ model, candidateCount = 1 }: ChatRequest, inputTokens: number, limit: number, price: Price): number {
-  const units = Math.ceil(price({ ...NO_USAGE, inputTokens, outputTokens: limit * candidateCount }, model));
+  const units = price({ ...NO_USAGE, inputTokens, outputTokens: limit * candidateCount }, model);
   // A price beyond counting is one that no balance covers; what is really charged must be a count.
   return assertUnits(Math.min(Number.MAX_SAFE_INTEGER, units), model);
 }
 
-function assertUnits(units: number, model: string): number {
-  if (!Number.isSafeInteger(units) || units < 0)
-    throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${units}`);
+function assertUnits(price: number, model: string): number {
+  const units = Math.ceil(price);
+  if (!Number.isSafeInteger(units) || price < 0)
+    throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${price}`);
   return units;
 }

@@ -4,6 +4,7 @@ import { serve } from "srvx/node";
 import { readMultipart } from "../../src/http/multipart.ts";
 import { UploadBudget } from "../../src/http/upload-budget.ts";
 import { answerParent } from "./child.ts";
+import { systemClock } from "../../src/ports/clock.ts";
 
 const MIB = 1024 * 1024;
 
@@ -27,7 +28,13 @@ const limits = {
 async function receive(request: Request): Promise<Response> {
   const lease = budget.lease();
   try {
-    const options = { limits, maxFileBytes: () => 25 * MIB, lease, signal: request.signal };
+    const options = {
+      limits,
+      maxFileBytes: () => 25 * MIB,
+      lease,
+      patience: { clock: systemClock, stallMs: 30_000 },
+      signal: request.signal,
+    };
     const { files } = await readMultipart(request, options);
     return Response.json({ sizes: files.map(({ bytes }) => bytes.length) });
   } finally {

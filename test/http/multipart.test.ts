@@ -7,6 +7,7 @@ import type { Form, MultipartLimits } from "../../src/http/form.ts";
 import { readMultipart } from "../../src/http/multipart.ts";
 import { UploadBudget } from "../../src/http/upload-budget.ts";
 import { streamOf } from "./byte-stream.ts";
+import { manualClock, type ManualClock } from "../contracts/manual-clock.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -60,13 +61,16 @@ function* cut(bytes: Bytes, sizes: readonly number[]): Generator<Bytes> {
   }
 }
 
+const STALL_MS = 5_000;
+
 interface Setup {
   readonly limits?: Partial<MultipartLimits>;
   readonly budget?: UploadBudget;
   readonly signal?: AbortSignal;
+  readonly clock?: ManualClock;
 }
 
-async function read(request: Request, { limits, budget, signal }: Setup = {}): Promise<Form> {
+async function read(request: Request, { limits, budget, signal, clock = manualClock() }: Setup = {}): Promise<Form> {
   const lease = (budget ?? new UploadBudget(10_000_000)).lease();
   try {
     return await readMultipart(request, {
@@ -74,6 +78,7 @@ async function read(request: Request, { limits, budget, signal }: Setup = {}): P
       maxFileBytes: (name) => (name.startsWith("image") || name === "mask" ? MAX_FILE_BYTES : undefined),
       lease,
       signal: signal ?? new AbortController().signal,
+      patience: { clock, stallMs: STALL_MS },
     });
   } finally {
     lease[Symbol.dispose]();
@@ -390,6 +395,25 @@ describe("a form whose client stops", () => {
       },
     });
     expect(await failureOf(requestOf(body, {}, client.signal))).toMatchObject({ code: "client_closed" });
+  });
+});
+
+describe("a client that sends nothing more", () => {
+  it("is given up, and leaves its room to others", async () => {
+    const [clock, budget] = [manualClock(), new UploadBudget(1_000)];
+    const silent = new Request("http://host/", {
+      method: "POST",
+      headers: { "content-type": "multipart/form-data; boundary=b", "content-length": "1000" },
+      body: new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("--b")) }),
+      duplex: "half",
+    } as RequestInit);
+    const failure = failureOf(silent, { clock, budget });
+    await clock.advance(STALL_MS - 1);
+    expect(budget.takenBytes).toBe(1_000);
+    await clock.advance(1);
+    expect(await failure).toMatchObject({ code: "deadline_exceeded" });
+    expect(budget.takenBytes).toBe(0);
+    expect(clock.pending).toBe(0);
   });
 });
 

@@ -41,9 +41,20 @@ const URL_LIFETIME_MS = 3_600_000;
 
 const FILES = "/v1/images/files";
 
+/** Throws a RangeError for what cannot stand before a picture's path. */
+function assertBaseUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "")
+    throw new RangeError(
+      "images.publicUrl must be an http or https address without a query, such as https://example.com/ai",
+    );
+}
+
 export function images(room: ImagesRoom): Dialect {
   const { clock, limits, store } = room;
+  if (room.publicUrl !== undefined) assertBaseUrl(room.publicUrl);
   const models = new ImageModels(room);
+  const patience = { clock, stallMs: limits.uploadStallMs };
   const budget = new UploadBudget(limits.maxUploadBytesInFlight);
 
   /** The form's bytes are booked until the call is over: that is how long its files are kept. */
@@ -51,7 +62,7 @@ export function images(room: ImagesRoom): Dialect {
     const lease = budget.lease();
     atEnd(() => lease[Symbol.dispose]());
     const maxFileBytes = (field: string): number | undefined => (takesFiles(field) ? limits.maxImageBytes : undefined);
-    return readForm(await readMultipart(request, { limits, lease, signal, maxFileBytes }));
+    return readForm(await readMultipart(request, { limits, lease, signal, patience, maxFileBytes }));
   }
 
   async function publish({ bytes, mediaType }: ImageDrawn, incoming: Incoming): Promise<string> {
@@ -84,6 +95,7 @@ export function images(room: ImagesRoom): Dialect {
       const decoding = { models, maxPixels: limits.maxImagePixels, signal: incoming.signal };
       return decodeRequest(operation, await read(incoming), decoding);
     },
+    aliasesOf: (model) => models.aliasesOf(model),
     publish,
     complete: ({ request }) => new AnswerCollector(answering(request)),
     stream: ({ request }) => {

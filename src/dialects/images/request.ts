@@ -82,13 +82,17 @@ export const takesFiles = (field: string): boolean => field === "mask" || ORIGIN
 export function readForm({ fields, files }: Form): Sent {
   const read: [string, unknown][] = [];
   for (const [field, [value = "", ...more]] of fields) {
+    // A form that has no file to send may say so in words.
+    if (takesFiles(field) && ["", "null"].includes(value) && more.length === 0) continue;
     if (takesFiles(field)) throw invalid(field, "must be a file");
     if (more.length > 0) throw invalid(field, "is given more than once");
     read.push([field, readFormText(field, value)]);
   }
-  const [mask, ...masks] = files.filter(({ field }) => field === "mask");
+  // A browser sends a field in which no file was chosen as an empty one without a name.
+  const sent = files.filter(({ name, bytes }) => bytes.length > 0 || (name !== undefined && name !== ""));
+  const [mask, ...masks] = sent.filter(({ field }) => field === "mask");
   if (masks.length > 0) throw invalid("mask", "is given more than once");
-  return { fields: Object.fromEntries(read), images: files.filter(({ field }) => field !== "mask"), mask };
+  return { fields: Object.fromEntries(read), images: sent.filter(({ field }) => field !== "mask"), mask };
 }
 
 /** The fields of a JSON body. */

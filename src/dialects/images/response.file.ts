@@ -37,7 +37,7 @@ const headersOf = ({ id, mediaType, bytes, expiresAt }: StoredImage): Record<str
 function inRange(request: Request, { bytes }: StoredImage, headers: Record<string, string>): Response {
   const wanted = request.headers.get("range");
   const ifRange = request.headers.get("if-range");
-  const asked = wanted !== null && (ifRange === null || ifRange === headers["etag"]);
+  const asked = request.method === "GET" && wanted !== null && (ifRange === null || ifRange === headers["etag"]);
   const ranges = asked ? parseRange(bytes.length, withinLength(wanted, bytes.length)) : -2;
   if (ranges === -1)
     return refused(416, "range_not_satisfiable", "The range lies outside of the image.", {

@@ -71,7 +71,8 @@ export const IMAGE_PROFILES: Readonly<Record<string, ImageProfile>> = {
         maxPromptLength: 1_000,
         maxCount: 10,
         sizes: SMALL_SIZES,
-        qualities: ["standard"],
+        // `auto` is what leaving the field out means (spec 2.2).
+        qualities: ["standard", "auto"],
         originals: { ...PNG, maxFiles: 1, transparentUnlessMasked: true },
         mask: MASK,
       },

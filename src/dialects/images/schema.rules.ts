@@ -45,6 +45,11 @@ export class ImageModels {
     this.#aliases = new Map(Object.entries({ ...IMAGE_ALIASES, ...aliases }));
   }
 
+  /** The other names of a model. */
+  aliasesOf(id: string): string[] {
+    return [...this.#aliases].flatMap(([alias, model]) => (model === id ? [alias] : []));
+  }
+
   /** Whether the answers of a model tell the tokens that were used. */
   tellsUsage(id: string): boolean {
     return this.#profiles.get(id)?.tellsUsage ?? false;

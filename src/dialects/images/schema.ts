@@ -29,7 +29,10 @@ export type ImageFields = v.InferOutput<typeof ImageFields>;
 
 /** How the texts of a form are read: a form knows no types, so numbers, booleans and null come spelled out. */
 const NUMBERS: ReadonlySet<string> = new Set(["n", "output_compression", "partial_images"]);
-const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false };
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
+  ["true", true],
+  ["false", false],
+]);
 /** Texts of the caller's own, in which `null` is a word. */
 const FREE_TEXTS: ReadonlySet<string> = new Set(["prompt", "user"]);
 
@@ -38,5 +41,5 @@ export function readFormText(field: string, value: string): string | number | bo
   if (FREE_TEXTS.has(field)) return value;
   if (value === "null") return null;
   if (NUMBERS.has(field) && /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value)) return Number(value);
-  return field === "stream" ? (BOOLEANS[value.toLowerCase()] ?? value) : value;
+  return field === "stream" ? (BOOLEANS.get(value.toLowerCase()) ?? value) : value;
 }

@@ -166,17 +166,19 @@ export function answersSuite(mount: Mount): void {
         { ...failed, status: 400, type: "invalid_request_error", code: "invalid_value", param: "prompt" },
       ],
     ])("%s is told", async (_name, error, refusal) => {
-      for (const before of [[], [drawn(0)]]) {
-        await using stage = await openStage(mount, {
-          async *imagePlay() {
-            yield* before;
-            throw error;
-          },
-        });
-        const answer = await refusalOf(await generate(stage, generating({ n: 2 })));
-        expect(answer).toEqual(refusal);
-        expect(answer.message).not.toContain("10.0.0.7");
-      }
+      await using stage = await openStage(mount, { imagePlay: failsAfter(error) });
+      const answer = await refusalOf(await generate(stage, generating({ n: 2 })));
+      expect(answer).toEqual(refusal);
+      expect(answer.message).not.toContain("10.0.0.7");
+    });
+
+    it("after a picture leaves the pictures that came, and is told to the host", async () => {
+      const error = new Error("10.0.0.7 is down");
+      await using stage = await openStage(mount, { imagePlay: failsAfter(error, drawn(0)) });
+      const response = await generate(stage, generating({ n: 2 }));
+      expect(response.status).toBe(200);
+      expect(await response.json()).toMatchObject({ data: [{ url: expect.any(String) as string }] });
+      expect(stage.failures.map((failure) => failure.error.cause)).toEqual([error]);
     });
 
     it("without a picture is one", async () => {
@@ -191,3 +193,9 @@ export function answersSuite(mount: Mount): void {
     });
   });
 }
+
+const failsAfter = (error: Error, ...before: readonly ImageEvent[]): ImagePlay =>
+  async function* () {
+    yield* before;
+    throw error;
+  };

@@ -51,12 +51,13 @@ const multi: readonly Accepted[] = [
   ["response_format b64_json of image-model-multi", ofMulti({ response_format: "b64_json" }), { delivery: "data" }],
   ["size 1024x1024 for image-model-multi", ofMulti({ size: "1024x1024" }), { size: "1024x1024" }],
   ["quality standard where no model is named", editing({ quality: "standard" }), { model: TWO, quality: "standard" }],
+  ["quality auto where no model is named", editing({ quality: "auto" }), { model: TWO, quality: "auto" }],
   ["quality standard for image-model-2", editing({ model: TWO, quality: "standard" }), { quality: "standard" }],
 ];
 
 /** What only image-model-multi takes. */
 const MORE: readonly (readonly [fields: FormFields, asked: Partial<ImageRequest>])[] = [
-  ...(["high", "medium", "low", "auto"] as const).map((quality) => [{ quality }, { quality }] as const),
+  ...(["high", "medium", "low"] as const).map((quality) => [{ quality }, { quality }] as const),
   ...(["1536x1024", "1024x1536", "auto"] as const).map((size) => [{ size }, { size }] as const),
   [{ background: "transparent" }, { background: "transparent" }],
   [{ moderation: "low" }, { moderation: "low" }],

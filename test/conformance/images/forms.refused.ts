@@ -39,7 +39,7 @@ const shared = (having: (fields: FormFields) => FormFields): readonly Refused[] 
   ["a file in a field that nobody knows", having({ photo: file(CLEAR) }), "photo"],
 ];
 
-const HIGH = 'must be "standard" for the model "image-model-2"; image-model-multi takes it';
+const HIGH = 'must be "standard" or "auto" for the model "image-model-2"; image-model-multi takes it';
 
 const edits: readonly Refused[] = [
   ["no prompt", editing({ prompt: undefined }), "prompt"],
@@ -62,14 +62,14 @@ const edits: readonly Refused[] = [
   ["32001 astral characters for image-model-multi", ofMulti({ prompt: ASTRAL.repeat(32_001) }), "prompt"],
   ["n 0 for image-model-multi", ofMulti({ n: "0" }), "n"],
   ["n 11 for image-model-multi", ofMulti({ n: "11" }), "n"],
-  ...["high", "medium", "low", "auto"].map((quality): Refused => [
+  ...["high", "medium", "low"].map((quality): Refused => [
     `quality ${quality} for image-model-2`,
     editing({ model: TWO, quality }),
     "quality",
     HIGH,
   ]),
   ["quality standard for image-model-multi", ofMulti({ quality: "standard" }), "quality"],
-  ["quality hd", editing({ quality: "hd" }), "quality", 'must be "standard" for the model "image-model-2"'],
+  ["quality hd", editing({ quality: "hd" }), "quality", 'must be "standard" or "auto" for the model "image-model-2"'],
   ["size 256x256 for image-model-multi", ofMulti({ size: "256x256" }), "size"],
   ["size 512x512 for image-model-multi", ofMulti({ size: "512x512" }), "size"],
   ["size 1792x1024 for image-model-multi", ofMulti({ size: "1792x1024" }), "size"],
