@@ -200,7 +200,21 @@ function responsesSuite({ ask, chunks }: Stage): void {
     expect(next?.id).not.toBe(call?.id);
   });
 
-  it("may hold a picture", async () => {
+  it("may hold a picture of their own", async () => {
+    const inlineData = { mimeType: "image/png", data: png(4, 3).toString("base64") };
+    const contents: Content[] = [
+      { role: "model", parts: [{ functionCall: { name: "get_weather", args: {} } }] },
+      {
+        role: "user",
+        parts: [{ functionResponse: { name: "get_weather", response: { output: "a map" }, parts: [{ inlineData }] } }],
+      },
+    ];
+    expect(textOf(await ask(say(contents, config)))).toBe(
+      'The tool get_weather answered: {"output":"a map"}, an image (image/png, 4 × 3 pixels).',
+    );
+  });
+
+  it("may stand beside a picture", async () => {
     const image = { inlineData: { mimeType: "image/png", data: png(4, 3).toString("base64") } };
     const contents: Content[] = [
       { role: "model", parts: [{ functionCall: { name: "get_weather", args: {} } }] },
