@@ -20,13 +20,21 @@ export interface Generation<Event, Answered> {
   readonly model: string;
   /** Other names that keys and backends may know the model by. */
   readonly aliases?: readonly string[];
-  /** The most output tokens asked for, and the field that says so, where there is such a limit. */
-  readonly outputLimit?: { readonly tokens: number; readonly path: readonly string[] };
+  /** The most output tokens asked for, where there is such a limit. */
+  readonly outputLimit?: OutputLimit;
   readonly stream: boolean;
   /** What it may cost. */
   amounts(): Amounts;
   /** Makes ready to run it within the units granted. Nothing runs yet. */
   begin(granted: number, call: CallContext): Run<Event, Answered>;
+}
+
+export interface OutputLimit {
+  readonly tokens: number;
+  /** The field by which the caller named it. */
+  readonly path: readonly string[];
+  /** Lowers it to what the model can; undefined where the caller has named it, who is told instead. */
+  readonly lower: ((tokens: number) => void) | undefined;
 }
 
 /** A generation that quota is held for. */
@@ -55,11 +63,15 @@ export async function chatGeneration(
   incoming: Incoming,
 ): Promise<Generation<ChatEvent | string, AnswerEvent>> {
   const { backend, price, countTokens } = terms;
-  const asked = await endpoint.parse(incoming);
+  let asked = await endpoint.parse(incoming);
   const inputTokens = estimateInputTokens(asked, countTokens);
   return {
     model: asked.model,
-    outputLimit: { tokens: asked.maxOutputTokens, path: endpoint.maxOutputTokensPath },
+    outputLimit: {
+      tokens: asked.maxOutputTokens,
+      path: endpoint.maxOutputTokensPath,
+      lower: asked.limitedByDefault && ((maxOutputTokens) => void (asked = { ...asked, maxOutputTokens })),
+    },
     stream: asked.stream,
     amounts: () => chatAmounts(asked, inputTokens, price),
     begin(granted, call) {

@@ -184,12 +184,12 @@ async function authorizeModel(
   const info = known.find(({ id }) => names.includes(id));
   if (!info) throw new GatewayError("model_not_found", `There is no model "${model}".`, { path: ["model"] });
   const most = info.maxOutputTokens;
-  if (most !== undefined && outputLimit && outputLimit.tokens > most)
-    throw new GatewayError(
-      "invalid_request",
-      `${outputLimit.path.join(".")}: must be at most ${most} for the model "${model}"`,
-      { path: outputLimit.path },
-    );
+  if (most === undefined || !outputLimit || outputLimit.tokens <= most) return;
+  const { path, lower } = outputLimit;
+  if (lower) return lower(most);
+  throw new GatewayError("invalid_request", `${path.join(".")}: must be at most ${most} for the model "${model}"`, {
+    path,
+  });
 }
 
 /**

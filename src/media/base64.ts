@@ -4,6 +4,14 @@ const ALPHABET = /^[A-Za-z0-9+/]+={0,2}$/;
 
 /** Whether a non-empty text is base64 of RFC 4648, section 4: whole groups of four, padded, no white space. */
 export const isBase64 = (text: string): boolean => text.length % 4 === 0 && ALPHABET.test(text);
+const EITHER_ALPHABET = /^[A-Za-z0-9+/_-]+={0,2}$/;
+
+/** The same for either alphabet, the standard one or that for URLs (section 5). */
+export const isAnyBase64 = (text: string): boolean => text.length % 4 === 0 && EITHER_ALPHABET.test(text);
+
+/** Base64 of either alphabet in the standard one. */
+export const inStandardAlphabet = (text: string): string => text.replaceAll("-", "+").replaceAll("_", "/");
+
 interface NodeBuffer {
   from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: "base64"): string };
 }

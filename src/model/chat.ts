@@ -13,6 +13,8 @@ export interface ChatRequest {
   readonly toolChoice?: ToolChoice;
   /** The most tokens the answer may have, reasoning included. The gateway may lower it to what the quota affords. */
   readonly maxOutputTokens: number;
+  /** Whether that is the gateway's own default, because the caller named none. */
+  readonly limitedByDefault?: true;
   readonly temperature?: number;
   readonly topP?: number;
   readonly topK?: number;

@@ -21,6 +21,7 @@ export function decodeConfig(config: GenerationConfig, defaultMaxOutputTokens: n
   const reasoning = decodeThinking(config.thinkingConfig ?? {});
   return {
     maxOutputTokens: config.maxOutputTokens ?? defaultMaxOutputTokens,
+    ...(config.maxOutputTokens == null && { limitedByDefault: true }),
     stopSequences: config.stopSequences ?? [],
     ...(temperature != null && { temperature }),
     ...(topP != null && { topP }),

@@ -1,5 +1,6 @@
 /** Media in a request (spec 2.8): base64 or a file, in both directions. */
 
+import { inStandardAlphabet } from "../../media/base64.ts";
 import type { DocumentPart, MediaPart, MediaSource } from "../../model/chat.ts";
 import type { Part as WirePart } from "./schema.ts";
 import { mediaKind, type MediaKind, promisedType } from "./schema.media.ts";
@@ -20,7 +21,8 @@ export const encodeMedia = (part: MediaPart): Held => encodeSource(part.source, 
 const inlineSource = ({ mimeType, data }: NonNullable<WirePart["inlineData"]>): MediaSource => ({
   type: "base64",
   mediaType: mimeType,
-  data,
+  // The official Python client writes the alphabet for URLs.
+  data: inStandardAlphabet(data),
 });
 const fileSource = (uri: string): MediaSource =>
   URL.canParse(uri) ? { type: "url", url: uri } : { type: "file", id: uri };

@@ -128,7 +128,7 @@ const valueIn = (value: unknown, key: string | number): unknown =>
 
 /** A field that is missing is named in the spelling of those around it. */
 function nameIn(value: unknown, name: string, snake: boolean): string {
-  if (valueIn(value, name) != null) return name;
+  if (isJsonObject(value) && Object.hasOwn(value, name)) return name;
   const other = snakeCase(name);
   return snake || valueIn(value, other) != null ? other : name;
 }

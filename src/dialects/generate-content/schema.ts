@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { crossCheck, type FieldPath, type RuleBreach, shown } from "../../http/validation.ts";
-import { isBase64 } from "../../media/base64.ts";
+import { isAnyBase64 } from "../../media/base64.ts";
 import { jsonObject, object, optionalText, text } from "./schema.base.ts";
 import { configBreaches, GenerationConfig } from "./schema.config.ts";
 import { LANGUAGE, OUTCOME, SETTABLE_CATEGORY, THRESHOLD, wireWords } from "./schema.enums.ts";
@@ -11,7 +11,7 @@ import { schemaBreaches } from "./schema.openapi.ts";
 
 const InlineData = object({
   mimeType: v.pipe(v.string(), v.check(isSupportedMedia, `must be a supported type: ${SUPPORTED_MEDIA}`)),
-  data: v.pipe(v.string(), v.check(isBase64, "must be base64 (RFC 4648, padded, without white space)")),
+  data: v.pipe(v.string(), v.check(isAnyBase64, "must be base64 (RFC 4648, padded, without white space)")),
 });
 const FileData = object({ mimeType: text, fileUri: text });
 const FunctionCall = object({ id: optionalText, name: text, args: v.nullish(jsonObject) });

@@ -31,6 +31,11 @@ export const PARTS: readonly Carried<Part>[] = [
     },
   ]),
   [
+    "inlineData in the alphabet for URLs, in which one official client writes it",
+    withData("image/png", "-_-_AA=="),
+    { type: "media", kind: "image", source: { type: "base64", mediaType: "image/png", data: "+/+/AA==" } },
+  ],
+  [
     "inlineData of a document",
     withData("application/pdf", "JVBERi0="),
     { type: "document", source: { type: "base64", mediaType: "application/pdf", data: "JVBERi0=" } },

@@ -105,6 +105,7 @@ export function neutralSuite(mount: Mount): void {
     expect(await asked(MINIMAL)).toEqual({
       model: "model-a",
       maxOutputTokens: DEFAULT_LIMITS.defaultMaxOutputTokens,
+      limitedByDefault: true,
       messages: [HI],
       system: [],
       tools: [],

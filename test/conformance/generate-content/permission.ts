@@ -96,6 +96,16 @@ export function permissionSuite(mount: Mount): void {
     });
   });
 
+  it("models lower the limit of the output for callers who name none", async () => {
+    await using stage = await openStage(mount, { models: [{ id: "model-a", maxOutputTokens: 1000 }] });
+    for (const [, path] of METHODS) {
+      const response = await stage.request(path, posting(MINIMAL));
+      await response.text();
+      expect(response.status).toBe(200);
+      expect(stage.backend.asked.maxOutputTokens).toBe(1000);
+    }
+  });
+
   describe("quota", () => {
     it.each([
       ["that is used up", "empty", refusal(403, "PERMISSION_DENIED")],

@@ -77,7 +77,6 @@ const media: readonly Refused[] = [
   ...[
     ["empty base64", ""],
     ["base64 with a bad character", "iVBORw0K*go="],
-    ["base64 of the URL alphabet", "-_-_"],
     ["base64 that lacks its padding", "iVBORw0KGgo"],
     ["base64 of one character", "A"],
     ["base64 with too much padding", "A==="],
@@ -258,6 +257,11 @@ const snake: readonly Refused[] = [
   ],
   ["system_instruction", having({ system_instruction: { parts: [{ text: 1 }] } }), "system_instruction.parts[0].text"],
   ["cached_content", having({ cached_content: 1 }), "cached_content"],
+  [
+    "a user's name, which is nobody's to respell",
+    having({ generation_config: { response_schema: { type: "OBJECT", properties: { firstName: null } } } }),
+    "generation_config.response_schema.properties.firstName",
+  ],
 ];
 
 export const REFUSED: readonly Refused[] = [
