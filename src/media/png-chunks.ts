@@ -1,6 +1,7 @@
 /** Takes a PNG file apart into its chunks, and holds their order, sizes and checksums to the standard. */
 
 import { crc32 } from "./crc32.ts";
+import type { Turns } from "./turns.ts";
 
 /** What is wrong with a PNG, as the end of a sentence; never leaves `inspectPng`. */
 export class PngFault extends Error {
@@ -34,15 +35,18 @@ export interface PngHeader {
   readonly isInterlaced: boolean;
 }
 
-/** A PNG in its parts. The pixel data is still compressed, and its checksums are not looked at yet. */
+/** A PNG in its parts. */
 export interface PngParts {
   readonly header: PngHeader;
   /** What tRNS says: alpha values of the palette, or the samples of the transparent colour. */
   readonly transparency: Uint8Array | undefined;
-  readonly pixelData: readonly PngChunk[];
+  /** Its IDAT chunks, read as they are asked for. They are still compressed, and their checksums not looked at yet. */
+  readonly pixelData: Iterable<PngChunk>;
 }
 
-interface PngChunk {
+export interface PngChunk {
+  /** Where it begins in the file, in bytes. */
+  readonly at: number;
   readonly type: string;
   readonly data: Uint8Array;
   /** Type and data, which the checksum is about. */
@@ -52,32 +56,51 @@ interface PngChunk {
 
 const SIGNATURE_BYTES = 8;
 
-/** The parts of a PNG whose signature was seen. Throws a PngFault. Bytes after the last chunk are passed over, as everywhere. */
-export function readPngParts(bytes: Uint8Array): PngParts {
+/**
+ * The most chunks of a file: so many, and one more for each KiB. Encoders write chunks of 8 KiB and larger, some a row at a
+ * time; a file that is nothing but chunks keeps everyone who reads it busy for seconds.
+ */
+const MOST_CHUNKS = 1_000;
+const BYTES_A_CHUNK = 1024;
+
+/** What a chunk costs to look at, in bytes that could be read meanwhile. */
+export const CHUNK_COST_BYTES = 1024;
+
+/** How much of a chunk is summed up before others may have a turn, in bytes. */
+const PIECE_BYTES = 64 * 1024;
+
+/**
+ * The parts of a PNG whose signature was seen. Throws a PngFault. Bytes after the last chunk are passed over, as everywhere.
+ * Nothing is kept for each chunk, however many there are.
+ */
+export async function readPngParts(bytes: Uint8Array, turns: Turns): Promise<PngParts> {
   let header: PngHeader | undefined;
   let paletteSize: number | undefined;
   let transparency: Uint8Array | undefined;
-  const pixelData: PngChunk[] = [];
+  let pixelsAt: number | undefined;
   let last = "";
   for (const chunk of chunksIn(bytes)) {
     const { type, data } = chunk;
+    if (turns.due(CHUNK_COST_BYTES)) await turns.next();
+    // Those of IDAT are looked at while it is inflated.
+    if (type !== "IDAT") await assertChecked(chunk, turns);
     if (!header) {
       if (type !== "IHDR") throw new PngFault("its first chunk is not IHDR");
       header = readHeader(data);
     } else if (type === "PLTE") {
-      if (paletteSize !== undefined || transparency || pixelData.length > 0) throw misplaced(type);
+      if (paletteSize !== undefined || transparency || pixelsAt !== undefined) throw misplaced(type);
       paletteSize = readPaletteSize(data, header);
     } else if (type === "tRNS") {
-      if (transparency || pixelData.length > 0) throw misplaced(type);
+      if (transparency || pixelsAt !== undefined) throw misplaced(type);
       assertTransparency(data, header, paletteSize);
       transparency = data;
     } else if (type === "IDAT") {
-      if (pixelData.length > 0 && last !== "IDAT") throw misplaced(type);
+      if (pixelsAt !== undefined && last !== "IDAT") throw misplaced(type);
       if (header.colorType === PALETTE && paletteSize === undefined) throw new PngFault("it has no palette");
-      pixelData.push(chunk);
+      pixelsAt ??= chunk.at;
     } else if (type === "IEND") {
-      if (pixelData.length === 0) throw new PngFault("it has no pixel data");
-      return { header, transparency, pixelData };
+      if (pixelsAt === undefined) throw new PngFault("it has no pixel data");
+      return { header, transparency, pixelData: pixelDataIn(bytes, pixelsAt) };
     } else if (isCritical(type)) throw new PngFault(`its chunk ${type} is unknown`);
     last = type;
   }
@@ -89,18 +112,38 @@ export function assertCrc({ type, crc }: PngChunk, actual: number): void {
   if (actual !== crc) throw new PngFault(`the checksum of its chunk ${type} is wrong`);
 }
 
-/** The chunks of a file, IDAT apart with their checksums held. */
-function* chunksIn(bytes: Uint8Array): Generator<PngChunk> {
+async function assertChecked(chunk: PngChunk, turns: Turns): Promise<void> {
+  const { checked } = chunk;
+  let crc = 0;
+  for (let at = 0; at < checked.length; at += PIECE_BYTES) {
+    const piece = checked.subarray(at, at + PIECE_BYTES);
+    crc = crc32(piece, crc);
+    if (turns.due(piece.length)) await turns.next();
+  }
+  assertCrc(chunk, crc);
+}
+
+/** The IDAT chunks, which follow one another, from the first on. */
+function* pixelDataIn(bytes: Uint8Array, first: number): Generator<PngChunk> {
+  for (const chunk of chunksIn(bytes, first)) {
+    if (chunk.type !== "IDAT") return;
+    yield chunk;
+  }
+}
+
+/** The chunks of a file, their checksums not looked at. */
+function* chunksIn(bytes: Uint8Array, from: number = SIGNATURE_BYTES): Generator<PngChunk> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let at = SIGNATURE_BYTES; at + 12 <= bytes.length;) {
+  const most = MOST_CHUNKS + Math.floor(bytes.length / BYTES_A_CHUNK);
+  let count = 0;
+  for (let at = from; at + 12 <= bytes.length;) {
+    if (++count > most) throw new PngFault(`it has more than ${most} chunks, the most for a file of its size`);
     const end = at + 8 + view.getUint32(at);
     const checked = bytes.subarray(at + 4, end);
     const type = String.fromCharCode(...checked.subarray(0, 4));
     if (!/^[A-Za-z]{4}$/.test(type)) throw new PngFault("it has a chunk without a type");
     if (end + 4 > bytes.length) return;
-    const chunk = { type, data: checked.subarray(4), checked, crc: view.getUint32(end) };
-    if (type !== "IDAT") assertCrc(chunk, crc32(checked));
-    yield chunk;
+    yield { at, type, data: checked.subarray(4), checked, crc: view.getUint32(end) };
     at = end + 4;
   }
 }

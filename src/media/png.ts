@@ -2,8 +2,9 @@
 
 import { crc32 } from "./crc32.ts";
 import { assertPixels, faulty, type ImageBounds, type ImageFacts, mediaTypeOf } from "./image.ts";
-import { assertCrc, PngFault, type PngParts, readPngParts } from "./png-chunks.ts";
+import { assertCrc, CHUNK_COST_BYTES, type PngChunk, PngFault, type PngParts, readPngParts } from "./png-chunks.ts";
 import { PngRows } from "./png-rows.ts";
+import { type TurnOptions, Turns } from "./turns.ts";
 
 export interface PngFacts extends ImageFacts {
   readonly mediaType: "image/png";
@@ -19,12 +20,14 @@ export interface PngFacts extends ImageFacts {
  * The platform inflates, away from the event loop where it can, piece by piece; at most two rows are ever held. So a small
  * file cannot unfold into gigabytes, and a large one does not keep others waiting.
  */
-export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, signal?: AbortSignal): Promise<PngFacts> {
+export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, options: TurnOptions = {}): Promise<PngFacts> {
   if (mediaTypeOf(bytes) !== "image/png") throw faulty("The file is not a PNG image.", bounds);
+  options.signal?.throwIfAborted();
+  const turns = new Turns(options);
   try {
-    const parts = readPngParts(bytes);
+    const parts = await readPngParts(bytes, turns);
     assertPixels(parts.header, bounds);
-    const hasTransparency = await readRows(parts, signal);
+    const hasTransparency = await readRows(parts, turns, options.signal);
     const { width, height } = parts.header;
     return { mediaType: "image/png", width, height, hasTransparency };
   } catch (error) {
@@ -33,14 +36,14 @@ export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, signal?
   }
 }
 
-async function readRows({ header, transparency, pixelData }: PngParts, signal?: AbortSignal): Promise<boolean> {
-  const rows = new PngRows(header, transparency);
-  const source = new PixelData(pixelData);
+async function readRows(parts: PngParts, turns: Turns, signal?: AbortSignal): Promise<boolean> {
+  const rows = new PngRows(parts.header, parts.transparency);
+  const source = new PixelData(parts.pixelData, turns);
   const inflated = source.stream.pipeThrough(new DecompressionStream("deflate")).getReader();
   try {
     for (let step = await inflated.read(); !step.done; step = await inflated.read()) {
       signal?.throwIfAborted();
-      rows.push(step.value);
+      await pushInTurns(rows, step.value, turns);
     }
   } catch (error) {
     if (signal?.aborted || error instanceof PngFault) throw error;
@@ -51,6 +54,17 @@ async function readRows({ header, transparency, pixelData }: PngParts, signal?: 
   }
   rows.end();
   return rows.hasTransparency;
+}
+
+/** How much inflated data is looked at before others may have a turn, in bytes. */
+const PIECE_BYTES = 1024 * 1024;
+
+async function pushInTurns(rows: PngRows, bytes: Uint8Array, turns: Turns): Promise<void> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    const piece = bytes.subarray(at, at + PIECE_BYTES);
+    rows.push(piece);
+    if (turns.due(piece.length)) await turns.next();
+  }
 }
 
 const ignore = (): void => {};
@@ -67,12 +81,12 @@ class PixelData {
   fault: unknown;
   readonly stream: ReadableStream<Uint8Array<ArrayBuffer>>;
 
-  constructor(chunks: PngParts["pixelData"]) {
-    const slices = slicesOf(chunks);
+  constructor(chunks: Iterable<PngChunk>, turns: Turns) {
+    const slices = slicesOf(chunks, turns);
     this.stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
-      pull: (controller) => {
+      pull: async (controller) => {
         try {
-          const { done, value } = slices.next();
+          const { done, value } = await slices.next();
           if (done) controller.close();
           else controller.enqueue(value);
         } catch (error) {
@@ -84,7 +98,7 @@ class PixelData {
   }
 }
 
-function* slicesOf(chunks: PngParts["pixelData"]): Generator<Uint8Array<ArrayBuffer>> {
+async function* slicesOf(chunks: Iterable<PngChunk>, turns: Turns): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
   for (const chunk of chunks) {
     let crc = crc32(chunk.checked.subarray(0, 4));
     for (let at = 0; at < chunk.data.length; at += SLICE_BYTES) {
@@ -94,5 +108,6 @@ function* slicesOf(chunks: PngParts["pixelData"]): Generator<Uint8Array<ArrayBuf
       yield slice;
     }
     assertCrc(chunk, crc);
+    if (turns.due(CHUNK_COST_BYTES)) await turns.next();
   }
 }

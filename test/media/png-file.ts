@@ -47,6 +47,10 @@ export const data = (rows: Uint8Array): Bytes => chunk("IDAT", deflateSync(rows)
 
 export const file = (...chunks: readonly Uint8Array[]): Bytes => joined(SIGNATURE, ...chunks);
 
+/** A picture of so many bytes of zeros, deflated: a thousandth of their size. */
+export const zeros = (width: number, height: number, bytes: number): Bytes =>
+  file(header({ width, height, colorType: 6 }), data(new Uint8Array(bytes)), END);
+
 export const SAMPLES: Readonly<Record<number, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 4 };
 
 export interface Picture extends Header {

@@ -19,6 +19,7 @@ import {
   type Picture,
   SAMPLES,
   SIGNATURE,
+  zeros,
 } from "./png-file.ts";
 
 const BOUNDS = { maxPixels: 1_000_000, path: ["image"] };
@@ -223,10 +224,6 @@ describe("a broken PNG", () => {
   });
 });
 
-/** Rows of zeros, deflated: a thousandth of their size. */
-const zeros = (width: number, height: number, bytes: number): Bytes =>
-  file(header({ width, height, colorType: 6 }), data(new Uint8Array(bytes)), END);
-
 describe("a small file", () => {
   it("that tells more pixels than may be is refused before it is unfolded", async () => {
     const bomb = zeros(30_000, 30_000, 100_000_000);
@@ -265,7 +262,7 @@ describe("a small file", () => {
 
   it("is let go of when the signal fires", async () => {
     const reason = new GatewayError("deadline_exceeded", "Too late.");
-    const inspecting = inspectPng(file(HEADER, DATA, END), BOUNDS, AbortSignal.abort(reason));
+    const inspecting = inspectPng(file(HEADER, DATA, END), BOUNDS, { signal: AbortSignal.abort(reason) });
     await expect(inspecting).rejects.toBe(reason);
   });
 });

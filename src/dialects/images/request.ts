@@ -132,7 +132,9 @@ async function see({ bytes, name }: UploadedFile, rules: FileProfile, path: Path
     throw invalid(path, `must be a ${formats.join(", ")} file`);
   }
   const facts =
-    mediaType === "image/png" ? await inspectPng(bytes, bounds, decoding.signal) : probeImage(bytes, bounds);
+    mediaType === "image/png"
+      ? await inspectPng(bytes, bounds, { signal: decoding.signal })
+      : probeImage(bytes, bounds);
   const { width, height } = facts;
   if (rules.square && width !== height) throw invalid(path, `must be square, not ${width} × ${height} pixels`);
   const file = { bytes, mediaType, width, height, ...(name !== undefined && { name }) };
