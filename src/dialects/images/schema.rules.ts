@@ -109,9 +109,17 @@ function promptBreaches({ operation, fields: { prompt } }: Asked, { maxPromptLen
   // Variations take no words, and do not mind any.
   if (operation === "vary") return [];
   if (prompt == null) return [{ path, message: "is required" }];
-  // Characters are code points: an emoji is one.
-  const tooLong = prompt.length > maxPromptLength && Array.from(prompt).length > maxPromptLength;
-  return tooLong ? [{ path, message: `must be at most ${maxPromptLength} characters long` }] : [];
+  if (!isLonger(prompt, maxPromptLength)) return [];
+  return [{ path, message: `must be at most ${maxPromptLength} characters long` }];
+}
+
+/** Whether a text has more characters. These are code points: an emoji is one. A text may be a whole body: see no more than needed. */
+function isLonger(text: string, most: number): boolean {
+  if (text.length <= most) return false;
+  if (text.length > 2 * most) return true;
+  let count = 0;
+  for (let at = 0; at < text.length && count <= most; count++) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+  return count > most;
 }
 
 const FINISHING = ["background", "moderation", "output_format", "output_compression", "partial_images"] as const;
