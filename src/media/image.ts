@@ -3,6 +3,8 @@
 import { imageMeta } from "image-meta";
 import { GatewayError } from "../errors.ts";
 import type { ImageMediaType } from "../model/image.ts";
+import { readJpegSize } from "./jpeg.ts";
+import type { ImageSize } from "./size.ts";
 
 /** The longest side that an image may have, in pixels: what a JPEG can say, and a bound for one row in memory. */
 const MAX_SIDE_PIXELS = 65_535;
@@ -15,11 +17,8 @@ export interface ImageBounds {
   readonly path?: readonly (string | number)[];
 }
 
-export interface ImageFacts {
+export interface ImageFacts extends ImageSize {
   readonly mediaType: ImageMediaType;
-  /** In pixels, as stored: a camera's note to turn the picture is not followed. */
-  readonly width: number;
-  readonly height: number;
 }
 
 /**
@@ -31,7 +30,7 @@ export interface ImageFacts {
 export function probeImage(bytes: Uint8Array, bounds: ImageBounds): ImageFacts {
   const mediaType = mediaTypeOf(bytes);
   if (!mediaType) throw faulty("The file is not a PNG, WEBP or JPEG image.", bounds);
-  let size: { width: number; height: number };
+  let size: ImageSize;
   try {
     size = sizeOf(bytes, mediaType);
   } catch (cause) {
@@ -41,12 +40,6 @@ export function probeImage(bytes: Uint8Array, bounds: ImageBounds): ImageFacts {
   return { mediaType, ...size };
 }
 
-const META_TYPE: Readonly<Record<ImageMediaType, string>> = {
-  "image/png": "png",
-  "image/jpeg": "jpg",
-  "image/webp": "webp",
-};
-
 /** The format whose magic bytes these are. */
 export function mediaTypeOf(bytes: Uint8Array): ImageMediaType | undefined {
   const head = String.fromCharCode(...bytes.subarray(0, 12));
@@ -55,15 +48,19 @@ export function mediaTypeOf(bytes: Uint8Array): ImageMediaType | undefined {
   return head.startsWith("RIFF") && head.endsWith("WEBP") ? "image/webp" : undefined;
 }
 
+/** Where a PNG or WEBP tells its size, in bytes. Nothing more is shown to who reads it: no file may keep it busy. */
+const HEAD_BYTES = 64;
+
 /** Throws a stranger's error, or a RangeError, for a file whose headers say no size. */
-function sizeOf(bytes: Uint8Array, mediaType: ImageMediaType): { width: number; height: number } {
-  const { type, width, height } = imageMeta(bytes);
-  if (type !== META_TYPE[mediaType] || height < 1) throw new RangeError(`No size of ${mediaType}`);
+function sizeOf(bytes: Uint8Array, mediaType: ImageMediaType): ImageSize {
+  if (mediaType === "image/jpeg") return readJpegSize(bytes);
+  const { type, width, height } = imageMeta(bytes.subarray(0, HEAD_BYTES));
+  if (`image/${type}` !== mediaType || height < 1) throw new RangeError(`No size of ${mediaType}`);
   return { width, height };
 }
 
 /** Throws `invalid_request` when an image of this size is larger than it may be. */
-export function assertPixels({ width, height }: Pick<ImageFacts, "width" | "height">, bounds: ImageBounds): void {
+export function assertPixels({ width, height }: ImageSize, bounds: ImageBounds): void {
   if (Math.max(width, height) > MAX_SIDE_PIXELS)
     throw faulty(`The image has a side of more than ${MAX_SIDE_PIXELS} pixels: ${width} × ${height}.`, bounds);
   if (width * height > bounds.maxPixels)

@@ -1,0 +1,70 @@
+/** Walks through the segments of a JPEG to the one that tells its size (ITU-T T.81, annex B). */
+
+import type { ImageSize } from "./size.ts";
+
+/** A segment with parameters. */
+interface Segment {
+  readonly marker: number;
+  /** Where its parameters begin and end in the file, in bytes. */
+  readonly start: number;
+  readonly end: number;
+}
+
+const FILL = 0xff;
+const TEMPORARY = 0x01;
+const RESTART = [0xd0, 0xd7] as const;
+const START_OF_IMAGE = 0xd8;
+const END_OF_IMAGE = 0xd9;
+const START_OF_SCAN = 0xda;
+
+/** The frames that decoders know: sequential and progressive, Huffman and arithmetic. */
+const START_OF_FRAME: ReadonlySet<number> = new Set([0xc0, 0xc1, 0xc2, 0xc3, 0xc9, 0xca, 0xcb]);
+
+/**
+ * The most markers before the pixels, the bytes counted that fill up before them. A colour profile alone may take 255
+ * segments of 64 KiB; what comes in many small ones only keeps everyone busy who reads it.
+ */
+const MAX_MARKERS = 5_000;
+
+/** The size of a file that begins as a JPEG does. Throws a RangeError for one that tells none. */
+export function readJpegSize(bytes: Uint8Array): ImageSize {
+  for (const { marker, start, end } of segmentsIn(bytes)) {
+    if (marker === START_OF_SCAN) throw new RangeError("The scan comes before the frame");
+    if (START_OF_FRAME.has(marker)) return readFrame(bytes.subarray(start, end));
+  }
+  throw new RangeError("The file ends before its frame");
+}
+
+/** The segments of a file up to its pixels. As in every decoder, bytes between them are passed over. */
+function* segmentsIn(bytes: Uint8Array): Generator<Segment> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 2;
+  for (let count = 0; count < MAX_MARKERS; count++) {
+    if (bytes[at] !== 0xff) at = bytes.indexOf(0xff, at);
+    if (at < 0 || at + 4 > bytes.length) return;
+    const marker = view.getUint8(at + 1);
+    if (marker === START_OF_IMAGE || marker === END_OF_IMAGE) throw new RangeError("A second image begins, or none");
+    if (marker === FILL) at += 1;
+    else if (standsAlone(marker)) at += 2;
+    else {
+      const length = view.getUint16(at + 2);
+      const end = at + 2 + length;
+      if (length < 2 || end > bytes.length) throw new RangeError("A segment has a wrong length");
+      yield { marker, start: at + 4, end };
+      at = end;
+    }
+  }
+  throw new RangeError(`There are more than ${MAX_MARKERS} markers`);
+}
+
+const standsAlone = (marker: number): boolean =>
+  marker === 0 || marker === TEMPORARY || (marker >= RESTART[0] && marker <= RESTART[1]);
+
+function readFrame(data: Uint8Array): ImageSize {
+  if (data.length < 6) throw new RangeError("The frame has a wrong length");
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  const size = { width: view.getUint16(3), height: view.getUint16(1) };
+  // A height that only follows the first scan is seen by no common decoder.
+  if (size.width === 0 || size.height === 0) throw new RangeError("The frame has no pixels");
+  return size;
+}
