@@ -279,6 +279,25 @@ describe("a request for more than the balance", () => {
     expect(report()).toMatchObject({ used: INPUT + 50, available: 0, ...AT_REST });
   });
 
+  it("is neither cut nor charged for what its code printed, nor cut for a picture", async () => {
+    const { send, report } = opened({
+      backend: speaking(
+        { type: "code", language: "python", code: "x" },
+        { type: "code-result", outcome: "ok", output: "x".repeat(5_000) },
+        { type: "media", mediaType: "image/png", data: "AAAA" },
+        WORD,
+        counted(7),
+      ),
+    });
+    expect(await (await send()).json()).toMatchObject({ stop_reason: "end_turn", usage: { output_tokens: 7 } });
+    expect(report()).toMatchObject({ used: INPUT + 7, overdraft: 0, ...AT_REST });
+  });
+
+  it("ends with an error where the backend ends for no known reason", async () => {
+    const weird = { type: "finish", reason: "weird" } as unknown as ChatEvent;
+    expect((await opened({ backend: speaking(WORD, weird) }).send()).status).toBe(500);
+  });
+
   it("records what a backend counts beyond its limit as overdraft", async () => {
     const { send, report } = opened({ key: { granted: 30 }, backend: speaking(WORD, counted(25)) });
     expect((await send()).status).toBe(200);

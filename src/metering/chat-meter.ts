@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { ChatRequest } from "../model/chat.ts";
-import type { AnswerEvent, ChatEvent, Ending, FinishEvent } from "../model/event.ts";
+import type { AnswerEvent, ChatEvent, Ending, FinishEvent, FinishReason } from "../model/event.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
 import { assertTokens, type CountTokens } from "./estimate.ts";
 import type { Meter } from "./meter.ts";
@@ -16,6 +16,24 @@ export interface ChatMeterOptions {
   readonly price: Price;
 }
 
+const FINISH_REASONS: ReadonlySet<string> = new Set(
+  Object.keys({
+    stop: true,
+    "stop-sequence": true,
+    length: true,
+    "tool-calls": true,
+    "content-filter": true,
+    recitation: true,
+    language: true,
+    blocklist: true,
+    "prohibited-content": true,
+    "personal-data": true,
+    "unsafe-image": true,
+    "malformed-tool-call": true,
+    other: true,
+  } satisfies Record<FinishReason, true>),
+);
+
 /** What a picture or a sound that an answer holds is taken to cost, where its backend has not said. */
 const MEDIA_TOKENS = 1_290;
 
@@ -27,7 +45,9 @@ const TOLERANCE = { times: 2, tokens: 64 };
 
 export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   readonly #options: ChatMeterOptions;
+  /** Tokens of what was said, called and written as code, by estimate; media are counted apart, by a guess. */
   #outputEstimate = 0;
+  #media = 0;
   #known: Partial<Usage> = {};
   #touched = false;
   /** The candidates that call tools, and how those ended that have. */
@@ -74,7 +94,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** Known counts, completed by estimates. */
   get #usage(): Usage {
-    const estimated = Math.ceil(this.#outputEstimate);
+    const estimated = Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS;
     const known = this.#known.outputTokens;
     return {
       inputTokens: this.#known.inputTokens ?? this.#options.inputTokens,
@@ -114,6 +134,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
         return this.#learn(event.usage);
       case "finish":
         // The first reason counts; counts that come later still replace earlier ones.
+        if (!FINISH_REASONS.has(event.reason))
+          throw new GatewayError("backend_failed", "The model backend ended for no known reason.");
         if (!this.#finished.has(event.candidate ?? 0)) this.#finished.set(event.candidate ?? 0, event);
         return this.#learn(event.usage);
       case "text-delta":
@@ -132,12 +154,12 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
         return this.#estimate(event.data);
       case "code":
         return this.#estimate(event.code);
-      case "code-result":
-        return this.#estimate(event.output ?? "");
       case "media":
         this.#touched = true;
-        this.#outputEstimate += MEDIA_TOKENS;
+        this.#media++;
         return;
+      // What code printed was not generated; a backend that reads it again counts it among its input.
+      case "code-result":
       case "annotation":
       case "prompt-feedback":
       case "reasoning-signature":

@@ -129,6 +129,18 @@ const inner =
   (value) =>
     isJsonObject(value) ? [[key, toJsonSchema(value)]] : value === null ? [] : [[key, value]];
 
+const definitions: Convert = (schemas) =>
+  isJsonObject(schemas)
+    ? [
+        [
+          "$defs",
+          Object.fromEntries(
+            Object.entries(schemas).map(([name, value]) => [name, isJsonObject(value) ? toJsonSchema(value) : value]),
+          ),
+        ],
+      ]
+    : [];
+
 const inners =
   (key: string): Convert =>
   (value) =>
@@ -158,6 +170,10 @@ const CONVERSIONS: ReadonlyMap<string, Convert> = new Map<string, Convert>([
   ],
   ["anyOf", (schemas, { nullable }, type) => anyOf(schemas, nullable === true && type === undefined)],
   ["items", inner("items")],
+  // The format has its own spelling of references beside that of JSON Schema.
+  ["defs", definitions],
+  ["$defs", definitions],
+  ["ref", (ref) => (typeof ref === "string" ? [["$ref", ref.replace(/^#\/defs\//, "#/$defs/")]] : [])],
   ["additionalProperties", inner("additionalProperties")],
   ...["oneOf", "allOf", "prefixItems"].map((key) => [key, inners(key)] as const),
   ...BOUNDS.slice(1)
