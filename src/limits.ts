@@ -24,8 +24,10 @@ export interface Limits {
   readonly maxFields: number;
   /** Most files of a multipart body. */
   readonly maxFiles: number;
-  /** Most pixels of an image that is sent, so that a small file cannot unfold into gigabytes: 400. */
+  /** Most pixels of an image that is sent, whatever its format: 400. */
   readonly maxImagePixels: number;
+  /** Most pixels of all PNGs of a multipart body. They are unfolded, and a small file must not be long work: 400. */
+  readonly maxPngPixels: number;
   /** How long one call may take from its first byte to its last, in milliseconds. Then it is 504 and the backend is aborted. */
   readonly deadlineMs: number;
   /** The longest silence in a stream, in milliseconds, before a keep-alive is written. */
@@ -54,7 +56,10 @@ export const DEFAULT_LIMITS: Limits = {
   maxFieldBytes: MIB / 4,
   maxFields: 64,
   maxFiles: 17,
-  maxImagePixels: 2 ** 25,
+  // What common decoders take.
+  maxImagePixels: 2 ** 28,
+  // Sixteen images of 4 megapixels, or five of 12.
+  maxPngPixels: 2 ** 26,
   deadlineMs: 600_000,
   // Under Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
   keepAliveMs: 8_000,

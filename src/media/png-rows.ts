@@ -1,4 +1,4 @@
-/** Reads the rows of a PNG out of its inflated pixel data, one at a time, and looks for a transparent pixel in them. */
+/** Counts the rows of a PNG in its inflated pixel data, and looks for a transparent pixel in them where that is asked. */
 
 import { GRAY, GRAY_ALPHA, PALETTE, PngFault, type PngHeader, RGB_ALPHA } from "./png-chunks.ts";
 
@@ -19,6 +19,12 @@ interface Pass {
   readonly rows: number;
 }
 
+/** What to look for in a PNG. */
+export interface RowOptions {
+  /** Whether to look for a transparent pixel, for which every byte is worked out; otherwise one of each row is looked at. */
+  readonly seekTransparency?: boolean;
+}
+
 /** Takes inflated bytes as they come; holds two rows in memory. */
 export class PngRows {
   readonly #header: PngHeader;
@@ -32,9 +38,9 @@ export class PngRows {
   #filled = 0;
   #hasTransparency = false;
 
-  constructor(header: PngHeader, transparency: Uint8Array | undefined) {
+  constructor(header: PngHeader, transparency: Uint8Array | undefined, { seekTransparency = false }: RowOptions = {}) {
     this.#header = header;
-    this.#isFound = finderOf(header, transparency);
+    this.#isFound = seekTransparency ? finderOf(header, transparency) : undefined;
     this.#passes = passesOf(header);
     const width = this.#passes[0]?.width ?? 0;
     this.#line = this.#newLine(width);
@@ -50,10 +56,11 @@ export class PngRows {
   push(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length;) {
       if (this.#pass === this.#passes.length) throw new PngFault("it holds more pixel data than its size tells");
-      const piece = bytes.subarray(at, at + this.#line.length - this.#filled);
-      this.#line.set(piece, this.#filled);
-      this.#filled += piece.length;
-      at += piece.length;
+      if (this.#filled === 0) assertFilter(bytes[at]);
+      const end = Math.min(bytes.length, at + this.#line.length - this.#filled);
+      if (this.#isSeeking) this.#line.set(bytes.subarray(at, end), this.#filled);
+      this.#filled += end - at;
+      at = end;
       if (this.#filled === this.#line.length) this.#endRow();
     }
   }
@@ -63,12 +70,14 @@ export class PngRows {
     if (this.#pass < this.#passes.length) throw new PngFault("it holds less pixel data than its size tells");
   }
 
+  /** What comes after the first transparent pixel need not be looked at. */
+  get #isSeeking(): boolean {
+    return this.#isFound !== undefined && !this.#hasTransparency;
+  }
+
   #endRow(): void {
     const pass = this.#passes[this.#pass];
-    const [filter = 0] = this.#line;
-    if (filter > 4) throw new PngFault(`it has a row with filter ${filter}, which is none`);
-    // What comes after the first transparent pixel need not be looked at.
-    if (pass && this.#isFound && !this.#hasTransparency) {
+    if (pass && this.#isFound && this.#isSeeking) {
       const bytesPerPixel = Math.max(1, (this.#header.samples * this.#header.depth) / 8);
       unfilter(this.#line, this.#above, bytesPerPixel);
       this.#hasTransparency = this.#isFound(this.#line.subarray(1), pass.width);
@@ -99,34 +108,39 @@ function passesOf({ width, height, isInterlaced }: PngHeader): readonly Pass[] {
   })).filter((pass) => pass.width > 0 && pass.rows > 0);
 }
 
+function assertFilter(filter = 0): void {
+  if (filter > 4) throw new PngFault(`it has a row with filter ${filter}, which is none`);
+}
+
 /**
- * Undoes a row's filter in place (PNG, section 9.2). Both rows begin with the byte that names their filter. A loop for each,
- * because this is the one place where every byte of a large image passes through this language.
+ * Undoes a row's filter in place (PNG, section 9.2). Both rows begin with the byte that names their filter. Loops without
+ * calls or cases inside, because this is the one place where every byte of a large image passes through this language.
  */
 function unfilter(line: Uint8Array, above: Uint8Array, step: number): void {
   const [filter] = line;
   const { length } = line;
-  if (filter === 1) for (let at = 1 + step; at < length; at++) line[at] = of(line, at) + of(line, at - step);
-  if (filter === 2) for (let at = 1; at < length; at++) line[at] = of(line, at) + of(above, at);
-  if (filter === 3)
-    for (let at = 1; at < length; at++) {
-      const left = at > step ? of(line, at - step) : 0;
-      line[at] = of(line, at) + ((left + of(above, at)) >> 1);
+  // To the left of the first pixel, all is zero.
+  const second = Math.min(1 + step, length);
+  if (filter === 1) for (let at = second; at < length; at++) line[at] = (line[at] ?? 0) + (line[at - step] ?? 0);
+  if (filter === 2) for (let at = 1; at < length; at++) line[at] = (line[at] ?? 0) + (above[at] ?? 0);
+  if (filter === 3) {
+    for (let at = 1; at < second; at++) line[at] = (line[at] ?? 0) + ((above[at] ?? 0) >> 1);
+    for (let at = second; at < length; at++)
+      line[at] = (line[at] ?? 0) + (((line[at - step] ?? 0) + (above[at] ?? 0)) >> 1);
+  }
+  if (filter === 4) {
+    for (let at = 1; at < second; at++) line[at] = (line[at] ?? 0) + (above[at] ?? 0);
+    for (let at = second; at < length; at++) {
+      const left = line[at - step] ?? 0;
+      const up = above[at] ?? 0;
+      const corner = above[at - step] ?? 0;
+      const toLeft = Math.abs(up - corner);
+      const toUp = Math.abs(left - corner);
+      const toCorner = Math.abs(left + up - 2 * corner);
+      const nearest = toLeft <= toUp && toLeft <= toCorner ? left : toUp <= toCorner ? up : corner;
+      line[at] = (line[at] ?? 0) + nearest;
     }
-  if (filter === 4)
-    for (let at = 1; at < length; at++) {
-      const left = at > step ? of(line, at - step) : 0;
-      const aboveLeft = at > step ? of(above, at - step) : 0;
-      line[at] = of(line, at) + paeth(left, of(above, at), aboveLeft);
-    }
-}
-
-const of = (row: Uint8Array, at: number): number => row[at] ?? 0;
-
-function paeth(a: number, b: number, c: number): number {
-  const [toA, toB, toC] = [Math.abs(b - c), Math.abs(a - c), Math.abs(a + b - 2 * c)];
-  if (toA <= toB && toA <= toC) return a;
-  return toB <= toC ? b : c;
+  }
 }
 
 /** Whether a row of so many pixels has a transparent one. */

@@ -3,14 +3,16 @@
 import { crc32 } from "./crc32.ts";
 import { assertPixels, faulty, type ImageBounds, type ImageFacts, mediaTypeOf } from "./image.ts";
 import { assertCrc, CHUNK_COST_BYTES, type PngChunk, PngFault, type PngParts, readPngParts } from "./png-chunks.ts";
-import { PngRows } from "./png-rows.ts";
+import { PngRows, type RowOptions } from "./png-rows.ts";
 import { type TurnOptions, Turns } from "./turns.ts";
 
 export interface PngFacts extends ImageFacts {
   readonly mediaType: "image/png";
-  /** Whether at least one pixel is fully transparent (alpha zero), by an alpha channel or by tRNS. */
+  /** Whether at least one pixel is fully transparent (alpha zero), by an alpha channel or by tRNS; false where nobody asked. */
   readonly hasTransparency: boolean;
 }
+
+export interface PngOptions extends TurnOptions, RowOptions {}
 
 /**
  * What a PNG is, when it is really one: its chunks are in order, their checksums right, and its pixel data inflates to
@@ -20,14 +22,14 @@ export interface PngFacts extends ImageFacts {
  * The platform inflates, away from the event loop where it can, piece by piece; at most two rows are ever held. So a small
  * file cannot unfold into gigabytes, and a large one does not keep others waiting.
  */
-export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, options: TurnOptions = {}): Promise<PngFacts> {
+export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, options: PngOptions = {}): Promise<PngFacts> {
   if (mediaTypeOf(bytes) !== "image/png") throw faulty("The file is not a PNG image.", bounds);
   options.signal?.throwIfAborted();
   const turns = new Turns(options);
   try {
     const parts = await readPngParts(bytes, turns);
     assertPixels(parts.header, bounds);
-    const hasTransparency = await readRows(parts, turns, options.signal);
+    const hasTransparency = await readRows(parts, turns, options);
     const { width, height } = parts.header;
     return { mediaType: "image/png", width, height, hasTransparency };
   } catch (error) {
@@ -36,8 +38,9 @@ export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, options
   }
 }
 
-async function readRows(parts: PngParts, turns: Turns, signal?: AbortSignal): Promise<boolean> {
-  const rows = new PngRows(parts.header, parts.transparency);
+async function readRows(parts: PngParts, turns: Turns, options: PngOptions): Promise<boolean> {
+  const { signal } = options;
+  const rows = new PngRows(parts.header, parts.transparency, options);
   const source = new PixelData(parts.pixelData, turns);
   const inflated = source.stream.pipeThrough(new DecompressionStream("deflate")).getReader();
   try {

@@ -24,7 +24,7 @@ import {
 
 const BOUNDS = { maxPixels: 1_000_000, path: ["image"] };
 
-const inspect = (bytes: Uint8Array): Promise<PngFacts> => inspectPng(bytes, BOUNDS);
+const inspect = (bytes: Uint8Array): Promise<PngFacts> => inspectPng(bytes, BOUNDS, { seekTransparency: true });
 
 async function faultOf(bytes: Uint8Array, bounds: typeof BOUNDS = BOUNDS): Promise<GatewayError> {
   const outcome: unknown = await inspectPng(bytes, bounds).catch((error: unknown) => error);
@@ -36,6 +36,9 @@ async function faultOf(bytes: Uint8Array, bounds: typeof BOUNDS = BOUNDS): Promi
 /** One gray pixel of eight bits, and the chunks that make it up. */
 const HEADER = header({ width: 1, height: 1 });
 const DATA = data(Uint8Array.of(0, 128));
+
+/** The same with other rows, right or wrong. */
+const grayOf = (...rows: number[]): Bytes => file(HEADER, data(Uint8Array.from(rows)), END);
 
 /** Whether a pixel has alpha zero, by its samples. */
 function hasTransparency({ colorType, samples, transparency }: Picture): boolean {
@@ -119,6 +122,25 @@ describe("a PNG", () => {
     expect(await inspect(encode({ width: 4, height: 4, depth: 16, data: deep }))).toMatchObject({
       hasTransparency: false,
     });
+  });
+
+  it("is not searched for transparent pixels where nobody asks", async () => {
+    const pixels = new Uint8Array(4 * 4 * 4);
+    const clear = encode({ width: 4, height: 4, data: pixels });
+    expect(await inspect(clear)).toMatchObject({ hasTransparency: true });
+    expect(await inspectPng(clear, BOUNDS)).toMatchObject({ hasTransparency: false });
+  });
+
+  it("is whole or refused all the same where nobody asks", async () => {
+    await fc.assert(
+      fc.asyncProperty(pictures, async (picture) => {
+        await expect(inspectPng(fileOf(picture), BOUNDS)).resolves.toBeDefined();
+      }),
+      { numRuns: 200 },
+    );
+    await expect(inspectPng(grayOf(5, 1), BOUNDS)).rejects.toThrow("filter 5");
+    await expect(inspectPng(grayOf(0), BOUNDS)).rejects.toThrow("less pixel data");
+    await expect(inspectPng(grayOf(0, 1, 0), BOUNDS)).rejects.toThrow("more pixel data");
   });
 
   it("of one pixel is taken, with what may stand beside it", async () => {
@@ -252,7 +274,9 @@ describe("a small file", () => {
     let most = 0;
     const watch = setInterval(() => (most = Math.max(most, process.memoryUsage.rss())), 1);
     try {
-      await expect(inspectPng(bytes, { maxPixels: sides * sides })).resolves.toMatchObject({ hasTransparency: true });
+      await expect(inspectPng(bytes, { maxPixels: sides * sides }, { seekTransparency: true })).resolves.toMatchObject({
+        hasTransparency: true,
+      });
     } finally {
       clearInterval(watch);
     }

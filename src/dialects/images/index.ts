@@ -92,7 +92,8 @@ export function images(room: ImagesRoom): Dialect {
     method: "POST",
     path,
     parse: async (incoming) => {
-      const decoding = { models, maxPixels: limits.maxImagePixels, signal: incoming.signal };
+      const { maxImagePixels: maxPixels, maxPngPixels } = limits;
+      const decoding = { models, maxPixels, maxPngPixels, signal: incoming.signal };
       return decodeRequest(operation, await read(incoming), decoding);
     },
     aliasesOf: (model) => models.aliasesOf(model),

@@ -23,6 +23,8 @@ export interface Decoding {
   readonly models: ImageModels;
   /** The most pixels that a picture may have. */
   readonly maxPixels: number;
+  /** The most pixels that all PNGs together may have. */
+  readonly maxPngPixels: number;
   /** Fires when nobody waits for the request any more. */
   readonly signal: AbortSignal;
 }
@@ -30,7 +32,7 @@ export interface Decoding {
 /** A file that was looked into. */
 interface Seen {
   readonly file: ImageFile;
-  /** Whether it is known to have transparent pixels. */
+  /** Whether it is known to have transparent pixels; they are only looked for where they matter. */
   readonly hasTransparency: boolean;
 }
 
@@ -106,39 +108,64 @@ async function readFiles(
   const { originals } = rules;
   if (!originals) return { images: [] };
   if (images.length === 0) throw invalid("image", "is required");
+  const pngBudget = new PngBudget(decoding.maxPngPixels);
+  const looking = { ...decoding, pngBudget, seekTransparency: originals.transparentUnlessMasked && !mask };
   const seen: Seen[] = [];
   // One after another: each may unfold into as many bytes as it has pixels.
   for (const [index, image] of images.entries())
-    seen.push(await see(image, originals, images.length > 1 ? ["image", index] : ["image"], decoding));
+    seen.push(await see(image, originals, images.length > 1 ? ["image", index] : ["image"], looking));
   const [first] = seen;
-  const seenMask = mask && rules.mask ? await see(mask, rules.mask, ["mask"], decoding) : undefined;
+  const seenMask = mask && rules.mask ? await see(mask, rules.mask, ["mask"], looking) : undefined;
   if (seenMask && first) assertMask(seenMask, first);
-  if (!seenMask && originals.transparentUnlessMasked && first && !first.hasTransparency)
+  if (looking.seekTransparency && first && !first.hasTransparency)
     throw invalid("image", "must have transparent areas, which are to be edited, where no mask is sent");
   const files = seen.map(({ file }) => file);
   return seenMask ? { images: files, mask: seenMask.file } : { images: files };
 }
 
+/** What the PNGs of one form may still unfold into, because each of them is work that its few bytes do not show. */
+class PngBudget {
+  readonly #maxPixels: number;
+  #pixels = 0;
+
+  constructor(maxPixels: number) {
+    this.#maxPixels = maxPixels;
+  }
+
+  take({ width, height }: { readonly width: number; readonly height: number }, path: Path): void {
+    this.#pixels += width * height;
+    if (this.#pixels <= this.#maxPixels) return;
+    throw invalid(
+      path,
+      `The PNGs of a form may have ${this.#maxPixels} pixels together, and have more up to this one.`,
+    );
+  }
+}
+
+interface Looking extends Decoding {
+  readonly pngBudget: PngBudget;
+  readonly seekTransparency: boolean;
+}
+
 /** Looks into a file by its own bytes, and holds it against the model's rules. */
-async function see({ bytes, name }: UploadedFile, rules: FileProfile, path: Path, decoding: Decoding): Promise<Seen> {
-  const bounds = { path, maxPixels: decoding.maxPixels };
+async function see({ bytes, name }: UploadedFile, rules: FileProfile, path: Path, looking: Looking): Promise<Seen> {
+  const bounds = { path, maxPixels: looking.maxPixels };
   if (bytes.length >= rules.belowBytes)
     throw new GatewayError("body_too_large", `${path.join(".")}: must be smaller than ${rules.belowBytes} bytes`, {
       path,
     });
-  const { mediaType } = probeImage(bytes, bounds);
+  const facts = probeImage(bytes, bounds);
+  const { mediaType, width, height } = facts;
   if (!rules.formats.includes(mediaType)) {
     const formats = rules.formats.map((format) => format.replace("image/", "").toUpperCase());
     throw invalid(path, `must be a ${formats.join(", ")} file`);
   }
-  const facts =
-    mediaType === "image/png"
-      ? await inspectPng(bytes, bounds, { signal: decoding.signal })
-      : probeImage(bytes, bounds);
-  const { width, height } = facts;
   if (rules.square && width !== height) throw invalid(path, `must be square, not ${width} × ${height} pixels`);
   const file = { bytes, mediaType, width, height, ...(name !== undefined && { name }) };
-  return { file, hasTransparency: "hasTransparency" in facts && facts.hasTransparency === true };
+  if (mediaType !== "image/png") return { file, hasTransparency: false };
+  looking.pngBudget.take(facts, path);
+  const { hasTransparency } = await inspectPng(bytes, bounds, looking);
+  return { file, hasTransparency };
 }
 
 type Path = readonly (string | number)[];

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { type Mount, sharedStage } from "../stage.ts";
 import { FILES, LARGE_FILES, REFUSED_FILES, TOO_LARGE_FILES } from "./files.cases.ts";
-import { CLEAR, OPAQUE, padded, png } from "./pictures.ts";
+import { CLEAR, JPEG, OPAQUE, padded, png } from "./pictures.ts";
 import { invalidField, refusalOf, tooLarge } from "./refusal.ts";
 import { edit, EDITS, editing, file, multipartOf, VARIATIONS, varying } from "./requests.ts";
 
@@ -43,6 +43,8 @@ export function filesSuite(mount: Mount): void {
   describe("within a host's limits", () => {
     const limited = sharedStage(mount, { limits: { maxImagePixels: MAX_PIXELS, maxImageBytes: MAX_FILE_BYTES } });
 
+    const narrow = sharedStage(mount, { limits: { maxPngPixels: 2 * MAX_PIXELS } });
+
     it("a file may have as many pixels as they allow, and no more", async () => {
       expect((await edit(limited(), editing({ image: file(png({ width: 8, last: [0, 0, 0, 0] })) }))).status).toBe(200);
       const larger = editing({ image: file(png({ width: 9, last: [0, 0, 0, 0] })) });
@@ -51,6 +53,20 @@ export function filesSuite(mount: Mount): void {
       expect(await refusalOf(await edit(limited(), mask))).toEqual(invalidField("mask"));
       const second = [file(OPAQUE), file(png({ width: 13, height: 5 }))];
       expect(await refusalOf(await edit(limited(), editing({ image: second })))).toEqual(invalidField("image.1"));
+    });
+
+    const askNarrow = (image: File[], mask?: File): Promise<Response> =>
+      edit(narrow(), editing({ model: "image-model-multi", image, ...(mask && { mask }) }));
+
+    it("the PNGs of a form may have as many pixels together as they allow, its mask among them", async () => {
+      const clear = file(CLEAR);
+      const jpegs = [file(JPEG), file(JPEG), file(JPEG)];
+      expect((await askNarrow([clear, ...jpegs, clear])).status).toBe(200);
+      expect((await askNarrow([clear, ...jpegs], clear)).status).toBe(200);
+      expect(await refusalOf(await askNarrow([clear, ...jpegs, clear, file(png({ width: 1 }))]))).toEqual(
+        invalidField("image.5", "The PNGs of a form may have 128 pixels together, and have more up to this one."),
+      );
+      expect(await refusalOf(await askNarrow([clear, clear], clear))).toEqual(invalidField("mask"));
     });
 
     it.each([
