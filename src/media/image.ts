@@ -5,6 +5,7 @@ import { GatewayError } from "../errors.ts";
 import type { ImageMediaType } from "../model/image.ts";
 import { readJpegSize } from "./jpeg.ts";
 import type { ImageSize } from "./size.ts";
+import { assertWholeWebp } from "./webp.ts";
 
 /** The longest side that an image may have, in pixels: what a JPEG can say, and a bound for one row in memory. */
 const MAX_SIDE_PIXELS = 65_535;
@@ -23,9 +24,9 @@ export interface ImageFacts extends ImageSize {
 
 /**
  * The format and size of an image. Its name and declared type are never asked. Throws `invalid_request` for bytes that are
- * no PNG, WEBP or JPEG image, that tell no size, or that would unfold into too many pixels.
+ * no PNG, WEBP or JPEG image, that tell no size, that break off (JPEG, WEBP), or that would unfold into too many pixels.
  *
- * This reads headers only, which may lie: a PNG that must be whole is for `inspectPng` to read.
+ * This reads headers only, and no pixels: a PNG that must be whole is for `inspectPng` to read.
  */
 export function probeImage(bytes: Uint8Array, bounds: ImageBounds): ImageFacts {
   const mediaType = mediaTypeOf(bytes);
@@ -34,7 +35,7 @@ export function probeImage(bytes: Uint8Array, bounds: ImageBounds): ImageFacts {
   try {
     size = sizeOf(bytes, mediaType);
   } catch (cause) {
-    throw faulty("The file is a broken image: its size cannot be read.", bounds, cause);
+    throw faulty("The file is a broken image: its size cannot be read, or it breaks off.", bounds, cause);
   }
   assertPixels(size, bounds);
   return { mediaType, ...size };
@@ -51,10 +52,11 @@ export function mediaTypeOf(bytes: Uint8Array): ImageMediaType | undefined {
 /** Where a PNG or WEBP tells its size, in bytes. Nothing more is shown to who reads it: no file may keep it busy. */
 const HEAD_BYTES = 64;
 
-/** Throws a stranger's error, or a RangeError, for a file whose headers say no size. */
+/** Throws a stranger's error, or a RangeError, for a file whose headers say no size, or a JPEG or WEBP that breaks off. */
 function sizeOf(bytes: Uint8Array, mediaType: ImageMediaType): ImageSize {
   if (mediaType === "image/jpeg") return readJpegSize(bytes);
   const { type, width, height } = imageMeta(bytes.subarray(0, HEAD_BYTES));
+  if (mediaType === "image/webp") assertWholeWebp(bytes);
   if (`image/${type}` !== mediaType || height < 1) throw new RangeError(`No size of ${mediaType}`);
   return { width, height };
 }

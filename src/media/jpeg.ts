@@ -1,4 +1,4 @@
-/** Walks through the segments of a JPEG to the one that tells its size (ITU-T T.81, annex B). */
+/** Walks through the segments of a JPEG for its size, and sees whether its pixels are all there (ITU-T T.81, annex B). */
 
 import type { ImageSize } from "./size.ts";
 
@@ -26,13 +26,31 @@ const START_OF_FRAME: ReadonlySet<number> = new Set([0xc0, 0xc1, 0xc2, 0xc3, 0xc
  */
 const MAX_MARKERS = 5_000;
 
-/** The size of a file that begins as a JPEG does. Throws a RangeError for one that tells none. */
+/** The size of a file that begins as a JPEG does. Throws a RangeError for one that tells none, or that breaks off. */
 export function readJpegSize(bytes: Uint8Array): ImageSize {
+  let size: ImageSize | undefined;
   for (const { marker, start, end } of segmentsIn(bytes)) {
-    if (marker === START_OF_SCAN) throw new RangeError("The scan comes before the frame");
-    if (START_OF_FRAME.has(marker)) return readFrame(bytes.subarray(start, end));
+    if (START_OF_FRAME.has(marker)) size ??= readFrame(bytes.subarray(start, end));
+    if (marker !== START_OF_SCAN) continue;
+    if (!size) throw new RangeError("The scan comes before the frame");
+    if (!hasEnd(bytes, end)) throw new RangeError("The scan has no end");
+    return size;
   }
-  throw new RangeError("The file ends before its frame");
+  throw new RangeError("The file ends before its scan");
+}
+
+/**
+ * Whether the image ends somewhere after its first scan has begun, whose pixels cannot spell that marker. Cameras append
+ * whole films, so all of the file is searched, from its end, where the marker mostly is.
+ */
+function hasEnd(bytes: Uint8Array, from: number): boolean {
+  // Every other byte: each is the marker's first, its second, or neither.
+  for (let at = bytes.length - 1; at >= from; at -= 2) {
+    const byte = bytes[at];
+    if (byte === END_OF_IMAGE && at > from && bytes[at - 1] === 0xff) return true;
+    if (byte === 0xff && bytes[at + 1] === END_OF_IMAGE) return true;
+  }
+  return false;
 }
 
 /** The segments of a file up to its pixels. As in every decoder, bytes between them are passed over. */

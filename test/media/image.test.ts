@@ -44,6 +44,28 @@ describe("an image", () => {
     );
   });
 
+  const STREAMED = FORMATS.filter(([mediaType]) => mediaType !== "image/png");
+
+  it.each(STREAMED)("of %s that breaks off anywhere is refused", async (_mediaType, make) => {
+    const bytes = await make().toBuffer();
+    const taken = Array.from(bytes.keys()).filter((length) => attempt(bytes.subarray(0, length)) !== "refused");
+    expect(taken).toEqual([]);
+    expect(attempt(Buffer.concat([bytes, Buffer.from("and more")]))).toMatchObject({ width: 60 });
+  });
+
+  it("of many pictures is taken, and one of none is not", async () => {
+    const film = await sharp({
+      create: { width: 60, height: 80, pageHeight: 40, channels: 4, background: "red" },
+    })
+      .webp()
+      .toBuffer();
+    expect(attempt(film)).toMatchObject({ mediaType: "image/webp", width: 60, height: 40 });
+    const head = Buffer.concat([film.subarray(0, 30), Buffer.from("EXIF\x02\0\0\0ab", "latin1")]);
+    head.writeUInt32LE(head.length - 8, 4);
+    expect(attempt(head)).toBe("refused");
+    expect(attempt(head.subarray(0, 30))).toBe("refused");
+  });
+
   it.each(FORMATS)(
     "of %s that breaks off before its size is broken, and never anything worse",
     async (mediaType, make) => {

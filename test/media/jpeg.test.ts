@@ -36,6 +36,11 @@ describe("a JPEG", () => {
     expect(probeImage(after(...pieces), BOUNDS)).toEqual({ mediaType: "image/jpeg", width: 60, height: 40 });
   });
 
+  it.each([1, 2, 1_000, 3_000_001])("may be followed by %d bytes of something else", (length) => {
+    const bytes = joined(jpeg, new Uint8Array(length).fill(0xd9));
+    expect(probeImage(bytes, BOUNDS)).toMatchObject({ width: 60 });
+  });
+
   it.each<[what: string, bytes: Bytes]>([
     ["of more small segments than a reader should walk through", after(copies(segment(0xe0, 2), 5_000))],
     ["of more bytes that fill up", after(copies(Uint8Array.of(0xff), 5_000))],
@@ -45,9 +50,15 @@ describe("a JPEG", () => {
     ["that begins twice", after(jpeg)],
     ["that ends before it has begun", after(Uint8Array.of(0xff, 0xd9))],
     ["whose scan comes before its frame", after(segment(0xda, 8))],
+    ["that is cut to its headers", jpeg.slice(0, jpeg.lastIndexOf(0xda) - 1)],
+    ["that is cut to the header of its scan", jpeg.slice(0, jpeg.lastIndexOf(0xda) + 13)],
+    ["that is 30 bytes short", jpeg.slice(0, -30)],
+    ["that is one byte short", jpeg.slice(0, -1)],
     ["whose frame is cut short", after(segment(0xc0, 7))],
     ["whose frame has no pixels", after(segment(0xc0, 17))],
   ])("%s is broken", (_what, bytes) => {
-    expect(() => probeImage(bytes, BOUNDS)).toThrow("The file is a broken image: its size cannot be read.");
+    expect(() => probeImage(bytes, BOUNDS)).toThrow(
+      "The file is a broken image: its size cannot be read, or it breaks off.",
+    );
   });
 });

@@ -5,6 +5,7 @@ import type { Form, UploadedFile } from "../../http/form.ts";
 import { assertValid } from "../../http/validation.ts";
 import { probeImage } from "../../media/image.ts";
 import { inspectPng } from "../../media/png.ts";
+import { Turns } from "../../media/turns.ts";
 import type { ImageFile, ImageOperation, ImageRequest } from "../../model/image.ts";
 import type { FileProfile } from "./schema.profiles.ts";
 import type { ChosenModel, ImageModels } from "./schema.rules.ts";
@@ -110,10 +111,13 @@ async function readFiles(
   if (images.length === 0) throw invalid("image", "is required");
   const pngBudget = new PngBudget(decoding.maxPngPixels);
   const looking = { ...decoding, pngBudget, seekTransparency: originals.transparentUnlessMasked && !mask };
+  const turns = new Turns(decoding);
   const seen: Seen[] = [];
   // One after another: each may unfold into as many bytes as it has pixels.
-  for (const [index, image] of images.entries())
+  for (const [index, image] of images.entries()) {
     seen.push(await see(image, originals, images.length > 1 ? ["image", index] : ["image"], looking));
+    if (turns.due(image.bytes.length)) await turns.next();
+  }
   const [first] = seen;
   const seenMask = mask && rules.mask ? await see(mask, rules.mask, ["mask"], looking) : undefined;
   if (seenMask && first) assertMask(seenMask, first);

@@ -283,6 +283,11 @@ export const REFUSED_FILES: readonly Refused[] = [
     () => editing({ model: MULTI, image: file(JPEG.slice(0, 4)) }),
     "image",
   ],
+  ...[
+    ["a JPEG that breaks off in its pixels", JPEG.slice(0, -2)] as const,
+    ["a WEBP that breaks off in its pixels", WEBP.slice(0, -2)] as const,
+    ["a WEBP of a header alone", WEBP_EXTENDED.slice(0, 30)] as const,
+  ].map(([name, bytes]): Refused => [name, EDITS, () => editing({ model: MULTI, image: file(bytes) }), "image"]),
   [
     "a WEBP that breaks off in its header",
     EDITS,
