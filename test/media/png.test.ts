@@ -224,6 +224,11 @@ describe("a broken PNG", () => {
     ],
     ["its pixel data cannot be inflated", file(HEADER, chunk("IDAT", Buffer.from("no zlib")), END)],
     ["its pixel data cannot be inflated", file(HEADER, chunk("IDAT"), END)],
+    // Some decoders pass over bytes after the compressed stream; not every platform that inflates for us can.
+    [
+      "its pixel data cannot be inflated",
+      file(HEADER, chunk("IDAT", joined(deflateSync(Uint8Array.of(0, 1)), Uint8Array.of(1, 2, 3))), END),
+    ],
     [
       "its pixel data cannot be inflated",
       file(HEADER, chunk("IDAT", deflateSync(Uint8Array.of(0, 1)).subarray(0, -1)), END),
