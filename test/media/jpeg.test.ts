@@ -2,6 +2,7 @@
 
 import sharp from "sharp";
 import { describe, expect, it } from "vitest";
+import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { probeImage } from "../../src/media/image.ts";
 import { type Bytes, joined } from "./png-file.ts";
 
@@ -34,6 +35,14 @@ describe("a JPEG", () => {
     ["bytes between its segments", [segment(0xe1, 10), copies(Uint8Array.of(1, 2, 3), 1_000)]],
   ])("with %s before its frame tells its size", (_what, pieces) => {
     expect(probeImage(after(...pieces), BOUNDS)).toEqual({ mediaType: "image/jpeg", width: 60, height: 40 });
+  });
+
+  it("of a camera with 48 megapixels is within the limits", () => {
+    const large = jpeg.slice();
+    // The frame: marker, length and depth, then height and width.
+    new DataView(large.buffer, large.indexOf(0xc0) + 4).setUint32(0, 6_048 * 65_536 + 8_064);
+    const bounds = { maxPixels: DEFAULT_LIMITS.maxImagePixels };
+    expect(probeImage(large, bounds)).toEqual({ mediaType: "image/jpeg", width: 8_064, height: 6_048 });
   });
 
   it.each([1, 2, 1_000, 3_000_001])("may be followed by %d bytes of something else", (length) => {
