@@ -62,7 +62,12 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-it("answers from an installed copy, on plain Node", async () => {
+const NODES = [
+  ["the Node of this test", process.execPath],
+  ["the oldest Node that is promised", join(root, "node_modules", "node-22", "bin", "node")],
+] as const;
+
+it.each(NODES)("answers from an installed copy, on %s", async (_name, node) => {
   const script = `
     import { createGateway, memoryQuotaStore } from "polygate";
     import { toNodeHandler } from "polygate/node";
@@ -85,7 +90,7 @@ it("answers from an installed copy, on plain Node", async () => {
     console.log(JSON.stringify({ status: response.status, exported, body: await response.json() }));
   `;
   await writeFile(join(project, "host.js"), script);
-  expect(JSON.parse(await run(process.execPath, ["host.js"], project))).toMatchObject({
+  expect(JSON.parse(await run(node, ["host.js"], project))).toMatchObject({
     status: 200,
     exported: ["function", true],
     body: { type: "message", role: "assistant", content: [{ type: "text", text: "Hello from the package." }] },

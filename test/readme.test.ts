@@ -27,9 +27,10 @@ beforeAll(async () => {
   const polygate = join(folder, "node_modules/polygate");
   await mkdir(polygate, { recursive: true });
   for (const name of ["src", "adapters", "test"]) await symlink(join(root, name), join(polygate, name));
-  for (const name of ["@anthropic-ai", "@types", "vitest"])
+  for (const name of ["@anthropic-ai", "@types", "express", "fastify", "hono", "koa", "vitest"])
     await symlink(join(root, "node_modules", name), join(folder, "node_modules", name));
-  const exports = { ".": "./src/index.ts", "./node": "./adapters/node.ts", "./testing": "./test/contracts/index.ts" };
+  const adapters = ["bun", "deno", "express", "koa", "node"].map((name) => [`./${name}`, `./adapters/${name}.ts`]);
+  const exports = { ".": "./src/index.ts", ...Object.fromEntries(adapters), "./testing": "./test/contracts/index.ts" };
   await writeFile(join(polygate, "package.json"), JSON.stringify({ name: "polygate", type: "module", exports }));
   await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
   const compilerOptions = {
@@ -39,6 +40,7 @@ beforeAll(async () => {
     tsBuildInfoFile: join(folder, "tsbuildinfo"),
   };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+  await symlink(join(root, "test/hosts/runtimes.d.ts"), join(folder, "runtimes.d.ts"));
   // The reader's own store, which the README leaves to them.
   await writeFile(
     join(folder, "my-store.ts"),

@@ -1,0 +1,14 @@
+/** The gateway in Fastify, beside a route of its own. */
+
+import type { AddressInfo } from "node:net";
+import fastify from "fastify";
+import { toNodeHandler } from "../../adapters/node.ts";
+import { gateway, hostname, port, ready } from "./gateway.ts";
+
+const app = fastify();
+const ai = toNodeHandler(gateway, { prefix: "/ai" });
+app.addHook("onRequest", (request, reply, done) => ai(request.raw, reply.raw, done));
+app.get("/", () => "Fastify is at home.");
+
+await app.listen({ host: hostname, port });
+ready((app.server.address() as AddressInfo).port);

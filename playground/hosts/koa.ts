@@ -1,0 +1,12 @@
+/** The gateway in Koa, beside a route of its own. */
+
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import { toKoaMiddleware } from "../../adapters/koa.ts";
+import { gateway, hostname, port, ready } from "./gateway.ts";
+
+const app = new Koa();
+app.use(toKoaMiddleware(gateway, { prefix: "/ai" }));
+app.use((context) => void (context.body = "Koa is at home."));
+
+const server = app.listen(port, hostname, () => ready((server.address() as AddressInfo).port));
