@@ -1,0 +1,28 @@
+/** What the Bun mount does to Bun's server, which would otherwise cut a quiet answer after ten seconds. */
+
+import { expect, it } from "vitest";
+import { toBunHandler } from "../../adapters/bun.ts";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { MINIMAL } from "../conformance/messages/bodies.ts";
+import { KEY, plays, post } from "../conformance/stage.ts";
+
+const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
+
+function ask(path: string): { timeouts: number[]; response: Response | Promise<Response> } {
+  const timeouts: number[] = [];
+  const server = { timeout: (_request: Request, seconds: number) => void timeouts.push(seconds) };
+  const handler = toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("own") });
+  return { timeouts, response: handler(new Request(`http://host.test${path}`, post(MINIMAL)), server) };
+}
+
+it("switches the idle timeout off before the answer is there", async () => {
+  const { timeouts, response } = ask("/ai/v1/messages");
+  expect(timeouts).toEqual([0]);
+  expect(await (await response).json()).toMatchObject({ type: "message" });
+});
+
+it("leaves it on for the host's own routes", async () => {
+  const { timeouts, response } = ask("/ai/other");
+  expect(await (await response).text()).toBe("own");
+  expect(timeouts).toEqual([]);
+});
