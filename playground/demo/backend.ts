@@ -26,7 +26,9 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
   if (commands.silentMs > 0) await pause(commands.silentMs, undefined, { signal: call.signal });
   if (commands.fail) throw commands.fail;
   if (request.cachedContent !== undefined)
-    throw new GatewayError("failed_precondition", `There is no cached content "${request.cachedContent}".`);
+    throw new GatewayError("failed_precondition", `There is no cached content "${request.cachedContent}".`, {
+      path: ["cachedContent"],
+    });
   const input = countInput(request);
   const inputTokens = tokensIn(input);
   yield { type: "start", usage: { inputTokens, details: { input } } };

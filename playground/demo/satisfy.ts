@@ -1,6 +1,7 @@
 /** Makes values that satisfy the JSON Schemas of callers, whatever those ask for: within bounds, or not at all. */
 
 import { createContext, runInContext } from "node:vm";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { generateSync } from "json-schema-faker";
 import { GatewayError, type JsonObject, type JsonValue } from "../../src/index.ts";
 
@@ -11,9 +12,19 @@ export function satisfy(schema: JsonObject, text: string, what: string): JsonVal
   };
   const tame = tamed(withSubject(schema, text), (why) => refuse(`: ${why}`));
   try {
-    const options = { seed: 1, optionalsProbability: 1, maxDefaultItems: 2 };
-    const made = inTime(() => generateSync(swapped(tame, "__proto__", STAND_IN) as JsonObject, options));
-    return swapped(made as JsonValue, STAND_IN, "__proto__");
+    // Whichever draft it names: what can be generated is the same in all of them.
+    const { $schema: _draft, ...asked } = swapped(tame, "__proto__", STAND_IN) as JsonObject;
+    // What refers to itself may have no end, and is cut off; what does not is made whole.
+    const endless = JSON.stringify(asked).includes('"$ref"');
+    const options = { seed: 1, optionalsProbability: 1, maxDefaultItems: 2, maxDepth: endless ? 5 : 64 };
+    const made = inTime(() => {
+      const value = generateSync(asked, options) as JsonValue;
+      // The generator gives up quietly on what is beyond it.
+      return endless || new Ajv2020({ strict: false, validateFormats: false }).validate(asked, value)
+        ? value
+        : undefined;
+    }) as JsonValue | undefined;
+    return made === undefined ? refuse("") : swapped(made, STAND_IN, "__proto__");
   } catch (cause) {
     const late = (cause as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
     return refuse(late ? ": it would take too long" : "", cause);
@@ -75,6 +86,11 @@ function tamed(schema: JsonValue, refuse: (why: string) => never): JsonValue {
     DATA.has(key) ? value : tamed(value, refuse),
   ]);
   const result: JsonObject = Object.fromEntries(copy);
+  // A tuple as older drafts of JSON Schema have it.
+  if (Array.isArray(result["items"])) {
+    result["prefixItems"] = result["items"];
+    delete result["items"];
+  }
   for (const [low, high, room] of RANGES) {
     const [least, most] = [schema[low], schema[high]];
     if (typeof most !== "number") continue;
