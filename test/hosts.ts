@@ -3,6 +3,7 @@
 import { inProcess } from "./hosts/fetch.ts";
 import type { TestHost } from "./hosts/host.ts";
 import { onExpress4, onExpress5, onFastify, onHono, onKoa, onNode, overSocket } from "./hosts/node.ts";
+import { remoteHost } from "./hosts/remote.ts";
 
 const everywhere = { available: true, mounts: ["/ai"], ownRoutes: true } as const;
 
@@ -14,4 +15,6 @@ export const hosts: readonly TestHost[] = [
   { name: "koa", ...everywhere, start: overSocket(onKoa) },
   { name: "fastify", ...everywhere, start: overSocket(onFastify) },
   { name: "hono", ...everywhere, start: overSocket(onHono) },
+  remoteHost("bun", "bun.ts"),
+  remoteHost("deno", "deno.ts", ["run", "--allow-all", "--quiet"]),
 ];

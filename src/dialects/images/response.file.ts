@@ -62,5 +62,9 @@ const answer = ({ method }: Request, status: number, bytes: Uint8Array, headers:
 
 function refused(status: number, code: string, message: string, headers: Record<string, string> = {}): Response {
   const body: ImagesErrorBody = { error: { message, type: "invalid_request_error", param: null, code } };
-  return Response.json(body, { status, headers: { "cache-control": "no-store", ...headers } });
+  // Not Response.json: Bun's adds a charset to the type.
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
+  });
 }

@@ -57,6 +57,8 @@ async function stalled(stage: Stage, isDeclared: boolean): Promise<Stalled> {
     });
     const answer = upload(stage, { method: "POST", headers, body, duplex: "half", signal: hangUp.signal });
     await taken.promise;
+    // A probe on a connection that is there already would overtake the first request on a new one.
+    await stage.looked;
     const answered = new AbortController();
     const tell = (): void => answered.abort();
     answer.then(tell, tell);
