@@ -113,7 +113,7 @@ async function generate<Event, Answered>(
   const { signal, complete } = life;
   const options = { hold, meter: run.meter, clock: host.clock, signal, complete, quietMs };
   const askedAt = host.clock.now();
-  const events = await started(metered(() => run.answer(holdTerms(host, call).report), options));
+  const events = await started(metered(() => run.answer(reporter(host, call)), options));
 
   if (generation.stream) return streamed(host, run.stream(), events, askedAt, call);
   const collector = run.collector();
@@ -273,8 +273,14 @@ const holdTerms = (host: Host, call: Call): HoldTerms => ({
   quotas: host.quotas,
   clock: host.clock,
   leaseMs: host.limits.leaseMs,
-  report: (error) => report(host, toGatewayError(error), call),
+  report: reporter(host, call),
 });
+
+/** Tells the host of what fails and no caller hears of. */
+const reporter =
+  (host: Host, call: Call) =>
+  (error: unknown): void =>
+    report(host, toGatewayError(error), call);
 
 function errorHeaders({ code, retryAfterMs, allow }: GatewayError): Record<string, string> {
   const headers: Record<string, string> = {};

@@ -99,6 +99,9 @@ export function memoryQuotaStore(
   return store;
 }
 
+/** The hash of a key as its host writes it: with or without `sk-`. */
+const hashOf = (apiKey: string): string => hashApiKey(apiKey.replace(/^sk-/, ""));
+
 class Ledger implements MemoryQuotaStore {
   readonly #clock: Clock;
   readonly #byHash = new Map<string, Account>();
@@ -112,7 +115,7 @@ class Ledger implements MemoryQuotaStore {
   }
 
   add({ apiKey, name, granted, used = 0, models, expiresAt = 0 }: ApiKeyOptions): void {
-    const hash = hashApiKey(apiKey.replace(/^sk-/, ""));
+    const hash = hashOf(apiKey);
     if (this.#byHash.has(hash)) throw new RangeError("This API key is known already.");
     assertUnits("granted", granted ?? 0);
     assertUnits("used", used);
@@ -138,7 +141,7 @@ class Ledger implements MemoryQuotaStore {
   }
 
   remove(apiKey: string): void {
-    const hash = hashApiKey(apiKey.replace(/^sk-/, ""));
+    const hash = hashOf(apiKey);
     const account = this.#byHash.get(hash);
     if (!account) return;
     this.#byHash.delete(hash);
@@ -147,7 +150,7 @@ class Ledger implements MemoryQuotaStore {
   }
 
   report(apiKey: string): LedgerReport | undefined {
-    const account = this.#byHash.get(hashApiKey(apiKey.replace(/^sk-/, "")));
+    const account = this.#byHash.get(hashOf(apiKey));
     if (!account) return undefined;
     this.#expire(account);
     const { held, overdraft, estimated } = account;
