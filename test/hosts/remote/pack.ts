@@ -1,14 +1,16 @@
 /** Values as JSON and back, with what JSON has no word for: errors and their causes, bytes, undefined, odd numbers, functions. */
 
 import { GatewayError } from "../../../src/index.ts";
+import { toBase64 } from "../../../src/media/base64.ts";
 
 /** The field that marks a value which JSON has no word for. */
 const KIND = "$kind";
 
 export function pack(value: unknown): unknown {
-  if (value === undefined || typeof value === "function") return { [KIND]: typeof value };
+  if (value === undefined) return { [KIND]: "undefined" };
+  if (typeof value === "function") return { [KIND]: "function", fields: pack(Object.assign({}, value)) };
   if (typeof value === "number" && !Number.isFinite(value)) return { [KIND]: "number", text: String(value) };
-  if (value instanceof Uint8Array) return { [KIND]: "bytes", base64: Buffer.from(value).toString("base64") };
+  if (value instanceof Uint8Array) return { [KIND]: "bytes", base64: toBase64(value) };
   if (value instanceof Error) {
     const { name, message, stack, cause } = value;
     return { [KIND]: "error", fields: pack(Object.assign({}, value, { name, message, stack, cause })) };
@@ -19,8 +21,8 @@ export function pack(value: unknown): unknown {
   return value;
 }
 
-/** What stands for a function, by where it is: keys from the root, with dots between. */
-export type FunctionAt = (path: string) => unknown;
+/** What stands for a function, by where it is, which is keys from the root with dots between, and by its own fields. */
+export type FunctionAt = (path: string, fields: unknown) => unknown;
 
 export function unpack(packed: unknown, functionAt: FunctionAt = () => undefined, path = ""): unknown {
   const unpackAt = (key: string, field: unknown): unknown =>
@@ -32,11 +34,11 @@ export function unpack(packed: unknown, functionAt: FunctionAt = () => undefined
     case "undefined":
       return undefined;
     case "function":
-      return functionAt(path);
+      return functionAt(path, unpack(fields["fields"]));
     case "number":
       return Number(fields["text"]);
     case "bytes":
-      return new Uint8Array(Buffer.from(String(fields["base64"]), "base64"));
+      return Uint8Array.from(atob(String(fields["base64"])), (byte) => byte.charCodeAt(0));
     case "error":
       return errorOf(unpack(fields["fields"]) as ErrorFields);
     default:

@@ -5,6 +5,9 @@ import { pack, unpack } from "./pack.ts";
 /** What the other side may call; an argument is whatever its caller sends. */
 export type Handlers = Readonly<Record<string, (...args: never[]) => unknown>>;
 
+/** Calls the other side. */
+export type Call = <T>(method: string, ...args: readonly unknown[]) => Promise<T>;
+
 type Line =
   | { readonly call: number; readonly method: string; readonly args: unknown }
   | { readonly answer: number; readonly result: unknown }
@@ -22,13 +25,13 @@ export class Peer {
   }
 
   /** Calls the other side. Calls arrive in the order in which they were made. */
-  call<T>(method: string, ...args: readonly unknown[]): Promise<T> {
+  readonly call: Call = <T>(method: string, ...args: readonly unknown[]) => {
     const call = ++this.#calls;
     const answer = Promise.withResolvers<unknown>();
     this.#waiting.set(call, answer);
     this.#send({ call, method, args: pack(args) });
     return answer.promise as Promise<T>;
-  }
+  };
 
   /** The other side is gone: nothing that was asked will be answered. */
   end(reason: Error): void {

@@ -1,0 +1,60 @@
+/** The side of the runtime: a gateway's options, whose functions live in the process of the tests. */
+
+import type { CallContext, GatewayOptions, ModelBackend, QuotaStore } from "../../../src/index.ts";
+import type { Generator, Opening, PlainOptions } from "./opening.ts";
+import { type FunctionAt, unpack } from "./pack.ts";
+import type { Call } from "./peer.ts";
+
+/** @param functionAtOnce What stands for a function that is to answer at once. */
+export function remoteOptions(call: Call, functionAtOnce: FunctionAt, id: number, opening: Opening): GatewayOptions {
+  const { models, generators, hangUp, options } = opening;
+  // What stands alone among the options is called at once, what belongs to a port is waited for.
+  const functionAt: FunctionAt = (path, fields) =>
+    path.includes(".") ? (...args: unknown[]) => call("option", id, path, args) : functionAtOnce(path, fields);
+  const generatorsOf = generators.map((generator) => [
+    generator,
+    (request: unknown, context: CallContext) => remoteAnswer(call, id, generator, request, context),
+  ]);
+  const backend: ModelBackend = {
+    hangUp,
+    ...(models && { models: () => call("models", id) }),
+    ...Object.fromEntries(generatorsOf),
+  };
+  const quotas: QuotaStore = {
+    find: (apiKey) => call("find", id, apiKey),
+    reserve: (hold) => call("reserve", id, hold),
+    extend: (hold, renewal) => call("extend", id, hold, renewal),
+    settle: (hold, used, how) => call("settle", id, hold, used, how),
+  };
+  return {
+    ...(unpack(JSON.parse(options), functionAt) as PlainOptions),
+    backend,
+    quotas,
+    onFailure: (failure) => void call("failed", id, failure),
+  };
+}
+
+let answers = 0;
+
+/** Each event is asked for when the gateway wants it, so its back-pressure reaches the play. */
+async function* remoteAnswer(
+  call: Call,
+  id: number,
+  generator: Generator,
+  request: unknown,
+  { signal, ...context }: CallContext,
+): AsyncGenerator {
+  const answer = ++answers;
+  const abort = (): void => void call("abort", answer, signal.reason);
+  signal.addEventListener("abort", abort);
+  try {
+    await call("begin", id, answer, generator, request, context);
+    for (;;) {
+      const step = await call<IteratorResult<unknown, void>>("next", answer);
+      if (step.done) return;
+      yield step.value;
+    }
+  } finally {
+    await call("return", answer);
+  }
+}
