@@ -39,10 +39,10 @@ class Received {
 }
 
 function overSocket({ host, path }: Stage, body: unknown, reading: boolean): RawClient {
-  const { hostname, port } = new URL(host.url ?? "");
+  const { host: authority, hostname, port } = new URL(host.url ?? "");
   const received = new Received();
   const { headers, body: text } = post(body);
-  const lines = Object.entries({ host: hostname, ...headers, "content-length": Buffer.byteLength(text) });
+  const lines = Object.entries({ host: authority, ...headers, "content-length": Buffer.byteLength(text) });
   const socket = connect(Number(port), hostname);
   socket.setEncoding("utf8").on("data", (chunk: string) => received.add(chunk));
   if (!reading) socket.pause();

@@ -7,12 +7,13 @@ import { Cues } from "../timed.ts";
 import { anyText, refusalOf } from "./refusal.ts";
 import { as, edit, editing, file, generate, generating, vary, varying } from "./requests.ts";
 import { CLEAR } from "./pictures.ts";
+import { flat, imagePriceFrom } from "../prices.ts";
 
 const PRICE = 100;
 const METERED = "sk-metered";
 const granted = (granted: number): StageOptions => ({
   keys: [{ apiKey: METERED, granted }] satisfies ApiKeyOptions[],
-  imagePrice: () => PRICE,
+  imagePrice: flat(PRICE),
 });
 
 const ask = (stage: Stage, fields: object): Promise<Response> =>
@@ -154,10 +155,7 @@ export function quotaSuite(mount: Mount): void {
       const asked: ImageKind[] = [];
       await using stage = await openStage(mount, {
         keys: [{ apiKey: METERED, granted: 10_000 }],
-        imagePrice(image) {
-          asked.push(image);
-          return image.model === "image-model-3" ? 10.2 : 7;
-        },
+        imagePrice: imagePriceFrom({ byModel: { "image-model-3": 10.2 }, otherwise: 7 }, (image) => asked.push(image)),
       });
       await (await ask(stage, { model: "dall-e-3", size: "1792x1024", quality: "hd" })).text();
       await (await edit(stage, editing({ n: "2", quality: "low" }), as(METERED))).text();
@@ -194,7 +192,7 @@ export function quotaSuite(mount: Mount): void {
       async (price) => {
         await using stage = await openStage(mount, {
           keys: [{ apiKey: METERED, granted: 1_000 }],
-          imagePrice: () => price,
+          imagePrice: flat(price),
         });
         const refusal = await refusalOf(await ask(stage, {}));
         expect(refusal).toEqual({ ...insufficient, status: 500, type: "server_error", code: "internal_error" });
@@ -204,7 +202,7 @@ export function quotaSuite(mount: Mount): void {
     );
 
     it("of nothing is free", async () => {
-      await using stage = await openStage(mount, { keys: [{ apiKey: METERED, granted: 1 }], imagePrice: () => 0 });
+      await using stage = await openStage(mount, { keys: [{ apiKey: METERED, granted: 1 }], imagePrice: flat(0) });
       expect((await ask(stage, { n: 10 })).status).toBe(200);
       expect(stage.quotas.report(METERED)).toMatchObject({ used: 0 });
     });
