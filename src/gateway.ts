@@ -173,6 +173,7 @@ function route(
     request: req,
     tail,
     baseUrl: () => baseUrlOf(req, endpoint.path, context["mounted"] as Mounted | undefined),
+    waitUntil: req.waitUntil,
   });
 }
 

@@ -48,13 +48,17 @@ interface Admitted<Event, Answered> {
 }
 
 /** A request as its route hands it over. */
-export type Arrival = Pick<Incoming, "request" | "tail" | "baseUrl">;
+export interface Arrival extends Pick<Incoming, "request" | "tail" | "baseUrl"> {
+  /** How a runtime that stops all work for a client who is gone is told of work that must be done. */
+  readonly waitUntil: ((work: Promise<unknown>) => unknown) | undefined;
+}
 
 /** Answers a request to an endpoint. Never rejects: what goes wrong is an answer too. */
-export async function serve(host: Host, endpoint: Endpoint, arrival: Arrival): Promise<Response> {
+export async function serve(host: Host, endpoint: Endpoint, { waitUntil, ...arrival }: Arrival): Promise<Response> {
   const { limits } = host;
   const call: Call = { requestId: newRequestId(), life: host.calls.begin(arrival.request.signal) };
   const { signal, atEnd } = call.life;
+  waitUntil?.(new Promise<void>((resolve) => atEnd(resolve)));
   const incoming: Incoming = { ...arrival, limits, signal, atEnd };
   try {
     signal.throwIfAborted();

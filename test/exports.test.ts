@@ -3,6 +3,7 @@
 import { expect, it } from "vitest";
 import * as bun from "../adapters/bun.ts";
 import * as deno from "../adapters/deno.ts";
+import * as edge from "../adapters/edge.ts";
 import * as express from "../adapters/express.ts";
 import * as koa from "../adapters/koa.ts";
 import * as node from "../adapters/node.ts";
@@ -37,6 +38,10 @@ it.each([
   ["node", node, ["toNodeHandler"]],
 ])("polygate/%s", (_name, entry, expected) => {
   expect(names(entry)).toEqual(expected);
+});
+
+it("polygate/edge", () => {
+  expect(names(edge)).toEqual([...names(index), "toEdgeHandler"].toSorted());
 });
 
 it("polygate/testing", () => {

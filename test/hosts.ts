@@ -1,5 +1,6 @@
 /** The hosts that the conformance suites run on, each over the gateway's public names alone; a new host is one row. */
 
+import { edgeHost } from "./hosts/edge.ts";
 import { inProcess } from "./hosts/fetch.ts";
 import type { TestHost } from "./hosts/host.ts";
 import { onExpress4, onExpress5, onFastify, onHono, onKoa, onNode, overSocket } from "./hosts/node.ts";
@@ -17,4 +18,5 @@ export const hosts: readonly TestHost[] = [
   { name: "hono", ...everywhere, start: overSocket(onHono) },
   remoteHost("bun", "bun.ts"),
   remoteHost("deno", "deno.ts", ["run", "--allow-all", "--quiet"]),
+  edgeHost(),
 ];

@@ -55,7 +55,8 @@ const manifest: unknown = JSON.parse(textOf("package.json"));
 const { dependencies } = manifest as { dependencies: Readonly<Record<string, string>> };
 /** What from outside a part may import; a part that is not listed takes the dependencies of package.json alone. */
 const PACKAGES: Readonly<Record<string, RegExp>> = {
-  adapters: /^(?:h3|srvx|node:.*)$/,
+  // The polyfills are copied into the one entry that needs them.
+  adapters: /^(?:h3|srvx|unenv|node:.*)$/,
   playground: /./,
 };
 

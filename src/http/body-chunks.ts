@@ -42,8 +42,16 @@ export async function* chunksOf(
       : new GatewayError("malformed_body", "The request body could not be read to its end.", { cause });
   } finally {
     signal.removeEventListener("abort", onAbort);
-    // Let go of, not cancelled: on Node that would close the connection before the caller is told.
+    letGo(reader);
+  }
+}
+
+/** Let go of, not cancelled: on Node that would close the connection before the caller is told. */
+function letGo(reader: ReadableStreamDefaultReader): void {
+  try {
     reader.releaseLock();
+  } catch {
+    // workerd does not part them while a read is under way; there the request ends all of it.
   }
 }
 

@@ -10,7 +10,8 @@ const COME_BACK_MS = 1_000;
 const closing = (): GatewayError => new GatewayError("busy", "The gateway is closing.", { retryAfterMs: COME_BACK_MS });
 
 export class LiveCalls {
-  readonly #live = new Set<Lifeline>();
+  /** Each with what has it cut. */
+  readonly #live = new Map<Lifeline, () => void>();
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   #closed: PromiseWithResolvers<void> | undefined;
@@ -24,8 +25,11 @@ export class LiveCalls {
   /** The life of a new call; it is cut from the start where the gateway is closing. */
   begin(client: AbortSignal): Lifeline {
     const life = new Lifeline(client, this.#clock, this.#deadlineMs, () => this.#ended(life));
-    this.#live.add(life);
     if (this.#closed) life.cut(closing());
+    // It cuts itself: where each request has a context of its own, as in Workers, none may abort what belongs to another.
+    const { promise, resolve } = Promise.withResolvers<void>();
+    void promise.then(() => life.cut(closing()));
+    this.#live.set(life, resolve);
     return life;
   }
 
@@ -33,7 +37,7 @@ export class LiveCalls {
   close(deadlineMs: number): Promise<void> {
     if (this.#closed) return this.#closed.promise;
     this.#closed = Promise.withResolvers();
-    const cancel = this.#clock.after(deadlineMs, () => this.#live.forEach((life) => life.cut(closing())));
+    const cancel = this.#clock.after(deadlineMs, () => this.#live.forEach((cut) => cut()));
     if (this.#live.size === 0) this.#closed.resolve();
     return this.#closed.promise.finally(cancel);
   }

@@ -1,0 +1,56 @@
+/** Mounts a gateway in a runtime like Cloudflare's Workers. This entry is the whole library in one file that imports nothing. */
+
+import type { Gateway, MountOptions } from "../src/index.ts";
+
+// All that the index exports, because a bundle has classes and stores of its own.
+export {
+  countTokensByBytes,
+  createGateway,
+  DEFAULT_LIMITS,
+  GatewayError,
+  hashApiKey,
+  imagePriceTable,
+  isImageId,
+  memoryImageStore,
+  memoryQuotaStore,
+  systemClock,
+  TOMBSTONE_MS,
+  tokenPrice,
+  unstorageImageStore,
+} from "../src/index.ts";
+
+/** What the handler touches of the last thing that a runtime calls it with. */
+interface EdgeContext {
+  waitUntil?(promise: Promise<unknown>): void;
+}
+
+/** `platform` is what a runtime hands on beside a request: Workers an environment and a context, others a context alone. */
+export type EdgeHandler<Platform extends readonly unknown[]> = (
+  request: Request,
+  ...platform: Platform
+) => Response | Promise<Response>;
+
+export interface EdgeMountOptions<Platform extends readonly unknown[]> extends MountOptions {
+  /** Answers the routes that the gateway does not own. Default: a bare 404. */
+  readonly fallback?: EdgeHandler<Platform>;
+}
+
+/**
+ * The gateway as the `fetch` of a Worker. A call whose client has gone lives on until it is settled: without that, a runtime
+ * of this kind stops whatever works for a client the moment it hangs up.
+ *
+ * @example export default { fetch: toEdgeHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) };
+ */
+export function toEdgeHandler<Platform extends readonly unknown[] = readonly unknown[]>(
+  gateway: Gateway,
+  { prefix = "", fallback = notFound }: EdgeMountOptions<Platform> = {},
+): EdgeHandler<Platform> {
+  const routes = gateway.at(prefix);
+  return (request, ...platform) => {
+    const context = platform.at(-1) as EdgeContext | undefined;
+    const waitUntil = context?.waitUntil?.bind(context);
+    return routes.handle(Object.assign(request, waitUntil && { waitUntil })) ?? fallback(request, ...platform);
+  };
+}
+
+const notFound = (): Response => new Response(null, { status: 404 });

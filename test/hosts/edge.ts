@@ -1,0 +1,81 @@
+/** workerd as a host: a worker that knows the edge bundle and nothing of Node, before the backend and quota of the tests. */
+
+import { existsSync, rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import type { Request as WorkerdRequest } from "miniflare";
+import { type Front, openFront } from "./edge/front.ts";
+import type { TestHost } from "./host.ts";
+import { callOver, outcomeOf } from "./remote/exchange.ts";
+import { Stages } from "./remote/stages.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** A host that workerd runs. */
+export function edgeHost(): TestHost {
+  let stages: Promise<Stages> | undefined;
+  return {
+    name: "edge",
+    available: existsSync(`${root}node_modules/.bin/workerd`),
+    mounts: ["/ai"],
+    ownRoutes: true,
+    start: async (options, prefix = "") => (await (stages ??= startWorkerd())).open(options, prefix),
+  };
+}
+
+/** Starts workerd, which holds the gateways of many stages. It ends with the process of the tests. */
+async function startWorkerd(): Promise<Stages> {
+  const fronts = new Map<number, Front>();
+  const { Miniflare, Response: WorkerdResponse } = await import("miniflare");
+  const miniflare = new Miniflare({
+    ...(await buildWorker()),
+    compatibilityDate: "2026-07-01",
+    compatibilityFlags: ["enable_request_signal"],
+    serviceBindings: {
+      TESTS: async (request: WorkerdRequest) => WorkerdResponse.json(await outcomeOf(request, stages.handlers)),
+    },
+    unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+  });
+  const url = await miniflare.unsafeGetDirectURL();
+  const call = callOver((body) => fetch(url, { method: "POST", body }));
+  const stages: Stages = new Stages(async <T>(method: string, ...args: readonly unknown[]): Promise<T> => {
+    const [id] = args as readonly [number];
+    if (method === "stop") fronts.get(id)?.close();
+    if (method !== "open") return call<T>(method, ...args);
+    const front = await openFront(Number(url.port));
+    fronts.set(id, front);
+    await call("open", id, front.port, args[1]);
+    return front.port as T;
+  });
+  return stages;
+}
+
+/** The edge bundle as it is published, and beside it a worker that uses it. */
+async function buildWorker(): Promise<{ modulesRoot: string; modules: { type: "ESModule"; path: string }[] }> {
+  const [{ build }, { edgeBundle }] = await Promise.all([import("tsdown"), import("../../tsdown.config.ts")]);
+  const folder = await mkdtemp(join(tmpdir(), "polygate-edge-"));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  const quietly = { config: false, logLevel: "error", publint: false } as const;
+  await build({ ...edgeBundle(folder), ...quietly });
+  await build({
+    ...quietly,
+    entry: { worker: `${root}test/hosts/edge/worker.ts` },
+    outDir: folder,
+    clean: false,
+    platform: "neutral",
+    dts: false,
+    deps: { neverBundle: [/^cloudflare:/] },
+    alias: { "node:timers/promises": `${root}test/hosts/edge/turns.ts` },
+    plugins: [{ name: "edge-bundle", resolveId: (id) => (EDGE.test(id) ? { id: "./edge.js", external: true } : null) }],
+  });
+  return {
+    modulesRoot: folder,
+    modules: ["worker.js", "edge.js"].map((name) => ({ type: "ESModule", path: join(folder, name) })),
+  };
+}
+
+/** What the worker imports of the library is to come from its bundle. */
+const EDGE = /\/(?:adapters\/edge|src\/index)\.ts$/;
