@@ -1,7 +1,9 @@
 /** One process that runs one piece of Python: started, given its code, read to its end, or killed. */
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import type { Socket } from "node:net";
+import { delimiter, join } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
@@ -31,6 +33,12 @@ export interface PythonEnd {
   readonly errors: string;
 }
 
+/** What keeps its process alive; in Bun the input does not, and so has neither. */
+interface Alive {
+  ref?(): void;
+  unref?(): void;
+}
+
 const WORKER = fileURLToPath(new URL("worker.ts", import.meta.url));
 const HARNESS = fileURLToPath(new URL("harness.py", import.meta.url));
 const KIB = 1024;
@@ -55,14 +63,15 @@ export function startPython(settings: PythonSettings): PythonProcess {
   input.on("error", () => {});
   child.on("error", (error) => errors.add(error.message));
   const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
-  for (const part of [child, ...streams]) part.unref();
+  const parts: readonly Alive[] = [child, ...streams];
+  for (const part of parts) part.unref?.();
 
   const kill = (): void => void child.kill("SIGKILL");
   return {
     isAlive: () => child.exitCode === null && child.signalCode === null && child.pid !== undefined,
     kill,
     async run(code, stop) {
-      for (const part of [child, ...streams]) part.ref();
+      for (const part of parts) part.ref?.();
       if (stop.aborted) kill();
       stop.addEventListener("abort", kill);
       input.end(code);
@@ -81,7 +90,7 @@ export function startPython(settings: PythonSettings): PythonProcess {
 
 function launch({ folder, maxMemoryBytes }: PythonSettings): ChildProcess {
   const node = [
-    process.execPath,
+    pathOfNode(),
     // From Node 25 on this forbids the network too; before, nothing that the code reaches can open it.
     "--permission",
     ...[`${folder}/`, WORKER, HARNESS].map((path) => `--allow-fs-read=${path}`),
@@ -99,6 +108,16 @@ function launch({ folder, maxMemoryBytes }: PythonSettings): ChildProcess {
   const [command = "", ...parameters] = process.platform === "linux" ? ["/bin/sh", "-c", limits, "sh", ...node] : node;
   // Output, errors, and the worker's word on how the code ended: there is no IPC channel that code could reach.
   return spawn(command, parameters, { cwd: folder, env: {}, stdio: ["pipe", "pipe", "pipe", "pipe"] });
+}
+
+/** Bun and Deno take the options of Node's permission model and hold nothing to them, so that under these it is Node as well. */
+function pathOfNode(): string {
+  if (!("bun" in process.versions || "deno" in process.versions)) return process.execPath;
+  const folders = process.env["PATH"]?.split(delimiter) ?? [];
+  const path = folders.map((folder) => join(folder, "node")).find(existsSync);
+  if (path === undefined)
+    throw new Error("To run Python, Node must be on the PATH: its permission model confines the code.");
+  return path;
 }
 
 /** Collects text up to a length, and then closes the stream: the process shall not keep this one busy. */

@@ -123,6 +123,9 @@ function exitStatusOf(error: unknown): number | undefined {
   return typeof status === "number" ? status : undefined;
 }
 
+// Other runtimes take Node's options without a word, some under Node's name.
+const { permission } = process as { readonly permission?: { has(scope: string): boolean } };
+if (!permission || permission.has("child")) throw new Error("Python runs under Node's permission model alone.");
 limitMemory(Number(maxWasmBytes) / WASM_PAGE_BYTES);
 const run = await load();
 giveUp();
