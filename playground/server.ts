@@ -1,11 +1,8 @@
-/** The playground: a gateway with the demo backend on Node's own http server, at the address in PORT and HOST. */
+/** The playground: its gateway on Node's own http server, at the address in PORT and HOST. */
 
 import { createServer } from "node:http";
 import { toNodeHandler } from "../adapters/node.ts";
-import { createGateway, memoryQuotaStore } from "../src/index.ts";
-import { demoBackend } from "./demo/backend.ts";
-import { demoKeys } from "./keys.ts";
-import { pythonRunner } from "./python/runner.ts";
+import { codeRunner, gateway } from "./gateway.ts";
 
 // What is set to nothing is not set: nothing for a host would be every address that the machine has.
 const port = process.env["PORT"] || "3000";
@@ -19,8 +16,6 @@ function fail(reason: string): never {
 if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535)
   fail(`The playground needs a PORT from 0 to 65535, not ${JSON.stringify(port)}.`);
 
-const codeRunner = pythonRunner();
-const gateway = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore(demoKeys), codeRunner });
 const server = createServer(toNodeHandler(gateway));
 
 server.on("error", ({ message }) => fail(`The playground cannot listen on ${host}:${port}: ${message}`));

@@ -1,11 +1,9 @@
-/** The gateway that each of these hosts mounts, with the playground's keys and model, and where it is to listen. */
+/** The gateway that each of these hosts mounts, which is the playground's, and where the host is to listen. */
 
 import process from "node:process";
-import { createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
-import { demoBackend } from "../demo/backend.ts";
-import { demoKeys } from "../keys.ts";
+import { gateway } from "../gateway.ts";
 
-export const gateway: Gateway = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore(demoKeys) });
+export { gateway };
 
 export const port: number = Number(process.env["PORT"] ?? 3000);
 export const hostname: string = process.env["HOST"] ?? "127.0.0.1";
