@@ -3,7 +3,8 @@
 import { toBunHandler } from "../../adapters/bun.ts";
 import { gateway, hostname, port, ready } from "./gateway.ts";
 
-const own = (): Response => new Response("Bun is at home.");
+const own = (request: Request): Response =>
+  new URL(request.url).pathname === "/" ? new Response("Bun is at home.") : new Response(null, { status: 404 });
 
 const server = Bun.serve({ hostname, port, fetch: toBunHandler(gateway, { prefix: "/ai", fallback: own }) });
 ready(server.port);

@@ -3,7 +3,8 @@
 import { toDenoHandler } from "../../adapters/deno.ts";
 import { gateway, hostname, port, ready } from "./gateway.ts";
 
-const own = (): Response => new Response("Deno is at home.");
+const own = (request: Request): Response =>
+  new URL(request.url).pathname === "/" ? new Response("Deno is at home.") : new Response(null, { status: 404 });
 
 const listening = { hostname, port, onListen: (address: { port: number }) => ready(address.port) };
 Deno.serve(listening, toDenoHandler(gateway, { prefix: "/ai", fallback: own }));

@@ -7,6 +7,8 @@ import { gateway, hostname, port, ready } from "./gateway.ts";
 
 const app = new Koa();
 app.use(toKoaMiddleware(gateway, { prefix: "/ai" }));
-app.use((context) => void (context.body = "Koa is at home."));
+app.use((context) => {
+  if (context.path === "/") context.body = "Koa is at home.";
+});
 
 const server = app.listen(port, hostname, () => ready((server.address() as AddressInfo).port));
