@@ -1,28 +1,25 @@
-/** The `ai` SDK with its anthropic provider, unmodified, against the real playground over a real socket. */
+/** The `ai` SDK with its anthropic provider, unmodified, against the real playground in each host, over a real socket. */
 
-import { afterAll, beforeAll, describe, vi } from "vitest";
+import { beforeAll, describe, vi } from "vitest";
 import { errorsSuite } from "./ai-anthropic/errors.ts";
 import { outputSuite } from "./ai-anthropic/output.ts";
 import { reasoningSuite } from "./ai-anthropic/reasoning.ts";
 import { stageOf } from "./ai-anthropic/stage.ts";
 import { textSuite } from "./ai-anthropic/text.ts";
 import { toolsSuite } from "./ai-anthropic/tools.ts";
-import { type Playground, startPlayground } from "./playground.ts";
+import { onEachServer } from "./servers.ts";
 
-let playground: Playground;
-beforeAll(async () => {
-  // The SDK's own switch: it warns on the console of models that it does not know.
-  vi.stubGlobal("AI_SDK_LOG_WARNINGS", false);
-  playground = await startPlayground();
-});
-afterAll(() => playground.stop());
+// The SDK's own switch: it warns on the console of models that it does not know.
+beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));
 
-describe.each([
-  ["text", textSuite],
-  ["tools", toolsSuite],
-  ["reasoning", reasoningSuite],
-  ["structured output", outputSuite],
-  ["errors", errorsSuite],
-] as const)("%s", (_name, suite) => {
-  suite(stageOf(() => playground));
-});
+onEachServer((playground) =>
+  describe.each([
+    ["text", textSuite],
+    ["tools", toolsSuite],
+    ["reasoning", reasoningSuite],
+    ["structured output", outputSuite],
+    ["errors", errorsSuite],
+  ] as const)("%s", (_name, suite) => {
+    suite(stageOf(playground));
+  }),
+);

@@ -1,24 +1,21 @@
-/** The `ai` SDK with its openai image models, unmodified, against the real playground over a real socket. */
+/** The `ai` SDK with its openai image models, unmodified, against the real playground in each host, over a real socket. */
 
-import { afterAll, beforeAll, describe, vi } from "vitest";
+import { beforeAll, describe, vi } from "vitest";
 import { editingSuite } from "./ai-openai/editing.ts";
 import { errorsSuite } from "./ai-openai/errors.ts";
 import { generatingSuite } from "./ai-openai/generating.ts";
 import { stageOf } from "./ai-openai/stage.ts";
-import { type Playground, startPlayground } from "./playground.ts";
+import { onEachServer } from "./servers.ts";
 
-let playground: Playground;
-beforeAll(async () => {
-  // The SDK's own switch: it warns on the console of models that it does not know.
-  vi.stubGlobal("AI_SDK_LOG_WARNINGS", false);
-  playground = await startPlayground();
-});
-afterAll(() => playground.stop());
+// The SDK's own switch: it warns on the console of models that it does not know.
+beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));
 
-describe.each([
-  ["generating", generatingSuite],
-  ["editing", editingSuite],
-  ["errors", errorsSuite],
-] as const)("%s", (_name, suite) => {
-  suite(stageOf(() => playground));
-});
+onEachServer((playground) =>
+  describe.each([
+    ["generating", generatingSuite],
+    ["editing", editingSuite],
+    ["errors", errorsSuite],
+  ] as const)("%s", (_name, suite) => {
+    suite(stageOf(playground));
+  }),
+);

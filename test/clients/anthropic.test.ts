@@ -1,6 +1,6 @@
-/** The official Anthropic SDK, both majors of it and unmodified, against the real playground over a real socket. */
+/** The official Anthropic SDK, both majors of it and unmodified, against the real playground in each host, over a real socket. */
 
-import { afterAll, beforeAll, describe } from "vitest";
+import { describe } from "vitest";
 import { countTokensSuite } from "./anthropic/count-tokens.ts";
 import { errorsSuite } from "./anthropic/errors.ts";
 import { mediaSuite } from "./anthropic/media.ts";
@@ -13,7 +13,7 @@ import { threadsSuite } from "./anthropic/threads.ts";
 import { toolResultsSuite } from "./anthropic/tool-results.ts";
 import { toolRunnerSuite } from "./anthropic/tool-runner.ts";
 import { toolsSuite } from "./anthropic/tools.ts";
-import { type Playground, startPlayground } from "./playground.ts";
+import { onEachServer } from "./servers.ts";
 
 type Suite = readonly [name: string, suite: (stage: Stage) => void];
 
@@ -30,15 +30,11 @@ const suites: readonly Suite[] = [
   ["quota", quotaSuite],
 ];
 
-describe.each(sdks)("$name", (sdk) => {
-  let playground: Playground;
-  beforeAll(async () => {
-    playground = await startPlayground();
-  });
-  afterAll(() => playground.stop());
-
-  const threads: Suite = ["threads", threadsSuite];
-  describe.each(sdk.hasThreads ? [...suites, threads] : suites)("%s", (_name, suite) => {
-    suite(stageOf(sdk, () => playground));
-  });
-});
+onEachServer((playground) =>
+  describe.each(sdks)("$name", (sdk) => {
+    const threads: Suite = ["threads", threadsSuite];
+    describe.each(sdk.hasThreads ? [...suites, threads] : suites)("%s", (_name, suite) => {
+      suite(stageOf(sdk, playground));
+    });
+  }),
+);

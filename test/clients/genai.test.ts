@@ -1,6 +1,6 @@
-/** The official Google Gen AI SDK, both majors of it and unmodified, against the real playground over a real socket. */
+/** The official Google Gen AI SDK, both majors of it and unmodified, against the real playground in each host, over a real socket. */
 
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { chatSuite } from "./genai/chat.ts";
 import { codeSuite } from "./genai/code.ts";
 import { countTokensSuite } from "./genai/count-tokens.ts";
@@ -11,11 +11,11 @@ import { outputSuite } from "./genai/output.ts";
 import { pathsSuite } from "./genai/paths.ts";
 import { quotaSuite } from "./genai/quota.ts";
 import { safetySuite } from "./genai/safety.ts";
-import { sdks, type Stage, stageOf } from "./genai/sdk.ts";
+import { type Sdk, sdks, type Stage, stageOf } from "./genai/sdk.ts";
 import { streamingSuite } from "./genai/streaming.ts";
 import { textSuite } from "./genai/text.ts";
 import { thinkingSuite } from "./genai/thinking.ts";
-import { type Playground, startPlayground } from "./playground.ts";
+import { onEachServer, type Server, servers } from "./servers.ts";
 
 type Suite = readonly [name: string, suite: (stage: Stage) => void];
 
@@ -25,7 +25,6 @@ const suites: readonly Suite[] = [
   ["chat", chatSuite],
   ["functions", functionsSuite],
   ["output", outputSuite],
-  ["code", codeSuite],
   ["media", mediaSuite],
   ["thinking", thinkingSuite],
   ["safety", safetySuite],
@@ -35,21 +34,21 @@ const suites: readonly Suite[] = [
   ["quota", quotaSuite],
 ];
 
-describe.each(sdks)("$name", (sdk) => {
-  let playground: Playground;
-  beforeAll(async () => {
-    playground = await startPlayground();
-  });
-  afterAll(() => playground.stop());
+/** Where an SDK runs code: each run loads Python for seconds, so that each host is asked by one major, and the playground by both. */
+const code: Suite = ["code", codeSuite];
+const runsCode = (sdk: Sdk, server: Server): boolean => sdk === sdks[0] || server === servers[0];
 
-  // The SDK warns on the console of answers that it finds strange.
-  const warn = vi.spyOn(console, "warn");
+onEachServer((playground, server) =>
+  describe.each(sdks)("$name", (sdk) => {
+    // The SDK warns on the console of answers that it finds strange.
+    const warn = vi.spyOn(console, "warn");
 
-  describe.each(suites)("%s", (_name, suite) => {
-    suite(stageOf(sdk, () => playground));
-  });
+    describe.each(runsCode(sdk, server) ? [...suites, code] : suites)("%s", (_name, suite) => {
+      suite(stageOf(sdk, playground));
+    });
 
-  it("has found nothing strange", () => {
-    expect(warn).not.toHaveBeenCalled();
-  });
-});
+    it("has found nothing strange", () => {
+      expect(warn).not.toHaveBeenCalled();
+    });
+  }),
+);

@@ -2,20 +2,14 @@
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Playground, startPlayground } from "./playground.ts";
+import { expect, it } from "vitest";
+import { onEachServer } from "./servers.ts";
 
 const MIB = 1024 * 1024;
 
-let playground: Playground;
-beforeAll(async () => {
-  playground = await startPlayground();
-});
-afterAll(() => playground.stop());
-
 /** A connection that nothing is read from yet, as with a client whose buffers are full. */
-async function unread(): Promise<Socket> {
-  const { hostname, port } = new URL(playground.url);
+async function unread(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port) });
   await once(socket, "connect");
   // A write that fails says so itself.
@@ -35,26 +29,29 @@ async function readAnswer(socket: Socket): Promise<string> {
   return answer;
 }
 
-const HEAD = [
-  "POST /v1/messages HTTP/1.1",
-  "host: playground",
-  "x-api-key: sk-demo",
-  "compat-version: 2023-06-01",
-  "content-type: application/json",
-].join("\r\n");
+const headOf = (url: string): string =>
+  [
+    `POST ${new URL(`${url}/v1/messages`).pathname} HTTP/1.1`,
+    "host: playground",
+    "x-api-key: sk-demo",
+    "compat-version: 2023-06-01",
+    "content-type: application/json",
+  ].join("\r\n");
 
-it("is answered with 413 where its length is declared", async () => {
-  const socket = await unread();
-  await write(socket, `${HEAD}\r\ncontent-length: ${33 * MIB}\r\n\r\n`);
-  for (let sent = 0; sent < 33; sent++) await write(socket, Buffer.alloc(MIB, " "));
-  expect(await readAnswer(socket)).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"request_too_large"/);
-});
+onEachServer((playground) => {
+  it("is answered with 413 where its length is declared", async () => {
+    const socket = await unread(playground().url);
+    await write(socket, `${headOf(playground().url)}\r\ncontent-length: ${33 * MIB}\r\n\r\n`);
+    for (let sent = 0; sent < 33; sent++) await write(socket, Buffer.alloc(MIB, " "));
+    expect(await readAnswer(socket)).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"request_too_large"/);
+  });
 
-it("is answered with 413 where its length is not declared", async () => {
-  const socket = await unread();
-  await write(socket, `${HEAD}\r\ntransfer-encoding: chunked\r\n\r\n`);
-  const chunk = Buffer.concat([Buffer.from(`${MIB.toString(16)}\r\n`), Buffer.alloc(MIB, " "), Buffer.from("\r\n")]);
-  for (let sent = 0; sent < 34; sent++) await write(socket, chunk);
-  await write(socket, "0\r\n\r\n");
-  expect(await readAnswer(socket)).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"request_too_large"/);
+  it("is answered with 413 where its length is not declared", async () => {
+    const socket = await unread(playground().url);
+    await write(socket, `${headOf(playground().url)}\r\ntransfer-encoding: chunked\r\n\r\n`);
+    const chunk = Buffer.concat([Buffer.from(`${MIB.toString(16)}\r\n`), Buffer.alloc(MIB, " "), Buffer.from("\r\n")]);
+    for (let sent = 0; sent < 34; sent++) await write(socket, chunk);
+    await write(socket, "0\r\n\r\n");
+    expect(await readAnswer(socket)).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"request_too_large"/);
+  });
 });

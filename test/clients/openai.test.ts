@@ -1,13 +1,13 @@
-/** The official OpenAI SDK, both majors of it and unmodified, against the real playground over a real socket. */
+/** The official OpenAI SDK, both majors of it and unmodified, against the real playground in each host, over a real socket. */
 
-import { afterAll, beforeAll, describe } from "vitest";
+import { describe } from "vitest";
 import { editingSuite } from "./openai/editing.ts";
 import { errorsSuite } from "./openai/errors.ts";
 import { generatingSuite } from "./openai/generating.ts";
 import { quotaSuite } from "./openai/quota.ts";
 import { sdks, stageOf } from "./openai/sdk.ts";
 import { streamingSuite } from "./openai/streaming.ts";
-import { type Playground, startPlayground } from "./playground.ts";
+import { onEachServer } from "./servers.ts";
 
 const suites = [
   ["generating", generatingSuite],
@@ -17,14 +17,10 @@ const suites = [
   ["quota", quotaSuite],
 ] as const;
 
-describe.each(sdks)("$name", (sdk) => {
-  let playground: Playground;
-  beforeAll(async () => {
-    playground = await startPlayground();
-  });
-  afterAll(() => playground.stop());
-
-  describe.each(suites)("%s", (_name, suite) => {
-    suite(stageOf(sdk, () => playground));
-  });
-});
+onEachServer((playground) =>
+  describe.each(sdks)("$name", (sdk) => {
+    describe.each(suites)("%s", (_name, suite) => {
+      suite(stageOf(sdk, playground));
+    });
+  }),
+);

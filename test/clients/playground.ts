@@ -1,4 +1,4 @@
-/** The real playground as a process of its own, for the length of a test file. */
+/** The real playground as a process of its own: at the root of Node's server, or in a host that it has for copying. */
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -7,10 +7,16 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 
-const SERVER = fileURLToPath(new URL("../../playground/server.ts", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const CACHE = `${ROOT}node_modules/.cache/compiled`;
 
 /** A stuck process must fail its test, not hang the run. */
 const STUCK_MS = 30_000;
+
+/** A program and its parameters. */
+export type Command = readonly [program: string, ...parameters: string[]];
+
+const SERVER: Command = [process.execPath, "playground/server.ts"];
 
 /** The playground's process, and all that it says. */
 export interface PlaygroundProcess {
@@ -22,6 +28,7 @@ export interface PlaygroundProcess {
 }
 
 export interface Playground {
+  /** Where the gateway is. */
   readonly url: string;
   readonly process: PlaygroundProcess;
   /** Sends SIGTERM, and holds the process to ending by itself with code 0. */
@@ -31,9 +38,11 @@ export interface Playground {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Starts the playground's process; a variable that is undefined is unset for it. */
-export function spawnPlayground(env: Environment): PlaygroundProcess {
-  const child = spawn(process.execPath, [SERVER], {
-    env: { ...process.env, HOST: undefined, PORT: undefined, ...env },
+export function spawnPlayground(env: Environment, [program, ...parameters]: Command = SERVER): PlaygroundProcess {
+  const child = spawn(program, parameters, {
+    cwd: ROOT,
+    // Node keeps there what it has compiled: the suites start dozens of processes.
+    env: { ...process.env, NODE_COMPILE_CACHE: CACHE, HOST: undefined, PORT: undefined, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const ended = once(child, "close").then(([code, signal]) => ({
@@ -44,8 +53,8 @@ export function spawnPlayground(env: Environment): PlaygroundProcess {
 }
 
 /** Starts the playground on a free port, and waits until it says that it is ready. */
-export async function startPlayground(env: Environment = {}): Promise<Playground> {
-  const started = spawnPlayground({ PORT: "0", ...env });
+export async function startPlayground(env: Environment = {}, command: Command = SERVER): Promise<Playground> {
+  const started = spawnPlayground({ PORT: "0", ...env }, command);
   const lines = createInterface({ input: started.child.stdout });
   const firstLine = once(lines, "line", { signal: AbortSignal.timeout(STUCK_MS) }).then(([line]) => String(line));
   const said = await Promise.race([firstLine, started.ended.then(() => "")]).catch(() => "");

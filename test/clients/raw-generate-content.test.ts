@@ -1,28 +1,24 @@
 /** The generate-content endpoints over a bare socket: the bytes that go up and come down, for what no SDK shows. */
 
-import { afterAll, beforeAll, describe } from "vitest";
-import { type Playground, startPlayground } from "./playground.ts";
+import { describe } from "vitest";
+import { onEachServer } from "./servers.ts";
 import { requestSuite } from "./raw-generate-content/requests.ts";
 import { keySuite, pathSuite } from "./raw-generate-content/routes.ts";
 import { spellingSuite } from "./raw-generate-content/spelling.ts";
 import { arrayStreamSuite, eventStreamSuite } from "./raw-generate-content/streams.ts";
 
-let playground: Playground;
-beforeAll(async () => {
-  playground = await startPlayground();
-});
-afterAll(() => playground.stop());
+onEachServer((playground) => {
+  /** All that the process has written. */
+  const said = (): string => playground().process.output() + playground().process.errors();
 
-/** All that the process has written. */
-const said = (): string => playground.process.output() + playground.process.errors();
-
-describe.each([
-  ["an event stream", eventStreamSuite],
-  ["a stream without alt=sse", arrayStreamSuite],
-  ["a request", requestSuite],
-  ["snake_case", spellingSuite],
-  ["a key", keySuite],
-  ["a path", pathSuite],
-] as const)("%s", (_name, suite) => {
-  suite(() => playground.url, said);
+  describe.each([
+    ["an event stream", eventStreamSuite],
+    ["a stream without alt=sse", arrayStreamSuite],
+    ["a request", requestSuite],
+    ["snake_case", spellingSuite],
+    ["a key", keySuite],
+    ["a path", pathSuite],
+  ] as const)("%s", (_name, suite) => {
+    suite(() => playground().url, said);
+  });
 });

@@ -1,45 +1,36 @@
 /** The hosts to copy from: each starts by its script, serves the official client, answers by itself, and ends when told to. */
 
 import Anthropic from "@anthropic-ai/sdk";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { scripted } from "../clients/servers.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const bin = `${root}node_modules/.bin`;
-const { scripts } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { scripts: Record<string, string> };
-const hostScripts = Object.entries(scripts).filter(([name]) => name.startsWith("host:"));
+const names = ["bun", "deno", "express", "fastify", "hono", "koa"];
 
 it("are all there", () => {
-  const names = hostScripts.map(([name]) => name.replace("host:", ""));
-  expect(names).toEqual(["bun", "deno", "express", "fastify", "hono", "koa"]);
+  const { scripts } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+    scripts: Record<string, string>;
+  };
+  expect(Object.keys(scripts).filter((name) => name.startsWith("host:"))).toEqual(names.map((name) => `host:${name}`));
 });
 
-describe.each(hostScripts)("npm run %s", (_name, script) => {
-  const [command = "", ...args] = script.split(" ");
-
-  it.skipIf(!existsSync(`${bin}/${command}`))("mounts the gateway", { timeout: 30_000 }, async () => {
-    const env = { ...process.env, PORT: "0", HOST: "127.0.0.1" };
-    const child = spawn(`${bin}/${command}`, args, { cwd: root, env, stdio: ["ignore", "pipe", "inherit"] });
+describe.each(names.map(scripted))("npm run host:$name", ({ available, start }) => {
+  it.skipIf(!available)("mounts the gateway", { timeout: 30_000 }, async () => {
+    const playground = await start();
+    const { url } = playground;
     try {
-      const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
-      const baseURL = /http:\S+/.exec(line)?.[0] ?? "";
-      expect(await (await fetch(new URL("/", baseURL))).text()).toMatch(/^\w+ is at home\.$/);
+      expect(await (await fetch(new URL("/", url))).text()).toMatch(/^\w+ is at home\.$/);
+      expect((await fetch(`${url}/v1/message`)).status).toBe(404);
 
-      const client = new Anthropic({ apiKey: "sk-demo", baseURL, maxRetries: 0 });
+      const client = new Anthropic({ apiKey: "sk-demo", baseURL: url, maxRetries: 0 });
       const messages = [{ role: "user" as const, content: "Hello" }];
       const complete = await client.messages.create({ model: "demo-chat", max_tokens: 100, messages });
       expect(complete.content[0]).toMatchObject({ type: "text" });
       const stream = client.messages.stream({ model: "demo-chat", max_tokens: 100, messages });
       expect((await stream.finalMessage()).content).toEqual(complete.content);
-
-      child.kill("SIGTERM");
-      expect(await once(child, "exit")).toEqual([0, null]);
+      await playground.stop();
     } finally {
-      child.kill("SIGKILL");
+      playground.process.child.kill("SIGKILL");
     }
   });
 });

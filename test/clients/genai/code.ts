@@ -20,9 +20,11 @@ export function codeSuite({ ask, chunks }: Stage): void {
   let failed: GenerateContentResponse;
   // A run takes seconds, so that each is looked at by several tests.
   beforeAll(async () => {
-    complete = await ask(say(SUM, config));
-    streamed = await chunks(say(SUM, config));
-    failed = await ask(say(FAILING, besideFunctions));
+    [complete, streamed, failed] = await Promise.all([
+      ask(say(SUM, config)),
+      chunks(say(SUM, config)),
+      ask(say(FAILING, besideFunctions)),
+    ]);
   });
 
   it("comes with its result, between texts", () => {

@@ -3,16 +3,17 @@
 import { describe, expect, it } from "vitest";
 import { all, errorOf, recordingFetch, say, type Stage, streamedText, textOf, wireError } from "./sdk.ts";
 
-export function pathsSuite({ connect }: Stage): void {
+export function pathsSuite({ connect, playground }: Stage): void {
   describe.each(["v1", "v1beta"])("/%s", (apiVersion) => {
     it("answers complete and streamed", async () => {
       const { fetch, sent } = recordingFetch();
       const { models } = connect({ apiVersion, fetch });
       expect(textOf(await models.generateContent(say("Hello")))).toBe("You said: Hello");
       expect(streamedText(await all(await models.generateContentStream(say("Hello"))))).toBe("You said: Hello");
-      expect(sent.map(({ url }) => new URL(url).pathname + new URL(url).search)).toEqual([
-        `/${apiVersion}/models/demo-chat:generateContent`,
-        `/${apiVersion}/models/demo-chat:streamGenerateContent?alt=sse`,
+      const folder = `${playground().url}/${apiVersion}/models`;
+      expect(sent.map(({ url }) => url)).toEqual([
+        `${folder}/demo-chat:generateContent`,
+        `${folder}/demo-chat:streamGenerateContent?alt=sse`,
       ]);
     });
 

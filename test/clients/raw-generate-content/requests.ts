@@ -6,7 +6,7 @@ import { ask, COMPLETE, head, KEY, open, readAll, say, textOf, type Url } from "
 /** Sends a body in chunks of so many bytes, and reads the answer to its end. */
 async function chunked(url: string, body: string, size: number): Promise<string> {
   const socket = await open(url);
-  socket.write(head(COMPLETE, { ...KEY, "transfer-encoding": "chunked", connection: "close" }));
+  socket.write(head(url + COMPLETE, { ...KEY, "transfer-encoding": "chunked", connection: "close" }));
   const bytes = Buffer.from(body);
   for (let at = 0; at < bytes.length; at += size) {
     const piece = bytes.subarray(at, at + size);
@@ -27,8 +27,8 @@ export function requestSuite(url: Url): void {
     const socket = await open(url());
     const one = JSON.stringify(say("one"));
     const two = JSON.stringify(say("two"));
-    socket.write(head(COMPLETE, { ...KEY, "content-length": String(one.length) }) + one);
-    socket.write(head(COMPLETE, { ...KEY, "content-length": String(two.length), connection: "close" }) + two);
+    socket.write(head(url() + COMPLETE, { ...KEY, "content-length": String(one.length) }) + one);
+    socket.write(head(url() + COMPLETE, { ...KEY, "content-length": String(two.length), connection: "close" }) + two);
     expect((await readAll(socket)).toString()).toMatch(/You said: one[\s\S]*You said: two/);
   });
 

@@ -24,10 +24,10 @@ export async function open(url: string): Promise<Socket> {
   return socket.setNoDelay();
 }
 
-/** The head of a request. */
-export const head = (path: string, headers: Readonly<Record<string, string>>, version = "1.1"): string =>
+/** The head of a request, by its whole address. */
+export const head = (address: string, headers: Readonly<Record<string, string>>, version = "1.1"): string =>
   [
-    `POST ${path} HTTP/${version}`,
+    `POST ${address.replace(/^https?:\/\/[^/]+/, "")} HTTP/${version}`,
     "host: playground",
     "content-type: application/json",
     ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
@@ -43,7 +43,7 @@ export interface Bytes {
 export async function bytesOf(url: string, { path = COMPLETE, headers = KEY, body = "" }: Asked): Promise<Bytes> {
   const socket = await open(url);
   const length = { "content-length": String(Buffer.byteLength(body)) };
-  socket.write(head(path, { ...headers, ...length }, "1.0") + body);
+  socket.write(head(url + path, { ...headers, ...length }, "1.0") + body);
   const answer = await readAll(socket);
   const end = answer.indexOf("\r\n\r\n");
   return { head: answer.subarray(0, end).toString("latin1"), body: answer.subarray(end + 4) };

@@ -17,7 +17,8 @@ export function eventStreamSuite(url: Url): void {
 
   it("is data alone: a line of JSON and an empty line, again and again", async () => {
     const { head, body } = await streamed(say("Hello there", { generationConfig: { candidateCount: 2 } }));
-    expect(head).toMatch(/^HTTP\/1\.1 200 /);
+    // Deno answers in the version that it was asked in.
+    expect(head).toMatch(/^HTTP\/1\.[01] 200 /);
     expect(head).toMatch(/^content-type: text\/event-stream/im);
     expect(body.toString()).toMatch(/^(?:data: \{[^\n\r]*\}\n\n)+$/);
   });
@@ -56,7 +57,7 @@ export function eventStreamSuite(url: Url): void {
 
   it("is no stream where it fails before it begins", async () => {
     const { head, body } = await streamed(say("/fail 503"));
-    expect(head).toMatch(/^HTTP\/1\.1 503 /);
+    expect(head).toMatch(/^HTTP\/1\.[01] 503 /);
     expect(head).toMatch(/^content-type: application\/json/im);
     expect(JSON.parse(body.toString())).toMatchObject({ error: { code: 503, status: "UNAVAILABLE" } });
   });
@@ -88,7 +89,7 @@ export function arrayStreamSuite(url: Url): void {
   it("comes element by element", async () => {
     const socket = await open(url());
     const body = JSON.stringify(say("/delay 600000 /repeat 2"));
-    socket.write(head(STREAM, { ...KEY, "content-length": String(body.length) }, "1.0") + body);
+    socket.write(head(url() + STREAM, { ...KEY, "content-length": String(body.length) }, "1.0") + body);
     let text = "";
     for await (const piece of socket.setEncoding("utf8")) {
       text += String(piece);

@@ -1,0 +1,45 @@
+/** The servers that the clients' suites run on: the playground, and the hosts to copy from, each started by its script. */
+
+import { existsSync, readFileSync } from "node:fs";
+import { delimiter } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe } from "vitest";
+import { type Playground, startPlayground } from "./playground.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const bin = `${root}node_modules/.bin`;
+const { scripts } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { scripts: Record<string, string> };
+
+export interface Server {
+  readonly name: string;
+  /** Whether what runs it is here. */
+  readonly available: boolean;
+  readonly start: () => Promise<Playground>;
+}
+
+/** The host that `npm run host:…` starts. */
+export function scripted(name: string): Server {
+  const [runtime = "", ...parameters] = scripts[`host:${name}`]?.split(" ") ?? [];
+  const program = `${bin}/${runtime}`;
+  // Where npm looks first for what a script names.
+  const env = { PATH: [bin, process.env["PATH"]].join(delimiter) };
+  return { name, available: existsSync(program), start: () => startPlayground(env, [program, ...parameters]) };
+}
+
+export const servers: readonly Server[] = [
+  { name: "the playground", available: true, start: () => startPlayground() },
+  ...["express", "koa", "bun", "deno"].map(scripted),
+];
+
+/** Runs suites on every server, each of which is started once for all of them. */
+export function onEachServer(suites: (playground: () => Playground, server: Server) => void): void {
+  for (const server of servers)
+    describe.skipIf(!server.available)(`on ${server.name}`, () => {
+      let playground: Playground;
+      beforeAll(async () => {
+        playground = await server.start();
+      });
+      afterAll(() => playground.stop());
+      suites(() => playground, server);
+    });
+}
