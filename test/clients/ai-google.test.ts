@@ -4,22 +4,27 @@ import { beforeAll, describe, vi } from "vitest";
 import { errorsSuite } from "./ai-google/errors.ts";
 import { outputSuite } from "./ai-google/output.ts";
 import { reasoningSuite } from "./ai-google/reasoning.ts";
-import { stageOf } from "./ai-google/stage.ts";
+import { type Stage, stageOf } from "./ai-google/stage.ts";
 import { textSuite } from "./ai-google/text.ts";
-import { toolsSuite } from "./ai-google/tools.ts";
+import { codeSuite, toolsSuite } from "./ai-google/tools.ts";
 import { onEachServer } from "./servers.ts";
 
 // The SDK's own switch: it warns on the console of models that it does not know.
 beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));
 
-onEachServer((playground) =>
-  describe.each([
-    ["text", textSuite],
-    ["tools", toolsSuite],
-    ["reasoning", reasoningSuite],
-    ["structured output", outputSuite],
-    ["errors", errorsSuite],
-  ] as const)("%s", (_name, suite) => {
+type Suite = readonly [name: string, suite: (stage: Stage) => void];
+
+const suites: readonly Suite[] = [
+  ["text", textSuite],
+  ["tools", toolsSuite],
+  ["reasoning", reasoningSuite],
+  ["structured output", outputSuite],
+  ["errors", errorsSuite],
+];
+
+onEachServer((playground, server) => {
+  const code: Suite = ["code", codeSuite];
+  describe.each(server.runsCodeFor === "all" ? [...suites, code] : suites)("%s", (_name, suite) => {
     suite(stageOf(playground));
-  }),
-);
+  });
+});

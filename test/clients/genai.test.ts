@@ -11,11 +11,11 @@ import { outputSuite } from "./genai/output.ts";
 import { pathsSuite } from "./genai/paths.ts";
 import { quotaSuite } from "./genai/quota.ts";
 import { safetySuite } from "./genai/safety.ts";
-import { type Sdk, sdks, type Stage, stageOf } from "./genai/sdk.ts";
+import { sdks, type Stage, stageOf } from "./genai/sdk.ts";
 import { streamingSuite } from "./genai/streaming.ts";
 import { textSuite } from "./genai/text.ts";
 import { thinkingSuite } from "./genai/thinking.ts";
-import { onEachServer, type Server, servers } from "./servers.ts";
+import { onEachServer } from "./servers.ts";
 
 type Suite = readonly [name: string, suite: (stage: Stage) => void];
 
@@ -34,16 +34,14 @@ const suites: readonly Suite[] = [
   ["quota", quotaSuite],
 ];
 
-/** Where an SDK runs code: each run loads Python for seconds, so that each host is asked by one major, and the playground by both. */
-const code: Suite = ["code", codeSuite];
-const runsCode = (sdk: Sdk, server: Server): boolean => sdk === sdks[0] || server === servers[0];
-
 onEachServer((playground, server) =>
   describe.each(sdks)("$name", (sdk) => {
     // The SDK warns on the console of answers that it finds strange.
     const warn = vi.spyOn(console, "warn");
 
-    describe.each(runsCode(sdk, server) ? [...suites, code] : suites)("%s", (_name, suite) => {
+    const code: Suite = ["code", codeSuite];
+    const runsCode = sdk === sdks[0] || server.runsCodeFor === "all";
+    describe.each(runsCode ? [...suites, code] : suites)("%s", (_name, suite) => {
       suite(stageOf(sdk, playground));
     });
 

@@ -14,6 +14,8 @@ export interface Server {
   readonly name: string;
   /** Whether what runs it is here. */
   readonly available: boolean;
+  /** Whether code is run for every client that asks for it, or for one of them: each run loads Python, which takes seconds. */
+  readonly runsCodeFor: "all" | "one";
   readonly start: () => Promise<Playground>;
 }
 
@@ -23,11 +25,12 @@ export function scripted(name: string): Server {
   const program = `${bin}/${runtime}`;
   // Where npm looks first for what a script names.
   const env = { PATH: [bin, process.env["PATH"]].join(delimiter) };
-  return { name, available: existsSync(program), start: () => startPlayground(env, [program, ...parameters]) };
+  const start = (): Promise<Playground> => startPlayground(env, [program, ...parameters]);
+  return { name, available: existsSync(program), runsCodeFor: "one", start };
 }
 
 export const servers: readonly Server[] = [
-  { name: "the playground", available: true, start: () => startPlayground() },
+  { name: "the playground", available: true, runsCodeFor: "all", start: () => startPlayground() },
   ...["express", "koa", "bun", "deno"].map(scripted),
 ];
 

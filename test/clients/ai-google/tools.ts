@@ -2,21 +2,14 @@
 
 import { google } from "@ai-sdk/google";
 import { generateText, isStepCount, streamText, tool, type Tool } from "ai";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { type City, citySchema, partsOf, tides, weather } from "../ai-anthropic/stage.ts";
 import { type Stage, thinking } from "./stage.ts";
 
 /** How long a run of code may take: Python is loaded for it. */
 const RUN_MS = 60_000;
 
-export function toolsSuite(stage: Stage): void {
-  functionsSuite(stage);
-  describe("code", () => {
-    codeSuite(stage);
-  });
-}
-
-function functionsSuite({ plain, asGemini }: Stage): void {
+export function toolsSuite({ plain, asGemini }: Stage): void {
   it.each([
     ["as it is", plain],
     ["as a model that the provider knows", asGemini],
@@ -108,7 +101,7 @@ function functionsSuite({ plain, asGemini }: Stage): void {
   });
 }
 
-function codeSuite({ asGemini }: Stage): void {
+export function codeSuite({ asGemini }: Stage): void {
   const tools = { code_execution: google.tools.codeExecution({}) };
   const asked = { prompt: "What is 6 * 7?", tools };
   const complete = () => generateText({ ...asGemini(), ...asked });
