@@ -1,0 +1,36 @@
+/** A hundred thousand calls that end and ten thousand clients that hang up leave nothing behind: no hold, handle or memory. */
+
+import { beforeAll, describe, expect, it } from "vitest";
+import { soakHosts } from "./hosts.ts";
+import { type Left, leftOf } from "./left.ts";
+import { type Plan, soak } from "./soak.ts";
+
+const FULL: Plan = {
+  warmUp: { completions: 4_000, hangUps: 2_000 },
+  completions: 100_000,
+  hangUps: 10_000,
+  timed: 0,
+};
+/** As much as the time of a test allows where the line behind the mount is the same. */
+const SHARE: Plan = { warmUp: { completions: 1_000, hangUps: 500 }, completions: 1_000, hangUps: 500, timed: 0 };
+
+const MINUTES = 60_000;
+
+describe.each(soakHosts)("$name", (host) => {
+  describe.skipIf(!host.available)("in a process of its own", () => {
+    let left: Left;
+    beforeAll(async () => void (left = leftOf(await soak(host, host.name === "node" ? FULL : SHARE))), 5 * MINUTES);
+
+    it("aborts no call that ends, and charges each exactly", () => {
+      expect(left).toMatchObject({ falseAborts: 0, chargedAmiss: 0, chargedByEstimate: 0 });
+    });
+
+    it("settles every hold, and ends every call", () => {
+      expect(left).toMatchObject({ liveHolds: 0, runningBackends: 0, openGateways: 0, failures: 0 });
+    });
+
+    it("keeps no timer, no handle and no memory", () => {
+      expect(left).toMatchObject({ timers: 0, moreHandles: 0, moreFiles: 0, moreMib: 0 });
+    });
+  });
+});
