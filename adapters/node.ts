@@ -50,7 +50,8 @@ const bare = (status: number): Response => new Response(null, { status });
 
 /** Lets go by what is still to come of a body that is answered already: a client may send all of it before it reads. */
 function drain(req: IncomingMessage, patienceMs: number): void {
-  if (req.complete) return;
+  // A request that is closed already says so no more: its timer would keep it.
+  if (req.complete || req.destroyed) return;
   // The listener of a reader that has stopped; it would collect what it is given.
   req.removeAllListeners("data").resume();
   const timer = setTimeout(() => req.destroy(), patienceMs).unref();

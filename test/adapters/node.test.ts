@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { type NodeHandlerOptions, toNodeHandler } from "../../adapters/node.ts";
 import { createGateway, type Gateway, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
 
@@ -202,6 +202,32 @@ const after =
   (read: (req: IncomingMessage) => Promise<unknown>, gateway: Gateway) =>
   (req: IncomingMessage, res: ServerResponse): void =>
     void read(req).then(() => toNodeHandler(gateway)(req, res));
+
+describe("a client that hangs up in the middle of its body", () => {
+  it("is waited for no longer", async () => {
+    const patienceMs = 54_321;
+    const timers = vi.spyOn(globalThis, "setTimeout");
+    const [arrived, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const gateway = gatewayOf();
+    const watched: Gateway["at"] = (prefix) => ({
+      ...gateway.at(prefix),
+      handle(...args) {
+        const answer = gateway.at(prefix).handle(...args);
+        arrived.resolve();
+        void answer?.finally(answered.resolve);
+        return answer;
+      },
+    });
+    const port = await listen(toNodeHandler({ ...gateway, at: watched }, { patienceMs }));
+    const socket = await sendHead(port, "content-length: 1000");
+    await arrived.promise;
+    socket.destroy();
+    await answered.promise;
+    await new Promise((resolve) => void setImmediate(resolve));
+    expect(timers).not.toHaveBeenCalledWith(expect.anything(), patienceMs);
+    timers.mockRestore();
+  });
+});
 
 describe("behind a body parser", () => {
   it("takes what it has parsed", async () => {
