@@ -11,7 +11,7 @@ const COMPLETED_UNDER: readonly Policy[] = ["cancels", "drains", "cuts"];
 const CLIENTS = 64;
 
 /**
- * How twenty calls in a row are made. Most keep their connection. Some ask for it to be closed, some close it in the turn in
+ * How calls in a row are made. Most keep their connection. Some ask for it to be closed, some close it in the turn in
  * which the last byte came, and some do so after two calls that were sent at once.
  */
 const MANNERS = [

@@ -18,7 +18,13 @@ import type { Subject } from "./subject.ts";
 const MANNERS: readonly Manner[] = ["closes", "resets", "half-closes"];
 
 /** How much of its answer a client has when it hangs up, and after how many pieces its backend waits for that. */
-const WAITS_AFTER = { "at once": undefined, "before the first": 0, "in the middle": 1, "after the last": undefined };
+const WAITS_AFTER = {
+  "while asking": undefined,
+  "at once": undefined,
+  "before the first": 0,
+  "in the middle": 1,
+  "after the last": undefined,
+};
 
 export type Moment = keyof typeof WAITS_AFTER;
 
@@ -88,7 +94,7 @@ function callOf(index: number, id: number, policy: Policy, moments: readonly Mom
 
 function payerOf(moment: Moment, policy: Policy): Payer {
   // Nobody can know how far it comes before its client is seen to be gone.
-  if (moment === "at once") return "raced";
+  if (moment === "at once" || moment === "while asking") return "raced";
   return moment === "after the last" || policy === "drains" ? "ended" : "cut";
 }
 
@@ -96,7 +102,8 @@ function payerOf(moment: Moment, policy: Policy): Payer {
 async function begun(subject: Subject, policy: Policy, { script, form, moment, payer }: Call): Promise<Connection> {
   const connection = new Connection(subject.port(policy));
   const waiting = subject.waiting(script.id);
-  await connection.send(requestOf(form, script, payer));
+  const request = requestOf(form, script, payer);
+  await connection.send(moment === "while asking" ? request.slice(0, -10) : request);
   if (script.waitsAfter !== undefined) await waiting;
   if (moment === "after the last") await connection.until(form.last);
   return connection;

@@ -1,4 +1,4 @@
-/** The soak of every host in full, as a table; it fails where anything is left, or signals take longer than they may. */
+/** The soak in full, of all hosts or of those named; it fails where anything is left, or a signal is slow. */
 
 import { leftOf } from "./left.ts";
 import { soakHosts } from "./hosts.ts";
@@ -51,7 +51,9 @@ console.log(
     COLUMNS.map(([name]) => name),
   ),
 );
-for (const host of soakHosts.filter(({ available }) => available)) {
+const named = process.argv.slice(2);
+const hosts = soakHosts.filter(({ name }) => named.length === 0 || named.includes(name));
+for (const host of hosts.filter(({ available }) => available)) {
   const soaked = await soak(host, PLAN);
   console.log(
     row(

@@ -1,4 +1,4 @@
-/** A hundred thousand calls that end and ten thousand clients that hang up leave nothing behind: no hold, handle or memory. */
+/** A hundred thousand calls that end and ten thousand clients that hang up leave no hold, handle or memory behind. */
 
 import { beforeAll, describe, expect, it } from "vitest";
 import { soakHosts } from "./hosts.ts";

@@ -7,7 +7,7 @@ import type { SoakHost } from "./hosts.ts";
 import { type Rest, Subject } from "./subject.ts";
 
 export interface Plan {
-  /** What goes before the first count, so that all is loaded, compiled and full that will be; of these calls as much is asked. */
+  /** What goes before the first count, so that all is loaded, compiled and full that will be. */
   readonly warmUp: { readonly completions: number; readonly hangUps: number };
   readonly completions: number;
   readonly hangUps: number;
@@ -35,13 +35,14 @@ const TOGETHER = 90;
 const TOGETHER_TIMED = 10;
 
 const KNOWN: readonly Moment[] = ["before the first", "in the middle", "after the last"];
+const RACING: readonly Moment[] = ["while asking", "at once"];
 const CUTTING: readonly Moment[] = ["before the first", "in the middle"];
 
-/** The rounds of hang-ups, in turn: each policy, and each now and then with clients that leave as soon as they have asked. */
+/** The rounds of hang-ups, in turn: each policy, and each now and then with clients that leave before they are answered. */
 const round = (number: number): HangUps => ({
   together: TOGETHER,
   policy: POLICIES[number % POLICIES.length] as Policy,
-  moments: number % 4 === 3 ? ["at once"] : KNOWN,
+  moments: number % 4 === 3 ? RACING : KNOWN,
 });
 
 const roundsOf = (hangUps: number): number => Math.ceil(hangUps / TOGETHER);
