@@ -46,6 +46,8 @@ export const edgeBundle = (outDir: string): UserConfig => ({
   // There is no Node to ask for its faster hash.
   define: { "globalThis.process": "undefined" },
   inputOptions: {
+    // Where its parts lay on the machine that built it is nobody's business.
+    experimental: { attachDebugInfo: "none" },
     resolve: {
       conditionNames: ["workerd", "worker", "browser", "import", "default"],
       mainFields: ["browser", "module", "main"],

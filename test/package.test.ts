@@ -6,10 +6,14 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import Anthropic from "@anthropic-ai/sdk";
+import { GoogleGenAI } from "@google/genai";
+import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { CLEAR } from "./conformance/images/pictures.ts";
 
 /** The entries of the package. */
-const ENTRIES = ["index", "bun", "deno", "express", "koa", "node", "testing"];
+const ENTRIES = ["index", "bun", "deno", "edge", "express", "koa", "node", "testing"];
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 let folder: string;
@@ -97,12 +101,58 @@ it.each(NODES)("answers from an installed copy, on %s", async (_name, node) => {
   });
 });
 
+it("serves the official clients from workerd, as one file that imports nothing", { timeout: 30_000 }, async () => {
+  const bundle = packed.get("dist/edge.js") ?? "";
+  expect(bundle.match(/^import\b.*|\bimport\(.*|\brequire\(.*|["']node:.*/gm)).toBeNull();
+  const worker = `
+    import { createGateway, memoryQuotaStore, toEdgeHandler } from "./edge.js";
+
+    const backend = {
+      async *chat() {
+        yield "Hello from ";
+        yield "the edge.";
+      },
+      async *image({ images: [image] }) {
+        yield { type: "image", bytes: image.bytes, mediaType: image.mediaType };
+      },
+    };
+    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1", granted: 10_000 }]) });
+    export default { fetch: toEdgeHandler(gateway, { prefix: "/ai" }) };
+  `;
+  const { Miniflare } = await import("miniflare");
+  await using stack = new AsyncDisposableStack();
+  const miniflare = new Miniflare({
+    modules: [
+      { type: "ESModule", path: "worker.js", contents: worker },
+      { type: "ESModule", path: "edge.js", contents: bundle },
+    ],
+    compatibilityDate: "2026-07-01",
+  });
+  stack.defer(() => miniflare.dispose());
+  const baseURL = new URL("ai", await miniflare.ready).href;
+
+  const anthropic = new Anthropic({ apiKey: "sk-1", baseURL });
+  const messages = [{ role: "user" as const, content: "Hello" }];
+  const message = await anthropic.messages.stream({ model: "any", max_tokens: 100, messages }).finalMessage();
+  expect(message.content).toEqual([{ type: "text", text: "Hello from the edge." }]);
+
+  const genai = new GoogleGenAI({ apiKey: "sk-1", httpOptions: { baseUrl: baseURL } });
+  const answer = await genai.models.generateContent({ model: "any", contents: "Hello" });
+  expect(answer.text).toBe("Hello from the edge.");
+
+  const openai = new OpenAI({ apiKey: "sk-1", baseURL: `${baseURL}/v1` });
+  const image = new File([CLEAR], "clear.png", { type: "image/png" });
+  const edited = await openai.images.edit({ model: "gpt-image-1", image, prompt: "Nothing" });
+  expect(edited.data?.[0]?.b64_json).toBe(Buffer.from(CLEAR).toString("base64"));
+});
+
 it("brings types that a strict host compiles with", async () => {
   const host = `
     import { createServer } from "node:http";
     import { createGateway, GatewayError, memoryQuotaStore, type ModelBackend } from "polygate";
     import { toBunHandler } from "polygate/bun";
     import { toDenoHandler } from "polygate/deno";
+    import * as edge from "polygate/edge";
     import { toExpressHandler } from "polygate/express";
     import { toKoaMiddleware } from "polygate/koa";
     import { toNodeHandler } from "polygate/node";
@@ -118,6 +168,8 @@ it("brings types that a strict host compiles with", async () => {
     const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
     export const server = createServer(toNodeHandler(gateway));
     export const mounts = [toBunHandler, toDenoHandler, toExpressHandler, toKoaMiddleware].map((mount) => mount(gateway));
+    // What the bundle makes is what the index makes.
+    export const worker = { fetch: edge.toEdgeHandler(edge.createGateway({ backend, quotas: edge.memoryQuotaStore([]) })) };
     export const names: string[] = Object.keys(testing);
     // @ts-expect-error: the quotas are missing, which types that fell back to any would let pass.
     createGateway({ backend });
@@ -138,7 +190,7 @@ it("holds only what is published", () => {
   const built = paths.filter((path) => /^dist\/[^/]+\.(?:js|d\.ts)$/.test(path));
   expect(built).toEqual(expect.arrayContaining(ENTRIES.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`])));
   const others = paths.filter((path) => !built.includes(path));
-  expect(others.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
+  expect(others.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "dist/edge.licenses.txt", "package.json"]);
 });
 
 it("is found under no framework or format that it does not support yet", () => {

@@ -27,9 +27,12 @@ beforeAll(async () => {
   const polygate = join(folder, "node_modules/polygate");
   await mkdir(polygate, { recursive: true });
   for (const name of ["src", "adapters", "test"]) await symlink(join(root, name), join(polygate, name));
-  for (const name of ["@anthropic-ai", "@types", "express", "fastify", "hono", "koa", "vitest"])
+  for (const name of ["@anthropic-ai", "@types", "express", "fastify", "hono", "koa", "morgan", "vitest"])
     await symlink(join(root, "node_modules", name), join(folder, "node_modules", name));
-  const adapters = ["bun", "deno", "express", "koa", "node"].map((name) => [`./${name}`, `./adapters/${name}.ts`]);
+  const adapters = ["bun", "deno", "edge", "express", "koa", "node"].map((name) => [
+    `./${name}`,
+    `./adapters/${name}.ts`,
+  ]);
   const exports = { ".": "./src/index.ts", ...Object.fromEntries(adapters), "./testing": "./test/contracts/index.ts" };
   await writeFile(join(polygate, "package.json"), JSON.stringify({ name: "polygate", type: "module", exports }));
   await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
@@ -69,6 +72,23 @@ describe("the README", () => {
       (error: { stdout: string }) => error,
     );
     expect(stdout).toBe("");
+  });
+
+  it("keeps keys out of the log that it shows", { timeout: 30_000 }, async () => {
+    const script = `
+      import { once } from "node:events";
+      import { app } from "./logged.ts";
+      const server = app.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const address = "http://127.0.0.1:" + server.address().port + "/ai/v1beta/models/any:generateContent";
+      const body = JSON.stringify({ contents: "Hello" });
+      const headers = { "content-type": "application/json" };
+      await (await fetch(address + "?k%65y=sk-team-a", { method: "POST", headers, body })).text();
+      server.close();
+    `;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: folder });
+    expect(stdout).toContain('"POST /ai/v1beta/models/any:generateContent HTTP/1.1" 200');
+    expect(stdout).not.toContain("team-a");
   });
 
   it("runs: its server answers its client", { timeout: 30_000 }, async () => {
