@@ -53,8 +53,16 @@ async function startWorkerd(): Promise<Stages> {
   return stages;
 }
 
+interface Module {
+  readonly type: "ESModule";
+  readonly path: string;
+  readonly contents?: string;
+}
+
+const MAIN = 'import { serve } from "./worker.js"; export default { fetch: serve };';
+
 /** The edge bundle as it is published, and beside it a worker that uses it. */
-async function buildWorker(): Promise<{ modulesRoot: string; modules: { type: "ESModule"; path: string }[] }> {
+async function buildWorker(): Promise<{ modulesRoot: string; modules: Module[] }> {
   const [{ build }, { edgeBundle }] = await Promise.all([import("tsdown"), import("../../tsdown.config.ts")]);
   const folder = await mkdtemp(join(tmpdir(), "polygate-edge-"));
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -73,7 +81,10 @@ async function buildWorker(): Promise<{ modulesRoot: string; modules: { type: "E
   });
   return {
     modulesRoot: folder,
-    modules: ["worker.js", "edge.js"].map((name) => ({ type: "ESModule", path: join(folder, name) })),
+    modules: [
+      { type: "ESModule", path: join(folder, "main.js"), contents: MAIN },
+      ...["worker.js", "edge.js"].map((name): Module => ({ type: "ESModule", path: join(folder, name) })),
+    ],
   };
 }
 

@@ -117,15 +117,10 @@ const handlers: Handlers = {
 };
 
 /** A request to a stage's port is for its gateway, any other is a call of the tests. */
-const serve: Stage["handler"] = async (request, bindings, context) => {
+export const serve: Stage["handler"] = async (request, bindings, context) => {
   const { port } = new URL(request.url);
   for (const stage of stages.values())
     if (String(stage.port) === port) return stage.handler(request, bindings, context);
   const rest = stayAlive();
   return Response.json(await outcomeOf(request, handlers).finally(rest));
 };
-
-const worker: { readonly fetch: Stage["handler"] } = { fetch: serve };
-
-// eslint-disable-next-line import/no-default-export -- Workers are found by it.
-export default worker;
