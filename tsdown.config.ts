@@ -33,8 +33,8 @@ const edge = { edge: "adapters/edge.ts" };
 
 const polyfills = `${root}adapters/edge-polyfills.ts`;
 
-// What stands for `process` would stand for `process/` as well, which is asked for and has an entry of its own.
-const { process: _process, ...nodelessAlias } = env(nodeless).alias;
+// The one would stand for `process/` as well, which has an entry of its own; the other is what the polyfill itself is made of.
+const { process: _process, "buffer/index.js": _buffer, ...nodelessAlias } = env(nodeless).alias;
 
 /** Builds the one entry for runtimes that may have no module but the one that they are given: it holds all that it uses. */
 export const edgeBundle = (outDir: string): UserConfig => ({

@@ -48,8 +48,7 @@ export function toEdgeHandler<Platform extends readonly unknown[] = readonly unk
   const routes = gateway.at(prefix);
   return (request, ...platform) => {
     const context = platform.at(-1) as EdgeContext | undefined;
-    const waitUntil = context?.waitUntil?.bind(context);
-    return routes.handle(Object.assign(request, waitUntil && { waitUntil })) ?? fallback(request, ...platform);
+    return routes.handle(request, { waitUntil: context?.waitUntil?.bind(context) }) ?? fallback(request, ...platform);
   };
 }
 

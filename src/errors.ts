@@ -39,6 +39,9 @@ export interface GatewayErrorDetails {
   readonly cause?: unknown;
 }
 
+/** What every copy of this library knows its errors by. */
+const BRAND = Symbol.for("polygate.GatewayError");
+
 /**
  * The error that backends, stores and the gateway itself throw. Its `message` reaches the caller word for word, so it
  * must hold no secret and nothing of the host's inside.
@@ -46,6 +49,12 @@ export interface GatewayErrorDetails {
  * @example throw new GatewayError("rate_limited", "The upstream is busy.", { retryAfterMs: 2_000 });
  */
 export class GatewayError extends Error {
+  /** One that another copy of this library has made is one too: a bundle brings a copy of its own. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (this !== GatewayError) return super[Symbol.hasInstance](value);
+    return typeof value === "object" && value !== null && BRAND in value;
+  }
+
   override readonly name = "GatewayError";
   readonly code: GatewayErrorCode;
   readonly path: readonly (string | number)[] | undefined;
@@ -60,6 +69,8 @@ export class GatewayError extends Error {
     this.allow = details.allow;
   }
 }
+
+Object.defineProperty(GatewayError.prototype, BRAND, { value: true });
 
 const UNREACHABLE = new Set([
   "ECONNREFUSED",

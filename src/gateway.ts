@@ -52,6 +52,11 @@ export interface GatewayOptions extends DialectOptions {
 export interface Mounted {
   /** What the host has taken off the beginning of the request's path, such as `/ai`. */
   readonly path?: string;
+  /**
+   * For a runtime that stops all work for a client who is gone, as Workers do: is given what must be done nevertheless, such as
+   * the settlement. Default: the request's own `waitUntil`, where a server such as h3's has put one.
+   */
+  readonly waitUntil?: ((work: Promise<unknown>) => unknown) | undefined;
 }
 
 /** What every adapter takes. */
@@ -169,11 +174,12 @@ function route(
   const endpoint =
     [first, ...others].find((candidate) => candidate.method === method) ??
     methodNotAllowed([first, ...others], req.method);
+  const mounted = context["mounted"] as Mounted | undefined;
   return serve(host, endpoint, {
     request: req,
     tail,
-    baseUrl: () => baseUrlOf(req, endpoint.path, context["mounted"] as Mounted | undefined),
-    waitUntil: req.waitUntil,
+    baseUrl: () => baseUrlOf(req, endpoint.path, mounted),
+    waitUntil: mounted?.waitUntil ?? req.waitUntil,
   });
 }
 

@@ -6,7 +6,7 @@ import { accountOf, GatewayError, type GatewayErrorCode, toGatewayError } from "
 import { chatGeneration, type Generation, type GenerationTerms, imageGeneration, type Run } from "./generation.ts";
 import { redact, withoutPrefix } from "./http/credential.ts";
 import { eventStream } from "./http/event-stream.ts";
-import type { Lifeline } from "./http/lifeline.ts";
+import type { Keep, Lifeline } from "./http/lifeline.ts";
 import type { LiveCalls } from "./http/live-calls.ts";
 import { type Hold, type HoldTerms, reserve } from "./metering/hold.ts";
 import { metered } from "./metering/metered.ts";
@@ -50,15 +50,14 @@ interface Admitted<Event, Answered> {
 /** A request as its route hands it over. */
 export interface Arrival extends Pick<Incoming, "request" | "tail" | "baseUrl"> {
   /** How a runtime that stops all work for a client who is gone is told of work that must be done. */
-  readonly waitUntil: ((work: Promise<unknown>) => unknown) | undefined;
+  readonly waitUntil: Keep | undefined;
 }
 
 /** Answers a request to an endpoint. Never rejects: what goes wrong is an answer too. */
 export async function serve(host: Host, endpoint: Endpoint, { waitUntil, ...arrival }: Arrival): Promise<Response> {
   const { limits } = host;
-  const call: Call = { requestId: newRequestId(), life: host.calls.begin(arrival.request.signal) };
+  const call: Call = { requestId: newRequestId(), life: host.calls.begin(arrival.request.signal, waitUntil) };
   const { signal, atEnd } = call.life;
-  waitUntil?.(new Promise<void>((resolve) => atEnd(resolve)));
   const incoming: Incoming = { ...arrival, limits, signal, atEnd };
   try {
     signal.throwIfAborted();
@@ -108,14 +107,14 @@ async function generate<Event, Answered>(
   const { key, generation, hold } = await life.within(
     admit(host, endpoint, incoming, call, read),
     // Granted when nobody waited for it any more.
-    (late) => void late.hold.settle(0, "exact"),
+    (late) => late.hold.settle(0, "exact"),
   );
   const { hangUp = "cancel" } = host.backend;
   if (hangUp !== "cancel") life.outlive(hangUp.drainMs);
   const run = await begun(generation, hold, { signal: life.signal, requestId, key });
   const quietMs = generation.stream ? host.limits.keepAliveMs : undefined;
-  const { signal, complete } = life;
-  const options = { hold, meter: run.meter, clock: host.clock, signal, complete, quietMs };
+  const { signal, complete, keep } = life;
+  const options = { hold, meter: run.meter, clock: host.clock, signal, complete, keep, quietMs };
   const askedAt = host.clock.now();
   const events = await started(metered(() => run.answer(reporter(host, call)), options));
 
@@ -277,6 +276,7 @@ const holdTerms = (host: Host, call: Call): HoldTerms => ({
   quotas: host.quotas,
   clock: host.clock,
   leaseMs: host.limits.leaseMs,
+  keep: call.life.keep,
   report: reporter(host, call),
 });
 

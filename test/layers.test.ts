@@ -56,7 +56,7 @@ const { dependencies } = manifest as { dependencies: Readonly<Record<string, str
 /** What from outside a part may import; a part that is not listed takes the dependencies of package.json alone. */
 const PACKAGES: Readonly<Record<string, RegExp>> = {
   // The polyfills are copied into the one entry that needs them.
-  adapters: /^(?:h3|srvx|unenv|node:.*)$/,
+  adapters: /^(?:buffer|h3|srvx|node:.*)$/,
   playground: /./,
 };
 

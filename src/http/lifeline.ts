@@ -3,12 +3,17 @@
 import { GatewayError } from "../errors.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 
+/** Is given work that is to be done although nobody waits for it; it never rejects. */
+export type Keep = (work: Promise<unknown>) => unknown;
+
 /** The life of one call. Its signals fire with a GatewayError as their reason, at once, and never after a normal end. */
 export class Lifeline {
   readonly #controller = new AbortController();
   readonly #client: AbortSignal;
   readonly #clock: Clock;
   readonly #ended: () => void;
+  /** Has a runtime that stops all work for a client who is gone wait for some of it. */
+  readonly keep: Keep;
   readonly #cancelDeadline: Cancel;
   #unread: AbortController | undefined;
   #cancelDrain: Cancel = ignore;
@@ -20,10 +25,18 @@ export class Lifeline {
   readonly #letGo: (() => void)[] = [];
 
   /** @param ended Told when the call is over and settled; more than once is possible. */
-  constructor(client: AbortSignal, clock: Clock, deadlineMs: number, ended: () => void = ignore) {
+  constructor(
+    client: AbortSignal,
+    clock: Clock,
+    deadlineMs: number,
+    ended: () => void = ignore,
+    keep?: Keep,
+  ) {
     this.#client = client;
     this.#clock = clock;
     this.#ended = ended;
+    this.keep = keep ?? ignore;
+    keep?.(new Promise<void>((resolve) => this.atEnd(resolve)));
     this.#cancelDeadline = clock.after(deadlineMs, this.#deadlinePassed);
     if (client.aborted) this.clientGone();
     else client.addEventListener("abort", this.clientGone, { once: true });
@@ -55,21 +68,19 @@ export class Lifeline {
    * The outcome of some work, or the signal's reason as soon as it fires: nobody waits for work that hangs. `late` is given
    * what the work comes to when nobody waits any more, so that what it acquired is let go of.
    */
-  within<T>(work: Promise<T>, late: (outcome: T) => void = ignore): Promise<T> {
+  within<T>(work: Promise<T>, late: (outcome: T) => unknown = ignore): Promise<T> {
     const { signal } = this;
     return new Promise((resolve, reject) => {
-      let waiting = !signal.aborted;
       const giveUp = (): void => {
-        waiting = false;
         reject(signal.reason);
+        this.keep(work.then(late, ignore));
       };
-      if (waiting) signal.addEventListener("abort", giveUp, { once: true });
-      else giveUp();
+      if (signal.aborted) giveUp();
+      else signal.addEventListener("abort", giveUp, { once: true });
       work.then(
         (outcome) => {
           signal.removeEventListener("abort", giveUp);
-          if (waiting) resolve(outcome);
-          else late(outcome);
+          resolve(outcome);
         },
         (error: unknown) => {
           signal.removeEventListener("abort", giveUp);
@@ -105,8 +116,13 @@ export class Lifeline {
 
   /** The call is over: nothing can end it any more. */
   end(): void {
-    this.#over = true;
     this.#release();
+    this.forget();
+  }
+
+  /** The call is taken for over, with no hand on its signals and timers: those may be another's by now. */
+  forget(): void {
+    this.#over = true;
     for (const release of this.#letGo.splice(0)) release();
     this.#ended();
   }

@@ -2,16 +2,25 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../ports/clock.ts";
-import { Lifeline } from "./lifeline.ts";
+import { type Keep, Lifeline } from "./lifeline.ts";
 
 /** When a caller that was refused may come back, in milliseconds: another instance can be there at once. */
 const COME_BACK_MS = 1_000;
 
 const closing = (): GatewayError => new GatewayError("busy", "The gateway is closing.", { retryAfterMs: COME_BACK_MS });
 
+/** How much longer than its deadline a call may take to end, in milliseconds. */
+const GRACE_MS = 30_000;
+
+interface Live {
+  readonly cut: () => void;
+  /** When it must have ended, in milliseconds since the Unix epoch. */
+  readonly overdueAt: number;
+}
+
 export class LiveCalls {
-  /** Each with what has it cut. */
-  readonly #live = new Map<Lifeline, () => void>();
+  /** In the order in which they began. */
+  readonly #live = new Map<Lifeline, Live>();
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   #closed: PromiseWithResolvers<void> | undefined;
@@ -23,23 +32,37 @@ export class LiveCalls {
   }
 
   /** The life of a new call; it is cut from the start where the gateway is closing. */
-  begin(client: AbortSignal): Lifeline {
-    const life = new Lifeline(client, this.#clock, this.#deadlineMs, () => this.#ended(life));
+  begin(client: AbortSignal, keep: Keep | undefined): Lifeline {
+    const now = this.#clock.now();
+    this.#forgetStopped(now);
+    const life = new Lifeline(client, this.#clock, this.#deadlineMs, () => this.#ended(life), keep);
     if (this.#closed) life.cut(closing());
     // It cuts itself: where each request has a context of its own, as in Workers, none may abort what belongs to another.
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise, resolve: cut } = Promise.withResolvers<void>();
     void promise.then(() => life.cut(closing()));
-    this.#live.set(life, resolve);
+    this.#live.set(life, { cut, overdueAt: now + this.#deadlineMs + GRACE_MS });
     return life;
   }
 
   /** Resolves when the last call has ended and is settled; those that live after `deadlineMs` are cut. */
   close(deadlineMs: number): Promise<void> {
     if (this.#closed) return this.#closed.promise;
-    this.#closed = Promise.withResolvers();
-    const cancel = this.#clock.after(deadlineMs, () => this.#live.forEach((cut) => cut()));
-    if (this.#live.size === 0) this.#closed.resolve();
-    return this.#closed.promise.finally(cancel);
+    const closed = (this.#closed = Promise.withResolvers<void>());
+    const cancelCut = this.#clock.after(deadlineMs, () => this.#live.forEach(({ cut }) => cut()));
+    const cancelWait = this.#clock.after(deadlineMs + GRACE_MS, closed.resolve);
+    if (this.#live.size === 0) closed.resolve();
+    return closed.promise.finally(() => {
+      cancelCut();
+      cancelWait();
+    });
+  }
+
+  /** Lets go of calls that their runtime has stopped without a word, as Workers may once a client is gone. */
+  #forgetStopped(now: number): void {
+    for (const [life, { overdueAt }] of this.#live) {
+      if (overdueAt > now) return;
+      life.forget();
+    }
   }
 
   #ended(life: Lifeline): void {

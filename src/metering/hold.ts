@@ -13,6 +13,8 @@ export interface HoldTerms {
   readonly leaseMs: number;
   /** Told of a store that fails while no caller is left to hear of it. */
   readonly report: (error: unknown) => void;
+  /** Is given a settlement that is tried again when nobody waits for it any more. */
+  readonly keep: (work: Promise<unknown>) => void;
 }
 
 /** When a settlement that failed is tried again, in milliseconds after the failure before it. */
@@ -77,13 +79,15 @@ export class Hold {
   }
 
   async #settle(units: number, how: Certainty, failures: number): Promise<void> {
-    const { quotas, clock, report } = this.#terms;
+    const { quotas, clock, report, keep } = this.#terms;
     try {
       await quotas.settle(this.#id, units, how);
     } catch (error) {
       report(error);
       const delay = SETTLE_AGAIN_MS[failures];
-      if (delay !== undefined) clock.after(delay, () => void this.#settle(units, how, failures + 1));
+      if (delay === undefined) return;
+      const again = (): Promise<void> => this.#settle(units, how, failures + 1);
+      keep(new Promise<void>((resolve) => clock.after(delay, () => resolve(again()))));
     }
   }
 }

@@ -7,11 +7,14 @@
 export class Interruptible<T> {
   readonly #iterator: AsyncIterator<T>;
   readonly #signal: AbortSignal;
+  readonly #keep: (work: Promise<unknown>) => void;
   #interrupt: ((reason: unknown) => void) | undefined;
   #done = false;
 
-  constructor(source: AsyncIterable<T>, signal: AbortSignal) {
+  /** @param keep Is given the source's return, which is not waited for. */
+  constructor(source: AsyncIterable<T>, signal: AbortSignal, keep: (work: Promise<unknown>) => void) {
     this.#signal = signal;
+    this.#keep = keep;
     this.#iterator = source[Symbol.asyncIterator]();
     signal.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -33,7 +36,7 @@ export class Interruptible<T> {
     if (this.#done) return;
     this.#done = true;
     // Not awaited: a source that hangs would hang its caller too. Its failure has no one left to hear it.
-    void this.#return();
+    this.#keep(this.#return());
   }
 
   async #return(): Promise<void> {

@@ -13,6 +13,8 @@ export interface MeteredOptions<Event, Answered> {
   readonly signal: AbortSignal;
   /** Told when the backend is done and its hold is settled, before the finish is handed on. */
   readonly complete: () => void;
+  /** Is given what a backend still does when nobody waits for it any more. */
+  readonly keep: (work: Promise<unknown>) => void;
   /**
    * How long the first event may take before the answer begins without it, in milliseconds; undefined waits for ever. Until
    * the answer begins, a failure can still choose its status.
@@ -29,12 +31,12 @@ const EVENTS_A_TURN = 256;
  */
 export async function* metered<Event, Answered>(
   answer: () => AsyncIterable<Event>,
-  { hold, meter, clock, signal, complete, quietMs }: MeteredOptions<Event, Answered>,
+  { hold, meter, clock, signal, complete, keep, quietMs }: MeteredOptions<Event, Answered>,
 ): AsyncGenerator<Answered, void, undefined> {
   const release = hold.keepAlive(() => meter.units);
   let source: Interruptible<Event> | undefined;
   try {
-    source = new Interruptible(answer(), signal);
+    source = new Interruptible(answer(), signal, keep);
     const first = source.next();
     const opening = await (quietMs === undefined ? first : withinQuiet(first, quietMs, clock));
     yield meter.start(opening?.done === false ? opening.value : undefined);

@@ -9,6 +9,8 @@ import { KEY, type Mount, type Play } from "./stage.ts";
 import { type Cues, DEADLINE_MS, timedStage, type TimedStage } from "./timed.ts";
 
 const DRAIN_MS = 5_000;
+/** When a settlement that failed is tried again for the first time. */
+const SETTLE_AGAIN_MS = 500;
 const USAGE = { inputTokens: 3, outputTokens: 4 };
 
 const FORMS = [
@@ -117,6 +119,37 @@ function suite(mount: Mount): void {
           await stage.settled;
           expect(stage.quotas.report(KEY)).toMatchObject({ liveHolds: 0 });
         });
+      });
+
+      it("while the quota is reserved void the hold when it comes", async () => {
+        const granting = Promise.withResolvers<void>();
+        const [asked, beforeGranting] = [Promise.withResolvers<void>(), () => (asked.resolve(), granting.promise)];
+        await using stage = await timedStage(mount, inTwo([]), {}, { beforeGranting });
+        const client = rawClient(stage, body);
+        await asked.promise;
+        client.hangUp(manner);
+        // The deadline is called off once the client is known to be gone.
+        await expect.poll(async () => (await stage.clock.advance(0), stage.clock.pending)).toBe(0);
+        granting.resolve();
+        await stage.settled;
+        expect(stage.quotas.report(KEY)).toMatchObject({ liveHolds: 0, used: 0 });
+        expect(stage.backend.received).toEqual([]);
+      });
+
+      it("are settled in the end by a store that fails at first", async () => {
+        const stores = [Promise.reject(new Error("down")), Promise.resolve()];
+        for (const store of stores) store.catch(() => {});
+        const beforeSettling = (): Promise<void> => stores.shift() ?? Promise.resolve();
+        await using stage = await timedStage(mount, inTwo(["One"]), {}, { beforeSettling });
+        const client = rawClient(stage, body);
+        await stage.cues.wait("halfway");
+        client.hangUp(manner);
+        await stage.settling;
+        await expect.poll(async () => (await stage.clock.advance(0), stage.clock.pending)).toBe(1);
+        await stage.clock.advance(SETTLE_AGAIN_MS);
+        await stage.settled;
+        expect(stage.quotas.report(KEY)).toMatchObject({ liveHolds: 0 });
+        expect(stage.failures).toHaveLength(1);
       });
 
       it.each(["cancel", { drainMs: DRAIN_MS }] as const)("after its last event change nothing: %j", async (hangUp) => {

@@ -67,6 +67,8 @@ export interface StageOptions extends Partial<Omit<GatewayOptions, "backend" | "
   readonly play?: Play;
   readonly imagePlay?: ImagePlay;
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
+  /** What a store that is slow waits for before it tells of a hold that it has granted. */
+  readonly beforeGranting?: () => Promise<void>;
   /** What a store that is slow waits for before it settles a hold. */
   readonly beforeSettling?: () => Promise<void>;
 }
@@ -143,6 +145,7 @@ export async function openStage({ host, prefix }: Mount, options: StageOptions =
     play: _play,
     imagePlay: _imagePlay,
     hangUp: _hangUp,
+    beforeGranting,
     beforeSettling,
     ...rest
   } = options;
@@ -152,12 +155,17 @@ export async function openStage({ host, prefix }: Mount, options: StageOptions =
   const [looked, settling, settled] = [moment(), moment(), moment()];
   const watched: QuotaStore = {
     find: (apiKey) => quotas.find(apiKey).finally(looked.resolve),
-    reserve: (hold) => quotas.reserve(hold),
+    async reserve(hold) {
+      const reservation = await quotas.reserve(hold);
+      await beforeGranting?.();
+      return reservation;
+    },
     extend: (id, renewal) => quotas.extend(id, renewal),
     async settle(id, used, how) {
       settling.resolve();
       await beforeSettling?.();
-      await quotas.settle(id, used, how).finally(settled.resolve);
+      await quotas.settle(id, used, how);
+      settled.resolve();
     },
   };
   const onFailure = (failure: Failure): void => void failures.push(failure);
