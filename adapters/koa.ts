@@ -2,8 +2,11 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest, sendNodeResponse } from "srvx/node";
-import type { Gateway, MountOptions } from "../src/index.ts";
+import type { Gateway } from "../src/index.ts";
+import { drain, dropIdle, PATIENCE_MS } from "./connection.ts";
+import type { NodeHandlerOptions } from "./node.ts";
 import { mountedAt } from "./mounted-at.ts";
+import { withVaryOf } from "./send.ts";
 
 /** What the middleware touches of Koa's context. */
 export interface KoaContext {
@@ -24,7 +27,10 @@ export type KoaMiddleware = (context: KoaContext, next: () => Promise<unknown>) 
  *
  * @example app.use(toKoaMiddleware(gateway, { prefix: "/ai" })); // or app.use(mount("/ai", toKoaMiddleware(gateway)))
  */
-export function toKoaMiddleware(gateway: Gateway, { prefix = "" }: MountOptions = {}): KoaMiddleware {
+export function toKoaMiddleware(
+  gateway: Gateway,
+  { prefix = "", patienceMs = PATIENCE_MS }: NodeHandlerOptions = {},
+): KoaMiddleware {
   const routes = gateway.at(prefix);
   return async (context, next) => {
     const { req, res, request } = context;
@@ -32,6 +38,9 @@ export function toKoaMiddleware(gateway: Gateway, { prefix = "" }: MountOptions 
     if (request.body !== undefined) Object.assign(req, { body: request.body });
     const response = await routes.handle(new NodeRequest({ req, res }), mountedAt(req, context));
     if (!response) return void (await next());
+    drain(req, patienceMs);
+    dropIdle(res, patienceMs);
+    withVaryOf(res, response);
     // A stream goes past Koa, which would report each client that hangs up on one as an error of the app.
     context.respond = !response.headers.get("cache-control")?.includes("no-transform");
     if (!context.respond) return sendNodeResponse(res, response);

@@ -6,9 +6,9 @@ import type { Mounted } from "../src/index.ts";
 /** Connect, Express and Koa leave the whole address as `originalUrl`, beside the one that the handler is to see. */
 export function mountedAt({ url = "" }: IncomingMessage, whole: object): Mounted {
   const { originalUrl = url } = whole as { readonly originalUrl?: string };
-  // Where nothing is left of the path, a slash is put there that was not in the address.
-  const rest = originalUrl.endsWith(url) ? url : url.slice(1);
-  return {
-    path: originalUrl.endsWith(rest) ? originalUrl.slice(0, originalUrl.length - rest.length).replace(/\/+$/, "") : "",
-  };
+  const [rest, before] = [withoutOrigin(url), withoutOrigin(originalUrl)];
+  return { path: before.endsWith(rest) ? before.slice(0, before.length - rest.length) : "" };
 }
+
+/** A proxy's client writes the origin into the request's target, which frameworks leave there. */
+const withoutOrigin = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, "");

@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { Gateway, MountOptions } from "../src/index.ts";
+import { drain, dropIdle, PATIENCE_MS } from "./connection.ts";
 import { mountedAt } from "./mounted-at.ts";
 import { send } from "./send.ts";
 
@@ -25,7 +26,7 @@ export interface NodeHandlerOptions extends MountOptions {
  */
 export function toNodeHandler(
   gateway: Gateway,
-  { prefix = "", patienceMs = 60_000 }: NodeHandlerOptions = {},
+  { prefix = "", patienceMs = PATIENCE_MS }: NodeHandlerOptions = {},
 ): NodeHandler {
   const routes = gateway.at(prefix);
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
@@ -47,23 +48,3 @@ export function toNodeHandler(
 }
 
 const bare = (status: number): Response => new Response(null, { status });
-
-/** Lets go by what is still to come of a body that is answered already: a client may send all of it before it reads. */
-function drain(req: IncomingMessage, patienceMs: number): void {
-  // A request that is closed already says so no more: its timer would keep it.
-  if (req.complete || req.destroyed) return;
-  // The listener of a reader that has stopped; it would collect what it is given.
-  req.removeAllListeners("data").resume();
-  const timer = setTimeout(() => req.destroy(), patienceMs).unref();
-  req.once("close", () => clearTimeout(timer));
-}
-
-/** Closes the connection of a client that takes nothing of what is written to it. */
-function dropIdle(res: ServerResponse, patienceMs: number): void {
-  const { socket } = res;
-  if (!socket || socket.timeout) return;
-  // A stream may be quiet for as long as it likes: it is the client's silence that counts.
-  res.setTimeout(patienceMs, () => res.writableLength > 0 && res.destroy());
-  // First of all, because Node then sets how long the connection is kept for the next request.
-  res.prependOnceListener("finish", () => socket.setTimeout(0));
-}

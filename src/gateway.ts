@@ -132,7 +132,14 @@ const newApp = (): H3 =>
 function routesOf(app: H3): GatewayRoutes {
   const handle = (request: Request, mounted?: Mounted): Promise<Response> | undefined => {
     const context: H3EventContext = { mounted };
-    const response = app.request(request, undefined, context);
+    let response: Response | Promise<Response>;
+    try {
+      response = app.request(request, undefined, context);
+    } catch (error) {
+      if (URL.canParse(request.url)) throw error;
+      // An address that cannot be one is nobody's route.
+      return undefined;
+    }
     // h3 looks for the route before it returns, and notes here that it has found one.
     return context.matchedRoute && !context["notOwned"] ? Promise.resolve(response) : undefined;
   };

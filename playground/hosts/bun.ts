@@ -7,4 +7,4 @@ const own = (request: Request): Response =>
   new URL(request.url).pathname === "/" ? new Response("Bun is at home.") : new Response(null, { status: 404 });
 
 const server = Bun.serve({ hostname, port, fetch: toBunHandler(gateway, { prefix: "/ai", fallback: own }) });
-ready(server.port);
+ready(server.port, () => server.stop());

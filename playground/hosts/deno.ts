@@ -6,5 +6,6 @@ import { gateway, hostname, port, ready } from "./gateway.ts";
 const own = (request: Request): Response =>
   new URL(request.url).pathname === "/" ? new Response("Deno is at home.") : new Response(null, { status: 404 });
 
-const listening = { hostname, port, onListen: (address: { port: number }) => ready(address.port) };
-Deno.serve(listening, toDenoHandler(gateway, { prefix: "/ai", fallback: own }));
+const listening = { hostname, port, onListen: () => {} };
+const server = Deno.serve(listening, toDenoHandler(gateway, { prefix: "/ai", fallback: own }));
+ready(server.addr.port, () => server.shutdown());

@@ -3,10 +3,10 @@
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { toExpressHandler } from "../../adapters/express.ts";
-import { gateway, hostname, port, ready } from "./gateway.ts";
+import { closed, gateway, hostname, port, ready } from "./gateway.ts";
 
 const app = express();
 app.use("/ai", toExpressHandler(gateway));
 app.get("/", (_req, res) => void res.send("Express is at home."));
 
-const server = app.listen(port, hostname, () => ready((server.address() as AddressInfo).port));
+const server = app.listen(port, hostname, () => ready((server.address() as AddressInfo).port, () => closed(server)));

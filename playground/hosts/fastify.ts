@@ -7,8 +7,12 @@ import { gateway, hostname, port, ready } from "./gateway.ts";
 
 const app = fastify();
 const ai = toNodeHandler(gateway, { prefix: "/ai" });
-app.addHook("onRequest", (request, reply, done) => ai(request.raw, reply.raw, done));
+app.addHook("onRequest", (request, reply, done) => {
+  // What Fastify's plugins have set by now; the gateway answers past Fastify.
+  for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
+  ai(request.raw, reply.raw, done);
+});
 app.get("/", () => "Fastify is at home.");
 
 await app.listen({ host: hostname, port });
-ready((app.server.address() as AddressInfo).port);
+ready((app.server.address() as AddressInfo).port, () => app.close());

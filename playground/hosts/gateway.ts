@@ -1,15 +1,28 @@
-/** The gateway that each of these hosts mounts, which is the playground's, and where the host is to listen. */
+/** The gateway that each of these hosts mounts, which is the playground's, and how the host says that it is there and ends. */
 
 import process from "node:process";
+import { urlOf } from "../address.ts";
 import { gateway } from "../gateway.ts";
 
+export { hostname, port } from "../address.ts";
 export { gateway };
 
-export const port: number = Number(process.env["PORT"] ?? 3000);
-export const hostname: string = process.env["HOST"] ?? "127.0.0.1";
+/** How long live calls may take to end, and then the server to hand on their answers, in milliseconds. */
+const END_MS = 5_000;
 
-/** Says where the host listens; with port 0 only the host itself knows. */
-export const ready = (bound: number): void => console.log(`The gateway is at http://${hostname}:${bound}/ai`);
+/** Says where the host listens. When the process is told to end, live calls end first, and then the server. */
+export function ready(bound: number, close: () => unknown): void {
+  console.log(`The gateway is at ${urlOf(bound)}/ai`);
+  const end = async (): Promise<void> => {
+    await gateway.close({ deadlineMs: END_MS });
+    // A client that takes nothing of its answer is not waited for.
+    setTimeout(() => process.exit(), END_MS).unref();
+    await close();
+    process.exit();
+  };
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => void end());
+}
 
-// Live calls may end before the process does.
-process.once("SIGTERM", () => void gateway.close({ deadlineMs: 5_000 }).finally(() => process.exit()));
+/** Closes a server of Node's, and waits until it has answered what it was asked. */
+export const closed = (server: { close(done: () => void): unknown }): Promise<void> =>
+  new Promise((resolve) => void server.close(resolve));

@@ -3,7 +3,7 @@
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
-import { gateway, hostname, port, ready } from "./gateway.ts";
+import { closed, gateway, hostname, port, ready } from "./gateway.ts";
 
 const app = new Koa();
 app.use(toKoaMiddleware(gateway, { prefix: "/ai" }));
@@ -11,4 +11,4 @@ app.use((context) => {
   if (context.path === "/") context.body = "Koa is at home.";
 });
 
-const server = app.listen(port, hostname, () => ready((server.address() as AddressInfo).port));
+const server = app.listen(port, hostname, () => ready((server.address() as AddressInfo).port, () => closed(server)));

@@ -1,6 +1,7 @@
 /** Reads the text of a request body within its limit, also where a middleware of the host has read it before the gateway. */
 
 import { GatewayError } from "../errors.ts";
+import { leftOf } from "./left-behind.ts";
 
 /**
  * The whole body. Throws `body_too_large` (before reading, where the length is declared), `unsupported_media_type` for one
@@ -10,8 +11,8 @@ export async function readText(request: Request, maxBytes: number): Promise<stri
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > maxBytes) throw tooLarge(maxBytes);
   const text = leftBehind(request) ?? (await readUnread(request, declared, maxBytes));
-  // Not every host holds a body to its declared length. No text has more characters than bytes.
-  if (text.length > maxBytes) throw tooLarge(maxBytes);
+  // Not every host holds a body to its declared length, and what another has read has no length of its own.
+  if (isLarger(text, maxBytes)) throw tooLarge(maxBytes);
   return text;
 }
 
@@ -48,30 +49,17 @@ async function readChunks(request: Request, maxBytes: number): Promise<string> {
   return text + decoder.decode();
 }
 
+/** Whether a text has more bytes, which are counted only where it can matter: a character has three at most, and one at least. */
+const isLarger = (text: string, maxBytes: number): boolean =>
+  text.length > maxBytes || (text.length * 3 > maxBytes && new TextEncoder().encode(text).length > maxBytes);
+
 const tooLarge = (maxBytes: number): GatewayError =>
   new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
 
-/** Node's own request, in reach of the fetch request that stands for it; `body` is where its body parsers leave theirs. */
-interface NodeSource {
-  readonly readableDidRead?: boolean;
-  readonly readableEnded?: boolean;
-  readonly body?: unknown;
-  readonly rawBody?: unknown;
-}
-
-/** What is left of a body that a middleware has read; undefined where none has. */
+/** The text that is left of a body that a middleware has read; undefined where none has. */
 function leftBehind(request: Request): string | undefined {
-  const source = (request as { runtime?: { node?: { req?: NodeSource } } }).runtime?.node?.req;
-  // Some parsers leave an empty object where they read nothing, so a body counts only where the stream was read.
-  if (!request.bodyUsed && !source?.readableDidRead) return source?.readableEnded ? "" : undefined;
-  const left = source?.rawBody instanceof Uint8Array ? source.rawBody : source?.body;
-  if (left == null)
-    throw new GatewayError(
-      "malformed_body",
-      "The request body was read by another middleware of this server before it came to the gateway. The gateway must be " +
-        "mounted before that middleware, or find what it has parsed in req.body.",
-    );
-  if (typeof left === "string") return left;
+  const left = leftOf(request);
+  if (left === undefined || typeof left === "string") return left;
   return left instanceof Uint8Array ? new TextDecoder().decode(left) : writtenAgain(left);
 }
 

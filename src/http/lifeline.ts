@@ -25,13 +25,7 @@ export class Lifeline {
   readonly #letGo: (() => void)[] = [];
 
   /** @param ended Told when the call is over and settled; more than once is possible. */
-  constructor(
-    client: AbortSignal,
-    clock: Clock,
-    deadlineMs: number,
-    ended: () => void = ignore,
-    keep?: Keep,
-  ) {
+  constructor(client: AbortSignal, clock: Clock, deadlineMs: number, ended: () => void = ignore, keep?: Keep) {
     this.#client = client;
     this.#clock = clock;
     this.#ended = ended;

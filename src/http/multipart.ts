@@ -4,6 +4,7 @@ import { GatewayError } from "../errors.ts";
 import { chunksOf, type Patience } from "./body-chunks.ts";
 import type { Form, FormRules } from "./form.ts";
 import { FormParser, tooLarge } from "./form-parser.ts";
+import { leftOf, readBefore } from "./left-behind.ts";
 import type { UploadLease } from "./upload-budget.ts";
 
 export interface MultipartOptions extends FormRules {
@@ -30,7 +31,7 @@ export async function readMultipart(request: Request, options: MultipartOptions)
 
   let received = 0;
   try {
-    for await (const chunk of chunksOf(request, options.signal, options.patience)) {
+    for await (const chunk of readAlready(request) ?? chunksOf(request, options.signal, options.patience)) {
       received += chunk.length;
       if (received > (declared ?? maxUploadBytes)) throw tooLarge(declared ?? maxUploadBytes);
       options.lease.take(Math.max(0, received - booked));
@@ -41,6 +42,15 @@ export async function readMultipart(request: Request, options: MultipartOptions)
   } finally {
     parser.close();
   }
+}
+
+/** The bytes of a form that a middleware has read before, where it has kept them; undefined where none has read any. */
+function readAlready(request: Request): readonly Uint8Array[] | undefined {
+  const left = leftOf(request);
+  if (left instanceof Uint8Array) return [left];
+  // What has become of a form elsewhere, its files on a disk perhaps, cannot be told.
+  if ((left !== undefined && left !== "") || request.body?.locked) throw readBefore();
+  return undefined;
 }
 
 /** What the body's length is said to be, in bytes. */

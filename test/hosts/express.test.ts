@@ -12,7 +12,8 @@ import { toExpressHandler } from "../../adapters/express.ts";
 import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
 import { having, MINIMAL } from "../conformance/messages/bodies.ts";
 import { FrameReader } from "../conformance/messages/frames.ts";
-import { KEY, post } from "../conformance/stage.ts";
+import { CLEAR } from "../conformance/images/pictures.ts";
+import { drawn, KEY, post } from "../conformance/stage.ts";
 
 const VERSIONS: readonly (readonly [name: string, framework: typeof express])[] = [
   // Typed as the other: what a mount touches is the same in both.
@@ -42,6 +43,14 @@ describe.each(VERSIONS)("in %s", (_name, framework) => {
     },
   };
   const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
+  const drawing = createGateway({
+    backend: {
+      async *image() {
+        yield drawn(0);
+      },
+    },
+    quotas: memoryQuotaStore([{ apiKey: KEY }]),
+  });
 
   it("answers behind helmet and compression, which hold no stream back, and morgan sees it", async () => {
     const app = framework();
@@ -91,6 +100,48 @@ describe.each(VERSIONS)("in %s", (_name, framework) => {
     app.use("/api", outer);
     const response = await fetch(`${await listen(app)}/api/acme/models/v1/messages?beta=true`, post(MINIMAL));
     expect(await response.json()).toMatchObject({ type: "message" });
+  });
+
+  it("reads a form that was kept as it came, and says of one that was not what to mount first", async () => {
+    const app = framework();
+    const raw = framework.raw({ type: "multipart/form-data", limit: "1mb" });
+    app.use("/kept", raw, toExpressHandler(drawing));
+    app.use("/parsed", raw, (req: Request, _res: Response, next: NextFunction) => {
+      req.body = { prompt: "A cat" };
+      next();
+    });
+    app.use("/parsed", toExpressHandler(drawing));
+    app.use("/drained", (req: Request, _res: Response, next: NextFunction) => void req.resume().once("end", next));
+    app.use("/drained", toExpressHandler(drawing));
+    const url = await listen(app);
+    const edit = (path: string): Promise<globalThis.Response> => {
+      const body = new FormData();
+      body.append("image", new File([CLEAR], "clear.png", { type: "image/png" }));
+      body.append("prompt", "A cat");
+      return fetch(`${url}${path}/v1/images/edits`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${KEY}` },
+        body,
+      });
+    };
+    expect((await edit("/kept")).status).toBe(200);
+    for (const path of ["/parsed", "/drained"]) {
+      const response = await edit(path);
+      expect(response.status).toBe(400);
+      expect(await response.text()).toContain("must be mounted before that middleware");
+    }
+  });
+
+  it("holds what a body parser has read to its limit in bytes", async () => {
+    const app = framework();
+    const limits = { maxJsonBytes: 1_000 };
+    app.use(
+      framework.json(),
+      toExpressHandler(createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: KEY }]), limits })),
+    );
+    const { headers, body } = post(having({ messages: [{ role: "user", content: "愛".repeat(400) }] }));
+    const init = { method: "POST", headers, body: new Blob([body]).stream(), duplex: "half" as const };
+    expect((await fetch(`${await listen(app)}/v1/messages`, init)).status).toBe(413);
   });
 
   it("gives what fails in the mount to the error handler behind it", async () => {

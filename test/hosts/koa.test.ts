@@ -1,14 +1,15 @@
 /** The gateway among Koa's middleware: before it, behind it, and under koa-mount. */
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, connect } from "node:net";
 import Koa from "koa";
 import mount from "koa-mount";
 import { afterEach, expect, it } from "vitest";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { having, MINIMAL } from "../conformance/messages/bodies.ts";
-import { KEY, plays, post } from "../conformance/stage.ts";
+import { drawn, KEY, plays, post } from "../conformance/stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
 
@@ -30,6 +31,74 @@ it("stands under koa-mount, and leaves the rest to the app", async () => {
   const url = await listen(app);
   expect(await (await fetch(`${url}/ai/v1/messages`, post(MINIMAL))).json()).toMatchObject({ type: "message" });
   expect(await (await fetch(`${url}/ai/other`)).text()).toBe("own /ai/other");
+});
+
+it("tells where its pictures are under koa-mount, whatever form the request's target has", async () => {
+  const drawing = createGateway({
+    backend: {
+      async *image() {
+        yield drawn(0);
+      },
+    },
+    quotas: memoryQuotaStore([{ apiKey: KEY }]),
+  });
+  const app = new Koa();
+  app.use(mount("/ai", toKoaMiddleware(drawing)));
+  const url = await listen(app);
+  const init = post({ prompt: "A cat" }, { authorization: `Bearer ${KEY}` });
+  const { data } = (await (await fetch(`${url}/ai/v1/images/generations`, init)).json()) as { data: [{ url: string }] };
+  expect(data[0].url).toContain(`${url}/ai/v1/images/files/`);
+  expect(await (await fetch(data[0].url)).text()).toBe("picture 0");
+});
+
+it("takes what a body parser has left in Koa's request", async () => {
+  const app = new Koa();
+  app.use(async (context, next) => {
+    let text = "";
+    for await (const chunk of context.req.setEncoding("utf8")) text += String(chunk);
+    Object.assign(context.request, { body: JSON.parse(text) as unknown });
+    await next();
+  });
+  app.use(toKoaMiddleware(gateway, { prefix: "/ai" }));
+  const response = await fetch(`${await listen(app)}/ai/v1/messages`, post(MINIMAL));
+  expect(await response.json()).toMatchObject({ type: "message" });
+});
+
+it("hears a client out that sends all of a body before it reads that it is too large", async () => {
+  const small = createGateway({
+    backend: { chat: plays("Hello.") },
+    quotas: memoryQuotaStore([{ apiKey: KEY }]),
+    limits: { maxJsonBytes: 1_000 },
+  });
+  const app = new Koa();
+  app.use(toKoaMiddleware(small, { prefix: "/ai" }));
+  const { port } = new URL(await listen(app));
+  const socket = connect(Number(port), "127.0.0.1");
+  const head = Object.entries({ ...post({}).headers, host: "host.test", "transfer-encoding": "chunked" });
+  socket.write(`POST /ai/v1/messages HTTP/1.1\r\n${head.map((pair) => `${pair.join(": ")}\r\n`).join("")}\r\n`);
+  const piece = Buffer.from(`10000\r\n${"x".repeat(0x10000)}\r\n`);
+  for (let sent = 0; sent < 400; sent++) if (!socket.write(piece)) await once(socket, "drain");
+  socket.write("0\r\n\r\n");
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  expect(answer.toString()).toMatch(/^HTTP\/1\.1 413 /);
+  socket.destroy();
+});
+
+it("adds to what the app's middleware varies by", async () => {
+  const open = createGateway({
+    backend: { chat: plays("Hello.") },
+    quotas: memoryQuotaStore([{ apiKey: KEY }]),
+    cors: { origin: ["https://app.example.com"] },
+  });
+  const app = new Koa();
+  app.use(async (context, next) => (context.vary("Cookie"), next()));
+  app.use(toKoaMiddleware(open, { prefix: "/ai" }));
+  const url = await listen(app);
+  for (const stream of [false, true]) {
+    const init = post(having({ stream }), { origin: "https://app.example.com" });
+    const { headers } = await fetch(`${url}/ai/v1/messages`, init);
+    expect(headers.get("vary")?.toLowerCase().split(/, */).toSorted()).toEqual(["cookie", "origin"]);
+  }
 });
 
 it("is an ordinary answer to the middleware around it", async () => {

@@ -5,6 +5,9 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { scripted } from "../clients/servers.ts";
 
+/** Takes the demo model a while. */
+const LAST = "/repeat 10 /delay 100";
+
 const names = ["bun", "deno", "express", "fastify", "hono", "koa"];
 
 it("are all there", () => {
@@ -28,7 +31,17 @@ describe.each(names.map(scripted))("npm run host:$name", ({ available, start }) 
       expect(complete.content[0]).toMatchObject({ type: "text" });
       const stream = client.messages.stream({ model: "demo-chat", max_tokens: 100, messages });
       expect((await stream.finalMessage()).content).toEqual(complete.content);
-      await playground.stop();
+
+      // Told to end, it ends once it has answered what it was asked.
+      const last = { model: "demo-chat", max_tokens: 100, messages: [{ role: "user" as const, content: LAST }] };
+      const whole = client.messages.create(last);
+      const streamed = client.messages.stream(last);
+      // By its first event the calls have begun.
+      await new Promise((resolve) => streamed.once("connect", () => resolve(undefined)));
+      const stopped = playground.stop();
+      expect((await whole).stop_reason).toBe("end_turn");
+      expect((await streamed.finalMessage()).stop_reason).toBe("end_turn");
+      await stopped;
     } finally {
       playground.process.child.kill("SIGKILL");
     }
