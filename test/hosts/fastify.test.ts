@@ -1,0 +1,55 @@
+/** The gateway among Fastify's hooks and plugins: behind its body parsers, and with the headers that plugins have set. */
+
+import type { AddressInfo } from "node:net";
+import fastify, { type FastifyInstance } from "fastify";
+import { afterEach, expect, it } from "vitest";
+import { toNodeHandler } from "../../adapters/node.ts";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { having, MINIMAL } from "../conformance/messages/bodies.ts";
+import { KEY, plays, post } from "../conformance/stage.ts";
+
+const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
+const ai = toNodeHandler(gateway, { prefix: "/ai" });
+
+let app: FastifyInstance;
+afterEach(() => app.close());
+
+async function listening(): Promise<string> {
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+}
+
+it("takes what Fastify has parsed, in a hook behind its parsers", async () => {
+  app = fastify();
+  app.addHook("preHandler", (request, reply, done) => {
+    ai(Object.assign(request.raw, { body: request.body }), reply.raw, done);
+  });
+  app.post("/ai/*", () => "own");
+  const url = await listening();
+  expect(await (await fetch(`${url}/ai/v1/messages`, post(MINIMAL))).json()).toMatchObject({ type: "message" });
+  expect(await (await fetch(`${url}/ai/v1/messages`, post(having({ stream: true })))).text()).toContain("message_stop");
+  expect(await (await fetch(`${url}/ai/other`, post(MINIMAL))).text()).toBe("own");
+});
+
+it("says what to do where Fastify has parsed a body and nobody has handed it on", async () => {
+  app = fastify();
+  app.addHook("preHandler", (request, reply, done) => ai(request.raw, reply.raw, done));
+  app.post("/ai/*", () => "own");
+  const response = await fetch(`${await listening()}/ai/v1/messages`, post(MINIMAL));
+  expect(response.status).toBe(400);
+  expect(await response.text()).toContain("mounted before that middleware, or find what it has parsed in req.body");
+});
+
+it("answers with what plugins have set, where the host hands that on", async () => {
+  app = fastify();
+  app.addHook("onRequest", (_request, reply, done) => {
+    reply.header("x-plugin", "set");
+    done();
+  });
+  app.addHook("onRequest", (request, reply, done) => {
+    for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
+    ai(request.raw, reply.raw, done);
+  });
+  const response = await fetch(`${await listening()}/ai/v1/messages`, post(MINIMAL));
+  expect([response.status, response.headers.get("x-plugin")]).toEqual([200, "set"]);
+});
