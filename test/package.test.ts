@@ -73,7 +73,8 @@ const NODES = [
 
 it.each(NODES)("answers from an installed copy, on %s", async (_name, node) => {
   const script = `
-    import { createGateway, memoryQuotaStore } from "polygate";
+    import { createGateway, GatewayError, memoryQuotaStore } from "polygate";
+    import * as edge from "polygate/edge";
     import { toNodeHandler } from "polygate/node";
     import * as testing from "polygate/testing";
 
@@ -91,12 +92,15 @@ it.each(NODES)("answers from an installed copy, on %s", async (_name, node) => {
       }),
     );
     const exported = [typeof toNodeHandler(gateway), Object.keys(testing).length > 0];
-    console.log(JSON.stringify({ status: response.status, exported, body: await response.json() }));
+    // One that the other copy has made, and one that is none.
+    const known = [new edge.GatewayError("busy", "Full."), new Error("busy")].map((error) => error instanceof GatewayError);
+    console.log(JSON.stringify({ status: response.status, exported, known, body: await response.json() }));
   `;
   await writeFile(join(project, "host.js"), script);
   expect(JSON.parse(await run(node, ["host.js"], project))).toMatchObject({
     status: 200,
     exported: ["function", true],
+    known: [true, false],
     body: { type: "message", role: "assistant", content: [{ type: "text", text: "Hello from the package." }] },
   });
 });

@@ -4,7 +4,7 @@ import { toDenoHandler } from "../../adapters/deno.ts";
 import { gateway, hostname, port, ready } from "./gateway.ts";
 
 const own = (request: Request): Response =>
-  new URL(request.url).pathname === "/" ? new Response("Deno is at home.") : new Response(null, { status: 404 });
+  URL.parse(request.url)?.pathname === "/" ? new Response("Deno is at home.") : new Response(null, { status: 404 });
 
 const listening = { hostname, port, onListen: () => {} };
 const server = Deno.serve(listening, toDenoHandler(gateway, { prefix: "/ai", fallback: own }));
