@@ -81,7 +81,7 @@ export interface Gateway extends GatewayRoutes {
   readonly at: (prefix: string) => GatewayRoutes;
   /**
    * Closes the gateway: new calls are refused with 503 and a retry-after, live ones may end. Those that have not ended after
-   * `deadlineMs` milliseconds (default 10,000) are cut. Resolves when the last one is settled.
+   * `deadlineMs` milliseconds (default 10,000) are cut. Resolves when the last one is settled, or half a minute later at most.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
 }
