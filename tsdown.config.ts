@@ -1,13 +1,9 @@
 /** Builds what is published: one ES module and one declaration file for each entry of package.json's exports. */
 
-import { join } from "node:path";
+import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import licensePlugin from "rollup-plugin-license";
-import { defineConfig, type UserConfig } from "tsdown";
+import { defineConfig, type Rolldown, type UserConfig } from "tsdown";
 import { env, nodeless } from "unenv";
-
-// Its types put one `default` into another; there is but one.
-const license = licensePlugin as unknown as typeof licensePlugin.default;
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 
@@ -35,6 +31,24 @@ const polyfills = `${root}adapters/edge-polyfills.ts`;
 
 // The one would stand for `process/` as well, which has an entry of its own; the other is what the polyfill itself is made of.
 const { process: _process, "buffer/index.js": _buffer, ...nodelessAlias } = env(nodeless).alias;
+
+/** Writes a file with the licence of each package whose code is in a bundle. */
+const licenses = (fileName: string): Rolldown.Plugin => ({
+  name: "licenses",
+  generateBundle(_options, bundle) {
+    const modules = Object.values(bundle).flatMap((output) => (output.type === "chunk" ? output.moduleIds : []));
+    const folders = modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? []);
+    const source = Array.from(new Set(folders), licenseIn).toSorted().join("\n\n");
+    this.emitFile({ type: "asset", fileName, source });
+  },
+});
+
+function licenseIn(folder: string): string {
+  const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8")) as Record<string, string>;
+  const file = readdirSync(folder).find((found) => /^licen[cs]e/i.test(found));
+  if (!file) throw new Error(`${name} ${version} is copied into a bundle, and its licence is not there.`);
+  return `${name} ${version}\n\n${readFileSync(`${folder}/${file}`, "utf8").trim()}`;
+}
 
 /** Builds the one entry for runtimes that may have no module but the one that they are given: it holds all that it uses. */
 export const edgeBundle = (outDir: string): UserConfig => ({
@@ -66,7 +80,7 @@ export const edgeBundle = (outDir: string): UserConfig => ({
     transform: { inject: { Buffer: [polyfills, "Buffer"], process: [polyfills, "process"] } },
   },
   outputOptions: { codeSplitting: false },
-  plugins: [license({ thirdParty: { output: join(outDir, "edge.licenses.txt") } })],
+  plugins: [licenses("edge.licenses.txt")],
 });
 
 const config: UserConfig[] = defineConfig([
