@@ -8,7 +8,9 @@ const config: ViteUserConfig = defineConfig({
     exclude: ["test/bench/**"],
     // The suites open real sockets and start processes: more workers than this only contend on a small machine.
     maxWorkers: 2,
-    testTimeout: 10_000,
+    // To end what is stuck, not to measure: a machine may be as slow as it likes.
+    testTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
     hookTimeout: 60_000,
   },
 });

@@ -105,7 +105,7 @@ it.each(NODES)("answers from an installed copy, on %s", async (_name, node) => {
   });
 });
 
-it("serves the official clients from workerd, as one file that imports nothing", { timeout: 30_000 }, async () => {
+it("serves the official clients from workerd, as one file that imports nothing", async () => {
   const bundle = packed.get("dist/edge.js") ?? "";
   expect(bundle.match(/^import\b.*|\bimport\(.*|\brequire\(.*|["']node:.*/gm)).toBeNull();
   const worker = `

@@ -18,7 +18,7 @@ it("are all there", () => {
 });
 
 describe.each(names.map(scripted))("npm run host:$name", ({ available, start }) => {
-  it.skipIf(!available)("mounts the gateway", { timeout: 30_000 }, async () => {
+  it.skipIf(!available)("mounts the gateway", async () => {
     const playground = await start();
     const { url } = playground;
     try {
