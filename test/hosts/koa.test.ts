@@ -1,8 +1,9 @@
 /** The gateway among Koa's middleware: before it, behind it, and under koa-mount. */
 
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, request } from "node:http";
 import { once } from "node:events";
 import { type AddressInfo, connect } from "node:net";
+import { json } from "node:stream/consumers";
 import Koa from "koa";
 import mount from "koa-mount";
 import { afterEach, expect, it } from "vitest";
@@ -45,10 +46,16 @@ it("tells where its pictures are under koa-mount, whatever form the request's ta
   const app = new Koa();
   app.use(mount("/ai", toKoaMiddleware(drawing)));
   const url = await listen(app);
-  const init = post({ prompt: "A cat" }, { authorization: `Bearer ${KEY}` });
-  const { data } = (await (await fetch(`${url}/ai/v1/images/generations`, init)).json()) as { data: [{ url: string }] };
-  expect(data[0].url).toContain(`${url}/ai/v1/images/files/`);
-  expect(await (await fetch(data[0].url)).text()).toBe("picture 0");
+  const { method, headers, body } = post({ prompt: "A cat" }, { authorization: `Bearer ${KEY}` });
+  const { port } = new URL(url);
+  // As a client of a proxy writes it, and as any other does.
+  for (const path of [`${url}/ai/v1/images/generations`, "/ai/v1/images/generations"]) {
+    const asked = request({ host: "127.0.0.1", port, method, path, headers }).end(body);
+    const [response] = (await once(asked, "response")) as [IncomingMessage];
+    const { data } = (await json(response)) as { data: [{ url: string }] };
+    expect(data[0].url).toContain(`${url}/ai/v1/images/files/`);
+    expect(await (await fetch(data[0].url)).text()).toBe("picture 0");
+  }
 });
 
 it("takes what a body parser has left in Koa's request", async () => {
