@@ -19,6 +19,7 @@ import { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
 import { type Price, tokenPrice } from "./metering/price.ts";
 import { type Failure, type Host, serve } from "./pipeline.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
+import type { Keep } from "./ports/keep.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { ModelBackend } from "./ports/model-backend.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
@@ -56,7 +57,7 @@ export interface Mounted {
    * For a runtime that stops all work for a client who is gone, as Workers do: is given what must be done nevertheless, such as
    * the settlement. Default: the request's own `waitUntil`, where a server such as h3's has put one.
    */
-  readonly waitUntil?: ((work: Promise<unknown>) => unknown) | undefined;
+  readonly waitUntil?: Keep | undefined;
 }
 
 /** What every adapter takes. */

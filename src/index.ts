@@ -81,6 +81,7 @@ export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CodeCall, CodeResult, CodeRunner, CodeToRun } from "./ports/code-runner.ts";
+export type { Keep } from "./ports/keep.ts";
 export { type ImageStore, isImageId, type StoredImage, TOMBSTONE_MS } from "./ports/image-store.ts";
 export type { CallContext, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
 export type { ApiKeyRecord, HoldRequest, QuotaStore, Reservation } from "./ports/quota-store.ts";

@@ -6,11 +6,12 @@ import { accountOf, GatewayError, type GatewayErrorCode, toGatewayError } from "
 import { chatGeneration, type Generation, type GenerationTerms, imageGeneration, type Run } from "./generation.ts";
 import { redact, withoutPrefix } from "./http/credential.ts";
 import { eventStream } from "./http/event-stream.ts";
-import type { Keep, Lifeline } from "./http/lifeline.ts";
+import type { Lifeline } from "./http/lifeline.ts";
 import type { LiveCalls } from "./http/live-calls.ts";
 import { type Hold, type HoldTerms, reserve } from "./metering/hold.ts";
 import { metered } from "./metering/metered.ts";
 import type { Clock } from "./ports/clock.ts";
+import type { Keep } from "./ports/keep.ts";
 import type { CallContext } from "./ports/model-backend.ts";
 import type { ApiKeyRecord, QuotaStore } from "./ports/quota-store.ts";
 

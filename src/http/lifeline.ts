@@ -2,9 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
-
-/** Is given work that is to be done although nobody waits for it; it never rejects. */
-export type Keep = (work: Promise<unknown>) => unknown;
+import type { Keep } from "../ports/keep.ts";
 
 /** The life of one call. Its signals fire with a GatewayError as their reason, at once, and never after a normal end. */
 export class Lifeline {

@@ -2,7 +2,8 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../ports/clock.ts";
-import { type Keep, Lifeline } from "./lifeline.ts";
+import type { Keep } from "../ports/keep.ts";
+import { Lifeline } from "./lifeline.ts";
 
 /** When a caller that was refused may come back, in milliseconds: another instance can be there at once. */
 const COME_BACK_MS = 1_000;

@@ -3,6 +3,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Certainty } from "../model/usage.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
+import type { Keep } from "../ports/keep.ts";
 import type { ApiKeyRecord, QuotaStore } from "../ports/quota-store.ts";
 import type { Amounts } from "./price.ts";
 
@@ -14,7 +15,7 @@ export interface HoldTerms {
   /** Told of a store that fails while no caller is left to hear of it. */
   readonly report: (error: unknown) => void;
   /** Is given a settlement that is tried again when nobody waits for it any more. */
-  readonly keep: (work: Promise<unknown>) => void;
+  readonly keep: Keep;
 }
 
 /** When a settlement that failed is tried again, in milliseconds after the failure before it. */

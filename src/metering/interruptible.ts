@@ -1,5 +1,7 @@
 /** Iterates over what a backend yields, and stops waiting for it the moment a signal fires. */
 
+import type { Keep } from "../ports/keep.ts";
+
 /**
  * An iterator over `source` that rejects with the signal's reason as soon as it fires, even while a step is pending and the
  * source ignores the signal. The source is then told to return, and not waited for.
@@ -7,12 +9,12 @@
 export class Interruptible<T> {
   readonly #iterator: AsyncIterator<T>;
   readonly #signal: AbortSignal;
-  readonly #keep: (work: Promise<unknown>) => void;
+  readonly #keep: Keep;
   #interrupt: ((reason: unknown) => void) | undefined;
   #done = false;
 
   /** @param keep Is given the source's return, which is not waited for. */
-  constructor(source: AsyncIterable<T>, signal: AbortSignal, keep: (work: Promise<unknown>) => void) {
+  constructor(source: AsyncIterable<T>, signal: AbortSignal, keep: Keep) {
     this.#signal = signal;
     this.#keep = keep;
     this.#iterator = source[Symbol.asyncIterator]();

@@ -2,6 +2,7 @@
 
 import { toGatewayError } from "../errors.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { Keep } from "../ports/keep.ts";
 import type { Hold } from "./hold.ts";
 import { Interruptible } from "./interruptible.ts";
 import type { Meter } from "./meter.ts";
@@ -14,7 +15,7 @@ export interface MeteredOptions<Event, Answered> {
   /** Told when the backend is done and its hold is settled, before the finish is handed on. */
   readonly complete: () => void;
   /** Is given what a backend still does when nobody waits for it any more. */
-  readonly keep: (work: Promise<unknown>) => void;
+  readonly keep: Keep;
   /**
    * How long the first event may take before the answer begins without it, in milliseconds; undefined waits for ever. Until
    * the answer begins, a failure can still choose its status.
