@@ -1,7 +1,8 @@
 /** Bun as a host of the conformance suites. */
 
 import { toBunHandler } from "../../adapters/bun.ts";
-import { answerByItself, obey } from "./remote/child.ts";
+import { answerByItself } from "./host.ts";
+import { obey } from "./remote/child.ts";
 
 obey((gateway, prefix) => {
   const handler = toBunHandler<Bun.Server>(gateway, { prefix, fallback: answerByItself });

@@ -1,7 +1,8 @@
 /** Deno as a host of the conformance suites. */
 
 import { toDenoHandler } from "../../adapters/deno.ts";
-import { answerByItself, obey } from "./remote/child.ts";
+import { answerByItself } from "./host.ts";
+import { obey } from "./remote/child.ts";
 
 obey((gateway, prefix) => {
   const end = new AbortController();

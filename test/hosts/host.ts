@@ -28,3 +28,9 @@ export type HostRequestInit = RequestInit & { readonly duplex?: "half" };
 
 /** What a host's own route says: proof that neither the path nor the body was touched by the gateway. */
 export const ownAnswer = (path: string, body: string): string => `the host's own: ${path} ${body}`;
+
+/** The same where a runtime has it as a response. */
+export async function answerByItself(request: Request): Promise<Response> {
+  const { pathname, search } = new URL(request.url);
+  return new Response(ownAnswer(pathname + search, await request.text()));
+}

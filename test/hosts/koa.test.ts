@@ -48,7 +48,7 @@ it("tells where its pictures are under koa-mount, whatever form the request's ta
   const url = await listen(app);
   const { method, headers, body } = post({ prompt: "A cat" }, { authorization: `Bearer ${KEY}` });
   const { port } = new URL(url);
-  // As a client of a proxy writes it, and as any other does.
+  // A proxy is asked by a whole address, any other server by a path; both stand here for the same picture.
   for (const path of [`${url}/ai/v1/images/generations`, "/ai/v1/images/generations"]) {
     const asked = request({ host: "127.0.0.1", port, method, path, headers }).end(body);
     const [response] = (await once(asked, "response")) as [IncomingMessage];

@@ -2,33 +2,26 @@
 
 import { env, waitUntil } from "cloudflare:workers";
 import { createGateway, type EdgeHandler, toEdgeHandler } from "../../../adapters/edge.ts";
-import type { Cancel, Clock, Gateway } from "../../../src/index.ts";
+import type { Cancel, Clock } from "../../../src/index.ts";
 import { type PriceTable, priceOf } from "../../conformance/prices.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
-import { ownAnswer } from "../host.ts";
+import { answerByItself } from "../host.ts";
 import { callOver, outcomeOf } from "../remote/exchange.ts";
+import { type Opened, OpenedStages } from "../remote/opened.ts";
 import type { Opening } from "../remote/opening.ts";
 import { remoteOptions } from "../remote/options.ts";
 import type { Call, Handlers } from "../remote/peer.ts";
 
-interface Stage {
+interface Stage extends Opened {
   readonly port: number;
-  readonly gateway: Gateway;
   readonly handler: EdgeHandler<[env: unknown, context: ExecutionContext]>;
-  readonly clock: ManualClock | undefined;
 }
 
-const stages = new Map<number, Stage>();
-
-const at = (id: number): Stage => {
-  const stage = stages.get(id);
-  if (!stage) throw new Error(`There is no stage ${id}.`);
-  return stage;
-};
+const stages = new OpenedStages<Stage>();
 
 /** What is said to the tests and not waited for. */
 const said = new Set<Promise<unknown>>();
-const SAID: readonly string[] = ["failed", "abort", "return", "option"];
+const SAID: readonly string[] = ["failed", "abort", "option"];
 
 const ask = callOver((body) => env.TESTS.fetch("http://tests/", { method: "POST", body }));
 
@@ -90,11 +83,6 @@ const tablePrice =
     return priceOf(fields as PriceTable, ...args);
   };
 
-async function answerByItself(request: Request): Promise<Response> {
-  const { pathname, search } = new URL(request.url);
-  return new Response(ownAnswer(pathname + search, await request.text()));
-}
-
 /** What the tests may call. */
 const handlers: Handlers = {
   open(id: number, port: number, opening: Opening) {
@@ -105,12 +93,7 @@ const handlers: Handlers = {
     stages.set(id, { port, gateway, handler, clock });
   },
   stop: (id: number) => void stages.delete(id),
-  close: (id: number, options: Parameters<Gateway["close"]>[0]) => at(id).gateway.close(options),
-  async advance(id: number, ms: number): Promise<number> {
-    const { clock } = at(id);
-    await clock?.advance(ms);
-    return clock?.pending ?? 0;
-  },
+  ...stages.handlers,
   async sync() {
     await Promise.allSettled(said);
   },

@@ -5,8 +5,8 @@ import { dirname } from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
 import { createGateway, type Gateway } from "../../../src/index.ts";
-import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
-import { ownAnswer } from "../host.ts";
+import { manualClock } from "../../contracts/manual-clock.ts";
+import { type Opened, OpenedStages } from "./opened.ts";
 import type { Opening } from "./opening.ts";
 import { remoteOptions } from "./options.ts";
 import { pack, unpack } from "./pack.ts";
@@ -28,26 +28,13 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-interface Stage {
-  readonly gateway: Gateway;
+interface Stage extends Opened {
   readonly server: Server;
-  readonly clock: ManualClock | undefined;
-}
-
-/** The host's own answer, where a runtime has it as a response. */
-export async function answerByItself(request: Request): Promise<Response> {
-  const { pathname, search } = new URL(request.url);
-  return new Response(ownAnswer(pathname + search, await request.text()));
 }
 
 /** Does as the process of the tests says, until that ends. */
 export function obey(serve: Serve): void {
-  const stages = new Map<number, Stage>();
-  const at = (id: number): Stage => {
-    const stage = stages.get(id);
-    if (!stage) throw new Error(`There is no stage ${id}.`);
-    return stage;
-  };
+  const stages = new OpenedStages<Stage>();
   const peer = new Peer((line) => void process.stdout.write(line), {
     async open(id: number, opening: Opening): Promise<number> {
       const clock = opening.clockStart === undefined ? undefined : manualClock(opening.clockStart);
@@ -61,15 +48,10 @@ export function obey(serve: Serve): void {
       return server.port;
     },
     stop: async (id: number) => {
-      await at(id).server.stop();
+      await stages.at(id).server.stop();
       stages.delete(id);
     },
-    close: (id: number, options: Parameters<Gateway["close"]>[0]) => at(id).gateway.close(options),
-    async advance(id: number, ms: number): Promise<number> {
-      const { clock } = at(id);
-      await clock?.advance(ms);
-      return clock?.pending ?? 0;
-    },
+    ...stages.handlers,
     sync: () => {},
   });
   process.stdout.on("error", end);
