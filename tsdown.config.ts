@@ -9,23 +9,21 @@ const root = fileURLToPath(new URL(".", import.meta.url));
 
 const shared: UserConfig = { platform: "neutral", target: "es2024", publint: { strict: true }, failOnWarn: true };
 
-const onNode: UserConfig = {
-  ...shared,
-  entry: {
-    index: "src/index.ts",
-    bun: "adapters/bun.ts",
-    deno: "adapters/deno.ts",
-    express: "adapters/express.ts",
-    koa: "adapters/koa.ts",
-    node: "adapters/node.ts",
-    testing: "test/contracts/index.ts",
-  },
-  // Whatever is imported must be a declared dependency: none of it is ever copied into the package.
-  // Node's own modules are for the entries that are about Node or tests; a test holds that the index reaches none.
-  deps: { onlyBundle: [], neverBundle: [/^node:/] },
+const entry = {
+  index: "src/index.ts",
+  bun: "adapters/bun.ts",
+  deno: "adapters/deno.ts",
+  express: "adapters/express.ts",
+  koa: "adapters/koa.ts",
+  node: "adapters/node.ts",
+  testing: "test/contracts/index.ts",
 };
 
 const edge = { edge: "adapters/edge.ts" };
+
+// Whatever is imported must be a declared dependency: none of it is ever copied into the package.
+// Node's own modules are for the entries that are about Node or tests; a test holds that the index reaches none.
+const deps = { onlyBundle: [], neverBundle: [/^node:/] };
 
 const polyfills = `${root}adapters/edge-polyfills.ts`;
 
@@ -84,8 +82,8 @@ export const edgeBundle = (outDir: string): UserConfig => ({
 });
 
 const config: UserConfig[] = defineConfig([
-  { ...onNode, dts: false },
-  { ...onNode, entry: { ...(onNode.entry as object), ...edge }, dts: { oxc: true, emitDtsOnly: true } },
+  { ...shared, entry, deps, dts: false },
+  { ...shared, entry: { ...entry, ...edge }, deps, dts: { oxc: true, emitDtsOnly: true } },
   edgeBundle(`${root}dist`),
 ]);
 
