@@ -11,12 +11,28 @@ const shared: UserConfig = { platform: "neutral", target: "es2024", publint: { s
 
 const entry = {
   index: "src/index.ts",
+  "backends/ai-sdk": "src/backends/ai-sdk/index.ts",
+  "backends/relay": "src/backends/relay/index.ts",
+  "backends/route": "src/backends/route/index.ts",
   bun: "adapters/bun.ts",
   deno: "adapters/deno.ts",
   express: "adapters/express.ts",
   koa: "adapters/koa.ts",
   node: "adapters/node.ts",
+  openapi: "src/openapi/index.ts",
+  admin: "src/admin/index.ts",
+  cli: "src/admin/cli.ts",
+  "stores-redis": "src/stores/redis/index.ts",
+  "stores-sql": "src/stores/sql/index.ts",
+  telemetry: "src/telemetry/index.ts",
   testing: "test/contracts/index.ts",
+};
+
+/** The relay with Node's own transport, which package.json's exports choose there; the entry above has that of all other runtimes. */
+const node: UserConfig = {
+  ...shared,
+  entry: { "backends/relay.node": "src/backends/relay/index.ts" },
+  inputOptions: { resolve: { conditionNames: ["node", "import", "default"] } },
 };
 
 const edge = { edge: "adapters/edge.ts" };
@@ -83,6 +99,7 @@ export const edgeBundle = (outDir: string): UserConfig => ({
 
 const config: UserConfig[] = defineConfig([
   { ...shared, entry, deps, dts: false },
+  { ...node, deps, dts: false },
   { ...shared, entry: { ...entry, ...edge }, deps, dts: { oxc: true, emitDtsOnly: true } },
   edgeBundle(`${root}dist`),
 ]);

@@ -1,17 +1,69 @@
 /** Finds and runs the tests, benchmarks apart. */
 
+import { matchesGlob } from "node:path";
+import { fileURLToPath } from "node:url";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/**
+ * What takes long, longest first: begun last, one of them would hold up the end of the run. Each runs in a process of its own,
+ * where some look at memory, and some leave other processes to end with theirs. All others share a few, and what is loaded there.
+ */
+const LONG: readonly string[] = [
+  "test/playground/python.test.ts",
+  "test/suites/runtimes.test.ts",
+  "test/suites/node.test.ts",
+  "test/page/page.test.ts",
+  "test/package.test.ts",
+  "test/crash/crash.test.ts",
+  "test/race/race.test.ts",
+  "test/soak/soak.test.ts",
+  "test/docs/examples.test.ts",
+  "test/docs/names.test.ts",
+  "test/clients/openai.test.ts",
+  "test/clients/genai.test.ts",
+  "test/clients/anthropic.test.ts",
+  "test/clients/ai-*.test.ts",
+  "test/clients/raw-generate-content.test.ts",
+  "test/playground/store.test.ts",
+  "test/stores/sql.*.test.ts",
+  "test/stores/redis*.test.ts",
+  "test/backends/relay/hostile.test.ts",
+  "test/media/png.test.ts",
+];
+
+/** Runs the long files in the order of the list, and then the others. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    // oxlint-disable-next-line unicorn/no-array-sort -- the sequencer's own, which hands over another array
+    return (await super.sort(files)).toSorted((one, other) => placeOf(one) - placeOf(other));
+  }
+}
+
+function placeOf({ moduleId }: TestSpecification): number {
+  const place = LONG.findIndex((pattern) => matchesGlob(moduleId, `**/${pattern}`));
+  return place < 0 ? LONG.length : place;
+}
 
 const config: ViteUserConfig = defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    exclude: ["test/bench/**"],
-    // The suites open real sockets and start processes: more workers than this only contend on a small machine.
-    maxWorkers: 2,
+    // One more than a small machine has cores: some files wait most of the time. The suites open real sockets and start
+    // processes, so that still more only contend.
+    maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
+    // Node keeps there what it has compiled, for the hundreds of processes that the tests start.
+    env: { NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/compiled", import.meta.url)) },
     // To end what is stuck, not to measure: a machine may be as slow as it likes.
     testTimeout: 60_000,
-    expect: { poll: { timeout: 30_000 } },
+    expect: { poll: { timeout: 30_000, interval: 5 } },
     hookTimeout: 60_000,
+    projects: [
+      { extends: true, test: { name: "long", include: [...LONG] } },
+      {
+        extends: true,
+        test: { name: "short", include: ["test/**/*.test.ts"], exclude: ["test/bench/**", ...LONG], isolate: false },
+      },
+    ],
   },
 });
 

@@ -1,17 +1,25 @@
 /** Mounts a gateway in `Bun.serve`. */
 
 import type { Gateway, MountOptions } from "../src/index.ts";
+import { assertNodeVersion } from "../src/node-version.ts";
+import { FetchMount } from "./fetch-mount.ts";
+
+assertNodeVersion();
 
 /** What the handler touches of Bun's server. */
 export interface BunServer {
   timeout(request: Request, seconds: number): void;
+  requestIP?(request: Request): { readonly address: string } | null;
 }
 
+/** What `Bun.serve` takes as its `fetch`. */
 export type BunHandler<Server extends BunServer> = (request: Request, server: Server) => Response | Promise<Response>;
 
-export interface BunMountOptions<Server extends BunServer> extends MountOptions {
+export interface BunMountOptions<Server extends BunServer, Context = unknown> extends MountOptions {
   /** Answers the routes that the gateway does not own. Default: a bare 404. */
   readonly fallback?: BunHandler<Server>;
+  /** Makes the host's own context for a request: what `call.context` is to the backend and the stores. */
+  readonly context?: (request: Request, server: Server) => Context;
 }
 
 /**
@@ -20,13 +28,14 @@ export interface BunMountOptions<Server extends BunServer> extends MountOptions 
  *
  * @example Bun.serve({ fetch: toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) });
  */
-export function toBunHandler<Server extends BunServer = BunServer>(
-  gateway: Gateway,
-  { prefix = "", fallback = notFound }: BunMountOptions<Server> = {},
+export function toBunHandler<Server extends BunServer = BunServer, Context = unknown>(
+  gateway: Gateway<Context>,
+  { prefix = "", fallback = notFound, context }: BunMountOptions<Server, Context> = {},
 ): BunHandler<Server> {
   const routes = gateway.at(prefix);
   return (request, server) => {
-    const response = routes.handle(request);
+    const address = server.requestIP?.(request)?.address;
+    const response = routes.handle(request, new FetchMount(() => context?.(request, server), address));
     if (!response) return fallback(request, server);
     server.timeout(request, 0);
     return response;

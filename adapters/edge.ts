@@ -1,18 +1,27 @@
 /** Mounts a gateway in a runtime like Cloudflare's Workers. This entry is the whole library in one file that imports nothing. */
 
 import type { Gateway, MountOptions } from "../src/index.ts";
+import { assertNodeVersion } from "../src/node-version.ts";
+import { afterBody } from "./edge-drain.ts";
+import { FetchMount } from "./fetch-mount.ts";
 
+assertNodeVersion();
+
+export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS, relay } from "../src/backends/relay/index.ts";
+export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "../src/backends/route/index.ts";
 // All that the index exports, because a bundle has classes and stores of its own.
 export {
   countTokensByBytes,
   createGateway,
   DEFAULT_LIMITS,
+  flexibleRateLimiter,
   GatewayError,
   hashApiKey,
   imagePriceTable,
   isImageId,
   memoryImageStore,
   memoryQuotaStore,
+  memoryReplayStore,
   systemClock,
   TOMBSTONE_MS,
   tokenPrice,
@@ -30,9 +39,11 @@ export type EdgeHandler<Platform extends readonly unknown[]> = (
   ...platform: Platform
 ) => Response | Promise<Response>;
 
-export interface EdgeMountOptions<Platform extends readonly unknown[]> extends MountOptions {
+export interface EdgeMountOptions<Platform extends readonly unknown[], Context = unknown> extends MountOptions {
   /** Answers the routes that the gateway does not own. Default: a bare 404. */
   readonly fallback?: EdgeHandler<Platform>;
+  /** Makes the host's own context for a request: what `call.context` is to the backend and the stores. */
+  readonly context?: (request: Request, ...platform: Platform) => Context;
 }
 
 /**
@@ -41,14 +52,17 @@ export interface EdgeMountOptions<Platform extends readonly unknown[]> extends M
  *
  * @example export default { fetch: toEdgeHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) };
  */
-export function toEdgeHandler<Platform extends readonly unknown[] = readonly unknown[]>(
-  gateway: Gateway,
-  { prefix = "", fallback = notFound }: EdgeMountOptions<Platform> = {},
+export function toEdgeHandler<Platform extends readonly unknown[] = readonly unknown[], Context = unknown>(
+  gateway: Gateway<Context>,
+  { prefix = "", fallback = notFound, context }: EdgeMountOptions<Platform, Context> = {},
 ): EdgeHandler<Platform> {
   const routes = gateway.at(prefix);
   return (request, ...platform) => {
-    const context = platform.at(-1) as EdgeContext | undefined;
-    return routes.handle(request, { waitUntil: context?.waitUntil?.bind(context) }) ?? fallback(request, ...platform);
+    const runtime = platform.at(-1) as EdgeContext | undefined;
+    const address = request.headers.get("cf-connecting-ip") ?? undefined;
+    const mounted = new FetchMount(() => context?.(request, ...platform), address, runtime?.waitUntil?.bind(runtime));
+    const answering = routes.handle(request, mounted);
+    return answering ? afterBody(request, answering) : fallback(request, ...platform);
   };
 }
 

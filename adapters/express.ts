@@ -2,7 +2,10 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Gateway } from "../src/index.ts";
+import { assertNodeVersion } from "../src/node-version.ts";
 import { type NodeHandlerOptions, toNodeHandler } from "./node.ts";
+
+assertNodeVersion();
 
 /** A middleware, as `app.use` takes it. */
 export type ExpressHandler = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void;
@@ -11,7 +14,9 @@ export type ExpressHandler = (req: IncomingMessage, res: ServerResponse, next: (
  * The gateway as an Express middleware. A route that the gateway does not own goes to the next handler, its body unread; what
  * fails in the mount itself goes to the error handlers.
  *
- * @example app.use("/ai", toExpressHandler(gateway));
+ * @example app.use("/ai", toExpressHandler(gateway, { context: (req: Request) => ({ user: req.user }) }));
  */
-export const toExpressHandler = (gateway: Gateway, options: NodeHandlerOptions = {}): ExpressHandler =>
-  toNodeHandler(gateway, options);
+export const toExpressHandler = <Context = unknown, Req extends IncomingMessage = IncomingMessage>(
+  gateway: Gateway<Context>,
+  options: NodeHandlerOptions<Context, Req> = {},
+): ExpressHandler => toNodeHandler(gateway, options);

@@ -1,12 +1,14 @@
 /** Mounts a gateway in Koa. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { NodeRequest, sendNodeResponse } from "srvx/node";
-import type { Gateway } from "../src/index.ts";
+import { NodeRequest } from "srvx/node";
+import type { Gateway, MountOptions } from "../src/index.ts";
+import { assertNodeVersion } from "../src/node-version.ts";
 import { drain, dropIdle, PATIENCE_MS } from "./connection.ts";
-import type { NodeHandlerOptions } from "./node.ts";
-import { mountedAt } from "./mounted-at.ts";
-import { withVaryOf } from "./send.ts";
+import { NodeMount } from "./node-mount.ts";
+import { send, varyOf } from "./send.ts";
+
+assertNodeVersion();
 
 /** What the middleware touches of Koa's context. */
 export interface KoaContext {
@@ -20,32 +22,41 @@ export interface KoaContext {
   set(name: string, value: string): void;
 }
 
+/** A middleware, as Koa's `app.use` takes it. */
 export type KoaMiddleware = (context: KoaContext, next: () => Promise<unknown>) => Promise<void>;
+
+export interface KoaMiddlewareOptions<Context = unknown, Ctx extends KoaContext = KoaContext> extends MountOptions {
+  /** Makes the host's own context for a request, from Koa's: what `call.context` is to the backend and the stores. */
+  readonly context?: (context: Ctx) => Context;
+  /** As for `toNodeHandler`. */
+  readonly patienceMs?: number;
+}
 
 /**
  * The gateway as a Koa middleware. A route that the gateway does not own goes to the next one, its body unread.
  *
  * @example app.use(toKoaMiddleware(gateway, { prefix: "/ai" })); // or app.use(mount("/ai", toKoaMiddleware(gateway)))
  */
-export function toKoaMiddleware(
-  gateway: Gateway,
-  { prefix = "", patienceMs = PATIENCE_MS }: NodeHandlerOptions = {},
+export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaContext>(
+  gateway: Gateway<Context>,
+  { prefix = "", patienceMs = PATIENCE_MS, context: contextOf }: KoaMiddlewareOptions<Context, Ctx> = {},
 ): KoaMiddleware {
   const routes = gateway.at(prefix);
   return async (context, next) => {
     const { req, res, request } = context;
     // Koa's body parsers leave a body in Koa's own request, and not where Node's leave theirs.
     if (request.body !== undefined) Object.assign(req, { body: request.body });
-    const response = await routes.handle(new NodeRequest({ req, res }), mountedAt(req, context));
-    if (!response) return void (await next());
+    const mounted = new NodeMount<Context>(req, res, context, contextOf && (() => contextOf(context as Ctx)));
+    const answer = await routes.answer(new NodeRequest({ req, res }), mounted);
+    if (!answer) return void (await next());
     drain(req, patienceMs);
     dropIdle(res, patienceMs);
-    withVaryOf(res, response);
+    const { status, headers, body } = answer;
     // A stream goes past Koa, which would report each client that hangs up on one as an error of the app.
-    context.respond = !response.headers.get("cache-control")?.includes("no-transform");
-    if (!context.respond) return sendNodeResponse(res, response);
-    context.body = response.body && Buffer.from(await response.arrayBuffer());
-    context.status = response.status;
-    for (const [name, value] of response.headers) context.set(name, value);
+    context.respond = body === null || typeof body === "string" || body instanceof Uint8Array;
+    if (!context.respond) return send(res, answer);
+    context.body = body === null ? null : Buffer.from(body as string | Uint8Array);
+    context.status = status;
+    for (const [name, value] of Object.entries({ ...headers, ...varyOf(res, headers) })) context.set(name, value);
   };
 }

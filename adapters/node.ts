@@ -2,15 +2,23 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
-import type { Gateway, MountOptions } from "../src/index.ts";
+import type { Answer, Gateway, MountOptions } from "../src/index.ts";
+import { assertNodeVersion } from "../src/node-version.ts";
 import { drain, dropIdle, PATIENCE_MS } from "./connection.ts";
-import { mountedAt } from "./mounted-at.ts";
+import { NodeMount } from "./node-mount.ts";
 import { send } from "./send.ts";
+
+assertNodeVersion();
 
 /** A handler for `http.createServer`; with a third argument, a middleware in Connect's form. */
 export type NodeHandler = (req: IncomingMessage, res: ServerResponse, next?: (error?: Error) => void) => void;
 
-export interface NodeHandlerOptions extends MountOptions {
+export interface NodeHandlerOptions<
+  Context = unknown,
+  Req extends IncomingMessage = IncomingMessage,
+> extends MountOptions {
+  /** Makes the host's own context for a request: what `call.context` is to the backend and the stores. */
+  readonly context?: (req: Req) => Context;
   /**
    * How long a client may take nothing of its answer, or go on sending after it, before its connection is closed; in
    * milliseconds, a minute by default. Where the server has a `timeout`, the former is as long as that.
@@ -20,31 +28,33 @@ export interface NodeHandlerOptions extends MountOptions {
 
 /**
  * The gateway as a Node handler. A route that the gateway does not own goes to `next`, or is a bare 404 without one. So does a
- * failure of the gateway itself, or it is a bare 500.
+ * failure of the mount itself, or it is a bare 500.
  *
  * @example http.createServer(toNodeHandler(gateway)).listen(3000);
  */
-export function toNodeHandler(
-  gateway: Gateway,
-  { prefix = "", patienceMs = PATIENCE_MS }: NodeHandlerOptions = {},
+export function toNodeHandler<Context = unknown, Req extends IncomingMessage = IncomingMessage>(
+  gateway: Gateway<Context>,
+  { prefix = "", patienceMs = PATIENCE_MS, context }: NodeHandlerOptions<Context, Req> = {},
 ): NodeHandler {
   const routes = gateway.at(prefix);
+  // The host knows what its requests are.
+  const contextOf = context as ((req: IncomingMessage) => Context) | undefined;
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
-    let response: Response | undefined;
+    let answered: Answer | undefined;
     try {
-      response = await routes.handle(new NodeRequest({ req, res }), mountedAt(req, req));
+      answered = await routes.answer(new NodeRequest({ req, res }), new NodeMount(req, res, req, contextOf));
     } catch (error) {
       if (next) return next(error instanceof Error ? error : new Error(String(error)));
-      response = bare(500);
+      answered = bare(500);
     }
-    if (!response && next) return next();
+    if (!answered && next) return next();
     drain(req, patienceMs);
     dropIdle(res, patienceMs);
     // An answer that breaks off has nobody left to be told; the call itself has settled by then.
-    await send(res, response ?? bare(404)).catch(() => res.destroy());
+    await send(res, answered ?? bare(404)).catch(() => res.destroy());
   };
   // What the host's own `next` throws is the host's: it stays an unhandled rejection.
   return (req, res, next) => void answer(req, res, next);
 }
 
-const bare = (status: number): Response => new Response(null, { status });
+const bare = (status: number): Answer => ({ status, headers: {}, body: null });

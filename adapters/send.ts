@@ -1,17 +1,67 @@
-/** Writes an answer to Node's response, also one that a middleware has wrapped. */
+/** Writes an answer to Node's response. */
 
-import type { ServerResponse } from "node:http";
-import { sendNodeResponse } from "srvx/node";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import process from "node:process";
+import type { Answer } from "../src/index.ts";
 
-/** Resolves when the answer is written, or its client is gone. */
-export function send(res: ServerResponse, response: Response): Promise<void> {
-  withVaryOf(res, response);
-  // srvx ends a body that is no stream with a callback, and a wrapped `end`, as of compression, takes that for the body.
-  return sendNodeResponse(res, Object.hasOwn(res, "end") ? new Response(response.body, response) : response);
+/** Frames that are ready in the same turn go out in one piece, up to so many characters. */
+const MAX_PIECE = 64 * 1024;
+
+/** Resolves when the answer is handed to the response, or its client is gone. */
+export async function send(res: ServerResponse, { status, headers, body }: Answer): Promise<void> {
+  if (res.destroyed) return;
+  const complete = typeof body === "object" && body !== null && Symbol.asyncIterator in body ? undefined : body;
+  const length =
+    complete == null || "content-length" in headers ? {} : { "content-length": Buffer.byteLength(complete) };
+  res.writeHead(status, { ...headers, ...length, ...varyOf(res, headers) });
+  if (complete !== undefined) return void res.end(complete);
+  await sendStream(res, body as AsyncIterableIterator<string>);
 }
 
-/** Adds to what an answer varies by what the host's middleware has said already: the one would replace the other. */
-export function withVaryOf(res: ServerResponse, response: Response): void {
-  const vary = res.getHeader("vary");
-  if (vary !== undefined && response.headers.has("vary")) response.headers.append("vary", String(vary));
+async function sendStream(res: ServerResponse, frames: AsyncIterableIterator<string>): Promise<void> {
+  let piece = "";
+  let isScheduled = false;
+  const flush = (): void => {
+    isScheduled = false;
+    if (piece !== "" && !res.destroyed) res.write(piece);
+    piece = "";
+  };
+  for await (const frame of frames) {
+    piece += frame;
+    if (!isScheduled) process.nextTick(flush);
+    isScheduled = true;
+    if (piece.length > MAX_PIECE) flush();
+    if (res.writableNeedDrain) await drained(res);
+  }
+  flush();
+  if (!res.destroyed) res.end();
 }
+
+/** Resolves when the response takes more, or is closed. */
+function drained(res: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      res.off("drain", done).off("close", done);
+      resolve();
+    };
+    res.on("drain", done).on("close", done);
+  });
+}
+
+/** Adds what the host's middleware varies by to what the answer does: the one would replace the other. */
+export function varyOf(res: ServerResponse, headers: Answer["headers"]): { vary?: string } {
+  const before = res.getHeader("vary");
+  return before !== undefined && headers["vary"] !== undefined ? { vary: `${headers["vary"]}, ${String(before)}` } : {};
+}
+
+/** Tells when the client of a response has disconnected. */
+export const disconnectOf =
+  (req: IncomingMessage, res: ServerResponse) =>
+  (listener: () => void): void => {
+    const isGone = res.destroyed || req.errored || (req.destroyed && !req.complete);
+    if (isGone) return listener();
+    // The request's own `close` comes once its body is read: it is the response's that tells.
+    res.once("close", () => {
+      if (!res.writableEnded) listener();
+    });
+  };

@@ -1,13 +1,37 @@
-/** The gateway of the playground and of the hosts to copy from: a model that answers offline, and Python for its code. */
+/** The gateway of the playground and of the hosts to copy from: a model that answers offline, or a real one, and Python for code. */
 
-import { createGateway, type Gateway, memoryQuotaStore } from "../src/index.ts";
+import { createGateway, type Gateway, memoryReplayStore, type ModelBackend } from "../src/index.ts";
 import { demoBackend } from "./demo/backend.ts";
-import { demoKeys } from "./keys.ts";
+import { drawImages } from "./demo/images.ts";
+import { observer } from "./metrics.ts";
 import { pythonRunner } from "./python/runner.ts";
+import { type PlaygroundQuotas, playgroundQuotas } from "./quotas.ts";
+import { upstreamBackend } from "./upstream.ts";
 
 export const codeRunner: ReturnType<typeof pythonRunner> = pythonRunner();
+export const store: PlaygroundQuotas = await playgroundQuotas();
 export const gateway: Gateway = createGateway({
-  backend: demoBackend(),
-  quotas: memoryQuotaStore(demoKeys),
+  backend: playgroundBackend(),
+  quotas: store.quotas,
+  replayStore: memoryReplayStore(),
   codeRunner,
+  observer,
 });
+
+/**
+ * The demo's model; where the environment names an upstream, that answers what it can, and lets every name through: all other chat,
+ * and pictures.
+ */
+function playgroundBackend(): ModelBackend {
+  const demo = demoBackend();
+  const upstream = upstreamBackend();
+  if (!upstream) return demo;
+  return {
+    image: (request, call) => upstream.image?.(request, call) ?? drawImages(request, call),
+    chat(request, call) {
+      const answering = request.model === "demo-chat" || !upstream.chat ? demo : upstream;
+      if (!answering.chat) throw new TypeError("A model of the playground does no chat.");
+      return answering.chat(request, call);
+    },
+  };
+}

@@ -1,16 +1,25 @@
-/** The playground: its gateway on Node's own http server, at the address in PORT and HOST. */
+/** The playground: its gateway on Node's own http server, at the address in PORT and HOST, its page and its metrics beside it. */
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../adapters/node.ts";
 import { fail, hostname, port, urlOf } from "./address.ts";
-import { codeRunner, gateway } from "./gateway.ts";
+import { codeRunner, gateway, store } from "./gateway.ts";
+import { answerMetrics } from "./metrics.ts";
+import { pageHandler } from "./page/handler.ts";
 
-const server = createServer(toNodeHandler(gateway));
+const answer = toNodeHandler(gateway);
+const answerPage = pageHandler(gateway);
+const server = createServer((req, res) =>
+  answer(req, res, (error) => {
+    if (error) res.writeHead(500).end();
+    else if (!answerMetrics(req, res)) answerPage(req, res);
+  }),
+);
 
 server.on("error", ({ message }) => fail(`The playground cannot listen on ${hostname}:${port}: ${message}`));
 server.listen(port, hostname, () => {
-  console.log(`polygate playground: ${urlOf((server.address() as AddressInfo).port)}`);
+  console.log(`polygate playground, its metrics at /metrics: ${urlOf((server.address() as AddressInfo).port)}`);
 });
 
 for (const signal of ["SIGTERM", "SIGINT"] as const)
@@ -18,4 +27,6 @@ for (const signal of ["SIGTERM", "SIGINT"] as const)
     server.close();
     server.closeAllConnections();
     void codeRunner[Symbol.asyncDispose]();
+    // What the calls that were cut have used is charged first.
+    void gateway.close({ deadlineMs: 0 }).then(() => store.close());
   });

@@ -1,15 +1,36 @@
 /** The public names of polygate, one by one. */
 
+import { assertNodeVersion } from "./node-version.ts";
+
+assertNodeVersion();
+
 export {
   createGateway,
   type Gateway,
+  type GatewayApp,
+  type GatewayEndpoint,
   type GatewayOptions,
   type GatewayRoutes,
-  type Mounted,
   type MountOptions,
 } from "./gateway.ts";
-export type { Failure } from "./pipeline.ts";
-export { GatewayError, type GatewayErrorCode, type GatewayErrorDetails } from "./errors.ts";
+export type { CorsOptions } from "./http/cors.ts";
+export type { Mounted } from "./line/call.ts";
+export type { CallOutcome, CallRecord, Failure, OnCall, OnFailure } from "./ports/observer.ts";
+export type {
+  AskedUpstream,
+  BegunCall,
+  BreakerGauge,
+  BreakerState,
+  CallObserver,
+  GatewayGauges,
+  HoldChange,
+  Observer,
+  RateDecision,
+  UpstreamObserver,
+  UpstreamOutcome,
+} from "./ports/call-observer.ts";
+export type { Answer } from "./http/answer.ts";
+export { GatewayError, type GatewayErrorCode, type GatewayErrorDetails, type Port } from "./errors.ts";
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export type { DialectOptions } from "./dialects/index.ts";
 export type { ImagesOptions } from "./dialects/images/index.ts";
@@ -67,6 +88,7 @@ export type {
   Support,
 } from "./model/annotation.ts";
 export type { ChatEvent, ContentEvent, FinishEvent, FinishReason, StartEvent } from "./model/event.ts";
+export type { Fate, FieldFate } from "./model/fate.ts";
 export type {
   ImageDelivery,
   ImageDrawn,
@@ -81,19 +103,48 @@ export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CodeCall, CodeResult, CodeRunner, CodeToRun } from "./ports/code-runner.ts";
-export type { Keep } from "./ports/keep.ts";
-export { type ImageStore, isImageId, type StoredImage, TOMBSTONE_MS } from "./ports/image-store.ts";
-export type { CallContext, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
-export type { ApiKeyRecord, HoldRequest, QuotaStore, Reservation } from "./ports/quota-store.ts";
-export { hashApiKey } from "./stores/api-key-hash.ts";
+export type { WaitUntil } from "./ports/wait-until.ts";
+export type { CallInfo } from "./ports/call-info.ts";
 export {
-  type ApiKeyOptions,
+  type ImageBooking,
+  type ImageStore,
+  isImageId,
+  type StoredImage,
+  TOMBSTONE_MS,
+  type WantedRoom,
+} from "./ports/image-store.ts";
+export type { CallContext, HangUp, ModelBackend, ModelInfo, ModelKind } from "./ports/model-backend.ts";
+export type {
+  ApiKey,
+  Balance,
+  HoldRequest,
+  Outcome,
+  QuotaStore,
+  Refusal,
+  Renewal,
+  Reservation,
+} from "./ports/quota-store.ts";
+export type { CallDemand, RateKind, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "./ports/rate-limiter.ts";
+export type {
+  RecordedAnswer,
+  ReplayClaim,
+  ReplayHolder,
+  ReplayRecord,
+  ReplayState,
+  ReplayStore,
+} from "./ports/replay-store.ts";
+export { hashApiKey } from "./stores/api-key-hash.ts";
+export type { ApiKeyOptions } from "./stores/keyring.ts";
+export {
   type LedgerReport,
   type MemoryQuotaStore,
   type MemoryQuotaStoreOptions,
   memoryQuotaStore,
 } from "./stores/memory.ts";
 export { type MemoryImageStore, memoryImageStore, type MemoryImageStoreOptions } from "./stores/memory-images.ts";
+export { type MemoryReplayStore, memoryReplayStore, type MemoryReplayStoreOptions } from "./stores/memory-replays.ts";
+export { flexibleRateLimiter, type FlexibleRateLimiterOptions, type RateLimits } from "./stores/rate-limits.ts";
+export type { RateCount, RateCounter } from "./stores/rate-counters.ts";
 export {
   type ImageStorage,
   type UnstorageImageStore,

@@ -10,10 +10,16 @@ export interface Limits {
   readonly maxJsonValues: number;
   /** Largest multipart body, in bytes: 413. */
   readonly maxUploadBytes: number;
-  /** Upload bytes that all requests together may hold in memory. One that finds no room is 503, with a time to come back. */
-  readonly maxUploadBytesInFlight: number;
-  /** How long an upload may be silent, in milliseconds: 504. It takes room from others meanwhile. */
-  readonly uploadStallMs: number;
+  /** Body bytes that all requests together may hold in memory. One that finds no room is 503, with a time to come back. */
+  readonly maxBodyBytesInFlight: number;
+  /** The same for the requests of one key: its share. */
+  readonly maxBodyBytesPerKey: number;
+  /** From which length on a body is read only for a key that has something left, in bytes. */
+  readonly largeBodyBytes: number;
+  /** How long a body may be silent, in milliseconds: 504. It takes room from others meanwhile. */
+  readonly bodyStallMs: number;
+  /** The least rate of a large body after its first ten seconds, in bytes a second: 504. */
+  readonly minBodyBytesPerSecond: number;
   /** Largest file of a multipart body, in bytes: 413 at the chunk that passes the limit. */
   readonly maxImageBytes: number;
   /** All that is not the content of a file in a multipart body (fields, part headers, boundaries), in bytes: 413. */
@@ -34,6 +40,29 @@ export interface Limits {
   readonly keepAliveMs: number;
   /** How long a quota hold outlives its last renewal, in milliseconds. Live calls renew theirs at a third of this. */
   readonly leaseMs: number;
+  /**
+   * How soon the store notes what a live call has used, in milliseconds after the last note; a tenth of it for the first. What is not
+   * more than a hundredth of that waits for the next renewal. A process that dies loses of each call what came since its last note.
+   */
+  readonly usageNoteMs: number;
+  /** How long a store may take for one verb, in milliseconds: then it counts as failed, 503. A settlement goes on beside its answer. */
+  readonly storeTimeoutMs: number;
+  /**
+   * How often in a row a store or the rate limiter must take too long until calls no longer wait for it: they are 503 at once, or go on
+   * without the limiter where `rateLimiterDown` is `open`. A failure that comes within a second is not counted: nobody waits for it.
+   */
+  readonly storeBreakerFailures: number;
+  /** How long it is left alone then, before one call tries it again, in milliseconds. Settlements are tried all the while. */
+  readonly storeBreakerOpenMs: number;
+  /** Largest answer that is kept for a repeated request, in bytes. A larger one is given once: its repetition is 409. */
+  readonly maxReplayBytes: number;
+  /** How long an answer is kept for a repeated request, in milliseconds. */
+  readonly replayRetentionMs: number;
+  /**
+   * How long a call with an `Idempotency-Key` goes on while nobody waits for its answer, in milliseconds: the time in which a
+   * client whose connection broke has to come back. Then it is cut, and a later repetition is a call of its own.
+   */
+  readonly replayDrainMs: number;
   /** How long code that a model wrote may run, waiting for its turn included, in milliseconds. */
   readonly codeDeadlineMs: number;
   /** The output tokens reserved for a request that names no limit of its own. */
@@ -49,8 +78,11 @@ export const DEFAULT_LIMITS: Limits = {
   maxJsonValues: 1_000_000,
   // Sixteen images of 25 MiB, and a form around them.
   maxUploadBytes: 402 * MIB,
-  maxUploadBytesInFlight: 804 * MIB,
-  uploadStallMs: 30_000,
+  maxBodyBytesInFlight: 804 * MIB,
+  maxBodyBytesPerKey: 402 * MIB,
+  largeBodyBytes: MIB,
+  bodyStallMs: 30_000,
+  minBodyBytesPerSecond: 16 * 1024,
   maxImageBytes: 25 * MIB,
   maxFormBytes: MIB,
   maxFieldBytes: MIB / 4,
@@ -64,6 +96,14 @@ export const DEFAULT_LIMITS: Limits = {
   // Under Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
   keepAliveMs: 8_000,
   leaseMs: 60_000,
+  usageNoteMs: 1_000,
+  storeTimeoutMs: 10_000,
+  storeBreakerFailures: 5,
+  storeBreakerOpenMs: 5_000,
+  maxReplayBytes: 8 * MIB,
+  // As long as the addresses of pictures are valid that an answer may hold.
+  replayRetentionMs: 3_600_000,
+  replayDrainMs: 60_000,
   codeDeadlineMs: 30_000,
   defaultMaxOutputTokens: 8_192,
 };

@@ -7,7 +7,15 @@ import * as edge from "../adapters/edge.ts";
 import * as express from "../adapters/express.ts";
 import * as koa from "../adapters/koa.ts";
 import * as node from "../adapters/node.ts";
+import * as aiSdk from "../src/backends/ai-sdk/index.ts";
+import * as relay from "../src/backends/relay/index.ts";
+import * as route from "../src/backends/route/index.ts";
 import * as index from "../src/index.ts";
+import * as admin from "../src/admin/index.ts";
+import * as redis from "../src/stores/redis/index.ts";
+import * as sql from "../src/stores/sql/index.ts";
+import * as openapi from "../src/openapi/index.ts";
+import * as telemetry from "../src/telemetry/index.ts";
 import * as testing from "./contracts/index.ts";
 
 const names = (entry: object): string[] => Object.keys(entry).toSorted();
@@ -19,11 +27,13 @@ it("polygate", () => {
     "TOMBSTONE_MS",
     "countTokensByBytes",
     "createGateway",
+    "flexibleRateLimiter",
     "hashApiKey",
     "imagePriceTable",
     "isImageId",
     "memoryImageStore",
     "memoryQuotaStore",
+    "memoryReplayStore",
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
@@ -31,19 +41,45 @@ it("polygate", () => {
 });
 
 it.each([
+  ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
+  ["backends/relay", relay, ["DEFAULT_RELAY_LIMITS", "DEFAULT_RELAY_TIMEOUTS", "relay"]],
+  ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "route"]],
   ["bun", bun, ["toBunHandler"]],
   ["deno", deno, ["toDenoHandler"]],
   ["express", express, ["toExpressHandler"]],
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
+  ["openapi", openapi, ["openApiDocument"]],
+  ["telemetry", telemetry, ["openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {
   expect(names(entry)).toEqual(expected);
 });
 
 it("polygate/edge", () => {
-  expect(names(edge)).toEqual([...names(index), "toEdgeHandler"].toSorted());
+  expect(names(edge)).toEqual([...names(index), ...names(relay), ...names(route), "toEdgeHandler"].toSorted());
+});
+
+it("polygate/stores/sql", () => {
+  expect(names(sql)).toEqual([
+    "SCHEMA_VERSION",
+    "migrate",
+    "migrations",
+    "nodeSqliteDialect",
+    "schemaVersion",
+    "sqlQuotaStore",
+    "sqlReplayStore",
+    "verifyLedger",
+  ]);
+});
+
+it("polygate/stores/redis", () => {
+  expect(names(redis)).toEqual(["redisQuotaStore", "redisReplayStore"]);
+});
+
+it("polygate/admin", () => {
+  expect(names(admin)).toEqual(["keyAdmin", "newApiKey"]);
 });
 
 it("polygate/testing", () => {
-  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws"]);
+  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws", "replayStoreLaws"]);
 });

@@ -79,6 +79,11 @@ function textOf(event: ChatEvent): string {
       return event.outcome;
     case "media":
       return event.mediaType;
+    case "refusal-delta":
+      return event.text;
+    case "provider":
+    case "native":
+      return event.dialect;
     case "annotation":
       return event.annotation.type;
     case "prompt-feedback":

@@ -12,30 +12,36 @@ import { answer } from "./answer.ts";
 import { inTurns } from "./candidates.ts";
 import { readCommands } from "./commands.ts";
 import { drawImages, IMAGE_MODELS } from "./images.ts";
-import { lastUserParts, textOf } from "./reply.ts";
+import { lastTurn } from "./last-words.ts";
+import { soundFormatOf } from "./sound.ts";
 import { countInput, tokensIn, usageOf } from "./usage.ts";
 
 export const demoBackend = (): ModelBackend => ({
-  models: () => [{ id: "demo-chat" }, ...IMAGE_MODELS],
+  models: () => [
+    { id: "demo-chat", kinds: ["chat"] },
+    ...IMAGE_MODELS.map((model) => ({ ...model, kinds: ["image"] as const })),
+  ],
   chat,
   image: drawImages,
 });
 
 async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> {
-  const commands = readCommands(textOf(lastUserParts(request)));
+  const { words, before } = lastTurn(request);
+  const commands = readCommands(words);
   if (commands.silentMs > 0) await pause(commands.silentMs, undefined, { signal: call.signal });
   if (commands.fail) throw commands.fail;
   if (request.cachedContent !== undefined)
     throw new GatewayError("failed_precondition", `There is no cached content "${request.cachedContent}".`, {
       path: ["cachedContent"],
     });
-  const input = countInput(request);
+  const soundFormat = soundFormatOf(request);
+  const input = await countInput(request);
   const inputTokens = tokensIn(input);
   yield { type: "start", usage: { inputTokens, details: { input } } };
 
   if (commands.block) return yield* block(inputTokens);
   const answers = Array.from({ length: request.candidateCount ?? 1 }, (_, candidate) =>
-    answer({ request, commands, call }, candidate),
+    answer({ request, commands, before, call, soundFormat }, candidate),
   );
   const spoken = yield* inTurns(answers);
   yield { type: "usage", usage: usageOf(input, spoken) };

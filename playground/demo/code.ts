@@ -2,7 +2,7 @@
 
 import type { CallContext, ChatRequest, CodeResult, ContentEvent } from "../../src/index.ts";
 import type { Ending, Speaker } from "./speaker.ts";
-import { wordsOf } from "./words.ts";
+import { countTokens } from "./words.ts";
 
 const ASKED = /\b(?:calculate|compute|execute|python|code|run)\b/i;
 
@@ -25,11 +25,15 @@ function between(text: string, begin: RegExp, end: string): string | undefined {
   return stop < 0 ? undefined : text.slice(start, stop);
 }
 
+/** How long a call of `print` may be, in characters. */
+const MOST_CODE = 100_000;
+
 /** The first call of `print`, up to the bracket that closes it. */
 function printed(text: string): string | undefined {
   const start = text.search(/\bprint\(/);
   let depth = 0;
-  for (let at = start; at >= 0 && at < text.length; at++) {
+  const end = Math.min(text.length, start + MOST_CODE);
+  for (let at = start; at >= 0 && at < end; at++) {
     if (text[at] === "(") depth++;
     if (text[at] === ")" && --depth === 0) return text.slice(start, at + 1);
   }
@@ -63,7 +67,7 @@ export async function* answerByCode(
   if (written.reason !== "stop") return written;
   const result = (await call.runCode?.({ language: "python", code })) ?? NO_RUNNER;
   yield { type: "code-result", ...result };
-  speaker.read += wordsOf(code).length + wordsOf(result.output).length;
+  speaker.read += (await countTokens(code)) + (await countTokens(result.output));
   return yield* speaker.say(`${CAME_TO[result.outcome]}: ${result.output.trim() || "nothing"}.`);
 }
 

@@ -22,14 +22,17 @@ export interface Commands {
 
 const MAX_WORDS = 1_000_000;
 const MAX_MS = 600_000;
+const MAX_COMMANDS = 100;
 
-/** Reads any number of commands from the start of a message: `/delay 20 /repeat 100`. */
+/** Reads up to 100 commands from the start of a message: `/delay 20 /repeat 100`. */
 export function readCommands(message: string): Commands {
   let commands: Commands = { delayMs: 0, silentMs: 0, text: message };
-  for (;;) {
+  for (let read = 0; ; read++) {
     const [whole, name, argument = ""] =
       /^\s*\/(?:block(?!\S)|(repeat|delay|silent|fail|break)\b[ \t]*(\S*))/.exec(commands.text) ?? [];
     if (whole === undefined) return { ...commands, text: commands.text.trim() };
+    if (read === MAX_COMMANDS)
+      throw new GatewayError("invalid_request", `A message may begin with at most ${MAX_COMMANDS} commands.`);
     const text = commands.text.slice(whole.length);
     switch (name) {
       case undefined:

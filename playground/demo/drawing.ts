@@ -55,20 +55,22 @@ export async function draw(drawing: Drawing): Promise<Uint8Array> {
 }
 
 /**
- * The first image, painted over exactly where the mask (or without one the image itself) is fully transparent; every other
- * pixel stays as it is, unless another size is asked for. Where nothing is transparent: a new image that shows all of them.
+ * The first image in the size asked for, painted over exactly where the mask (or without one the image itself) is fully
+ * transparent; every other pixel is one of the image's own. Where nothing is transparent: a new image that shows all of them.
  */
 export async function edit(editing: Editing): Promise<Uint8Array> {
   const { images, mask } = editing;
   const [first, ...others] = images;
-  const image = await pixelsOf(first);
-  const holes = mask ? await pixelsOf(mask) : image;
-  if (holes.width !== image.width || holes.height !== image.height)
+  const original = await pixelsOf(first);
+  const marked = mask ? await pixelsOf(mask) : original;
+  if (marked.width !== original.width || marked.height !== original.height)
     throw new RangeError("The mask must have the size of the image that it is for.");
-  const size = sizeOf(editing.size) ?? image;
-  if (!mask && !isHoled(image)) return finished(await collage(editing, images, size), size, editing);
+  const size = sizeOf(editing.size) ?? original;
+  if (!mask && !isHoled(original)) return finished(await collage(editing, images, size), size, editing);
 
-  const paint = await pixelsOf(await (await collage(editing, others, image)).png().toBuffer());
+  const image = scaled(original, size);
+  const holes = scaled(marked, size);
+  const paint = await pixelsOf(await (await collage(editing, others, size)).png().toBuffer());
   for (let alpha = 3; alpha < image.data.length; alpha += 4)
     if (holes.data[alpha] === 0) paint.data.copy(image.data, alpha - 3, alpha - 3, alpha + 1);
   return finished(sharp(image.data, { raw: { ...dimensions(image), channels: 4 } }), size, editing);
@@ -88,11 +90,18 @@ export async function vary({ image, index, ...finish }: Varying): Promise<Uint8A
 }
 
 /** What an image looks like before it is done: the smaller the share from 0 to 1, the less can be seen of it. */
-export async function unfinished(image: Uint8Array, share: number): Promise<Uint8Array> {
-  return sharp(image)
-    .blur(1 + 40 * (1 - share))
-    .png()
-    .toBuffer();
+export async function unfinished(image: Uint8Array, share: number, finish: Finish = {}): Promise<Uint8Array> {
+  return encoded(sharp(image).blur(1 + 40 * (1 - share)), finish);
+}
+
+/** Whether an image can be shown whole: its headers do not tell what its pixels are like. */
+export async function isReadable(image: Uint8Array): Promise<boolean> {
+  try {
+    await pixelsOf(image);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const scene = ({ prompt, quality, style, background, index }: Drawing, size: Size): Sharp =>
@@ -137,28 +146,45 @@ async function pixelsOf(image: Uint8Array): Promise<Pixels> {
   return { data, width: info.width, height: info.height };
 }
 
+/** The pixels in another size, each of them one of the image's own; what does not fit its shape is cut off evenly. */
+function scaled(image: Pixels, { width, height }: Size): Pixels {
+  if (image.width === width && image.height === height) return image;
+  const scale = Math.min(image.width / width, image.height / height);
+  const left = (image.width - width * scale) / 2;
+  const top = (image.height - height * scale) / 2;
+  const source = new Uint32Array(new Uint8Array(image.data).buffer);
+  const target = new Uint32Array(width * height);
+  const columns = Uint32Array.from({ length: width }, (_, x) => Math.floor(left + (x + 0.5) * scale));
+  for (let y = 0; y < height; y++) {
+    const row = Math.floor(top + (y + 0.5) * scale) * image.width;
+    for (let x = 0; x < width; x++) target[y * width + x] = source[row + (columns[x] ?? 0)] ?? 0;
+  }
+  return { width, height, data: Buffer.from(target.buffer) };
+}
+
 function isHoled({ data }: Pixels): boolean {
   for (let alpha = 3; alpha < data.length; alpha += 4) if (data[alpha] === 0) return true;
   return false;
 }
 
-async function finished(
-  image: Sharp,
-  size: Size,
-  { outputFormat, outputCompression = 100 }: Finish,
-): Promise<Uint8Array> {
+async function finished(image: Sharp, size: Size, finish: Finish): Promise<Uint8Array> {
   // Composed first and resized then: in one go the two would be done the other way round.
   const { data, info } = await image.png().toBuffer({ resolveWithObject: true });
   const isSized = info.width === size.width && info.height === size.height;
-  const sized = isSized ? sharp(data) : sharp(data).resize({ ...dimensions(size), fit: "cover" });
+  // What is a PNG of that size already is not encoded twice.
+  if (isSized && (finish.outputFormat ?? "image/png") === "image/png") return data;
+  return encoded(isSized ? sharp(data) : sharp(data).resize({ ...dimensions(size), fit: "cover" }), finish);
+}
+
+async function encoded(image: Sharp, { outputFormat, outputCompression = 100 }: Finish): Promise<Uint8Array> {
   const quality = Math.max(1, outputCompression);
   switch (outputFormat) {
     case "image/jpeg":
-      return sized.flatten({ background: "#fff" }).jpeg({ quality }).toBuffer();
+      return image.flatten({ background: "#fff" }).jpeg({ quality }).toBuffer();
     case "image/webp":
-      return sized.webp({ quality }).toBuffer();
+      return image.webp({ quality }).toBuffer();
     default:
-      return isSized ? data : sized.png().toBuffer();
+      return image.png().toBuffer();
   }
 }
 

@@ -1,7 +1,13 @@
 /** The demo's image model: draws, edits and varies, always the same for the same request. */
 
-import type { CallContext, ImageEvent, ImageMediaType, ImageRequest } from "../../src/index.ts";
-import { draw, edit, type Finish, unfinished, vary } from "./drawing.ts";
+import {
+  type CallContext,
+  GatewayError,
+  type ImageEvent,
+  type ImageMediaType,
+  type ImageRequest,
+} from "../../src/index.ts";
+import { draw, edit, type Finish, isReadable, unfinished, vary } from "./drawing.ts";
 
 /** The image models on offer. */
 export const IMAGE_MODELS = [{ id: "image-model-2" }, { id: "image-model-3" }, { id: "image-model-multi" }] as const;
@@ -11,14 +17,24 @@ const OUTPUT_TOKENS: Readonly<Record<string, number>> = { low: 272, medium: 1_05
 const INPUT_IMAGE_TOKENS = 272;
 
 export async function* drawImages(request: ImageRequest, { signal }: CallContext): AsyncGenerator<ImageEvent> {
-  const { prompt, images, mask, count, partialImages = 0 } = request;
+  const { prompt, images, mask, count } = request;
+  await assertReadable(request);
   const mediaType: ImageMediaType = `image/${request.outputFormat ?? "png"}`;
+  // Only a stream can show unfinished images.
+  const partialImages = request.stream ? (request.partialImages ?? 0) : 0;
   for (let index = 0; index < count; index++) {
     signal.throwIfAborted();
     const bytes = await pictureOf(request, index);
     for (let step = 0; step < partialImages; step++) {
       const share = (step + 1) / (partialImages + 1);
-      yield { type: "partial-image", image: index, step, bytes: await unfinished(bytes, share), mediaType };
+      yield {
+        type: "partial-image",
+        image: index,
+        step,
+        bytes: await unfinished(bytes, share, finishOf(request)),
+        mediaType,
+      };
+      signal.throwIfAborted();
     }
     yield { type: "image", bytes, mediaType };
   }
@@ -32,17 +48,25 @@ export async function* drawImages(request: ImageRequest, { signal }: CallContext
   };
 }
 
+/** Throws `invalid_request` for a picture that is damaged. The gateway itself has read only the PNGs to their ends. */
+async function assertReadable({ images }: ImageRequest): Promise<void> {
+  for (const [index, { bytes, mediaType }] of images.entries()) {
+    if (mediaType === "image/png" || (await isReadable(bytes))) continue;
+    const path = images.length > 1 ? ["image", index] : ["image"];
+    throw new GatewayError("invalid_request", `${path.join(".")}: The file is a broken image.`, { path });
+  }
+}
+
+const finishOf = ({ size, outputFormat, outputCompression }: ImageRequest): Finish => ({
+  size,
+  ...(outputFormat !== undefined && { outputFormat: `image/${outputFormat}` as const }),
+  ...(outputCompression !== undefined && { outputCompression }),
+});
+
 async function pictureOf(request: ImageRequest, index: number): Promise<Uint8Array> {
-  const { operation, prompt, images, mask, size, quality, style, background, outputFormat, outputCompression } =
-    request;
+  const { operation, prompt, images, mask, quality, style, background } = request;
   const [first, ...others] = images.map(({ bytes }) => bytes);
-  // An edit whose caller names no size keeps that of its image: then every pixel outside of the mask stays what it was.
-  const asked = operation === "edit" && request.native?.body["size"] == null ? "auto" : size;
-  const finish: Finish = {
-    size: asked,
-    ...(outputFormat !== undefined && { outputFormat: `image/${outputFormat}` as const }),
-    ...(outputCompression !== undefined && { outputCompression }),
-  };
+  const finish = finishOf(request);
   if (operation === "vary" && first) return vary({ ...finish, image: first, index });
   const drawing = {
     ...finish,

@@ -2,11 +2,15 @@
 
 import { createHash } from "node:crypto";
 import type { Annotation, ChatRequest, Logprob, SafetyRating } from "../../src/index.ts";
+import { Loop } from "./loop.ts";
 import type { Speaker } from "./speaker.ts";
 
 /** The notes on an answer that a request has asked for. */
-export function* notesOn({ safety, logprobs }: ChatRequest, { said, total, thoughts }: Speaker): Generator<Annotation> {
-  if (logprobs && said.length > 0) yield { type: "logprobs", ...weigh(said, logprobs.top) };
+export async function* notesOn(
+  { safety, logprobs }: ChatRequest,
+  { said, total, thoughts }: Speaker,
+): AsyncGenerator<Annotation> {
+  if (logprobs && said.length > 0) yield { type: "logprobs", ...(await weigh(said, logprobs.top)) };
   if (safety && safety.length > 0) {
     const ratings = safety.map(({ category }): SafetyRating => ({ category, probability: "negligible" }));
     yield { type: "safety", ratings };
@@ -17,13 +21,25 @@ export function* notesOn({ safety, logprobs }: ChatRequest, { said, total, thoug
 /** What the demo might have said instead, of falling probability. */
 const OTHERS = "the a of to and in is it you that he was for on are with as at be this".split(" ");
 
-function weigh(
-  said: readonly string[],
-  top: number,
-): { chosen: Logprob[]; top: (readonly Logprob[])[]; average: number } {
-  const chosen = said.map((token) => logprob(token, -(1 + (digest(token) % 500)) / 1000));
-  const average = chosen.reduce((sum, { logProbability }) => sum + logProbability, 0) / chosen.length;
-  return { chosen, top: chosen.map((first) => alternatives(first, top)), average };
+interface Weighed {
+  readonly chosen: readonly Logprob[];
+  readonly top: readonly (readonly Logprob[])[];
+  readonly average: number;
+}
+
+async function weigh(said: readonly string[], most: number): Promise<Weighed> {
+  const loop = new Loop();
+  const chosen: Logprob[] = [];
+  const top: Logprob[][] = [];
+  let sum = 0;
+  for (const token of said) {
+    const first = logprob(token, -(1 + (digest(token) % 500)) / 1000);
+    sum += first.logProbability;
+    chosen.push(first);
+    top.push(alternatives(first, most));
+    await loop.yield();
+  }
+  return { chosen, top, average: sum / chosen.length };
 }
 
 const alternatives = (first: Logprob, top: number): Logprob[] =>

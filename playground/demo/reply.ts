@@ -2,6 +2,7 @@
 
 import { imageMeta } from "image-meta";
 import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolResultPart } from "../../src/index.ts";
+import { lastUserParts } from "./last-words.ts";
 
 /** The demo's answer in words to the last user turn, whose text (commands taken off) is given. */
 export function replyTo(request: ChatRequest, text: string): string {
@@ -11,11 +12,14 @@ export function replyTo(request: ChatRequest, text: string): string {
   return sentences.join(" ") || "You said nothing.";
 }
 
-/** The parts of the last turn that the user sent. */
-export const lastUserParts = (request: ChatRequest): readonly Part[] =>
-  request.messages.findLast(({ role }) => role === "user")?.parts ?? [];
+/** How the answer begins already: the texts of an assistant turn at the end, as one text (spec 2.6). */
+export function prefillOf({ messages }: ChatRequest): string {
+  const last = messages.at(-1);
+  if (last?.role !== "assistant") return "";
+  return last.parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("");
+}
 
-export const textOf = (parts: readonly (Part | JsonPart)[]): string =>
+const textOf = (parts: readonly (Part | JsonPart)[]): string =>
   parts
     .flatMap((part) => (part.type === "text" ? [part.text] : part.type === "json" ? [JSON.stringify(part.value)] : []))
     .join("\n");
@@ -27,18 +31,19 @@ function sayPart(part: Part, request: ChatRequest): string[] {
 }
 
 function sayToolResult(result: ToolResultPart, request: ChatRequest): string {
-  const { callId, name = nameOfCall(callId, request), parts, isError } = result;
+  const { callId, name = nameOfCall(callId, request) ?? callId, parts, isError } = result;
   const shown = parts.flatMap((part) => (part.type === "media" ? [describeMedia(part)] : []));
   const said = [textOf(parts), ...shown].filter((text) => text !== "").join(", ") || "nothing";
   return `The tool ${name} ${isError ? "failed" : "answered"}: ${said}.`;
 }
 
 /** The tool that was called last under an id: not every client's ids are unique in its conversation. */
-function nameOfCall(id: string, { messages }: ChatRequest): string {
-  const call = messages
-    .flatMap((message) => message.parts)
-    .findLast((part) => part.type === "tool-call" && part.id === id);
-  return call?.type === "tool-call" ? call.name : id;
+export function nameOfCall(id: string, { messages }: ChatRequest): string | undefined {
+  for (const { parts } of messages.toReversed()) {
+    const call = parts.findLast((part) => part.type === "tool-call" && part.id === id);
+    if (call?.type === "tool-call") return call.name;
+  }
+  return undefined;
 }
 
 const A_KIND = { image: "an image", audio: "an audio", video: "a video" } satisfies Record<MediaPart["kind"], string>;

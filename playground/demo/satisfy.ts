@@ -2,28 +2,22 @@
 
 import { createContext, runInContext } from "node:vm";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { generateSync } from "json-schema-faker";
 import { GatewayError, type JsonObject, type JsonValue } from "../../src/index.ts";
+import { filled } from "./filled.ts";
+import { generate } from "./generator.ts";
+import { regExpOf } from "./patterns.ts";
+import { unrolled } from "./unrolled.ts";
 
 /** A value that satisfies a JSON Schema, the same for the same schema; `what` names the schema in an error. */
 export function satisfy(schema: JsonObject, text: string, what: string): JsonValue {
   const refuse = (why: string, cause?: unknown): never => {
-    throw new GatewayError("invalid_request", `The demo cannot satisfy ${what}${why}.`, { cause });
+    throw new GatewayError("failed_precondition", `The demo cannot satisfy ${what}${why}.`, { cause });
   };
   const tame = tamed(withSubject(schema, text), (why) => refuse(`: ${why}`));
   try {
     // Whichever draft it names: what can be generated is the same in all of them.
     const { $schema: _draft, ...asked } = swapped(tame, "__proto__", STAND_IN) as JsonObject;
-    // What refers to itself may have no end, and is cut off; what does not is made whole.
-    const endless = JSON.stringify(asked).includes('"$ref"');
-    const options = { seed: 1, optionalsProbability: 1, maxDefaultItems: 2, maxDepth: endless ? 5 : 64 };
-    const made = inTime(() => {
-      const value = generateSync(asked, options) as JsonValue;
-      // The generator gives up quietly on what is beyond it.
-      return endless || new Ajv2020({ strict: false, validateFormats: false }).validate(asked, value)
-        ? value
-        : undefined;
-    }) as JsonValue | undefined;
+    const made = inTime(() => generated(asked)) as JsonValue | undefined;
     return made === undefined ? refuse("") : swapped(made, STAND_IN, "__proto__");
   } catch (cause) {
     const late = (cause as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
@@ -31,9 +25,48 @@ export function satisfy(schema: JsonObject, text: string, what: string): JsonVal
   }
 }
 
+/** How far schemas are followed into one another: those that end, and those that never do. */
+const DEPTHS = { finite: 64, endless: 5 };
+/** Where one seed leads to nothing, such as a choice that cannot be met, another may not. Seeds near one another begin alike. */
+const SEEDS = [1, 7, 49, 343, 2_401];
+
+/** The judge reads a pattern as those do that make texts of it; by itself it takes the newest syntax alone. */
+const regExp = Object.assign((pattern: string) => regExpOf(pattern), { code: "regExpOf" });
+
+/** A value of a schema; undefined where none was found. */
+function generated(asked: JsonObject): JsonValue | undefined {
+  const finite = unrolled(asked);
+  // Nothing finite satisfies it: the value is cut off.
+  if (finite === undefined) return generate(asked, 1, DEPTHS.endless);
+  const checks = { strict: false, validateFormats: false, validateSchema: false, code: { regExp } };
+  const isValid = new Ajv2020(checks).compile(asked);
+  // The generator gives up quietly on what is beyond it, such as a list that two parts of a schema say different things of.
+  for (const schema of [filled(finite), finite])
+    for (const seed of SEEDS) {
+      const value = attempt(() => generate(schema, seed, DEPTHS.finite));
+      if (value !== undefined && isValid(value)) return value;
+    }
+  return undefined;
+}
+
+/** What a function makes; undefined where it throws. */
+function attempt(make: () => JsonValue): JsonValue | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}
+
+/** How much of a message's end is looked at for what it is about, in characters. */
+const MOST_LOOKED_AT = 10_000;
+
 /** Fills the free texts at the top of a schema with what the message is about, so that calls make sense to a reader. */
 function withSubject(schema: JsonObject, text: string): JsonObject {
-  const subject = text.match(/(?<=\s)\p{Lu}\p{L}+(?:\s\p{Lu}\p{L}+)*/gu)?.at(-1);
+  const subject = text
+    .slice(-MOST_LOOKED_AT)
+    .match(/(?<=\s)\p{Lu}\p{L}+(?:\s\p{Lu}\p{L}+)*/gu)
+    ?.at(-1);
   const { properties } = schema;
   if (!subject || typeof properties !== "object" || properties === null || Array.isArray(properties)) return schema;
   const filled = Object.entries(properties).map(([name, property]): [string, JsonValue] =>
@@ -85,12 +118,7 @@ function tamed(schema: JsonValue, refuse: (why: string) => never): JsonValue {
     key,
     DATA.has(key) ? value : tamed(value, refuse),
   ]);
-  const result: JsonObject = Object.fromEntries(copy);
-  // A tuple as older drafts of JSON Schema have it.
-  if (Array.isArray(result["items"])) {
-    result["prefixItems"] = result["items"];
-    delete result["items"];
-  }
+  const result = modern(Object.fromEntries(copy));
   for (const [low, high, room] of RANGES) {
     const [least, most] = [schema[low], schema[high]];
     if (typeof most !== "number") continue;
@@ -100,7 +128,28 @@ function tamed(schema: JsonValue, refuse: (why: string) => never): JsonValue {
   return result;
 }
 
-const MAX_MS = 1_000;
+/** A schema of an older draft in the words of the newest: its tuples, and whether an end of a range belongs to it. */
+function modern(schema: JsonObject): JsonObject {
+  const result: JsonObject = { ...schema };
+  if (Array.isArray(schema["items"])) {
+    result["prefixItems"] = schema["items"];
+    delete result["items"];
+  }
+  for (const [end, exclusive] of ENDS) {
+    if (typeof schema[exclusive] !== "boolean" || typeof schema[end] !== "number") continue;
+    if (schema[exclusive]) result[exclusive] = schema[end];
+    else delete result[exclusive];
+  }
+  return result;
+}
+
+const ENDS = [
+  ["minimum", "exclusiveMinimum"],
+  ["maximum", "exclusiveMaximum"],
+] as const;
+
+/** To end endless loops, not to measure: a busy machine needs long for much that is harmless. */
+const MAX_MS = 3_000;
 const sandbox: { run?: () => unknown } = createContext({});
 
 /** What a function makes, where it makes it soon. The engine's own timeout ends endless loops, too. */

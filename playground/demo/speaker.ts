@@ -3,9 +3,10 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ChatRequest, ContentEvent, FinishReason } from "../../src/index.ts";
 import type { Commands } from "./commands.ts";
+import { Loop } from "./loop.ts";
 import type { PlannedCall } from "./tool-calls.ts";
 import type { Spoken } from "./usage.ts";
-import { wordsOf } from "./words.ts";
+import { countTokens, tokensOf } from "./words.ts";
 
 /** How an answer, or a piece of it, ended; `stop` lets the next piece follow. */
 export interface Ending {
@@ -22,6 +23,7 @@ export class Speaker implements Spoken {
   readonly #stopSequences: readonly string[];
   readonly #commands: Commands;
   readonly #signal: AbortSignal;
+  readonly #loop = new Loop();
   total = 0;
   thoughts = 0;
   images = 0;
@@ -38,13 +40,13 @@ export class Speaker implements Spoken {
   }
 
   async *say(text: string): AsyncGenerator<ContentEvent, Ending> {
-    const { text: said, stopSequence } = beforeStop(text, this.#stopSequences);
-    const words = wordsOf(said);
-    const middle = Math.ceil(words.length / 2);
-    for (const [index, word] of words.entries()) {
-      if (this.#commands.break && index === middle) throw this.#commands.break;
+    const { text: said, stopSequence } = await this.#beforeStop(text);
+    const middle = this.#commands.break ? Math.ceil((await countTokens(said)) / 2) : undefined;
+    let index = 0;
+    for (const word of tokensOf(said)) {
+      if (index === middle) throw this.#commands.break;
       if (this.total >= this.#limit) return { reason: "length" };
-      if (index > 0) await this.#pause();
+      if (index++ > 0) await this.#pause();
       this.total++;
       this.said.push(word);
       yield { type: "text-delta", text: word };
@@ -54,7 +56,7 @@ export class Speaker implements Spoken {
 
   /** Thinks within a budget; what is not to be seen counts all the same. */
   async *think(text: string, budget: number, visible: boolean): AsyncGenerator<ContentEvent> {
-    for (const word of wordsOf(text)) {
+    for (const word of tokensOf(text)) {
       if (this.total >= Math.min(this.#limit, budget)) return;
       this.total++;
       this.thoughts++;
@@ -66,12 +68,12 @@ export class Speaker implements Spoken {
   /** Calls in parallel, their arguments in pieces, the first with a signature; a call that no longer fits is not begun. */
   async *call(calls: readonly PlannedCall[], signature?: string): AsyncGenerator<ContentEvent, Ending> {
     for (const [index, { id, name, input }] of calls.entries()) {
-      const pieces = wordsOf(JSON.stringify(input));
-      if (this.total + pieces.length > this.#limit) return { reason: "length" };
+      const json = JSON.stringify(input);
+      if (this.total + (await countTokens(json)) > this.#limit) return { reason: "length" };
       yield { type: "tool-call-start", id, name, ...(index === 0 && signature !== undefined && { signature }) };
-      for (const json of pieces) {
+      for (const piece of tokensOf(json)) {
         this.total++;
-        yield { type: "tool-call-delta", id, json };
+        yield { type: "tool-call-delta", id, json: piece };
         await this.#pause();
       }
       yield { type: "tool-call-end", id };
@@ -81,9 +83,9 @@ export class Speaker implements Spoken {
 
   /** Writes code to be run; code that no longer fits, or that a stop sequence would cut, is not begun. */
   async *write(code: string): AsyncGenerator<ContentEvent, Ending> {
-    const { stopSequence } = beforeStop(code, this.#stopSequences);
+    const { stopSequence } = await this.#beforeStop(code);
     if (stopSequence !== undefined) return { reason: "stop-sequence", stopSequence };
-    const tokens = wordsOf(code).length;
+    const tokens = await countTokens(code);
     if (this.total + tokens > this.#limit) return { reason: "length" };
     this.total += tokens;
     yield { type: "code", language: "python", code };
@@ -101,17 +103,21 @@ export class Speaker implements Spoken {
     return { reason: "stop" };
   }
 
+  /** A text up to the first of the stop sequences in it. */
+  async #beforeStop(text: string): Promise<{ text: string; stopSequence?: string }> {
+    let first: { at: number; stopSequence: string } | undefined;
+    for (const stopSequence of this.#stopSequences) {
+      // There may be many, and the text long.
+      await this.#loop.yield();
+      this.#signal.throwIfAborted();
+      const at = text.indexOf(stopSequence);
+      if (at >= 0 && (!first || at < first.at)) first = { at, stopSequence };
+    }
+    return first ? { text: text.slice(0, first.at), stopSequence: first.stopSequence } : { text };
+  }
+
   async #pause(): Promise<void> {
     if (this.#commands.delayMs > 0) await pause(this.#commands.delayMs, undefined, { signal: this.#signal });
+    else await this.#loop.yield();
   }
-}
-
-/** A text up to the first of the stop sequences in it. */
-function beforeStop(text: string, stopSequences: readonly string[]): { text: string; stopSequence?: string } {
-  let first: { at: number; stopSequence: string } | undefined;
-  for (const stopSequence of stopSequences) {
-    const at = text.indexOf(stopSequence);
-    if (at >= 0 && (!first || at < first.at)) first = { at, stopSequence };
-  }
-  return first ? { text: text.slice(0, first.at), stopSequence: first.stopSequence } : { text };
 }

@@ -1,7 +1,11 @@
 /** Decides which tools the demo calls, and makes arguments that satisfy their schemas. */
 
-import type { ChatRequest, JsonObject, Tool } from "../../src/index.ts";
-import { satisfy } from "./satisfy.ts";
+import type { ChatRequest, JsonObject, Part, Tool } from "../../src/index.ts";
+import { lastUserParts } from "./last-words.ts";
+import { Loop } from "./loop.ts";
+import { nameOfCall } from "./reply.ts";
+import { satisfyAside } from "./satisfy-aside.ts";
+import { piecesOf } from "./words.ts";
 
 type CallableTool = Exclude<Tool, { type: "code-execution" }>;
 
@@ -12,15 +16,20 @@ export interface PlannedCall {
 }
 
 /** The calls that answer this request: the forced one, those that the message speaks of, or none. */
-export function planCalls(request: ChatRequest, text: string, candidate: number): readonly PlannedCall[] {
+export async function planCalls(
+  request: ChatRequest,
+  text: string,
+  candidate: number,
+): Promise<readonly PlannedCall[]> {
   const choice = request.toolChoice ?? { type: "auto", parallel: true };
   if (choice.type === "none") return [];
   const first = callsBefore(request) + 1;
-  return chosen(request, text, choice).map((tool, index) => ({
-    id: `${ID}${first + index}${candidate > 0 ? `_${candidate}` : ""}`,
-    name: tool.name ?? "",
-    input: argumentsFor(tool, text),
-  }));
+  const calls: PlannedCall[] = [];
+  for (const tool of await chosen(request, text, choice)) {
+    const id = `${ID}${first + calls.length}${candidate > 0 ? `_${candidate}` : ""}`;
+    calls.push({ id, name: tool.name ?? "", input: await argumentsFor(tool, text) });
+  }
+  return calls;
 }
 
 const ID = "call_demo_";
@@ -30,24 +39,42 @@ function callsBefore({ messages }: ChatRequest): number {
   let highest = 0;
   for (const { parts } of messages)
     for (const part of parts)
-      if (part.type === "tool-call" && part.id.startsWith(ID))
-        highest = Math.max(highest, Number.parseInt(part.id.slice(ID.length)) || 0);
+      for (const id of idsIn(part)) {
+        const number = Number.parseInt(id.slice(ID.length));
+        // Beyond these, the next number would be the same one.
+        if (id.startsWith(ID) && Number.isSafeInteger(number)) highest = Math.max(highest, number);
+      }
   return highest;
+}
+
+/** The texts of a part that may be the id of a call: a format's own part has its id under any name. */
+function idsIn(part: Part): readonly string[] {
+  if (part.type === "tool-call") return [part.id];
+  if (part.type !== "provider") return [];
+  return Object.values(part.value).filter((value) => typeof value === "string");
 }
 
 type Choice = Exclude<NonNullable<ChatRequest["toolChoice"]>, { type: "none" }>;
 
-function chosen({ tools, messages }: ChatRequest, text: string, choice: Choice): readonly CallableTool[] {
-  const callable = tools.filter(
+async function chosen(request: ChatRequest, text: string, choice: Choice): Promise<readonly CallableTool[]> {
+  const callable = request.tools.filter(
     (tool): tool is CallableTool =>
       tool.type !== "code-execution" && tool.name !== undefined && mayBeCalled(tool.name, choice),
   );
+  // A result that has just come is answered, not asked for again, though the call was forced: an agent's loop must end.
+  if (isAnswered(request, choice)) return [];
   if (choice.type === "tool") return callable;
-  const answered = messages.at(-1)?.parts.some((part) => part.type === "tool-result") ?? false;
-  // A result that has just come is answered, not asked for again, unless a call is forced.
-  const spokenOf = answered && choice.type === "auto" ? [] : callable.filter((tool) => isSpokenOf(tool, text));
+  const spokenOf = await toolsIn(text, callable);
   const calls = choice.type === "required" && spokenOf.length === 0 ? callable.slice(0, 1) : spokenOf;
   return choice.parallel ? calls : calls.slice(0, 1);
+}
+
+/** Whether the last user turn brings a result: of the named tool, where one is named, or one that may be its. */
+function isAnswered(request: ChatRequest, choice: Choice): boolean {
+  const results = lastUserParts(request).filter((part) => part.type === "tool-result");
+  return results.some(({ callId, name = nameOfCall(callId, request) }) =>
+    choice.type === "tool" ? name === undefined || name === choice.name : true,
+  );
 }
 
 const mayBeCalled = (name: string, choice: Choice): boolean =>
@@ -58,20 +85,47 @@ const COMMON = new Set(
   "this that with from into what when where which your have will the and for get set its use are".split(" "),
 );
 
-function isSpokenOf(tool: CallableTool, text: string): boolean {
-  const said = new Set(significantWords(text));
-  if (said.has("tool") || said.has("tools") || said.has("function")) return true;
-  return significantWords(`${tool.name ?? ""} ${tool.type === "function" ? (tool.description ?? "") : ""}`).some(
-    (word) => said.has(word),
-  );
+/** Words that speak of every tool. */
+const ANY_TOOL = new Set(["tool", "tools", "function"]);
+
+/** The tools that a text speaks of, in their own order. */
+async function toolsIn(text: string, tools: readonly CallableTool[]): Promise<readonly CallableTool[]> {
+  const byWord = new Map<string, Set<CallableTool>>();
+  for (const tool of tools) {
+    const purpose = tool.type === "function" ? firstSentence(tool.description ?? "") : "";
+    for await (const word of significantWords(`${tool.name ?? ""} ${purpose}`))
+      byWord.set(word, (byWord.get(word) ?? new Set()).add(tool));
+  }
+  const spokenOf = new Set<CallableTool>();
+  for await (const word of significantWords(text)) {
+    if (ANY_TOOL.has(word)) return tools;
+    for (const tool of byWord.get(word) ?? []) spokenOf.add(tool);
+    // Said once is enough.
+    byWord.delete(word);
+  }
+  return tools.filter((tool) => spokenOf.has(tool));
 }
 
-const significantWords = (text: string): string[] =>
-  text
-    .replaceAll(/([a-z])([A-Z])/g, "$1 $2")
-    .toLowerCase()
-    .split(/[^\p{L}\p{N}]+/u)
-    .filter((word) => word.length > 2 && !COMMON.has(word));
+/** What a description says a tool is for. What follows are instructions, whose words a text may have for any reason. */
+function firstSentence(description: string): string {
+  const begun = description.trimStart();
+  const end = begun.search(SENTENCE_END);
+  return end < 0 ? begun : begun.slice(0, end);
+}
+
+const SENTENCE_END = /[.!?](?=\s)|[。！？\n]/u;
+
+async function* significantWords(text: string): AsyncGenerator<string> {
+  const loop = new Loop();
+  for (const piece of piecesOf(text)) {
+    const words = piece
+      .replaceAll(/([a-z])([A-Z])/g, "$1 $2")
+      .toLowerCase()
+      .split(/[^\p{L}\p{N}]+/u);
+    yield* words.filter((word) => word.length > 2 && !COMMON.has(word));
+    await loop.yield();
+  }
+}
 
 /** What the provider's own tools take; their schemas are not part of a request. */
 const PROVIDER_INPUT: Readonly<Record<string, JsonObject>> = {
@@ -80,8 +134,8 @@ const PROVIDER_INPUT: Readonly<Record<string, JsonObject>> = {
   str_replace_editor: { command: "view", path: "/" },
 };
 
-function argumentsFor(tool: CallableTool, text: string): JsonObject {
+async function argumentsFor(tool: CallableTool, text: string): Promise<JsonObject> {
   if (tool.type === "provider") return PROVIDER_INPUT[tool.name ?? ""] ?? {};
-  const made = satisfy(tool.inputSchema, text, `the input schema of the tool "${tool.name}"`);
+  const made = await satisfyAside(tool.inputSchema, text, `the input schema of the tool "${tool.name}"`);
   return typeof made === "object" && made !== null && !Array.isArray(made) ? made : {};
 }

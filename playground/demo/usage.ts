@@ -1,7 +1,8 @@
 /** What the demo counts: the tokens of a request by what they are, and those of its answers. */
 
 import type { ChatRequest, JsonPart, ModalityCount, Part, Usage } from "../../src/index.ts";
-import { wordsOf } from "./words.ts";
+import { Loop } from "./loop.ts";
+import { countTokens } from "./words.ts";
 
 type Modality = ModalityCount["modality"];
 
@@ -20,24 +21,37 @@ export interface Spoken {
 }
 
 /** The tokens of a request's input by what they are; at least one. */
-export function countInput({ system, messages, tools, mediaResolution }: ChatRequest): readonly ModalityCount[] {
+export async function countInput(request: ChatRequest): Promise<readonly ModalityCount[]> {
+  const { system, messages, tools, mediaResolution } = request;
   const media = MEDIA_TOKENS[mediaResolution ?? "medium"];
-  const parts = [...system, ...messages.flatMap((message) => message.parts)];
-  const counts = parts.flatMap((part) => countPart(part, media));
-  for (const tool of tools) counts.push(ofText(JSON.stringify(tool)));
+  const counts: ModalityCount[] = [];
+  const loop = new Loop();
+  for (const part of [...system, ...messages.flatMap((message) => message.parts)]) {
+    counts.push(...(await countPart(part, media)));
+    await loop.yield();
+  }
+  for (const tool of tools) {
+    counts.push(await ofText(JSON.stringify(tool)));
+    await loop.yield();
+  }
   const summed = byModality(counts);
   return summed.length > 0 ? summed : [{ modality: "text", tokens: 1 }];
 }
 
-function countPart(part: Part | JsonPart, media: number): ModalityCount[] {
-  if (part.type === "text") return [ofText(part.text)];
+async function countPart(part: Part | JsonPart, media: number): Promise<ModalityCount[]> {
+  if (part.type === "text") return [await ofText(part.text)];
   if (part.type === "media") return [{ modality: part.kind, tokens: media }];
   if (part.type === "document") return [{ modality: "document", tokens: media }];
-  if (part.type === "tool-result") return part.parts.flatMap((inner) => countPart(inner, media));
-  return [ofText(JSON.stringify(part))];
+  if (part.type !== "tool-result") return [await ofText(JSON.stringify(part))];
+  const counts: ModalityCount[] = [];
+  for (const inner of part.parts) counts.push(...(await countPart(inner, media)));
+  return byModality(counts);
 }
 
-const ofText = (text: string): ModalityCount => ({ modality: "text", tokens: wordsOf(text).length });
+const ofText = async (text: string): Promise<ModalityCount> => ({
+  modality: "text",
+  tokens: await countTokens(text),
+});
 
 function byModality(counts: readonly ModalityCount[]): ModalityCount[] {
   const sums = new Map<Modality, number>();

@@ -50,6 +50,9 @@ def close_bridges():
     # Pyodide put versions of its own in the place of these.
     asyncio.run = asyncio.runners.run
     time.sleep = time.sleep.__wrapped__
+    # Python may start from a snapshot, which would draw the same numbers in every run.
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
     asyncio.events._set_running_loop(None)
     asyncio.events._set_event_loop_policy(None)
     type(asyncio.events._get_event_loop_policy())._loop_factory = Loop

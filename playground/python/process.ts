@@ -15,6 +15,9 @@ export interface PythonSettings {
   readonly maxOutputLength: number;
 }
 
+/** Python as it is once it is loaded, for processes to start from. */
+export type PythonSnapshot = Uint8Array;
+
 export interface PythonProcess {
   /** Whether it can still be given code. */
   isAlive(): boolean;
@@ -35,48 +38,49 @@ export interface PythonEnd {
 
 /** What keeps its process alive; in Bun the input does not, and so has neither. */
 interface Alive {
-  ref?(): void;
   unref?(): void;
 }
 
-const WORKER = fileURLToPath(new URL("worker.ts", import.meta.url));
+/** What a process runs. */
+export const WORKER: string = fileURLToPath(new URL("worker.ts", import.meta.url));
 const HARNESS = fileURLToPath(new URL("harness.py", import.meta.url));
 const KIB = 1024;
 
 /** What Node and Pyodide take before any code runs, as the kernel counts it: about 0.8 GB, most of it never touched. */
 const OWN_DATA_BYTES = 1024 * 1024 * KIB;
 const MAX_HEAP_MIB = 256;
+/** V8 checks each function of Python before its first call, and optimizes it once it has run for long: most code is over before. */
+const WASM_FLAGS = ["--wasm-lazy-validation", "--wasm-tiering-budget=130000000"];
 /** Ends a process that nobody is left to kill, because its parent died without a word. */
 const MAX_CPU_SECONDS = 900;
 const MAX_ERRORS_LENGTH = 4_000;
 const MAX_REPORT_LENGTH = 100;
 
-/** Starts a process that loads Python and then waits for code. It keeps its parent alive only while it runs some. */
-export function startPython(settings: PythonSettings): PythonProcess {
-  const child = launch(settings);
-  const streams = child.stdio as unknown as readonly [Socket, Socket, Socket, Socket];
-  const [input, stdout, stderr, reports] = streams;
+/** Loads Python anew, in a process of its own, which takes seconds. The process is killed when the signal fires. Never rejects. */
+export async function makeSnapshot(settings: PythonSettings, stop: AbortSignal): Promise<PythonSnapshot | PythonEnd> {
+  const { child, streams, errors, closedOrKilled } = open(settings, 0);
+  const [, stdout, , reports] = streams;
+  const chunks: Buffer[] = [];
+  stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
+  const report = collect(reports, MAX_REPORT_LENGTH);
+  await closedOrKilled(stop);
+  if (report.text() === "ready\n" && child.exitCode === 0) return Buffer.concat(chunks);
+  return { outcome: undefined, wasReady: false, output: "", errors: errors.text() };
+}
+
+/** Starts a process that is Python, loaded, and waits for code. It keeps its parent alive at no time. */
+export function startPython(settings: PythonSettings, snapshot: PythonSnapshot): PythonProcess {
+  const { child, streams, errors, closedOrKilled } = open(settings, snapshot.length);
+  const [input, stdout, , reports] = streams;
   const output = collect(stdout, settings.maxOutputLength);
   const report = collect(reports, MAX_REPORT_LENGTH);
-  const errors = collectEnd(stderr, MAX_ERRORS_LENGTH);
-  // A process that dies before it reads its code breaks the pipe. How it died is told by its end.
-  input.on("error", () => {});
-  child.on("error", (error) => errors.add(error.message));
-  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
-  const parts: readonly Alive[] = [child, ...streams];
-  for (const part of parts) part.unref?.();
-
-  const kill = (): void => void child.kill("SIGKILL");
+  input.write(snapshot);
   return {
     isAlive: () => child.exitCode === null && child.signalCode === null && child.pid !== undefined,
-    kill,
+    kill: () => void child.kill("SIGKILL"),
     async run(code, stop) {
-      for (const part of parts) part.ref?.();
-      if (stop.aborted) kill();
-      stop.addEventListener("abort", kill);
       input.end(code);
-      await closed;
-      stop.removeEventListener("abort", kill);
+      await closedOrKilled(stop);
       const [ready, outcome] = report.text().split("\n");
       return {
         outcome: outcome === "ok" || outcome === "failed" ? outcome : undefined,
@@ -88,7 +92,37 @@ export function startPython(settings: PythonSettings): PythonProcess {
   };
 }
 
-function launch({ folder, maxMemoryBytes }: PythonSettings): ChildProcess {
+interface Opened {
+  readonly child: ChildProcess;
+  /** Its input, output, errors and reports. */
+  readonly streams: readonly [Socket, Socket, Socket, Socket];
+  /** The end of what it writes to standard error, and why it could not be started. */
+  readonly errors: { text(): string };
+  /** Waits for its end, and brings it about when the signal fires. */
+  readonly closedOrKilled: (stop: AbortSignal) => Promise<void>;
+}
+
+function open(settings: PythonSettings, snapshotLength: number): Opened {
+  const child = launch(settings, snapshotLength);
+  const streams = child.stdio as unknown as Opened["streams"];
+  const [input, , stderr] = streams;
+  for (const part of [child, ...streams] as readonly Alive[]) part.unref?.();
+  const errors = collectEnd(stderr, MAX_ERRORS_LENGTH);
+  // A process that dies before it reads its code breaks the pipe. How it died is told by its end.
+  input.on("error", () => {});
+  child.on("error", (error) => errors.add(error.message));
+  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  const kill = (): void => void child.kill("SIGKILL");
+  const closedOrKilled: Opened["closedOrKilled"] = async (stop) => {
+    if (stop.aborted) kill();
+    stop.addEventListener("abort", kill);
+    await closed;
+    stop.removeEventListener("abort", kill);
+  };
+  return { child, streams, errors, closedOrKilled };
+}
+
+function launch({ folder, maxMemoryBytes }: PythonSettings, snapshotLength: number): ChildProcess {
   const node = [
     pathOfNode(),
     // From Node 25 on this forbids the network too; before, nothing that the code reaches can open it.
@@ -96,10 +130,12 @@ function launch({ folder, maxMemoryBytes }: PythonSettings): ChildProcess {
     ...[`${folder}/`, WORKER, HARNESS].map((path) => `--allow-fs-read=${path}`),
     "--disallow-code-generation-from-strings",
     `--max-old-space-size=${MAX_HEAP_MIB}`,
+    ...WASM_FLAGS,
     WORKER,
     folder,
     HARNESS,
     String(maxMemoryBytes),
+    String(snapshotLength),
   ];
   const dataKib = Math.ceil((OWN_DATA_BYTES + maxMemoryBytes) / KIB);
   // The kernel's own limit on what is written to, files in memory included. Address space cannot be the measure: WebAssembly

@@ -4,7 +4,14 @@ import { realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import type { CodeResult, CodeRunner } from "../../src/index.ts";
-import { type PythonEnd, type PythonProcess, startPython } from "./process.ts";
+import {
+  type PythonEnd,
+  type PythonProcess,
+  type PythonSettings,
+  type PythonSnapshot,
+  startPython,
+} from "./process.ts";
+import { dropSnapshot, openSnapshot } from "./snapshot.ts";
 import { turns } from "./turns.ts";
 
 export interface PythonRunnerOptions {
@@ -20,20 +27,25 @@ export interface PythonRunnerOptions {
 
 const MIB = 1024 * 1024;
 const PACKAGE = "pyodide@314.0.7";
+/** To end what hangs, not to measure. */
+const MAX_LOAD_MS = 300_000;
 
 /**
- * A runner of Python by Pyodide. From the first run on, a spare process stands ready with Python loaded, so that the next run
- * need not wait for that; it keeps nothing alive. Disposing of the runner kills every process, and rejects their runs.
- * The limit of memory is held by the kernel, on Linux; elsewhere only for Python's own memory, files in it excepted.
+ * A runner of Python by Pyodide. The first run makes a snapshot of it once loaded, some 30 MB, which is kept beside the package: the
+ * process of every run starts from it. After each run a spare process stands ready, so that the next need not wait for it; it keeps
+ * nothing alive. Disposing of the runner kills every process, and rejects their runs. The limit of memory is held by the kernel, on
+ * Linux; elsewhere only for Python's own memory, files in it excepted.
  */
 export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & AsyncDisposable {
   const { maxConcurrent = 2, maxOutputLength = 100_000, maxMemoryBytes = 512 * MIB, from = import.meta.url } = options;
   const free = turns(maxConcurrent);
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
+  let snapshot: PythonSnapshot | undefined;
+  let loading: Promise<PythonSnapshot | PythonEnd> | undefined;
   let spare: PythonProcess | undefined;
 
-  const start = (): PythonProcess => startPython({ folder: folderOfPyodide(from), maxMemoryBytes, maxOutputLength });
+  const settings = (): PythonSettings => ({ folder: folderOfPyodide(from), maxMemoryBytes, maxOutputLength });
   // A process that runs code would not notice that this one is gone.
   const killAll = (): void => {
     closing.abort(new Error("The runner of Python is closed."));
@@ -41,17 +53,32 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
   };
   process.once("exit", killAll);
 
-  function takeProcess(): PythonProcess {
-    const taken = spare?.isAlive() === true ? spare : start();
+  // For all runs that wait, and past the end of each: a machine that needs longer than one run may take must get there too.
+  async function load(): Promise<PythonSnapshot | PythonEnd> {
+    loading ??= openSnapshot(settings(), AbortSignal.any([closing.signal, AbortSignal.timeout(MAX_LOAD_MS)]));
+    const loaded = await loading;
+    loading = undefined;
+    if (!("wasReady" in loaded)) snapshot = loaded;
+    return loaded;
+  }
+
+  // What Python did not start from may be broken, as a file may be.
+  async function renew(): Promise<void> {
+    snapshot = undefined;
+    await dropSnapshot(settings());
+  }
+
+  function takeProcess(snapshot: PythonSnapshot): PythonProcess {
+    const taken = spare?.isAlive() === true ? spare : startPython(settings(), snapshot);
     spare = undefined;
     return taken;
   }
 
   // After a run and not beside it: two processes that load at once take twice as long.
   function keepSpare(): void {
-    if (closing.signal.aborted || spare?.isAlive() === true) return;
+    if (closing.signal.aborted || !snapshot || spare?.isAlive() === true) return;
     try {
-      spare = start();
+      spare = startPython(settings(), snapshot);
     } catch {
       // What keeps a spare from starting shows where a run needs one.
       spare = undefined;
@@ -61,7 +88,11 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
   async function run(code: string, stop: AbortSignal): Promise<PythonEnd> {
     const release = await free.take(stop);
     try {
-      return await takeProcess().run(code, stop);
+      const loaded = snapshot ?? (await within(load(), stop));
+      if ("wasReady" in loaded) return loaded;
+      const end = await takeProcess(loaded).run(code, stop);
+      if (!end.wasReady && !stop.aborted) await renew();
+      return end;
     } finally {
       release();
       keepSpare();
@@ -77,7 +108,12 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
         throw error;
       });
       running.add(ending);
-      const end = await ending.finally(() => running.delete(ending));
+      // Processes keep nothing alive by themselves, the spare one least of all.
+      const alive = setInterval(() => {}, MAX_LOAD_MS);
+      const end = await ending.finally(() => {
+        clearInterval(alive);
+        running.delete(ending);
+      });
       signal.throwIfAborted();
       closing.signal.throwIfAborted();
       if (end.outcome === undefined && overdue.aborted) return { outcome: "deadline-exceeded", output: end.output };
@@ -89,6 +125,16 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
       await Promise.allSettled(running);
     },
   };
+}
+
+/** What a promise brings, unless the signal fires first: then rejects with its reason. */
+function within<T>(promise: Promise<T>, stop: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(stop.reason as Error);
+    stop.addEventListener("abort", giveUp);
+    if (stop.aborted) giveUp();
+    promise.then(resolve, reject).finally(() => stop.removeEventListener("abort", giveUp));
+  });
 }
 
 /** The end of a run that was stopped while it waited for its turn. */

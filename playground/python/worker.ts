@@ -1,6 +1,9 @@
-/** The process that runs one piece of Python: loads Pyodide, gives up all it could do harm with, and then runs the code. */
+/**
+ * The process that runs one piece of Python: loads Pyodide, gives up all it could do harm with, and then runs the code. To load
+ * it anew takes seconds; a process that is given no snapshot loads it once, and writes one for those that follow.
+ */
 
-import { constants, readFileSync, writeSync } from "node:fs";
+import { constants, readFileSync, readSync, writeSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
 import type { loadPyodide } from "pyodide";
@@ -13,7 +16,7 @@ interface Namespace {
   get(name: "run"): (code: string) => unknown;
 }
 
-const CODE_FD = 0;
+const INPUT_FD = 0;
 const OUTPUT_FD = 1;
 const REPORT_FD = 3;
 const WASM_PAGE_BYTES = 65_536;
@@ -29,16 +32,27 @@ const KEPT_GLOBALS: ReadonlySet<PropertyKey> = new Set(
   setTimeout clearTimeout`.split(/\s+/),
 );
 
-const [folder = "", harness = "", maxWasmBytes = "0"] = process.argv.slice(2);
+/** What the harness imports, and most code after it. */
+const PRELOADED = "import asyncio, gc, linecache, sys, time, traceback, types";
+
+const [folder = "", harness = "", maxWasmBytes = "0", snapshotLength = "0"] = process.argv.slice(2);
 // A method that Node does not document: it ends the process without running anything that could have been tampered with.
 const exit = (process as unknown as { reallyExit(code: number): never }).reallyExit.bind(process);
 
+// What is tampered with later is not asked again.
+const { wait } = Atomics;
+const idle = new Int32Array(new SharedArrayBuffer(4));
+
 function write(fd: number, bytes: Uint8Array): void {
-  try {
-    for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at);
-  } catch {
-    // The runner has read as much as it wanted, or is gone.
-  }
+  for (let at = 0; at < bytes.length;)
+    try {
+      at += writeSync(fd, bytes, at);
+    } catch (error) {
+      // The runner has read as much as it wanted, or is gone.
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return;
+      // It has not yet read what was written before.
+      wait(idle, 0, 0, 1);
+    }
 }
 
 const encoder = new TextEncoder();
@@ -54,20 +68,43 @@ function limitMemory(maxPages: number): void {
   };
 }
 
-async function load(): Promise<(code: string) => boolean> {
-  const script = readFileSync(harness, "utf8");
+/** The first bytes of the input. */
+function readBytes(length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  for (let at = 0; at < length;) {
+    const read = readSync(INPUT_FD, bytes, at, length - at, null);
+    if (read === 0) throw new Error("The snapshot of Python ended early.");
+    at += read;
+  }
+  return bytes;
+}
+
+/** Loads Python: as it was when the snapshot was made, where there is one. */
+async function loadPython(more: Pick<Parameters<typeof loadPyodide>[0] & {}, "_makeSnapshot" | "_loadSnapshot">) {
   // No path of this machine may be read from sys.executable or os.environ.
   process.argv = ["python", "python"];
   // Pyodide reads the numbers of file flags through a door that the permission model closes.
   Object.assign(process, { binding: () => ({ fs: constants }) });
   const pyodide = (await import(pathToFileURL(`${folder}/pyodide.mjs`).href)) as { loadPyodide: typeof loadPyodide };
-  const python = await pyodide.loadPyodide({
+  return pyodide.loadPyodide({
     indexURL: folder,
     jsglobals: Object.create(null) as object,
     // Standard output and error reach their file unbuffered, and so in order.
     env: { HOME: "/home/pyodide", PYTHONUNBUFFERED: "1" },
     stdin: () => null,
+    ...more,
   });
+}
+
+async function makeSnapshot(): Promise<Uint8Array> {
+  const python = await loadPython({ _makeSnapshot: true });
+  python.runPython(PRELOADED);
+  return python.makeMemorySnapshot();
+}
+
+async function load(snapshot: Uint8Array): Promise<(code: string) => boolean> {
+  const script = readFileSync(harness, "utf8");
+  const python = await loadPython({ _loadSnapshot: snapshot });
   const output = {
     write(bytes: Uint8Array): number {
       write(OUTPUT_FD, bytes);
@@ -83,6 +120,7 @@ async function load(): Promise<(code: string) => boolean> {
   const { config } = api;
   // Where the package lies is told to whoever finds this object.
   for (const name of Reflect.ownKeys(config)) if (typeof config[name] === "string") config[name] = "";
+  delete config["_loadSnapshot"];
   const run = names.get("run");
   return (code) => run(code) === true;
 }
@@ -127,10 +165,15 @@ function exitStatusOf(error: unknown): number | undefined {
 const { permission } = process as { readonly permission?: { has(scope: string): boolean } };
 if (!permission || permission.has("child")) throw new Error("Python runs under Node's permission model alone.");
 limitMemory(Number(maxWasmBytes) / WASM_PAGE_BYTES);
-const run = await load();
+if (snapshotLength === "0") {
+  write(OUTPUT_FD, await makeSnapshot());
+  report("ready");
+  exit(0);
+}
+const run = await load(readBytes(Number(snapshotLength)));
 giveUp();
 report("ready");
-const code = readFileSync(CODE_FD, "utf8");
+const code = readFileSync(INPUT_FD, "utf8");
 try {
   report(run(code) ? "ok" : "failed");
 } catch (error) {

@@ -3,11 +3,14 @@
 import type { Limits } from "../limits.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ImageStore } from "../ports/image-store.ts";
+import { chatCompletions } from "./chat-completions/index.ts";
 import type { Dialect } from "./dialect.ts";
 import { generateContent } from "./generate-content/index.ts";
 import { images, type ImagesOptions } from "./images/index.ts";
 import { messages, type MessagesOptions } from "./messages/index.ts";
 import { tokenUsage } from "./token-usage/index.ts";
+
+export { imageAliases } from "./images/index.ts";
 
 /** What a host may set for a single format. */
 export interface DialectOptions {
@@ -25,6 +28,7 @@ export interface DialectRoom {
 export const dialects = (options: DialectOptions, { imageStore, clock, limits }: DialectRoom): readonly Dialect[] => [
   messages(options.messages),
   generateContent(),
+  chatCompletions({ clock }),
   images({ ...options.images, store: imageStore, clock, limits }),
   tokenUsage(),
 ];

@@ -1,25 +1,35 @@
-/** Reads a request's body chunk by chunk, and stops waiting for it the moment a signal fires. */
+/** Reads a request's body chunk by chunk: books what comes, and stops at once when it stalls, crawls or is not waited for. */
 
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { BodyLease } from "./body-room.ts";
 
-/** How long a body may be silent. */
-export interface Patience {
+/** Under which terms a body is taken in. */
+export interface BodyIntake {
+  /** Where its bytes are booked as they come. */
+  readonly lease: BodyLease;
+  /** Ends the reading with its reason, even while the client sends nothing. */
+  readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** In milliseconds. */
+  /** How long a body may be silent, in milliseconds. */
   readonly stallMs: number;
+  /** How many bytes must have come for each second, once a first while has passed. */
+  readonly minBytesPerSecond: number;
+  /** Has something let go of when nobody waits for the body any more. */
+  defer(release: () => void): void;
 }
 
+/** How long a body may take before its rate is looked at, in milliseconds: a connection has to get going. */
+const START_MS = 10_000;
+
 /**
- * A body's chunks as they arrive. Throws the signal's reason as soon as it fires, even while the client sends nothing;
- * `deadline_exceeded` when nothing comes for too long, `client_closed` or `malformed_body` when the body breaks off. However it ends, the body is let go of.
+ * A body's chunks as they arrive. Throws the signal's reason as soon as it fires; `deadline_exceeded` when nothing comes for too
+ * long, or too little; `busy` or `body_too_large` when there is no room; `client_closed` or `malformed_body` when the body breaks
+ * off. However it ends, the body is let go of.
  */
-export async function* chunksOf(
-  request: Request,
-  signal: AbortSignal,
-  { clock, stallMs }: Patience,
-): AsyncGenerator<Uint8Array> {
+export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGenerator<Uint8Array> {
   if (request.body === null) return;
+  const { signal, clock, stallMs, lease } = intake;
   const reader = request.body.getReader();
   let interrupt: ((reason: unknown) => void) | undefined;
   const onAbort = (): void => interrupt?.(signal.reason);
@@ -32,18 +42,42 @@ export async function* chunksOf(
       const giveUp = clock.after(stallMs, () => reject(stalled(stallMs)));
       reader.read().then(resolve, reject).finally(giveUp);
     });
+  const assertRate = rateOf(intake);
   try {
-    for (let step = await next(); !step.done; step = await next()) yield step.value;
+    for (let step = await next(); !step.done; step = await next()) {
+      lease.take(step.value.length);
+      assertRate(step.value.length);
+      yield step.value;
+    }
   } catch (cause) {
-    if (signal.aborted) throw signal.reason;
-    if (cause instanceof GatewayError) throw cause;
-    throw request.signal.aborted
-      ? new GatewayError("client_closed", "The client closed the connection.", { cause })
-      : new GatewayError("malformed_body", "The request body could not be read to its end.", { cause });
+    throw signal.aborted ? signal.reason : brokenOff(request, cause);
   } finally {
     signal.removeEventListener("abort", onAbort);
     letGo(reader);
   }
+}
+
+/** Holds a body to its least rate, chunk by chunk. */
+function rateOf({ clock, minBytesPerSecond }: BodyIntake): (bytes: number) => void {
+  const begin = clock.now();
+  let received = 0;
+  return (bytes) => {
+    received += bytes;
+    const elapsedMs = clock.now() - begin;
+    if (elapsedMs > START_MS && received * 1000 < minBytesPerSecond * elapsedMs)
+      throw new GatewayError(
+        "deadline_exceeded",
+        `The request body comes too slowly: fewer than ${minBytesPerSecond} bytes a second.`,
+      );
+  };
+}
+
+/** What a body that could not be read to its end is to its caller. */
+export function brokenOff(request: Request, cause: unknown): GatewayError {
+  if (cause instanceof GatewayError) return cause;
+  return request.signal.aborted
+    ? new GatewayError("client_closed", "The client closed the connection.", { cause })
+    : new GatewayError("malformed_body", "The request body could not be read to its end.", { cause });
 }
 
 /** Let go of, not cancelled: on Node that would close the connection before the caller is told. */
@@ -55,5 +89,6 @@ function letGo(reader: ReadableStreamDefaultReader): void {
   }
 }
 
-const stalled = (stallMs: number): GatewayError =>
+/** The error of a body of which nothing comes any more. */
+export const stalled = (stallMs: number): GatewayError =>
   new GatewayError("deadline_exceeded", `Nothing of the request body came for ${Math.ceil(stallMs / 1000)} seconds.`);

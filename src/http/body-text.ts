@@ -1,64 +1,74 @@
 /** Reads the text of a request body within its limit, also where a middleware of the host has read it before the gateway. */
 
 import { GatewayError } from "../errors.ts";
-import { leftOf } from "./left-behind.ts";
+import { utf8Length } from "../model/utf8-length.ts";
+import { type BodyIntake, brokenOff, chunksOf, stalled } from "./body-chunks.ts";
+import { consumedBody } from "./consumed-body.ts";
+import { GrowingBytes } from "./growing-bytes.ts";
+import { LATE, within } from "./within.ts";
+
+/** A body of up to so many bytes is read at once, and booked when it is there: it is small beside what reading it takes. */
+const SMALL_BYTES = 64 * 1024;
 
 /**
  * The whole body. Throws `body_too_large` (before reading, where the length is declared), `unsupported_media_type` for one
- * that is compressed, `malformed_body` or `client_closed`.
+ * that is compressed, `malformed_body`, `client_closed`, `deadline_exceeded` for one that stalls, or `busy` where there is no room.
  */
-export async function readText(request: Request, maxBytes: number): Promise<string> {
+export async function readText(request: Request, maxBytes: number, intake: BodyIntake): Promise<string> {
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > maxBytes) throw tooLarge(maxBytes);
-  const text = leftBehind(request) ?? (await readUnread(request, declared, maxBytes));
-  // Not every host holds a body to its declared length, and what another has read has no length of its own.
-  if (isLarger(text, maxBytes)) throw tooLarge(maxBytes);
-  return text;
+  const consumed = consumedText(request);
+  if (consumed === undefined) return readUnread(request, declared, maxBytes, intake);
+  intake.lease.take(consumed.length);
+  assertFits(consumed, maxBytes);
+  return consumed;
 }
 
-async function readUnread(request: Request, declared: string | null, maxBytes: number): Promise<string> {
+function readUnread(request: Request, declared: string | null, maxBytes: number, intake: BodyIntake): Promise<string> {
   const encoding = request.headers.get("content-encoding");
   if (encoding !== null && encoding.toLowerCase() !== "identity")
     throw new GatewayError("unsupported_media_type", "The request body must not be compressed (content-encoding).");
+  const isSmall = declared !== null && Number(declared) <= SMALL_BYTES;
+  if (isSmall) return readAtOnce(request, maxBytes, intake);
+  return readChunks(request, declared !== null && Number(declared) <= maxBytes ? Number(declared) : maxBytes, intake);
+}
+
+async function readAtOnce(request: Request, maxBytes: number, intake: BodyIntake): Promise<string> {
+  const { lease, clock, stallMs } = intake;
   try {
-    // A server holds a body to its declared length, so the fast path needs no counting.
-    return declared === null ? await readChunks(request, maxBytes) : await request.text();
+    const reading = request.text();
+    const text = await within(reading, stallMs, clock, (end) => intake.defer(end));
+    if (text === LATE) throw stalled(stallMs);
+    lease.take(text.length);
+    // Not every host holds a body to its declared length.
+    assertFits(text, maxBytes);
+    return text;
   } catch (error) {
-    if (error instanceof GatewayError) throw error;
-    throw request.signal.aborted
-      ? new GatewayError("client_closed", "The client closed the connection.", { cause: error })
-      : new GatewayError("malformed_body", "The request body could not be read to its end.", { cause: error });
+    throw brokenOff(request, error);
   }
 }
 
-async function readChunks(request: Request, maxBytes: number): Promise<string> {
-  if (request.body === null) return "";
-  const reader = request.body.getReader();
-  const decoder = new TextDecoder();
-  let text = "";
-  let bytes = 0;
-  for (let step = await reader.read(); !step.done; step = await reader.read()) {
-    bytes += step.value.byteLength;
-    if (bytes > maxBytes) {
-      // Let go of, not cancelled: on Node that would close the connection before the caller is told.
-      reader.releaseLock();
-      throw tooLarge(maxBytes);
-    }
-    text += decoder.decode(step.value, { stream: true });
+async function readChunks(request: Request, maxBytes: number, intake: BodyIntake): Promise<string> {
+  // Not a list of chunks: a client that sends its body byte by byte would make that far larger than the body.
+  const bytes = new GrowingBytes(maxBytes);
+  for await (const chunk of chunksOf(request, intake)) {
+    if (bytes.length + chunk.length > maxBytes) throw tooLarge(maxBytes);
+    bytes.append(chunk);
   }
-  return text + decoder.decode();
+  return new TextDecoder().decode(bytes.seal());
 }
 
-/** Whether a text has more bytes, which are counted only where it can matter: a character has three at most, and one at least. */
-const isLarger = (text: string, maxBytes: number): boolean =>
-  text.length > maxBytes || (text.length * 3 > maxBytes && new TextEncoder().encode(text).length > maxBytes);
+/** Throws where a text has more bytes. They are counted only where it can matter: a character has three at most, and one at least. */
+function assertFits(text: string, maxBytes: number): void {
+  if (text.length > maxBytes || (text.length * 3 > maxBytes && utf8Length(text) > maxBytes)) throw tooLarge(maxBytes);
+}
 
 const tooLarge = (maxBytes: number): GatewayError =>
   new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
 
-/** The text that is left of a body that a middleware has read; undefined where none has. */
-function leftBehind(request: Request): string | undefined {
-  const left = leftOf(request);
+/** The text of a body that a middleware has read; undefined where none has. */
+function consumedText(request: Request): string | undefined {
+  const left = consumedBody(request);
   if (left === undefined || typeof left === "string") return left;
   return left instanceof Uint8Array ? new TextDecoder().decode(left) : writtenAgain(left);
 }

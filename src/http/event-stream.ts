@@ -1,14 +1,12 @@
-/** Turns events into a response body: back-pressure to the producer, keep-alives while it is quiet, a clean end. */
+/** A streamed body: frames made only as they are read, keep-alives while their source is quiet, one end whatever ends it. */
 
-import type { Clock } from "../ports/clock.ts";
+import type { Cancel, Clock } from "../ports/clock.ts";
 
-export interface EventStreamOptions<Event> {
-  /** Pulled one at a time, and only while the client reads. */
-  readonly events: AsyncIterator<Event, unknown>;
-  /** What an event adds to the body: whole frames of the wire format, or an empty text. */
-  readonly encode: (event: Event) => string;
-  /** Fires when nobody waits for the answer. The events are then run to their end at once, whether or not the client reads. */
-  readonly signal: AbortSignal;
+export interface EventStreamOptions {
+  /** Makes the next frames, as one text; undefined at the end. Called again only once its promise has settled. */
+  readonly frames: () => Promise<string | undefined>;
+  /** Whether the frames that came last are the last there are: then the source is not asked again. */
+  readonly isLast: () => boolean;
   readonly clock: Clock;
   /** Since when the client has heard nothing, in milliseconds since the Unix epoch. */
   readonly silentSince: number;
@@ -18,90 +16,125 @@ export interface EventStreamOptions<Event> {
   readonly failed: (error: unknown) => string;
   /** The client has stopped reading. */
   readonly cancelled: () => void;
-  /** The last frame was written, or no one is left to read it. */
+  /** No frame will be made any more. Called once. */
   readonly ended: () => void;
 }
 
-const encoder = new TextEncoder();
+type Step = IteratorResult<string, undefined>;
 
-export function eventStream<Event>(options: EventStreamOptions<Event>): ReadableStream<Uint8Array> {
-  return new ReadableStream(new Pump(options));
-}
+const DONE: Step = { done: true, value: undefined };
 
-class Pump<Event> implements UnderlyingDefaultSource<Uint8Array> {
-  readonly #options: EventStreamOptions<Event>;
-  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
-  #lastWrite = 0;
-  #cancelKeepAlive: () => void = () => {};
-  #waiting = false;
-  #open = true;
-  #readable = true;
+export class EventStream implements AsyncIterableIterator<string, undefined> {
+  readonly #options: EventStreamOptions;
+  /** Who waits for the next frames. */
+  #reader: ((step: Step) => void) | undefined;
+  /** Frames that nobody has read yet. */
+  #ready = "";
+  #pulling = false;
+  #draining = false;
+  #ended = false;
+  #lastFrameAt: number;
+  #cancelKeepAlive: Cancel | undefined;
 
-  constructor(options: EventStreamOptions<Event>) {
+  constructor(options: EventStreamOptions) {
     this.#options = options;
+    this.#lastFrameAt = options.silentSince;
   }
 
-  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    this.#controller = controller;
-    const { signal, clock, silentSince, keepAlive } = this.#options;
-    signal.addEventListener("abort", this.#drain, { once: true });
-    this.#lastWrite = silentSince;
-    this.#armKeepAlive(Math.max(0, keepAlive.afterMs - (clock.now() - silentSince)));
+  [Symbol.asyncIterator](): this {
+    return this;
   }
 
-  async pull(): Promise<void> {
-    if (this.#waiting) return;
-    this.#waiting = true;
-    const { events, encode, failed, signal } = this.#options;
-    try {
-      // Once nobody waits, all that is left is run through at once: it must settle now, not when someone reads.
-      for (let wrote = false; this.#open && (!wrote || signal.aborted);) {
-        const step = await events.next();
-        if (step.done) this.#end();
-        else wrote = this.#write(encode(step.value)) || wrote;
-      }
-    } catch (error) {
-      // An event that cannot be encoded has left its producer waiting.
-      await events.return?.().catch(ignore);
-      this.#write(failed(error));
-      this.#end();
-    }
-    this.#waiting = false;
+  next(): Promise<Step> {
+    return new Promise((resolve) => {
+      this.#reader = resolve;
+      if (!this.#deliver()) this.#pull();
+    });
   }
 
-  cancel(): void {
-    this.#readable = false;
+  /** The client has stopped reading. */
+  return(): Promise<Step> {
     this.#options.cancelled();
+    return Promise.resolve(DONE);
   }
 
-  readonly #drain = (): void => void this.pull();
+  /** Ends the body with the frame that tells of a failure. */
+  fail(error: unknown): void {
+    if (this.#ended) return;
+    // Also where nobody reads the frame: it is by making it that the failure is reported.
+    const frame = this.#options.failed(error);
+    if (!this.#draining) this.#ready += frame;
+    this.#end();
+  }
 
-  #write(frames: string): boolean {
-    if (frames === "") return false;
-    this.#lastWrite = this.#options.clock.now();
-    if (this.#readable) this.#controller?.enqueue(encoder.encode(frames));
+  /** Nobody reads any more: runs the source to its end at once. */
+  drain(): void {
+    this.#draining = true;
+    this.#pull();
+  }
+
+  /** Gives the reader what there is for it, if anything. */
+  #deliver(): boolean {
+    const reader = this.#reader;
+    if (!reader || (this.#ready === "" && !this.#ended)) return false;
+    this.#reader = undefined;
+    const value = this.#ready;
+    this.#ready = "";
+    reader(value === "" ? DONE : { done: false, value });
     return true;
   }
 
+  #pull(): void {
+    if (this.#pulling || this.#ended) return;
+    this.#pulling = true;
+    if (!this.#cancelKeepAlive) this.#armKeepAlive();
+    this.#options.frames().then(this.#onFrames, this.#onFailure);
+  }
+
+  readonly #onFrames = (frames: string | undefined): void => {
+    this.#pulling = false;
+    if (this.#ended) return;
+    if (frames === undefined) return this.#end();
+    if (!this.#draining) this.#ready += frames;
+    // At once, not when the reader comes back: one that has gone meanwhile never does.
+    if (this.#options.isLast()) return this.#end();
+    if (this.#draining) return this.#pull();
+    this.#written();
+  };
+
+  readonly #onFailure = (error: unknown): void => {
+    this.#pulling = false;
+    this.fail(error);
+  };
+
+  #written(): void {
+    this.#lastFrameAt = this.#options.clock.now();
+    this.#deliver();
+  }
+
   #end(): void {
-    this.#open = false;
-    this.#cancelKeepAlive();
-    this.#options.signal.removeEventListener("abort", this.#drain);
-    if (this.#readable) this.#controller?.close();
+    this.#ended = true;
+    this.#cancelKeepAlive?.();
     this.#options.ended();
+    this.#deliver();
   }
 
-  // One timer that is set anew only when it fires: a frame costs no timer.
-  #armKeepAlive(ms: number): void {
-    this.#cancelKeepAlive = this.#options.clock.after(ms, () => {
-      const { clock, keepAlive } = this.#options;
-      const silence = clock.now() - this.#lastWrite;
-      const silent = silence >= keepAlive.afterMs;
-      // A client that does not read needs no keep-alive: what it has not read yet is one.
-      if (silent && (this.#controller?.desiredSize ?? 0) > 0) this.#write(keepAlive.frame);
-      this.#armKeepAlive(silent ? keepAlive.afterMs : keepAlive.afterMs - silence);
-    });
+  /** One timer, set anew only when it fires: a frame costs none. */
+  #armKeepAlive(): void {
+    const { clock, keepAlive } = this.#options;
+    const now = clock.now();
+    // A clock that has jumped back must make the timer neither fire in a storm nor fall silent until it has caught up.
+    this.#lastFrameAt = Math.min(this.#lastFrameAt, now);
+    const silentMs = now - this.#lastFrameAt;
+    this.#cancelKeepAlive = clock.after(Math.max(0, keepAlive.afterMs - silentMs), this.#onQuiet);
   }
+
+  readonly #onQuiet = (): void => {
+    const { clock, keepAlive } = this.#options;
+    const isSilent = clock.now() - this.#lastFrameAt >= keepAlive.afterMs;
+    // A client that does not read needs no keep-alive: what it has not read yet is one.
+    if (isSilent && this.#reader) this.#ready += keepAlive.frame;
+    if (isSilent) this.#written();
+    this.#armKeepAlive();
+  };
 }
-
-const ignore = (): void => {};

@@ -89,9 +89,11 @@ export class FormParser {
       return this.#fail(invalid(field, `The form has more than ${maxFields} fields.`));
     if (isTruncated) return this.#fail(tooLargeField(field, `The field is larger than ${maxFieldBytes} bytes.`));
     if (value === undefined) return this.#fail(malformed("A field of the form is in a charset that is not supported."));
+    // Browsers and fetch write every end of a line as CRLF, which its caller has not counted.
+    const text = value.replaceAll("\r\n", "\n");
     const values = this.#fields.get(field);
-    if (values) values.push(value);
-    else this.#fields.set(field, [value]);
+    if (values) values.push(text);
+    else this.#fields.set(field, [text]);
   }
 
   #onFile(part: string | undefined, stream: NodeJS.ReadableStream, { filename }: Partial<FileInfo>): void {

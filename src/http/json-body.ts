@@ -2,17 +2,25 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Limits } from "../limits.ts";
+import type { BodyIntake } from "./body-chunks.ts";
 import { readText } from "./body-text.ts";
 
 type JsonLimits = Pick<Limits, "maxJsonBytes" | "maxJsonDepth" | "maxJsonValues">;
 
 /**
- * The parsed body of a request. Throws `unsupported_media_type`, `body_too_large` (before reading, where the length is
- * declared) or `malformed_body`.
+ * The parsed body of a request. Throws `unsupported_media_type`, `malformed_body`, and what `readText` throws.
+ *
+ * @param read Is given the text before it is parsed.
  */
-export async function readJson(request: Request, limits: JsonLimits): Promise<unknown> {
+export async function readJson(
+  request: Request,
+  limits: JsonLimits,
+  intake: BodyIntake,
+  read?: (text: string) => void,
+): Promise<unknown> {
   assertJsonType(request.headers);
-  const text = withoutByteOrderMark(await readText(request, limits.maxJsonBytes));
+  const text = withoutByteOrderMark(await readText(request, limits.maxJsonBytes, intake));
+  read?.(text);
   if (text.trim() === "") throw malformed("is empty; a JSON object is expected");
   assertWithinLimits(text, limits);
   try {

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { GatewayError } from "../errors.ts";
 import { isJsonObject, type JsonObject } from "../model/json.ts";
+import { mayBeAbsent, type Predicate, type Predicated, predicateOf } from "./validation.predicate.ts";
 
 /** Keys from the body's root to a field. */
 export type FieldPath = readonly (string | number)[];
@@ -15,12 +16,14 @@ export interface RuleBreach {
 
 /**
  * Holds a body against its schema; throws `invalid_request` with the path of the first field that breaks a rule. The body
- * stays what it is, keys and all: a copy of valibot's would lack those that it deems unsafe.
+ * stays what it is, keys and all: a copy of valibot's would lack those that it deems unsafe. The schema's predicate judges;
+ * valibot is asked only to explain a breach.
  */
 export function assertValid<Schema extends v.GenericSchema>(
   schema: Schema,
   body: unknown,
 ): asserts body is v.InferOutput<Schema> {
+  if (predicateOf(schema)(body)) return;
   const result = v.safeParse(schema, body, { abortEarly: true });
   if (result.success) return;
   const [issue] = result.issues;
@@ -31,7 +34,27 @@ export function assertValid<Schema extends v.GenericSchema>(
   });
 }
 
-const anyObject = v.custom<JsonObject>(isJsonObject, ({ input }) => `must be an object, not ${shown(input)}`);
+type Run = v.GenericSchema["~run"];
+
+/** The schema with a faster way to run it, which comes to the same, and the predicate for the same. */
+const running = <Schema extends v.GenericSchema>(
+  schema: Schema,
+  run: Run,
+  predicate: Predicated["~predicate"],
+): Schema => Object.assign(schema, { "~run": run, "~predicate": predicate });
+
+const notAnObject = ({ input }: { readonly input: unknown }): string => `must be an object, not ${shown(input)}`;
+
+/** The result for an object or a list whose field breaks a rule. */
+function breachAt(
+  input: object,
+  key: string,
+  value: unknown,
+  [issue]: readonly [v.BaseIssue<unknown>, ...unknown[]],
+): v.FailureDataset<v.BaseIssue<unknown>> {
+  const item = { type: "unknown", origin: "value", input, key, value } as const;
+  return { typed: false, value: input, issues: [{ ...issue, path: [item, ...(issue.path ?? [])] }] };
+}
 
 /**
  * An object whose known fields hold, whatever comes beside them; it stops at the first that does not. Unlike valibot's own it
@@ -39,52 +62,140 @@ const anyObject = v.custom<JsonObject>(isJsonObject, ({ input }) => `must be an 
  */
 export function object<const Entries extends v.ObjectEntries>(
   entries: Entries,
+  message: v.ErrorMessage<v.CustomIssue> = notAnObject,
 ): v.LooseObjectSchema<Entries, undefined> {
   const fields = Object.entries(entries);
-  const run: v.GenericSchema["~run"] = (dataset, config) => {
+  const anyObject = v.custom<JsonObject>(isJsonObject, message);
+  const run: Run = (dataset, config) => {
     const input = dataset.value;
     if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
     for (const [key, field] of fields) {
       const value = input[key];
       const { issues } = field["~run"]({ value }, config);
-      if (!issues) continue;
-      const [{ path = [], ...issue }] = issues;
-      const item = { type: "object", origin: "value", input, key, value } as const;
-      return { typed: false, value: input, issues: [{ ...issue, path: [item, ...path] }] };
+      if (issues) return breachAt(input, key, value, issues);
     }
     return { typed: true, value: input };
   };
-  return Object.assign(v.looseObject(entries), { "~run": run });
+  return running(v.looseObject(entries), run, (of) => {
+    const tests = fields.map(([key, field]) => ({ key, holds: of(field), optional: mayBeAbsent(field) }));
+    return (input) => {
+      if (!isJsonObject(input)) return false;
+      for (const { key, holds, optional } of tests) {
+        const value = input[key];
+        // Most fields of most objects are absent: to see that takes no call.
+        if (value === undefined ? !optional && !holds(value) : !holds(value)) return false;
+      }
+      return true;
+    };
+  });
 }
 
-/** An object that says by its `type`, one word or several, which one it is. */
+/** An object whose keys are the user's, and whose values are all held to one schema. It makes no copy either. */
+export function record<const Value extends v.GenericSchema>(
+  value: Value,
+): v.RecordSchema<v.StringSchema<undefined>, Value, undefined> {
+  const anyObject = v.custom<JsonObject>(isJsonObject, notAnObject);
+  const run: Run = (dataset, config) => {
+    const input = dataset.value;
+    if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
+    for (const [key, inner] of Object.entries(input)) {
+      const { issues } = value["~run"]({ value: inner }, config);
+      if (issues) return breachAt(input, key, inner, issues);
+    }
+    return { typed: true, value: input };
+  };
+  return running(v.record(v.string(), value), run, (of) => {
+    const holds = of(value);
+    return (input) => isJsonObject(input) && Object.values(input).every((inner) => holds(inner));
+  });
+}
+
+/** Picks the schema that a value is held to, by what it is. */
+type Choose = (input: unknown) => v.GenericSchema;
+
+/**
+ * One of several schemas. What came decides which one it is held to, and no other is tried: so an error names the field inside,
+ * which a plain union cannot.
+ */
+export const choice = <const Options extends readonly v.GenericSchema[]>(
+  options: Options,
+  choose: Choose,
+): v.GenericSchema<unknown, v.InferOutput<Options[number]>> =>
+  running(
+    v.union(options) as v.GenericSchema<unknown, v.InferOutput<Options[number]>>,
+    (dataset, config) => choose(dataset.value)["~run"](dataset, config),
+    (of) => (input) => of(choose(input))(input),
+  );
+
+const anyText = v.string();
+
+/** A text, or anything else that is held to a schema. */
+export const textOr = <const Schema extends v.GenericSchema>(
+  schema: Schema,
+  text: v.GenericSchema<string> = anyText,
+): v.GenericSchema<unknown, string | v.InferOutput<Schema>> =>
+  choice([text, schema], (input) => (typeof input === "string" ? text : schema));
+
+/** An object that says by its `type` which one it is. */
 interface Kind extends v.GenericSchema<unknown, object> {
-  readonly entries: { readonly type: { readonly literal: string } | { readonly options: readonly string[] } };
+  readonly type: "loose_object";
+  readonly entries: { readonly type: v.GenericSchema };
 }
 
-/** One of several kinds of object. The one that its `type` names is looked up, and no other tried. */
+/**
+ * One of several kinds of object. The one that its `type` names is looked up, and no other tried. A kind whose type may be
+ * left out is meant where none is given; one whose type is no fixed word is meant by all the words that no other has.
+ */
 export function variant<const Kinds extends readonly Kind[]>(
   kinds: Kinds,
 ): v.GenericSchema<unknown, v.InferOutput<Kinds[number]>> {
   const byType = new Map<unknown, Kind>();
+  let other: Kind | undefined;
   for (const kind of kinds) {
-    const { type } = kind.entries;
-    for (const word of "literal" in type ? [type.literal] : type.options) byType.set(word, kind);
+    const words = wordsOf(kind.entries.type);
+    if (words) for (const word of words) byType.set(word, kind);
+    else other = kind;
   }
-  const noKind = object({ type: v.picklist(Array.from(byType.keys(), String)) });
-  return v.lazy((input): v.GenericSchema<unknown, object> => {
-    const kind = isJsonObject(input) && byType.get(input["type"]);
-    return kind || noKind;
-  });
+  const words = [...byType.keys()].filter((word) => typeof word === "string");
+  const rest = other ?? object({ type: v.picklist(words) });
+  const choose: Choose = (input) => (isJsonObject(input) && byType.get(input["type"])) || rest;
+  return running(
+    // Typed as what it gives alone: all that valibot knows of a variant is more than the compiler can unfold.
+    v.variant("type", kinds as readonly v.GenericSchema[] as v.VariantOptions<"type">) as v.GenericSchema<
+      unknown,
+      v.InferOutput<Kinds[number]>
+    >,
+    (dataset, config) => choose(dataset.value)["~run"](dataset, config),
+    (of) => {
+      const predicates = new Map(Array.from(byType, ([word, kind]) => [word, of(kind)]));
+      const otherwise = of(rest);
+      return (input) => isJsonObject(input) && (predicates.get(input["type"]) ?? otherwise)(input);
+    },
+  );
+}
+
+/** The values that a `type` can have, or undefined where it is no fixed word. */
+function wordsOf(type: v.GenericSchema): unknown[] | undefined {
+  if ("pipe" in type) return undefined;
+  const { wrapped, literal, options } = type as { wrapped?: v.GenericSchema; literal?: unknown; options?: unknown[] };
+  if (wrapped) return [null, undefined, ...(wordsOf(wrapped) ?? [])];
+  return options ?? (literal === undefined ? undefined : [literal]);
 }
 
 /** A schema action for the rules that look at several fields at once. */
 export function crossCheck<Input>(breachesOf: (input: Input) => Iterable<RuleBreach>): v.RawCheckAction<Input> {
-  return v.rawCheck<Input>(({ dataset, addIssue }) => {
+  const action = v.rawCheck<Input>(({ dataset, addIssue, config }) => {
     if (!dataset.typed) return;
-    for (const { path, message } of breachesOf(dataset.value))
+    for (const { path, message } of breachesOf(dataset.value)) {
       addIssue({ message, path: issuePath(dataset.value, path) });
+      if (config.abortEarly) return;
+    }
   });
+  const holds: Predicate = (input) => {
+    for (const _ of breachesOf(input as Input)) return false;
+    return true;
+  };
+  return Object.assign(action, { "~predicate": () => holds });
 }
 
 function issuePath(root: unknown, path: FieldPath): [v.IssuePathItem, ...v.IssuePathItem[]] {
@@ -102,7 +213,7 @@ function issuePath(root: unknown, path: FieldPath): [v.IssuePathItem, ...v.Issue
 function describe(issue: v.BaseIssue<unknown>): string {
   if (issue.input === undefined) return "is required";
   if (!issue.message.startsWith("Invalid ")) return issue.message;
-  return `must be ${NAMES[issue.expected ?? issue.type] ?? choice(issue.expected ?? issue.type)}, not ${shown(issue.input)}`;
+  return `must be ${NAMES[issue.expected ?? issue.type] ?? oneOf(issue.expected ?? issue.type)}, not ${shown(issue.input)}`;
 }
 
 const NAMES: Readonly<Record<string, string>> = {
@@ -116,7 +227,7 @@ const NAMES: Readonly<Record<string, string>> = {
 const MAX_CHOICES = 8;
 
 /** Valibot's `("a" | "b" | "c")` in words, cut where it is long. */
-function choice(expected: string): string {
+function oneOf(expected: string): string {
   const words = expected.replaceAll(/[()]/g, "").split(" | ");
   if (words.length > MAX_CHOICES) return `one of ${words.slice(0, MAX_CHOICES).join(", ")}, …`;
   return [words.slice(0, -1).join(", "), ...words.slice(-1)].filter((part) => part !== "").join(" or ");

@@ -52,7 +52,7 @@ export function mediaTypeOf(bytes: Uint8Array): ImageMediaType | undefined {
 /** Where a PNG or WEBP tells its size, in bytes. Nothing more is shown to who reads it: no file may keep it busy. */
 const HEAD_BYTES = 64;
 
-/** Throws a stranger's error, or a RangeError, for a file whose headers say no size, or a JPEG or WEBP that breaks off. */
+/** Throws an error of whatever kind for a file whose headers say no size, or a JPEG or WEBP that breaks off. */
 function sizeOf(bytes: Uint8Array, mediaType: ImageMediaType): ImageSize {
   if (mediaType === "image/jpeg") return readJpegSize(bytes);
   const { type, width, height } = imageMeta(bytes.subarray(0, HEAD_BYTES));

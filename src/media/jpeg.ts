@@ -41,7 +41,7 @@ export function readJpegSize(bytes: Uint8Array): ImageSize {
 
 /**
  * Whether the image ends somewhere after its first scan has begun, whose pixels cannot spell that marker. Cameras append
- * whole films, so all of the file is searched, from its end, where the marker mostly is.
+ * whole videos, so all of the file is searched, from its end, where the marker mostly is.
  */
 function hasEnd(bytes: Uint8Array, from: number): boolean {
   // Every other byte: each is the marker's first, its second, or neither.

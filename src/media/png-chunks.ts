@@ -1,7 +1,7 @@
 /** Takes a PNG file apart into its chunks, and holds their order, sizes and checksums to the standard. */
 
 import { crc32 } from "./crc32.ts";
-import type { Turns } from "./turns.ts";
+import type { EventLoopYielder } from "./yield-to-event-loop.ts";
 
 /** What is wrong with a PNG, as the end of a sentence; never leaves `inspectPng`. */
 export class PngFault extends Error {
@@ -66,14 +66,14 @@ const BYTES_A_CHUNK = 1024;
 /** What a chunk costs to look at, in bytes that could be read meanwhile. */
 export const CHUNK_COST_BYTES = 1024;
 
-/** How much of a chunk is summed up before others may have a turn, in bytes. */
+/** How much of a chunk is summed up before others are served, in bytes. */
 const PIECE_BYTES = 64 * 1024;
 
 /**
  * The parts of a PNG whose signature was seen. Throws a PngFault. Bytes after the last chunk are passed over, as everywhere.
  * Nothing is kept for each chunk, however many there are.
  */
-export async function readPngParts(bytes: Uint8Array, turns: Turns): Promise<PngParts> {
+export async function readPngParts(bytes: Uint8Array, yielder: EventLoopYielder): Promise<PngParts> {
   let header: PngHeader | undefined;
   let paletteSize: number | undefined;
   let transparency: Uint8Array | undefined;
@@ -81,9 +81,9 @@ export async function readPngParts(bytes: Uint8Array, turns: Turns): Promise<Png
   let last = "";
   for (const chunk of chunksIn(bytes)) {
     const { type, data } = chunk;
-    if (turns.due(CHUNK_COST_BYTES)) await turns.next();
+    if (yielder.isDue(CHUNK_COST_BYTES)) await yielder.pause();
     // Those of IDAT are looked at while it is inflated.
-    if (type !== "IDAT") await assertChecked(chunk, turns);
+    if (type !== "IDAT") await assertChecked(chunk, yielder);
     if (!header) {
       if (type !== "IHDR") throw new PngFault("its first chunk is not IHDR");
       header = readHeader(data);
@@ -112,13 +112,13 @@ export function assertCrc({ type, crc }: PngChunk, actual: number): void {
   if (actual !== crc) throw new PngFault(`the checksum of its chunk ${type} is wrong`);
 }
 
-async function assertChecked(chunk: PngChunk, turns: Turns): Promise<void> {
+async function assertChecked(chunk: PngChunk, yielder: EventLoopYielder): Promise<void> {
   const { checked } = chunk;
   let crc = 0;
   for (let at = 0; at < checked.length; at += PIECE_BYTES) {
     const piece = checked.subarray(at, at + PIECE_BYTES);
     crc = crc32(piece, crc);
-    if (turns.due(piece.length)) await turns.next();
+    if (yielder.isDue(piece.length)) await yielder.pause();
   }
   assertCrc(chunk, crc);
 }

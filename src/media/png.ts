@@ -4,7 +4,7 @@ import { crc32 } from "./crc32.ts";
 import { assertPixels, faulty, type ImageBounds, type ImageFacts, mediaTypeOf } from "./image.ts";
 import { assertCrc, CHUNK_COST_BYTES, type PngChunk, PngFault, type PngParts, readPngParts } from "./png-chunks.ts";
 import { PngRows, type RowOptions } from "./png-rows.ts";
-import { type TurnOptions, Turns } from "./turns.ts";
+import { EventLoopYielder, type YieldOptions } from "./yield-to-event-loop.ts";
 
 export interface PngFacts extends ImageFacts {
   readonly mediaType: "image/png";
@@ -12,7 +12,7 @@ export interface PngFacts extends ImageFacts {
   readonly hasTransparency: boolean;
 }
 
-export interface PngOptions extends TurnOptions, RowOptions {}
+export interface PngOptions extends YieldOptions, RowOptions {}
 
 /**
  * What a PNG is, when it is really one: its chunks are in order, their checksums right, and its pixel data inflates to
@@ -25,11 +25,11 @@ export interface PngOptions extends TurnOptions, RowOptions {}
 export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, options: PngOptions = {}): Promise<PngFacts> {
   if (mediaTypeOf(bytes) !== "image/png") throw faulty("The file is not a PNG image.", bounds);
   options.signal?.throwIfAborted();
-  const turns = new Turns(options);
+  const yielder = new EventLoopYielder(options);
   try {
-    const parts = await readPngParts(bytes, turns);
+    const parts = await readPngParts(bytes, yielder);
     assertPixels(parts.header, bounds);
-    const hasTransparency = await readRows(parts, turns, options);
+    const hasTransparency = await readRows(parts, yielder, options);
     const { width, height } = parts.header;
     return { mediaType: "image/png", width, height, hasTransparency };
   } catch (error) {
@@ -38,15 +38,15 @@ export async function inspectPng(bytes: Uint8Array, bounds: ImageBounds, options
   }
 }
 
-async function readRows(parts: PngParts, turns: Turns, options: PngOptions): Promise<boolean> {
+async function readRows(parts: PngParts, yielder: EventLoopYielder, options: PngOptions): Promise<boolean> {
   const { signal } = options;
   const rows = new PngRows(parts.header, parts.transparency, options);
-  const source = new PixelData(parts.pixelData, turns);
+  const source = new PixelData(parts.pixelData, yielder);
   const inflated = source.stream.pipeThrough(new DecompressionStream("deflate")).getReader();
   try {
     for (let step = await inflated.read(); !step.done; step = await inflated.read()) {
       signal?.throwIfAborted();
-      await pushInTurns(rows, step.value, turns);
+      await pushInSlices(rows, step.value, yielder);
     }
   } catch (error) {
     if (signal?.aborted || error instanceof PngFault) throw error;
@@ -59,14 +59,14 @@ async function readRows(parts: PngParts, turns: Turns, options: PngOptions): Pro
   return rows.hasTransparency;
 }
 
-/** How much inflated data is looked at before others may have a turn, in bytes. */
+/** How much inflated data is looked at before others are served, in bytes. */
 const PIECE_BYTES = 1024 * 1024;
 
-async function pushInTurns(rows: PngRows, bytes: Uint8Array, turns: Turns): Promise<void> {
+async function pushInSlices(rows: PngRows, bytes: Uint8Array, yielder: EventLoopYielder): Promise<void> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     const piece = bytes.subarray(at, at + PIECE_BYTES);
     rows.push(piece);
-    if (turns.due(piece.length)) await turns.next();
+    if (yielder.isDue(piece.length)) await yielder.pause();
   }
 }
 
@@ -76,7 +76,7 @@ const ignore = (): void => {};
  * How much is inflated at once, in bytes. Deflate unfolds to 1032 times its size at most, so this bounds what one step can
  * bring on a platform that hands it over whole.
  */
-const SLICE_BYTES = 16 * 1024;
+const INFLATE_BYTES = 16 * 1024;
 
 /** The compressed pixel data in slices, its checksums held. */
 class PixelData {
@@ -84,8 +84,8 @@ class PixelData {
   fault: unknown;
   readonly stream: ReadableStream<Uint8Array<ArrayBuffer>>;
 
-  constructor(chunks: Iterable<PngChunk>, turns: Turns) {
-    const slices = slicesOf(chunks, turns);
+  constructor(chunks: Iterable<PngChunk>, yielder: EventLoopYielder) {
+    const slices = slicesOf(chunks, yielder);
     this.stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
       pull: async (controller) => {
         try {
@@ -101,16 +101,19 @@ class PixelData {
   }
 }
 
-async function* slicesOf(chunks: Iterable<PngChunk>, turns: Turns): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
+async function* slicesOf(
+  chunks: Iterable<PngChunk>,
+  yielder: EventLoopYielder,
+): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
   for (const chunk of chunks) {
     let crc = crc32(chunk.checked.subarray(0, 4));
-    for (let at = 0; at < chunk.data.length; at += SLICE_BYTES) {
+    for (let at = 0; at < chunk.data.length; at += INFLATE_BYTES) {
       // A copy, because a stream may take the buffer of what it is given for its own.
-      const slice = chunk.data.slice(at, at + SLICE_BYTES);
+      const slice = chunk.data.slice(at, at + INFLATE_BYTES);
       crc = crc32(slice, crc);
       yield slice;
     }
     assertCrc(chunk, crc);
-    if (turns.due(CHUNK_COST_BYTES)) await turns.next();
+    if (yielder.isDue(CHUNK_COST_BYTES)) await yielder.pause();
   }
 }

@@ -3,7 +3,7 @@
 const RIFF_HEADER_BYTES = 12;
 const CHUNK_HEADER_BYTES = 8;
 
-/** The chunks that pixels are in, of a picture or of one of a film. */
+/** The chunks that pixels are in, of a still image or of a frame of an animation. */
 const PIXELS: ReadonlySet<string> = new Set(["VP8 ", "VP8L", "ANMF"]);
 
 /** The most chunks before the pixels. Profile, animation and alpha come before them, and what only few readers know. */

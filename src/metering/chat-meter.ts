@@ -2,10 +2,19 @@
 
 import { GatewayError } from "../errors.ts";
 import type { ChatRequest } from "../model/chat.ts";
-import type { AnswerEvent, ChatEvent, Ending, FinishEvent, FinishReason } from "../model/event.ts";
+import type {
+  AnswerEvent,
+  ChatEvent,
+  ContentEvent,
+  Ending,
+  FinishEvent,
+  FinishReason,
+  NativeEvent,
+  NativeFrame,
+} from "../model/event.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
 import { assertTokens, type CountTokens } from "./estimate.ts";
-import type { Meter } from "./meter.ts";
+import type { Meter, MeterReport } from "./meter.ts";
 import { charge, type Price } from "./price.ts";
 
 export interface ChatMeterOptions {
@@ -14,6 +23,8 @@ export interface ChatMeterOptions {
   readonly inputTokens: number;
   readonly countTokens: CountTokens;
   readonly price: Price;
+  /** Told of counts of the backend's that cannot be true. */
+  readonly doubt: (why: string) => void;
 }
 
 const FINISH_REASONS: ReadonlySet<string> = new Set(
@@ -25,6 +36,9 @@ const FINISH_REASONS: ReadonlySet<string> = new Set(
     "content-filter": true,
     recitation: true,
     language: true,
+    pause: true,
+    refusal: true,
+    "context-window": true,
     blocklist: true,
     "prohibited-content": true,
     "personal-data": true,
@@ -43,6 +57,18 @@ const MEDIA_TOKENS = 1_290;
  */
 const TOLERANCE = { times: 2, tokens: 64 };
 
+/**
+ * How far a backend's own count of the output may be below the estimate before it is taken to be wrong: some texts, such as long
+ * runs of spaces, take far fewer tokens than their bytes suggest.
+ */
+const UNDERCOUNT = { times: 16, tokens: 256 };
+
+/** How much of an answer's end may wait for its finish, in characters: as much as the largest whole answer that is relayed. */
+const MOST_WAITING_CHARS = 64 * 1024 ** 2;
+
+/** The largest count of tokens that is believed: no model takes or gives as many. */
+const MOST_TOKENS = 2 ** 32;
+
 export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   readonly #options: ChatMeterOptions;
   /** Tokens of what was said, called and written as code, by estimate; media are counted apart, by a guess. */
@@ -54,16 +80,28 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   readonly #callers: Set<number> = new Set();
   readonly #finished: Map<number, FinishEvent> = new Map();
   #candidates = 1;
+  #model: string | undefined;
+  /** The answer's end in its provider's own format. */
+  #native: { dialect: string; frames: NativeFrame[]; body: string | undefined } | undefined;
+  /** How much of it waits for the finish, in characters. */
+  #waitingChars = 0;
   #complete = false;
+  /** Whether the backend speaks as an upstream does, which ends with a finish. */
+  #formal = false;
+  /** Whether a count that cannot be true has come: then no count of this backend's is exact. */
+  #doubtful = false;
 
   constructor(options: ChatMeterOptions) {
     this.#options = options;
   }
 
   start(first: ChatEvent | string | undefined): AnswerEvent {
-    const start = typeof first === "object" && first.type === "start" ? first : undefined;
+    const native = typeof first === "object" && first.type === "native" ? first : undefined;
+    const opening = native?.means[0] ?? first;
+    const start = typeof opening === "object" && opening.type === "start" ? opening : undefined;
     if (start) this.#count(start);
     return {
+      ...(native && { native: native.dialect }),
       type: "start",
       id: start?.id,
       model: start?.model ?? this.#options.request.model,
@@ -73,23 +111,42 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   observe(yielded: ChatEvent | string): AnswerEvent | undefined {
     const event: ChatEvent = typeof yielded === "string" ? { type: "text-delta", text: yielded } : yielded;
+    if (event.type === "native") return this.#observeNative(event);
     this.#count(event);
-    return event.type === "start" || event.type === "usage" || event.type === "finish" ? undefined : event;
+    return isContent(event) ? event : undefined;
+  }
+
+  /** What a piece in the provider's own format means is counted; from the answer's end on, the piece itself waits for the finish. */
+  #observeNative({ dialect, means, frame, body }: NativeEvent): AnswerEvent {
+    for (const event of means) this.#count(event);
+    const content = means.filter(isContent);
+    const isEnd = this.#native !== undefined || body !== undefined || means.some(({ type }) => type === "finish");
+    if (!isEnd) return { type: "native", dialect, frame, means: content };
+    const { frames } = (this.#native ??= { dialect, frames: [], body });
+    if (frame) frames.push(frame);
+    this.#waitingChars += frame?.data.length ?? 0;
+    if (this.#waitingChars > MOST_WAITING_CHARS)
+      throw new GatewayError("backend_failed", "The model backend's answer does not end.", { port: "model-backend" });
+    return { type: "native", dialect, means: content };
   }
 
   complete(): void {
+    if (this.#formal && this.#finished.size === 0 && !this.overrun)
+      throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
+    this.#assertPlausible();
     this.#complete = true;
   }
 
   finish(): AnswerEvent {
     const others = Array.from({ length: this.#candidates - 1 }, (_, index) => this.#ending(index + 1));
-    return { type: "finish", endings: [this.#ending(0), ...others], usage: this.#usage };
+    const native = this.#native && { native: this.#native };
+    return { type: "finish", endings: [this.#ending(0), ...others], usage: this.#usage, ...native };
   }
 
   get overrun(): boolean {
     const { maxOutputTokens } = this.#options.request;
     const limit = maxOutputTokens * this.#candidates;
-    return this.#finished.size === 0 && this.#outputEstimate > limit * TOLERANCE.times + TOLERANCE.tokens;
+    return this.#outputEstimate > limit * TOLERANCE.times + TOLERANCE.tokens;
   }
 
   /** Known counts, completed by estimates. */
@@ -105,6 +162,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       reasoningTokens: this.#known.reasoningTokens ?? 0,
       ...(this.#known.toolUseTokens !== undefined && { toolUseTokens: this.#known.toolUseTokens }),
       ...(this.#known.details && { details: this.#known.details }),
+      ...(this.#known.cacheWritesByTtl && { cacheWritesByTtl: this.#known.cacheWritesByTtl }),
+      ...(this.#known.serverToolUses && { serverToolUses: this.#known.serverToolUses }),
+      ...(this.#known.serviceTier !== undefined && { serviceTier: this.#known.serviceTier }),
     };
   }
 
@@ -113,9 +173,14 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return charge(this.#options.price, this.#usage, this.#options.request.model);
   }
 
+  get report(): MeterReport {
+    return { usage: this.#touched || this.#complete ? this.#usage : undefined, model: this.#model };
+  }
+
   get certainty(): Certainty {
     const counted = this.#known.inputTokens !== undefined && this.#known.outputTokens !== undefined;
-    return (this.#complete && counted) || !(this.#touched || this.#complete) ? "exact" : "estimated";
+    if (!this.#touched && !this.#complete) return "exact";
+    return this.#complete && counted && !this.#doubtful ? "exact" : "estimated";
   }
 
   /** Why a candidate ended. One that calls tools ends for them, even where its backend said `stop`. */
@@ -126,11 +191,13 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return { candidate, reason, stopSequence: reason === "stop-sequence" ? finish?.stopSequence : undefined };
   }
 
-  #count(event: ChatEvent): void {
+  #count(event: Exclude<ChatEvent, NativeEvent>): void {
     if ("candidate" in event && event.candidate !== undefined) this.#meet(event.candidate);
     switch (event.type) {
       case "start":
       case "usage":
+        if (event.type === "start") this.#model ??= event.model;
+        this.#formal = true;
         return this.#learn(event.usage);
       case "finish":
         // The first reason counts; counts that come later still replace earlier ones.
@@ -140,6 +207,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
         return this.#learn(event.usage);
       case "text-delta":
       case "reasoning-delta":
+      case "refusal-delta":
         return this.#estimate(event.text);
       case "tool-call":
         this.#callers.add(event.candidate ?? 0);
@@ -160,6 +228,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
         return;
       // What code printed was not generated; a backend that reads it again counts it among its input.
       case "code-result":
+      case "provider":
       case "annotation":
       case "prompt-feedback":
       case "reasoning-signature":
@@ -181,11 +250,25 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   #learn(usage: Partial<Usage> | undefined): void {
     if (!usage) return;
-    const { details, ...counts } = usage;
-    for (const { tokens } of Object.values(details ?? {}).flat()) assertCount("details", tokens);
-    for (const [name, count] of Object.entries(counts)) assertCount(name, count);
     this.#touched = true;
-    this.#known = { ...this.#known, ...usage };
+    const wrong = wrongCount(usage);
+    if (wrong === undefined) this.#known = { ...this.#known, ...usage };
+    else this.#doubt(`The model backend reported a usage that is no count: ${wrong}.`);
+  }
+
+  /** A count far below what was delivered is none: the estimate stands in its place. */
+  #assertPlausible(): void {
+    const { outputTokens, ...others } = this.#known;
+    if (outputTokens === undefined) return;
+    if (outputTokens * UNDERCOUNT.times + UNDERCOUNT.tokens >= this.#outputEstimate) return;
+    this.#known = others;
+    this.#doubt(`The model backend reported ${outputTokens} output tokens for about ${this.#outputEstimate}.`);
+  }
+
+  /** Nonsense is charged by estimate, told once, and never makes an answer free. */
+  #doubt(why: string): void {
+    if (!this.#doubtful) this.#options.doubt(why);
+    this.#doubtful = true;
   }
 
   #estimate(text: string): void {
@@ -194,7 +277,18 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 }
 
-function assertCount(name: string, count: number | undefined): void {
-  if (count === undefined || !Number.isSafeInteger(count) || count < 0)
-    throw new GatewayError("backend_failed", `The model backend reported a usage that is no count: ${name}.`);
+type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
+
+/** Whether an event is part of the answer, rather than of its frame or its count. */
+const isContent = (event: Exclude<ChatEvent, NativeEvent>): event is Content =>
+  event.type !== "start" && event.type !== "usage" && event.type !== "finish";
+
+/** The name of the first count that is no integer from 0 up, or more than any model can count; undefined where all are counts. */
+function wrongCount({ details, cacheWritesByTtl, serverToolUses, ...counts }: Partial<Usage>): string | undefined {
+  for (const { tokens } of Object.values(details ?? {}).flat()) if (!isCount(tokens)) return "details";
+  const byName = { ...counts, serviceTier: undefined, ...cacheWritesByTtl, ...serverToolUses };
+  return Object.entries(byName).find(([, count]) => count !== undefined && !isCount(count))?.[0];
 }
+
+const isCount = (count: unknown): boolean =>
+  Number.isInteger(count) && Number(count) >= 0 && Number(count) <= MOST_TOKENS;

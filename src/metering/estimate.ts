@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { ChatRequest, DocumentPart, JsonPart, Part, Tool } from "../model/chat.ts";
+import { utf8Length } from "../model/utf8-length.ts";
 
 /** Counts the tokens of a text; fractions are summed before they are rounded up. */
 export type CountTokens = (text: string) => number;
@@ -43,6 +44,7 @@ function partTokens(part: Part | JsonPart, scale: Scale): number {
   switch (part.type) {
     case "text":
     case "reasoning":
+    case "refusal":
       return countTokens(part.text);
     case "media":
       return mediaTokens;
@@ -82,21 +84,4 @@ function sum<T>(items: readonly T[], weigh: (item: T) => number): number {
   let total = 0;
   for (const item of items) total += weigh(item);
   return total;
-}
-
-const { Buffer } = globalThis as { Buffer?: { byteLength(text: string): number } };
-
-/** Counts natively where the runtime can. */
-const utf8Length = (text: string): number => (Buffer ? Buffer.byteLength(text) : countUtf8(text));
-
-// Counted, not encoded: a prompt may be megabytes long, and its bytes are not needed.
-function countUtf8(text: string): number {
-  let bytes = text.length;
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index);
-    if (unit < 0x80) continue;
-    // A surrogate is half of a four-byte character: two bytes for each half.
-    bytes += unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 1 : 2;
-  }
-  return bytes;
 }

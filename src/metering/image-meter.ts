@@ -12,7 +12,7 @@ import type {
 import type { Certainty } from "../model/usage.ts";
 import { assertTokens, type CountTokens } from "./estimate.ts";
 import type { ImagePrice } from "./image-price.ts";
-import type { Meter } from "./meter.ts";
+import type { Meter, MeterReport } from "./meter.ts";
 import type { Amounts } from "./price.ts";
 
 /** What the units of one picture are; throws a RangeError when a host's price is no finite number from 0 up. */
@@ -47,13 +47,14 @@ export type Published = ImageEvent & { readonly url?: string };
 export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   readonly certainty: Certainty = "exact";
   readonly overrun = false;
-  readonly #count: number;
   readonly #unitsOfOne: number;
+  readonly #doubt: (why: string) => void;
   #usage: ImageUsage;
   #drawn = 0;
 
-  constructor(request: ImageRequest, price: ImagePrice, countTokens: CountTokens) {
-    this.#count = request.count;
+  /** @param doubt Told of counts of the backend's that cannot be true. */
+  constructor(request: ImageRequest, price: ImagePrice, countTokens: CountTokens, doubt: (why: string) => void) {
+    this.#doubt = doubt;
     this.#unitsOfOne = unitsOfOne(request, price);
     this.#usage = {
       inputTextTokens: Math.ceil(assertTokens(countTokens(request.prompt))),
@@ -74,8 +75,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
       case "partial-image":
         return event;
       case "image":
-        // What comes after as many as were asked for is nobody's.
-        return this.#drawn < this.#count ? { ...event, number: this.#drawn++ } : undefined;
+        return { ...event, number: this.#drawn++ };
       default:
         event satisfies never;
         throw new GatewayError("backend_failed", "The model backend yielded an event of no known type.");
@@ -87,18 +87,26 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   }
 
   finish(): ImageAnswerEvent {
-    const outputTokens = this.#usage.outputTokens || this.#drawn * OUTPUT_IMAGE_TOKENS;
-    return { type: "finish", usage: { ...this.#usage, outputTokens } };
+    return { type: "finish", usage: this.#estimated };
+  }
+
+  get report(): MeterReport {
+    return { images: { count: this.#drawn, usage: this.#estimated } };
+  }
+
+  /** What was counted, completed by an estimate. */
+  get #estimated(): ImageUsage {
+    return { ...this.#usage, outputTokens: this.#usage.outputTokens || this.#drawn * OUTPUT_IMAGE_TOKENS };
   }
 
   get units(): number {
     return this.#drawn * this.#unitsOfOne;
   }
 
+  /** A count that is none is left to the estimate: pictures are charged by their number, whatever a backend counts. */
   #learn(usage: Partial<ImageUsage>): void {
-    for (const [name, count] of Object.entries(usage))
-      if (!Number.isSafeInteger(count) || count < 0)
-        throw new GatewayError("backend_failed", `The model backend reported a usage that is no count: ${name}.`);
-    this.#usage = { ...this.#usage, ...usage };
+    const wrong = Object.entries(usage).find(([, count]) => !Number.isSafeInteger(count) || count < 0);
+    if (wrong) this.#doubt(`The model backend reported a usage that is no count: ${wrong[0]}.`);
+    else this.#usage = { ...this.#usage, ...usage };
   }
 }

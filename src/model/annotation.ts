@@ -17,8 +17,10 @@ export type Annotation =
   /** The tokens of the candidate alone. */
   | { readonly type: "token-count"; readonly tokens: number };
 
+/** How likely content is to be harmful. */
 export type HarmProbability = "unspecified" | "negligible" | "low" | "medium" | "high";
 
+/** How harmful content was found to be, in one category. */
 export interface SafetyRating {
   readonly category: HarmCategory;
   readonly probability: HarmProbability;
@@ -86,12 +88,14 @@ export interface Logprobs {
   readonly average?: number;
 }
 
+/** A token and how likely it was. */
 export interface Logprob {
   readonly token: string;
   readonly tokenId?: number;
   readonly logProbability: number;
 }
 
+/** An address that the model has looked at. */
 export interface RetrievedUrl {
   readonly url: string;
   readonly status: "unspecified" | "success" | "error";

@@ -40,6 +40,8 @@ export interface ChatRequest {
   readonly cachedContent?: string;
   /** Whether questions about civic matters get the provider's enhanced answers. */
   readonly enhancedCivicAnswers?: boolean;
+  /** The service tier that is asked for, in the caller's own word. */
+  readonly serviceTier?: string;
   /** An opaque identifier of the end user, for abuse monitoring. */
   readonly endUser?: string;
   /** Whether the caller wants the answer as it is made. */
@@ -60,13 +62,18 @@ export interface NativeRequest {
   readonly version?: string;
   /** The beta features that the caller named, in order, without repeats. */
   readonly betas: readonly string[];
+  /** Fields of the body that the neutral request has no words for, as keys with dots between: only `body` has what they say. */
+  readonly unsaid?: readonly string[];
 }
 
+/** Who speaks. */
 export type Role = "system" | "user" | "assistant";
 
 /** One turn of the conversation. */
 export interface ChatMessage {
   readonly role: Role;
+  /** Tells apart several participants of one role. */
+  readonly name?: string;
   readonly parts: readonly Part[];
 }
 
@@ -79,6 +86,7 @@ export type Part =
   | ToolResultPart
   | ReasoningPart
   | RedactedReasoningPart
+  | RefusalPart
   | CodePart
   | CodeResultPart
   | ProviderPart;
@@ -100,6 +108,7 @@ interface Marked {
   readonly thought?: boolean;
 }
 
+/** A text. */
 export interface TextPart extends Cacheable, Marked {
   readonly type: "text";
   readonly text: string;
@@ -110,13 +119,17 @@ export interface MediaPart extends Cacheable, Marked {
   readonly type: "media";
   readonly kind: "image" | "audio" | "video";
   readonly source: MediaSource;
+  /** How closely the model looks at a picture. */
+  readonly detail?: "low" | "high" | "auto";
 }
 
+/** Where a medium is: in the request itself, at an address, or in the provider's own store of files. */
 export type MediaSource =
   | { readonly type: "base64"; readonly mediaType: string; readonly data: string }
   | { readonly type: "url"; readonly url: string }
   | { readonly type: "file"; readonly id: string };
 
+/** A document: a PDF, a text, or a list of parts. */
 export interface DocumentPart extends Cacheable, Marked {
   readonly type: "document";
   readonly source:
@@ -166,6 +179,12 @@ export interface RedactedReasoningPart {
   readonly data: string;
 }
 
+/** The words with which an earlier answer declined. */
+export interface RefusalPart {
+  readonly type: "refusal";
+  readonly text: string;
+}
+
 /** Code that the model wrote to be run on its own side. */
 export interface CodePart extends Marked {
   readonly type: "code";
@@ -174,6 +193,7 @@ export interface CodePart extends Marked {
   readonly code: string;
 }
 
+/** The language of code that a model wrote. */
 export type CodeLanguage = "python" | "unspecified";
 
 /** What came of the code part before it. */
@@ -185,6 +205,7 @@ export interface CodeResultPart extends Marked {
   readonly output?: string;
 }
 
+/** How code that a model wrote has ended. */
 export type CodeOutcome = "ok" | "failed" | "deadline-exceeded" | "unspecified";
 
 /** A part that only one provider's format knows, carried whole. */
@@ -194,6 +215,7 @@ export interface ProviderPart {
   readonly value: WireObject;
 }
 
+/** Something that the model may call. */
 export type Tool = FunctionTool | CodeExecutionTool | ProviderTool;
 
 /** A tool that the caller runs. */
@@ -203,6 +225,8 @@ export interface FunctionTool extends Cacheable {
   readonly description?: string;
   /** A JSON Schema of the arguments. */
   readonly inputSchema: JsonObject;
+  /** Whether the arguments must satisfy the schema to the letter. */
+  readonly strict?: boolean;
 }
 
 /** Lets the model run code on its own side; a backend that cannot may have `CallContext.runCode` do it. */
@@ -229,19 +253,23 @@ export type ToolChoice =
   | { readonly type: "none" };
 
 /**
- * `enabled` spends at most `budgetTokens` of the output on reasoning; `adaptive` leaves the amount to the model. `visible: false`
- * asks the answer not to show it; absent, the answer shows it.
+ * `enabled` spends at most `budgetTokens` of the output on reasoning; `adaptive` leaves the amount to the model, as far as an
+ * effort guides it. `visible: false` asks the answer not to show it; absent, the answer shows it.
  */
 export type Reasoning =
   | { readonly type: "enabled"; readonly budgetTokens: number; readonly visible?: boolean }
-  | { readonly type: "adaptive"; readonly visible?: boolean }
+  | { readonly type: "adaptive"; readonly effort?: ReasoningEffort; readonly visible?: boolean }
   | { readonly type: "disabled" };
+
+/** How much reasoning is wanted, from least to most. */
+export type ReasoningEffort = "minimal" | "low" | "medium" | "high" | "max";
 
 /** The answer's text must be JSON, of this JSON Schema if one is given; or one of the values, and nothing else. */
 export type ResponseFormat =
-  | { readonly type: "json"; readonly schema?: JsonObject }
+  | { readonly type: "json"; readonly schema?: JsonObject; readonly name?: string; readonly strict?: boolean }
   | { readonly type: "enum"; readonly values: readonly string[] };
 
+/** What an answer may be made of. */
 export type OutputModality = "text" | "image" | "audio";
 
 /** How the answer is spoken. */

@@ -2,8 +2,10 @@
 
 import type { NativeRequest } from "./chat.ts";
 
+/** What is to be done: draw from words, change pictures, or make variations of one. */
 export type ImageOperation = "generate" | "edit" | "vary";
 
+/** The formats of pictures that are taken and given. */
 export type ImageMediaType = "image/png" | "image/jpeg" | "image/webp";
 
 /** One request for pictures. Absent means that the caller left it to the backend. */
@@ -40,6 +42,7 @@ export interface ImageRequest {
   readonly native?: NativeRequest;
 }
 
+/** How finished pictures are handed over: as links, as data, or both. */
 export type ImageDelivery = "url" | "data" | "both";
 
 /** A picture that was sent. */

@@ -15,10 +15,17 @@ export interface Usage {
   readonly reasoningTokens: number;
   /** Input tokens that the results of the provider's own tools took; a part of `inputTokens`. */
   readonly toolUseTokens?: number;
+  /** Input tokens that were written to a cache, by how long it lives (`5m`, `1h`): they differ in price. */
+  readonly cacheWritesByTtl?: Readonly<Record<string, number>>;
+  /** How often each of the provider's own tools ran, by its name, such as `web_search`. */
+  readonly serverToolUses?: Readonly<Record<string, number>>;
+  /** The service tier that the answer was given at, in the provider's own word. */
+  readonly serviceTier?: string;
   /** The counts by what they count, as far as the backend knows. */
   readonly details?: UsageDetails;
 }
 
+/** Token counts by kinds of content. */
 export interface UsageDetails {
   readonly input?: readonly ModalityCount[];
   readonly output?: readonly ModalityCount[];
@@ -26,6 +33,7 @@ export interface UsageDetails {
   readonly toolUse?: readonly ModalityCount[];
 }
 
+/** Tokens of one kind of content. */
 export interface ModalityCount {
   readonly modality: "unspecified" | "text" | "image" | "video" | "audio" | "document";
   readonly tokens: number;

@@ -1,93 +1,93 @@
-/** The holds of a ledger by their ids, and how long those that are over are remembered. */
+/** The holds of a ledger by their ids: live ones, expired ones, and the ids of settled ones for as long as they are retained. */
 
-/** What is remembered of a hold. */
-export interface Remembered {
+import { Generations } from "./generations.ts";
+
+/** What a hold must tell to be found and to expire. */
+export interface Leased<Owner> {
   readonly id: string;
-  /** When it was resolved or refused, in milliseconds since the Unix epoch. */
-  overAt: number;
+  readonly account: Owner;
+  /** When the lease ends, in milliseconds since the Unix epoch. */
+  expiresAt: number;
 }
 
-/** How long a hold that is over is remembered at most, so that a repeated call changes nothing and a late one corrects. */
-const REMEMBERED_MS = 3_600_000;
+/** How long a resolved hold is retained at least, so that a repeated call changes nothing and a late one corrects. */
+const RETAINED_MS = 3_600_000;
 
-/** Holds under their ids. Live ones are kept; of those that are over, the oldest are forgotten. */
-export class Holds<Hold extends Remembered> {
-  readonly #byId = new Map<string, Hold>();
-  readonly #expired = new Queue<Hold>();
-  readonly #closed = new Queue<Hold>();
-  readonly #maxClosed: number;
+/**
+ * Holds under their ids. A live hold stays until it is resolved. Of a settled one only its owner is retained, for an hour or until
+ * too many have followed it. One whose lease has run out is retained for the full hour, because its true count may still come.
+ */
+export class Holds<Owner, Hold extends Leased<Owner>> {
+  readonly #live = new Map<string, Hold>();
+  readonly #expired: Generations<Hold>;
+  readonly #settled: Generations<Owner>;
+  /** No live hold expires before this. */
+  #nextExpiry = Number.POSITIVE_INFINITY;
 
-  /** @param maxClosed How many settled and refused holds are remembered. */
-  constructor(maxClosed: number) {
-    this.#maxClosed = maxClosed;
+  /** @param maxSettled The most settled holds that are retained; the newer half of them is for certain. */
+  constructor(maxSettled: number, now: number) {
+    this.#expired = new Generations(Number.POSITIVE_INFINITY, RETAINED_MS, now);
+    this.#settled = new Generations(Math.floor(maxSettled / 2), RETAINED_MS, now);
   }
 
-  get(id: string): Hold | undefined {
-    return this.#byId.get(id);
+  live(id: string): Hold | undefined {
+    return this.#live.get(id);
   }
 
-  /** Takes up a live hold. */
+  expired(id: string): Hold | undefined {
+    return this.#expired.get(id);
+  }
+
+  /** Whose the hold of this id is or was; undefined for an id that is free. */
+  ownerOf(id: string): Owner | undefined {
+    return (this.#live.get(id) ?? this.#expired.get(id))?.account ?? this.#settled.get(id);
+  }
+
   open(hold: Hold): void {
-    this.#byId.set(hold.id, hold);
+    this.#live.set(hold.id, hold);
+    this.lease(hold, hold.expiresAt);
   }
 
-  /** Forgets a live hold. */
-  drop(hold: Hold): void {
-    this.#byId.delete(hold.id);
+  /** Sets the end of a live hold's lease. */
+  lease(hold: Hold, expiresAt: number): void {
+    hold.expiresAt = expiresAt;
+    if (expiresAt < this.#nextExpiry) this.#nextExpiry = expiresAt;
   }
 
-  /** Its lease has run out. It is remembered for the whole time, whatever came since: its true count may still arrive. */
-  expire(hold: Hold, now: number): void {
-    hold.overAt = now;
-    this.#expired.push(hold);
+  settle(hold: Hold, now: number): void {
+    this.#live.delete(hold.id);
+    this.#settled.add(hold.id, hold.account, now);
   }
 
-  /** Nothing can change it any more. */
-  close(hold: Hold, now: number): void {
-    hold.overAt = now;
-    this.#byId.set(hold.id, hold);
-    this.#closed.push(hold);
-    if (this.#closed.length > this.#maxClosed) this.#forgetFirst(this.#closed);
+  /** Forgets the live holds of an owner. */
+  drop(owner: Owner): void {
+    for (const hold of this.#live.values()) if (hold.account === owner) this.#live.delete(hold.id);
   }
 
-  /** Forgets what is too old. */
-  forget(now: number): void {
-    for (const queue of [this.#expired, this.#closed])
-      while (queue.first && queue.first.overAt + REMEMBERED_MS <= now) this.#forgetFirst(queue);
+  /**
+   * Takes the holds whose lease has run out from the live ones and returns them, the first to end first; forgets what is too old.
+   * To be called before each use.
+   */
+  expire(now: number): readonly Hold[] {
+    this.#settled.age(now);
+    this.#expired.age(now);
+    return now < this.#nextExpiry ? NONE : this.#expire(now);
   }
 
-  #forgetFirst(queue: Queue<Hold>): void {
-    const hold = queue.shift();
-    if (hold) this.#byId.delete(hold.id);
-  }
-}
-
-/** First in, first out, in constant time. */
-class Queue<Item> {
-  #items: (Item | undefined)[] = [];
-  #head = 0;
-
-  get length(): number {
-    return this.#items.length - this.#head;
-  }
-
-  get first(): Item | undefined {
-    return this.#items[this.#head];
-  }
-
-  push(item: Item): void {
-    this.#items.push(item);
-  }
-
-  shift(): Item | undefined {
-    if (this.length === 0) return undefined;
-    const item = this.#items[this.#head];
-    this.#items[this.#head++] = undefined;
-    // Copied once in a while, because an array's own shift moves all that follow.
-    if (this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
+  // Looks at every live hold, but seldom: leases are renewed, or their holds settled, long before they end.
+  #expire(now: number): readonly Hold[] {
+    const ended: Hold[] = [];
+    this.#nextExpiry = Number.POSITIVE_INFINITY;
+    for (const hold of this.#live.values()) {
+      if (hold.expiresAt <= now) ended.push(hold);
+      else this.#nextExpiry = Math.min(this.#nextExpiry, hold.expiresAt);
     }
-    return item;
+    for (const hold of ended) {
+      this.#live.delete(hold.id);
+      this.#expired.add(hold.id, hold, now);
+    }
+    return ended.toSorted((a, b) => a.expiresAt - b.expiresAt);
   }
 }
+
+const NONE: readonly never[] = [];

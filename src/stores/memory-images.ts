@@ -1,17 +1,29 @@
-/** The reference ImageStore: images in memory, for one process, the least recently used given up when room is short. */
+/** The reference ImageStore: images in memory, for one process. A full store refuses new images and keeps those that it has. */
 
 import { type Clock, systemClock } from "../ports/clock.ts";
-import { assertImageId, type ImageStore, type StoredImage, TOMBSTONE_MS } from "../ports/image-store.ts";
+import {
+  assertImageId,
+  type ImageBooking,
+  type ImageStore,
+  type StoredImage,
+  TOMBSTONE_MS,
+  type WantedRoom,
+} from "../ports/image-store.ts";
+import { ImageRoom } from "./image-room.ts";
 
+/** How much a store in memory may take. */
 export interface MemoryImageStoreOptions {
   /** The most that all images together may take, in bytes: a positive integer, 256 MiB unless told. */
   readonly maxBytes?: number;
+  /** The most that the images of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. */
+  readonly maxBytesPerKey?: number;
   readonly clock?: Clock;
 }
 
 export interface MemoryImageStore extends ImageStore {
   /** What the images take now, in bytes. */
   readonly bytes: number;
+  book(room: WantedRoom): Promise<ImageBooking>;
 }
 
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
@@ -26,80 +38,63 @@ const MAX_TOMBSTONES = 100_000;
  */
 export function memoryImageStore({
   maxBytes = DEFAULT_MAX_BYTES,
+  maxBytesPerKey,
   clock = systemClock,
 }: MemoryImageStoreOptions = {}): MemoryImageStore {
-  if (!Number.isSafeInteger(maxBytes) || maxBytes < 1)
-    throw new RangeError(`maxBytes must be a positive integer, not ${maxBytes}`);
-  return new Images(maxBytes, clock);
+  return new Images(new ImageRoom({ maxBytes, maxBytesPerKey }, clock), clock);
 }
 
 class Images implements MemoryImageStore {
-  readonly #maxBytes: number;
+  readonly #room: ImageRoom;
   readonly #clock: Clock;
-  /** The least recently used comes first. */
   readonly #images = new Map<string, StoredImage>();
-  /** When each of them expires, in the order of their putting: with lifetimes alike, the order of their end. */
-  readonly #expiries = new Map<string, number>();
   /** Until when an image that is gone is remembered, in the order of their end. */
   readonly #tombstones = new Map<string, number>();
-  #bytes = 0;
 
-  constructor(maxBytes: number, clock: Clock) {
-    this.#maxBytes = maxBytes;
+  constructor(room: ImageRoom, clock: Clock) {
+    this.#room = room;
     this.#clock = clock;
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#room.imageBytes;
   }
 
-  async put(image: StoredImage): Promise<void> {
-    assertImageId(image.id);
-    const { length } = image.bytes;
-    if (length > this.#maxBytes)
-      throw new RangeError(`An image of ${length} bytes does not fit into a store of ${this.#maxBytes}.`);
+  async book(room: WantedRoom): Promise<ImageBooking> {
     this.#expire();
-    this.#bury(image.id);
-    for (const id of this.#images.keys()) {
-      if (this.#bytes + length <= this.#maxBytes) break;
-      this.#bury(id);
-    }
+    return this.#room.book(room);
+  }
+
+  async put(image: StoredImage, booking?: ImageBooking): Promise<void> {
+    assertImageId(image.id);
+    this.#expire();
+    this.#room.take(image, booking);
     this.#tombstones.delete(image.id);
     this.#images.set(image.id, image);
-    this.#expiries.set(image.id, image.expiresAt);
-    this.#bytes += length;
   }
 
   async get(id: string): Promise<StoredImage | "gone" | undefined> {
     this.#expire();
     const now = this.#clock.now();
-    if ((this.#expiries.get(id) ?? now) <= now) this.#bury(id);
     const image = this.#images.get(id);
-    if (!image) return (this.#tombstones.get(id) ?? now) > now ? "gone" : undefined;
-    this.#images.delete(id);
-    this.#images.set(id, image);
-    return image;
+    if (image) return image;
+    return (this.#tombstones.get(id) ?? now) > now ? "gone" : undefined;
   }
 
-  /** Gives up what has expired as far as it stands first. What stands behind a longer life waits its turn, unseen. */
   #expire(): void {
+    for (const id of this.#room.expire()) this.#remove(id);
     const now = this.#clock.now();
-    for (const [id, expiresAt] of this.#expiries) {
-      if (expiresAt > now) break;
-      this.#bury(id);
-    }
     for (const [id, until] of this.#tombstones) {
       if (until > now && this.#tombstones.size <= MAX_TOMBSTONES) break;
       this.#tombstones.delete(id);
     }
   }
 
-  #bury(id: string): void {
+  /** Leaves of an image that has expired only that there was one. */
+  #remove(id: string): void {
     const image = this.#images.get(id);
     if (!image) return;
-    this.#bytes -= image.bytes.length;
     this.#images.delete(id);
-    this.#expiries.delete(id);
     this.#tombstones.delete(id);
     this.#tombstones.set(id, image.expiresAt + TOMBSTONE_MS);
   }

@@ -1,7 +1,16 @@
 /** An ImageStore over unstorage, so that files, Redis, S3 or whatever else it drives serves a fleet. */
 
 import { type Clock, systemClock } from "../ports/clock.ts";
-import { assertImageId, type ImageStore, isImageId, type StoredImage, TOMBSTONE_MS } from "../ports/image-store.ts";
+import {
+  assertImageId,
+  type ImageBooking,
+  type ImageStore,
+  isImageId,
+  type StoredImage,
+  TOMBSTONE_MS,
+  type WantedRoom,
+} from "../ports/image-store.ts";
+import { ImageRoom } from "./image-room.ts";
 
 /** What this store needs of an unstorage `Storage`; any that `createStorage` or `prefixStorage` makes will do. */
 export interface ImageStorage {
@@ -12,13 +21,22 @@ export interface ImageStorage {
   getKeys(base?: string): Promise<string[]>;
 }
 
+/** Where pictures stand in a storage, and how much they may take. */
 export interface UnstorageImageStoreOptions {
   /** Where in the storage the images stand. `polygate:images` unless told. */
   readonly base?: string;
+  /**
+   * The most that the images of this process may take, in bytes: a positive integer. No limit unless told. Processes that
+   * share a storage count each for itself, and one that starts anew counts from 0.
+   */
+  readonly maxBytes?: number;
+  /** The most that those of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. */
+  readonly maxBytesPerKey?: number;
   readonly clock?: Clock;
 }
 
 export interface UnstorageImageStore extends ImageStore {
+  book(room: WantedRoom): Promise<ImageBooking>;
   /**
    * Gives up the bytes of what has expired, and the memory of what expired long ago. The store does this by itself when an
    * image is put, every ten minutes at most; a host may do it more often, or when nothing is put any more.
@@ -27,6 +45,9 @@ export interface UnstorageImageStore extends ImageStore {
 }
 
 const SWEEP_EVERY_MS = 600_000;
+
+/** How many images a sweep looks after while the caller of a new one waits for it. */
+const SWEPT_WITH_AN_IMAGE = 20;
 /** What a note holds. All that it says is in its key; some drivers take an empty item for none. */
 const NOTE = "1";
 
@@ -40,34 +61,61 @@ const NOTE = "1";
  */
 export function unstorageImageStore(
   storage: ImageStorage,
-  { base = "polygate:images", clock = systemClock }: UnstorageImageStoreOptions = {},
+  { base = "polygate:images", clock = systemClock, ...limits }: UnstorageImageStoreOptions = {},
 ): UnstorageImageStore {
-  return new Images(storage, base, clock);
+  return new Images(storage, base, roomOf(limits, clock), clock);
 }
+
+/** Undefined where there is no limit, so that nothing is counted in vain. */
+function roomOf({ maxBytes, maxBytesPerKey }: UnstorageImageStoreOptions, clock: Clock): ImageRoom | undefined {
+  if (maxBytes === undefined && maxBytesPerKey === undefined) return undefined;
+  return new ImageRoom({ maxBytes: maxBytes ?? Number.MAX_SAFE_INTEGER, maxBytesPerKey }, clock);
+}
+
+const UNLIMITED: ImageBooking = { release: () => {} };
 
 class Images implements UnstorageImageStore {
   readonly #storage: ImageStorage;
   readonly #base: string;
+  readonly #room: ImageRoom | undefined;
   readonly #clock: Clock;
   #nextSweep: number;
 
-  constructor(storage: ImageStorage, base: string, clock: Clock) {
+  constructor(storage: ImageStorage, base: string, room: ImageRoom | undefined, clock: Clock) {
     this.#storage = storage;
     this.#base = base;
+    this.#room = room;
     this.#clock = clock;
     this.#nextSweep = clock.now();
   }
 
-  async put({ id, bytes, mediaType, expiresAt }: StoredImage): Promise<void> {
-    assertImageId(id);
+  async book(wanted: WantedRoom): Promise<ImageBooking> {
+    this.#room?.expire();
+    return this.#room?.book(wanted) ?? UNLIMITED;
+  }
+
+  async put(image: StoredImage, booking?: ImageBooking): Promise<void> {
+    assertImageId(image.id);
+    this.#room?.expire();
+    this.#room?.take(image, booking);
+    try {
+      await this.#write(image);
+    } catch (error) {
+      this.#room?.remove(image.id);
+      throw error;
+    }
+    if (this.#clock.now() < this.#nextSweep) return;
+    this.#nextSweep = this.#clock.now() + SWEEP_EVERY_MS;
+    // The image is kept, whatever becomes of the old ones. A caller waits for it, so the next image looks after what is too much now.
+    const isDone = await this.#sweep(SWEPT_WITH_AN_IMAGE).catch(() => true);
+    if (!isDone) this.#nextSweep = this.#clock.now();
+  }
+
+  async #write({ id, bytes, mediaType, expiresAt }: StoredImage): Promise<void> {
     const ttl = this.#secondsUntil(expiresAt + TOMBSTONE_MS);
     // First the note of its end: should the image fail to follow, a sweep still finds what there is to delete.
     await this.#storage.setItem(this.#key("expiries", id, expiresAt), NOTE, { ttl });
     await this.#storage.setItemRaw(this.#key("files", id), pack({ mediaType, expiresAt }, bytes), { ttl });
-    if (this.#clock.now() < this.#nextSweep) return;
-    this.#nextSweep = this.#clock.now() + SWEEP_EVERY_MS;
-    // The image is kept, whatever becomes of the old ones.
-    await this.sweep().catch(() => {});
   }
 
   async get(id: string): Promise<StoredImage | "gone" | undefined> {
@@ -83,18 +131,23 @@ class Images implements UnstorageImageStore {
   }
 
   async sweep(): Promise<void> {
+    await this.#sweep(Number.POSITIVE_INFINITY);
+  }
+
+  /** Looks after so many images at most whose time is over; whether these were all. */
+  async #sweep(most: number): Promise<boolean> {
     const now = this.#clock.now();
-    for (const { id, expiresAt } of await this.#notes("expiries")) {
-      if (now < expiresAt) continue;
-      if (now < expiresAt + TOMBSTONE_MS) await this.#bury(id, expiresAt);
+    const expired = (await this.#notes("expiries")).filter(({ expiresAt }) => now >= expiresAt);
+    const forgotten = (await this.#notes("tombstones")).filter(({ expiresAt }) => now >= expiresAt + TOMBSTONE_MS);
+    const over = [...expired, ...forgotten];
+    for (const { id, expiresAt } of over.slice(0, most))
+      if (now < expiresAt + TOMBSTONE_MS) await this.#leaveTombstone(id, expiresAt);
       else await this.#forget(id, expiresAt);
-    }
-    for (const { id, expiresAt } of await this.#notes("tombstones"))
-      if (now >= expiresAt + TOMBSTONE_MS) await this.#forget(id, expiresAt);
+    return over.length <= most;
   }
 
   /** Leaves of an image only that there was one. */
-  async #bury(id: string, expiresAt: number): Promise<void> {
+  async #leaveTombstone(id: string, expiresAt: number): Promise<void> {
     const ttl = this.#secondsUntil(expiresAt + TOMBSTONE_MS);
     const tombstone = pack({ mediaType: "", expiresAt }, new Uint8Array());
     await this.#storage.setItem(this.#key("tombstones", id, expiresAt), NOTE, { ttl });

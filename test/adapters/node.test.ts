@@ -72,7 +72,7 @@ async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
 describe("errors", () => {
   const at: Gateway["at"] = (prefix) => ({
     ...gatewayOf().at(prefix),
-    handle: () => Promise.reject(new Error("broken inside")),
+    answer: () => Promise.reject(new Error("broken inside")),
   });
   const broken: Gateway = { ...gatewayOf(), at };
 
@@ -93,7 +93,7 @@ describe("errors", () => {
   it("of the host's own next are not swallowed", async () => {
     const script = `
       import { toNodeHandler } from ${JSON.stringify(new URL("../../adapters/node.ts", import.meta.url))};
-      const handler = toNodeHandler({ at: () => ({ handle: async () => undefined }) });
+      const handler = toNodeHandler({ at: () => ({ answer: async () => undefined }) });
       handler({ url: "/", headers: {}, rawHeaders: [] }, {}, () => { throw new Error("the host's own"); });
     `;
     const ended = promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script]);
@@ -122,7 +122,7 @@ describe("a client that does not read", () => {
     const socket = await sendHead(port, `content-length: ${body.length}`);
     await write(socket, body);
     expect(await stopped.promise).toBe("stopped");
-    await expect.poll(openConnections, { interval: 5, timeout: 9_000 }).toBe(0);
+    await expect.poll(openConnections, { timeout: 9_000 }).toBe(0);
     socket.destroy();
   });
 
@@ -211,8 +211,8 @@ describe("a client that hangs up in the middle of its body", () => {
     const gateway = gatewayOf();
     const watched: Gateway["at"] = (prefix) => ({
       ...gateway.at(prefix),
-      handle(...args) {
-        const answer = gateway.at(prefix).handle(...args);
+      answer(...args) {
+        const answer = gateway.at(prefix).answer(...args);
         arrived.resolve();
         void answer?.finally(answered.resolve);
         return answer;

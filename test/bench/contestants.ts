@@ -28,7 +28,8 @@ export const CONTESTANTS: Readonly<Record<ContestantName, () => RequestListener>
   },
 };
 
-const backend: ModelBackend = {
+/** Answers at once: what a call takes is the gateway's. */
+export const backend: ModelBackend = {
   async *chat({ stream }) {
     if (stream) yield* PIECES;
     else yield TEXT;

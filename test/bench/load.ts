@@ -1,4 +1,4 @@
-/** The process that asks: keeps every connection busy for a while, and reads and checks each answer to its end. */
+/** The process that asks: keeps every connection busy for a while or for so many calls, and reads and checks each answer to its end. */
 
 import { type Dispatcher, Pool } from "undici";
 import { answerParent } from "./child.ts";
@@ -7,7 +7,10 @@ import { API_KEY, type ScenarioName, SCENARIOS } from "./workload.ts";
 export interface LoadOrder {
   readonly port: number;
   readonly scenario: ScenarioName;
-  readonly ms: number;
+  /** When the load ends: after so much time, or so many calls. */
+  readonly until: { readonly ms: number } | { readonly calls: number };
+  /** Default: the scenario's own. */
+  readonly connections?: number;
 }
 
 export interface LoadResult {
@@ -17,21 +20,25 @@ export interface LoadResult {
   readonly bytes: number;
 }
 
-/** By port: connections last from one window to the next. */
-const pools = new Map<number, Pool>();
+/** By port and number of connections, which last from one window to the next. */
+const pools = new Map<string, Pool>();
 
 const headers = { "content-type": "application/json", "x-api-key": API_KEY, "anthropic-version": "2023-06-01" };
 
-answerParent(async ({ port, scenario, ms }: LoadOrder): Promise<LoadResult> => {
-  const { connections, body, end } = SCENARIOS[scenario];
+answerParent(async ({ port, scenario, until, ...order }: LoadOrder): Promise<LoadResult> => {
+  const { body, end, ...usual } = SCENARIOS[scenario];
+  const { connections } = { ...usual, ...order };
   const origin = `http://127.0.0.1:${port}`;
-  const pool = pools.get(port) ?? new Pool(origin, { connections, pipelining: 1 });
-  pools.set(port, pool);
+  const name = `${port}/${connections}`;
+  const pool = pools.get(name) ?? new Pool(origin, { connections, pipelining: 1 });
+  pools.set(name, pool);
   const request: Dispatcher.DispatchOptions = { origin, path: "/v1/messages", method: "POST", headers, body };
   const [total, begin] = [{ answers: 0, bytes: 0 }, performance.now()];
+  let asked = 0;
+  const goesOn = (): boolean => ("ms" in until ? performance.now() - begin < until.ms : asked++ < until.calls);
 
-  const askUntilTimeIsUp = async (): Promise<void> => {
-    while (performance.now() - begin < ms) {
+  const askUntilTheEnd = async (): Promise<void> => {
+    while (goesOn()) {
       const bytes = await answerLength(pool, request, Buffer.from(end));
       total.bytes += bytes;
       total.answers++;
@@ -42,7 +49,7 @@ answerParent(async ({ port, scenario, ms }: LoadOrder): Promise<LoadResult> => {
   let awake = setImmediate(function stayAwake() {
     awake = setImmediate(stayAwake);
   });
-  await Promise.all(Array.from({ length: connections }, askUntilTimeIsUp));
+  await Promise.all(Array.from({ length: connections }, askUntilTheEnd));
   clearImmediate(awake);
   return { ...total, seconds: (performance.now() - begin) / 1000 };
 });

@@ -42,16 +42,16 @@ export function report(scenario: ScenarioName, rounds: readonly Round[]): string
   return [title, header, ...contestants, ...ratios, ""].join("\n");
 }
 
-const row = (...[name, ...cells]: [string, ...string[]]): string =>
+export const row = (...[name, ...cells]: [string, ...string[]]): string =>
   `  ${name.padEnd(20)}${cells.map((cell) => cell.padStart(24)).join("")}`;
 
-function spread<T>(items: readonly T[], measure: (item: T) => number, digits: number): string {
+export function spread<T>(items: readonly T[], measure: (item: T) => number, digits: number): string {
   const values = items.map(measure);
   const [least, most] = [Math.min(...values), Math.max(...values)];
   return `${median(values).toFixed(digits)} (${least.toFixed(digits)}–${most.toFixed(digits)})`;
 }
 
-function median(values: readonly number[]): number {
+export function median(values: readonly number[]): number {
   const sorted = values.toSorted((one, other) => one - other);
   const middle = sorted.length >> 1;
   const [below, above] = [sorted[sorted.length - 1 - middle] ?? Number.NaN, sorted[middle] ?? Number.NaN];

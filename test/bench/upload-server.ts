@@ -2,7 +2,7 @@
 
 import { serve } from "srvx/node";
 import { readMultipart } from "../../src/http/multipart.ts";
-import { UploadBudget } from "../../src/http/upload-budget.ts";
+import { BodyRoom } from "../../src/http/body-room.ts";
 import { answerParent } from "./child.ts";
 import { systemClock } from "../../src/ports/clock.ts";
 
@@ -16,7 +16,7 @@ export interface UploadServerState {
   readonly takenBytes: number;
 }
 
-const budget = new UploadBudget(1024 * MIB);
+const room = new BodyRoom(1024 * MIB);
 const limits = {
   maxUploadBytes: 410 * MIB,
   maxFormBytes: MIB,
@@ -26,16 +26,20 @@ const limits = {
 };
 
 async function receive(request: Request): Promise<Response> {
-  const lease = budget.lease();
+  const lease = room.lease("key");
   try {
-    const options = {
-      limits,
-      maxFileBytes: () => 25 * MIB,
-      lease,
-      patience: { clock: systemClock, stallMs: 30_000 },
-      signal: request.signal,
-    };
-    const { files } = await readMultipart(request, options);
+    const { files } = await readMultipart(
+      request,
+      { limits, maxFileBytes: () => 25 * MIB },
+      {
+        lease,
+        clock: systemClock,
+        stallMs: 30_000,
+        minBytesPerSecond: 16 * 1024,
+        signal: request.signal,
+        defer: () => {},
+      },
+    );
     return Response.json({ sizes: files.map(({ bytes }) => bytes.length) });
   } finally {
     lease[Symbol.dispose]();
@@ -52,6 +56,6 @@ answerParent(async (): Promise<UploadServerState> => {
     port: Number(port),
     residentBytes: process.memoryUsage.rss(),
     peakResidentBytes,
-    takenBytes: budget.takenBytes,
+    takenBytes: room.takenBytes,
   };
 });

@@ -4,6 +4,8 @@ export type ScenarioName = "complete" | "streamed";
 
 export interface Scenario {
   readonly connections: number;
+  /** After how many calls a server is as fast as it gets. */
+  readonly warmUpCalls: number;
   /** How the body of a whole answer ends. */
   readonly end: string;
   readonly body: string;
@@ -32,8 +34,13 @@ const question = (stream: boolean): string =>
   });
 
 export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
-  complete: { connections: 50, end: "}", body: question(false) },
-  streamed: { connections: 100, end: 'event: message_stop\ndata: {"type":"message_stop"}\n\n', body: question(true) },
+  complete: { connections: 50, warmUpCalls: 15_000, end: "}", body: question(false) },
+  streamed: {
+    connections: 100,
+    warmUpCalls: 3_000,
+    end: 'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+    body: question(true),
+  },
 };
 
 const ID = `msg_${"0".repeat(32)}`;

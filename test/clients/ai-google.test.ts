@@ -7,7 +7,7 @@ import { reasoningSuite } from "./ai-google/reasoning.ts";
 import { type Stage, stageOf } from "./ai-google/stage.ts";
 import { textSuite } from "./ai-google/text.ts";
 import { codeSuite, toolsSuite } from "./ai-google/tools.ts";
-import { onEachServer } from "./servers.ts";
+import { onEachServer, suitesOn } from "./servers.ts";
 
 // The SDK's own switch: it warns on the console of models that it does not know.
 beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));
@@ -20,11 +20,11 @@ const suites: readonly Suite[] = [
   ["reasoning", reasoningSuite],
   ["structured output", outputSuite],
   ["errors", errorsSuite],
+  ["code", codeSuite],
 ];
 
 onEachServer((playground, server) => {
-  const code: Suite = ["code", codeSuite];
-  describe.each(server.runsCodeFor === "all" ? [...suites, code] : suites)("%s", (_name, suite) => {
+  describe.each(suitesOn(server, suites, ["text", "tools", "errors"]))("%s", (_name, suite) => {
     suite(stageOf(playground));
   });
 });

@@ -7,19 +7,21 @@ import { generatingSuite } from "./openai/generating.ts";
 import { quotaSuite } from "./openai/quota.ts";
 import { sdks, stageOf } from "./openai/sdk.ts";
 import { streamingSuite } from "./openai/streaming.ts";
-import { onEachServer } from "./servers.ts";
+import { uploadingSuite } from "./openai/uploading.ts";
+import { onEachServer, suitesOn, versionsOn } from "./servers.ts";
 
 const suites = [
   ["generating", generatingSuite],
+  ["uploading", uploadingSuite],
   ["editing", editingSuite],
   ["streaming", streamingSuite],
   ["errors", errorsSuite],
   ["quota", quotaSuite],
 ] as const;
 
-onEachServer((playground) =>
-  describe.each(sdks)("$name", (sdk) => {
-    describe.each(suites)("%s", (_name, suite) => {
+onEachServer((playground, server) =>
+  describe.each(versionsOn(server, sdks))("$name", (sdk) => {
+    describe.each(suitesOn(server, suites, ["uploading", "streaming", "errors"]))("%s", (_name, suite) => {
       suite(stageOf(sdk, playground));
     });
   }),

@@ -8,7 +8,6 @@ import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const CACHE = `${ROOT}node_modules/.cache/compiled`;
 
 /** A stuck process must fail its test, not hang the run. */
 const STUCK_MS = 30_000;
@@ -27,9 +26,13 @@ export interface PlaygroundProcess {
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
 }
 
-export interface Playground {
+/** What a client has to know of a server. */
+export interface Site {
   /** Where the gateway is. */
   readonly url: string;
+}
+
+export interface Playground extends Site {
   readonly process: PlaygroundProcess;
   /** Sends SIGTERM, and holds the process to ending by itself with code 0. */
   stop(): Promise<void>;
@@ -41,8 +44,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function spawnPlayground(env: Environment, [program, ...parameters]: Command = SERVER): PlaygroundProcess {
   const child = spawn(program, parameters, {
     cwd: ROOT,
-    // Node keeps there what it has compiled: the suites start dozens of processes.
-    env: { ...process.env, NODE_COMPILE_CACHE: CACHE, HOST: undefined, PORT: undefined, ...env },
+    env: { ...process.env, HOST: undefined, PORT: undefined, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const ended = once(child, "close").then(([code, signal]) => ({
@@ -106,7 +108,7 @@ export async function usageOf(url: string, apiKey: string): Promise<TokenUsage> 
 export async function usedUntil(url: string, apiKey: string, expected: (used: number) => boolean): Promise<number> {
   let used = 0;
   await expect
-    .poll(async () => expected((used = (await usageOf(url, apiKey)).total_used)), { interval: 5, timeout: STUCK_MS })
+    .poll(async () => expected((used = (await usageOf(url, apiKey)).total_used)), { timeout: STUCK_MS })
     .toBe(true);
   return used;
 }

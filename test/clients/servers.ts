@@ -14,8 +14,11 @@ export interface Server {
   readonly name: string;
   /** Whether what runs it is here. */
   readonly available: boolean;
-  /** Whether code is run for every client that asks for it, or for one of them: each run loads Python, which takes seconds. */
-  readonly runsCodeFor: "all" | "one";
+  /**
+   * Whether the clients try all that they can here. The hosts run the same gateway as the playground, so there they try what
+   * comes another way through each host: streams, tools, uploads, errors, and clients that hang up.
+   */
+  readonly isTriedInFull: boolean;
   readonly start: () => Promise<Playground>;
 }
 
@@ -26,13 +29,26 @@ export function scripted(name: string): Server {
   // Where npm looks first for what a script names.
   const env = { PATH: [bin, process.env["PATH"]].join(delimiter) };
   const start = (): Promise<Playground> => startPlayground(env, [program, ...parameters]);
-  return { name, available: existsSync(program), runsCodeFor: "one", start };
+  return { name, available: existsSync(program), isTriedInFull: false, start };
 }
 
 export const servers: readonly Server[] = [
-  { name: "the playground", available: true, runsCodeFor: "all", start: () => startPlayground() },
+  { name: "the playground", available: true, isTriedInFull: true, start: () => startPlayground() },
   ...["express", "koa", "bun", "deno"].map(scripted),
 ];
+
+/** The suites that a client runs on a server: all of them, or those named. */
+export function suitesOn<Suite extends readonly [name: string, ...unknown[]]>(
+  { isTriedInFull }: Server,
+  suites: readonly Suite[],
+  everywhere: readonly Suite[0][],
+): readonly Suite[] {
+  return isTriedInFull ? suites : suites.filter(([name]) => everywhere.includes(name));
+}
+
+/** The versions of a client that are tried on a server: all of them, or the newest, which stands first. */
+export const versionsOn = <Sdk>({ isTriedInFull }: Server, sdks: readonly Sdk[]): readonly Sdk[] =>
+  isTriedInFull ? sdks : sdks.slice(0, 1);
 
 /** Runs suites on every server, each of which is started once for all of them. */
 export function onEachServer(suites: (playground: () => Playground, server: Server) => void): void {

@@ -1,17 +1,26 @@
 /** The laws of the ImageStore port, to be run on a store by any test runner. */
 
 import assert from "node:assert/strict";
-import { type Clock, type ImageStore, type StoredImage, TOMBSTONE_MS } from "../../src/index.ts";
+import {
+  type Clock,
+  GatewayError,
+  type ImageBooking,
+  type ImageStore,
+  type StoredImage,
+  TOMBSTONE_MS,
+} from "../../src/index.ts";
 import { type ManualClock, manualClock } from "./manual-clock.ts";
 
 /** What a law asks a store to be opened with. */
 export interface ImageStoreSetup {
   /** The time by which images expire. It is wound by hand. */
   readonly clock: Clock;
+  /** The most bytes that the store may keep; undefined where it needs no limit. A store that knows none passes it over. */
+  readonly maxBytes?: number;
 }
 
 /**
- * Opens a fresh store for one law; nothing that an earlier law did may show in it. It must have room for 20 MiB.
+ * Opens a fresh store for one law; nothing that an earlier law did may show in it. It must have room for 20 MiB, unless told.
  *
  * @example
  * const open: OpenImageStore = ({ clock }) => memoryImageStore({ clock });
@@ -41,16 +50,27 @@ class Album {
     this.clock = clock;
   }
 
-  static async open(open: OpenImageStore): Promise<Album> {
+  static async open(open: OpenImageStore, setup: Omit<ImageStoreSetup, "clock"> = {}): Promise<Album> {
     const clock = manualClock();
-    return new Album(await open({ clock }), clock);
+    return new Album(await open({ clock, ...setup }), clock);
   }
 
   /** Puts an image, and answers with a copy that no store can touch. */
-  async put(id: string, bytes: Uint8Array = everyByte, lifetimeMs: number = LIFETIME_MS): Promise<StoredImage> {
+  async put(
+    id: string,
+    bytes: Uint8Array = everyByte,
+    lifetimeMs: number = LIFETIME_MS,
+    booking?: ImageBooking,
+  ): Promise<StoredImage> {
     const image = { id, mediaType: "image/png", expiresAt: this.clock.now() + lifetimeMs };
-    await this.store.put({ ...image, bytes: bytes.slice() });
+    await this.store.put({ ...image, bytes: bytes.slice() }, booking);
     return { ...image, bytes };
+  }
+
+  /** A booking; "full" where the store refuses it as it should. A store that takes whatever comes needs none. */
+  async book(bytes: number, keyId = "key"): Promise<ImageBooking | "full"> {
+    const booking = this.store.book?.({ keyId, bytes }) ?? Promise.resolve({ release: () => {} });
+    return fullOr(booking);
   }
 
   async expect(id: string, expected: StoredImage | "gone" | undefined, why: string): Promise<void> {
@@ -64,6 +84,24 @@ class Album {
     );
   }
 }
+
+/** What a store answers with, or "full" for the one refusal that it may have: `busy`, with a time to come back. */
+async function fullOr<T>(answer: Promise<T>): Promise<T | "full"> {
+  try {
+    return await answer;
+  } catch (error) {
+    assert.ok(error instanceof GatewayError && error.code === "busy", "a full store must refuse with `busy`");
+    assert.ok((error.retryAfterMs ?? 0) > 0, "a full store must say when to come back");
+    return "full";
+  }
+}
+
+/** A store that is opened small, and how many bytes it gets at a time: a few times as many as it has room for. */
+const SMALL = { maxBytes: 10_000 };
+const PIECE_BYTES = 500;
+const PIECES = 60;
+const pieceOf = (number: number): Uint8Array => new Uint8Array(PIECE_BYTES).fill(number);
+const pieces = Array.from({ length: PIECES }, (_, number) => number);
 
 const everyByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 
@@ -170,6 +208,79 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
         await album.expect(id, undefined, `${id} was never put`);
       for (const id of ["constructor", "__proto__", "-", "_"])
         await album.expect(id, await album.put(id), `${id} was put`);
+    },
+  },
+  {
+    name: "an image that was put stays to its end, however many come after it",
+    async verify(open) {
+      const album = await Album.open(open, SMALL);
+      const kept: StoredImage[] = [];
+      for (const number of pieces) {
+        const image = await fullOr(album.put(`image-${number}`, pieceOf(number)));
+        if (image === "full") await album.expect(`image-${number}`, undefined, "what was refused is not there");
+        else kept.push(image);
+      }
+      assert.ok(kept.length > 0, "an empty store must take an image");
+      await album.clock.advance(LIFETIME_MS - 1);
+      for (const image of kept) await album.expect(image.id, image, "no image may make way for another");
+      await album.clock.advance(1);
+      for (const number of pieces.slice(0, kept.length))
+        assert.notEqual(await fullOr(album.put(`next-${number}`)), "full", "what has expired must leave its room");
+    },
+  },
+  {
+    name: "of 60 calls that book at once, each that is let in has room for its image",
+    async verify(open) {
+      const album = await Album.open(open, SMALL);
+      const booked = await Promise.all(pieces.map((number) => album.book(PIECE_BYTES, `key-${number}`)));
+      // Those that were not let in try to take what the others have booked.
+      await Promise.all(
+        booked.map(async (booking, number) => {
+          const image = album.put(
+            `image-${number}`,
+            pieceOf(number),
+            LIFETIME_MS,
+            booking === "full" ? undefined : booking,
+          );
+          assert.ok((await fullOr(image)) !== "full" || booking === "full", "what was booked must be free");
+        }),
+      );
+      assert.ok(
+        booked.some((booking) => booking !== "full"),
+        "an empty store must let a call in",
+      );
+    },
+  },
+  {
+    name: "booked room that is not needed is given back once",
+    async verify(open) {
+      const album = await Album.open(open, SMALL);
+      const bookAll = async (): Promise<ImageBooking[]> => {
+        const booked = await Promise.all(pieces.map((number) => album.book(PIECE_BYTES, `key-${number}`)));
+        return booked.filter((booking) => booking !== "full");
+      };
+      const all = await bookAll();
+      const [first] = all;
+      if (first) await album.put("image", pieceOf(1).subarray(0, PIECE_BYTES / 2), LIFETIME_MS, first);
+      for (const booking of [...all, ...all]) booking.release();
+      assert.equal(
+        (await bookAll()).length,
+        all.length === PIECES ? PIECES : all.length - 1,
+        "all but the image's room",
+      );
+    },
+  },
+  {
+    name: "one key cannot book the whole store",
+    async verify(open) {
+      const album = await Album.open(open, SMALL);
+      for (const number of pieces) {
+        const booking = await album.book(PIECE_BYTES, "greedy");
+        if (booking === "full") break;
+        // As pictures, and as room for those to come.
+        if (number % 2 === 0) await album.put(`image-${number}`, pieceOf(number), LIFETIME_MS, booking);
+      }
+      assert.notEqual(await album.book(PIECE_BYTES, "modest"), "full", "another key must find room");
     },
   },
   {

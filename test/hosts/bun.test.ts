@@ -3,8 +3,8 @@
 import { expect, it } from "vitest";
 import { toBunHandler } from "../../adapters/bun.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { MINIMAL } from "../conformance/messages/bodies.ts";
-import { KEY, plays, post } from "../conformance/stage.ts";
+import { MINIMAL } from "../cases/messages/bodies.ts";
+import { KEY, plays, post } from "./stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
 

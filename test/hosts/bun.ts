@@ -1,4 +1,4 @@
-/** Bun as a host of the conformance suites. */
+/** Bun as a host of the suites. */
 
 import { toBunHandler } from "../../adapters/bun.ts";
 import { answerByItself } from "./host.ts";

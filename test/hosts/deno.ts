@@ -1,4 +1,4 @@
-/** Deno as a host of the conformance suites. */
+/** Deno as a host of the suites. */
 
 import { toDenoHandler } from "../../adapters/deno.ts";
 import { answerByItself } from "./host.ts";

@@ -14,6 +14,12 @@ import { Stages } from "./remote/stages.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
+/**
+ * Each request on a connection of its own. workerd closes one that has been idle for five seconds, in which a busy machine may have
+ * sent the next request on it already.
+ */
+const EACH_ALONE = { connection: "close" };
+
 /** A host that workerd runs. */
 export function edgeHost(): TestHost {
   let stages: Promise<Stages> | undefined;
@@ -40,7 +46,7 @@ async function startWorkerd(): Promise<Stages> {
     unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
   });
   const url = await miniflare.unsafeGetDirectURL();
-  const call = callOver((body) => fetch(url, { method: "POST", body }));
+  const call = callOver((body) => fetch(url, { method: "POST", body, headers: EACH_ALONE }));
   const stages: Stages = new Stages(async <T>(method: string, ...args: readonly unknown[]): Promise<T> => {
     const [id] = args as readonly [number];
     if (method === "stop") fronts.get(id)?.close();
@@ -49,7 +55,7 @@ async function startWorkerd(): Promise<Stages> {
     fronts.set(id, front);
     await call("open", id, front.port, args[1]);
     return front.port as T;
-  });
+  }, EACH_ALONE);
   return stages;
 }
 

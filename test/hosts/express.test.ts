@@ -10,10 +10,11 @@ import morgan from "morgan";
 import { afterEach, describe, expect, it } from "vitest";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
-import { having, MINIMAL } from "../conformance/messages/bodies.ts";
-import { FrameReader } from "../conformance/messages/frames.ts";
-import { CLEAR } from "../conformance/images/pictures.ts";
-import { drawn, KEY, post } from "../conformance/stage.ts";
+import { having, MINIMAL } from "../cases/messages/bodies.ts";
+import { framing } from "../cases/messages/frames.ts";
+import { FrameReader } from "../drivers/frames.ts";
+import { CLEAR } from "../cases/images/pictures.ts";
+import { drawn, KEY, post } from "./stage.ts";
 
 const VERSIONS: readonly (readonly [name: string, framework: typeof express])[] = [
   // Typed as the other: what a mount touches is the same in both.
@@ -69,7 +70,7 @@ describe.each(VERSIONS)("in %s", (_name, framework) => {
     const streamed = await fetch(`${url}/ai/v1/messages`, post(having({ stream: true })));
     expect(streamed.headers.has("content-encoding")).toBe(false);
     expect(streamed.headers.get("x-content-type-options")).toBe("nosniff");
-    const reader = new FrameReader(streamed);
+    const reader = new FrameReader(streamed, framing);
     for (const type of ["message_start", "content_block_start", "content_block_delta"])
       expect(await reader.next()).toMatchObject({ type });
     // What has come until here came while the backend was still waiting.
@@ -148,7 +149,7 @@ describe.each(VERSIONS)("in %s", (_name, framework) => {
     const app = framework();
     const at: Gateway["at"] = (prefix) => ({
       ...gateway.at(prefix),
-      handle: () => Promise.reject(new Error("The mount is broken.")),
+      answer: () => Promise.reject(new Error("The mount is broken.")),
     });
     const broken = { ...gateway, at };
     app.use("/ai", toExpressHandler(broken));

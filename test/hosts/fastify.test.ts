@@ -5,8 +5,8 @@ import fastify, { type FastifyInstance } from "fastify";
 import { afterEach, expect, it } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { having, MINIMAL } from "../conformance/messages/bodies.ts";
-import { KEY, plays, post } from "../conformance/stage.ts";
+import { having, MINIMAL } from "../cases/messages/bodies.ts";
+import { KEY, plays, post } from "./stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
 const ai = toNodeHandler(gateway, { prefix: "/ai" });

@@ -1,4 +1,4 @@
-/** What a host is to the conformance suites. */
+/** What a host is to the suites. */
 
 import type { Gateway, GatewayOptions } from "../../src/index.ts";
 

@@ -9,8 +9,8 @@ import mount from "koa-mount";
 import { afterEach, expect, it } from "vitest";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { having, MINIMAL } from "../conformance/messages/bodies.ts";
-import { drawn, KEY, plays, post } from "../conformance/stage.ts";
+import { having, MINIMAL } from "../cases/messages/bodies.ts";
+import { drawn, KEY, plays, post } from "./stage.ts";
 
 const gateway = createGateway({ backend: { chat: plays("Hello.") }, quotas: memoryQuotaStore([{ apiKey: KEY }]) });
 
@@ -131,7 +131,7 @@ it("is an ordinary answer to the middleware around it", async () => {
 
 it("gives what fails in the mount to the app", async () => {
   const app = new Koa();
-  const routes = { ...gateway, handle: () => Promise.reject(new Error("The mount is broken.")) };
+  const routes = { ...gateway, answer: () => Promise.reject(new Error("The mount is broken.")) };
   app.use(async (context, next) => {
     await next().catch((error: Error) => (context.body = error.message));
   });

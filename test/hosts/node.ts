@@ -91,7 +91,8 @@ interface Listening {
 
 /** A Node server on a free port of loopback. */
 function listenWith(listener: Listener): Promise<Listening> {
-  const server = createServer((req, res) => void listener(req, res));
+  // On a slow machine a client's next request may come later than the five seconds that Node keeps a connection for.
+  const server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => void listener(req, res));
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(0, "127.0.0.1", () => {

@@ -2,10 +2,14 @@
 
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { readJson } from "../../src/http/json-body.ts";
+import { readJson as readJsonWith } from "../../src/http/json-body.ts";
+import { intakeOf } from "./intake.ts";
 
 const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
+
+const readJson = (request: Request, limits: typeof LIMITS): Promise<unknown> =>
+  readJsonWith(request, limits, intakeOf());
 
 const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
 const arrays = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
@@ -83,4 +87,17 @@ describe("a body that another middleware has read", () => {
   it("is not what some parsers leave where they have read nothing", async () => {
     expect(await readJson(behind({ readableDidRead: false, body: {} }), LIMITS)).toEqual([1]);
   });
+});
+
+it("a body of bytes that are no UTF-8 is held to its own length, not to that of what takes their place", async () => {
+  const bytes = new Uint8Array(LIMITS.maxJsonBytes).fill(0xff);
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(bytes);
+      controller.close();
+    },
+  });
+  const init = { method: "POST", headers: JSON_TYPE, body, duplex: "half" };
+  const request = new Request("http://gateway.test/", init);
+  expect(await codeOf(readJson(request, LIMITS))).toBe("malformed_body");
 });

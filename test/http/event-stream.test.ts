@@ -1,76 +1,82 @@
-/** Holds the event stream to its word: no frame before it is read, no silence, no end without its settling. */
+/** Holds the event stream to its word: no frame before it is read, no silence, one end, whatever ends it. */
 
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { eventStream } from "../../src/http/event-stream.ts";
-import { manualClock, type ManualClock } from "../contracts/manual-clock.ts";
+import { EventStream } from "../../src/http/event-stream.ts";
+import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 
 const QUIET_MS = 1_000;
 
+/** What a source is given: a frame, its last frame, a failure, or, undefined, its end. */
+type Given = string | { readonly last: string } | Error | undefined;
+
 /** Frames that come when a test gives them, and a count of how often they were asked for. */
-class Source implements AsyncIterator<string, undefined> {
+class Source {
   pulls = 0;
   done = false;
-  readonly #given: (string | Error | undefined)[] = [];
-  #waiting: PromiseWithResolvers<IteratorResult<string, undefined>> | undefined;
+  isLast = false;
+  readonly #given: Given[] = [];
+  #waiting: PromiseWithResolvers<string | undefined> | undefined;
 
-  /** A frame; a failure; or, undefined, the end. */
-  give(...steps: readonly (string | Error | undefined)[]): void {
+  give(...steps: readonly Given[]): void {
     this.#given.push(...steps);
     const waiting = this.#waiting;
     this.#waiting = undefined;
     if (waiting) this.#take().then(waiting.resolve, waiting.reject);
   }
 
-  next(): Promise<IteratorResult<string, undefined>> {
+  next(): Promise<string | undefined> {
     this.pulls++;
     if (this.#given.length > 0) return this.#take();
     this.#waiting = Promise.withResolvers();
     return this.#waiting.promise;
   }
 
-  async #take(): Promise<IteratorResult<string, undefined>> {
+  async #take(): Promise<string | undefined> {
     const step = this.#given.shift();
-    if (typeof step === "string") return { done: false, value: step };
+    if (typeof step === "string") return step;
     this.done = true;
-    if (step) throw step;
-    return { done: true, value: undefined };
+    if (step instanceof Error) throw step;
+    this.isLast = step !== undefined;
+    return step?.last;
   }
 }
 
 interface Bench {
   readonly source: Source;
   readonly clock: ManualClock;
-  readonly call: AbortController;
-  readonly reader: ReadableStreamDefaultReader<Uint8Array>;
-  /** What the stream has told: `cancelled`, `ended`. */
+  readonly stream: EventStream;
+  /** What the stream has told: failures, `cancelled`, `ended`. */
   readonly told: string[];
-  /** The next chunk as text; undefined at the end. */
+  /** The next chunk; undefined at the end. */
   readonly read: () => Promise<string | undefined>;
+  /** Has the clock stand so many milliseconds behind what its timers follow. */
+  readonly setBack: (ms: number) => void;
 }
 
-function bench(waitedMs = 0): Bench {
-  const [source, clock, call, told] = [new Source(), manualClock(), new AbortController(), [] as string[]];
-  const stream = eventStream({
-    events: source,
-    encode: (frame) => frame,
-    signal: call.signal,
-    clock,
+/** @param policy What a reader that stops means: the call is cut, or goes on unread. */
+function bench(waitedMs = 0, policy: "cut" | "drain" = "cut"): Bench {
+  const [source, clock, told] = [new Source(), manualClock(), [] as string[]];
+  let behindMs = 0;
+  const stream: EventStream = new EventStream({
+    frames: () => source.next(),
+    isLast: () => source.isLast,
+    clock: { ...clock, now: () => clock.now() - behindMs },
     silentSince: clock.now() - waitedMs,
     keepAlive: { frame: "(quiet)", afterMs: QUIET_MS },
-    failed: (error) => `(failed: ${(error as Error).message})`,
+    failed: (error) => {
+      told.push((error as Error).message);
+      return `(failed: ${(error as Error).message})`;
+    },
     cancelled: () => {
       told.push("cancelled");
-      call.abort(new Error("gone"));
+      if (policy === "cut") stream.fail(new Error("gone"));
+      else stream.drain();
     },
     ended: () => void told.push("ended"),
   });
-  const reader = stream.getReader();
-  const read = async (): Promise<string | undefined> => {
-    const { done, value } = await reader.read();
-    return done ? undefined : new TextDecoder().decode(value);
-  };
-  return { source, clock, call, reader, told, read };
+  const read = async (): Promise<string | undefined> => (await stream.next()).value;
+  return { source, clock, stream, told, read, setBack: (ms) => void (behindMs = ms) };
 }
 
 describe("frames", () => {
@@ -85,7 +91,7 @@ describe("frames", () => {
     const { source, read, told } = bench();
     source.give("a", new Error("broken"));
     expect([await read(), await read(), await read()]).toEqual(["a", "(failed: broken)", undefined]);
-    expect(told).toEqual(["ended"]);
+    expect(told).toEqual(["broken", "ended"]);
   });
 
   it("may fail at once", async () => {
@@ -102,108 +108,188 @@ describe("frames", () => {
   });
 });
 
+describe("the last frame", () => {
+  it("ends the stream when it is made, and the source is asked no more", async () => {
+    const { source, read, told, clock } = bench();
+    source.give("a", { last: "b" });
+    expect([await read(), await read(), await read()]).toEqual(["a", "b", undefined]);
+    expect([told, source.pulls, clock.pending]).toEqual([["ended"], 2, 0]);
+  });
+
+  it("ends it also where nobody comes to read it", async () => {
+    const { source, stream, told, clock } = bench();
+    void stream.next();
+    await turn();
+    // The reader is gone before the frame is made, and the call is over: nothing else would end the stream.
+    source.give({ last: "a" });
+    await turn();
+    expect([told, clock.pending]).toEqual([["ended"], 0]);
+  });
+});
+
 describe("a reader that does not read", () => {
   it("keeps the frames from being made", async () => {
     const { source, read } = bench();
     source.give("a", "b", "c", "d", undefined);
     await turn();
+    expect(source.pulls).toBe(0);
+    await read();
+    await turn();
     expect(source.pulls).toBe(1);
     await read();
     await turn();
     expect(source.pulls).toBe(2);
+  });
+
+  it("has no timer", async () => {
+    const { clock } = bench();
     await turn();
-    expect(source.pulls).toBe(2);
+    expect(clock.pending).toBe(0);
   });
 
   it("gets no keep-alives piled up", async () => {
     const { source, clock, read } = bench();
     source.give("a", "b");
-    await turn();
-    await clock.advance(10 * QUIET_MS);
     expect(await read()).toBe("a");
+    await clock.advance(10 * QUIET_MS);
     expect(await read()).toBe("b");
   });
 
   it("does not hold up the end of a call that is cut short", async () => {
-    const { source, call, told } = bench();
+    const { source, stream, told, read, clock } = bench();
     source.give("a", "b", "c");
-    await turn();
-    call.abort(new Error("deadline"));
-    source.give(undefined);
-    await turn();
-    expect(source.done).toBe(true);
-    expect(told).toEqual(["ended"]);
+    await read();
+    stream.fail(new Error("deadline"));
+    expect([told, clock.pending]).toEqual([["deadline", "ended"], 0]);
+    expect([await read(), await read()]).toEqual(["(failed: deadline)", undefined]);
+  });
+
+  it("does not hold it up before it has begun", async () => {
+    const { stream, told, read, source } = bench();
+    stream.fail(new Error("deadline"));
+    expect(told).toEqual(["deadline", "ended"]);
+    expect([await read(), await read(), source.pulls]).toEqual(["(failed: deadline)", undefined, 0]);
   });
 
   it("does not hold it up either while a frame is on its way", async () => {
-    const { source, call, told } = bench();
+    const { source, stream, told } = bench();
+    const reading = stream.next();
     await turn();
     expect(source.pulls).toBe(1);
-    call.abort(new Error("deadline"));
+    stream.fail(new Error("deadline"));
     source.give("a", "b", undefined);
     await turn();
-    expect(source.done).toBe(true);
-    expect(told).toEqual(["ended"]);
+    expect(told).toEqual(["deadline", "ended"]);
+    expect(await reading).toEqual({ done: false, value: "(failed: deadline)" });
+    expect(source.pulls).toBe(1);
+  });
+});
+
+describe("a second end", () => {
+  it("changes nothing", async () => {
+    const { source, stream, told, read } = bench();
+    source.give("a", undefined);
+    expect([await read(), await read()]).toEqual(["a", undefined]);
+    stream.fail(new Error("late"));
+    stream.drain();
+    expect(await read()).toBeUndefined();
+    expect([told, source.pulls]).toEqual([["ended"], 2]);
   });
 });
 
 describe("a reader that hangs up", () => {
-  it("ends the call, and the frames are run to their end", async () => {
-    const { source, reader, told, read } = bench();
+  const ended = ["cancelled", "gone", "ended"];
+
+  it("ends the call", async () => {
+    const { source, stream, told, read, clock } = bench();
     source.give("a", "b", "c", undefined);
     await read();
-    await turn();
-    await reader.cancel();
-    await turn();
-    expect(source.done).toBe(true);
-    expect(told).toEqual(["cancelled", "ended"]);
+    expect(await stream.return()).toEqual({ done: true, value: undefined });
+    expect([told, clock.pending]).toEqual([ended, 0]);
+  });
+
+  it("does so before it has read anything", async () => {
+    const { stream, told, source, clock } = bench();
+    await stream.return();
+    expect([told, source.pulls, clock.pending]).toEqual([ended, 0, 0]);
   });
 
   it("does so while the next frame is awaited", async () => {
-    const { source, reader, told, read } = bench();
+    const { source, stream, told, read } = bench();
     source.give("a");
     await read();
+    void stream.next();
+    await stream.return();
+    source.give(new Error("late"));
     await turn();
-    await reader.cancel();
-    source.give(new Error("gone"));
-    await turn();
-    expect(told).toEqual(["cancelled", "ended"]);
+    expect(told).toEqual(ended);
   });
 
   it("does so while the next frame is on its way", async () => {
-    const { source, reader, told, read } = bench();
+    const { source, stream, told, read } = bench();
     source.give("a");
     await read();
-    await turn();
-    await reader.cancel();
+    void stream.next();
+    await stream.return();
     source.give("b", "c", undefined);
     await turn();
-    expect(source.done).toBe(true);
-    expect(told).toEqual(["cancelled", "ended"]);
+    expect(told).toEqual(ended);
+  });
+});
+
+describe("a stream that drains", () => {
+  it("runs its source to the end, unread", async () => {
+    const { source, stream, told, read, clock } = bench(0, "drain");
+    source.give("a", "b", "c", undefined);
+    await read();
+    await stream.return();
+    await turn();
+    expect([source.done, told, clock.pending]).toEqual([true, ["cancelled", "ended"], 0]);
+    expect(await read()).toBeUndefined();
+  });
+
+  it("does so before anything was read", async () => {
+    const { source, stream, told } = bench(0, "drain");
+    source.give("a", { last: "b" });
+    await stream.return();
+    await turn();
+    expect([source.done, told]).toEqual([true, ["cancelled", "ended"]]);
+  });
+
+  it("tells of a failure, though nobody reads it", async () => {
+    const { source, stream, told, read } = bench(0, "drain");
+    source.give("a", new Error("broken"));
+    await stream.return();
+    await turn();
+    expect(told).toEqual(["cancelled", "broken", "ended"]);
+    expect(await read()).toBeUndefined();
   });
 });
 
 describe("silence", () => {
   it("counts from before the stream began", async () => {
     const { clock, read } = bench(QUIET_MS - 1);
+    const reading = read();
     await clock.advance(1);
-    expect(await read()).toBe("(quiet)");
+    expect(await reading).toBe("(quiet)");
   });
 
   it("that was long before the stream began is ended at once", async () => {
     const { clock, read } = bench(3 * QUIET_MS);
+    const reading = read();
     await clock.advance(0);
-    expect(await read()).toBe("(quiet)");
+    expect(await reading).toBe("(quiet)");
   });
 
   it("is broken after its time, and again", async () => {
     const { source, clock, read } = bench();
     source.give("a");
     await read();
-    await clock.advance(QUIET_MS);
-    expect(await read()).toBe("(quiet)");
-    await clock.advance(QUIET_MS);
-    expect(await read()).toBe("(quiet)");
+    for (let time = 0; time < 2; time++) {
+      const reading = read();
+      await clock.advance(QUIET_MS);
+      expect(await reading).toBe("(quiet)");
+    }
     source.give("b", undefined);
     expect([await read(), await read()]).toEqual(["b", undefined]);
   });
@@ -212,21 +298,25 @@ describe("silence", () => {
     const { source, clock, read } = bench();
     source.give("a");
     await read();
+    const reading = read();
     await clock.advance(QUIET_MS - 1);
     source.give("b");
-    expect(await read()).toBe("b");
+    expect(await reading).toBe("b");
   });
 
   it("is measured from the last frame", async () => {
     const { source, clock, read } = bench();
+    for (const frame of ["a", "b"]) {
+      const reading = read();
+      await clock.advance(QUIET_MS - 1);
+      source.give(frame);
+      expect(await reading).toBe(frame);
+    }
+    const reading = read();
     await clock.advance(QUIET_MS - 1);
-    source.give("a");
-    await read();
-    await clock.advance(QUIET_MS - 1);
-    source.give("b");
-    expect(await read()).toBe("b");
-    await clock.advance(QUIET_MS);
-    expect(await read()).toBe("(quiet)");
+    expect(clock.pending).toBe(1);
+    await clock.advance(1);
+    expect(await reading).toBe("(quiet)");
   });
 
   it("after the end is for ever", async () => {
@@ -236,4 +326,23 @@ describe("silence", () => {
     await clock.advance(10 * QUIET_MS);
     expect(await read()).toBeUndefined();
   });
+
+  it.each([60_000, 86_400_000])(
+    "is broken in time by a clock that jumps back by %d ms, and in no storm",
+    async (jump) => {
+      const { source, clock, read, setBack } = bench();
+      source.give("a");
+      await read();
+      const quiet = read();
+      setBack(jump);
+      // The first timer was set by the clock as it was; from there on the new time counts.
+      await clock.advance(2 * QUIET_MS);
+      expect(await quiet).toBe("(quiet)");
+      const next = read();
+      await clock.advance(QUIET_MS - 1);
+      expect(clock.pending).toBe(1);
+      source.give("b", { last: "c" });
+      expect([await next, await read(), clock.pending]).toEqual(["b", "c", 0]);
+    },
+  );
 });

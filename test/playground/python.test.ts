@@ -2,7 +2,17 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -100,6 +110,18 @@ describe("Python", { timeout: STUCK_MS }, () => {
     expect(output.length).toBeLessThan(1_100);
   });
 
+  it("hands over long output whole", async () => {
+    await using runner = pythonRunner({ maxOutputLength: 2_000_000 });
+    const { output } = await run("print('🐍' * 250_000, end='')", { runner });
+    expect(output).toBe("🐍".repeat(250_000));
+  });
+
+  it("draws other random numbers in every run", async () => {
+    const code = "import random, uuid\nprint(random.random(), random.SystemRandom().random(), uuid.uuid4())";
+    const numbers = [await run(code), await run(code)].flatMap(({ output }) => output.trim().split(" "));
+    expect(new Set(numbers).size).toBe(6);
+  });
+
   it("starts fresh in every run", async () => {
     await run("import builtins\nbuiltins.left = 1\nopen('left.txt', 'w').write('left')");
     const code = "import builtins, os\nprint(hasattr(builtins, 'left'), os.path.exists('left.txt'))";
@@ -109,7 +131,13 @@ describe("Python", { timeout: STUCK_MS }, () => {
 
 describe("the end of a run", { timeout: STUCK_MS }, () => {
   it("comes with the deadline, and the output so far", async () => {
-    expect(await run(FOREVER, { deadlineMs: 10_000 })).toEqual({ outcome: "deadline-exceeded", output: "begun\n" });
+    // A slow machine needs longer until the code begins.
+    let ended: CodeResult | undefined;
+    for (let deadlineMs = 1_000; !ended?.output; deadlineMs *= 2) {
+      ended = await run(FOREVER, { deadlineMs });
+      expect(ended.outcome).toBe("deadline-exceeded");
+    }
+    expect(ended.output).toBe("begun\n");
     expect(await run("print('next')")).toEqual({ outcome: "ok", output: "next\n" });
   });
 
@@ -186,16 +214,14 @@ def attempt(action):
 `;
 
 describe("a way out", { timeout: STUCK_MS }, () => {
-  it.each(["js", "pyodide_js", "pyodide.code", "pyodide.ffi", "_pyodide_core", "ctypes"])(
-    "is not the module %s",
-    async (name) => {
-      const { outcome, output } = await run(`import ${name}`);
-      expect({ outcome, output }).toEqual({
-        outcome: "failed",
-        output: expect.stringContaining("ModuleNotFoundError"),
-      });
-    },
-  );
+  it("is not a module that leads there", async () => {
+    const names = ["js", "pyodide_js", "pyodide.code", "pyodide.ffi", "_pyodide_core", "ctypes"];
+    const code = `
+for name in ${JSON.stringify(names)}:
+  try: exec(f"import {name}")
+  except ModuleNotFoundError: print("no", name)`;
+    expect(await run(code)).toEqual({ outcome: "ok", output: names.map((name) => `no ${name}\n`).join("") });
+  });
 
   it("is not pyodide.code.run_js, nor a module that sys.modules still holds", async () => {
     expect((await run("from pyodide.code import run_js")).output).toContain("ModuleNotFoundError");
@@ -268,6 +294,19 @@ describe("the package", { timeout: STUCK_MS }, () => {
     symlinkSync(join(ROOT, "node_modules", "pyodide"), join(folder, "linked", "node_modules", "pyodide"));
     await using runner = pythonRunner({ from: pathToFileURL(join(folder, "linked", "main.js")).href });
     expect(await run("print(1)", { runner })).toEqual({ outcome: "ok", output: "1\n" });
+  });
+
+  it("may have a broken snapshot beside it, which is made anew", async () => {
+    const home = join(folder, "own", "node_modules");
+    cpSync(PYODIDE, join(home, "pyodide"), { recursive: true });
+    const from = pathToFileURL(join(folder, "own", "main.js")).href;
+    await using first = pythonRunner({ from });
+    expect(await run("print(1)", { runner: first })).toEqual({ outcome: "ok", output: "1\n" });
+    const [kept = ""] = readdirSync(join(home, ".cache", "polygate"));
+    writeFileSync(join(home, ".cache", "polygate", kept), "broken");
+    await using second = pythonRunner({ from });
+    await expect(run("print(2)", { runner: second })).rejects.toThrow("Python could not be loaded.");
+    expect(await run("print(3)", { runner: second })).toEqual({ outcome: "ok", output: "3\n" });
   });
 
   it("is asked for where it is missing", async () => {

@@ -8,8 +8,25 @@ import type { JsonObject, JsonValue } from "../../src/index.ts";
 const requiring = (x: JsonValue): JsonObject => ({ type: "object", properties: { x }, required: ["x"] });
 const make = (schema: JsonObject): JsonValue => satisfy(schema, "Say hello to Paris", "the schema");
 
+const matching = (...patterns: string[]): JsonObject => ({
+  type: "string",
+  allOf: patterns.map((pattern) => ({ pattern })),
+});
+
 const nested = (levels: number): JsonObject =>
   levels === 0 ? { type: "integer" } : { type: "array", minItems: 100, items: nested(levels - 1) };
+
+/** Whether what is made of a schema satisfies it, as another judge has it. */
+function valid(schema: JsonObject): boolean {
+  const made = make(schema);
+  return new Ajv2020({ strict: false, validateFormats: false }).validate(schema, made);
+}
+
+/** As zod writes them. */
+const DURATION =
+  "^P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+M)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+M)?(\\d+([.,]\\d+)?S)?)?)$";
+const EMOJI =
+  "^(?=[\\s\\S]*[\\p{Extended_Pictographic}\\p{Regional_Indicator}\\u20E3])[\\p{Extended_Pictographic}\\p{Emoji_Component}]+$";
 
 /** Backtracks without end before it fails. */
 const CATASTROPHE = "^(a+)+$";
@@ -56,9 +73,19 @@ describe("a schema is refused that", () => {
       requiring({ type: "array", minItems: 9, maxItems: 5 }),
       "its minItems is more than its maxItems",
     ],
+    [
+      "joins patterns that no text has both of",
+      requiring(matching("^a$", "^b$")),
+      "The demo cannot satisfy the schema",
+    ],
+    [
+      "asks for an item that nothing is",
+      requiring({ type: "array", items: { not: {} }, minItems: 1 }),
+      "The demo cannot satisfy the schema",
+    ],
     ["refers to nothing", requiring({ $ref: "#/$defs/none" }), "The demo cannot satisfy the schema"],
   ])("%s", (_what, schema, why) => {
-    expect(() => make(schema)).toThrow(expect.objectContaining({ code: "invalid_request" }));
+    expect(() => make(schema)).toThrow(expect.objectContaining({ code: "failed_precondition" }));
     expect(() => make(schema)).toThrow(why);
   });
 });
@@ -81,6 +108,82 @@ describe("a schema is satisfied that", () => {
     const check = new Ajv2020({ strict: false }).compile(schema);
     const made = make(schema);
     expect(check(made)).toBe(true);
+  });
+
+  it.each<[what: string, schema: JsonObject]>([
+    ["at least 1900", { type: "integer", minimum: 1_900 }],
+    ["at most -1001", { type: "integer", maximum: -1_001 }],
+    ["at most -2000", { type: "integer", maximum: -2_000 }],
+    ["at least 1001, whole or not", { type: "number", minimum: 1_001 }],
+    ["less than -5000", { type: "number", exclusiveMaximum: -5_000 }],
+    ["more than 5000", { type: "integer", exclusiveMinimum: 5_000 }],
+    ["more than one end and no less than the other", { type: "integer", minimum: 5_000, exclusiveMinimum: 10 }],
+    ["between ends that are close", { type: "number", exclusiveMinimum: 5_000, exclusiveMaximum: 5_000.000_000_1 }],
+    ["one number alone", { type: "number", minimum: 10, exclusiveMinimum: 0.5, maximum: 10 }],
+    ["at least 1e12", { type: "integer", minimum: 1e12 }],
+    ["more than 1e300", { type: "number", exclusiveMinimum: 1e300 }],
+    ["at most -1e300", { type: "integer", maximum: -1e300 }],
+    ["any number", { type: "number", minimum: -Number.MAX_VALUE, maximum: Number.MAX_VALUE }],
+    ["a multiple below zero", { type: "integer", multipleOf: 5_000, maximum: -1 }],
+    ["of several ends", { type: "integer", minimum: 5_000, allOf: [{ minimum: 9_000 }, { maximum: 20_000 }] }],
+    ["far above or far below", { type: "integer", anyOf: [{ minimum: 5_000 }, { maximum: -5_000 }] }],
+    ["large or null", { type: ["integer", "null"], minimum: 5_000 }],
+    ["large without a type", { minimum: 5_000 }],
+    ["whole or not, and only one of them", { oneOf: [{ type: "integer" }, { type: "number" }] }],
+  ])("asks for a number %s", (_what, schema) => {
+    expect(valid(requiring(schema))).toBe(true);
+  });
+
+  it("says by a boolean whether the end of a range belongs to it, as older drafts do", () => {
+    const more = { type: "integer", minimum: 5, exclusiveMinimum: true, maximum: 6 };
+    expect(make(requiring(more))).toEqual({ x: 6 });
+    const less = { type: "integer", minimum: 5, maximum: 6, exclusiveMinimum: false, exclusiveMaximum: true };
+    expect(make(requiring(less))).toEqual({ x: 5 });
+  });
+
+  it.each<[what: string, schema: JsonObject]>([
+    ["that begins and ends in some way", matching("^ab.*", ".*yz$")],
+    ["that ends and begins in some way, and has more between", matching("yz$", "m m", "^ab.*")],
+    ["with patterns of its own and of others", { ...matching("[0-9]", "yz$"), pattern: "^ab" }],
+    ["with several patterns and a length", { allOf: [matching("^ab", "yz$"), { minLength: 20, maxLength: 90 }] }],
+    ["that is long", { type: "string", pattern: "^[a-z]+$", minLength: 40 }],
+    ["that is short", { type: "string", pattern: "^[a-z]+$", maxLength: 2 }],
+    ["of a format and a pattern", { type: "string", format: "email", pattern: "@example\\.com$" }],
+    ["that is a duration", { type: "string", format: "duration", pattern: DURATION }],
+    ["that is an emoji", { type: "string", format: "emoji", pattern: EMOJI }],
+    ["that looks ahead", { type: "string", pattern: "^(?=.*\\d)(?=.*[(a-z]).{8,}$" }],
+    ["of any letters", { type: "string", pattern: "^\\p{L}+$" }],
+    ["of characters by their numbers", { type: "string", pattern: "^[\\u4e00-\\u9fa5]+\\t\\x41$" }],
+  ])("asks for a text %s", (_what, schema) => {
+    expect(valid(requiring(schema))).toBe(true);
+  });
+
+  it("escapes what needs none in a pattern", () => {
+    expect(make(requiring({ type: "string", pattern: "^\\d{3}\\-\\d{4}$" }))).toEqual({
+      x: expect.stringMatching(/^\d{3}-\d{4}$/) as string,
+    });
+  });
+
+  it("has different texts of one pattern", () => {
+    const items = { type: "string", pattern: "^[a-z]+$", minLength: 12 };
+    expect(valid(requiring({ type: "array", items, minItems: 5, uniqueItems: true }))).toBe(true);
+  });
+
+  it.each<[what: string, items: JsonValue]>([
+    ["nothing is", { not: {} }],
+    ["nothing is, in other words", { not: true }],
+  ])("has a list of what %s", (_what, items) => {
+    expect(make({ type: "array", items })).toEqual([]);
+  });
+
+  it.each<[what: string, schema: JsonObject]>([
+    ["a pattern", { propertyNames: { pattern: "^x-[a-z]+$" }, minProperties: 1 }],
+    ["a length", { propertyNames: { maxLength: 3 }, minProperties: 2 }],
+    ["some values", { propertyNames: { enum: ["a", "b"] }, minProperties: 2 }],
+    ["a pattern beside a name", { properties: { a: {} }, propertyNames: { pattern: "^[a-z]$" }, minProperties: 3 }],
+    ["only a pattern", { patternProperties: { "^x-\\d$": {} }, additionalProperties: false, minProperties: 2 }],
+  ])("asks for names of %s", (_what, schema) => {
+    expect(valid({ type: "object", ...schema })).toBe(true);
   });
 
   it.each<[what: string, schema: JsonObject]>([

@@ -1,7 +1,7 @@
 /** A connection of the soak's client: it reads answers to their last byte, and hangs up in the turn in which that came. */
 
 import { connect, type Socket } from "node:net";
-import type { Manner } from "../conformance/raw-client.ts";
+import type { Manner } from "../drivers/raw-client.ts";
 
 const HEAD_END = "\r\n\r\n";
 /** Stands in no answer of the soak but at the end of its chunks. */

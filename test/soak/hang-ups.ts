@@ -1,6 +1,6 @@
 /** Clients that hang up: at every moment, in every manner, in every form and under every policy. */
 
-import type { Manner } from "../conformance/raw-client.ts";
+import type { Manner } from "../drivers/raw-client.ts";
 import {
   type Form,
   FORMS,

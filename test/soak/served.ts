@@ -42,9 +42,9 @@ export async function beSoaked(serve: (options: GatewayOptions) => Promise<Serve
     fired: (id, atMs) => void peer.call("fired", id, atMs),
   });
   const clock = countingClock((ms) => ms === DRAIN_MS && void peer.call("draining"));
-  const keys = PAYERS.map((payer) => ({ apiKey: apiKeyOf(payer) }));
-  // Remembering few holds that are over, it is full early: what grows from there on is a leak.
-  const quotas = memoryQuotaStore(keys, { clock, maxRemembered: 1_000 });
+  const keys = PAYERS.map((payer) => ({ apiKey: apiKeyOf(payer), id: apiKeyOf(payer) }));
+  // Retaining few holds that are over, it is full early: what grows from there on is a leak.
+  const quotas = memoryQuotaStore(keys, { clock, maxRetained: 1_000 });
   const onFailure: NonNullable<GatewayOptions["onFailure"]> = ({ text }) => void failures.push(text);
   const open = (policy: Policy): Promise<Served> =>
     serve({ backend: plays.backend(HANG_UP[policy]), quotas, clock, onFailure });

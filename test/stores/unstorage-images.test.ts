@@ -34,9 +34,7 @@ const DRIVERS: readonly [name: string, open: () => Driver | Promise<Driver>][] =
 
 describe.each(DRIVERS)("unstorageImageStore on %s", (_name, open) => {
   it.each(imageStoreLaws)("$name", async (law) => {
-    const verified = law.verify(async ({ clock }) =>
-      unstorageImageStore(createStorage({ driver: await open() }), { clock }),
-    );
+    const verified = law.verify(async (setup) => unstorageImageStore(createStorage({ driver: await open() }), setup));
     await expect(verified).resolves.toBeUndefined();
   });
 
@@ -81,6 +79,22 @@ describe("unstorageImageStore", () => {
     expect(held()).toBeLessThan(11_000);
     expect(await store.get("a")).toBe("gone");
     expect(await store.get("b")).toMatchObject({ id: "b" });
+  });
+
+  it("looks after a few images when one is put, and after the others with those that follow", async () => {
+    const clock = manualClock();
+    const driver = memoryDriver();
+    const store = unstorageImageStore(createStorage({ driver }), { clock });
+    const items = driver.getInstance?.() as Map<string, unknown>;
+    const whole = (): number =>
+      [...items.values()].filter((item) => item instanceof Uint8Array && item.length > 1_000).length;
+    const put = (id: string): Promise<void> => store.put(imageOf(id, clock.now() + 1_000));
+    for (let index = 0; index < 45; index++) await put(`old-${index}`);
+    await clock.advance(600_000);
+    for (const left of [26, 7, 3]) {
+      await put(`new-${left}`);
+      expect(whole()).toBe(left);
+    }
   });
 
   it("tells a driver that deletes by itself when to", async () => {

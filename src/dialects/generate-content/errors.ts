@@ -1,6 +1,8 @@
 /** The generate-content format's errors (spec 7.3): a number, a status name, a message, and details that name the field. */
 
-import { GatewayError, type GatewayErrorCode } from "../../errors.ts";
+import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
+import { isJsonObject } from "../../model/json.ts";
+import { retryAfterOf, UNMET, upstreamError } from "../shared/upstream.ts";
 import { fieldName } from "./schema.base.ts";
 
 type ErrorStatus =
@@ -12,6 +14,8 @@ type ErrorStatus =
   | "METHOD_NOT_ALLOWED"
   | "PAYLOAD_TOO_LARGE"
   | "RESOURCE_EXHAUSTED"
+  | "ALREADY_EXISTS"
+  | "ABORTED"
   | "CANCELLED"
   | "INTERNAL"
   | "UNAVAILABLE"
@@ -32,14 +36,22 @@ const WIRE_ERROR = {
   quota_insufficient: [429, "RESOURCE_EXHAUSTED"],
   rate_limited: [429, "RESOURCE_EXHAUSTED"],
   model_not_found: [404, "NOT_FOUND"],
+  not_found: [404, "NOT_FOUND"],
+  // What other calls hold may come back, so waiting helps.
+  quota_held: [429, "RESOURCE_EXHAUSTED"],
   // Not in the spec's table: the names follow those that are.
   method_not_allowed: [405, "METHOD_NOT_ALLOWED"],
+  idempotency_key_reused: [409, "ALREADY_EXISTS"],
+  idempotency_key_in_use: [409, "ABORTED"],
   client_closed: [499, "CANCELLED"],
   body_too_large: [413, "PAYLOAD_TOO_LARGE"],
+  backend_refused: [500, "INTERNAL"],
   backend_failed: [500, "INTERNAL"],
   internal: [500, "INTERNAL"],
   busy: [503, "UNAVAILABLE"],
   backend_unavailable: [503, "UNAVAILABLE"],
+  backend_overloaded: [503, "UNAVAILABLE"],
+  store_unavailable: [503, "UNAVAILABLE"],
   deadline_exceeded: [504, "DEADLINE_EXCEEDED"],
 } as const satisfies Record<GatewayErrorCode, readonly [code: number, status: ErrorStatus]>;
 
@@ -77,16 +89,40 @@ function* detailsOf({ path = [], message, retryAfterMs }: GatewayError, code: nu
 export const withoutPrefix = (text: string, prefix: string): string =>
   text.startsWith(prefix) ? text.slice(prefix.length) : text;
 
-/** What an upstream's error means for the caller of the gateway, who has no part in the upstream's keys and quotas. */
-const UPSTREAM: Readonly<Record<number, readonly [code: GatewayErrorCode, message: string]>> = {
-  429: ["rate_limited", "The model backend is busy."],
-  503: ["backend_unavailable", "The model backend is not available."],
-  504: ["deadline_exceeded", "The model backend took too long."],
-};
+/** The error that an upstream told of in the middle of its answer, as the object that `error` holds. */
+export const decodeErrorBody = (error: unknown): GatewayError =>
+  decoded(Number(fieldOf(error, "code")), error, undefined);
 
-/** The error that an upstream told of in this format. Its own message stays inside, in `cause`. */
-export function decodeError(error: unknown): GatewayError {
-  const status = (error as { code?: unknown } | null)?.code;
-  const [code, message] = UPSTREAM[Number(status)] ?? ["backend_failed", "The model backend failed."];
-  return new GatewayError(code, message, { cause: error });
+/** The error that an upstream answered with. */
+export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
+  // A stream that is framed as an array tells its error as the only element.
+  const error = fieldOf(Array.isArray(body) ? body[0] : body, "error");
+  // An answer in no known form tells of another server than a model's.
+  const meant = status === 404 && fieldOf(error, "status") === undefined ? 500 : status;
+  return decoded(meant, error ?? body, retryAfterOf(headers));
 }
+
+function decoded(status: number, error: unknown, retryAfterMs: number | undefined): GatewayError {
+  const wait = retryAfterMs ?? retryDelayOf(error);
+  // The upstream's key is the host's, and this format says so with the status of a wrong field.
+  if (detailsIn(error).some((detail) => fieldOf(detail, "reason") === "API_KEY_INVALID"))
+    return upstreamError(401, error, wait);
+  if (fieldOf(error, "status") === "FAILED_PRECONDITION") return upstreamError(status, error, wait, UNMET);
+  return upstreamError(status, error, wait);
+}
+
+/** How long the upstream asks to wait, in milliseconds: `RetryInfo` has it in seconds, `1.5s`. */
+function retryDelayOf(error: unknown): number | undefined {
+  const delay = detailsIn(error)
+    .map((detail) => fieldOf(detail, "retryDelay"))
+    .find((one) => typeof one === "string");
+  const seconds = /^(\d{1,5}(?:\.\d+)?)s$/.exec(delay ?? "")?.[1];
+  return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1000);
+}
+
+function detailsIn(error: unknown): readonly unknown[] {
+  const details = fieldOf(error, "details");
+  return Array.isArray(details) ? details : [];
+}
+
+const fieldOf = (value: unknown, key: string): unknown => (isJsonObject(value) ? value[key] : undefined);

@@ -1,9 +1,10 @@
 /** The generate-content dialect: content as a whole and as a stream, and its token count (spec 2.8, 2.9, 6.2, 7.3). */
 
 import { GatewayError } from "../../errors.ts";
+import { queryOf } from "../../http/address.ts";
+import { RawJson } from "../../http/answer.ts";
 import { bearerToken } from "../../http/credential.ts";
-import { readJson } from "../../http/json-body.ts";
-import { estimateInputTokens } from "../../metering/estimate.ts";
+import { shown } from "../../http/validation.ts";
 import type { ChatRequest } from "../../model/chat.ts";
 import type { AnswerEvent } from "../../model/event.ts";
 import type {
@@ -15,15 +16,29 @@ import type {
   Incoming,
 } from "../dialect.ts";
 import { encodeError, errorStatus } from "./errors.ts";
+import { lossesOf } from "./fates.answer.ts";
+import { modelEndpoints } from "./models.ts";
 import { decodeRequest, type Framing, type GenerateContentNative, readBody, readCountBody } from "./request.ts";
 import { AnswerCollector } from "./response.ts";
 import { DIALECT } from "./schema.base.ts";
-import { arrayFramer, sseFramer, StreamEncoder } from "./stream.ts";
+import { arrayFramer, sseFramer } from "./stream.framing.ts";
+import { StreamWriter } from "./stream.native.ts";
+import { StreamEncoder } from "./stream.ts";
 
 /** Where models are: the spec's version and the one that newer official clients default to; tuned models beside the others. */
 const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
 
-export const generateContent = (): Dialect => ({ name: DIALECT, endpoints: COLLECTIONS.flatMap(endpointsOf) });
+export const generateContent = (): Dialect => ({
+  name: DIALECT,
+  endpoints: [...COLLECTIONS.flatMap(endpointsOf), ...modelEndpoints(FORMAT)],
+});
+
+/** How the format reads a credential, and tells an error. */
+const FORMAT = {
+  dialect: DIALECT,
+  credential: (request: Request) => credential(request),
+  encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+} as const;
 
 function endpointsOf(collection: string): Endpoint[] {
   const tuned = collection.endsWith("/tunedModels/");
@@ -31,40 +46,64 @@ function endpointsOf(collection: string): Endpoint[] {
     ({
       method: "POST",
       path: `${collection}**`,
-      owns: (tail: string) => tail.endsWith(`:${method}`),
-      credential,
-      dress: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+      owns: (tail: string) => withColon(tail).endsWith(`:${method}`),
+      ...FORMAT,
     }) as const;
   const chat = {
     kind: "chat",
     maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
+    lossesOf,
     complete,
     stream,
   } as const;
   return [
-    { ...route("generateContent"), ...chat, parse: (incoming) => parse(incoming, tuned, false) },
-    { ...route("streamGenerateContent"), ...chat, parse: (incoming) => parse(incoming, tuned, true) },
+    { ...route("generateContent"), ...chat, decode: (body, incoming) => decode(body, incoming, tuned, false) },
+    { ...route("streamGenerateContent"), ...chat, decode: (body, incoming) => decode(body, incoming, tuned, true) },
     {
       ...route("countTokens"),
       kind: "query",
       expiredKeysMayAsk: false,
-      answer: async ({ authorize, countTokens, ...incoming }) => {
-        const counted = await parse(incoming, tuned, false, readCountBody);
-        await authorize(counted);
-        return { totalTokens: estimateInputTokens(counted, countTokens) };
+      body: "json",
+      answer: async ({ body, authorize, countInput }, incoming) => {
+        const counted = decode(body, incoming, tuned, false, readCountBody);
+        await authorize(counted.model);
+        return { totalTokens: await countInput(counted) };
+      },
+    },
+    {
+      ...route("*"),
+      owns: isOtherMethod,
+      kind: "query",
+      expiredKeysMayAsk: false,
+      body: "none",
+      answer(_query, { tail }) {
+        const method = tail.slice(tail.lastIndexOf(":") + 1);
+        throw new GatewayError("not_found", `A model has no method ${shown(method)}.`);
       },
     },
   ];
 }
 
-async function parse(
+const METHODS: ReadonlySet<string> = new Set(["generateContent", "streamGenerateContent", "countTokens"]);
+
+/** The colon before a method may come percent-encoded, like any other character. */
+const withColon = (tail: string): string => tail.replace(/%3A(?=[A-Za-z]+$)/i, ":");
+
+/** Whether an address asks for a method of a model that there is none of; one without a method is another format's, or the host's. */
+function isOtherMethod(escaped: string): boolean {
+  const tail = withColon(escaped);
+  const colon = tail.lastIndexOf(":");
+  return colon > tail.lastIndexOf("/") && !METHODS.has(tail.slice(colon + 1));
+}
+
+function decode(
+  raw: unknown,
   { request, tail, limits }: Incoming,
   tuned: boolean,
   stream: boolean,
   read = readBody,
-): Promise<ChatRequest> {
+): ChatRequest {
   const model = modelOf(tail, tuned);
-  const raw = await readJson(request, limits);
   return decodeRequest(read(raw), {
     model,
     stream,
@@ -77,7 +116,8 @@ async function parse(
 /** The model's id, which may hold slashes and colons: all that stands before the last colon (spec 4, note 4). */
 function modelOf(tail: string, tuned: boolean): string {
   const prefix = tuned ? "tunedModels/" : "models/";
-  const id = decoded(tail.slice(0, tail.lastIndexOf(":")));
+  const address = withColon(tail);
+  const id = decoded(address.slice(0, address.lastIndexOf(":")));
   const name = id.startsWith(prefix) ? id.slice(prefix.length) : id;
   if (name === "") throw invalidModel("must not be empty");
   return tuned ? prefix + name : name;
@@ -94,42 +134,41 @@ function decoded(segment: string): string {
 const invalidModel = (message: string): GatewayError =>
   new GatewayError("invalid_request", `model: ${message}`, { path: ["model"] });
 
-const queryOf = (request: Request): URLSearchParams => new URL(request.url).searchParams;
-
 /** `alt` may come with the dollar of a system parameter. */
 function framingOf(request: Request): Framing {
-  const query = queryOf(request);
+  const query = queryOf(request.url);
   return (query.get("alt") ?? query.get("$alt")) === "sse" ? "sse" : "array";
 }
 
 /** The official clients' header, the spec's query parameter, or a Bearer token; an empty one is none. */
 const credential = (request: Request): string | undefined =>
   request.headers.get("x-goog-api-key") ||
-  queryOf(request)
+  queryOf(request.url)
     .getAll("key")
     .find((key) => key !== "") ||
   bearerToken(request.headers);
 
 function complete(answer: AnswerContext): Collector<AnswerEvent> {
   const [encoder, collector] = [new StreamEncoder(answer), new AnswerCollector()];
+  let native: string | undefined;
   return {
-    add: (event) => encoder.chunks(event).forEach((chunk) => collector.add(chunk)),
-    body: () => collector.body,
+    add(event) {
+      if (event.type === "finish" && event.native?.dialect === DIALECT) native = event.native.body;
+      for (const chunk of encoder.chunks(event)) collector.add(chunk);
+    },
+    body: () => (native === undefined ? collector.body : new RawJson(native)),
   };
 }
 
 function stream(answer: AnswerContext): AnswerStream<AnswerEvent> {
-  const encoder = new StreamEncoder(answer);
-  // The request is of this dialect: its own `parse` has made it.
+  // The request is of this dialect: its own `decode` has made it.
   const { framing } = answer.request.native as GenerateContentNative;
   const framer = framing === "sse" ? sseFramer() : arrayFramer();
+  const writer = new StreamWriter(answer, framer);
   return {
     contentType: framer.contentType,
     keepAlive: framer.keepAlive,
-    encode(event) {
-      const chunks = encoder.chunks(event).map((chunk) => framer.chunk(chunk));
-      return chunks.join("") + (event.type === "finish" ? framer.end() : "");
-    },
-    error: (error) => framer.chunk(encodeError(error)) + framer.end(),
+    encode: (event) => writer.write(event),
+    error: (error) => framer.error(encodeError(error)),
   };
 }

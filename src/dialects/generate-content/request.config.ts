@@ -1,9 +1,16 @@
 /** The generation config (spec 2.8) and the neutral request's fields that it holds, in both directions. */
 
-import type { ChatRequest, Reasoning, ResponseFormat, Speech } from "../../model/chat.ts";
+import type { ChatRequest, Reasoning, ReasoningEffort, ResponseFormat, Speech } from "../../model/chat.ts";
 import type { JsonObject } from "../../model/json.ts";
-import type { GenerationConfig, SpeechConfig, ThinkingConfig, VoiceConfig } from "./schema.config.ts";
+import {
+  type GenerationConfig,
+  MAX_STOP_SEQUENCES,
+  type SpeechConfig,
+  type ThinkingConfig,
+  type VoiceConfig,
+} from "./schema.config.ts";
 import { fromWire, MEDIA_RESOLUTION, OUTPUT_MODALITY } from "./schema.enums.ts";
+import { withTypeNames } from "./schema.keywords.ts";
 import { toJsonSchema } from "./schema.openapi.ts";
 
 type Configured = Pick<ChatRequest, "maxOutputTokens" | "stopSequences"> & Partial<ChatRequest>;
@@ -40,6 +47,12 @@ export function decodeConfig(config: GenerationConfig, defaultMaxOutputTokens: n
   };
 }
 
+/** The most answers that the format gives. */
+export const MAX_CANDIDATES = 8;
+
+/** The same seed is always told by the same number of 32 bits. */
+export const int32 = (seed: number): number => seed | 0;
+
 export function encodeConfig(request: ChatRequest): GenerationConfig {
   const { stopSequences, temperature, topP, topK, candidateCount, seed, presencePenalty, frequencyPenalty } = request;
   const {
@@ -53,12 +66,14 @@ export function encodeConfig(request: ChatRequest): GenerationConfig {
   } = request;
   return {
     maxOutputTokens: request.maxOutputTokens,
-    ...(stopSequences.length > 0 && { stopSequences: [...stopSequences] }),
+    // The gateway itself ends the text at those that do not fit.
+    ...(stopSequences.length > 0 && { stopSequences: stopSequences.slice(0, MAX_STOP_SEQUENCES) }),
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { topP }),
-    ...(topK !== undefined && { topK }),
-    ...(candidateCount !== undefined && { candidateCount }),
-    ...(seed !== undefined && { seed }),
+    // A limit of 0 is none.
+    ...(topK !== undefined && topK > 0 && { topK }),
+    ...(candidateCount !== undefined && { candidateCount: Math.min(candidateCount, MAX_CANDIDATES) }),
+    ...(seed !== undefined && { seed: int32(seed) }),
     ...(presencePenalty !== undefined && { presencePenalty }),
     ...(frequencyPenalty !== undefined && { frequencyPenalty }),
     ...(logprobs && { responseLogprobs: true, ...(logprobs.top > 0 && { logprobs: logprobs.top }) }),
@@ -76,7 +91,8 @@ function decodeFormat({
   responseSchema,
   responseJsonSchema,
 }: GenerationConfig): ResponseFormat | undefined {
-  const schema = responseSchema == null ? responseJsonSchema : toJsonSchema(responseSchema);
+  const schema =
+    responseSchema == null ? responseJsonSchema && withTypeNames(responseJsonSchema) : toJsonSchema(responseSchema);
   if (responseMimeType === "text/x.enum") return { type: "enum", values: enumOf(schema ?? {}) };
   if (responseMimeType === "application/json") return { type: "json", ...(schema != null && { schema }) };
   return undefined;
@@ -119,17 +135,31 @@ const encodeSpeech = ({ language, voice, speakers }: Speech): SpeechConfig => ({
   }),
 });
 
+/** The official service's words; the spec has budgets alone. */
+const THINKING_LEVEL = {
+  minimal: "MINIMAL",
+  low: "LOW",
+  medium: "MEDIUM",
+  high: "HIGH",
+  max: "HIGH",
+} as const satisfies Record<ReasoningEffort, string>;
+const LEVEL_OF = fromWire(THINKING_LEVEL);
+
 /** Thoughts are shown only to who asks for them. */
 function decodeThinking({ includeThoughts, thinkingBudget, thinkingLevel }: ThinkingConfig): Reasoning | undefined {
   if (thinkingBudget === 0) return { type: "disabled" };
   if (includeThoughts == null && thinkingBudget == null && thinkingLevel == null) return undefined;
   const visible = includeThoughts ?? false;
-  if (thinkingBudget == null || thinkingBudget < 0) return { type: "adaptive", visible };
+  const effort = LEVEL_OF.get(thinkingLevel?.toUpperCase() ?? "");
+  if (thinkingBudget == null || thinkingBudget < 0) return { type: "adaptive", ...(effort && { effort }), visible };
   return { type: "enabled", budgetTokens: thinkingBudget, visible };
 }
 
 function encodeThinking(reasoning: Reasoning): ThinkingConfig {
   if (reasoning.type === "disabled") return { thinkingBudget: 0 };
   const includeThoughts = reasoning.visible ?? true;
-  return { includeThoughts, thinkingBudget: reasoning.type === "enabled" ? reasoning.budgetTokens : -1 };
+  if (reasoning.type === "enabled") return { includeThoughts, thinkingBudget: reasoning.budgetTokens };
+  // The format takes a level or a budget, never both.
+  if (reasoning.effort !== undefined) return { includeThoughts, thinkingLevel: THINKING_LEVEL[reasoning.effort] };
+  return { includeThoughts, thinkingBudget: -1 };
 }

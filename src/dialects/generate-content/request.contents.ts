@@ -2,10 +2,10 @@
 
 import type { ChatMessage, Part, Role } from "../../model/chat.ts";
 import { CallIds } from "./request.calls.ts";
-import { decodeMedia, encodeDocument, encodeMedia } from "./request.media.ts";
+import { decodeMedia, encodeDocument, encodeMedia, isSayable } from "./request.media.ts";
 import { decodeResponse, encodeResponse } from "./request.results.ts";
 import { DIALECT } from "./schema.base.ts";
-import type { Content, Contents, Part as WirePart } from "./schema.ts";
+import { type Content, type Contents, type Part as WirePart, PROVIDER_KINDS } from "./schema.ts";
 import { fromWire, LANGUAGE, OUTCOME } from "./schema.enums.ts";
 
 const LANGUAGE_OF = fromWire(LANGUAGE);
@@ -41,10 +41,12 @@ export function encodeMessages(messages: readonly ChatMessage[]): Content[] {
   const names = new Map<string, string>();
   for (const { parts } of messages)
     for (const part of parts) if (part.type === "tool-call") names.set(part.id, part.name);
-  return messages.map(({ role, parts }) => ({
+  const contents = messages.map(({ role, parts }) => ({
     role: WIRE_ROLE[role],
     parts: parts.flatMap((part) => encodePart(part, names)),
   }));
+  // The format takes no content without parts.
+  return contents.filter(({ parts }) => parts.length > 0);
 }
 
 type Marks = Pick<WirePart, "thought" | "thoughtSignature">;
@@ -81,6 +83,7 @@ function decodePart(part: WirePart, calls: CallIds, turn: number): Part {
     const result = { outcome: OUTCOME_OF.get(outcome) ?? "unspecified", ...(output != null && { output }) };
     return { type: "code-result", ...idOf(id), ...result, ...marks };
   }
+  if (PROVIDER_KINDS.some((kind) => part[kind] != null)) return { type: "provider", dialect: DIALECT, value: part };
   const { thought, ...seal } = marks;
   return { type: thought ? "reasoning" : "text", text: part.text ?? "", ...seal };
 }
@@ -91,11 +94,13 @@ function encodePart(part: Part, names: ReadonlyMap<string, string>): WirePart[] 
       return [{ text: part.text, ...encodeMarks(part) }];
     case "reasoning":
       return [{ text: part.text, ...encodeMarks({ ...part, thought: true }) }];
+    case "refusal":
+      return [{ text: part.text }];
     // Another provider's ciphertext means nothing to this one's models.
     case "redacted-reasoning":
       return [];
     case "media":
-      return [{ ...encodeMedia(part), ...encodeMarks(part) }];
+      return isSayable(part) ? [{ ...encodeMedia(part), ...encodeMarks(part) }] : [];
     case "document":
       return encodeDocument(part).map((inner) => ({ ...inner, ...encodeMarks(part) }));
     case "tool-call":

@@ -3,7 +3,7 @@
 import type { DocumentPart, MediaPart, ToolResultPart } from "../../model/chat.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { CallIds } from "./request.calls.ts";
-import { decodeMedia, encodeDocument, encodeMedia } from "./request.media.ts";
+import { decodeMedia, encodeDocument, encodeMedia, isSayable } from "./request.media.ts";
 import type { Part as WirePart } from "./schema.ts";
 
 type WireResponse = NonNullable<WirePart["functionResponse"]>;
@@ -34,7 +34,7 @@ export function encodeResponse(
 /** Documents of text are told in the response itself. */
 const attached = (part: MediaPart | DocumentPart): NonNullable<WireResponse["parts"]> =>
   part.type === "media"
-    ? [encodeMedia(part)]
+    ? [part].filter(isSayable).map(encodeMedia)
     : encodeDocument(part).filter(({ inlineData, fileData }) => inlineData ?? fileData);
 
 /** One object is the response as it is; anything else is told under the names that the official service gives them. */

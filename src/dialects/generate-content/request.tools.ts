@@ -1,9 +1,10 @@
 /** Tools and the choice among them (spec 2.8), in both directions. */
 
-import type { FunctionTool, Tool, ToolChoice } from "../../model/chat.ts";
+import type { ChatRequest, FunctionTool, Tool, ToolChoice } from "../../model/chat.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { DIALECT } from "./schema.base.ts";
 import type { FunctionCallingConfig, FunctionDeclaration, Tool as WireTool } from "./schema.ts";
+import { withTypeNames } from "./schema.keywords.ts";
 import { toJsonSchema } from "./schema.openapi.ts";
 
 export const decodeTools = (tools: readonly WireTool[]): Tool[] => tools.flatMap((tool) => [...toolsIn(tool)]);
@@ -46,7 +47,7 @@ const decodeFunction = (declaration: FunctionDeclaration): FunctionTool => ({
 });
 
 const inputSchemaOf = ({ parameters, parametersJsonSchema }: FunctionDeclaration): JsonObject =>
-  parameters == null ? (parametersJsonSchema ?? NO_PARAMETERS) : toJsonSchema(parameters);
+  parameters == null ? withTypeNames(parametersJsonSchema ?? NO_PARAMETERS) : toJsonSchema(parameters);
 
 const encodeFunction = ({ name, description, inputSchema }: FunctionTool): FunctionDeclaration => ({
   name,
@@ -64,6 +65,24 @@ export function decodeCalling({ mode, allowedFunctionNames }: FunctionCallingCon
   if (mode === "NONE") return { type: "none" };
   if (mode === "ANY" && only !== undefined && others.length === 0) return { type: "tool", name: only, parallel };
   return { type: mode === "ANY" ? "required" : "auto", parallel, ...(names.length > 0 && { names }) };
+}
+
+/** The choice among functions; the format takes one that names none of them for an error. */
+export function sayableChoice({ tools, toolChoice }: ChatRequest): ToolChoice | undefined {
+  const names = new Set(tools.flatMap((tool) => (tool.type === "function" ? tool.name : [])));
+  switch (toolChoice?.type) {
+    case "tool":
+      return names.has(toolChoice.name) ? toolChoice : undefined;
+    case "required":
+    case "auto": {
+      const { names: wanted, ...choice } = toolChoice;
+      const known = wanted?.filter((name) => names.has(name));
+      if (choice.type === "required" && names.size === 0) return undefined;
+      return known && known.length > 0 ? { ...choice, names: known } : choice;
+    }
+    default:
+      return toolChoice;
+  }
 }
 
 export function encodeCalling(choice: ToolChoice): FunctionCallingConfig {

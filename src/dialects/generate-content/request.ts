@@ -6,13 +6,13 @@ import type { ChatRequest, NativeRequest, SafetySetting, TextPart, WireObject } 
 import { withoutPrefix } from "./errors.ts";
 import { decodeConfig, encodeConfig } from "./request.config.ts";
 import { decodeContents, encodeMessages } from "./request.contents.ts";
-import { decodeCalling, decodeTools, encodeCalling, encodeTools } from "./request.tools.ts";
+import { decodeCalling, decodeTools, encodeCalling, encodeTools, sayableChoice } from "./request.tools.ts";
+import { unsaidOf } from "./request.unsaid.ts";
 import { DIALECT, fieldName } from "./schema.base.ts";
 import { CountTokensRequest, GenerateContentRequest } from "./schema.ts";
 import { fromWire, HARM_CATEGORY, SETTABLE_CATEGORY, THRESHOLD } from "./schema.enums.ts";
 import { isImageType, isSupportedMedia, SUPPORTED_IMAGES } from "./schema.media.ts";
-import { countInCamelCase, inCamelCase } from "./schema.own.ts";
-import { asSpelled, snakeCase } from "./schema.spelling.ts";
+import { asSpelled, snakeCase, spellingWalk } from "./schema.spelling.ts";
 
 /** How a stream is framed: as SSE events, or as the elements of one JSON array. */
 export type Framing = "sse" | "array";
@@ -57,14 +57,19 @@ const nativeOf = (
   body: raw as WireObject,
   betas: [],
   framing,
+  ...unsaidOf(body),
 });
 
-/** The request as this format says it. Takes the neutral fields alone: a backend that has `native` forwards that instead. */
+/**
+ * The request as this format says it, made of the neutral fields alone; what the format cannot say is left out, as its table of
+ * fates tells.
+ */
 export function encodeRequest(request: ChatRequest): GenerateContentRequest {
-  const { toolChoice, safety = [], cachedContent, system } = request;
+  const { safety = [], cachedContent, system } = request;
+  const toolChoice = sayableChoice(request);
   const tools = encodeTools(request.tools);
   // Categories that can only be rated are not for a request.
-  const safetySettings = safety.filter(({ category }) => category in SETTABLE_CATEGORY).map(encodeSafety);
+  const safetySettings = safety.filter(isSettable).map(encodeSafety);
   return {
     contents: encodeMessages(request.messages),
     ...(system.length > 0 && { systemInstruction: { parts: system.map(({ text }) => ({ text })) } }),
@@ -75,6 +80,8 @@ export function encodeRequest(request: ChatRequest): GenerateContentRequest {
     ...(cachedContent !== undefined && { cachedContent }),
   };
 }
+
+export const isSettable = ({ category }: SafetySetting): boolean => Object.hasOwn(SETTABLE_CATEGORY, category);
 
 function decodeInstruction(instruction: GenerateContentRequest["systemInstruction"]): TextPart[] {
   if (instruction == null || instruction === "") return [];
@@ -96,12 +103,15 @@ const encodeSafety = ({ category, threshold }: SafetySetting): WireSafety => ({
   threshold: THRESHOLD[threshold],
 });
 
+const inCamelCase = spellingWalk(GenerateContentRequest);
+const countInCamelCase = spellingWalk(CountTokensRequest);
+
 /**
  * The body of a request in camelCase. Throws `invalid_request` with the path of the first wrong field, as the caller spelled
  * it, and `failed_precondition` for an image in a file of an unsupported type.
  */
 export function readBody(raw: unknown): GenerateContentRequest {
-  const body = inCamelCase(raw);
+  const body = inCamelCase(raw, []);
   return inCallersWords(raw, body, () => {
     assertValid(GenerateContentRequest, body);
     assertPreconditions(body, []);
@@ -111,11 +121,12 @@ export function readBody(raw: unknown): GenerateContentRequest {
 
 /** The request whose tokens are to be counted. Throws as `readBody` does. */
 export function readCountBody(raw: unknown): GenerateContentRequest {
-  const body = countInCamelCase(raw);
+  const body = countInCamelCase(raw, []);
   return inCallersWords(raw, body, () => {
     assertValid(CountTokensRequest, body);
-    const counted = body.generateContentRequest ?? { contents: body.contents ?? [] };
-    assertPreconditions(counted, body.generateContentRequest ? ["generateContentRequest"] : []);
+    const { generateContentRequest, contents, ...fields } = body;
+    const counted = generateContentRequest ?? { ...fields, contents: contents ?? [] };
+    assertPreconditions(counted, generateContentRequest ? ["generateContentRequest"] : []);
     return counted;
   });
 }

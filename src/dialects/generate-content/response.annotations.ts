@@ -196,6 +196,13 @@ function addLogprobs(result: LogprobsResult, { chosen, top }: Logprobs): void {
   add((result.chosenCandidates ??= []), chosen.map(encodeLogprob));
 }
 
+/** The mean over the chosen tokens, which only this format tells beside them; undefined where none is known. */
+export function averageOf({ logprobsResult }: Notes): number | undefined {
+  const chosen = logprobsResult?.chosenCandidates ?? [];
+  if (chosen.length === 0) return undefined;
+  return chosen.reduce((sum, { logProbability }) => sum + (logProbability ?? 0), 0) / chosen.length;
+}
+
 const decodeLogprobs = ({ logprobsResult, avgLogprobs }: Notes): Logprobs => ({
   type: "logprobs",
   chosen: (logprobsResult?.chosenCandidates ?? []).map(decodeLogprob),

@@ -1,13 +1,15 @@
-/** An upstream's answer in this format (spec 2.9), whole or in chunks, to neutral events. */
+/** An upstream's answer in this format (spec 2.9), whole or in chunks, to native events that say what they mean. */
 
-import * as v from "valibot";
-import { GatewayError } from "../../errors.ts";
-import type { ChatEvent, ContentEvent, FinishReason } from "../../model/event.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { isValid } from "../../http/validation.predicate.ts";
+import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../model/event.ts";
+import type { JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
-import { decodeError } from "./errors.ts";
+import type { AnswerDecoder as Decoder } from "../codec.ts";
+import { parseObject, upstreamFailed } from "../shared/upstream.ts";
+import { decodeErrorBody } from "./errors.ts";
 import { annotationsOf } from "./response.annotations.ts";
 import { decodeFeedback, decodeUsage } from "./response.ts";
+import { DIALECT } from "./schema.base.ts";
 import { type AnswerPart, type Candidate, GenerateContentResponse } from "./schema.answer.ts";
 import { FINISH_REASON, fromWire, LANGUAGE, OUTCOME } from "./schema.enums.ts";
 
@@ -22,33 +24,47 @@ const REASON_OF: ReadonlyMap<string, FinishReason> = new Map([
   ["IMAGE_RECITATION", "recitation"],
 ]);
 
-/** The events of a complete answer. Throws `backend_failed` for what is no answer, or the upstream's own error. */
-export const decodeAnswer = (body: unknown): ChatEvent[] => new AnswerDecoder().events(body);
+type Meaning = NativeEvent["means"][number];
 
-/** Turns the chunks of one answer into its events. */
-export class AnswerDecoder {
+export class AnswerDecoder implements Decoder {
   #started = false;
-  #ended = false;
+  /** The candidates that have begun, and those that have ended. */
+  readonly #begun: Set<number> = new Set();
+  readonly #ended: Set<number> = new Set();
   #id: string | undefined;
   #calls = 0;
   /** The candidates that call tools. */
   readonly #callers: Set<number> = new Set();
 
-  /** Whether an end was seen. */
-  get ended(): boolean {
-    return this.#ended;
+  frame(_event: string | undefined, data: string): ChatEvent[] {
+    const chunk = parseObject(data);
+    // The keep-alive of some streams.
+    if (Object.keys(chunk).length === 0) return [];
+    return [{ type: "native", dialect: DIALECT, frame: { data }, means: this.#means(chunk) }];
   }
 
-  events(chunk: unknown): ChatEvent[] {
-    if (isJsonObject(chunk) && chunk["error"] != null) throw decodeError(chunk["error"]);
-    if (!v.is(GenerateContentResponse, chunk))
-      throw new GatewayError("backend_failed", "The model backend's answer has not the shape of one.");
-    // The keep-alive of a stream.
-    if (Object.keys(chunk).length === 0) return [];
+  end(): void {
+    if (!this.#isWhole) throw upstreamFailed("The model backend's answer broke off.");
+  }
+
+  answer(body: string): ChatEvent[] {
+    const means = this.#means(parseObject(body));
+    if (!this.#isWhole) throw upstreamFailed("The model backend's answer has no end.");
+    return [{ type: "native", dialect: DIALECT, body, means }];
+  }
+
+  get #isWhole(): boolean {
+    return this.#ended.size > 0 && [...this.#begun].every((index) => this.#ended.has(index));
+  }
+
+  #means(chunk: JsonObject): Meaning[] {
+    if (chunk["error"] != null) throw decodeErrorBody(chunk["error"]);
+    if (!isValid(GenerateContentResponse, chunk))
+      throw upstreamFailed("The model backend's answer has not the shape of one.");
     return [...this.#start(chunk), ...this.#content(chunk)];
   }
 
-  *#start({ responseId, modelVersion }: GenerateContentResponse): Generator<ChatEvent> {
+  *#start({ responseId, modelVersion }: GenerateContentResponse): Generator<Meaning> {
     if (this.#started) return;
     this.#started = true;
     this.#id = responseId ?? undefined;
@@ -59,7 +75,7 @@ export class AnswerDecoder {
     };
   }
 
-  *#content({ candidates, promptFeedback, usageMetadata }: GenerateContentResponse): Generator<ChatEvent> {
+  *#content({ candidates, promptFeedback, usageMetadata }: GenerateContentResponse): Generator<Meaning> {
     let usage = usageMetadata ? decodeUsage(usageMetadata) : undefined;
     if (promptFeedback) yield { type: "prompt-feedback", ...decodeFeedback(promptFeedback) };
     if (promptFeedback?.blockReason != null && !candidates?.length) yield this.#finish(0, "content-filter", usage);
@@ -74,8 +90,8 @@ export class AnswerDecoder {
     }
   }
 
-  #finish(index: number, reason: FinishReason, usage: Partial<Usage> | undefined): ChatEvent {
-    this.#ended = true;
+  #finish(index: number, reason: FinishReason, usage: Partial<Usage> | undefined): Meaning {
+    this.#ended.add(index);
     return { type: "finish", ...of(index), reason, ...(usage && { usage }) };
   }
 
@@ -84,8 +100,9 @@ export class AnswerDecoder {
     return reason === "stop" && this.#callers.has(index) ? "tool-calls" : reason;
   }
 
-  *#candidate({ content, index, ...notes }: Candidate): Generator<ChatEvent> {
+  *#candidate({ content, index, ...notes }: Candidate): Generator<Meaning> {
     const at = index ?? 0;
+    this.#begun.add(at);
     for (const part of content?.parts ?? []) for (const event of this.#part(part, at)) yield { ...event, ...of(at) };
     for (const annotation of annotationsOf(notes)) yield { type: "annotation", annotation, ...of(at) };
   }
@@ -111,6 +128,8 @@ export class AnswerDecoder {
       if (text) yield { type: "reasoning-delta", text };
       if (thoughtSignature != null) yield { type: "reasoning-signature", signature: thoughtSignature };
     } else if (text || thoughtSignature != null) yield { type: "text-delta", text: text ?? "", ...seal };
+    // A kind of part that is not known here.
+    else if (text == null && Object.keys(part).length > 0) yield { type: "provider", dialect: DIALECT, value: part };
   }
 
   // Told apart by the answer's id, so that two answers of one conversation never share a call's.

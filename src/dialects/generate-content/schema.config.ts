@@ -3,11 +3,13 @@
 import * as v from "valibot";
 import type { FieldPath, RuleBreach } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { jsonObject, object, text } from "./schema.base.ts";
+import { text } from "../shared/schema.parts.ts";
+import { carried, carriedAs, jsonObject, object, word } from "./schema.base.ts";
 import { MEDIA_RESOLUTION, OUTPUT_MODALITY, SPEECH_LANGUAGES, wireWords } from "./schema.enums.ts";
-import { type OpenApiSchema, schemaBreaches } from "./schema.openapi.ts";
+import { OpenApiSchema, schemaBreaches } from "./schema.openapi.ts";
 
-const number = (min = -Number.MAX_VALUE, max = Number.MAX_VALUE, message = "must be a finite number") =>
+const finite = v.nullish(v.pipe(v.number(), v.finite("must be a finite number")));
+const number = (min: number, max: number, message: string) =>
   v.nullish(v.pipe(v.number(), v.minValue(min, message), v.maxValue(max, message)));
 const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 const integer = (min: number, max: number, message: string) =>
@@ -36,36 +38,35 @@ const ThinkingConfig = object({
 });
 export type ThinkingConfig = v.InferOutput<typeof ThinkingConfig>;
 
-const MODALITIES: readonly string[] = wireWords(OUTPUT_MODALITY);
-// Older clients write `Text` and `Image`.
-const Modality = v.custom<string>(
-  (input) => typeof input === "string" && MODALITIES.includes(input.toUpperCase()),
-  `must be one of ${MODALITIES.join(", ")}`,
-);
+/** How many the format takes (spec 2.8, 8). */
+export const MAX_STOP_SEQUENCES = 5;
 
 export const GenerationConfig = object({
-  stopSequences: v.nullish(v.pipe(v.array(text), v.maxLength(5, "must hold at most 5 stop sequences"))),
+  stopSequences: v.nullish(
+    v.pipe(v.array(text), v.maxLength(MAX_STOP_SEQUENCES, `must hold at most ${MAX_STOP_SEQUENCES} stop sequences`)),
+  ),
   responseMimeType: v.nullish(
     v.picklist(
       ["text/plain", "application/json", "text/x.enum", ""],
       "must be text/plain, application/json or text/x.enum",
     ),
   ),
-  responseSchema: v.nullish(jsonObject),
+  responseSchema: v.nullish(OpenApiSchema),
   responseJsonSchema: v.nullish(jsonObject),
-  responseModalities: v.nullish(v.array(Modality)),
+  responseModalities: v.nullish(v.array(word(wireWords(OUTPUT_MODALITY)))),
   candidateCount: integer(1, 8, "must be from 1 to 8"),
   maxOutputTokens: int32(1),
   temperature: number(0, 2, "must be between 0 and 2"),
   topP: number(0, 1, "must be between 0 and 1"),
   topK: int32(1),
   seed: int32(),
-  presencePenalty: number(),
-  frequencyPenalty: number(),
+  presencePenalty: finite,
+  frequencyPenalty: finite,
   responseLogprobs: v.nullish(v.boolean()),
   logprobs: integer(0, 20, "must be from 0 to 20"),
   enableEnhancedCivicAnswers: v.nullish(v.boolean()),
   speechConfig: v.nullish(SpeechConfig),
+  imageConfig: carriedAs(object({ aspectRatio: carried, imageSize: carried })),
   thinkingConfig: v.nullish(ThinkingConfig),
   mediaResolution: v.nullish(v.picklist(["MEDIA_RESOLUTION_UNSPECIFIED", ...wireWords(MEDIA_RESOLUTION)])),
 });
@@ -94,7 +95,7 @@ function* formatBreaches(config: GenerationConfig, path: FieldPath): Generator<R
   const field = responseSchema != null ? "responseSchema" : "responseJsonSchema";
   if (responseSchema != null && responseJsonSchema != null)
     yield { path: [...path, "responseJsonSchema"], message: "cannot stand beside responseSchema" };
-  if (responseSchema != null) yield* schemaBreaches(responseSchema, [...path, "responseSchema"], true);
+  if (responseSchema != null) yield* schemaBreaches(responseSchema, [...path, "responseSchema"]);
   const schema = responseSchema ?? responseJsonSchema;
   const formatted = responseMimeType === "application/json" || responseMimeType === "text/x.enum";
   if (schema != null && !formatted)
@@ -108,7 +109,7 @@ function* formatBreaches(config: GenerationConfig, path: FieldPath): Generator<R
 
 /** Whether a schema of either kind lists texts. */
 function isEnumeration(schema: JsonObject): boolean {
-  const { type, enum: values } = schema as OpenApiSchema;
+  const { type, enum: values } = schema;
   return (
     typeof type === "string" &&
     type.toUpperCase() === "STRING" &&

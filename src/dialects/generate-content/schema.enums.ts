@@ -110,6 +110,9 @@ export const FINISH_REASON = {
   "personal-data": "SPII",
   "malformed-tool-call": "MALFORMED_FUNCTION_CALL",
   "unsafe-image": "IMAGE_SAFETY",
+  pause: "OTHER",
+  refusal: "SAFETY",
+  "context-window": "MAX_TOKENS",
 } as const satisfies Record<FinishReason, string>;
 
 /** The languages that an answer can be spoken in. */

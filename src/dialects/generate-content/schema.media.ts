@@ -55,24 +55,42 @@ const KIND_OF: ReadonlyMap<string, MediaKind> = new Map(
   ),
 );
 
+/** Taken as base64 alone, beyond the spec: what clients of the official service attach. */
+const INLINE_IMAGES: readonly string[] = ["image/gif"];
+const INLINE_TEXTS: readonly string[] = ["text/plain", "text/csv", "application/json"];
+
 /** A type without its parameters: `audio/ogg; codecs=opus` is `audio/ogg`. */
 const essence = (mimeType: string): string => (mimeType.split(";", 1)[0] ?? "").trim().toLowerCase();
 
 /** What a type is, or undefined for one that the format does not take. */
 export const mediaKind = (mimeType: string): MediaKind | undefined => KIND_OF.get(essence(mimeType));
 
+/** What a type is that comes as base64, or undefined for one that is not taken. */
+export function inlineKind(mimeType: string): MediaKind | undefined {
+  if (isPlainText(mimeType)) return "document";
+  return INLINE_IMAGES.includes(essence(mimeType)) ? "image" : mediaKind(mimeType);
+}
+
+/** A document that is text, and is read as that. */
+export const isPlainText = (mimeType: string): boolean => INLINE_TEXTS.includes(essence(mimeType));
+
 export const isSupportedMedia = (mimeType: string): boolean => mediaKind(mimeType) !== undefined;
+export const isInlineMedia = (mimeType: string): boolean => inlineKind(mimeType) !== undefined;
 export const isImageType = (mimeType: string): boolean => essence(mimeType).startsWith("image/");
 /** Sound, film and documents, of whichever type. */
 export const isInlineOnly = (mimeType: string): boolean =>
   /^(?:audio|video)\//.test(essence(mimeType)) || mediaKind(mimeType) === "document";
 
-export const SUPPORTED_MEDIA: string = Object.values(SUPPORTED).flat().join(", ");
+export const INLINE_MEDIA: readonly string[] = [...Object.values(SUPPORTED).flat(), ...INLINE_IMAGES, ...INLINE_TEXTS];
 export const SUPPORTED_IMAGES: string = SUPPORTED.image.join(", ");
 
 /** The type that the name of a file promises, for media that are only pointed at. */
 export function promisedType(uri: string, kind: MediaKind): string {
-  const extension = /\.([a-z0-9]+)(?:[?#].*)?$/i.exec(uri)?.[1]?.toLowerCase();
+  // By places, not by one pattern: that would look for the end of a hostile name again from each of its dots.
+  const end = uri.search(/[?#]/);
+  const name = end < 0 ? uri : uri.slice(0, end);
+  const dot = name.lastIndexOf(".");
+  const extension = dot < 0 ? "" : name.slice(dot + 1).toLowerCase();
   const family = kind === "document" ? "application" : kind;
   const promised = `${family}/${extension === "jpg" ? "jpeg" : extension}`;
   return mediaKind(promised) === kind ? promised : (SUPPORTED[kind][0] ?? promised);

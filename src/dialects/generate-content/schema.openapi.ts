@@ -1,29 +1,38 @@
 /** The format's schema objects (spec 2.8), in the style of OpenAPI: what they must be, and the JSON Schema that says the same. */
 
 import * as v from "valibot";
-import { type FieldPath, type RuleBreach, shown } from "../../http/validation.ts";
+import { choice, type FieldPath, record, type RuleBreach, shown } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
-import { jsonObject, object } from "./schema.base.ts";
+import { anything, carried, object, word } from "./schema.base.ts";
+import { SCHEMAS_INSIDE, typeName } from "./schema.keywords.ts";
 
 const TYPES = ["TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"];
-const isType = (type: unknown): type is string => typeof type === "string" && TYPES.includes(type.toUpperCase());
 
 const text = v.nullish(v.string("must be a string"));
 const names = v.nullish(v.array(v.string("must be a string"), "must be an array"));
 const number = v.nullish(v.pipe(v.number("must be a number"), v.finite("must be a finite number")));
+const NO_COUNT = "must be an integer from 0 up";
 // JSON writes 64-bit integers as text, and so does the official client.
-const isCount = (count: unknown): count is number | string =>
-  (typeof count === "number" || (typeof count === "string" && /^\d+$/.test(count))) &&
-  Number.isSafeInteger(Number(count)) &&
-  Number(count) >= 0;
-const count = v.nullish(v.custom<number | string>(isCount, "must be an integer from 0 up"));
-const several = v.nullish(
-  v.pipe(v.array(jsonObject, "must be an array"), v.minLength(1, "must hold at least one schema")),
+const count = v.nullish(
+  v.union(
+    [
+      v.pipe(v.number(), v.integer(NO_COUNT), v.minValue(0, NO_COUNT), v.maxValue(Number.MAX_SAFE_INTEGER, NO_COUNT)),
+      v.pipe(
+        v.string(),
+        v.regex(/^\d+$/, NO_COUNT),
+        v.check((digits) => Number.isSafeInteger(Number(digits)), NO_COUNT),
+      ),
+    ],
+    NO_COUNT,
+  ),
 );
 
-/** One schema, without those inside it. */
-const Node = object({
-  type: v.nullish(v.custom<string>(isType, `must be one of ${TYPES.join(", ")}`)),
+const inner: v.GenericSchema<JsonObject> = v.lazy(() => OpenApiSchema);
+const schemas = v.nullish(record(inner));
+const several = v.nullish(v.pipe(v.array(inner, "must be an array"), v.minLength(1, "must hold at least one schema")));
+
+const Keywords = object({
+  type: v.nullish(word(TYPES)),
   format: text,
   title: text,
   description: text,
@@ -32,10 +41,15 @@ const Node = object({
   enum: v.nullish(
     v.pipe(v.array(v.string("must be a string"), "must be an array"), v.minLength(1, "must hold at least one value")),
   ),
-  items: v.nullish(jsonObject),
-  properties: v.nullish(jsonObject),
-  defs: v.nullish(jsonObject),
-  $defs: v.nullish(jsonObject),
+  example: carried,
+  default: carried,
+  ref: carried,
+  $ref: carried,
+  items: v.nullish(inner),
+  additionalProperties: v.optional(choice([inner, v.unknown()], (input) => (isJsonObject(input) ? inner : anything))),
+  properties: schemas,
+  defs: schemas,
+  $defs: schemas,
   anyOf: several,
   oneOf: several,
   allOf: several,
@@ -51,7 +65,10 @@ const Node = object({
   minProperties: count,
   maxProperties: count,
 });
-export type OpenApiSchema = v.InferOutput<typeof Node>;
+type Keywords = v.InferOutput<typeof Keywords>;
+
+/** The format's schema object, with those inside it. To its holders it is a JSON object, for it is handed on as one. */
+export const OpenApiSchema = Keywords as v.GenericSchema as v.GenericSchema<JsonObject>;
 
 const BOUNDS = [
   ["minimum", "maximum"],
@@ -63,26 +80,19 @@ const BOUNDS = [
 /** What may stand for the type. */
 const INSTEAD_OF_TYPE = ["anyOf", "oneOf", "allOf", "$ref", "ref"];
 
-/** What is wrong with a schema or one inside it. `typed`: each must say its type. */
-export function* schemaBreaches(schema: unknown, path: FieldPath, typed: boolean): Generator<RuleBreach> {
-  const result = v.safeParse(Node, schema, { abortEarly: true });
-  if (!result.success) {
-    const [{ path: inner = [], message }] = result.issues;
-    yield { path: [...path, ...inner.map(({ key }) => key as string | number)], message };
-    return;
-  }
-  // The schema as it came: valibot's copy lacks what it does not know.
-  const node = schema as OpenApiSchema & Readonly<Record<string, unknown>>;
-  if (typed && node.type == null && !INSTEAD_OF_TYPE.some((name) => node[name] != null))
+/** The rules of a schema, and of those inside it, that look at several fields. */
+export function* schemaBreaches(schema: JsonObject, path: FieldPath): Generator<RuleBreach> {
+  const node: Keywords & JsonObject = schema;
+  if (node.type == null && !INSTEAD_OF_TYPE.some((name) => node[name] != null))
     yield { path: [...path, "type"], message: "is required" };
   for (const [min, max] of BOUNDS)
     if (node[min] != null && node[max] != null && Number(node[min]) > Number(node[max]))
       yield { path: [...path, min], message: `must not be greater than ${max} (${node[max]})` };
   yield* requiredBreaches(node, path);
-  for (const [inner, at] of innerSchemas(node)) yield* schemaBreaches(inner, [...path, ...at], typed);
+  for (const [other, at] of innerSchemas(node)) yield* schemaBreaches(other, [...path, ...at]);
 }
 
-function* requiredBreaches({ required, properties }: OpenApiSchema, path: FieldPath): Generator<RuleBreach> {
+function* requiredBreaches({ required, properties }: Keywords, path: FieldPath): Generator<RuleBreach> {
   for (const [index, name] of (required ?? []).entries())
     if (!Object.hasOwn(properties ?? {}, name))
       yield {
@@ -91,115 +101,114 @@ function* requiredBreaches({ required, properties }: OpenApiSchema, path: FieldP
       };
 }
 
-function* innerSchemas(
-  schema: OpenApiSchema & { readonly additionalProperties?: unknown },
-): Generator<[unknown, FieldPath]> {
+function* innerSchemas(schema: Keywords): Generator<[JsonObject, FieldPath]> {
   const { items, additionalProperties } = schema;
   if (items != null) yield [items, ["items"]];
   if (isJsonObject(additionalProperties)) yield [additionalProperties, ["additionalProperties"]];
   for (const map of ["properties", "defs", "$defs"] as const)
-    for (const [name, inner] of Object.entries(schema[map] ?? {})) yield [inner, [map, name]];
+    for (const [name, other] of Object.entries(schema[map] ?? {})) yield [other, [map, name]];
   for (const list of ["anyOf", "oneOf", "allOf", "prefixItems"] as const)
-    for (const [index, inner] of (schema[list] ?? []).entries()) yield [inner, [list, index]];
+    for (const [index, other] of (schema[list] ?? []).entries()) yield [other, [list, index]];
 }
 
-/** The JSON Schema of a schema without breaches. Keywords that it does not know are taken over as they are. */
+/**
+ * The JSON Schema of a schema object. One that is JSON Schema already, or part of it, is carried: what means nothing here is
+ * taken over as it is.
+ */
 export const toJsonSchema = (schema: JsonObject): JsonObject => Object.fromEntries(keywordsOf(schema));
 
 type Keyword = [name: string, value: JsonValue];
 
 function* keywordsOf(schema: JsonObject): Generator<Keyword> {
-  const { type, nullable } = schema as OpenApiSchema;
-  const named = typeof type === "string" && type.toUpperCase() !== "TYPE_UNSPECIFIED" ? type.toLowerCase() : undefined;
-  if (named !== undefined) yield ["type", nullable ? [named, "null"] : named];
+  const { type = null, nullable = null } = schema;
+  const types = typesOf(type, nullable === true);
+  if (types !== null) yield ["type", types];
   for (const [key, value] of Object.entries(schema)) {
     const convert = CONVERSIONS.get(key);
-    if (convert) yield* convert(value, schema, named);
+    if (convert) yield* convert(value, schema);
     // Null is a value where it is the user's, and otherwise absent.
-    else if (value !== null || key === "default") yield [key, value];
+    else if (value !== null || VALUES.has(key)) yield [key, inside(key, value)];
   }
 }
 
-type Convert = (value: JsonValue, schema: JsonObject, type: string | undefined) => Iterable<Keyword>;
+/** Keywords whose value is the user's. */
+const VALUES: ReadonlySet<string> = new Set(["default", "const"]);
+
+const isUnspecified = (type: JsonValue): boolean =>
+  type === null || (typeof type === "string" && type.toUpperCase() === "TYPE_UNSPECIFIED");
+
+function typesOf(type: JsonValue, nullable: boolean): JsonValue {
+  if (isUnspecified(type)) return null;
+  const named = typeName(type);
+  if (!nullable) return named;
+  const types = Array.isArray(named) ? named : [named];
+  return types.includes("null") ? named : [...types, "null"];
+}
+
+type Convert = (value: JsonValue, schema: JsonObject) => readonly Keyword[];
 
 const nothing: Convert = () => [];
 
-const inner =
-  (key: string): Convert =>
-  (value) =>
-    isJsonObject(value) ? [[key, toJsonSchema(value)]] : value === null ? [] : [[key, value]];
+const inside = (key: string, value: JsonValue): JsonValue => SCHEMAS_INSIDE.get(key)?.(value, toJsonSchema) ?? value;
 
-const definitions: Convert = (schemas) =>
-  isJsonObject(schemas)
-    ? [
-        [
-          "$defs",
-          Object.fromEntries(
-            Object.entries(schemas).map(([name, value]) => [name, isJsonObject(value) ? toJsonSchema(value) : value]),
-          ),
-        ],
-      ]
-    : [];
-
-const inners =
-  (key: string): Convert =>
-  (value) =>
-    Array.isArray(value) ? [[key, value.filter(isJsonObject).map(toJsonSchema)]] : [];
+const definitions: Convert = (held) => (held === null ? [] : [["$defs", inside("$defs", held)]]);
 
 const wholeNumber =
   (key: string): Convert =>
   (value) =>
-    value === null ? [] : [[key, Number(value)]];
+    value === null ? [] : [[key, typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value]];
 
 const CONVERSIONS: ReadonlyMap<string, Convert> = new Map<string, Convert>([
   ["type", nothing],
   ["nullable", nothing],
   ["propertyOrdering", nothing],
-  [
-    "enum",
-    (values, { nullable }, type) =>
-      Array.isArray(values) ? [["enum", enumValues(values, nullable === true, type)]] : [],
-  ],
+  ["enum", (values, schema) => (values === null ? [] : [["enum", enumValues(values, schema)]])],
   // A format that says no more than the enum does.
   ["format", (format) => (format === null || format === "enum" ? [] : [["format", format]])],
   ["example", (example) => [["examples", [example]]]],
   [
     "properties",
     (properties, { propertyOrdering }) =>
-      isJsonObject(properties) ? [["properties", inOrder(properties, propertyOrdering)]] : [],
+      properties === null ? [] : [["properties", inOrder(properties, propertyOrdering)]],
   ],
-  ["anyOf", (schemas, { nullable }, type) => anyOf(schemas, nullable === true && type === undefined)],
-  ["items", inner("items")],
-  // The format has its own spelling of references beside that of JSON Schema.
+  ["anyOf", (anyOf, schema) => (anyOf === null ? [] : [["anyOf", alternatives(anyOf, schema)]])],
+  // The format has its own spelling of definitions and references beside that of JSON Schema.
   ["defs", definitions],
-  ["$defs", definitions],
   ["ref", (ref) => (typeof ref === "string" ? [["$ref", ref.replace(/^#\/defs\//, "#/$defs/")]] : [])],
-  ["additionalProperties", inner("additionalProperties")],
-  ...["oneOf", "allOf", "prefixItems"].map((key) => [key, inners(key)] as const),
   ...BOUNDS.slice(1)
     .flat()
     .map((key) => [key, wholeNumber(key)] as const),
 ]);
 
 /** Enumerated numbers come as text. */
-function enumValues(values: readonly JsonValue[], nullable: boolean, type: string | undefined): JsonValue[] {
-  const typed = type === "integer" || type === "number" ? values.map(Number) : [...values];
-  return nullable ? [...typed, null] : typed;
+function enumValues(values: JsonValue, { type = null, nullable = null }: JsonObject): JsonValue {
+  if (!Array.isArray(values)) return values;
+  const named = typeName(type);
+  const numeric = named === "integer" || named === "number";
+  const typed = numeric
+    ? values.map((value) => (typeof value === "string" && isNumber(value) ? Number(value) : value))
+    : values;
+  return nullable === true && !typed.includes(null) ? [...typed, null] : typed;
 }
 
-const anyOf = (schemas: JsonValue, nullable: boolean): Keyword[] =>
-  Array.isArray(schemas)
-    ? [["anyOf", [...schemas.filter(isJsonObject).map(toJsonSchema), ...(nullable ? [{ type: "null" }] : [])]]]
-    : [];
+const isNumber = (digits: string): boolean => digits.trim() !== "" && Number.isFinite(Number(digits));
+
+function alternatives(anyOf: JsonValue, { type = null, nullable = null }: JsonObject): JsonValue {
+  const converted = inside("anyOf", anyOf);
+  return nullable === true && isUnspecified(type) && Array.isArray(converted)
+    ? [...converted, { type: "null" }]
+    : converted;
+}
 
 /** The order that the caller wants is the order of the keys: that is how a model is told it. */
-function inOrder(properties: JsonObject, ordering: JsonValue | undefined): JsonObject {
+function inOrder(properties: JsonValue, ordering: JsonValue | undefined): JsonValue {
+  if (!isJsonObject(properties)) return properties;
   const wanted = Array.isArray(ordering) ? ordering.map(String) : [];
   const keys = new Set([...wanted.filter((name) => Object.hasOwn(properties, name)), ...Object.keys(properties)]);
   return Object.fromEntries(
     Array.from(keys, (name) => {
-      const property = properties[name];
-      return [name, isJsonObject(property) ? toJsonSchema(property) : (property ?? {})];
+      const property = properties[name] ?? null;
+      return [name, isJsonObject(property) ? toJsonSchema(property) : property];
     }),
   );
 }

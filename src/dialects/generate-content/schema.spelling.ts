@@ -1,5 +1,6 @@
 /** How objects come in either spelling: walks that bring them to camelCase, and paths told back as the caller spelled them. */
 
+import type * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import type { FieldPath } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
@@ -7,14 +8,62 @@ import { fieldName } from "./schema.base.ts";
 
 /** Brings a value to camelCase. What needs no change is returned as it is. */
 export type Walk = (value: unknown, path: (string | number)[]) => unknown;
-export type Fields = Readonly<Record<string, Walk>>;
+type Fields = Readonly<Record<string, Walk>>;
+
+/** What a schema may be made of, so far as it matters here. */
+interface Shape {
+  readonly type: string;
+  readonly pipe?: readonly [v.GenericSchema, ...unknown[]];
+  readonly wrapped?: v.GenericSchema;
+  readonly item?: v.GenericSchema;
+  readonly value?: v.GenericSchema;
+  readonly entries?: Readonly<Record<string, v.GenericSchema>>;
+  readonly options?: readonly v.GenericSchema[];
+  readonly getter?: (input: unknown) => v.GenericSchema;
+}
+
+const walks = new WeakMap<v.GenericSchema, Walk>();
+
+/**
+ * The walk that brings a value to camelCase which is to be held to a schema. The objects of the schema are the format's own;
+ * what it only carries, and objects that it names no field of, are the user's and never looked into. Where a list or an object
+ * may stand, the object is put into a list. Throws `invalid_request` for a field in both spellings.
+ */
+export function spellingWalk(schema: v.GenericSchema): Walk {
+  let walk = walks.get(schema);
+  if (!walk) walks.set(schema, (walk = walkOf(schema)));
+  return walk;
+}
+
+function walkOf(schema: v.GenericSchema): Walk {
+  const { wrapped, item, value, entries, options, getter, type } = bare(schema);
+  if (wrapped) return spellingWalk(wrapped);
+  if (item) return list(spellingWalk(item));
+  if (entries) return own(entries);
+  if (type === "record" && value) return mapOf(spellingWalk(value));
+  // A schema within itself is walked only where a value has one.
+  if (getter) return (inner, path) => spellingWalk(getter(inner))(inner, path);
+  return type === "union" && options ? ofUnion(options) : leaf;
+}
+
+const bare = (schema: v.GenericSchema): Shape => {
+  const shape: Shape = schema;
+  return shape.pipe ? bare(shape.pipe[0]) : shape;
+};
+
+function ofUnion(options: readonly v.GenericSchema[]): Walk {
+  const many = options.find((option) => bare(option).item);
+  const one = options.find((option) => bare(option).entries);
+  if (many && one) return listOrOne(spellingWalk(many), spellingWalk(one));
+  return options.map(spellingWalk).find((walk) => walk !== leaf) ?? leaf;
+}
 
 /** A value, or the user's own data. */
-export const leaf: Walk = (value) => value;
+const leaf: Walk = (value) => value;
 
-export const list =
-  (item: Walk): Walk =>
-  (value, path) => {
+function list(item: Walk): Walk {
+  if (item === leaf) return leaf;
+  return (value, path) => {
     if (!Array.isArray(value)) return value;
     let copy: unknown[] | undefined;
     for (const [index, element] of value.entries()) {
@@ -25,21 +74,22 @@ export const list =
     }
     return copy ?? value;
   };
-
-/** A list that is also sent as its only element. */
-export function listOrOne(item: Walk): Walk {
-  const walk = list(item);
-  return (value, path) => (isJsonObject(value) ? [item(value, path)] : walk(value, path));
 }
 
+/** A list that is also sent as its only element. */
+const listOrOne =
+  (many: Walk, one: Walk): Walk =>
+  (value, path) =>
+    isJsonObject(value) ? [one(value, path)] : many(value, path);
+
 /** An object whose keys are the user's and whose values are the format's. */
-export const mapOf =
-  (item: () => Walk): Walk =>
+const mapOf =
+  (item: Walk): Walk =>
   (value, path) => {
     if (!isJsonObject(value)) return value;
     const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
       path.push(key);
-      const walked = item()(inner, path);
+      const walked = item(inner, path);
       path.pop();
       return [key, walked];
     });
@@ -53,12 +103,13 @@ interface Spelling {
   readonly walk: Walk;
 }
 
-/** An object of the format's own. */
-export function own(fields: () => Fields): Walk {
-  let spellings: ReadonlyMap<string, Spelling> | undefined;
+/** An object of the format's own, or one of the user's where no field is known. */
+function own(fields: Readonly<Record<string, v.GenericSchema>>): Walk {
+  const walked = Object.entries(fields).map(([name, schema]) => [name, spellingWalk(schema)] as const);
+  if (walked.length === 0) return leaf;
+  const spellings = spellingsOf(Object.fromEntries(walked));
   return (value, path) => {
     if (!isJsonObject(value)) return value;
-    spellings ??= spellingsOf(fields());
     let copy: [string, unknown][] | undefined;
     for (const [index, key] of Object.keys(value).entries()) {
       const { name, inner, surplus } = field(value, key, spellings.get(key), path);

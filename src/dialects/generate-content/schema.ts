@@ -1,26 +1,50 @@
 /** The generate-content format on the wire (spec 2.8, 8), one schema an object, in camelCase; what clients add passes through. */
 
 import * as v from "valibot";
-import { crossCheck, type FieldPath, type RuleBreach, shown } from "../../http/validation.ts";
-import { isAnyBase64 } from "../../media/base64.ts";
-import { jsonObject, object, optionalText, text } from "./schema.base.ts";
+import { choice, crossCheck, type FieldPath, type RuleBreach, shown, textOr } from "../../http/validation.ts";
+import { ANY_BASE64_FORMAT, isAnyBase64, textOfBase64 } from "../../media/base64.ts";
+import { text } from "../shared/schema.parts.ts";
+import { carried, carriedAs, jsonObject, listOrOne, object, optionalText } from "./schema.base.ts";
 import { configBreaches, GenerationConfig } from "./schema.config.ts";
 import { LANGUAGE, OUTCOME, SETTABLE_CATEGORY, THRESHOLD, wireWords } from "./schema.enums.ts";
-import { isImageType, isInlineOnly, isSupportedMedia, SUPPORTED_IMAGES, SUPPORTED_MEDIA } from "./schema.media.ts";
-import { schemaBreaches } from "./schema.openapi.ts";
+import {
+  INLINE_MEDIA,
+  isImageType,
+  isInlineMedia,
+  isInlineOnly,
+  isPlainText,
+  SUPPORTED_IMAGES,
+} from "./schema.media.ts";
+import { OpenApiSchema } from "./schema.openapi.ts";
 
 const InlineData = object({
-  mimeType: v.pipe(v.string(), v.check(isSupportedMedia, `must be a supported type: ${SUPPORTED_MEDIA}`)),
-  data: v.pipe(v.string(), v.check(isAnyBase64, "must be base64 (RFC 4648, padded, without white space)")),
+  mimeType: v.pipe(
+    v.string(),
+    v.check(isInlineMedia, `must be a supported type: ${INLINE_MEDIA.join(", ")}`),
+    v.metadata({ examples: INLINE_MEDIA }),
+  ),
+  data: v.pipe(
+    v.string(),
+    v.check(isAnyBase64, "must be base64 (RFC 4648, padded, without white space)"),
+    v.metadata(ANY_BASE64_FORMAT),
+  ),
+  displayName: carried,
 });
-const FileData = object({ mimeType: text, fileUri: text });
-const FunctionCall = object({ id: optionalText, name: text, args: v.nullish(jsonObject) });
+const FileData = object({ mimeType: text, fileUri: text, displayName: carried });
+const FunctionCall = object({
+  id: optionalText,
+  name: text,
+  args: v.nullish(jsonObject),
+  partialArgs: carried,
+  willContinue: carried,
+});
 const FunctionResponse = object({
   id: optionalText,
   name: text,
   response: jsonObject,
   /** Media that the function answered with. */
   parts: v.nullish(v.array(object({ inlineData: v.nullish(InlineData), fileData: v.nullish(FileData) }))),
+  willContinue: carried,
 });
 const ExecutableCode = object({
   id: optionalText,
@@ -41,12 +65,19 @@ export const Part = object({
   functionResponse: v.nullish(FunctionResponse),
   executableCode: v.nullish(ExecutableCode),
   codeExecutionResult: v.nullish(CodeExecutionResult),
+  toolCall: carriedAs(object({ toolType: optionalText, id: optionalText, args: v.nullish(jsonObject) })),
+  toolResponse: carriedAs(object({ toolType: optionalText, id: optionalText, response: v.nullish(jsonObject) })),
+  audioTranscription: carriedAs(
+    object({ text: optionalText, finished: v.nullish(v.boolean()), languageCode: optionalText }),
+  ),
   thought: v.nullish(v.boolean()),
   thoughtSignature: optionalText,
+  videoMetadata: carriedAs(object({ startOffset: carried, endOffset: carried })),
+  mediaResolution: carriedAs(object({ numTokens: carried })),
 });
 export type Part = v.InferOutput<typeof Part>;
 
-const parts = v.pipe(v.array(Part), v.minLength(1, "must hold at least one part"));
+const parts = listOrOne(v.pipe(v.array(Part), v.minLength(1, "must hold at least one part")), Part);
 
 export const Content = object({
   // An empty role is how some encoders write none.
@@ -55,27 +86,34 @@ export const Content = object({
 });
 export type Content = v.InferOutput<typeof Content>;
 
-/** The schema for a text or for anything else, so that an error names the field inside. */
-const textOr = <const Schema extends v.GenericSchema>(schema: Schema) =>
-  v.lazy(
-    (input) =>
-      (typeof input === "string" ? v.string() : schema) as v.GenericSchema<unknown, string | v.InferOutput<Schema>>,
-  );
-
-export const Contents = textOr(v.pipe(v.array(textOr(Content)), v.minLength(1, "must hold at least one content")));
+export const Contents = textOr(
+  listOrOne(v.pipe(v.array(textOr(Content)), v.minLength(1, "must hold at least one content")), Content),
+);
 export type Contents = v.InferOutput<typeof Contents>;
 
 const FunctionDeclaration = object({
   name: text,
   description: optionalText,
-  parameters: v.nullish(jsonObject),
+  /** JSON Schema, or the format's own schema object. It is carried, not judged. */
+  parameters: v.nullish(choice([OpenApiSchema, jsonObject], () => jsonObject)),
   parametersJsonSchema: v.nullish(jsonObject),
+  response: carriedAs(OpenApiSchema),
+  responseJsonSchema: carried,
 });
 export type FunctionDeclaration = v.InferOutput<typeof FunctionDeclaration>;
 
 export const Tool = object({
   functionDeclarations: v.nullish(v.array(FunctionDeclaration)),
   codeExecution: v.nullish(jsonObject),
+  googleSearch: carried,
+  googleSearchRetrieval: carried,
+  urlContext: carried,
+  googleMaps: carried,
+  computerUse: carried,
+  fileSearch: carried,
+  enterpriseWebSearch: carried,
+  parallelAiSearch: carried,
+  mcpServers: carried,
 });
 export type Tool = v.InferOutput<typeof Tool>;
 
@@ -92,23 +130,33 @@ const SafetySetting = object({
 });
 export type SafetySetting = v.InferOutput<typeof SafetySetting>;
 
-const Body = object({
+const FIELDS = {
   contents: Contents,
   tools: v.nullish(v.array(Tool)),
-  toolConfig: v.nullish(object({ functionCallingConfig: v.nullish(FunctionCallingConfig) })),
+  toolConfig: v.nullish(
+    object({
+      functionCallingConfig: v.nullish(FunctionCallingConfig),
+      retrievalConfig: carriedAs(object({ languageCode: carried, latLng: carried })),
+    }),
+  ),
   safetySettings: v.nullish(v.array(SafetySetting)),
   // The role of an instruction means nothing, and some clients send one that no content may have.
   systemInstruction: v.nullish(textOr(object({ parts }))),
   generationConfig: v.nullish(GenerationConfig),
   cachedContent: v.nullish(v.pipe(v.string(), v.regex(/^cachedContents\/[^/]+$/, 'must be "cachedContents/{name}"'))),
-});
+};
+const Body = object(FIELDS);
 export type GenerateContentRequest = v.InferOutput<typeof Body>;
 
 /** The request body, in camelCase. */
 export const GenerateContentRequest = v.pipe(Body, crossCheck<GenerateContentRequest>(breaches));
 
-/** The body of a token count: what would be sent, or its contents alone. */
-const TokenCount = object({ contents: v.nullish(Contents), generateContentRequest: v.nullish(GenerateContentRequest) });
+/** The body of a token count: the fields that would be sent, or the whole request in one of its own. */
+const TokenCount = object({
+  ...FIELDS,
+  contents: v.nullish(Contents),
+  generateContentRequest: v.nullish(GenerateContentRequest),
+});
 export type CountTokensRequest = v.InferOutput<typeof TokenCount>;
 export const CountTokensRequest = v.pipe(TokenCount, crossCheck<CountTokensRequest>(countBreaches));
 
@@ -124,20 +172,24 @@ function* breaches(request: GenerateContentRequest): Generator<RuleBreach> {
   if (generationConfig) yield* configBreaches(generationConfig, ["generationConfig"]);
 }
 
-function* countBreaches({ contents, generateContentRequest }: CountTokensRequest): Generator<RuleBreach> {
+function* countBreaches({ generateContentRequest, contents, ...fields }: CountTokensRequest): Generator<RuleBreach> {
   if (contents != null && generateContentRequest != null)
     yield { path: ["contents"], message: "cannot stand beside generateContentRequest, which has its own" };
   if (contents == null && generateContentRequest == null)
     yield { path: ["contents"], message: "is required, or generateContentRequest" };
-  if (contents != null) yield* contentsBreaches(contents, ["contents"]);
+  if (contents != null) yield* breaches({ ...fields, contents });
 }
 
 function* contentsBreaches(contents: Contents, path: FieldPath): Generator<RuleBreach> {
   if (typeof contents === "string") return;
   for (const [turn, content] of contents.entries())
     if (typeof content !== "string")
-      for (const [index, part] of content.parts.entries()) yield* partBreaches(part, [...path, turn, "parts", index]);
+      for (const [index, part] of content.parts.entries())
+        if (!isTextAlone(part)) yield* partBreaches(part, [...path, turn, "parts", index]);
 }
+
+/** Parts that only the official service's own tools and models make: carried whole. */
+export const PROVIDER_KINDS = ["toolCall", "toolResponse", "audioTranscription"] as const satisfies (keyof Part)[];
 
 /** What a part can be; it is one of these. */
 const PART_KINDS = [
@@ -148,7 +200,12 @@ const PART_KINDS = [
   "functionResponse",
   "executableCode",
   "codeExecutionResult",
+  ...PROVIDER_KINDS,
 ] as const satisfies (keyof Part)[];
+
+/** What most parts are, and nothing is wrong with. */
+const isTextAlone = (part: Part): boolean =>
+  part.text != null && PART_KINDS.every((kind) => kind === "text" || part[kind] == null);
 
 function* partBreaches(part: Part, path: FieldPath): Generator<RuleBreach> {
   const [first, second] = PART_KINDS.filter((kind) => part[kind] != null);
@@ -156,12 +213,20 @@ function* partBreaches(part: Part, path: FieldPath): Generator<RuleBreach> {
   // A signature may come in a part of its own.
   if (!first && part.thoughtSignature == null && part.thought == null)
     yield { path, message: `must hold one of ${PART_KINDS.join(", ")}` };
+  if (part.inlineData) yield* inlineBreaches(part.inlineData, [...path, "inlineData"]);
   if (part.fileData) yield* fileBreaches(part.fileData, [...path, "fileData"]);
   for (const [index, { inlineData, fileData }] of (part.functionResponse?.parts ?? []).entries()) {
     const at = [...path, "functionResponse", "parts", index];
     if (!inlineData === !fileData) yield { path: at, message: "must hold either inlineData or fileData" };
+    if (inlineData) yield* inlineBreaches(inlineData, [...at, "inlineData"]);
     if (fileData) yield* fileBreaches(fileData, [...at, "fileData"]);
   }
+}
+
+/** A document of text is read, so it must be text. */
+function* inlineBreaches({ mimeType, data }: v.InferOutput<typeof InlineData>, path: FieldPath): Generator<RuleBreach> {
+  if (isPlainText(mimeType) && textOfBase64(data) === undefined)
+    yield { path: [...path, "data"], message: `must be UTF-8 in base64 for ${shown(mimeType)}` };
 }
 
 /** Sound, film and documents come in base64 alone (spec 4, note 5). */
@@ -194,7 +259,6 @@ function* toolBreaches(tools: readonly Tool[]): Generator<RuleBreach> {
       names.add(name);
       if (parameters != null && parametersJsonSchema != null)
         yield { path: [...path, "parametersJsonSchema"], message: "cannot stand beside parameters" };
-      if (parameters != null) yield* schemaBreaches(parameters, [...path, "parameters"], false);
     }
 }
 

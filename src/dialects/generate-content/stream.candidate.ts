@@ -1,40 +1,27 @@
 /** One candidate on its way out: its parts in the order in which they began, and what is noted on it. */
 
-import { GatewayError } from "../../errors.ts";
 import type { ContentEvent, FinishReason } from "../../model/event.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { annotate, type Notes } from "./response.annotations.ts";
+import type { JsonObject } from "../../model/json.ts";
+import { CUT_SHORT, isWholeArguments, parseArguments, ToolCalls } from "../shared/tool-calls.ts";
+import { annotate, averageOf, type Notes } from "./response.annotations.ts";
 import type { AnswerPart } from "./schema.answer.ts";
+import { DIALECT } from "./schema.base.ts";
 import { LANGUAGE, OUTCOME } from "./schema.enums.ts";
 
 /** A call whose arguments are still coming. The format knows calls only whole. */
 interface OpenCall {
   readonly id: string;
   readonly name: string;
-  readonly signature: string | undefined;
+  signature: string | undefined;
   json: string;
   ended: boolean;
 }
-
-/** Ends after which a call may be left half said. */
-const CUT_SHORT: ReadonlySet<FinishReason> = new Set<FinishReason>([
-  "length",
-  "content-filter",
-  "recitation",
-  "language",
-  "blocklist",
-  "prohibited-content",
-  "personal-data",
-  "unsafe-image",
-  "malformed-tool-call",
-  "other",
-]);
 
 export class CandidateWriter {
   readonly #showsThoughts: boolean;
   /** What waits for a call before it to be whole. */
   readonly #line: (AnswerPart | OpenCall)[] = [];
-  readonly #calls: Map<string, OpenCall> = new Map();
+  readonly #calls: ToolCalls<OpenCall> = new ToolCalls();
   readonly #notes: Notes = {};
 
   constructor(showsThoughts: boolean) {
@@ -42,7 +29,8 @@ export class CandidateWriter {
   }
 
   get notes(): Notes {
-    return this.#notes;
+    const { avgLogprobs = averageOf(this.#notes) } = this.#notes;
+    return { ...this.#notes, ...(avgLogprobs != null && { avgLogprobs }) };
   }
 
   write(event: ContentEvent): void {
@@ -50,15 +38,18 @@ export class CandidateWriter {
       case "tool-call-start":
         return this.#begin(event.id, event.name, event.signature);
       case "tool-call-delta":
-        this.#open(event.id).json += event.json;
+        this.#calls.open(event.id).json += event.json;
         return;
-      case "tool-call-end":
-        this.#call(event.id).ended = true;
+      case "tool-call-end": {
+        const call = this.#calls.get(event.id);
+        call.ended = true;
+        call.signature ??= event.signature;
         return;
+      }
       case "tool-call":
         this.#begin(event.id, event.name, event.signature);
-        this.#open(event.id).json = JSON.stringify(event.input);
-        this.#call(event.id).ended = true;
+        this.#calls.open(event.id).json = JSON.stringify(event.input);
+        this.#calls.get(event.id).ended = true;
         return;
       case "annotation":
         annotate(this.#notes, event.annotation);
@@ -72,38 +63,20 @@ export class CandidateWriter {
   take(): AnswerPart[] {
     const waiting = this.#line.findIndex((slot) => isOpenCall(slot) && !slot.ended);
     const ready = this.#line.splice(0, waiting < 0 ? this.#line.length : waiting);
-    return ready.map((slot) => (isOpenCall(slot) ? callPart(slot, parseArgs(slot.json)) : slot));
+    return ready.map((slot) => (isOpenCall(slot) ? callPart(slot, parseArguments(slot.json)) : slot));
   }
 
   /** Ends every call that has not. One that was cut short and makes no sense is left out. */
   end(reason: FinishReason): void {
     for (const [index, slot] of Array.from(this.#line.entries()).toReversed()) {
       if (!isOpenCall(slot) || slot.ended) continue;
-      if (CUT_SHORT.has(reason) && !isWhole(slot.json)) this.#line.splice(index, 1);
+      if (CUT_SHORT.has(reason) && !isWholeArguments(slot.json)) this.#line.splice(index, 1);
       else slot.ended = true;
     }
   }
 
   #begin(id: string, name: string, signature: string | undefined): void {
-    if (this.#calls.has(id))
-      throw new GatewayError("backend_failed", "The model backend began the same tool call twice.");
-    const call: OpenCall = { id, name, signature, json: "", ended: false };
-    this.#calls.set(id, call);
-    this.#line.push(call);
-  }
-
-  #call(id: string): OpenCall {
-    const call = this.#calls.get(id);
-    if (!call)
-      throw new GatewayError("backend_failed", "The model backend went on with a tool call that it had not begun.");
-    return call;
-  }
-
-  #open(id: string): OpenCall {
-    const call = this.#call(id);
-    if (call.ended)
-      throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
-    return call;
+    this.#line.push(this.#calls.begin(id, { id, name, signature, json: "", ended: false }));
   }
 }
 
@@ -117,10 +90,14 @@ function encodeContent(event: WholeEvent, showsThoughts: boolean): AnswerPart[] 
   switch (event.type) {
     case "text-delta":
       return event.text === "" && event.signature === undefined ? [] : [{ text: event.text, ...sealOf(event) }];
+    case "refusal-delta":
+      return event.text === "" ? [] : [{ text: event.text }];
     case "reasoning-delta":
       return showsThoughts && event.text !== "" ? [{ text: event.text, thought: true }] : [];
     case "reasoning-signature":
       return [{ text: "", thought: true, thoughtSignature: event.signature }];
+    case "provider":
+      return event.dialect === DIALECT ? [event.value] : [];
     // Another provider's ciphertext: the format has no part for it.
     case "redacted-reasoning":
       return [];
@@ -153,26 +130,3 @@ const callPart = ({ id, name, signature }: OpenCall, args: JsonObject): AnswerPa
   functionCall: { id, name, args },
   ...(signature !== undefined && { thoughtSignature: signature }),
 });
-
-function isWhole(json: string): boolean {
-  try {
-    parseArgs(json);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** The arguments of a call from their JSON; no JSON at all means none. Throws `backend_failed` for anything but an object. */
-function parseArgs(json: string): JsonObject {
-  let args: unknown;
-  try {
-    args = JSON.parse(json === "" ? "{}" : json);
-  } catch (cause) {
-    throw new GatewayError("backend_failed", "The model backend gave a tool call whose arguments are not valid JSON.", {
-      cause,
-    });
-  }
-  if (isJsonObject(args)) return args;
-  throw new GatewayError("backend_failed", "The model backend gave a tool call whose arguments are no JSON object.");
-}

@@ -1,13 +1,11 @@
-/** The generate-content stream (spec 6.2): neutral events to chunks, chunks to the lines of a stream, and back. */
+/** The generate-content stream (spec 6.2): neutral events to the chunks of an answer. */
 
-import { createParser } from "eventsource-parser";
-import { GatewayError } from "../../errors.ts";
-import type { AnswerEvent, ChatEvent } from "../../model/event.ts";
+import type { AnswerEvent } from "../../model/event.ts";
 import type { AnswerContext } from "../dialect.ts";
-import type { GenerateContentErrorBody } from "./errors.ts";
-import { AnswerDecoder } from "./response.decode.ts";
+import { answerId } from "../shared/answer-id.ts";
 import { encodeFeedback, encodeUsage } from "./response.ts";
 import type { Candidate, GenerateContentResponse } from "./schema.answer.ts";
+import { DIALECT } from "./schema.base.ts";
 import { FINISH_REASON } from "./schema.enums.ts";
 import { CandidateWriter } from "./stream.candidate.ts";
 
@@ -33,7 +31,7 @@ export class StreamEncoder {
   chunks(event: AnswerEvent): GenerateContentResponse[] {
     switch (event.type) {
       case "start":
-        this.#id = event.id ?? this.#id;
+        this.#id = answerId(event, DIALECT, this.#id);
         this.#model = event.model;
         return [];
       case "prompt-feedback":
@@ -41,6 +39,8 @@ export class StreamEncoder {
         return [];
       case "finish":
         return this.#finish(event);
+      case "native":
+        return event.means.flatMap((meant) => this.chunks(meant));
       default: {
         const index = event.candidate ?? 0;
         const writer = this.#writer(index);
@@ -87,97 +87,5 @@ export class StreamEncoder {
     // Said once, with the first chunk after it.
     this.#feedback = undefined;
     return { ...fields, ...(promptFeedback && { promptFeedback }), modelVersion: this.#model, responseId: this.#id };
-  }
-}
-
-type Framed = GenerateContentResponse | GenerateContentErrorBody;
-
-// Line breaks of Unicode that JSON leaves alone, and that some clients take for the end of a line.
-const lineOf = (value: Framed): string =>
-  JSON.stringify(value).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
-
-/** How chunks become the text of a stream. */
-export interface Framer {
-  readonly contentType: string;
-  readonly keepAlive: string;
-  chunk(chunk: Framed): string;
-  /** What stands after the last chunk. */
-  end(): string;
-}
-
-/** Nothing but `data:` lines: event names, comments and a closing mark each break some client. */
-export const sseFramer = (): Framer => ({
-  contentType: "text/event-stream; charset=utf-8",
-  keepAlive: "data: {}\n\n",
-  chunk: (chunk) => `data: ${lineOf(chunk)}\n\n`,
-  end: () => "",
-});
-
-/** One JSON array, element by element. */
-export function arrayFramer(): Framer {
-  let begun = false;
-  return {
-    contentType: "application/json; charset=utf-8",
-    keepAlive: "\n",
-    chunk(chunk) {
-      const before = begun ? ",\n" : "[";
-      begun = true;
-      return before + lineOf(chunk);
-    },
-    end: () => (begun ? "]" : "[]"),
-  };
-}
-
-/** An answer's stream of SSE back to events, from text that was cut anywhere. */
-export class StreamDecoder {
-  readonly #answer = new AnswerDecoder();
-  #events: ChatEvent[] = [];
-  #failure: { readonly error: unknown } | undefined;
-  readonly #parser = createParser({ onEvent: ({ data }) => this.#read(data) });
-
-  /**
-   * The events that a piece of text completes. Throws `backend_failed` for what is no answer, or the upstream's own error,
-   * once all events before it were given: at the next call.
-   */
-  feed(text: string): ChatEvent[] {
-    this.#assertWhole();
-    this.#parser.feed(text);
-    return this.#take();
-  }
-
-  /** The last events. Throws what `feed` throws, and `backend_failed` when the stream broke off before its answer had ended. */
-  end(): ChatEvent[] {
-    // The last line of a stream may lack its end.
-    this.#parser.feed("\n\n");
-    this.#assertWhole();
-    if (!this.#answer.ended) throw new GatewayError("backend_failed", "The model backend's answer broke off.");
-    return this.#take();
-  }
-
-  #read(data: string): void {
-    if (this.#failure) return;
-    try {
-      for (const event of this.#answer.events(parsed(data))) this.#events.push(event);
-    } catch (error) {
-      this.#failure = { error };
-    }
-  }
-
-  #assertWhole(): void {
-    if (this.#failure) throw this.#failure.error;
-  }
-
-  #take(): ChatEvent[] {
-    const events = this.#events;
-    this.#events = [];
-    return events;
-  }
-}
-
-function parsed(data: string): unknown {
-  try {
-    return JSON.parse(data);
-  } catch (cause) {
-    throw new GatewayError("backend_failed", "The model backend's answer is not valid JSON.", { cause });
   }
 }

@@ -1,46 +1,54 @@
-/** The image endpoints' errors: the spec is silent (7.4), so they are those that the clients of this format read. */
+/** The errors of upstreams that speak the images format, as errors of the gateway's. Their own words stay in `cause`. */
 
-import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
+import { GatewayError } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { emptyAccount, retryAfterOf, upstreamError } from "../shared/upstream.ts";
+import { ImageFields } from "./schema.ts";
 
-type ErrorType =
-  | "invalid_request_error"
-  | "authentication_error"
-  | "permission_error"
-  | "rate_limit_error"
-  | "server_error";
-
-const WIRE_ERROR = {
-  invalid_request: [400, "invalid_request_error", "invalid_value"],
-  failed_precondition: [400, "invalid_request_error", "failed_precondition"],
-  malformed_body: [400, "invalid_request_error", "malformed_body"],
-  unsupported_media_type: [415, "invalid_request_error", "unsupported_media_type"],
-  body_too_large: [413, "invalid_request_error", "request_too_large"],
-  method_not_allowed: [405, "invalid_request_error", "method_not_allowed"],
-  missing_api_key: [401, "authentication_error", "missing_api_key"],
-  malformed_credential: [401, "authentication_error", "invalid_api_key"],
-  invalid_api_key: [401, "authentication_error", "invalid_api_key"],
-  expired_api_key: [401, "authentication_error", "expired_api_key"],
-  model_not_found: [404, "invalid_request_error", "model_not_found"],
-  model_not_allowed: [403, "permission_error", "model_not_allowed"],
-  quota_exhausted: [429, "rate_limit_error", "insufficient_quota"],
-  quota_insufficient: [429, "rate_limit_error", "insufficient_quota"],
-  rate_limited: [429, "rate_limit_error", "rate_limit_exceeded"],
-  busy: [503, "server_error", "busy"],
-  client_closed: [499, "invalid_request_error", "client_closed"],
-  deadline_exceeded: [504, "server_error", "deadline_exceeded"],
-  backend_unavailable: [503, "server_error", "backend_unavailable"],
-  backend_failed: [500, "server_error", "backend_failed"],
-  internal: [500, "server_error", "internal_error"],
-} as const satisfies Record<GatewayErrorCode, readonly [status: number, type: ErrorType, code: string]>;
-
-export interface ImagesErrorBody {
-  error: { message: string; type: ErrorType; param: string | null; code: string };
+/** The error that an upstream answered with, by its status, headers and body (parsed JSON, or a text). */
+export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
+  // An answer in no known form tells of another server than a model's.
+  const meant = status === 404 && !isJsonObject(wireError(body)) ? 500 : status;
+  return decode(meant, body, retryAfterOf(headers));
 }
 
-export const errorStatus = (error: GatewayError): number => WIRE_ERROR[error.code][0];
+/** The status that an error's code or type stands for, where none comes with it: in the middle of a stream. */
+const STATUS_OF: ReadonlyMap<unknown, number> = new Map([
+  ["backend_unavailable", 503],
+  ["deadline_exceeded", 504],
+  ["overloaded", 529],
+  ["invalid_request_error", 400],
+  ["image_generation_user_error", 400],
+  ["rate_limit_error", 429],
+  ["rate_limit_exceeded", 429],
+]);
 
-export function encodeError(error: GatewayError): ImagesErrorBody {
-  const [, type, code] = WIRE_ERROR[error.code];
-  const param = error.path && error.path.length > 0 ? error.path.join(".") : null;
-  return { error: { message: error.message, type, param, code } };
+/** The error that an upstream told of in the middle of its answer. */
+export function decodeErrorBody(body: JsonObject): GatewayError {
+  const { code, type } = wireError(body) ?? {};
+  return decode(STATUS_OF.get(code) ?? STATUS_OF.get(type) ?? 500, body, undefined);
+}
+
+function decode(status: number, body: unknown, retryAfterMs: number | undefined): GatewayError {
+  const wire = wireError(body) ?? {};
+  if ([wire["code"], wire["type"]].includes("insufficient_quota")) return emptyAccount(body);
+  const error = upstreamError(status, body, retryAfterMs);
+  const path = pathOf(wire["param"]);
+  if (error.code !== "invalid_request" || !path) return error;
+  const message = `${path.join(".")}: the model backend does not take this.`;
+  return new GatewayError(error.code, message, { path, cause: body, port: "model-backend" });
+}
+
+function wireError(body: unknown): JsonObject | undefined {
+  const error = isJsonObject(body) ? body["error"] : undefined;
+  return isJsonObject(error) ? error : undefined;
+}
+
+const FIELDS: ReadonlySet<string> = new Set([...Object.keys(ImageFields.entries), "image", "mask"]);
+
+/** The field that an upstream names, where callers know it too: `size`, `image.1`. */
+function pathOf(param: unknown): (string | number)[] | undefined {
+  const [, field = "", index] = /^(\w+)(?:\[\])?(?:\.(\d{1,3}))?$/.exec(typeof param === "string" ? param : "") ?? [];
+  if (!FIELDS.has(field)) return undefined;
+  return index === undefined ? [field] : [field, Number(index)];
 }

@@ -2,16 +2,17 @@
 
 import type { GatewayError } from "../../errors.ts";
 import { bearerToken } from "../../http/credential.ts";
-import { readJson } from "../../http/json-body.ts";
-import { readMultipart } from "../../http/multipart.ts";
-import { UploadBudget } from "../../http/upload-budget.ts";
+import type { Form } from "../../http/form.ts";
 import type { Limits } from "../../limits.ts";
-import type { ImageDrawn, ImageOperation } from "../../model/image.ts";
+import type { ImageDrawn, ImageOperation, ImageRequest } from "../../model/image.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { type ImageStore, newImageId } from "../../ports/image-store.ts";
+import { type ImageBooking, type ImageStore, newImageId } from "../../ports/image-store.ts";
 import type { Dialect, ImageEndpoint, Incoming } from "../dialect.ts";
-import { encodeError, errorStatus } from "./errors.ts";
-import { decodeRequest, DIALECT, readForm, readJsonFields, type Sent, takesFiles } from "./request.ts";
+import { encodeError, errorStatus } from "../shared/openai-errors.ts";
+import { openaiRateHeaders } from "../shared/rate-headers.ts";
+import { type FileLimits, inspectFiles } from "./request.files.ts";
+import { mostImageBytes } from "./request.room.ts";
+import { decodeRequest, DIALECT, readForm, readJsonFields, takesFiles } from "./request.ts";
 import { answerFile } from "./response.file.ts";
 import { AnswerCollector, type Answering } from "./response.ts";
 import type { ImageCatalog } from "./schema.profiles.ts";
@@ -20,7 +21,7 @@ import { frameText, KEEP_ALIVE, StreamEncoder } from "./stream.ts";
 
 /** What a host may set for images. */
 export interface ImagesOptions extends ImageCatalog {
-  /** Where pictures are kept that are delivered as links. Default: in memory, up to 256 MiB. */
+  /** Where pictures are kept that are delivered as links. Default: in memory, up to 256 MiB, half of it for each key. */
   readonly store?: ImageStore;
   /**
    * Where the gateway is mounted, as callers see it: `https://example.com/ai`. Default: the address that the request came to,
@@ -50,26 +51,38 @@ function assertBaseUrl(text: string): void {
     );
 }
 
+/** The other names of image models. Throws a RangeError for an alias that leads to no model. */
+export function imageAliases(catalog: ImageCatalog = {}): (model: string) => readonly string[] {
+  const models = new ImageModels(catalog);
+  return (model) => models.aliasesOf(model);
+}
+
 export function images(room: ImagesRoom): Dialect {
   const { clock, limits, store } = room;
   if (room.publicUrl !== undefined) assertBaseUrl(room.publicUrl);
   const models = new ImageModels(room);
-  const patience = { clock, stallMs: limits.uploadStallMs };
-  const budget = new UploadBudget(limits.maxUploadBytesInFlight);
 
-  /** The form's bytes are booked until the call is over: that is how long its files are kept. */
-  async function readUpload({ request, signal, atEnd }: Incoming): Promise<Sent> {
-    const lease = budget.lease();
-    atEnd(() => lease[Symbol.dispose]());
-    const maxFileBytes = (field: string): number | undefined => (takesFiles(field) ? limits.maxImageBytes : undefined);
-    return readForm(await readMultipart(request, { limits, lease, signal, patience, maxFileBytes }));
+  /** Room for what is to be linked; none where the caller wants data alone. */
+  async function book(request: ImageRequest, keyId: string): Promise<ImageBooking | undefined> {
+    if (request.delivery === "data") return undefined;
+    return store.book?.({ keyId, bytes: mostImageBytes(request, models.rulesOf(request)) });
   }
 
-  async function publish({ bytes, mediaType }: ImageDrawn, incoming: Incoming): Promise<string> {
+  async function publish(
+    { bytes, mediaType }: ImageDrawn,
+    incoming: Incoming,
+    booking?: ImageBooking,
+  ): Promise<string> {
     const id = newImageId();
-    await store.put({ id, bytes, mediaType, expiresAt: clock.now() + URL_LIFETIME_MS });
+    await store.put({ id, bytes, mediaType, expiresAt: clock.now() + URL_LIFETIME_MS }, booking);
     return `${room.publicUrl?.replace(/\/+$/, "") ?? incoming.baseUrl()}${FILES}/${id}`;
   }
+
+  const fileLimits = ({ signal }: Incoming): FileLimits => ({
+    maxPixels: limits.maxImagePixels,
+    maxPngPixels: limits.maxPngPixels,
+    signal,
+  });
 
   const answering = (request: Answering["request"]): Answering => ({
     request,
@@ -78,24 +91,25 @@ export function images(room: ImagesRoom): Dialect {
   });
 
   const route = {
+    dialect: DIALECT,
+    rateHeaders: openaiRateHeaders,
     credential: (request: Request) => bearerToken(request.headers),
-    dress: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+    encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
   };
 
-  const endpoint = (
-    path: string,
-    operation: ImageOperation,
-    read: (incoming: Incoming) => Promise<Sent>,
-  ): ImageEndpoint => ({
+  const endpoint = (path: string, operation: ImageOperation, body: "json" | "form"): ImageEndpoint => ({
     ...route,
     kind: "image",
     method: "POST",
     path,
-    parse: async (incoming) => {
-      const { maxImagePixels: maxPixels, maxPngPixels } = limits;
-      const decoding = { models, maxPixels, maxPngPixels, signal: incoming.signal };
-      return decodeRequest(operation, await read(incoming), decoding);
+    body,
+    maxFileBytes: (field) => (takesFiles(field) ? limits.maxImageBytes : undefined),
+    decode: async (read, incoming) => {
+      const sent = body === "form" ? readForm(read as Form) : readJsonFields(read);
+      return decodeRequest(operation, sent, { models, ...fileLimits(incoming) });
     },
+    inspect: (request, incoming) => inspectFiles(request, models.rulesOf(request), fileLimits(incoming)),
+    book,
     aliasesOf: (model) => models.aliasesOf(model),
     publish,
     complete: ({ request }) => new AnswerCollector(answering(request)),
@@ -113,14 +127,12 @@ export function images(room: ImagesRoom): Dialect {
   return {
     name: DIALECT,
     endpoints: [
-      endpoint("/v1/images/generations", "generate", async ({ request }) =>
-        readJsonFields(await readJson(request, limits)),
-      ),
-      endpoint("/v1/images/edits", "edit", readUpload),
-      endpoint("/v1/images/variations", "vary", readUpload),
+      endpoint("/v1/images/generations", "generate", "json"),
+      endpoint("/v1/images/edits", "edit", "form"),
+      endpoint("/v1/images/variations", "vary", "form"),
       {
         ...route,
-        kind: "open",
+        kind: "public",
         method: "GET",
         path: `${FILES}/**`,
         answer: ({ request, tail }) => answerFile(request, tail, store, clock),

@@ -1,19 +1,20 @@
 /** Serves a picture at its own address, whole or in part, until its time is over (spec 3: 60 minutes). */
 
 import parseRange from "range-parser";
+import { type Answer, jsonAnswer } from "../../http/answer.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-store.ts";
-import type { ImagesErrorBody } from "./errors.ts";
+import type { OpenAIErrorBody } from "../shared/openai-errors.ts";
 
 /** The answer to a GET or HEAD of a picture: 200, 206, 304, 404, 410 or 416. */
-export async function answerFile(request: Request, id: string, store: ImageStore, clock: Clock): Promise<Response> {
+export async function answerFile(request: Request, id: string, store: ImageStore, clock: Clock): Promise<Answer> {
   const image = isImageId(id) ? await store.get(id) : undefined;
   if (!image) return refused(404, "image_not_found", "There is no image at this address.");
   const leftMs = image === "gone" ? 0 : image.expiresAt - clock.now();
   if (image === "gone" || leftMs <= 0)
     return refused(410, "image_expired", "The image was kept for a time and is gone.");
   const headers = { ...headersOf(image), "cache-control": `private, max-age=${Math.floor(leftMs / 1000)}` };
-  if (hasAlready(request, headers.etag)) return new Response(null, { status: 304, headers });
+  if (hasAlready(request, headers.etag)) return { status: 304, headers, body: null };
   return inRange(request, image, headers);
 }
 
@@ -34,7 +35,7 @@ const headersOf = ({ id, mediaType, bytes, expiresAt }: StoredImage): Record<str
 });
 
 /** One range is served in part; several, or a range of something else, are answered with the whole. */
-function inRange(request: Request, { bytes }: StoredImage, headers: Record<string, string>): Response {
+function inRange(request: Request, { bytes }: StoredImage, headers: Record<string, string>): Answer {
   const wanted = request.headers.get("range");
   const ifRange = request.headers.get("if-range");
   const asked = request.method === "GET" && wanted !== null && (ifRange === null || ifRange === headers["etag"]);
@@ -57,14 +58,13 @@ function inRange(request: Request, { bytes }: StoredImage, headers: Record<strin
 const withinLength = (wanted: string, length: number): string =>
   wanted.replace(/^bytes=-(\d+)$/, (_, suffix: string) => `bytes=-${Math.min(Number(suffix), length)}`);
 
-const answer = ({ method }: Request, status: number, bytes: Uint8Array, headers: Record<string, string>): Response =>
-  new Response(method === "HEAD" ? null : (bytes as Uint8Array<ArrayBuffer>), { status, headers });
+const answer = ({ method }: Request, status: number, bytes: Uint8Array, headers: Record<string, string>): Answer => ({
+  status,
+  headers,
+  body: method === "HEAD" ? null : bytes,
+});
 
-function refused(status: number, code: string, message: string, headers: Record<string, string> = {}): Response {
-  const body: ImagesErrorBody = { error: { message, type: "invalid_request_error", param: null, code } };
-  // Not Response.json: Bun's adds a charset to the type.
-  return new Response(JSON.stringify(body), {
-    status,
-    headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
-  });
+function refused(status: number, code: string, message: string, headers: Record<string, string> = {}): Answer {
+  const body: OpenAIErrorBody = { error: { message, type: "invalid_request_error", param: null, code } };
+  return jsonAnswer(status, body, { "cache-control": "no-store", ...headers });
 }

@@ -38,6 +38,7 @@ export interface ImageCatalog {
   readonly aliases?: Readonly<Record<string, string>>;
 }
 
+/** What a file that is sent must be. */
 export interface FileProfile {
   readonly formats: readonly ImageMediaType[];
   /** A file must be smaller than this, in bytes. */
@@ -51,11 +52,10 @@ const PNG: FileProfile = { formats: ["image/png"], belowBytes: 4 * MIB, square: 
 const MASK: FileProfile = { ...PNG, square: false };
 
 const SMALL_SIZES = ["1024x1024", "256x256", "512x512"] as const;
-const LARGE_SIZES = ["auto", "1024x1024", "1536x1024", "1024x1536"] as const;
+const LARGE_SIZES = ["1024x1024", "1536x1024", "1024x1536"] as const;
 const MULTI = {
   maxPromptLength: 32_000,
   maxCount: 10,
-  sizes: LARGE_SIZES,
   qualities: ["auto", "high", "medium", "low"],
   finishing: true,
 } as const;
@@ -66,12 +66,13 @@ export const IMAGE_PROFILES: Readonly<Record<string, ImageProfile>> = {
     delivery: "url",
     tellsUsage: false,
     operations: {
-      generate: { maxPromptLength: 1_000, maxCount: 10, sizes: SMALL_SIZES },
+      // `standard` is what leaving the field out means (spec 2.1), so saying it asks for nothing that the model cannot do.
+      generate: { maxPromptLength: 1_000, maxCount: 10, sizes: SMALL_SIZES, qualities: ["standard"] },
       edit: {
         maxPromptLength: 1_000,
         maxCount: 10,
         sizes: SMALL_SIZES,
-        // `auto` is what leaving the field out means (spec 2.2).
+        // Both mean what leaving the field out means (spec 2.2).
         qualities: ["standard", "auto"],
         originals: { ...PNG, maxFiles: 1, transparentUnlessMasked: true },
         mask: MASK,
@@ -101,9 +102,11 @@ export const IMAGE_PROFILES: Readonly<Record<string, ImageProfile>> = {
     delivery: "both",
     tellsUsage: true,
     operations: {
-      generate: MULTI,
+      generate: { ...MULTI, sizes: [...LARGE_SIZES, "auto"] },
       edit: {
         ...MULTI,
+        // Spec 2.2 states `auto` as the default of this model's edits; a generation's is 1024x1024 (2.1).
+        sizes: ["auto", ...LARGE_SIZES],
         fidelity: true,
         originals: {
           formats: ["image/png", "image/webp", "image/jpeg"],
@@ -123,8 +126,12 @@ export const IMAGE_ALIASES: Readonly<Record<string, string>> = {
   "dall-e-2": "image-model-2",
   "dall-e-3": "image-model-3",
   "gpt-image-1": "image-model-multi",
+  "gpt-image-1-mini": "image-model-multi",
+  "gpt-image-1.5": "image-model-multi",
+  "gpt-image-2": "image-model-multi",
 };
 
-/** Applies where a request names no model (spec 2.2), and the one that applies where a parameter is used that only it has. */
+/** Applies where a request names no model (spec 2.1 to 2.3). */
 export const DEFAULT_MODEL = "image-model-2";
-export const DEFAULT_MODEL_FOR_MORE = "image-model-multi";
+/** Applies instead to an edit that uses a parameter which only this model takes (spec 2.2). */
+export const DEFAULT_MULTI_MODEL = "image-model-multi";

@@ -1,11 +1,12 @@
 /** Holds the fields of a request against the profile of its model (spec 2.1 to 2.3), and finds the model where none is named. */
 
 import { GatewayError } from "../../errors.ts";
+import { isLonger } from "../../http/characters.ts";
 import type { RuleBreach } from "../../http/validation.ts";
-import type { ImageOperation } from "../../model/image.ts";
+import type { ImageOperation, ImageRequest } from "../../model/image.ts";
 import {
   DEFAULT_MODEL,
-  DEFAULT_MODEL_FOR_MORE,
+  DEFAULT_MULTI_MODEL,
   IMAGE_ALIASES,
   IMAGE_PROFILES,
   type ImageCatalog,
@@ -40,14 +41,32 @@ export class ImageModels {
   readonly #profiles: ReadonlyMap<string, ImageProfile>;
   readonly #aliases: ReadonlyMap<string, string>;
 
+  /** Throws a RangeError for an alias that leads to no model. */
   constructor({ models = {}, aliases = {} }: ImageCatalog) {
     this.#profiles = new Map(Object.entries({ ...IMAGE_PROFILES, ...models }));
-    this.#aliases = new Map(Object.entries({ ...IMAGE_ALIASES, ...aliases }));
+    // A host's own model goes by its own name, though a built-in alias has the same.
+    const builtIn = Object.entries(IMAGE_ALIASES).filter(([alias]) => !Object.hasOwn(models, alias));
+    const all = new Map([...builtIn, ...Object.entries(aliases)]);
+    this.#aliases = new Map([...all.keys()].map((alias) => [alias, this.#modelBehind(alias, all)]));
+  }
+
+  /** The model that an alias leads to, perhaps by way of others. */
+  #modelBehind(alias: string, aliases: ReadonlyMap<string, string>): string {
+    let name = alias;
+    for (let steps = 0; steps < aliases.size && aliases.has(name); steps++) name = aliases.get(name) ?? name;
+    if (aliases.has(name) || !this.#profiles.has(name))
+      throw new RangeError(`images.aliases["${alias}"] leads to no image model: "${name}" is none`);
+    return name;
   }
 
   /** The other names of a model. */
   aliasesOf(id: string): string[] {
     return [...this.#aliases].flatMap(([alias, model]) => (model === id ? [alias] : []));
+  }
+
+  /** What a model takes for an operation, of a request that it was chosen for. */
+  rulesOf({ model, operation }: Pick<ImageRequest, "model" | "operation">): OperationProfile {
+    return this.#profiles.get(model)?.operations[operation] ?? this.#named(model, operation).rules;
   }
 
   /** Whether the answers of a model tell the tokens that were used. */
@@ -80,14 +99,15 @@ export class ImageModels {
     throw new GatewayError("invalid_request", message, { path: ["model"] });
   }
 
-  /** Spec 2.2: the older model, unless a parameter is used that only the newer one takes. */
+  /** The older model; for an edit the newer one, where a parameter is used that only this takes (spec 2.2). */
   #byDefault(asked: Asked): ChosenModel {
     const chosen = this.#named(DEFAULT_MODEL, asked.operation);
-    const more = this.#profiles.get(DEFAULT_MODEL_FOR_MORE);
-    const rules = more?.operations[asked.operation];
+    if (asked.operation !== "edit") return chosen;
+    const multi = this.#profiles.get(DEFAULT_MULTI_MODEL);
+    const rules = multi?.operations.edit;
     const special = parameterBreaches(asked, chosen.rules).some(({ path }) => path[0] !== "n");
-    if (!more || !rules || !special || parameterBreaches(asked, rules).length > 0) return chosen;
-    return { id: DEFAULT_MODEL_FOR_MORE, profile: more, rules };
+    if (!multi || !rules || !special || parameterBreaches(asked, rules).length > 0) return chosen;
+    return { id: DEFAULT_MULTI_MODEL, profile: multi, rules };
   }
 
   /** The models that take for this operation what another one does not. */
@@ -111,15 +131,6 @@ function promptBreaches({ operation, fields: { prompt } }: Asked, { maxPromptLen
   if (prompt == null) return [{ path, message: "is required" }];
   if (!isLonger(prompt, maxPromptLength)) return [];
   return [{ path, message: `must be at most ${maxPromptLength} characters long` }];
-}
-
-/** Whether a text has more characters. These are code points: an emoji is one. A text may be a whole body: see no more than needed. */
-function isLonger(text: string, most: number): boolean {
-  if (text.length <= most) return false;
-  if (text.length > 2 * most) return true;
-  let count = 0;
-  for (let at = 0; at < text.length && count <= most; count++) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
-  return count > most;
 }
 
 const FINISHING = ["background", "moderation", "output_format", "output_compression", "partial_images"] as const;

@@ -2,14 +2,14 @@
 
 import * as v from "valibot";
 import { object } from "../../http/validation.ts";
+import { text } from "../shared/schema.parts.ts";
 
-const text = v.pipe(v.string(), v.minLength(1, "must not be empty"));
 const integer = v.pipe(v.number(), v.integer());
 const percent = v.pipe(integer, v.minValue(0, "must be at least 0"), v.maxValue(100, "must be at most 100"));
 
 /** What a field may hold for any model; what a model makes of it is in its profile. */
 export const ImageFields = object({
-  prompt: v.nullish(text),
+  prompt: v.nullish(v.string()),
   model: v.nullish(v.pipe(text, v.maxLength(256, "must be at most 256 characters long"))),
   n: v.nullish(integer),
   quality: v.nullish(text),

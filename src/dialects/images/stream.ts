@@ -1,7 +1,7 @@
 /** The image answer as a stream: unfinished pictures on the way, and an event for each that is complete. */
 
 import { toBase64 } from "../../media/base64.ts";
-import type { ImageAnswerEvent, ImageOperation } from "../../model/image.ts";
+import type { ImageAnswerEvent, ImageOperation, ImageUsage } from "../../model/image.ts";
 import { type Answering, encodeImage, encodeUsage } from "./response.ts";
 
 /** How the events of an operation are called. */
@@ -16,11 +16,13 @@ export const frameText = (event: string, data: object): string => `event: ${even
 /** A comment, which every reader of this format skips. */
 export const KEEP_ALIVE = ": keep-alive\n\n";
 
+const NOTHING_YET: ImageUsage = { inputTextTokens: 0, inputImageTokens: 0, outputTokens: 0 };
+
 /** Writes the frames of one answer. */
 export class StreamEncoder {
   readonly #answering: Answering;
   readonly #name: string;
-  /** The newest picture, of a model that tells its usage: the last is written with that, which is known at the end. */
+  /** The newest picture, of a model that tells its usage: the last is written with all of that, which is known at the end. */
   #last: Extract<ImageAnswerEvent, { type: "image" }> | undefined;
 
   constructor(answering: Answering) {
@@ -43,15 +45,15 @@ export class StreamEncoder {
         return before;
       }
       case "finish":
-        return this.rest({ usage: encodeUsage(event.usage) });
+        return this.rest(event.usage);
     }
   }
 
-  /** The picture that is still to be written when the answer ends, by a failure or well. */
-  rest(traits: object = {}): string {
+  /** The picture that is still to be written, with the usage so far: every reader of it looks there, and some add it up. */
+  rest(usage: ImageUsage = NOTHING_YET): string {
     const last = this.#last;
     this.#last = undefined;
-    return last ? this.#completed(last, traits) : "";
+    return last ? this.#completed(last, { usage: encodeUsage(usage) }) : "";
   }
 
   #completed(image: Extract<ImageAnswerEvent, { type: "image" }>, traits: object = {}): string {

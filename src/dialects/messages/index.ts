@@ -1,24 +1,30 @@
 /** The messages dialect: `POST /v1/messages`, complete and streamed, and its token count (spec 2.6, 2.7, 6.1, 7.2). */
 
 import { GatewayError } from "../../errors.ts";
+import { RawJson } from "../../http/answer.ts";
 import { bearerToken } from "../../http/credential.ts";
-import { readJson } from "../../http/json-body.ts";
 import { assertValid } from "../../http/validation.ts";
-import { estimateInputTokens } from "../../metering/estimate.ts";
 import type { ChatRequest } from "../../model/chat.ts";
 import type { AnswerEvent } from "../../model/event.ts";
 import { isJsonObject } from "../../model/json.ts";
 import type { AnswerCollector as Collector, AnswerContext, AnswerStream, Dialect, Incoming } from "../dialect.ts";
+import { anthropicRateHeaders } from "../shared/rate-headers.ts";
 import { encodeError, errorStatus } from "./errors.ts";
+import { lossesOf } from "./fates.answer.ts";
+import { modelEndpoints } from "./models.ts";
 import { decodeRequest, DIALECT, type MessagesHeaders } from "./request.ts";
 import { messagesRequest } from "./schema.ts";
-import { AnswerCollector, frameText, PING, StreamEncoder } from "./stream.ts";
+import { AnswerCollector } from "./response.collect.ts";
+import { StreamWriter } from "./stream.native.ts";
+import { frameText, PING } from "./stream.frames.ts";
+import { StreamEncoder } from "./stream.ts";
 
 /** How far the messages format is widened beyond the spec's letter. */
 export interface MessagesOptions {
   /**
-   * `spec` (default) holds the stated ranges: `max_tokens` > 1, 0 < `top_p` < 1, `top_k` > 0. `vendor` takes what the official
-   * service takes: `max_tokens` 1, `top_p` 0 and 1, `top_k` 0.
+   * Every range of numbers and lengths that the spec (2.6, 8) states narrower than the official service. `spec` (default) holds
+   * the stated ones: `max_tokens` > 1, 0 < `top_p` < 1, `top_k` > 0, and a tool's `name` of 1 to 64 characters. `vendor` takes
+   * what the official service takes: `max_tokens` 1, `top_p` 0 and 1, `top_k` 0, and a `name` of up to 128 characters.
    */
   readonly ranges?: "spec" | "vendor";
   /** `spec` (default) takes images as base64 alone; `vendor` takes them by URL and file id too, which the backend must fetch. */
@@ -28,17 +34,18 @@ export interface MessagesOptions {
 export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOptions = {}): Dialect {
   const schema = messagesRequest({ vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" });
 
-  async function parse({ request, limits }: Incoming, complete = identity): Promise<ChatRequest> {
+  function decode(body: unknown, { request }: Incoming): ChatRequest {
     const headers = readHeaders(request.headers);
-    const body = complete(await readJson(request, limits));
     assertValid(schema, body);
     return decodeRequest(body, headers);
   }
 
   const route = {
+    dialect: DIALECT,
+    rateHeaders: anthropicRateHeaders,
     method: "POST",
     credential: (request: Request) => request.headers.get("x-api-key") || bearerToken(request.headers),
-    dress: (error: GatewayError, requestId: string) => ({
+    encodeError: (error: GatewayError, requestId: string) => ({
       status: errorStatus(error),
       body: encodeError(error, requestId),
     }),
@@ -52,7 +59,8 @@ export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOpt
         kind: "chat",
         path: "/v1/messages",
         maxOutputTokensPath: ["max_tokens"],
-        parse: (incoming) => parse(incoming),
+        decode,
+        lossesOf,
         complete,
         stream,
       },
@@ -61,17 +69,17 @@ export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOpt
         kind: "query",
         path: "/v1/messages/count_tokens",
         expiredKeysMayAsk: false,
-        answer: async ({ authorize, countTokens, ...incoming }) => {
-          const counted = await parse(incoming, withMaxTokens);
-          await authorize(counted);
-          return { input_tokens: estimateInputTokens(counted, countTokens) };
+        body: "json",
+        answer: async ({ body, authorize, countInput }, incoming) => {
+          const counted = decode(withMaxTokens(body), incoming);
+          await authorize(counted.model);
+          return { input_tokens: await countInput(counted) };
         },
       },
+      ...modelEndpoints(route),
     ],
   };
 }
-
-const identity = (body: unknown): unknown => body;
 
 /** A count generates nothing, so its callers send no max_tokens. */
 const withMaxTokens = (body: unknown): unknown =>
@@ -82,17 +90,21 @@ const messageId = (requestId: string): string => requestId.replace(/^req_/, "msg
 
 function complete({ requestId }: AnswerContext): Collector<AnswerEvent> {
   const [encoder, collector] = [new StreamEncoder(messageId(requestId)), new AnswerCollector()];
+  let native: string | undefined;
   return {
-    add: (event) => encoder.frames(event).forEach((frame) => collector.add(frame)),
-    body: () => collector.message,
+    add(event) {
+      if (event.type === "finish" && event.native?.dialect === DIALECT) native = event.native.body;
+      for (const frame of encoder.frames(event)) collector.add(frame);
+    },
+    body: () => (native === undefined ? collector.message : new RawJson(native)),
   };
 }
 
 function stream({ requestId }: AnswerContext): AnswerStream<AnswerEvent> {
-  const encoder = new StreamEncoder(messageId(requestId));
+  const writer = new StreamWriter(messageId(requestId));
   return {
     contentType: "text/event-stream; charset=utf-8",
-    encode: (event) => encoder.frames(event).map(frameText).join(""),
+    encode: (event) => writer.write(event),
     keepAlive: PING,
     error: (error) => frameText(encodeError(error, requestId)),
   };

@@ -11,6 +11,7 @@ import type {
   Part,
   ProviderPart,
   Reasoning,
+  ReasoningEffort,
   ResponseFormat,
   TextPart,
   Tool,
@@ -21,6 +22,7 @@ import type {
   Block,
   BuiltInTool,
   CustomTool,
+  ImageBlock,
   ImageSource,
   Message,
   MessagesRequest,
@@ -29,7 +31,10 @@ import type {
   ToolChoice as WireToolChoice,
 } from "./schema.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { fenced } from "./response.ts";
+import { fenced } from "../shared/fenced.ts";
+import { ToolIds } from "../shared/tool-ids.ts";
+import { unsaidOf } from "./request.unsaid.ts";
+import { encodeDocumentSource, encodeSource, isSayable } from "./request.media.ts";
 
 export const DIALECT = "messages";
 
@@ -41,7 +46,8 @@ export interface MessagesHeaders {
 
 /** Unknown fields stay in `native`; consecutive messages of one role become one turn. */
 export function decodeRequest(body: MessagesRequest, { version, betas }: MessagesHeaders): ChatRequest {
-  const { tool_choice, thinking, metadata, temperature, top_p, top_k, output_config } = body;
+  const { tool_choice, thinking, metadata, temperature, top_p, top_k, output_config, service_tier } = body;
+  const reasoning = thinking ? decodeThinking(thinking, output_config?.["effort"]) : undefined;
   return {
     model: body.model,
     maxOutputTokens: body.max_tokens,
@@ -51,35 +57,99 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
     stopSequences: body.stop_sequences ?? [],
     stream: body.stream ?? false,
     ...(tool_choice && { toolChoice: decodeToolChoice(tool_choice) }),
-    ...(thinking && { reasoning: decodeThinking(thinking) }),
+    ...(reasoning && { reasoning }),
     ...(metadata?.user_id != null && { endUser: metadata.user_id }),
     ...(temperature != null && { temperature }),
     ...(top_p != null && { topP: top_p }),
     ...(top_k != null && { topK: top_k }),
     ...(output_config?.format?.type === "json_schema" &&
       output_config.format.schema && { responseFormat: { type: "json", schema: output_config.format.schema } }),
-    native: { dialect: DIALECT, body, betas, ...(version !== undefined && { version }) },
+    // Of whatever type it is: no field beyond the spec is refused.
+    ...(typeof service_tier === "string" && { serviceTier: service_tier }),
+    native: {
+      dialect: DIALECT,
+      body,
+      betas,
+      ...(version !== undefined && { version }),
+      ...unsaidOf(body, reasoning),
+    },
   };
 }
 
-/** The request as this format says it. Takes the neutral fields alone: a backend that has `native` forwards that instead. */
+/**
+ * The request as this format says it, made of the neutral fields alone; what the format cannot say is left out, as its table of
+ * fates tells.
+ */
 export function encodeRequest(request: ChatRequest): MessagesRequest {
-  const { toolChoice, reasoning, endUser, temperature, topP, topK, responseFormat } = request;
+  const { endUser, serviceTier } = request;
+  const system = request.system.filter(({ text }) => text !== "");
+  const tools = offeredTools(request).map(encodeTool);
+  const toolChoice = sayableChoice(request);
+  const thinking = request.reasoning && encodeThinking(request.reasoning, request.maxOutputTokens);
+  const output_config = encodeOutputConfig(request);
   return {
     model: request.model,
     max_tokens: request.maxOutputTokens,
-    messages: request.messages.map(({ role, parts }) => ({ role, content: parts.map(encodePart) })),
-    ...(request.system.length > 0 && { system: request.system.map(encodeText) }),
-    ...(request.tools.length > 0 && { tools: request.tools.flatMap(encodeTool) }),
+    messages: encodeMessages(request.messages),
+    ...(system.length > 0 && { system: system.map(encodeText) }),
+    ...(tools.length > 0 && { tools }),
     ...(request.stopSequences.length > 0 && { stop_sequences: [...request.stopSequences] }),
     ...(request.stream && { stream: true }),
     ...(toolChoice && { tool_choice: encodeToolChoice(toolChoice) }),
-    ...(reasoning && { thinking: encodeThinking(reasoning) }),
+    ...(thinking && { thinking }),
     ...(endUser !== undefined && { metadata: { user_id: endUser } }),
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { top_p: topP }),
-    ...(topK !== undefined && { top_k: topK }),
-    ...(responseFormat && { output_config: { format: encodeResponseFormat(responseFormat) } }),
+    ...encodeSampling(request),
+    ...(output_config && { output_config }),
+    ...(isServiceTier(serviceTier) && { service_tier: serviceTier }),
+  };
+}
+
+/** The hottest that the format takes (spec 2.6). */
+export const MAX_TEMPERATURE = 1;
+
+/** What stands for a `topP` of 0: the most likely token alone. The format's own begins above 0. */
+const LEAST_TOP_P = 1e-6;
+
+/** A `topP` of 1 and a `topK` of 0 ask for nothing, and the format has no such values: they are left out. */
+function encodeSampling({
+  temperature,
+  topP,
+  topK,
+}: ChatRequest): Pick<MessagesRequest, "temperature" | "top_p" | "top_k"> {
+  return {
+    ...(temperature !== undefined && { temperature: Math.min(temperature, MAX_TEMPERATURE) }),
+    ...(topP !== undefined && topP < 1 && { top_p: topP === 0 ? LEAST_TOP_P : topP }),
+    ...(topK !== undefined && topK > 0 && { top_k: topK }),
+  };
+}
+
+/** Whether a tier is one of those that can be asked for. */
+export const isServiceTier = (tier: string | undefined): boolean => tier === "auto" || tier === "standard_only";
+
+/** The tools that the format can say. Where a choice names those that may be called, the others are not offered. */
+function offeredTools({ tools, toolChoice }: ChatRequest): readonly EncodableTool[] {
+  const named = toolChoice && "names" in toolChoice && toolChoice.names ? new Set(toolChoice.names) : undefined;
+  return tools
+    .filter(isEncodable)
+    .filter((tool) => !named || !("name" in tool) || tool.name === undefined || named.has(tool.name));
+}
+
+/** The choice among tools; the format takes one without tools, or of a tool that is not there, for an error. */
+export function sayableChoice(request: ChatRequest): ToolChoice | undefined {
+  const { toolChoice } = request;
+  const offered = offeredTools(request);
+  if (toolChoice?.type !== "tool") return offered.length > 0 ? toolChoice : undefined;
+  return offered.some((tool) => "name" in tool && tool.name === toolChoice.name) ? toolChoice : undefined;
+}
+
+type OutputConfig = NonNullable<MessagesRequest["output_config"]>;
+
+function encodeOutputConfig({ responseFormat, reasoning }: ChatRequest): OutputConfig | undefined {
+  const effort = reasoning?.type === "adaptive" ? reasoning.effort : undefined;
+  if (!responseFormat && effort === undefined) return undefined;
+  return {
+    ...(responseFormat && { format: encodeResponseFormat(responseFormat) }),
+    ...(effort !== undefined && { effort: effort === "minimal" ? "low" : effort }),
   };
 }
 
@@ -117,7 +187,8 @@ function decodePart(block: Block): Part {
     case "tool_result":
       return decodeToolResult(block);
     case "thinking":
-      return { type: "reasoning", text: block.thinking, signature: block.signature };
+      // An empty seal is what stands for none in an answer whose upstream gave none.
+      return { type: "reasoning", text: block.thinking, ...(block.signature !== "" && { signature: block.signature }) };
     case "redacted_thinking":
       return { type: "redacted-reasoning", data: block.data };
     default:
@@ -125,31 +196,65 @@ function decodePart(block: Block): Part {
   }
 }
 
-function encodePart(part: Part | JsonPart): Block {
+/** A turn of which nothing can be said is left out; neighbours of one role are one turn to this format. */
+function encodeMessages(messages: readonly ChatMessage[]): Message[] {
+  const ids = new ToolIds(isToolId);
+  const encoded = messages.map(({ role, parts }): Message => ({
+    // Instructions in the middle of a conversation are told as the user's.
+    role: role === "assistant" ? "assistant" : "user",
+    content: sealed(parts).flatMap((part) => encodePart(withToolId(part, ids))),
+  }));
+  return encoded.filter(({ content }) => content.length > 0);
+}
+
+/** Reasoning whose seal comes in a part of its own, as some formats send it back, is one block in this one. */
+export function sealed(parts: readonly Part[]): Part[] {
+  const joined: Part[] = [];
+  for (const part of parts) {
+    const last = joined.at(-1);
+    if (part.type === "reasoning" && last?.type === "reasoning" && last.signature === undefined)
+      joined[joined.length - 1] = { ...part, text: last.text + part.text };
+    else joined.push(part);
+  }
+  return joined;
+}
+
+/** The signs that the official service takes in the id of a call. */
+export const isToolId = (id: string): boolean => /^[\w-]+$/.test(id);
+
+function withToolId(part: Part, ids: ToolIds): Part {
+  if (part.type === "tool-call") return { ...part, id: ids.of(part.id) };
+  return part.type === "tool-result" ? { ...part, callId: ids.of(part.callId) } : part;
+}
+
+function encodePart(part: Part | JsonPart): Block[] {
   switch (part.type) {
     case "text":
-      return encodeText(part);
+      return part.text === "" ? [] : [encodeText(part)];
     case "media":
-      return encodeMedia(part);
+      return isSayable(part) ? [encodeMedia(part)] : [];
     case "document":
-      return encodeDocument(part);
+      return isSayable(part) ? [encodeDocument(part)] : [];
     case "tool-call":
-      return { type: "tool_use", id: part.id, name: part.name, input: part.input, ...cacheControlOf(part) };
+      return [{ type: "tool_use", id: part.id, name: part.name, input: part.input, ...cacheControlOf(part) }];
     case "tool-result":
-      return encodeToolResult(part);
+      return [encodeToolResult(part)];
+    case "refusal":
+      return part.text === "" ? [] : [{ type: "text", text: part.text }];
     case "reasoning":
-      return { type: "thinking", thinking: part.text, signature: part.signature ?? "" };
+      // Without its seal, the format takes reasoning for forged, and refuses the request.
+      return part.signature === undefined ? [] : [{ type: "thinking", thinking: part.text, signature: part.signature }];
     case "redacted-reasoning":
-      return { type: "redacted_thinking", data: part.data };
+      return [{ type: "redacted_thinking", data: part.data }];
     // This format has neither code nor structured results: they are told in words.
     case "code":
-      return { type: "text", text: fenced(part.code, part.language) };
+      return [{ type: "text", text: fenced(part.code, part.language) }];
     case "code-result":
-      return { type: "text", text: fenced(part.output ?? "", "") };
+      return [{ type: "text", text: fenced(part.output ?? "", "") }];
     case "json":
-      return { type: "text", text: JSON.stringify(part.value) };
+      return [{ type: "text", text: JSON.stringify(part.value) }];
     case "provider":
-      return part.value as Block;
+      return part.dialect === DIALECT ? [part.value as Block] : [];
   }
 }
 
@@ -167,19 +272,7 @@ function decodeSource(source: ImageSource | { type: "base64"; media_type: string
   }
 }
 
-// The wire's media types are narrower than the neutral ones; a request for this format is validated by its own schema.
-function encodeSource(source: MediaSource): ImageSource {
-  switch (source.type) {
-    case "base64":
-      return { type: "base64", media_type: source.mediaType as "image/png", data: source.data };
-    case "url":
-      return { type: "url", url: source.url };
-    case "file":
-      return { type: "file", file_id: source.id };
-  }
-}
-
-const encodeMedia = (part: MediaPart): Extract<Block, { type: "image" }> => ({
+const encodeMedia = (part: MediaPart): ImageBlock => ({
   type: "image",
   source: encodeSource(part.source),
   ...cacheControlOf(part),
@@ -201,7 +294,7 @@ function decodeDocument({ source, title, context, citations, ...block }: Documen
 function encodeDocument(part: DocumentPart): DocumentBlock {
   return {
     type: "document",
-    source: encodeDocumentSource(part.source),
+    source: encodeDocumentSource(part.source, encodeInner),
     ...(part.title !== undefined && { title: part.title }),
     ...(part.context !== undefined && { context: part.context }),
     ...(part.citations !== undefined && { citations: { enabled: part.citations } }),
@@ -216,14 +309,8 @@ function decodeDocumentSource(source: DocumentBlock["source"]): DocumentPart["so
   return { type: "parts", parts: parts as (TextPart | MediaPart)[] };
 }
 
-function encodeDocumentSource(source: DocumentPart["source"]): DocumentBlock["source"] {
-  if (source.type === "text") return { type: "text", media_type: "text/plain", data: source.text };
-  if (source.type !== "parts") return encodeSource(source) as DocumentBlock["source"];
-  return {
-    type: "content",
-    content: source.parts.map((part) => (part.type === "text" ? encodeText(part) : encodeMedia(part))),
-  };
-}
+const encodeInner = (part: TextPart | MediaPart): TextBlock | ImageBlock =>
+  part.type === "text" ? encodeText(part) : encodeMedia(part);
 
 type ToolResultBlock = Extract<Block, { type: "tool_result" }>;
 
@@ -243,7 +330,7 @@ function encodeToolResult(part: ToolResultPart): ToolResultBlock {
   return {
     type: "tool_result",
     tool_use_id: part.callId,
-    content: part.parts.map(encodePart) as Exclude<ToolResultBlock["content"], string>,
+    content: part.parts.flatMap(encodePart) as Exclude<ToolResultBlock["content"], string>,
     ...(part.isError !== undefined && { is_error: part.isError }),
     ...cacheControlOf(part),
   };
@@ -257,29 +344,33 @@ function decodeTool(tool: CustomTool | BuiltInTool): Tool {
       definition: tool,
       ...(tool.name != null && { name: tool.name }),
     };
-  const { name, description, input_schema } = tool;
+  const { name, description, input_schema, strict } = tool;
   return {
     type: "function",
     name,
     inputSchema: input_schema,
     ...(description != null && { description }),
+    ...(typeof strict === "boolean" && { strict }),
     ...cacheOf(tool),
   };
 }
 
-function encodeTool(tool: Tool): (CustomTool | BuiltInTool)[] {
-  // A neutral wish to run code has no one dated tool of this format.
-  if (tool.type === "code-execution") return [];
-  if (tool.type === "provider") return [tool.definition as BuiltInTool];
-  const { name, description, inputSchema } = tool;
-  return [
-    {
-      name,
-      input_schema: inputSchema,
-      ...(description !== undefined && { description }),
-      ...cacheControlOf(tool),
-    },
-  ];
+/** Whether the format has the tool. A neutral wish to run code has no one dated tool of it. */
+const isEncodable = (tool: Tool): tool is EncodableTool =>
+  tool.type === "function" || (tool.type === "provider" && tool.dialect === DIALECT);
+
+type EncodableTool = Exclude<Tool, { type: "code-execution" }>;
+
+function encodeTool(tool: EncodableTool): CustomTool | BuiltInTool {
+  if (tool.type === "provider") return tool.definition as BuiltInTool;
+  const { name, description, inputSchema, strict } = tool;
+  return {
+    name,
+    input_schema: inputSchema,
+    ...(description !== undefined && { description }),
+    ...(strict !== undefined && { strict }),
+    ...cacheControlOf(tool),
+  };
 }
 
 const isCustom = (tool: CustomTool | BuiltInTool): tool is CustomTool => tool.type == null || tool.type === "custom";
@@ -298,14 +389,25 @@ function encodeToolChoice(choice: ToolChoice): WireToolChoice {
   return { type: choice.type === "required" ? "any" : "auto", ...single };
 }
 
-function decodeThinking(thinking: Thinking): Reasoning {
+function decodeThinking(thinking: Thinking, effort: unknown): Reasoning {
   if (thinking.type === "enabled") return { type: "enabled", budgetTokens: thinking.budget_tokens };
+  if (thinking.type === "disabled") return { type: "disabled" };
   // When to think between tool calls is the model's own decision in the neutral request.
-  return { type: thinking.type === "disabled" ? "disabled" : "adaptive" };
+  return { type: "adaptive", ...(isEffort(effort) && { effort }) };
 }
 
-const encodeThinking = (reasoning: Reasoning): Thinking =>
-  reasoning.type === "enabled" ? { type: "enabled", budget_tokens: reasoning.budgetTokens } : { type: reasoning.type };
+const EFFORTS: ReadonlySet<unknown> = new Set<ReasoningEffort>(["low", "medium", "high", "max"]);
+const isEffort = (effort: unknown): effort is ReasoningEffort => EFFORTS.has(effort);
+
+/** The least that the format takes as a budget for reasoning (spec 2.6). */
+export const MIN_BUDGET_TOKENS = 1024;
+
+/** The budget within what the format takes; where the whole output is too short for one, there is no reasoning. */
+export function encodeThinking(reasoning: Reasoning, maxOutputTokens: number): Thinking {
+  if (reasoning.type !== "enabled") return { type: reasoning.type };
+  const budget_tokens = Math.min(Math.max(MIN_BUDGET_TOKENS, reasoning.budgetTokens), maxOutputTokens - 1);
+  return budget_tokens < MIN_BUDGET_TOKENS ? { type: "disabled" } : { type: "enabled", budget_tokens };
+}
 
 type CacheControlled = Pick<TextBlock, "cache_control">;
 

@@ -1,12 +1,12 @@
 /** The messages format on the wire (spec 2.6, 8), one schema an object; what clients add beyond the spec passes through. */
 
 import * as v from "valibot";
-import { crossCheck, object, type RuleBreach, shown, variant } from "../../http/validation.ts";
-import { isBase64 } from "../../media/base64.ts";
+import { crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { atMost, base64, text } from "../shared/schema.parts.ts";
 
-const jsonObject = v.custom<JsonObject>(isJsonObject, "must be a JSON object");
-const text = v.pipe(v.string(), v.minLength(1, "must not be empty"));
+// What JSON.parse made holds nothing but JSON.
+const jsonObject = object({}, "must be a JSON object") as v.GenericSchema as v.GenericSchema<JsonObject>;
 // What is counted with must be counted exactly: beyond this, two numbers are one.
 const integer = (least: number) =>
   v.pipe(
@@ -15,13 +15,6 @@ const integer = (least: number) =>
     v.minValue(least, `must be an integer of at least ${least}`),
     v.maxValue(Number.MAX_SAFE_INTEGER, `must be at most ${Number.MAX_SAFE_INTEGER}`),
   );
-/** Characters are code points: a name of 64 emoji is 64 characters long. */
-const atMost = (max: number) =>
-  v.check(
-    (value: string) => value.length <= max || Array.from(value).length <= max,
-    `must be at most ${max} characters long`,
-  );
-const base64 = v.pipe(v.string(), v.check(isBase64, "must be base64 (RFC 4648, padded, without white space)"));
 const imageType = v.picklist(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
 export const CacheControl = object({ type: v.literal("ephemeral"), ttl: v.nullish(v.string()) });
@@ -43,16 +36,9 @@ export type ImageSource =
   | v.InferOutput<typeof FileSource>;
 export type ImageBlock = v.InferOutput<ReturnType<typeof imageBlock>>;
 
-const neither = v.custom<never>(
-  (input) => typeof input === "string",
-  ({ input }) => `must be a string or an array, not ${shown(input)}`,
-);
-
-/** Text, or blocks of content; chosen by what came, so that an error names the field inside. */
-const textOr = <const Blocks extends v.GenericSchema>(blocks: Blocks) =>
-  v.lazy(
-    (input) => (Array.isArray(input) ? blocks : neither) as v.GenericSchema<unknown, string | v.InferOutput<Blocks>>,
-  );
+/** Blocks of content, where a text may stand instead. */
+const list = <const Block extends v.GenericSchema>(block: Block) =>
+  v.array(block, ({ input }) => `must be a string or an array, not ${shown(input)}`);
 
 const PROVIDER_BLOCKS = [
   "search_result",
@@ -73,6 +59,7 @@ const PROVIDER_BLOCKS = [
   "tool_addition",
   "tool_removal",
   "tool_reference",
+  "browser_state",
 ] as const;
 
 /** Blocks that only the official service makes and takes: carried whole. */
@@ -93,7 +80,7 @@ function blocks(image: ReturnType<typeof imageBlock>) {
   const DocumentSource = variant([
     object({ type: v.literal("base64"), media_type: v.literal("application/pdf"), data: base64 }),
     object({ type: v.literal("text"), media_type: v.nullish(v.literal("text/plain")), data: v.string() }),
-    object({ type: v.literal("content"), content: textOr(v.array(variant([TextBlock, image]))) }),
+    object({ type: v.literal("content"), content: textOr(list(variant([TextBlock, image]))) }),
     UrlSource,
     FileSource,
   ]);
@@ -108,7 +95,7 @@ function blocks(image: ReturnType<typeof imageBlock>) {
   const ToolResultBlock = object({
     type: v.literal("tool_result"),
     tool_use_id: text,
-    content: v.nullish(textOr(v.array(variant([TextBlock, image, DocumentBlock, ProviderBlock])))),
+    content: v.nullish(textOr(list(variant([TextBlock, image, DocumentBlock, ProviderBlock])))),
     is_error: v.nullish(v.boolean()),
     cache_control,
   });
@@ -125,14 +112,15 @@ function blocks(image: ReturnType<typeof imageBlock>) {
 }
 export type Block = v.InferOutput<ReturnType<typeof blocks>>;
 
-const CustomTool = object({
-  type: v.nullish(v.literal("custom")),
-  name: v.pipe(text, atMost(64)),
-  description: v.nullish(v.string()),
-  input_schema: jsonObject,
-  cache_control,
-});
-export type CustomTool = v.InferOutput<typeof CustomTool>;
+const customTool = (maxNameLength: number) =>
+  object({
+    type: v.nullish(v.literal("custom")),
+    name: atMost(text, maxNameLength),
+    description: v.nullish(v.string()),
+    input_schema: jsonObject,
+    cache_control,
+  });
+export type CustomTool = v.InferOutput<ReturnType<typeof customTool>>;
 
 const pixels = integer(1);
 const ComputerTool = object({
@@ -149,24 +137,22 @@ const TextEditorTool = object({
   name: v.literal("str_replace_editor"),
   cache_control,
 });
-const DATED_TOOLS = new Map<unknown, v.GenericSchema<unknown, DatedTool>>(
-  [ComputerTool, BashTool, TextEditorTool].map((tool) => [tool.entries.type.literal, tool]),
-);
 type DatedTool = v.InferOutput<typeof ComputerTool | typeof BashTool | typeof TextEditorTool>;
 
 /** A built-in tool of a later date than the spec's, carried whole. */
 const LaterTool = object({
-  type: v.pipe(v.string(), v.regex(/^(?:\w+_\d{8}|mcp_toolset)$/, 'must be "custom" or a dated built-in tool')),
+  type: v.pipe(
+    v.string(),
+    v.regex(
+      // The spec's own are told apart here too, so that a JSON Schema made from this says the same.
+      /^(?!(?:computer|bash|text_editor)_20241022$)(?:\w+_\d{8}|mcp_toolset|tool_search_tool_(?:regex|bm25))$/,
+      'must be "custom" or a dated built-in tool',
+    ),
+  ),
   name: v.nullish(text),
   cache_control,
 });
 export type BuiltInTool = DatedTool | v.InferOutput<typeof LaterTool>;
-
-export const Tool: v.GenericSchema<unknown, CustomTool | BuiltInTool> = v.lazy((input) => {
-  const type = isJsonObject(input) ? (input["type"] ?? "custom") : "custom";
-  if (type === "custom") return CustomTool;
-  return DATED_TOOLS.get(type) ?? LaterTool;
-});
 
 const disable_parallel_tool_use = v.nullish(v.boolean());
 const ToolChoice = variant([
@@ -194,12 +180,13 @@ const NoThread = v.optional(
   v.pipe(
     v.unknown(),
     v.check((thread) => !isJsonObject(thread), "is not supported: send the whole conversation in messages"),
+    v.metadata({ not: { type: "object" } }),
   ),
 );
 
 /** What a host may widen beyond the spec's letter, to what the official service takes. */
 export interface MessagesRules {
-  /** `max_tokens` from 1 and `top_p` up to and including 1, `top_k` from 0. */
+  /** `max_tokens` from 1, `top_p` from 0 up to and including 1, `top_k` from 0, names of tools up to 128 characters. */
   readonly vendorRanges: boolean;
   /** Images by URL and by file id. */
   readonly vendorSources: boolean;
@@ -210,20 +197,17 @@ const AnySource = variant([Base64Image, UrlSource, FileSource]);
 
 function body(rules: MessagesRules) {
   const Block = blocks(imageBlock(rules.vendorSources ? AnySource : Base64Only));
-  const Content = textOr(v.pipe(v.array(Block), v.minLength(1, "must hold at least one content block")));
   const Message = object({
     role: v.picklist(["user", "assistant", "system"]),
-    content: v.pipe(
-      Content,
-      v.check((content) => content !== "", "must not be empty"),
-    ),
+    content: textOr(v.pipe(list(Block), v.minLength(1, "must hold at least one content block")), text),
   });
+  const CustomTool = customTool(rules.vendorRanges ? 128 : 64);
   return object({
-    model: v.pipe(text, atMost(256)),
+    model: atMost(text, 256),
     max_tokens: integer(rules.vendorRanges ? 1 : 2),
     messages: v.pipe(v.array(Message), v.minLength(1, "must hold at least one message")),
-    system: v.nullish(textOr(v.array(TextBlock))),
-    metadata: v.nullish(object({ user_id: v.nullish(v.pipe(v.string(), atMost(256))) })),
+    system: v.nullish(textOr(list(TextBlock))),
+    metadata: v.nullish(object({ user_id: v.nullish(atMost(v.string(), 256)) })),
     stop_sequences: v.nullish(v.array(text)),
     stream: v.nullish(v.boolean()),
     temperature: v.nullish(
@@ -237,7 +221,7 @@ function body(rules: MessagesRules) {
     top_k: v.nullish(integer(rules.vendorRanges ? 0 : 1)),
     thinking: v.nullish(Thinking),
     tool_choice: v.nullish(ToolChoice),
-    tools: v.nullish(v.array(Tool)),
+    tools: v.nullish(v.array(variant([CustomTool, ComputerTool, BashTool, TextEditorTool, LaterTool]))),
     output_config: v.nullish(OutputConfig),
     thread: NoThread,
   });

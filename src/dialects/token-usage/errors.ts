@@ -22,6 +22,7 @@ const STATUS: Partial<Record<GatewayErrorCode, number>> = {
   method_not_allowed: 405,
   rate_limited: 429,
   busy: 503,
+  store_unavailable: 503,
   client_closed: 499,
   deadline_exceeded: 504,
 };

@@ -1,6 +1,6 @@
 /** The token usage answer (spec 2.5). */
 
-import type { ApiKeyRecord } from "../../ports/quota-store.ts";
+import type { ApiKey, Balance } from "../../ports/quota-store.ts";
 
 export interface TokenUsageResponse {
   code: true;
@@ -18,15 +18,15 @@ export interface TokenUsageResponse {
   };
 }
 
-export const encodeUsage = (key: ApiKeyRecord): TokenUsageResponse => ({
+export const encodeUsage = (key: ApiKey, { used, available }: Balance): TokenUsageResponse => ({
   code: true,
   message: "ok",
   data: {
     object: "token_usage",
     name: key.name,
-    total_granted: key.used + key.available,
-    total_used: key.used,
-    total_available: key.available,
+    total_granted: used + available,
+    total_used: used,
+    total_available: available,
     unlimited_quota: key.unlimited,
     model_limits: key.modelLimits,
     model_limits_enabled: key.modelLimitsEnabled,

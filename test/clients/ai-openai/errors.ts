@@ -12,7 +12,7 @@ export function errorsSuite({ plain, playground }: Stage): void {
     ["a prompt that is too long", "dall-e-2", "sk-demo", "x".repeat(1_001), 400, "invalid_value", "prompt"],
     ["an unknown key", "gpt-image-1", "sk-nobody", prompt, 401, "invalid_api_key", null],
     ["a model that the key may not use", "gpt-image-1", "sk-limited", prompt, 403, "model_not_allowed", "model"],
-    ["a model that is not there", "gpt-image-2", "sk-demo", prompt, 404, "model_not_found", "model"],
+    ["a model that is not there", "gpt-image-9", "sk-demo", prompt, 404, "model_not_found", "model"],
   ])("%s is an APICallError", async (_name, id, apiKey, words, status, code, param) => {
     const error = await apiErrorOf(generateImage({ ...plain(id, apiKey), prompt: words }));
     expect(error.statusCode).toBe(status);

@@ -8,7 +8,7 @@ import type { AutoParseableOutputFormat } from "@anthropic-ai/sdk/lib/parser";
 import AnthropicZero from "anthropic-sdk-0";
 import { betaTool as betaToolZero } from "anthropic-sdk-0/helpers/beta/json-schema";
 import { jsonSchemaOutputFormat as jsonSchemaOutputFormatZero } from "anthropic-sdk-0/helpers/json-schema";
-import type { Playground } from "../playground.ts";
+import type { Site } from "../playground.ts";
 
 interface City {
   readonly city: string;
@@ -65,12 +65,12 @@ export const sdks: readonly Sdk[] = [newer, older];
 /** What a suite runs with. */
 export interface Stage {
   readonly sdk: Sdk;
-  readonly playground: () => Playground;
+  readonly playground: () => Site;
   /** A client of the playground: with the unlimited key and without retries, unless told. */
   readonly connect: (options?: ClientOptions) => Anthropic;
 }
 
-export function stageOf(sdk: Sdk, playground: () => Playground): Stage {
+export function stageOf(sdk: Sdk, playground: () => Site): Stage {
   const connect = (options: ClientOptions = {}): Anthropic =>
     new sdk.Anthropic({ baseURL: playground().url, apiKey: "sk-demo", maxRetries: 0, ...options });
   return { sdk, playground, connect };

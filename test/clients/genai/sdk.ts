@@ -11,7 +11,7 @@ import {
   type Part,
 } from "@google/genai";
 import { ApiError as ApiErrorTwo, GoogleGenAI as GoogleGenAITwo } from "genai-2";
-import type { Playground } from "../playground.ts";
+import type { Site } from "../playground.ts";
 
 /** A major of the SDK. */
 export interface Sdk {
@@ -41,7 +41,7 @@ export interface ConnectOptions extends GoogleGenAIOptions {
 /** What a suite runs with. */
 export interface Stage {
   readonly sdk: Sdk;
-  readonly playground: () => Playground;
+  readonly playground: () => Site;
   /** A client of the playground: with the unlimited key, unless told. */
   readonly connect: (options?: ConnectOptions) => GoogleGenAI;
   /** Asks such a client. */
@@ -50,7 +50,7 @@ export interface Stage {
   readonly chunks: (asked: GenerateContentParameters) => Promise<GenerateContentResponse[]>;
 }
 
-export function stageOf(sdk: Sdk, playground: () => Playground): Stage {
+export function stageOf(sdk: Sdk, playground: () => Site): Stage {
   const connect = ({ fetch, httpOptions, ...options }: ConnectOptions = {}): GoogleGenAI => {
     const http: HttpOptions = { baseUrl: playground().url, ...httpOptions, ...(fetch && { fetch }) };
     return new sdk.GoogleGenAI({ apiKey: "sk-demo", ...options, httpOptions: http });

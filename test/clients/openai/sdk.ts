@@ -2,7 +2,7 @@
 
 import OpenAI, { type ClientOptions, toFile } from "openai";
 import OpenAISix, { toFile as toFileSix } from "openai-6";
-import type { Playground } from "../playground.ts";
+import type { Site } from "../playground.ts";
 
 /** A major of the SDK. */
 export interface Sdk {
@@ -20,12 +20,12 @@ export const sdks: readonly Sdk[] = [
 /** What a suite runs with. */
 export interface Stage {
   readonly sdk: Sdk;
-  readonly playground: () => Playground;
+  readonly playground: () => Site;
   /** A client of the playground: with the unlimited key and without retries, unless told. */
   readonly connect: (options?: ClientOptions) => OpenAI;
 }
 
-export function stageOf(sdk: Sdk, playground: () => Playground): Stage {
+export function stageOf(sdk: Sdk, playground: () => Site): Stage {
   const connect = (options: ClientOptions = {}): OpenAI =>
     new sdk.OpenAI({ baseURL: `${playground().url}/v1`, apiKey: "sk-demo", maxRetries: 0, ...options });
   return { sdk, playground, connect };

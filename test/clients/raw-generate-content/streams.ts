@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { type Answer, type Bytes, bytesOf, head, KEY, open, say, STREAM, textOf, type Url } from "./socket.ts";
 
-/** The chunks of an event stream's body. */
+/** The chunks of an event stream's body; an error is told once more beside its frame. */
 const chunksOf = (body: Buffer): Answer[] =>
   body
     .toString()

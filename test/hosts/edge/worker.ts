@@ -3,7 +3,7 @@
 import { env, waitUntil } from "cloudflare:workers";
 import { createGateway, type EdgeHandler, toEdgeHandler } from "../../../adapters/edge.ts";
 import type { Cancel, Clock } from "../../../src/index.ts";
-import { type PriceTable, priceOf } from "../../conformance/prices.ts";
+import { type PriceTable, priceOf } from "../prices.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { answerByItself } from "../host.ts";
 import { callOver, outcomeOf } from "../remote/exchange.ts";

@@ -23,8 +23,9 @@ export function remoteOptions(call: Call, functionAtOnce: FunctionAt, id: number
   const quotas: QuotaStore = {
     find: (apiKey) => call("find", id, apiKey),
     reserve: (hold) => call("reserve", id, hold),
-    extend: (hold, renewal) => call("extend", id, hold, renewal),
-    settle: (hold, used, how) => call("settle", id, hold, used, how),
+    balance: (keyId) => call("balance", id, keyId),
+    renew: (hold, renewal) => call("renew", id, hold, renewal),
+    settle: (hold, outcome) => call("settle", id, hold, outcome),
   };
   return {
     ...(unpack(JSON.parse(options), functionAt) as PlainOptions),
@@ -42,13 +43,13 @@ async function* remoteAnswer(
   id: number,
   generator: Generator,
   request: unknown,
-  { signal, ...context }: CallContext,
+  { signal, requestId, key }: CallContext,
 ): AsyncGenerator {
   const answer = ++answers;
   const abort = (): void => void call("abort", answer, signal.reason);
   signal.addEventListener("abort", abort);
   try {
-    await call("begin", id, answer, generator, request, context);
+    await call("begin", id, answer, generator, request, { requestId, key });
     for (;;) {
       const step = await call<IteratorResult<unknown, void>>("next", answer);
       if (step.done) return;

@@ -8,21 +8,25 @@ import { pack } from "./pack.ts";
 import type { Call, Handlers } from "./peer.ts";
 
 export class Stages {
+  readonly #headers: Readonly<Record<string, string>>;
   /** Calls the other runtime. */
   readonly #call: Call;
   readonly #stages = new Map<number, GatewayOptions>();
   readonly #answers = new Map<number, Answer>();
   #opened = 0;
 
-  constructor(call: Call) {
+  /** @param headers Headers of every request. */
+  constructor(call: Call, headers: Readonly<Record<string, string>> = {}) {
     this.#call = call;
+    this.#headers = headers;
   }
 
   /** What the other runtime may call. */
   readonly handlers: Handlers = {
     find: (id: number, apiKey: string) => this.#quotas(id).find(apiKey),
     reserve: (id: number, ...hold: Parameters<QuotaStore["reserve"]>) => this.#quotas(id).reserve(...hold),
-    extend: (id: number, ...renewal: Parameters<QuotaStore["extend"]>) => this.#quotas(id).extend(...renewal),
+    balance: (id: number, keyId: string) => this.#quotas(id).balance(keyId),
+    renew: (id: number, ...renewal: Parameters<QuotaStore["renew"]>) => this.#quotas(id).renew(...renewal),
     settle: (id: number, ...charge: Parameters<QuotaStore["settle"]>) => this.#quotas(id).settle(...charge),
     models: (id: number) => this.#at(id).backend.models?.(),
     failed: (id: number, failure: Failure) => this.#at(id).onFailure?.(failure),
@@ -64,10 +68,16 @@ export class Stages {
     return {
       url,
       gateway: { close: (closing) => call("close", id, closing) },
-      request: (path, init) => synchronous(`${url}${path}`, init, () => call("sync")),
+      request: (path, init) => synchronous(`${url}${path}`, this.#completed(init), () => call("sync")),
       // The stage stays: a call that was under way is settled after its host has stopped.
       stop: () => call("stop", id),
     };
+  }
+
+  #completed(init: HostRequestInit = {}): HostRequestInit {
+    const headers = new Headers(init.headers);
+    for (const [name, value] of Object.entries(this.#headers)) headers.set(name, value);
+    return { ...init, headers };
   }
 
   #at(id: number): GatewayOptions {

@@ -1,0 +1,28 @@
+/** The thread on which schemas are satisfied. */
+
+import { parentPort } from "node:worker_threads";
+import { GatewayError, type JsonObject, type JsonValue } from "../../src/index.ts";
+import { satisfy } from "./satisfy.ts";
+
+interface Asked {
+  readonly id: number;
+  readonly schema: JsonObject;
+  readonly text: string;
+  readonly what: string;
+}
+
+/** What was made of a schema, or why nothing was. */
+export type Made = { readonly id: number } & ({ readonly value: JsonValue } | { readonly refused: string });
+
+parentPort?.on("message", ({ id, schema, text, what }: Asked) => {
+  parentPort?.postMessage({ id, ...made(schema, text, what) } satisfies Made, []);
+});
+
+function made(schema: JsonObject, text: string, what: string): { value: JsonValue } | { refused: string } {
+  try {
+    return { value: satisfy(schema, text, what) };
+  } catch (error) {
+    if (error instanceof GatewayError) return { refused: error.message };
+    throw error;
+  }
+}

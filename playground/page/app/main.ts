@@ -1,0 +1,12 @@
+/** Starts the page. */
+
+import { render } from "preact";
+import { findFormats } from "./state/draft.ts";
+import { followKey } from "./state/quota.ts";
+import { App } from "./view/app.ts";
+import { html } from "./view/html.ts";
+
+const root = document.getElementById("app");
+if (root) render(html`<${App} />`, root);
+followKey();
+await findFormats();

@@ -1,0 +1,59 @@
+/** The chat request that the user is composing, and the formats that it is to be sent in. */
+
+import { type Signal, signal } from "@preact/signals";
+import type { ChatDraft } from "../formats/draft.ts";
+import type { ChatFormat } from "../formats/format.ts";
+import { chatFormats } from "../formats/list.ts";
+
+export const FIRST_SCHEMA: string = JSON.stringify(
+  {
+    type: "object",
+    properties: {
+      city: { type: "string" },
+      inhabitants: { type: "integer", minimum: 1000 },
+      sights: { type: "array", items: { type: "string", enum: ["tower", "river", "museum"] }, minItems: 2 },
+    },
+    required: ["city", "inhabitants", "sights"],
+  },
+  undefined,
+  2,
+);
+
+/** What an example begins from. */
+export const PLAIN: ChatDraft = {
+  model: "demo-chat",
+  system: "",
+  prompt: "",
+  maxTokens: 4_096,
+  stream: true,
+  thinking: false,
+  tools: false,
+  schema: undefined,
+  codeExecution: false,
+};
+
+export const draft: Signal<ChatDraft> = signal({
+  ...PLAIN,
+  prompt: "/delay 40 Hello! Say it back to me in every format, word by word, so that I can watch it stream.",
+  thinking: true,
+});
+
+export const changeDraft = (changes: Partial<ChatDraft>): void => {
+  draft.value = { ...draft.peek(), ...changes };
+};
+
+/** The formats that the gateway has; undefined until it was asked. */
+export const formats: Signal<readonly ChatFormat[] | undefined> = signal(undefined);
+/** The ids of the formats that the user does not want. */
+export const unwanted: Signal<ReadonlySet<string>> = signal(new Set<string>());
+
+/** Asks which of the formats the gateway has. Where that fails all are shown, and calls say what is wrong. */
+export async function findFormats(): Promise<void> {
+  const ids = await fetch("/page/formats.json")
+    .then((response) => response.json() as Promise<readonly string[]>)
+    .catch(() => chatFormats.map(({ id }) => id));
+  formats.value = chatFormats.filter(({ id }) => ids.includes(id));
+}
+
+export const wantedFormats = (): readonly ChatFormat[] =>
+  (formats.value ?? []).filter(({ id }) => !unwanted.value.has(id));

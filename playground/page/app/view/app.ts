@@ -1,0 +1,18 @@
+/** The page as a whole: its header, and the part that is shown under it. */
+
+import { place } from "../state/place.ts";
+import { Announcer } from "./announcer.ts";
+import { Chat } from "./chat.ts";
+import { Header } from "./header.ts";
+import { html, type View } from "./html.ts";
+import { Pictures } from "./pictures.ts";
+
+export const App = (): View => html`
+  <a class="skip" href="#main">Skip to the content</a>
+  <${Header} />
+  <main id="main" tabindex="-1">
+    <div hidden=${place.value !== "chat"}><${Chat} /></div>
+    <div hidden=${place.value !== "pictures"}><${Pictures} /></div>
+  </main>
+  <${Announcer} />
+`;

@@ -1,0 +1,58 @@
+/** The tabs of a call that show it as it is: the raw request and answer, and the call as code. */
+
+import type { ApiCall } from "../http/call.ts";
+import { asCurl } from "../http/as-curl.ts";
+import { asHttp } from "../http/as-http.ts";
+import type { Exchange, Progress } from "../http/exchange.ts";
+import type { Tab } from "./controls.ts";
+import { Tabs } from "./controls.ts";
+import { html, type View } from "./html.ts";
+import { Listing } from "./listing.ts";
+
+/** A call to show. Its key is one that may be seen. */
+export interface ShownCall {
+  readonly call: ApiCall;
+  readonly exchange: Exchange | undefined;
+  readonly sdk: string;
+  readonly sdkCode: string;
+}
+
+export const callTabs = (shown: ShownCall): Tab[] => [
+  { name: "Raw", content: () => html`<${Raw} ...${shown} />` },
+  { name: "Code", content: () => html`<${Code} ...${shown} />` },
+];
+
+const Raw = ({ call, exchange }: ShownCall): View => html`
+  <${Listing} kind="short" label="Request" hasHeading text=${asHttp(call, location.host)} />
+  ${
+    exchange
+      ? html`<${Listing} label="Response" hasHeading text=${responseText(exchange.progress.value)} />`
+      : html`<p class="hint">The response stands here once the call is made, frame by frame.</p>`
+  }
+`;
+
+function responseText({ phase, status, headers, text, problem }: Progress): string {
+  if (status === undefined) return phase === "sending" ? "(waiting)" : `(${problem ?? "stopped before an answer"})`;
+  const end = { stopped: "\n(stopped here)", broken: `\n(broken off: ${problem})` }[phase as string] ?? "";
+  const lines = headers.map(([name, value]) => `${name}: ${value}`);
+  return [`HTTP/1.1 ${status}`, ...lines, "", shortened(text) + end].join("\n");
+}
+
+/** Base64 of pictures is cut out of the middle. */
+const shortened = (text: string): string =>
+  text.replaceAll(
+    /("(?:b64_json|data)":\s*"[A-Za-z0-9+/]{60})([A-Za-z0-9+/=]{200,})"/g,
+    (_, start: string, rest: string) => `${start}… ${rest.length.toLocaleString("en")} more"`,
+  );
+
+const Code = ({ call, sdk, sdkCode }: ShownCall): View => {
+  const tabs = [
+    { name: sdk, content: () => html`<${Listing} kind="code" label=${sdk} text=${sdkCode} />` },
+    {
+      name: "curl",
+      content: () => html`<${Listing} kind="code" label="curl" text=${asCurl(call, location.origin)} />`,
+    },
+    { name: "HTTP", content: () => html`<${Listing} kind="code" label="HTTP" text=${asHttp(call, location.host)} />` },
+  ];
+  return html`<${Tabs} label="Code of the call" tabs=${tabs} isSmall />`;
+};

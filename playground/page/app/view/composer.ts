@@ -1,0 +1,149 @@
+/** Where a chat request is composed and sent. */
+
+import type { ChatDraft } from "../formats/draft.ts";
+import { parsed } from "../json.ts";
+import { changeDraft, draft, FIRST_SCHEMA, formats, PLAIN, unwanted, wantedFormats } from "../state/draft.ts";
+import { type Example, EXAMPLES, HARD_CASES } from "../state/examples.ts";
+import { isAnyRunning, send, stopAll } from "../state/runs.ts";
+import { bringIntoView } from "./bring-into-view.ts";
+import { Field, Switch } from "./controls.ts";
+import { html, type View } from "./html.ts";
+
+const isReady = ({ prompt, schema }: ChatDraft): boolean =>
+  prompt.trim() !== "" && (schema === undefined || parsed(schema) !== undefined) && wantedFormats().length > 0;
+
+function sendIfReady(): void {
+  if (!isReady(draft.value)) return;
+  send();
+  bringIntoView("answers");
+}
+
+function onKeyDown(event: KeyboardEvent): void {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) sendIfReady();
+  else if (event.key === "Escape") stopAll();
+  else return;
+  event.preventDefault();
+}
+
+function onSubmit(event: SubmitEvent): void {
+  event.preventDefault();
+  sendIfReady();
+}
+
+export function Composer(): View {
+  return html`
+    <form class="composer card" aria-label="Request" onSubmit=${onSubmit} onKeyDown=${onKeyDown}>
+      <div class="field">
+        <label for="prompt">Prompt</label>
+        <textarea
+          id="prompt"
+          rows="4"
+          value=${draft.value.prompt}
+          onInput=${(event: Event) => changeDraft({ prompt: (event.currentTarget as HTMLTextAreaElement).value })}
+        ></textarea>
+      </div>
+      <${Wanted} />
+      <div class="send">
+        <button type="submit" class="primary" disabled=${!isReady(draft.value)}>
+          ${wantedFormats().length > 1 ? `Send in ${wantedFormats().length} formats` : "Send"}
+        </button>
+        <button type="button" disabled=${!isAnyRunning()} onClick=${stopAll}>Stop</button>
+        <span class="hint keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
+      </div>
+      <${Examples} name="Try" examples=${EXAMPLES} />
+      <${Examples} name="Hard cases" examples=${HARD_CASES} />
+      <${Options} />
+    </form>
+  `;
+}
+
+/** Which formats the prompt is sent in. */
+const Wanted = (): View => html`
+  <fieldset class="wanted">
+    <legend>Formats</legend>
+    ${(formats.value ?? []).map(({ id, name }) => {
+      const change = (isWanted: boolean): void => {
+        const others = new Set(unwanted.peek());
+        if (isWanted) others.delete(id);
+        else others.add(id);
+        unwanted.value = others;
+      };
+      return html`<${Switch} label=${name} isOn=${!unwanted.value.has(id)} onChange=${change} />`;
+    })}
+  </fieldset>
+`;
+
+function tryExample(example: Example): void {
+  draft.value = { ...PLAIN, ...example.draft };
+  sendIfReady();
+}
+
+function Examples({ name, examples }: { readonly name: string; readonly examples: readonly Example[] }): View {
+  return html`
+    <div class="examples" role="group" aria-label=${name}>
+      <h2>${name}</h2>
+      ${examples.map(
+        (example) =>
+          html`<button type="button" class="chip" title=${example.about} onClick=${() => tryExample(example)}>
+            ${example.name}
+          </button>`,
+      )}
+    </div>
+  `;
+}
+
+function Options(): View {
+  const { model, system, maxTokens, stream, thinking, tools, schema, codeExecution } = draft.value;
+  return html`
+    <fieldset class="options">
+      <legend>Options</legend>
+      <div class="switches">
+        <${Switch} label="Stream" isOn=${stream} onChange=${(stream: boolean) => changeDraft({ stream })} />
+        <${Switch} label="Thinking" isOn=${thinking} onChange=${(thinking: boolean) => changeDraft({ thinking })} />
+        <${Switch} label="Weather tool" isOn=${tools} onChange=${(tools: boolean) => changeDraft({ tools })} />
+        <${Switch}
+          label="Code execution"
+          isOn=${codeExecution}
+          onChange=${(codeExecution: boolean) => changeDraft({ codeExecution })}
+        />
+        <${Switch}
+          label="JSON Schema"
+          isOn=${schema !== undefined}
+          onChange=${(isOn: boolean) => changeDraft({ schema: isOn ? FIRST_SCHEMA : undefined })}
+        />
+      </div>
+      ${schema !== undefined && html`<${SchemaField} schema=${schema} />`}
+      <div class="pair">
+        <${Field} label="Model" value=${model} onInput=${(model: string) => changeDraft({ model })} />
+        <${Field}
+          label="Max tokens"
+          type="number"
+          min="1"
+          value=${maxTokens}
+          onInput=${(text: string) => changeDraft({ maxTokens: Number(text) })}
+        />
+      </div>
+      <${Field} label="System prompt" value=${system} onInput=${(system: string) => changeDraft({ system })} />
+    </fieldset>
+  `;
+}
+
+function SchemaField({ schema }: { readonly schema: string }): View {
+  const isWrong = parsed(schema) === undefined;
+  return html`
+    <div class="field">
+      <label for="schema">Schema of the answer</label>
+      <textarea
+        id="schema"
+        class="code"
+        rows="8"
+        spellcheck="false"
+        aria-invalid=${isWrong}
+        aria-describedby=${isWrong ? "schema-wrong" : undefined}
+        value=${schema}
+        onInput=${(event: Event) => changeDraft({ schema: (event.currentTarget as HTMLTextAreaElement).value })}
+      ></textarea>
+      ${isWrong && html`<p id="schema-wrong" class="wrong">This is not JSON yet.</p>`}
+    </div>
+  `;
+}

@@ -1,0 +1,58 @@
+/** Shows an error as a client sees it. */
+
+import type { Progress } from "../http/exchange.ts";
+import { type JsonObject, isObject, parsed, textAt } from "../json.ts";
+import { html, type View } from "./html.ts";
+
+/** The headers that tell a client what to do next, or its support whom to ask. */
+const TELLING = ["retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"];
+
+/** An answer with an error status, a connection that broke, or an error in the middle of a stream. */
+export function Failure({ progress, error }: { readonly progress: Progress; readonly error?: JsonObject }): View {
+  const { phase, status, headers, text, problem } = progress;
+  if (error) return html`<${Alert} title="The stream broke off with an error" body=${error} />`;
+  if (phase === "broken") return html`<${Alert} title="The connection broke" message=${problem} />`;
+  if (status === undefined || status < 400 || phase === "receiving") return null;
+  // The id of a request stands in a header of each family, and is one and the same.
+  const telling = headers.filter(
+    ([name, value], index) =>
+      TELLING.includes(name) &&
+      headers.findIndex(([other, same]) => TELLING.includes(other) && same === value) === index,
+  );
+  return html`<${Alert} title=${`Status ${status}`} headers=${telling} body=${parsed(text) ?? text} />`;
+}
+
+interface AlertProps {
+  readonly title: string;
+  readonly message?: string;
+  readonly headers?: readonly (readonly [string, string])[];
+  readonly body?: unknown;
+}
+
+function Alert({ title, message, headers = [], body }: AlertProps): View {
+  const said = message ?? messageIn(body);
+  return html`
+    <div class="failure" role="alert">
+      <h4>${title}</h4>
+      ${said !== "" && html`<p>${said}</p>`}
+      ${
+        headers.length > 0 &&
+        html`<dl>
+          ${headers.map(
+            ([name, value]) =>
+              html`<div>
+                <dt>${name}</dt>
+                <dd>${value}</dd>
+              </div>`,
+          )}
+        </dl>`
+      }
+      ${isObject(body) && html`<pre tabindex="0" role="region" aria-label="Error body"><code>${JSON.stringify(body, undefined, 2)}</code></pre>`}
+    </div>
+  `;
+}
+
+function messageIn(body: unknown): string {
+  if (!isObject(body)) return typeof body === "string" ? body : "";
+  return textAt(body["error"], "message") || textAt(body, "message");
+}

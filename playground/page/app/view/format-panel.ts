@@ -1,0 +1,61 @@
+/** One format beside the others: its answer as it comes, the raw call, and its code. */
+
+import { useSignalEffect } from "@preact/signals";
+import type { ChatFormat } from "../formats/format.ts";
+import { isRunning } from "../http/exchange.ts";
+import { draft } from "../state/draft.ts";
+import { keyToShow } from "../state/keys.ts";
+import { type Run, runs } from "../state/runs.ts";
+import { announce } from "./announcer.ts";
+import { AnswerView } from "./answer-view.ts";
+import { callTabs } from "./call-views.ts";
+import { CallFooter, CallState } from "./call-state.ts";
+import { Tabs } from "./controls.ts";
+import { html, type View } from "./html.ts";
+
+export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
+  const run = runs.value[format.id];
+  // Before a call is made it is shown as it would be.
+  const [shownDraft, key] = run ? [run.draft, run.key] : [draft.value, keyToShow.value];
+  const call = format.request(shownDraft, key.text);
+  const sdkCode = format.sdkCode(shownDraft, { apiKey: key.source, baseUrl: location.origin });
+  const tabs = [
+    { name: "Answer", content: () => html`<${AnswerTab} format=${format} run=${run} />` },
+    ...callTabs({ call, exchange: run?.exchange, sdk: format.sdk, sdkCode }),
+  ];
+  useEndAnnouncement(format);
+  return html`
+    <article class="panel" data-format=${format.id} aria-label=${format.name}>
+      <header class="panel-head">
+        <h3>${format.name}</h3>
+        <${CallState} exchange=${run?.exchange} hasFailed=${run?.answer.value.error !== undefined} />
+        <code class="path">${call.method} ${call.path}</code>
+      </header>
+      <${Tabs} label=${`${format.name}: views`} tabs=${tabs} />
+      ${run && html`<${CallFooter} exchange=${run.exchange} answer=${run.answer.value} />`}
+    </article>
+  `;
+}
+
+function AnswerTab({ format, run }: { readonly format: ChatFormat; readonly run: Run | undefined }): View {
+  const leftOut = format.leftOut(run?.draft ?? draft.value);
+  return html`
+    ${leftOut.length > 0 && html`<p class="note">This format has no ${leftOut.join(", no ")}: it is left out.</p>`}
+    ${
+      run
+        ? html`<${AnswerView} answer=${run.answer} progress=${run.exchange.progress} />`
+        : html`<p class="hint empty">The answer will stream in here.</p>`
+    }
+  `;
+}
+
+/** Tells a screen reader when the format's call has ended. */
+function useEndAnnouncement({ id, name }: ChatFormat): void {
+  useSignalEffect(() => {
+    const progress = runs.value[id]?.exchange.progress.value;
+    if (!progress || isRunning(progress)) return;
+    const how =
+      progress.phase === "done" && (progress.status ?? 0) >= 400 ? `failed, ${progress.status}` : progress.phase;
+    announce(`${name}: ${how}.`);
+  });
+}

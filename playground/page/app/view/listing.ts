@@ -1,0 +1,53 @@
+/** A text to read and to copy. */
+
+import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
+import { announce } from "./announcer.ts";
+import { html, type View } from "./html.ts";
+
+/** How much of a text is shown; all of it is copied. */
+const MAX_SHOWN = 60_000;
+
+/** How long a button says what became of its copy, in milliseconds. */
+const SAID_MS = 2_000;
+
+interface ListingProps {
+  readonly label: string;
+  readonly text: string;
+  readonly hasHeading?: boolean;
+  /** How it is laid out: `code` leaves its lines as long as they are, `short` leaves room for another below. */
+  readonly kind?: "code" | "short";
+}
+
+export function Listing({ label, text, hasHeading = false, kind }: ListingProps): View {
+  const shown =
+    text.length > MAX_SHOWN
+      ? `… ${(text.length - MAX_SHOWN).toLocaleString("en")} characters before, which are copied too …\n${text.slice(-MAX_SHOWN)}`
+      : text;
+  return html`
+    <div class=${kind ? `listing is-${kind}` : "listing"}>
+      <div class="listing-head">
+        ${hasHeading && html`<h4>${label}</h4>`}
+        <${CopyButton} label=${label} text=${text} />
+      </div>
+      <pre tabindex="0" role="region" aria-label=${label}><code>${shown}</code></pre>
+    </div>
+  `;
+}
+
+function CopyButton({ label, text }: { readonly label: string; readonly text: string }): View {
+  const said = useSignal("Copy");
+  const reset = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const copy = async (): Promise<void> => {
+    said.value = await navigator.clipboard.writeText(text).then(
+      () => "Copied",
+      () => "Not allowed",
+    );
+    announce(`${label}: ${said.value}`);
+    clearTimeout(reset.current);
+    reset.current = setTimeout(() => (said.value = "Copy"), SAID_MS);
+  };
+  return html`
+    <button type="button" class="quiet copy" aria-label=${`Copy: ${label}`} onClick=${copy}>${said.value}</button>
+  `;
+}

@@ -1,0 +1,128 @@
+/** The files of the page by their paths: its own modules and styles, and the libraries that they import. */
+
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { transformSync } from "amaro";
+
+/** A file as it is sent. */
+export interface PageFile {
+  readonly type: string;
+  readonly text: string;
+  readonly etag: string;
+}
+
+/** What the page is made of. Only what is listed here is ever sent, so no path can lead out of it. */
+export interface PageFiles {
+  readonly find: (path: string) => PageFile | undefined;
+  /** The Content-Security-Policy source that lets the page's import map through. */
+  readonly importMapHash: string;
+}
+
+/** Where the page's own files, those of the reference, and the libraries stand. */
+const OWN = "/page/";
+const REFERENCE = "/page/reference/";
+const LIBRARIES = "/page/lib/";
+
+/** The two pages by their addresses. */
+const PAGES: Readonly<Record<string, string>> = { "/": `${OWN}index.html`, "/reference": `${REFERENCE}index.html` };
+
+/** What the reference is made of: it comes with its styles. */
+const REFERENCE_LIBRARY = "swagger-ui-dist";
+const REFERENCE_FILES = ["swagger-ui-bundle.js", "swagger-ui.css"];
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".css": "text/css; charset=utf-8",
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".mjs": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml",
+  // A browser runs what is left of a module when its types are blanked out.
+  ".ts": "text/javascript; charset=utf-8",
+};
+
+/** The libraries by the names under which the page's modules import them. */
+const IMPORTED = [
+  "@preact/signals",
+  "@preact/signals-core",
+  "eventsource-parser",
+  "htm",
+  "htm/preact",
+  "preact",
+  "preact/hooks",
+];
+
+/** Finds the page's files once; each is read when it is first asked for, and kept. */
+export function findPageFiles(): PageFiles {
+  const sources = new Map<string, URL>();
+  const imports: Record<string, string> = {};
+  const own = new URL("app/", import.meta.url);
+  for (const name of filesIn(own)) sources.set(OWN + name, new URL(name, own));
+  for (const specifier of IMPORTED) {
+    const entry = new URL(import.meta.resolve(specifier));
+    const folder = new URL(".", entry);
+    // A library's entry may import its neighbours.
+    for (const name of filesIn(folder).filter((name) => extname(name) === extname(entry.pathname)))
+      sources.set(`${LIBRARIES}${specifier}/${name}`, new URL(name, folder));
+    imports[specifier] = `${LIBRARIES}${specifier}/${entry.pathname.slice(folder.pathname.length)}`;
+  }
+
+  const importMap = JSON.stringify({ imports });
+  const modules = [...sources.keys()].filter((path) => path.endsWith(".ts")).concat(Object.values(imports));
+  for (const [path, source] of referenceFiles()) sources.set(path, source);
+  const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}" />`);
+  const head = `<script type="importmap">${importMap}</script>\n${preloads.join("\n")}`;
+
+  const kept = new Map<string, PageFile>();
+  const find = (asked: string): PageFile | undefined => {
+    const path = Object.hasOwn(PAGES, asked) ? (PAGES[asked] ?? asked) : asked;
+    const source = sources.get(path);
+    if (!source) return undefined;
+    const file = kept.get(path) ?? read(source, head);
+    kept.set(path, file);
+    return file;
+  };
+  return { find, importMapHash: `'sha256-${createHash("sha256").update(importMap).digest("base64")}'` };
+}
+
+/** The files of the reference by their paths. */
+function referenceFiles(): [path: string, source: URL][] {
+  const own = new URL("reference/", import.meta.url);
+  const library = new URL(".", import.meta.resolve(`${REFERENCE_LIBRARY}/package.json`));
+  return [
+    ...filesIn(own).map((name): [string, URL] => [REFERENCE + name, new URL(name, own)]),
+    ...REFERENCE_FILES.map((name): [string, URL] => [
+      `${LIBRARIES}${REFERENCE_LIBRARY}/${name}`,
+      new URL(name, library),
+    ]),
+  ];
+}
+
+const filesIn = (folder: URL): string[] =>
+  readdirSync(fileURLToPath(folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && extname(entry.name) in TYPES)
+    .map((entry) => `${entry.parentPath}/${entry.name}`.slice(fileURLToPath(folder).length))
+    .map((name) => name.replaceAll("\\", "/").replace(/^\//, ""));
+
+function read(source: URL, head: string): PageFile {
+  const extension = extname(source.pathname);
+  const text = readFileSync(source, "utf8");
+  const sent =
+    extension === ".ts"
+      ? withoutTypes(text)
+      : extension === ".html"
+        ? text.replace("<!-- modules -->", () => head)
+        : text;
+  const etag = `"${createHash("sha256").update(sent).digest("base64url")}"`;
+  return { type: TYPES[extension] ?? "text/plain", text: sent, etag };
+}
+
+const require = createRequire(import.meta.url);
+
+/** Loads the compiler, which is large, when the first module of the page is asked for: most starts never need it. */
+function withoutTypes(code: string): string {
+  const amaro = require("amaro") as { readonly transformSync: typeof transformSync };
+  return amaro.transformSync(code, { mode: "strip-only" }).code;
+}

@@ -1,0 +1,61 @@
+/** Where the playground's quota lives: in memory, or in the store that POLYGATE_STORE names, where it outlives the process. */
+
+import process from "node:process";
+import type { DurableQuotaStore } from "../src/admin/index.ts";
+import { memoryQuotaStore, type QuotaStore } from "../src/index.ts";
+import { fail } from "./address.ts";
+import { demoKeys } from "./keys.ts";
+
+export interface PlaygroundQuotas {
+  readonly quotas: QuotaStore;
+  /** Lets go of the store's connections, when no call needs it any more. */
+  close(): Promise<void>;
+}
+
+/** How many calls may ask an SQL server at once. */
+const CONNECTIONS = 10;
+
+/** How long a store may take to be ready, in milliseconds. */
+const START_MS = 10_000;
+
+/** Opens the store that the environment names. Ends the process, with one line that shows no password, where that cannot be. */
+export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Promise<PlaygroundQuotas> {
+  // What is set to nothing is not set.
+  const address = env["POLYGATE_STORE"] || undefined;
+  if (address === undefined) return { quotas: memoryQuotaStore(demoKeys), close: async () => {} };
+  // The databases' clients are loaded where they are needed alone.
+  const { describeProblem, openStore } = await import("../src/admin/open-store.ts");
+  const overdue = setTimeout(() => refuse("it does not answer."), START_MS);
+  try {
+    const opened = await openStore(address, { create: true, connections: CONNECTIONS, forGateway: true });
+    await opened.migrate?.();
+    await addDemoKeys(opened.store);
+    return { quotas: opened.store, close: () => opened.close() };
+  } catch (error) {
+    return refuse(describeProblem(error));
+  } finally {
+    clearTimeout(overdue);
+  }
+}
+
+function refuse(reason: string): never {
+  return fail(`The playground cannot use POLYGATE_STORE: ${reason}`);
+}
+
+/**
+ * Adds the demo's keys that are not there yet: what was used stays used. Where a store has keys of others, it is left as it is:
+ * the demo's secrets are known to everybody, and one of them is unlimited.
+ */
+async function addDemoKeys(store: DurableQuotaStore): Promise<void> {
+  const ids = new Set(demoKeys.map(({ id }) => id));
+  const known = await store.list({ limit: ids.size + 1 });
+  if (known.some(({ id }) => !ids.has(id))) return;
+  const missing = demoKeys.filter(({ id }) => !known.some((key) => key.id === id));
+  for (const key of missing)
+    try {
+      await store.add(key);
+    } catch (error) {
+      // Another playground that starts beside this one may have been faster.
+      if (!(await store.report(key.id))) throw error;
+    }
+}

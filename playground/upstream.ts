@@ -1,0 +1,93 @@
+/** A real model behind the playground, where the environment names one. */
+
+import { readFileSync } from "node:fs";
+import process from "node:process";
+import { relay, type RelayFormat } from "../src/backends/relay/index.ts";
+import { route, type RouteUpstream } from "../src/backends/route/index.ts";
+import type { ModelBackend } from "../src/index.ts";
+import { fail } from "./address.ts";
+import { observer } from "./metrics.ts";
+
+/** One upstream in the file: `model` is its own name of the model, `weight` its share beside others of the same pattern. */
+interface Entry {
+  readonly format: RelayFormat;
+  readonly url: string;
+  readonly key?: string;
+  readonly model?: string;
+  readonly weight?: number;
+}
+
+const FIELDS = new Set(["format", "url", "key", "model", "weight"]);
+const FORMATS: readonly RelayFormat[] = ["messages", "generate-content", "chat-completions", "images"];
+
+/**
+ * The backend that the environment names, for chat, pictures, or both: one upstream in POLYGATE_UPSTREAM, POLYGATE_UPSTREAM_URL and POLYGATE_UPSTREAM_KEY, or
+ * several in the JSON file POLYGATE_UPSTREAM_FILE, by the model's name or pattern. Undefined where there is none. Ends the process,
+ * with one line that shows no key, where what it says is wrong.
+ */
+export function upstreamBackend(env: NodeJS.ProcessEnv = process.env): ModelBackend | undefined {
+  // What is set to nothing is not set.
+  const [format, url, key, file] = ["", "_URL", "_KEY", "_FILE"].map(
+    (part) => env[`POLYGATE_UPSTREAM${part}`] || undefined,
+  );
+  try {
+    if (file !== undefined) {
+      if (format ?? url ?? key) throw new TypeError("POLYGATE_UPSTREAM_FILE stands alone.");
+      return route({ routes: routesIn(file), observer });
+    }
+    if (format === undefined && url === undefined && key === undefined) return undefined;
+    if (format === undefined || url === undefined)
+      throw new TypeError("POLYGATE_UPSTREAM and POLYGATE_UPSTREAM_URL belong together.");
+    return relayTo({ format, url, ...(key !== undefined && { key }) }, "POLYGATE_UPSTREAM");
+  } catch (error) {
+    return fail(`The playground cannot use its upstream: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function routesIn(file: string): Record<string, { upstreams: RouteUpstream[] }> {
+  const routes = parsed(file);
+  if (!isObject(routes))
+    throw new TypeError("POLYGATE_UPSTREAM_FILE must hold an object: a model's name or pattern to its upstreams.");
+  return Object.fromEntries(
+    Object.entries(routes).map(([pattern, to]) => {
+      const upstreams = (Array.isArray(to) ? to : [to]).map((entry: unknown): RouteUpstream => {
+        const where = `POLYGATE_UPSTREAM_FILE, ${JSON.stringify(pattern)}`;
+        const backend = relayTo(entry, where);
+        const { model, weight } = entry as Entry;
+        if (model !== undefined && typeof model !== "string") throw new TypeError(`${where}: model must be a text.`);
+        return { backend, ...(model !== undefined && { model }), ...(weight !== undefined && { weight }) };
+      });
+      return [pattern, { upstreams }];
+    }),
+  );
+}
+
+// What a parser says of a file may show a piece of it, and so a key.
+function parsed(file: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch {
+    throw new TypeError(`POLYGATE_UPSTREAM_FILE cannot be read: ${file}`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new TypeError(`POLYGATE_UPSTREAM_FILE is not JSON: ${file}`);
+  }
+}
+
+function relayTo(entry: unknown, where: string): ModelBackend {
+  if (!isObject(entry)) throw new TypeError(`${where}: an upstream must be an object.`);
+  const unknown = Object.keys(entry).find((field) => !FIELDS.has(field));
+  if (unknown !== undefined) throw new TypeError(`${where}: ${JSON.stringify(unknown)} is no field of an upstream.`);
+  const { format, url, key } = entry;
+  const known = FORMATS.find((one) => one === format);
+  if (!known) throw new TypeError(`${where} must be one of ${FORMATS.join(", ")}.`);
+  if (typeof url !== "string") throw new TypeError(`${where}: url must be a text.`);
+  if (key !== undefined && typeof key !== "string") throw new TypeError(`${where}: key must be a text.`);
+  return relay({ format: known, baseUrl: url, apiKey: key, showUpstreamMessages: true });
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

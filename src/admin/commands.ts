@@ -1,0 +1,214 @@
+/** The commands of `polygate keys`: what each takes, and what it prints. */
+
+import { parseArgs } from "node:util";
+import type { KeyReport } from "../stores/durable.ts";
+import { keyAdmin, type NewKeyOptions } from "./key-admin.ts";
+import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
+
+/** Where a command finds its surroundings. */
+export interface Terminal {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly print: (line: string) => void;
+}
+
+export const USAGE = `polygate keys <command> --store <address>
+
+  create [--id ID] [--name NAME] [--granted UNITS] [--models A,B] [--expires DATE]
+  rotate ID [--overlap 24h]     a new secret; the old ones end after the overlap
+  revoke ID                     no secret finds the key any more
+  grant ID UNITS                adds to its quota
+  usage ID                      what it has used and has left
+  list [--after ID] [--limit N]
+  sweep                         charges holds whose leases have run out
+  prune --older-than 30d        forgets resolved holds
+  verify                        compares balances with the journal (SQL)
+  migrate                       makes or updates the tables (SQL)
+
+  --store   sqlite:FILE, postgres://…, mysql://… or redis://…
+            POLYGATE_STORE in the environment keeps a password out of the list of processes.
+  --prefix  what the names of tables or Redis keys begin with
+  --json    prints JSON`;
+
+const OPTIONS = {
+  store: { type: "string" },
+  prefix: { type: "string" },
+  json: { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+  id: { type: "string" },
+  name: { type: "string" },
+  granted: { type: "string" },
+  models: { type: "string" },
+  expires: { type: "string" },
+  overlap: { type: "string" },
+  after: { type: "string" },
+  limit: { type: "string" },
+  "older-than": { type: "string" },
+} as const;
+
+type Parsed = ReturnType<typeof parse>;
+type Values = Parsed["values"];
+
+interface Command {
+  /** The names of what stands after the command. */
+  readonly operands: readonly string[];
+  /** The options that it takes beside those of every command. */
+  readonly options: readonly (keyof Values)[];
+  run(opened: OpenedStore, operands: readonly string[], values: Values): Promise<unknown>;
+}
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  create: {
+    operands: [],
+    options: ["id", "name", "granted", "models", "expires"],
+    run: ({ store }, _operands, values) => keyAdmin(store).create(newKeyFrom(values)),
+  },
+  rotate: {
+    operands: ["ID"],
+    options: ["overlap"],
+    run: ({ store }, [id = ""], { overlap }) =>
+      keyAdmin(store).rotate(id, overlap === undefined ? {} : { overlapMs: spanOf("--overlap", overlap) }),
+  },
+  revoke: {
+    operands: ["ID"],
+    options: [],
+    async run({ store }, [id = ""]) {
+      await keyAdmin(store).revoke(id);
+      return { id, revoked: true };
+    },
+  },
+  grant: {
+    operands: ["ID", "UNITS"],
+    options: [],
+    run: ({ store }, [id = "", units = ""]) => keyAdmin(store).grant(id, integerOf("UNITS", units)),
+  },
+  usage: { operands: ["ID"], options: [], run: ({ store }, [id = ""]) => keyAdmin(store).usage(id) },
+  list: {
+    operands: [],
+    options: ["after", "limit"],
+    run: ({ store }, _operands, { after, limit }) =>
+      keyAdmin(store).list({
+        ...(after !== undefined && { after }),
+        ...(limit !== undefined && { limit: integerOf("--limit", limit) }),
+      }),
+  },
+  sweep: { operands: [], options: [], run: async ({ store }) => ({ swept: await store.sweep() }) },
+  prune: {
+    operands: [],
+    options: ["older-than"],
+    async run({ store }, _operands, values) {
+      const span = values["older-than"];
+      if (span === undefined) throw new UsageError("prune needs --older-than, such as 30d.");
+      return { pruned: await store.prune({ olderThanMs: spanOf("--older-than", span) }) };
+    },
+  },
+  verify: {
+    operands: [],
+    options: [],
+    async run({ verify }) {
+      if (!verify) throw new UsageError("Only the stores over SQL keep a journal.");
+      const differences = await verify();
+      if (differences.length > 0) throw new Error(differences.map(sentenceOf).join("\n"));
+      return { differences: 0 };
+    },
+  },
+  migrate: {
+    operands: [],
+    options: [],
+    async run({ migrate }) {
+      if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
+      await migrate();
+      return { migrated: true };
+    },
+  },
+};
+
+const COMMON: readonly (keyof Values)[] = ["store", "prefix", "json", "help"];
+
+/** Runs a command line, without the program's own name. Rejects with a UsageError where it is wrong. */
+export async function runCommand(args: readonly string[], { env, print }: Terminal): Promise<void> {
+  const { values, positionals } = parse(args);
+  const [group, name = "", ...operands] = positionals;
+  if (values.help || group === undefined) return print(USAGE);
+  const command = group === "keys" && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (!command) throw new UsageError(`There is no command "${[group, name].join(" ").trim()}".\n\n${USAGE}`);
+  assertTaken(name, command, operands, values);
+  const address = values.store ?? env["POLYGATE_STORE"];
+  if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
+  const opened = await openStore(address, { prefix: values.prefix, create: name === "migrate" });
+  try {
+    const answer = await command.run(opened, operands, values);
+    print(values.json ? JSON.stringify(answer, undefined, 2) : textOf(answer));
+  } finally {
+    await opened.close();
+  }
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+/** What a command does not take would otherwise be passed over: a wrong word must not look as if it had worked. */
+function assertTaken(name: string, command: Command, operands: readonly string[], values: Values): void {
+  if (operands.length !== command.operands.length)
+    throw new UsageError(`Usage: polygate keys ${[name, ...command.operands].join(" ")}`);
+  for (const option of Object.keys(values) as (keyof Values)[])
+    if (!COMMON.includes(option) && !command.options.includes(option))
+      throw new UsageError(`keys ${name} takes no --${option}.`);
+}
+
+function newKeyFrom({ id, name, granted, models, expires }: Values): NewKeyOptions {
+  return {
+    ...(id !== undefined && { id }),
+    ...(name !== undefined && { name }),
+    ...(granted !== undefined && { granted: integerOf("--granted", granted) }),
+    ...(models !== undefined && { models: models.split(",").filter((model) => model !== "") }),
+    ...(expires !== undefined && { expiresAt: secondsOf(expires) }),
+  };
+}
+
+function integerOf(name: string, text: string): number {
+  if (!/^\d{1,16}$/.test(text)) throw new UsageError(`${name} must be an integer from 0 up, not ${text}.`);
+  return Number(text);
+}
+
+function secondsOf(text: string): number {
+  const time = Date.parse(text);
+  if (Number.isNaN(time)) throw new UsageError(`--expires must be a date, such as 2030-01-31, not ${text}.`);
+  return Math.floor(time / 1_000);
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function spanOf(name: string, text: string): number {
+  const [, count, unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  if (count === undefined) throw new UsageError(`${name} must be a span of time, such as 30m, 24h or 7d, not ${text}.`);
+  return Number(count) * (UNITS_MS[unit] ?? 0);
+}
+
+const sentenceOf = (difference: object): string =>
+  Object.entries(difference)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(", ");
+
+/** An answer for people: a line for each field, or for each key. */
+function textOf(answer: unknown): string {
+  if (Array.isArray(answer)) return (answer as KeyReport[]).map(lineOf).join("\n");
+  const lines = Object.entries(answer as object).map(([name, value]) => `${name}: ${wordOf(value)}`);
+  if (typeof answer === "object" && answer !== null && "apiKey" in answer)
+    lines.push("Store the secret now: it is not kept, and cannot be shown again.");
+  return lines.join("\n");
+}
+
+function wordOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  return typeof value === "object" ? Object.keys(value ?? {}).join(",") : JSON.stringify(value);
+}
+
+function lineOf({ id, name, unlimited, used, available, revoked }: KeyReport): string {
+  const state = revoked ? "revoked" : unlimited ? "unlimited" : `${available} available`;
+  return [id, name, `${used} used`, state].join("\t");
+}

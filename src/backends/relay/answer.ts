@@ -1,0 +1,118 @@
+/** An upstream's answer as events: read as it comes, within the time and the room that it may take. */
+
+import type { AnswerDecoder } from "../../dialects/codec.ts";
+import { GatewayError } from "../../errors.ts";
+import { readText } from "./body.ts";
+import { EventReader } from "./event-source.ts";
+import { type Exchange, PhaseTimeout } from "./exchange.ts";
+import { brokenOff } from "./failures.ts";
+import type { RelayLimits, RelayTimeouts } from "./options.ts";
+import type { UpstreamResponse } from "./transport.ts";
+
+/** Events in the order of the answer. */
+export interface Answer<Event> {
+  /** The next ones, as many as have come; undefined at the end. */
+  next(): Promise<readonly Event[] | undefined>;
+}
+
+export interface AnswerSource<Event> {
+  readonly response: UpstreamResponse;
+  readonly decoder: AnswerDecoder<Event>;
+  /** Whether the answer is over with an event, though its stream is not. Asked once of each event, until one is. */
+  readonly isFinish: (event: Event) => boolean;
+  readonly exchange: Exchange;
+  readonly timeouts: RelayTimeouts;
+  readonly limits: RelayLimits;
+}
+
+/** How long a stream whose answer has finished may stay open, in milliseconds: some upstreams forget to close theirs. */
+const LINGER_MS = 5_000;
+
+export class StreamedAnswer<Event> implements Answer<Event> {
+  readonly #source: AnswerSource<Event>;
+  readonly #reader: EventReader;
+  #isFirst = true;
+  #isFinished = false;
+  /** What went wrong in a frame that came together with good ones, which are handed on before. */
+  #error: { readonly thrown: unknown } | undefined;
+
+  constructor(source: AnswerSource<Event>) {
+    const { exchange, timeouts, limits } = source;
+    this.#source = source;
+    this.#reader = new EventReader(limits.maxEventChars);
+    exchange.enter({ name: "first event", limitMs: timeouts.firstEventMs });
+  }
+
+  async next(): Promise<readonly Event[] | undefined> {
+    const { response, decoder } = this.#source;
+    // Of the pieces of a stream there are many: each is waited for once, and all else of it is done in one go.
+    for (;;) {
+      if (this.#error) throw this.#error.thrown;
+      let piece: Uint8Array | undefined;
+      try {
+        this.#reader.assertRoom();
+        piece = await response.read();
+      } catch (error) {
+        if (!this.#hasLingered(error)) throw brokenOff(error);
+      }
+      if (!piece) {
+        decoder.end();
+        return undefined;
+      }
+      const events = this.#decoded(piece);
+      if (events.length > 0) return events;
+    }
+  }
+
+  /** Whether an answer that has finished has been waited for in vain: its stream may as well have ended. */
+  #hasLingered(error: unknown): boolean {
+    return this.#isFinished && error instanceof GatewayError && error.cause instanceof PhaseTimeout;
+  }
+
+  #decoded(piece: Uint8Array): readonly Event[] {
+    const frames = this.#reader.feed(piece);
+    const events: Event[] = [];
+    if (frames.length === 0) return events;
+    try {
+      for (const { event, data } of frames)
+        for (const decoded of this.#source.decoder.frame(event, data)) events.push(decoded);
+    } catch (thrown) {
+      this.#error = { thrown };
+    }
+    this.#time(events);
+    return events;
+  }
+
+  #time(events: readonly Event[]): void {
+    const { exchange, timeouts, isFinish } = this.#source;
+    const wasFinished = this.#isFinished;
+    this.#isFinished ||= events.some((event) => isFinish(event));
+    const limitMs = this.#isFinished ? Math.min(LINGER_MS, timeouts.betweenEventsMs) : timeouts.betweenEventsMs;
+    if (this.#isFirst || this.#isFinished !== wasFinished) exchange.enter({ name: "next event", limitMs });
+    else if (!this.#isFinished) exchange.touch();
+    this.#isFirst = false;
+  }
+}
+
+export class CompleteAnswer<Event> implements Answer<Event> {
+  readonly #source: AnswerSource<Event>;
+  #isDone = false;
+
+  constructor(source: AnswerSource<Event>) {
+    this.#source = source;
+    source.exchange.enter({ name: "next event", limitMs: source.timeouts.betweenEventsMs });
+  }
+
+  async next(): Promise<readonly Event[] | undefined> {
+    if (this.#isDone) return undefined;
+    this.#isDone = true;
+    const { response, decoder, exchange, limits } = this.#source;
+    let text: string;
+    try {
+      text = await readText(response, limits.maxBodyBytes, () => exchange.touch());
+    } catch (error) {
+      throw brokenOff(error);
+    }
+    return decoder.answer(text);
+  }
+}

@@ -1,0 +1,43 @@
+/** Reads the body of an upstream's answer, within a limit. */
+
+import { GatewayError } from "../../errors.ts";
+import { GrowingBytes } from "../../http/growing-bytes.ts";
+import type { UpstreamResponse } from "./transport.ts";
+
+/** The whole body, as text. Throws `backend_failed` as soon as there are more than `maxBytes`. */
+export const readText = async (response: UpstreamResponse, maxBytes: number, came: () => void): Promise<string> =>
+  new TextDecoder().decode(await readBytes(response, maxBytes, came));
+
+/**
+ * The whole body. Throws `backend_failed` as soon as there are more than `maxBytes`.
+ *
+ * @param came Told of each piece.
+ */
+export async function readBytes(
+  response: UpstreamResponse,
+  maxBytes: number,
+  came?: () => void,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new GrowingBytes(maxBytes);
+  for (let piece = await response.read(); piece; piece = await response.read()) {
+    came?.();
+    if (bytes.length + piece.length > maxBytes)
+      throw tooLarge(`The upstream's answer is larger than ${maxBytes} bytes.`);
+    bytes.append(piece);
+  }
+  return bytes.seal();
+}
+
+/** The first `maxBytes` of the body, as text. */
+export async function readBeginning(response: UpstreamResponse, maxBytes: number): Promise<string> {
+  const bytes = new GrowingBytes(maxBytes);
+  while (bytes.length < maxBytes) {
+    const piece = await response.read();
+    if (!piece) break;
+    bytes.append(piece.subarray(0, maxBytes - bytes.length));
+  }
+  return new TextDecoder().decode(bytes.seal());
+}
+
+export const tooLarge = (why: string): GatewayError =>
+  new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause: new Error(why) });

@@ -1,0 +1,59 @@
+/** Decompresses the answer of an upstream that compresses although it was asked not to. */
+
+import { Readable, type Transform } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { GatewayError } from "../../errors.ts";
+import type { UpstreamResponse } from "./transport.ts";
+
+const DECODERS: Readonly<Record<string, () => Transform>> = {
+  gzip: createGunzip,
+  "x-gzip": createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+/** The response with its body decompressed. Throws `backend_failed` for a coding that is not known. */
+export function decompressed(response: UpstreamResponse): UpstreamResponse {
+  const coding = (response.header("content-encoding") ?? "identity").trim().toLowerCase();
+  if (coding === "identity" || coding === "") return response;
+  const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
+  if (!decode)
+    throw new GatewayError("backend_failed", "The model backend failed.", {
+      port: "model-backend",
+      cause: new Error(`The upstream's answer is coded as ${JSON.stringify(coding.slice(0, 64))}.`),
+    });
+  return new DecompressedResponse(response, decode());
+}
+
+class DecompressedResponse implements UpstreamResponse {
+  readonly status: number;
+  readonly #response: UpstreamResponse;
+  readonly #pieces: AsyncIterator<Uint8Array>;
+
+  constructor(response: UpstreamResponse, decoder: Transform) {
+    this.status = response.status;
+    this.#response = response;
+    const compressed = Readable.from(piecesOf(response), { objectMode: false });
+    // Heard here as well, because nobody may read any more when it fails.
+    decoder.on("error", () => {});
+    compressed.on("error", (error) => decoder.destroy(error));
+    this.#pieces = compressed.pipe(decoder)[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+  }
+
+  header(name: string): string | undefined {
+    return this.#response.header(name);
+  }
+
+  headers(): Headers {
+    return this.#response.headers();
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    const step = await this.#pieces.next();
+    return step.done ? undefined : step.value;
+  }
+}
+
+async function* piecesOf(response: UpstreamResponse): AsyncGenerator<Uint8Array> {
+  for (let piece = await response.read(); piece; piece = await response.read()) yield piece;
+}

@@ -1,0 +1,99 @@
+/** One exchange with an upstream: how long each phase of it may take, and who may cut it. */
+
+import { GatewayError, type GatewayErrorCode } from "../../errors.ts";
+import type { Cancel, Clock } from "../../ports/clock.ts";
+
+/** What is waited for, and the error of a wait that was too long. */
+export interface Phase {
+  readonly name: "connection" | "headers" | "first event" | "next event" | "complete answer" | "picture";
+  /** In milliseconds. */
+  readonly limitMs: number;
+}
+
+/** A phase took too long. */
+export class PhaseTimeout extends Error {
+  override readonly name = "PhaseTimeout";
+}
+
+/** Lets go of an answer that nobody reads to its end. */
+export const LEFT: Error = new Error("The answer is not read any further.");
+
+export class Exchange {
+  /** Why the exchange was cut; undefined while it was not. */
+  reason: unknown;
+  /** Called once, when the exchange is cut: lets go of the connection. */
+  onCut: ((reason: Error) => void) | undefined;
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+  readonly #aborted = (): void => this.cut(this.#signal.reason);
+  #phase: Phase | undefined;
+  #afterConnection: Phase | undefined;
+  #since = 0;
+  #cancelTimer: Cancel | undefined;
+  #over = false;
+
+  constructor(clock: Clock, signal: AbortSignal) {
+    this.#clock = clock;
+    this.#signal = signal;
+    if (signal.aborted) this.#aborted();
+    else signal.addEventListener("abort", this.#aborted, { once: true });
+  }
+
+  /** The exchange begins: a connection is waited for, and after it the answer's headers. */
+  begin(connection: Phase, headers: Phase): void {
+    this.#afterConnection = headers;
+    this.enter(connection);
+  }
+
+  /** Told by the transport when it has a connection. */
+  connected(): void {
+    if (this.#afterConnection) this.enter(this.#afterConnection);
+  }
+
+  /** The phase that begins now takes the place of the one before. */
+  enter(phase: Phase): void {
+    if (this.#over) return;
+    this.#cancelTimer?.();
+    this.#phase = phase;
+    this.#since = this.#clock.now();
+    this.#cancelTimer = this.#clock.after(phase.limitMs, this.#timeUp);
+  }
+
+  /** Something came: the phase begins anew. Its timer stays as it is, because events are many. */
+  touch(): void {
+    this.#since = this.#clock.now();
+  }
+
+  readonly #timeUp = (): void => {
+    const phase = this.#phase;
+    if (this.#over || !phase) return;
+    const leftMs = this.#since + phase.limitMs - this.#clock.now();
+    if (leftMs > 0) this.#cancelTimer = this.#clock.after(leftMs, this.#timeUp);
+    else this.cut(timeoutError(phase));
+  };
+
+  /** Ends the exchange before its time. */
+  cut(reason: unknown): void {
+    if (this.#over) return;
+    this.end();
+    const error = reason instanceof Error ? reason : new Error("The exchange was cut.", { cause: reason });
+    this.reason = error;
+    this.onCut?.(error);
+  }
+
+  /** The exchange is over: no timer and no listener of it is left. */
+  end(): void {
+    this.#over = true;
+    this.#cancelTimer?.();
+    this.#signal.removeEventListener("abort", this.#aborted);
+  }
+}
+
+function timeoutError({ name, limitMs }: Phase): GatewayError {
+  const cause = new PhaseTimeout(`The upstream's ${name} did not come within ${limitMs} ms.`);
+  const [code, message]: [GatewayErrorCode, string] =
+    name === "connection"
+      ? ["backend_unavailable", "The model backend cannot be reached."]
+      : ["deadline_exceeded", "The model backend took too long."];
+  return new GatewayError(code, message, { port: "model-backend", cause });
+}

@@ -1,0 +1,176 @@
+/** What goes wrong with an upstream, as the caller and the host are told of it. */
+
+import type { ChatCodec } from "../../dialects/codec.ts";
+import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import { redact } from "../../http/credential.ts";
+import { isJsonObject } from "../../model/json.ts";
+import { readBeginning } from "./body.ts";
+import type { UpstreamResponse } from "./transport.ts";
+
+/** How much of a body that tells of an error is read, in bytes. */
+const MAX_ERROR_BYTES = 64 * 1024;
+
+/** How much of a body that is none is kept for the host, in characters. */
+const MAX_SHOWN_CHARS = 1_024;
+
+/** Codes that speak of the relay's own account with the upstream, which is none of the caller's business. */
+const OWN_ACCOUNT: ReadonlySet<GatewayErrorCode> = new Set([
+  "missing_api_key",
+  "malformed_credential",
+  "invalid_api_key",
+  "expired_api_key",
+  "model_not_allowed",
+  "quota_exhausted",
+  "quota_insufficient",
+  "quota_held",
+  "backend_refused",
+]);
+
+export interface FailureOptions {
+  /** What is sent to the upstream and shown to nobody. */
+  readonly secrets: readonly string[];
+  /** Whether callers see the upstream's own messages. */
+  readonly showMessages: boolean;
+}
+
+/** The failures of one upstream. */
+export class Failures {
+  readonly #secrets: readonly string[];
+  readonly #showMessages: boolean;
+  /** Errors that are in words for the caller already: those are not put into other words. */
+  readonly #told = new WeakSet<GatewayError>();
+
+  constructor({ secrets, showMessages }: FailureOptions) {
+    this.#secrets = secrets;
+    this.#showMessages = showMessages;
+  }
+
+  /** The error of a response whose status is not 2xx. */
+  async ofResponse(response: UpstreamResponse, codec: Pick<ChatCodec, "decodeError">): Promise<GatewayError> {
+    const { status } = response;
+    const body = this.redacted(await readBeginning(response, MAX_ERROR_BYTES));
+    const cause = this.#unexpected(response, body);
+    // The host has named the address: a redirect would take the key elsewhere. Opaque ones have the status 0.
+    if (status < 400) return this.#own(failed(cause));
+    const parsed = parsedJson(body);
+    const error = codec.decodeError(status, response.headers(), parsed ?? body);
+    if (status === 401 || status === 403 || OWN_ACCOUNT.has(error.code)) return this.#own(ownAccount(cause));
+    // A page of HTML, such as a proxy's before the upstream, is no message.
+    return this.#own(this.#inWords(error, cause, messageIn(parsed)));
+  }
+
+  /** The error of a 2xx response whose body is of the wrong type: a page of HTML, say. */
+  async ofWrongType(response: UpstreamResponse): Promise<GatewayError> {
+    const body = this.redacted(await readBeginning(response, MAX_ERROR_BYTES));
+    return this.#own(failed(this.#unexpected(response, body)));
+  }
+
+  /** An error in the relay's own words, which stand whatever the upstream said. */
+  #own(error: GatewayError): GatewayError {
+    this.#told.add(error);
+    return error;
+  }
+
+  /** A text of the upstream's without the relay's own secrets, which it may send back. */
+  redacted(text: string): string {
+    return this.#secrets.reduce(redact, text);
+  }
+
+  /** Any error of an exchange, fit for the caller: the upstream's own, or one of the connection to it. */
+  told(thrown: unknown): GatewayError {
+    if (!(thrown instanceof GatewayError)) return toGatewayError(thrown, "model-backend");
+    if (this.#told.has(thrown)) return thrown;
+    const cause = this.#shown(thrown.cause);
+    if (OWN_ACCOUNT.has(thrown.code)) return ownAccount(cause);
+    // An Error is the connection's or this library's own, and may name addresses of the host's.
+    const said = thrown.cause instanceof Error ? undefined : messageIn(thrown.cause);
+    return this.#inWords(thrown, cause, said);
+  }
+
+  /** @param said The upstream's own words. */
+  #inWords(error: GatewayError, cause: unknown, said: string | undefined): GatewayError {
+    const words = this.#showMessages && said ? this.#shortened(said) : error.message;
+    if (words === error.message && cause === error.cause) return error;
+    const { code, path, retryAfterMs } = error;
+    return new GatewayError(code, words, {
+      cause,
+      port: "model-backend",
+      ...(path && { path }),
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    });
+  }
+
+  /** The beginning of a text of the upstream's. Cut after the secrets are gone: a piece of one would not be known for it. */
+  #shortened(text: string): string {
+    return this.redacted(text.slice(0, MAX_ERROR_BYTES)).slice(0, MAX_SHOWN_CHARS);
+  }
+
+  /** A cause as the host may read it: a text, without secrets. */
+  #shown(cause: unknown): unknown {
+    if (cause === undefined) return undefined;
+    const text = cause instanceof Error ? cause.message : `The upstream's error: ${jsonOf(cause)}`;
+    const shown = this.redacted(text);
+    return cause instanceof Error && shown === text ? cause : new Error(shown.slice(0, MAX_SHOWN_CHARS));
+  }
+
+  #unexpected(response: UpstreamResponse, beginning: string): Error {
+    const type = response.header("content-type") ?? "no content type";
+    const said = JSON.stringify(beginning.slice(0, MAX_SHOWN_CHARS));
+    return new Error(`The upstream answered ${response.status}, ${this.redacted(type)}: ${said}`);
+  }
+}
+
+const ownAccount = (cause: unknown): GatewayError =>
+  new GatewayError("backend_refused", "The model backend refused this service.", { port: "model-backend", cause });
+
+const failed = (cause: unknown): GatewayError =>
+  new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause });
+
+/** Codes of a connection that was not made, or that ended before anything was answered. */
+const UNREACHED = new Set(["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET"]);
+
+/** An error of the transport before the answer's headers. */
+export function connectionError(thrown: unknown): unknown {
+  const { code, cause } = (thrown ?? {}) as { code?: unknown; cause?: { code?: unknown } };
+  const known = code ?? cause?.code;
+  // A fetch says no more than a TypeError where it has not reached anything.
+  if (!UNREACHED.has(String(known)) && !(thrown instanceof TypeError && known === undefined)) return thrown;
+  return new GatewayError("backend_unavailable", "The model backend cannot be reached.", {
+    port: "model-backend",
+    cause: thrown,
+  });
+}
+
+/** An error of the transport after the headers. */
+export function brokenOff(thrown: unknown): unknown {
+  if (thrown instanceof GatewayError) return thrown;
+  return new GatewayError("backend_failed", "The model backend's answer broke off.", {
+    port: "model-backend",
+    cause: thrown,
+  });
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return "none that can be shown";
+  }
+}
+
+/** The words of an error, wherever the formats put them. */
+function messageIn(said: unknown): string | undefined {
+  if (typeof said === "string") return said;
+  if (Array.isArray(said)) return messageIn(said[0]);
+  if (!isJsonObject(said)) return undefined;
+  const { message, error } = said;
+  return typeof message === "string" ? message : messageIn(error);
+}

@@ -1,0 +1,49 @@
+/** relay: a real model, local or a provider's, as a backend. */
+
+import { assertNodeVersion } from "../../node-version.ts";
+
+assertNodeVersion();
+
+import type { ChatCodec } from "../../dialects/codec.ts";
+import { chatCompletionsCodec } from "../../dialects/chat-completions/codec.ts";
+import { generateContentCodec } from "../../dialects/generate-content/codec.ts";
+import { messagesCodec } from "../../dialects/messages/codec.ts";
+import { ChatRelay } from "./chat.ts";
+import { ImageRelay } from "./images.ts";
+import type { RelayBackend, RelayFormat, RelayOptions } from "./options.ts";
+
+export {
+  DEFAULT_RELAY_LIMITS,
+  DEFAULT_RELAY_TIMEOUTS,
+  type NamePolicy,
+  type RelayBackend,
+  type RelayFormat,
+  type RelayLimits,
+  type RelayOptions,
+  type RelayTimeouts,
+} from "./options.ts";
+export type { RelayModels } from "./models.ts";
+export type { Fetch } from "./transport.fetch.ts";
+
+const CODECS = {
+  messages: () => messagesCodec,
+  "generate-content": () => generateContentCodec,
+  "chat-completions": ({ outputLimitField }) =>
+    chatCompletionsCodec(outputLimitField === undefined ? {} : { outputLimitField }),
+} as const satisfies Record<Exclude<RelayFormat, "images">, (options: RelayOptions) => ChatCodec>;
+
+/**
+ * A backend that relays to an upstream which speaks one of the formats: chat, or pictures. A caller of the same format gets the upstream's answer as it
+ * came, unknown fields included; one of another format gets it in their own, and what the upstream's format cannot say of a request
+ * is told in the headers `polygate-dropped` and `polygate-approximated`. Pictures become the gateway's own: an upstream that answers
+ * with addresses is asked for what is there, at its own origin or one of `imageOrigins`. Throws a TypeError for options that are wrong.
+ *
+ * @example
+ * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
+ */
+export function relay(options: RelayOptions): RelayBackend {
+  const { format } = options;
+  if (format === "images") return new ImageRelay(options);
+  if (!Object.hasOwn(CODECS, format)) throw new TypeError("relay: format is none that is known.");
+  return new ChatRelay(options, CODECS[format](options));
+}

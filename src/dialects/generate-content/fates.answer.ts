@@ -1,0 +1,66 @@
+/** What becomes of an answer's parts, notes, ends and counts in the generate-content format. */
+
+import type { AnswerEvent } from "../../model/event.ts";
+import type { FieldFate } from "../../model/fate.ts";
+import { type AnswerFateTable, answerLosses } from "../shared/answer-fates.ts";
+import { approximated, dropped, emulated, EXACT } from "../shared/fates.ts";
+import { DIALECT } from "./schema.base.ts";
+
+export const ANSWER_FATES: AnswerFateTable = {
+  "answer.id": emulated("The answer has an id of the gateway's own."),
+  "answer.candidate": EXACT,
+  "answer.text-delta": EXACT,
+  "answer.reasoning-delta": EXACT,
+  "answer.reasoning-signature": EXACT,
+  "answer.redacted-reasoning": dropped("Another provider's ciphertext means nothing to this one's models."),
+  "answer.refusal-delta": approximated("A refusal is told as a text."),
+  "answer.tool-call": EXACT,
+  "answer.tool-call-start": EXACT,
+  "answer.tool-call-delta": emulated("The pieces of a call are collected: it comes whole."),
+  "answer.tool-call-end": EXACT,
+  "answer.media": EXACT,
+  "answer.code": EXACT,
+  "answer.code-result": EXACT,
+  "answer.provider": dropped("Another format's own part means nothing in this one."),
+  "answer.signature": EXACT,
+  "answer.thought": EXACT,
+  "answer.annotation": EXACT,
+  "answer.annotation.safety": EXACT,
+  "answer.annotation.citations": EXACT,
+  "answer.annotation.grounding": EXACT,
+  "answer.annotation.attributions": EXACT,
+  "answer.annotation.logprobs": EXACT,
+  "answer.annotation.retrieved-urls": EXACT,
+  "answer.annotation.url-context": EXACT,
+  "answer.annotation.token-count": EXACT,
+  "answer.prompt-feedback": EXACT,
+  "answer.stopSequence": dropped("The format does not tell which stop sequence ended an answer."),
+  "answer.finish.stop": EXACT,
+  "answer.finish.stop-sequence": approximated("It is told as an answer that has ended."),
+  "answer.finish.length": EXACT,
+  "answer.finish.tool-calls": EXACT,
+  "answer.finish.pause": approximated("It is told as an answer that has ended for another reason."),
+  "answer.finish.refusal": approximated("It is told as an answer that was filtered."),
+  "answer.finish.context-window": approximated("It is told as an answer that has reached its limit."),
+  "answer.finish.content-filter": EXACT,
+  "answer.finish.recitation": EXACT,
+  "answer.finish.language": EXACT,
+  "answer.finish.blocklist": EXACT,
+  "answer.finish.prohibited-content": EXACT,
+  "answer.finish.personal-data": EXACT,
+  "answer.finish.unsafe-image": EXACT,
+  "answer.finish.malformed-tool-call": EXACT,
+  "answer.finish.other": EXACT,
+  "answer.usage.inputTokens": EXACT,
+  "answer.usage.outputTokens": EXACT,
+  "answer.usage.cacheReadTokens": EXACT,
+  "answer.usage.cacheWriteTokens": approximated("They are told as a part of the input."),
+  "answer.usage.reasoningTokens": EXACT,
+  "answer.usage.toolUseTokens": EXACT,
+  "answer.usage.cacheWritesByTtl": dropped("The format does not count what is written to a cache."),
+  "answer.usage.serverToolUses": dropped("The format does not count the uses of its own tools."),
+  "answer.usage.serviceTier": dropped("The format has no tiers."),
+  "answer.usage.details": EXACT,
+};
+
+export const lossesOf = (event: AnswerEvent): readonly FieldFate[] => answerLosses(ANSWER_FATES, DIALECT, event);

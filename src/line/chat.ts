@@ -1,0 +1,76 @@
+/** Chat, as the line runs it. */
+
+import type { ChatEndpoint } from "../dialects/dialect.ts";
+import { GatewayError } from "../errors.ts";
+import { ChatMeter } from "../metering/chat-meter.ts";
+import { estimateInputTokens } from "../metering/estimate.ts";
+import { affordable, chatAmounts } from "../metering/price.ts";
+import { assertSearchable, endAtStopSequences } from "../metering/stop-sequences.ts";
+import type { ChatRequest } from "../model/chat.ts";
+import type { AnswerEvent, ChatEvent } from "../model/event.ts";
+import type { FieldFate } from "../model/fate.ts";
+import { BackendContext } from "./backend-context.ts";
+import type { Call } from "./call.ts";
+import type { Operation } from "./operation.ts";
+import { doubt } from "./failure.ts";
+
+export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, AnswerEvent> = {
+  model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "chat" }),
+
+  fit({ maxOutputTokensPath: path }, request, { maxOutputTokens: most }) {
+    if (most === undefined) return request;
+    // Whoever names no limit gets the model's own.
+    if (request.limitedByDefault) return { ...request, maxOutputTokens: most };
+    if (request.maxOutputTokens <= most) return request;
+    throw new GatewayError(
+      "invalid_request",
+      `${path.join(".")}: must be at most ${most} for the model "${request.model}"`,
+      { path },
+    );
+  },
+
+  amounts(call, request) {
+    assertSearchable(request.stopSequences);
+    const { countTokens, price } = call.services;
+    call.inputTokens = estimateInputTokens(request, countTokens);
+    return chatAmounts(request, call.inputTokens, price);
+  },
+
+  run(call, key, endpoint, asked) {
+    const { services, inputTokens, granted } = call;
+    const { countTokens, price, backend } = services;
+    const request = key.unlimited ? asked : affordable(asked, inputTokens, price, granted);
+    const context = new BackendContext(
+      call,
+      key,
+      request.tools.some(({ type }) => type === "code-execution"),
+    );
+    return {
+      request,
+      meter: new ChatMeter({ request, inputTokens, countTokens, price, doubt: (why) => doubt(call, why) }),
+      saw: services.isRecorded ? noteLosses(call, endpoint) : undefined,
+      events: () => {
+        const events = backend.chat?.(request, context) ?? noBackend();
+        const { stopSequences, candidateCount = 1 } = request;
+        return stopSequences.length > 0 ? endAtStopSequences(events, stopSequences, candidateCount) : events;
+      },
+    };
+  },
+};
+
+/** Notes what of the answer the caller's format cannot say: its record tells, because the headers are out before. */
+function noteLosses(call: Call, endpoint: ChatEndpoint): (event: AnswerEvent) => void {
+  const fates = new Map<string, FieldFate>();
+  return (event) => {
+    for (const loss of endpoint.lossesOf(event)) {
+      if (fates.has(loss.field)) continue;
+      fates.set(loss.field, loss);
+      call.answerFates = [...fates.values()];
+    }
+  };
+}
+
+/** The gateway mounts no route that its backend cannot serve, so a backend has lost its method since. */
+export function noBackend(): never {
+  throw new GatewayError("internal", "The gateway has no backend for this request.");
+}

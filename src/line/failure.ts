@@ -1,0 +1,49 @@
+/** Tells the host of failures whose inside no caller is shown. */
+
+import { describeError, GatewayError, type GatewayErrorCode, type Port, toGatewayError } from "../errors.ts";
+import { redact } from "../http/credential.ts";
+import type { OnFailure } from "../ports/observer.ts";
+
+/** The call that a failure belongs to. */
+interface Reported {
+  readonly id: string;
+  /** The api key as the caller sent it, once it was read. */
+  readonly secret: string | undefined;
+  readonly services: { readonly onFailure: OnFailure };
+}
+
+/** Codes under which the caller is told less than the host should know. */
+const OUTLINED: ReadonlySet<GatewayErrorCode> = new Set([
+  "internal",
+  "backend_failed",
+  "backend_refused",
+  "backend_unavailable",
+  "store_unavailable",
+]);
+
+/** Normalises what ended a call, and reports it where the caller hears only an outline of it. */
+export function failureOf(call: Reported, thrown: unknown): GatewayError {
+  const error = toGatewayError(thrown);
+  if (OUTLINED.has(error.code)) report(call, error);
+  return error;
+}
+
+/** Reports what failed. A host's reporter that throws or rejects changes nothing. */
+export function report(call: Reported, thrown: unknown, port?: Port): void {
+  const error = toGatewayError(thrown, port);
+  const text = redact(describeError(error), call.secret);
+  void guarded(() => call.services.onFailure({ error, requestId: call.id, port: error.port, text }));
+}
+
+/** Reports what a backend said of itself that cannot be true; its answer is given all the same. */
+export const doubt = (call: Reported, why: string): void =>
+  report(call, new GatewayError("backend_failed", why, { port: "model-backend" }));
+
+/**
+ * Calls a function of the host's whose outcome nothing depends on: what it throws, now or later, is dropped. The promise, which
+ * never rejects, is for who keeps it alive.
+ */
+export function guarded(call: () => unknown): Promise<unknown> {
+  // The promise takes up both: what is thrown at once, and what a promise of the host's rejects with.
+  return new Promise((resolve) => resolve(call())).catch(() => {});
+}

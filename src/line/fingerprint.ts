@@ -1,0 +1,65 @@
+/** Hashes what a request says, so that a repetition of it is told from another request. */
+
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex } from "@noble/hashes/utils.js";
+import type { Form } from "../http/form.ts";
+import { EventLoopYielder } from "../media/yield-to-event-loop.ts";
+
+interface Hash {
+  update(bytes: Uint8Array): unknown;
+  digest(): Uint8Array;
+}
+
+interface NativeCrypto {
+  createHash?(algorithm: "sha256"): Hash;
+}
+
+// Asked for at run time, not imported: a bundle for a runtime without Node's modules must not name one.
+const native = globalThis.process?.getBuiltinModule?.("node:crypto") as NativeCrypto | undefined;
+
+/** How much is hashed at once, in bytes or characters. */
+const SLICE = 256 * 1024;
+
+/** What is hashed: texts and bytes, of which each counts apart (`["ab", "c"]` is not `["a", "bc"]`). */
+export type Hashed = readonly (string | Uint8Array)[];
+
+const encoder = new TextEncoder();
+
+/** The SHA-256 of all parts in hex. Gives the event loop its turn: an upload may be hundreds of megabytes. */
+export async function hashOf(parts: Hashed): Promise<string> {
+  const hash: Hash = native?.createHash?.("sha256") ?? sha256.create();
+  const yielder = new EventLoopYielder();
+  for (const part of parts) {
+    hash.update(encoder.encode(`${typeof part} ${part.length};`));
+    for (let from = 0; from < part.length;) {
+      const to = endOf(part, from);
+      const slice = typeof part === "string" ? encoder.encode(part.slice(from, to)) : part.subarray(from, to);
+      hash.update(slice);
+      from = to;
+      if (yielder.isDue(slice.length)) await yielder.pause();
+    }
+  }
+  return bytesToHex(Uint8Array.from(hash.digest()));
+}
+
+/** Where a slice ends: not in the middle of a character, which would be hashed like any other half. */
+function endOf(part: string | Uint8Array, from: number): number {
+  const to = Math.min(part.length, from + SLICE);
+  const isCut = typeof part === "string" && to < part.length && /[\uD800-\uDBFF]/.test(part[to - 1] ?? "");
+  return isCut ? to - 1 : to;
+}
+
+/**
+ * What a body says. JSON counts as it was written. Of a form its parts count, in their order: a client that repeats one makes up
+ * another boundary, so no two bodies of it are the same bytes.
+ */
+export function saidBy(body: string | Form | undefined): Hashed {
+  if (body === undefined || typeof body === "string") return ["json", body ?? ""];
+  const { fields, files } = body;
+  return [
+    "form",
+    ...[...fields].flatMap(([name, values]) => [name, String(values.length), ...values]),
+    "files",
+    ...files.flatMap(({ field, name, bytes }) => [field, name ?? "", bytes]),
+  ];
+}

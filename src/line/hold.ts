@@ -1,0 +1,138 @@
+/** The hold of one call on its key's quota: reserved for the worst case, renewed while the call lives, settled once. */
+
+import type { Cancel } from "../ports/clock.ts";
+import type { Outcome } from "../ports/quota-store.ts";
+import { askStore, TELL_AGAIN_MS, tellStore } from "./ask-store.ts";
+import type { Call } from "./call.ts";
+import { report } from "./failure.ts";
+
+/** How a hold stands: units used so far, and how sure that is. */
+export type Charge = () => Outcome;
+
+const NOTHING: Outcome = { used: 0, certainty: "exact" };
+
+/** By what part of a call's cost a note must be wrong before another is worth the store's work. */
+const NOTE_SHARE = 1 / 100;
+/** After what part of the time between two notes the first one comes: the input is known by then, and often most of the cost. */
+const FIRST_NOTE = 1 / 10;
+
+export class Hold {
+  /** How many units are held. */
+  readonly granted: number;
+  /** What to charge by now; nothing, until a backend is asked. */
+  charge: Charge = () => NOTHING;
+  readonly #call: Call;
+  readonly #cancelRenewals: Cancel;
+  /** Set while a note is due. */
+  #cancelNote: Cancel | undefined;
+  #renewing = false;
+  /** What the store has noted: so much is charged where this process dies. */
+  #noted = 0;
+  /** Whether the last renewal failed: then notes wait until one has succeeded. */
+  #isStoreDown = false;
+  #settling: PromiseWithResolvers<void> | undefined;
+  #isSettled = false;
+  /** Until when its lease runs, in milliseconds since the Unix epoch; noted for the observer alone. */
+  #leasedUntil = 0;
+
+  constructor(call: Call, granted: number) {
+    this.#call = call;
+    this.granted = granted;
+    const { clock, limits } = call.services;
+    if (call.watch) {
+      this.#leasedUntil = clock.now() + limits.leaseMs;
+      call.watch.hold({ type: "reserved", granted });
+    }
+    this.#cancelRenewals = clock.every(limits.leaseMs / 3, () => void this.#renew(this.#outcome().used));
+  }
+
+  /**
+   * Has the store note before long what the call has used, if it is not about to: a process that dies costs no more than what was
+   * generated since the last note. For each event of the backend.
+   */
+  noteSoon(): void {
+    if (this.#cancelNote || this.#settling) return;
+    const { clock, limits } = this.#call.services;
+    const delay = this.#noted === 0 ? limits.usageNoteMs * FIRST_NOTE : limits.usageNoteMs;
+    this.#cancelNote = clock.after(delay, () => {
+      this.#cancelNote = undefined;
+      this.#note();
+    });
+  }
+
+  #note(): void {
+    if (this.#isStoreDown) return;
+    if (this.#renewing) return this.noteSoon();
+    const { used } = this.#outcome();
+    if (Math.abs(used - this.#noted) > used * NOTE_SHARE) void this.#renew(used);
+  }
+
+  /** Renews the lease, and notes the units that the call has used so far. */
+  async #renew(used: number): Promise<void> {
+    // A renewal that a slow store is still busy with must not be overtaken by the next.
+    if (this.#renewing) return;
+    const { quotas, limits, clock } = this.#call.services;
+    const leasedUntil = clock.now() + limits.leaseMs;
+    this.#renewing = true;
+    const renewal = { leaseMs: limits.leaseMs, used };
+    try {
+      await askStore(this.#call, "quota-store", "renew", () =>
+        quotas.renew(this.#call.id, renewal, this.#call.details),
+      );
+      this.#leasedUntil = leasedUntil;
+      this.#noted = used;
+      this.#isStoreDown = false;
+    } catch (error) {
+      this.#isStoreDown = true;
+      // One that a call's end has overtaken is needed no more.
+      if (!this.#settling) report(this.#call, error, "quota-store");
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  /** The charge by now. Where a price of the host's fails, all that is held: an answer that was given is never free. */
+  #outcome(): Outcome {
+    try {
+      return this.charge();
+    } catch (error) {
+      report(this.#call, error);
+      return { used: this.granted, certainty: "estimated" };
+    }
+  }
+
+  /**
+   * Charges what was used, once. Resolves when the store has done so, or has failed, or takes too long: then it is asked again
+   * beside the call, and its lease bounds the loss.
+   */
+  async settle(): Promise<void> {
+    // Set before the store is asked: what the store does may cut the call, whose end settles as well.
+    if (this.#settling) return this.#settling.promise;
+    const { promise, resolve } = (this.#settling = Promise.withResolvers<void>());
+    const outcome = (this.#call.charged = this.#outcome());
+    await this.#settle(outcome, 0);
+    this.#isSettled = true;
+    resolve();
+    return promise;
+  }
+
+  /** Settles at the end of the call, where that was not done before. */
+  release(): Promise<void> | undefined {
+    return this.#isSettled ? undefined : this.settle();
+  }
+
+  async #settle(outcome: Outcome, failures: number): Promise<void> {
+    this.#cancelRenewals();
+    this.#cancelNote?.();
+    const { watch, services } = this.#call;
+    const { quotas, clock } = services;
+    const settle = (): Promise<void> => quotas.settle(this.#call.id, outcome, this.#call.details);
+    const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
+    if (await tellStore(this.#call, "quota-store", settle))
+      return watch?.hold({ type: "settled", granted: this.granted, expired, ...outcome });
+    const delay = TELL_AGAIN_MS[failures];
+    if (delay === undefined) return watch?.hold({ type: "abandoned", granted: this.granted });
+    const again = (): Promise<void> => this.#settle(outcome, failures + 1);
+    this.#call.waitUntil(new Promise<void>((resolve) => clock.after(delay, () => resolve(again()))));
+  }
+}

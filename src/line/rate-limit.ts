@@ -1,0 +1,82 @@
+/** The steps that hold a key to its rates: its requests before the body is read, its tokens before quota is set aside. */
+
+import { GatewayError } from "../errors.ts";
+import type { MeterReport } from "../metering/meter.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
+import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
+import { askStore, tellStore } from "./ask-store.ts";
+import type { Call } from "./call.ts";
+import { report } from "./failure.ts";
+
+/** When a caller may come back whose limiter says nothing that can be true, in milliseconds. */
+const COME_BACK_MS = 1_000;
+
+const MESSAGE: Readonly<Record<RateKind, string>> = {
+  requests: "This API key sends too many requests.",
+  tokens: "This API key uses too many tokens in too short a time.",
+  calls: "This API key has too many calls at once.",
+};
+
+/** Counts a request of the key, and takes a place of its calls at once, given back when the call ends. Throws `rate_limited`. */
+export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimiter): Promise<void> {
+  await askLimiter(call, "begin", async () => {
+    const verdict = await limiter.begin({ id: call.id, keyId: key.id }, call.details);
+    // Also for a place that comes when nobody waits for it any more.
+    if (!verdict.refused) call.defer(() => end(call, limiter));
+    return verdict;
+  });
+}
+
+/** Counts the tokens of the input, by estimate. Throws `rate_limited`. */
+export async function limitTokens(call: Call, key: ApiKey, model: string, limiter: RateLimiter): Promise<void> {
+  const demand = { id: call.id, keyId: key.id, model, tokens: call.inputTokens };
+  await askLimiter(call, "take", () => limiter.take(demand, call.details));
+}
+
+async function askLimiter(call: Call, verb: "begin" | "take", ask: () => Promise<RateVerdict>): Promise<void> {
+  const verdict = await verdictOf(call, verb, ask);
+  call.assertLive();
+  if (!verdict) return;
+  call.rates = tightest([...call.rates, ...verdict.limits]);
+  const { refused } = verdict;
+  if (!refused) return call.watch?.rateLimit({ decision: "admitted" });
+  const { retryAfterMs: told } = refused;
+  const by = Object.hasOwn(MESSAGE, refused.by) ? refused.by : "requests";
+  call.watch?.rateLimit({ decision: "refused", by });
+  const retryAfterMs = Number.isFinite(told) && told >= 0 ? Math.ceil(told) : COME_BACK_MS;
+  throw new GatewayError("rate_limited", MESSAGE[by], { retryAfterMs });
+}
+
+/** What the limiter says; undefined where it is down and its host lets calls through all the same. */
+async function verdictOf(call: Call, verb: string, ask: () => Promise<RateVerdict>): Promise<RateVerdict | undefined> {
+  try {
+    return await askStore(call, "rate-limiter", verb, ask);
+  } catch (error) {
+    if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
+    if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;
+    report(call, error, "rate-limiter");
+    return undefined;
+  }
+}
+
+/** Of each kind the limit of which least remains, without what is no count. */
+function tightest(limits: readonly RateLimit[]): readonly RateLimit[] {
+  const byKind = new Map<string, RateLimit>();
+  for (const found of limits) {
+    const { kind, limit, remaining, resetMs } = found;
+    if (![limit, remaining, Math.ceil(resetMs)].every((count) => Number.isSafeInteger(count) && count >= 0)) continue;
+    if (remaining < (byKind.get(kind)?.remaining ?? Number.POSITIVE_INFINITY)) byKind.set(kind, found);
+  }
+  return [...byKind.values()];
+}
+
+/** Gives the call's places back, and counts what it used. */
+const end = (call: Call, limiter: RateLimiter): Promise<unknown> =>
+  tellStore(call, "rate-limiter", () => limiter.end(call.id, tokensOf(call.meter?.report), call.details));
+
+function tokensOf({ usage, images }: MeterReport = {}): number {
+  if (usage) return usage.inputTokens + usage.outputTokens;
+  if (!images?.count) return 0;
+  const { inputTextTokens, inputImageTokens, outputTokens } = images.usage;
+  return inputTextTokens + inputImageTokens + outputTokens;
+}

@@ -1,0 +1,18 @@
+/** The step that reads a request's body, in the form that its route takes. */
+
+import type { BodyIntake } from "../http/body-chunks.ts";
+import { readJson } from "../http/json-body.ts";
+import { readMultipart } from "../http/multipart.ts";
+import type { Call } from "./call.ts";
+
+/** The parsed body: JSON, or a form; undefined for a route that takes none. A repeatable call keeps it as it came, too. */
+export async function readBody(call: Call, intake: BodyIntake): Promise<unknown> {
+  const { endpoint, request, limits, repeatable } = call;
+  if (endpoint.kind === "chat" || (endpoint.kind !== "public" && endpoint.body === "json"))
+    return readJson(request, limits, intake, repeatable && ((text) => (repeatable.body = text)));
+  if (endpoint.kind !== "image") return undefined;
+  const maxFileBytes = (field: string): number | undefined => endpoint.maxFileBytes(field);
+  const form = await readMultipart(request, { limits, maxFileBytes }, intake);
+  if (repeatable) repeatable.body = form;
+  return form;
+}

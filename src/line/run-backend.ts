@@ -1,0 +1,175 @@
+/** The step that asks the backend, and passes on what it yields: one start first, one finish last, every event counted. */
+
+import { toGatewayError } from "../errors.ts";
+import { LATE, within } from "../http/within.ts";
+import { nextIteration } from "../media/yield-to-event-loop.ts";
+import type { Meter } from "../metering/meter.ts";
+import type { Call } from "./call.ts";
+import type { Hold } from "./hold.ts";
+import type { Asked, Run } from "./operation.ts";
+
+/** After how many events the event loop serves others, so that a backend that never waits cannot keep a hang-up from being seen. */
+const EVENTS_A_SLICE = 256;
+
+/**
+ * Asks the backend and waits for its first event, so that a failure up to here still has its true status, and a generator that
+ * has started will run its `finally`.
+ *
+ * @param quietMs How long the first event may take before the answer begins without it, in milliseconds; undefined waits for ever.
+ */
+export async function runBackend<Event, Answered>(
+  call: Call,
+  hold: Hold,
+  { request, meter, saw, events }: Run<Asked, Event, Answered>,
+  quietMs: number | undefined,
+): Promise<MeteredEvents<Event, Answered>> {
+  const { backend } = call.services;
+  call.meter = meter;
+  hold.charge = () => ({ used: meter.units, certainty: meter.certainty });
+  try {
+    const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
+    if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
+    const source = call.watch ? call.watch.source(events) : events()[Symbol.asyncIterator]();
+    const metered = new MeteredEvents(call, hold, meter, source, saw);
+    // Told to stop when the call ends before it is done.
+    call.defer(() => metered.stop());
+    await metered.begin(quietMs);
+    return metered;
+  } catch (error) {
+    throw toGatewayError(error, "model-backend");
+  }
+}
+
+/** A backend's events under their hold. It is settled before the finish is handed on. */
+export class MeteredEvents<Event, Answered> {
+  readonly #call: Call;
+  readonly #hold: Hold;
+  readonly #meter: Meter<Event, Answered>;
+  readonly #source: AsyncIterator<Event>;
+  readonly #saw: ((event: Answered) => void) | undefined;
+  /** The step that comes next, where it was asked for already. */
+  #pending: Promise<IteratorResult<Event, unknown>> | undefined;
+  /** What the first event has become, until it is asked for. */
+  readonly #opening: Answered[] = [];
+  #started = false;
+  #done = false;
+  #finished = false;
+  #count = 0;
+
+  constructor(
+    call: Call,
+    hold: Hold,
+    meter: Meter<Event, Answered>,
+    source: AsyncIterator<Event>,
+    saw: ((event: Answered) => void) | undefined,
+  ) {
+    this.#call = call;
+    this.#hold = hold;
+    this.#meter = meter;
+    this.#source = source;
+    this.#saw = saw;
+  }
+
+  /** Whether the finish was handed on: nothing comes after it, and everything is settled. */
+  get isFinished(): boolean {
+    return this.#finished;
+  }
+
+  /** Asks for the first event, and waits for it for as long as it may take. It is charged for, also if nobody comes to read it. */
+  async begin(quietMs: number | undefined): Promise<void> {
+    const first = this.#source.next();
+    this.#pending = first;
+    const step = await (quietMs === undefined ? first : this.#soon(first, quietMs));
+    this.#call.assertLive();
+    if (step === LATE || step.done) return;
+    this.#pending = undefined;
+    this.#started = true;
+    const start = this.#meter.start(step.value);
+    this.#saw?.(start);
+    this.#opening.push(start);
+    const passed = this.#observe(step.value);
+    if (passed !== undefined) this.#opening.push(passed);
+  }
+
+  #soon<Step>(first: Promise<Step>, quietMs: number): Promise<Step | typeof LATE> {
+    const { services } = this.#call;
+    return within(first, quietMs, services.clock, (end) => this.#call.defer(end));
+  }
+
+  /** The next event of the answer; undefined after its finish. */
+  async next(): Promise<Answered | undefined> {
+    try {
+      const opening = this.#opening.shift();
+      if (opening !== undefined) return opening;
+      if (!this.#started) {
+        this.#started = true;
+        return this.#meter.start(undefined);
+      }
+      while (!this.#done) {
+        const passed = this.#take(await (this.#pending ?? this.#source.next()));
+        if (++this.#count % EVENTS_A_SLICE === 0) await nextIteration();
+        if (passed !== undefined) return passed;
+      }
+      return this.#finished ? undefined : await this.#finish();
+    } catch (error) {
+      throw toGatewayError(error, "model-backend");
+    }
+  }
+
+  /** Hands on every event of the answer, to its finish: the same as `next`, at the cost of one promise for all. */
+  async each(hand: (event: Answered) => void): Promise<void> {
+    try {
+      if (!this.#started) this.#opening.push(this.#meter.start(undefined));
+      this.#started = true;
+      for (const event of this.#opening) hand(event);
+      while (!this.#done) {
+        const passed = this.#take(await (this.#pending ?? this.#source.next()));
+        if (++this.#count % EVENTS_A_SLICE === 0) await nextIteration();
+        if (passed !== undefined) hand(passed);
+      }
+      hand(await this.#finish());
+    } catch (error) {
+      throw toGatewayError(error, "model-backend");
+    }
+  }
+
+  /** Takes what the backend yielded; what of it is handed on, if anything. */
+  #take(step: IteratorResult<Event, unknown>): Answered | undefined {
+    this.#pending = undefined;
+    this.#call.assertLive();
+    if (!step.done) return this.#observe(step.value);
+    this.#done = true;
+    return undefined;
+  }
+
+  /** Counts an event; what of it is handed on, if anything. */
+  #observe(event: Event): Answered | undefined {
+    if (this.#count === 0 && this.#call.services.isRecorded)
+      this.#call.firstEventAt ??= this.#call.services.clock.now();
+    const passed = this.#meter.observe(event);
+    this.#hold.noteSoon();
+    if (passed !== undefined) this.#saw?.(passed);
+    if (this.#meter.overrun) this.stop();
+    return passed;
+  }
+
+  async #finish(): Promise<Answered> {
+    this.#meter.complete();
+    const finish = this.#meter.finish();
+    this.#saw?.(finish);
+    this.#finished = true;
+    await this.#hold.settle();
+    this.#call.assertLive();
+    // All work is done and settled: what is left is to hand it on, and nothing cuts that.
+    this.#call.abort.end();
+    return finish;
+  }
+
+  /** Lets go of the backend. Not awaited: one that hangs would hang its caller too, and its failure has no one left to hear it. */
+  stop(): void {
+    if (this.#done) return;
+    this.#done = true;
+    const returning = (async () => this.#source.return?.())();
+    this.#call.waitUntil(returning.catch(() => {}));
+  }
+}

@@ -1,0 +1,62 @@
+/** Request lines and host headers that make no URL together, over a socket: each is an answer, and none a 500. */
+
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { text } from "node:stream/consumers";
+import express from "express";
+import Koa from "koa";
+import { describe, expect, it } from "vitest";
+import { toExpressHandler } from "../../adapters/express.ts";
+import { toKoaMiddleware } from "../../adapters/koa.ts";
+import { toNodeHandler } from "../../adapters/node.ts";
+import { createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
+
+const HOSTS: readonly (readonly [name: string, of: (gateway: Gateway) => RequestListener])[] = [
+  ["node", (gateway) => toNodeHandler(gateway)],
+  ["express", (gateway) => express().use(toExpressHandler(gateway)) as RequestListener],
+  ["koa", (gateway) => new Koa().use(toKoaMiddleware(gateway) as Koa.Middleware).callback()],
+];
+
+async function statusesOf(listener: RequestListener, heads: readonly string[]): Promise<string[]> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const ask = async (head: string): Promise<string> => {
+    const socket = connect(port, "127.0.0.1");
+    socket.write(`${head}\r\nauthorization: Bearer sk-one\r\nconnection: close\r\n\r\n`);
+    return /^HTTP\/1\.1 (\d+)/.exec(await text(socket))?.[1] ?? "none";
+  };
+  try {
+    return await Promise.all(heads.map(ask));
+  } finally {
+    server.close().closeAllConnections();
+  }
+}
+
+describe.each(HOSTS)("on %s", (_name, listenerOf) => {
+  const gateway = createGateway({
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+    backend: {
+      async *chat() {
+        yield "Hello.";
+      },
+    },
+  });
+
+  it("a host header that is none is no matter", async () => {
+    const hosts = ["host", "[::1", "a b", "", "http://x", "x/y?z", "::", "%zz", "a:99999999"];
+    const heads = hosts.map((host) => `GET /api/usage/token HTTP/1.1\r\nhost: ${host}`);
+    const statuses = await statusesOf(listenerOf(gateway), [...heads, "GET /api/usage/token HTTP/1.0"]);
+    expect(statuses).toEqual(statuses.map(() => "200"));
+  });
+
+  it("a target that is no path of the gateway's is the host's", async () => {
+    const targets = ["//", "/%E0%A4%A", "*", "//x/api/usage/token", "/v1beta/models/%E0%A4%A"];
+    const statuses = await statusesOf(
+      listenerOf(gateway),
+      targets.map((target) => `GET ${target} HTTP/1.1\r\nhost: host`),
+    );
+    expect(statuses).toEqual(targets.map(() => "404"));
+  });
+});

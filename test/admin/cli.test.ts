@@ -1,0 +1,177 @@
+/** The command `polygate keys`, on each kind of store. */
+
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCommand } from "../../src/admin/commands.ts";
+import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
+import { databases } from "../stores/sql/databases.ts";
+
+const cli = new URL("../../src/admin/cli.ts", import.meta.url).pathname;
+
+let folder: string;
+let store: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "polygate-cli-"));
+  store = `sqlite:${join(folder, "quota.db")}`;
+  await keys("migrate");
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Runs a command in this process, and returns what it prints. */
+async function keys(...args: string[]): Promise<string> {
+  const lines: string[] = [];
+  const given = args.includes("--store") ? args : [...args, "--store", store];
+  await runCommand(["keys", ...given], { env: {}, print: (line) => void lines.push(line) });
+  return lines.join("\n");
+}
+
+const json = async (...args: string[]): Promise<Record<string, unknown>> => JSON.parse(await keys(...args, "--json"));
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the command as a process of its own. */
+async function polygate(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  return promisify(execFile)(process.execPath, [cli, ...args], { env: { ...process.env, ...env } }).then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
+  );
+}
+
+describe("polygate keys", () => {
+  it("makes a key and shows its secret once", async () => {
+    const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
+    const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
+    expect(text).toContain("cannot be shown again");
+    expect(await keys("list")).toBe("team\tTeam A\t0 used\t100 available");
+    const usage = await keys("usage", "team");
+    expect(usage).toContain("available: 100");
+    expect(usage).not.toContain(secret.slice(3));
+  });
+
+  it("makes a key with models and an end", async () => {
+    await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
+    expect(await json("usage", "limited")).toMatchObject({
+      unlimited: true,
+      modelLimits: { small: true, large: true },
+      expiresAt: Date.UTC(2030, 0, 31) / 1_000,
+    });
+  });
+
+  it("grants, rotates and revokes", async () => {
+    const { id } = await json("create", "--granted", "5");
+    expect(await json("grant", String(id), "7")).toMatchObject({ granted: 12 });
+    expect(await json("rotate", String(id), "--overlap", "2h")).toMatchObject({ id });
+    expect(await json("usage", String(id))).toMatchObject({ secrets: 2 });
+    await json("rotate", String(id), "--overlap", "0s");
+    expect(await json("usage", String(id))).toMatchObject({ secrets: 1 });
+    expect(await json("revoke", String(id))).toEqual({ id, revoked: true });
+    expect(await keys("list", "--limit", "50")).toMatch(new RegExp(`^${String(id)}\t.*\trevoked$`, "m"));
+  });
+
+  it("sweeps, prunes and verifies", async () => {
+    expect(await keys("sweep")).toBe("swept: 0");
+    expect(await keys("prune", "--older-than", "30d")).toBe("pruned: 0");
+    expect(await keys("verify")).toBe("differences: 0");
+  });
+
+  it("fails where the journal does not agree, as a process of its own", async () => {
+    const other = `sqlite:${join(folder, "tampered.db")}`;
+    await keys("migrate", "--store", other);
+    await keys("create", "--id", "team", "--granted", "5", "--store", other);
+    const database = new DatabaseSync(join(folder, "tampered.db"));
+    database.exec("UPDATE polygate_keys SET granted = 6");
+    database.close();
+    expect(await polygate(["keys", "verify"], { POLYGATE_STORE: other })).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "table keys, id team, field granted, stored 6, expected 5\n",
+    });
+  });
+
+  it.each([
+    [["keys", "create", "--granted", "many"], /--granted must be an integer/],
+    [["keys", "create", "--expires", "soon"], /--expires must be a date/],
+    [["keys", "rotate", "team", "--overlap", "1"], /--overlap must be a span of time/],
+    [["keys", "rotate"], /Usage: polygate keys rotate ID/],
+    [["keys", "revoke", "team", "other"], /Usage: polygate keys revoke ID/],
+    [["keys", "list", "--granted", "5"], /keys list takes no --granted/],
+    [["keys", "list", "--nonsense"], /Unknown option '--nonsense'/],
+    [["keys", "constructor"], /There is no command "keys constructor"/],
+    [["serve"], /There is no command "serve"/],
+    [["keys", "prune"], /needs --older-than/],
+  ])("refuses %j", async (args, message) => {
+    const work = runCommand([...args], { env: { POLYGATE_STORE: store }, print: () => {} });
+    await expect(work).rejects.toMatchObject({ name: "UsageError", message: expect.stringMatching(message) });
+  });
+
+  it.each([
+    ["no store", [], /Say in --store or POLYGATE_STORE/],
+    ["a store of no known kind", ["--store", "oracle:x"], /address of a store must be sqlite:FILE/],
+    ["a file that is not there", ["--store", "sqlite:/nowhere/quota.db"], /There is no file \/nowhere\/quota.db/],
+  ])("refuses %s", async (_, args, message) => {
+    const work = runCommand(["keys", "list", ...args], { env: {}, print: () => {} });
+    await expect(work).rejects.toThrow(message);
+  });
+
+  it("says how it is used, and ends with 2 where it is used wrongly", async () => {
+    expect(await keys("--help")).toContain("polygate keys <command>");
+    expect(await polygate(["keys", "list"], { POLYGATE_STORE: "" })).toMatchObject({ code: 2, stdout: "" });
+  });
+
+  it("never prints the password of an address", async () => {
+    const address = "postgres://admin:hunter2@127.0.0.1:1/x";
+    const { code, stdout, stderr } = await polygate(["keys", "list", "--store", address]);
+    expect(code).toBe(1);
+    expect(stderr).toContain("ECONNREFUSED");
+    expect(stdout + stderr).not.toContain("hunter2");
+  });
+
+  it.skipIf(process.platform !== "linux")("hides an address from the list of processes", async () => {
+    // A server that never answers holds the command where it can be looked at.
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const address = `postgres://admin:hunter2@127.0.0.1:${port}/x`;
+    const child = spawn(process.execPath, [cli, "keys", "list", "--store", address], { stdio: "ignore" });
+    const [socket] = (await once(server, "connection")) as [Socket];
+    const listed = await readFile(`/proc/${child.pid}/cmdline`, "utf8");
+    child.kill();
+    socket.on("error", () => {});
+    await once(child, "exit");
+    server.close();
+    expect(listed).toMatch(/^polygate/);
+    expect(listed).not.toContain("hunter2");
+  });
+
+  it.each(databases.filter(({ available, name }) => available && /^(Postgres|MySQL)/.test(name)))(
+    "works on $name",
+    async (database) => {
+      const place = await database.place();
+      const where = ["--store", place.address ?? "", "--prefix", place.prefix];
+      await keys("create", "--id", "team", "--granted", "5", ...where);
+      expect(await keys("list", ...where)).toBe("team\tteam\t0 used\t5 available");
+      expect(await keys("verify", ...where)).toBe("differences: 0");
+      await place.remove();
+    },
+  );
+
+  it.skipIf(!redisAnswers)("works on Redis", async () => {
+    const place = await drivers[0]?.place();
+    const where = ["--store", REDIS, "--prefix", place?.prefix ?? ""];
+    await keys("create", "--id", "team", "--granted", "5", ...where);
+    expect(await keys("list", ...where)).toBe("team\tteam\t0 used\t5 available");
+    await expect(keys("verify", ...where)).rejects.toThrow("Only the stores over SQL keep a journal.");
+    await place?.remove();
+  });
+});

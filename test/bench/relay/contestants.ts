@@ -1,0 +1,67 @@
+/** What stands between a client and an upstream: nothing, the gateway with a relay, or a plain proxy over fetch or undici. */
+
+import { createServer, type RequestListener } from "node:http";
+import { Pool } from "undici";
+import { toNodeHandler } from "../../../adapters/node.ts";
+import { relay } from "../../../src/backends/relay/index.ts";
+import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { CONTESTANTS } from "../contestants.ts";
+import { API_KEY } from "../workload.ts";
+
+export type RelayContestant = "direct" | "relay" | "fetch proxy" | "undici proxy";
+
+export const RELAY_CONTESTANTS: readonly RelayContestant[] = ["direct", "relay", "fetch proxy", "undici proxy"];
+
+/** @param upstream Where the server of `direct` listens. */
+export function listenerOf(name: RelayContestant, upstream: string): RequestListener {
+  if (name === "direct") return CONTESTANTS["bare node"]();
+  if (name === "undici proxy") return passing(upstream);
+  return name === "relay" ? relaying(upstream) : proxying(upstream);
+}
+
+function relaying(upstream: string): RequestListener {
+  const backend = relay({ format: "messages", baseUrl: `${upstream}/v1`, apiKey: "sk-upstream" });
+  const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted: Number.MAX_SAFE_INTEGER }]);
+  return toNodeHandler(createGateway({ backend, quotas }));
+}
+
+/** As short as a proxy can be: it reads nothing of what it passes on. */
+const proxying =
+  (upstream: string): RequestListener =>
+  (req, res) => {
+    const chunks: Buffer[] = [];
+    const pass = async (): Promise<void> => {
+      const body = Buffer.concat(chunks);
+      const headers = { "content-type": "application/json", "x-api-key": "sk-upstream" };
+      const response = await fetch(upstream + (req.url ?? ""), { method: "POST", headers, body });
+      res.writeHead(response.status, { "content-type": response.headers.get("content-type") ?? "" });
+      for await (const chunk of response.body ?? []) res.write(chunk);
+      res.end();
+    };
+    req.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => void pass());
+  };
+
+/** The least that a proxy in Node can do: what is slower than this is slower for what it does, not for how it is connected. */
+function passing(upstream: string): RequestListener {
+  const pool = new Pool(upstream);
+  return (req, res) => {
+    const chunks: Buffer[] = [];
+    const headers = { "content-type": "application/json", "x-api-key": "sk-upstream" };
+    const pass = (): boolean =>
+      pool.dispatch(
+        { path: req.url ?? "", method: "POST", headers, body: Buffer.concat(chunks) },
+        {
+          onRequestStart() {},
+          onResponseStart: (_controller, status, said) =>
+            void res.writeHead(status, { "content-type": String(said["content-type"]) }),
+          onResponseData: (_controller, chunk) => void res.write(chunk),
+          onResponseEnd: () => void res.end(),
+          onResponseError: () => void res.destroy(),
+        },
+      );
+    req.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", pass);
+  };
+}
+
+export const serverOf = (name: RelayContestant, upstream: string): ReturnType<typeof createServer> =>
+  createServer(listenerOf(name, upstream));

@@ -1,0 +1,159 @@
+/** What a key may ask for: its models, the models there are, and its quota (spec 7.3: 403, 404 and 429). */
+
+import { describe, expect, it } from "vitest";
+import type { ApiKeyOptions } from "../../../src/index.ts";
+import { type Mount, openStage, plays, sharedStage } from "../../hosts/stage.ts";
+import { configured, having, MINIMAL } from "./bodies.ts";
+import { type Changes, GENERATE, METHODS, pathOf, posting } from "./calls.ts";
+import { invalidField, refusal, refusalOf } from "./refusal.ts";
+
+const GRANTED = 500;
+
+const KEYS = {
+  limited: { apiKey: "sk-limited", models: ["model-a", "org/model-c", "tunedModels/mine"] },
+  none: { apiKey: "sk-none", models: [] },
+  empty: { apiKey: "sk-empty", granted: 100, used: 100 },
+  scarce: { apiKey: "sk-scarce", granted: 3 },
+  metered: { apiKey: "sk-metered", granted: GRANTED },
+} as const satisfies Record<string, ApiKeyOptions>;
+
+const as = (key: keyof typeof KEYS): Changes => ({ "x-goog-api-key": KEYS[key].apiKey });
+
+const LONG = having({ contents: "A prompt of more than three tokens." });
+
+export function permissionSuite(mount: Mount): void {
+  const keys = Object.values(KEYS);
+
+  describe("model limits", () => {
+    const stage = sharedStage(mount, { keys });
+
+    it.each([
+      "models/model-a",
+      "models/models/model-a",
+      "models/org/model-c",
+      "models/org%2Fmodel-c",
+      "tunedModels/mine",
+    ])("let %s through", async (tail) => {
+      const response = await stage().request(`/v1beta/${tail}:generateContent`, posting(MINIMAL, as("limited")));
+      expect(await response.json()).toMatchObject({ candidates: [{}] });
+    });
+
+    it.each([
+      ["another model", "limited", "model-b"],
+      ["a model whose name only begins alike", "limited", "model-a-2"],
+      ["a tuned model's name without its prefix", "limited", "mine"],
+      ["a name that every object has", "limited", "constructor"],
+      ["every model where none is listed", "none", "model-a"],
+    ] as const)("refuse %s", async (_name, key, model) => {
+      for (const method of [
+        "generateContent",
+        "streamGenerateContent?alt=sse",
+        "streamGenerateContent",
+        "countTokens",
+      ]) {
+        const response = await stage().request(pathOf(method, model), posting(MINIMAL, as(key)));
+        const told = await refusalOf(response);
+        expect(told).toEqual(refusal(403, "PERMISSION_DENIED"));
+        expect(told.message).toContain(model);
+      }
+    });
+  });
+
+  describe("the models of the backend", () => {
+    const models = [{ id: "model-a", maxOutputTokens: 1000 }, { id: "model-b" }];
+    const stage = sharedStage(mount, { keys, models });
+
+    const asking = (maxOutputTokens: number, model = "model-a"): Promise<Response> =>
+      stage().request(pathOf("generateContent", model), posting(configured({ maxOutputTokens })));
+
+    it("are known", async () => {
+      const response = await stage().request(pathOf("generateContent", "model-b"), posting(MINIMAL));
+      expect(await response.json()).toMatchObject({ candidates: [{}] });
+    });
+
+    it("are all there is", async () => {
+      for (const method of [
+        "generateContent",
+        "streamGenerateContent?alt=sse",
+        "streamGenerateContent",
+        "countTokens",
+      ]) {
+        const told = await refusalOf(await stage().request(pathOf(method, "model-z"), posting(MINIMAL)));
+        expect(told).toEqual(refusal(404, "NOT_FOUND"));
+        expect(told.message).toContain("model-z");
+      }
+    });
+
+    it("are not told to a key that may not use them", async () => {
+      const response = await stage().request(pathOf("generateContent", "model-z"), posting(MINIMAL, as("limited")));
+      expect(await refusalOf(response)).toEqual(refusal(403, "PERMISSION_DENIED"));
+    });
+
+    it("have a limit to maxOutputTokens", async () => {
+      expect((await asking(1000)).status).toBe(200);
+      expect(await refusalOf(await asking(1001))).toEqual(invalidField("generationConfig.maxOutputTokens"));
+      expect((await asking(128_000, "model-b")).status).toBe(200);
+    });
+  });
+
+  it("models lower the limit of the output for callers who name none", async () => {
+    await using stage = await openStage(mount, { models: [{ id: "model-a", maxOutputTokens: 1000 }] });
+    for (const [, path] of METHODS) {
+      const response = await stage.request(path, posting(MINIMAL));
+      await response.text();
+      expect(response.status).toBe(200);
+      expect(stage.backend.asked.maxOutputTokens).toBe(1000);
+    }
+  });
+
+  describe("quota", () => {
+    it.each([
+      ["that is used up", "empty", refusal(403, "PERMISSION_DENIED")],
+      ["that is too small for the input alone", "scarce", refusal(429, "RESOURCE_EXHAUSTED")],
+    ] as const)("%s is refused, and no client tries again", async (_name, key, told) => {
+      await using stage = await openStage(mount, { keys });
+      for (const [, path] of METHODS) {
+        const response = await stage.request(path, posting(LONG, as(key)));
+        expect(response.headers.get("x-should-retry")).toBe("false");
+        expect(response.headers.has("retry-after")).toBe(false);
+        expect(await refusalOf(response)).toEqual(told);
+      }
+      expect(stage.backend.received).toEqual([]);
+    });
+
+    it("lowers the output to what it affords", async () => {
+      const play = plays({ type: "start", usage: { inputTokens: 1 } }, "Hi.", { type: "finish", reason: "stop" });
+      await using stage = await openStage(mount, { keys, play });
+      const response = await stage.request(GENERATE, posting(MINIMAL, as("metered")));
+      expect(response.status).toBe(200);
+      const { maxOutputTokens } = stage.backend.asked;
+      expect(maxOutputTokens).toBeLessThan(GRANTED);
+      expect(maxOutputTokens).toBeGreaterThan(GRANTED / 2);
+    });
+
+    it("lowers it to what it affords for every candidate", async () => {
+      await using stage = await openStage(mount, { keys });
+      const response = await stage.request(GENERATE, posting(configured({ candidateCount: 4 }), as("metered")));
+      expect(response.status).toBe(200);
+      expect(stage.backend.asked.maxOutputTokens).toBeLessThan(GRANTED / 4);
+    });
+
+    it("is charged what the answer says it used", async () => {
+      const usage = { inputTokens: 11, outputTokens: 22 };
+      await using stage = await openStage(mount, { keys, play: plays("x", { type: "finish", reason: "stop", usage }) });
+      for (const [index, [, path]] of METHODS.entries()) {
+        await (await stage.request(path, posting(MINIMAL, as("metered")))).text();
+        const charged = { used: 33 * (index + 1), liveHolds: 0, estimated: 0 };
+        expect(stage.quotas.report(KEYS.metered.apiKey)).toMatchObject(charged);
+      }
+    });
+
+    it("is not charged for what was refused", async () => {
+      await using stage = await openStage(mount, { keys });
+      await (await stage.request(GENERATE, posting(configured({ topP: 2 }), as("metered")))).text();
+      await (await stage.request(pathOf("generateContent", "z"), posting(MINIMAL, as("limited")))).text();
+      for (const { apiKey } of [KEYS.metered, KEYS.limited])
+        expect(stage.quotas.report(apiKey)).toMatchObject({ used: 0, liveHolds: 0 });
+    });
+  });
+}

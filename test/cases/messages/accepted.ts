@@ -1,0 +1,201 @@
+/** Messages requests that must be answered: the passing side of every rule of spec 2.6 and 8, and what real clients add. */
+
+import {
+  ASTRAL,
+  type Body,
+  CLOCK,
+  COMPUTER,
+  having,
+  MINIMAL,
+  PNG,
+  pngSource,
+  withBlock,
+  withDocument,
+  withImage,
+  withResult,
+  withTool,
+} from "./bodies.ts";
+
+export type Accepted = readonly [name: string, body: Body];
+
+const IMAGE_TYPES = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+const scalars: readonly Accepted[] = [
+  ["the smallest request", MINIMAL],
+  ["a model of 1 character", having({ model: "m" })],
+  ["a model of 256 characters", having({ model: "m".repeat(256) })],
+  ["a model of 256 astral characters", having({ model: ASTRAL.repeat(256) })],
+  ["max_tokens 2", having({ max_tokens: 2 })],
+  ["temperature 0", having({ temperature: 0 })],
+  ["temperature 0.5", having({ temperature: 0.5 })],
+  ["temperature 1", having({ temperature: 1 })],
+  ["top_p just above 0", having({ top_p: Number.MIN_VALUE })],
+  ["top_p just below 1", having({ top_p: 1 - Number.EPSILON })],
+  ["top_k 1", having({ top_k: 1 })],
+  ["stream false", having({ stream: false })],
+  ["no stop sequences", having({ stop_sequences: [] })],
+  ["stop sequences", having({ stop_sequences: ["\n\nHuman:", "END"] })],
+  ["a system text", having({ system: "Be brief." })],
+  ["a system of blocks", having({ system: [{ type: "text", text: "Be brief." }] })],
+  ["metadata without a user", having({ metadata: {} })],
+  ["a user_id of 256 characters", having({ metadata: { user_id: "u".repeat(256) } })],
+  ["a user_id of 256 astral characters", having({ metadata: { user_id: ASTRAL.repeat(256) } })],
+  ["fields that the spec does not know", having({ service_tier: "auto", container: null, output_config: {} })],
+  [
+    "null for every optional field",
+    having({
+      system: null,
+      metadata: null,
+      stop_sequences: null,
+      stream: null,
+      temperature: null,
+      top_p: null,
+      top_k: null,
+      thinking: null,
+      tool_choice: null,
+      tools: null,
+    }),
+  ],
+  ["a user_id of null", having({ metadata: { user_id: null } })],
+];
+
+const blocks: readonly Accepted[] = [
+  ["a text block of 1 character", withBlock({ type: "text", text: "x" })],
+  ["an assistant message at the end", having({ messages: [...turns("user", "assistant")] })],
+  ["an assistant message at the start", having({ messages: [...turns("assistant", "user")] })],
+  ["messages of one role in a row", having({ messages: [...turns("user", "user", "assistant", "assistant")] })],
+  ["a system message among the messages", having({ messages: [...turns("user", "system")] })],
+  ["cache_control", withBlock({ type: "text", text: "x", cache_control: { type: "ephemeral" } })],
+  ["cache_control with ttl", withBlock({ type: "text", text: "x", cache_control: { type: "ephemeral", ttl: "1h" } })],
+  ["cache_control of null", withBlock({ type: "text", text: "x", cache_control: null })],
+  ...IMAGE_TYPES.map((type): Accepted => [
+    `an image of ${type}`,
+    withImage({ type: "base64", media_type: type, data: PNG }),
+  ]),
+  ["base64 without padding", withImage({ ...pngSource, data: "AAAA" })],
+  ["base64 with one sign of padding", withImage({ ...pngSource, data: "AAA=" })],
+  ["base64 with two signs of padding", withImage({ ...pngSource, data: "AA==" })],
+  ["base64 with both of its special signs", withImage({ ...pngSource, data: "+/+/" })],
+  [
+    "an image with cache_control",
+    withBlock({ type: "image", source: pngSource, cache_control: { type: "ephemeral" } }),
+  ],
+  [
+    "a tool_use of an earlier answer",
+    withBlock({ type: "tool_use", id: "c", name: "n", input: { a: [1] } }, "assistant"),
+  ],
+  ["a tool_result of a text", withResult({ content: "noon" })],
+  ["a tool_result of an empty text", withResult({ content: "" })],
+  [
+    "a tool_result of blocks",
+    withResult({
+      content: [
+        { type: "text", text: "noon" },
+        { type: "image", source: pngSource },
+      ],
+    }),
+  ],
+  ["a tool_result of no blocks", withResult({ content: [] })],
+  ["a tool_result of a browser", withResult({ content: [{ type: "browser_state", tabs: [{ tab_id: "1" }] }] })],
+  ["a tool_result without content", withResult({})],
+  ["a tool_result of an error", withResult({ content: "no", is_error: true })],
+  ["a tool_result of no error", withResult({ content: "noon", is_error: false })],
+  ["a document of base64", withDocument({ type: "base64", media_type: "application/pdf", data: "JVBERi0=" })],
+  ["a document of text", withDocument({ type: "text", media_type: "text/plain", data: "Once upon a time." })],
+  ["a document of content", withDocument({ type: "content", content: [{ type: "text", text: "Once." }] })],
+  ["a document of content in short", withDocument({ type: "content", content: "Once." })],
+  ["a document of an image", withDocument({ type: "content", content: [{ type: "image", source: pngSource }] })],
+  ["a document by url", withDocument({ type: "url", url: "https://example.com/a.pdf" })],
+  ["a document by file", withDocument({ type: "file", file_id: "file_1" })],
+  [
+    "a document with all its fields",
+    withDocument(
+      { type: "text", media_type: "text/plain", data: "Once." },
+      { title: "Tale", context: "A tale", citations: { enabled: true }, cache_control: { type: "ephemeral" } },
+    ),
+  ],
+  [
+    "a document with null fields",
+    withDocument(
+      { type: "text", media_type: "text/plain", data: "x" },
+      { title: null, context: null, citations: null },
+    ),
+  ],
+  ["thinking of an earlier answer", withBlock({ type: "thinking", thinking: "hm", signature: "c2ln" }, "assistant")],
+  ["redacted thinking of an earlier answer", withBlock({ type: "redacted_thinking", data: "c2Vj" }, "assistant")],
+];
+
+const thinking: readonly Accepted[] = [
+  ["thinking with a budget of 1024", having({ max_tokens: 2000, thinking: { type: "enabled", budget_tokens: 1024 } })],
+  [
+    "a budget of one less than max_tokens",
+    having({ max_tokens: 1025, thinking: { type: "enabled", budget_tokens: 1024 } }),
+  ],
+  ["thinking disabled", having({ thinking: { type: "disabled" } })],
+  ["thinking adaptive", having({ thinking: { type: "adaptive" } })],
+];
+
+const tools: readonly Accepted[] = [
+  ["no tools", having({ tools: [] })],
+  [
+    "a search for tools of no date",
+    having({ tools: [{ type: "tool_search_tool_bm25", name: "tool_search_tool_bm25" }] }),
+  ],
+  ["a custom tool without its type", withTool(CLOCK)],
+  ["a custom tool with its type", withTool({ ...CLOCK, type: "custom" })],
+  ["a custom tool with a type of null", withTool({ ...CLOCK, type: null })],
+  [
+    "a custom tool with all its fields",
+    withTool({ ...CLOCK, description: "Tells the time.", cache_control: { type: "ephemeral" } }),
+  ],
+  ["a custom tool with fields that clients add", withTool({ ...CLOCK, strict: true, eager_input_streaming: true })],
+  [
+    "an input_schema with $schema",
+    withTool({ ...CLOCK, input_schema: { $schema: "http://json-schema.org/draft-07/schema#" } }),
+  ],
+  ["a tool name of 1 character", withTool({ ...CLOCK, name: "c" })],
+  ["a tool name of 64 characters", withTool({ ...CLOCK, name: "c".repeat(64) })],
+  ["a tool name of 64 astral characters", withTool({ ...CLOCK, name: ASTRAL.repeat(64) })],
+  ["the computer tool", withTool(COMPUTER)],
+  [
+    "the computer tool with a display",
+    withTool({ ...COMPUTER, display_number: 0, cache_control: { type: "ephemeral" } }),
+  ],
+  ["the bash tool", withTool({ type: "bash_20241022", name: "bash", cache_control: { type: "ephemeral" } })],
+  ["the text editor tool", withTool({ type: "text_editor_20241022", name: "str_replace_editor" })],
+  ["a built-in tool of a later date", withTool({ type: "web_search_20250305", name: "web_search", max_uses: 5 })],
+  ["tool_choice none without tools", having({ tool_choice: { type: "none" } })],
+  ["tool_choice auto", having({ tools: [CLOCK], tool_choice: { type: "auto" } })],
+  ["tool_choice any", having({ tools: [CLOCK], tool_choice: { type: "any", disable_parallel_tool_use: true } })],
+  ["tool_choice tool", having({ tools: [CLOCK], tool_choice: { type: "tool", name: "clock" } })],
+  ["tool_choice of a built-in tool", having({ tools: [COMPUTER], tool_choice: { type: "tool", name: "computer" } })],
+  [
+    "tool_choice with an explicit false",
+    having({ tools: [CLOCK], tool_choice: { type: "auto", disable_parallel_tool_use: false } }),
+  ],
+];
+
+export const ACCEPTED: readonly Accepted[] = [...scalars, ...blocks, ...thinking, ...tools];
+
+/** What `messages: { ranges: "vendor" }` adds. */
+export const ACCEPTED_IN_VENDOR_RANGES: readonly Accepted[] = [
+  ["max_tokens 1", having({ max_tokens: 1 })],
+  ["top_p 0", having({ top_p: 0 })],
+  ["top_p 1", having({ top_p: 1 })],
+  ["top_k 0", having({ top_k: 0 })],
+];
+
+/** What `messages: { imageSources: "vendor" }` adds. */
+export const ACCEPTED_VENDOR_SOURCES: readonly Accepted[] = [
+  ["an image by url", withImage({ type: "url", url: "https://example.com/a.png" })],
+  ["an image by file", withImage({ type: "file", file_id: "file_1" })],
+  [
+    "an image by url in a tool_result",
+    withResult({ content: [{ type: "image", source: { type: "url", url: "https://example.com/a.png" } }] }),
+  ],
+  ["an image by base64", withImage(pngSource)],
+];
+
+function turns(...roles: readonly string[]): Body[] {
+  return roles.map((role, index) => ({ role, content: `Turn ${index}.` }));
+}

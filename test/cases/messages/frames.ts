@@ -1,0 +1,68 @@
+/** Reads a messages stream frame by frame, and takes nothing but the exact framing: an event line, a data line, a blank one. */
+
+import { eventFraming, framesOf as allFramesOf, type Framing } from "../../drivers/frames.ts";
+
+export interface Frame {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
+
+const FRAME = /^event: ([a-z_]+)\ndata: (\{[^\n\r]*\})$/;
+
+function parseFrame(text: string): Frame {
+  const [, event, data] = FRAME.exec(text) ?? [];
+  if (event === undefined || data === undefined) throw new Error(`This is no frame: ${JSON.stringify(text)}`);
+  const frame = JSON.parse(data) as Frame;
+  if (frame.type !== event) throw new Error(`The event line says ${event}, the data ${frame.type}.`);
+  return frame;
+}
+
+export const framing: Framing<Frame> = eventFraming(parseFrame);
+
+/** The frames of a whole stream; its last one must be complete. */
+export const framesOf = (response: Response): Promise<Frame[]> => allFramesOf(response, framing);
+
+/** Frames as tests write them, in the order of the wire. */
+export const start = (message: Record<string, unknown> = {}): Frame => ({
+  type: "message_start",
+  message: {
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "model-a",
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { input_tokens: 7, output_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+    ...message,
+  },
+});
+
+/** A block from its start to its end. */
+export const block = (index: number, content_block: object, ...deltas: readonly object[]): Frame[] => [
+  { type: "content_block_start", index, content_block },
+  ...deltas.map((delta) => ({ type: "content_block_delta", index, delta })),
+  { type: "content_block_stop", index },
+];
+
+export const textBlock = (index: number, ...texts: readonly string[]): Frame[] =>
+  block(index, { type: "text", text: "" }, ...texts.map((text) => ({ type: "text_delta", text })));
+
+export const toolBlock = (index: number, id: string, name: string, ...pieces: readonly string[]): Frame[] =>
+  block(
+    index,
+    { type: "tool_use", id, name, input: {} },
+    ...pieces.map((partial_json) => ({ type: "input_json_delta", partial_json })),
+  );
+
+export function stop(stop_reason: string, output_tokens: number, stop_sequence: string | null = null): Frame[] {
+  const usage = { input_tokens: 7, output_tokens };
+  return [
+    {
+      type: "message_delta",
+      delta: { stop_reason, stop_sequence, usage },
+      usage: { ...usage, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+    },
+    { type: "message_stop" },
+  ];
+}

@@ -1,0 +1,48 @@
+/** Which messages requests are answered and which are refused, with the field that is at fault. */
+
+import { describe, expect, it } from "vitest";
+import { type Mount, sharedStage, type Stage } from "../../hosts/stage.ts";
+import { ACCEPTED, ACCEPTED_IN_VENDOR_RANGES, ACCEPTED_VENDOR_SOURCES, type Accepted } from "./accepted.ts";
+import { invalidField, refusalOf, requestIdOf } from "./refusal.ts";
+import { REFUSED, REFUSED_IN_VENDOR_RANGES, REFUSED_VENDOR_SOURCES, type Refused } from "./refused.ts";
+
+export function requestsSuite(mount: Mount): void {
+  describe("as the spec has it", () => {
+    const stage = sharedStage(mount);
+    accepts(stage, ACCEPTED);
+    refuses(stage, REFUSED);
+  });
+
+  describe("with the official service's ranges", () => {
+    const stage = sharedStage(mount, { messages: { ranges: "vendor" } });
+    accepts(stage, ACCEPTED_IN_VENDOR_RANGES);
+    refuses(stage, REFUSED_IN_VENDOR_RANGES);
+  });
+
+  describe("with the official service's image sources", () => {
+    const stage = sharedStage(mount, { messages: { imageSources: "vendor" } });
+    accepts(stage, ACCEPTED_VENDOR_SOURCES);
+    refuses(stage, REFUSED_VENDOR_SOURCES);
+  });
+}
+
+function accepts(stage: () => Stage, cases: readonly Accepted[]): void {
+  it.each(cases)("answers %s", async (_name, body) => {
+    const { backend, send } = stage();
+    const response = await send(body);
+    requestIdOf(response);
+    expect(await response.json()).toMatchObject({ type: "message", content: [{ type: "text", text: "Hello." }] });
+    expect(response.status).toBe(200);
+    // Whatever the gateway understood of it, a backend that speaks the format gets the request as it came.
+    expect(backend.asked.native?.body).toEqual(JSON.parse(JSON.stringify(body)));
+  });
+}
+
+function refuses(stage: () => Stage, cases: readonly Refused[]): void {
+  it.each(cases)("refuses %s", async (_name, body, path) => {
+    const { backend, send } = stage();
+    const before = backend.received.length;
+    expect(await refusalOf(await send(body))).toEqual(invalidField(path));
+    expect(backend.received).toHaveLength(before);
+  });
+}

@@ -1,0 +1,47 @@
+/** The official OpenAI SDK against a playground that relays pictures to a second one: all that it can do there, it can do here. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { editingSuite } from "./openai/editing.ts";
+import { errorsSuite } from "./openai/errors.ts";
+import { generatingSuite } from "./openai/generating.ts";
+import { quotaSuite } from "./openai/quota.ts";
+import { type Sdk, sdks, stageOf } from "./openai/sdk.ts";
+import { streamingSuite } from "./openai/streaming.ts";
+import { uploadingSuite } from "./openai/uploading.ts";
+import { type Playground, startPlayground, usageOf } from "./playground.ts";
+
+const suites = [
+  ["generating", generatingSuite],
+  ["uploading", uploadingSuite],
+  ["editing", editingSuite],
+  ["streaming", streamingSuite],
+  ["errors", errorsSuite],
+  ["quota", quotaSuite],
+] as const;
+
+describe("through a relay", () => {
+  let upstream: Playground;
+  let front: Playground;
+
+  beforeAll(async () => {
+    upstream = await startPlayground();
+    front = await startPlayground({
+      POLYGATE_UPSTREAM: "images",
+      POLYGATE_UPSTREAM_URL: `${upstream.url}/v1`,
+      POLYGATE_UPSTREAM_KEY: "sk-metered",
+    });
+  });
+
+  afterAll(async () => {
+    await front.stop();
+    await upstream.stop();
+  });
+
+  describe.each(suites)("%s", (_name, suite) => {
+    suite(stageOf(sdks[0] as Sdk, () => front));
+  });
+
+  it("was all drawn by the upstream", async () => {
+    expect((await usageOf(upstream.url, "sk-metered")).total_used).toBeGreaterThan(10_000);
+  });
+});

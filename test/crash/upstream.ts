@@ -1,0 +1,108 @@
+/** An upstream that outlives those who call it, and keeps its own count of every call: one token a word. */
+
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
+import { between, type Kind, seeded } from "./order.ts";
+
+/** A call as the upstream knows it. */
+export interface UpstreamCall {
+  /** The id of its hold. */
+  readonly id: string;
+  readonly kind: Kind;
+  readonly inputTokens: number;
+  /** What was sent so far. */
+  outputTokens: number;
+}
+
+/** Words of four bytes each on average, spaces included, as the gateway's estimate has it. */
+const PIECE = "an old king has one ";
+const WORDS = 5;
+
+interface Request {
+  /** The kind and the id, with a colon between them. */
+  readonly model: string;
+  readonly messages: readonly { readonly content: string | readonly { readonly text: string }[] }[];
+}
+
+export class Upstream implements AsyncDisposable {
+  readonly calls: Map<string, UpstreamCall> = new Map();
+  readonly #server = createServer((req, res) => void this.#answer(req, res));
+  readonly #random: () => number;
+  readonly #pieceMs: number;
+  readonly #maxPieces: number;
+  #pieces = 0;
+  #waiting: { readonly pieces: number; readonly resolve: () => void } | undefined;
+
+  /** @param pieceMs How long after a piece the next one comes, in milliseconds. */
+  constructor(seed: number, { pieceMs, maxPieces }: { readonly pieceMs: number; readonly maxPieces: number }) {
+    this.#random = seeded(seed);
+    this.#pieceMs = pieceMs;
+    this.#maxPieces = maxPieces;
+  }
+
+  /** Returns its address. */
+  async listen(): Promise<string> {
+    await once(this.#server.listen(0, "127.0.0.1"), "listening");
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+  }
+
+  /** How many pieces were sent, in all calls together. */
+  get pieces(): number {
+    return this.#pieces;
+  }
+
+  /** Resolves when that many more pieces were sent, in all calls together. */
+  progress(pieces: number): Promise<void> {
+    return new Promise((resolve) => (this.#waiting = { pieces: this.#pieces + pieces, resolve }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    // Who asks may be killed at any moment.
+    const request = (await json(req).catch(() => undefined)) as Request | undefined;
+    if (!request) return;
+    const [kind, id] = request.model.split(":") as [Kind, string];
+    const call: UpstreamCall = { id, kind, inputTokens: wordsOf(request), outputTokens: 0 };
+    this.calls.set(id, call);
+    res.writeHead(200, { "content-type": "text/event-stream" });
+    let left = between(this.#random, this.#maxPieces / 3, this.#maxPieces);
+    const timer = setInterval(() => {
+      call.outputTokens += WORDS;
+      res.write(frameOf(call, { choices: [{ index: 0, delta: { content: PIECE }, finish_reason: null }] }));
+      this.#count();
+      if (--left > 0) return;
+      clearInterval(timer);
+      res.write(frameOf(call, { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] }));
+      if (kind !== "uncounted") res.write(frameOf(call, { choices: [], usage: usageOf(call) }));
+      res.end("data: [DONE]\n\n");
+    }, this.#pieceMs);
+    res.on("close", () => clearInterval(timer));
+  }
+
+  #count(): void {
+    this.#pieces++;
+    if (!this.#waiting || this.#pieces < this.#waiting.pieces) return;
+    this.#waiting.resolve();
+    this.#waiting = undefined;
+  }
+}
+
+const wordsOf = ({ messages }: Request): number =>
+  messages
+    .flatMap(({ content }) => (typeof content === "string" ? [content] : content.map(({ text }) => text)))
+    .reduce((total, text) => total + text.trim().split(/\s+/).length, 0);
+
+const usageOf = ({ inputTokens, outputTokens }: UpstreamCall): object => ({
+  prompt_tokens: inputTokens,
+  completion_tokens: outputTokens,
+});
+
+const frameOf = ({ id, kind }: UpstreamCall, rest: object): string =>
+  `data: ${JSON.stringify({ id, created: 1, model: kind, object: "chat.completion.chunk", ...rest })}\n\n`;

@@ -1,0 +1,28 @@
+/** The entries of the package, by what a host imports, and the source file of each. */
+
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import config from "../../tsdown.config.ts";
+
+export const ROOT: string = fileURLToPath(new URL("../..", import.meta.url));
+
+interface Manifest {
+  readonly exports: Readonly<Record<string, { readonly default: string } | string>>;
+}
+
+/** The source files by what is built of them: `stores-sql` to `src/stores/sql/index.ts`. */
+const SOURCES: Readonly<Record<string, string>> = Object.assign({}, ...config.map(({ entry }) => entry));
+
+/** Such as `polygate/stores/sql` to `src/stores/sql/index.ts`, in the order of package.json's `exports`. */
+export function entries(): ReadonlyMap<string, string> {
+  const { exports } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8")) as Manifest;
+  return new Map(
+    Object.entries(exports).flatMap(([name, target]) => {
+      if (typeof target === "string") return [];
+      const built = target.default.replace(/^\.\/dist\/|\.js$/g, "");
+      const source = SOURCES[built];
+      if (source === undefined) throw new Error(`Nothing is built as ${target.default}.`);
+      return [[`polygate${name.slice(1)}`, source]];
+    }),
+  );
+}

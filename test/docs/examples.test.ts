@@ -1,0 +1,229 @@
+/** The examples of the README and the docs, as they stand there: they compile under the strictest settings, and run. */
+
+import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { rm } from "node:fs/promises";
+import { delimiter } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ROOT } from "./entries.ts";
+import { blocks, fileOf } from "./pages.ts";
+import { stageExamples } from "./stage.ts";
+
+const run = promisify(execFile);
+const examples = blocks.filter(({ language }) => language === "ts");
+const bin = `${ROOT}node_modules/.bin`;
+const PRELOAD = `${ROOT}test/docs/any-port.mjs`;
+let folder: string;
+const children: ChildProcess[] = [];
+
+beforeAll(async () => {
+  folder = await stageExamples();
+}, 60_000);
+
+afterAll(async () => {
+  for (const child of children) child.kill();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const inFolder = (env: Record<string, string> = {}) => ({
+  cwd: folder,
+  env: { ...process.env, NO_COLOR: "1", ...env, PATH: [bin, process.env["PATH"]].join(delimiter) },
+});
+
+/** Starts an example, and resolves with the port that it listens at. */
+async function start(command: string, ...args: readonly string[]): Promise<number> {
+  const child = spawn(command, args, { ...inFolder(), stdio: ["ignore", "pipe", "pipe"] });
+  children.push(child);
+  let said = "";
+  child.stderr.on("data", (text: Buffer) => (said += text.toString()));
+  for await (const line of createInterface(child.stdout)) {
+    said += `${line}\n`;
+    const [, port] = /^listening at (\d+)$/.exec(line) ?? [];
+    if (port !== undefined) return Number(port);
+  }
+  throw new Error(`${command} ${args.join(" ")} has ended.\n${said}`);
+}
+
+const startNode = (file: string): Promise<number> => start(process.execPath, "--import", PRELOAD, file);
+
+/** What an example answers to a request in the messages format. */
+async function ask(address: string): Promise<string> {
+  const response = await fetch(`${address}/v1/messages`, {
+    method: "POST",
+    headers: { "x-api-key": "sk-team-a", "compat-version": "2023-06-01", "content-type": "application/json" },
+    body: JSON.stringify({ model: "any", max_tokens: 100, messages: [{ role: "user", content: "Hello" }] }),
+  });
+  const { content } = (await response.json()) as { content?: { text: string }[] };
+  return content?.[0]?.text ?? `status ${response.status}`;
+}
+
+describe("the examples", () => {
+  it("name their files, and those of one name are one", () => {
+    expect(examples.filter((block) => fileOf(block) === undefined)).toEqual([]);
+    const byFile = Map.groupBy(examples, fileOf);
+    const different = [...byFile].filter(([, same]) => new Set(same.map(({ code }) => code)).size > 1);
+    expect(different.map(([file]) => file)).toEqual([]);
+    expect(byFile.size).toBeGreaterThan(30);
+  });
+
+  it("compile", async () => {
+    const args = [`${ROOT}node_modules/typescript/bin/tsc`, "--singleThreaded", "-p", folder];
+    const { stdout } = await run(process.execPath, args).catch((error: { stdout: string }) => error);
+    expect(stdout).toBe("");
+  });
+
+  it.each(examples.filter(({ output }) => output !== undefined).map((block) => [fileOf(block), block] as const))(
+    "%s prints what its page says",
+    async (file = "", { output }) => {
+      const { stdout } = await run(process.execPath, [file], inFolder());
+      expect(stdout).toBe(output);
+    },
+  );
+
+  it("can be loaded", async () => {
+    const names = [
+      "vendor",
+      "telemetry",
+      "rate-limits",
+      "billing",
+      "context",
+      "weather",
+      "relay",
+      "relays",
+      "route",
+      "image-store",
+    ];
+    const files = names.map((name) => `./${name}.ts`);
+    const script = `for (const file of ${JSON.stringify(files)}) console.log(typeof (await import(file)));`;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], inFolder());
+    expect(stdout).toBe("object\n".repeat(files.length));
+  });
+});
+
+describe("the servers", () => {
+  it.each([
+    ["server.ts", "", "You said: Hello"],
+    ["shutdown.ts", "", "You asked any something."],
+    ["node.ts", "/ai", "You asked any something."],
+    ["express.ts", "/ai", "You asked any something."],
+    ["koa.ts", "/ai", "You asked any something."],
+    ["fastify.ts", "/ai", "You asked any something."],
+  ])("%s answers", async (file, prefix, answer) => {
+    const port = await startNode(file);
+    expect(await ask(`http://127.0.0.1:${port}${prefix}`)).toBe(answer);
+  });
+
+  it("bun.ts answers, and its own routes as well", async () => {
+    const address = `http://127.0.0.1:${await start("bun", "--preload", PRELOAD, "bun.ts")}`;
+    expect(await ask(`${address}/ai`)).toBe("You asked any something.");
+    expect(await (await fetch(address)).text()).toBe("The server's own routes.");
+  });
+
+  it("deno.ts answers, and its own routes as well", async () => {
+    const port = await start(
+      "deno",
+      "run",
+      "--allow-all",
+      "--no-check",
+      "--node-modules-dir=manual",
+      "--preload",
+      PRELOAD,
+      "deno.ts",
+    );
+    expect(await ask(`http://127.0.0.1:${port}/ai`)).toBe("You asked any something.");
+    expect(await (await fetch(`http://127.0.0.1:${port}`)).text()).toBe("The server's own routes.");
+  });
+
+  it.each([
+    ["hono.ts", "(request) => app.fetch(request)", "app"],
+    ["next-route.ts", "(request) => POST(request)", "POST"],
+    [
+      "sveltekit-hooks.ts",
+      '(request) => handle({ event: { request, getClientAddress: () => "::1" }, resolve: () => {} })',
+      "handle",
+    ],
+    ["worker.ts", "(request) => worker.fetch(request, {}, { waitUntil() {} })", "default as worker"],
+  ])("%s answers a call of its function", async (file, call, imported) => {
+    const script = `
+      import { ${imported} } from "./${file}";
+      const call = ${call};
+      const response = await call(new Request("http://localhost/ai/v1/messages", {
+        method: "POST",
+        headers: { "x-api-key": "sk-team-a", "compat-version": "2023-06-01", "content-type": "application/json" },
+        body: JSON.stringify({ model: "any", max_tokens: 100, messages: [{ role: "user", content: "Hello" }] }),
+      }));
+      console.log((await response.json()).content[0].text);
+    `;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], inFolder());
+    expect(stdout).toBe("You asked any something.\n");
+  });
+
+  it("serve the clients of the README and of the first page", async () => {
+    const [express, server] = [await startNode("express.ts"), await startNode("server.ts")];
+    const first = await run(process.execPath, ["client.ts"], inFolder({ BASE_URL: `http://127.0.0.1:${express}/ai` }));
+    expect(first.stdout).toContain("You asked any-model something.");
+    const sdks = await run(process.execPath, ["sdks.ts"], inFolder({ BASE_URL: `http://127.0.0.1:${server}` }));
+    expect(sdks.stdout).toBe("You said: Hello\n".repeat(3));
+  });
+
+  it("keep keys out of the log that the docs show", async () => {
+    const script = `
+      import { once } from "node:events";
+      import { app } from "./logged.ts";
+      const server = app.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const address = "http://127.0.0.1:" + server.address().port + "/ai/v1beta/models/any:generateContent";
+      const body = JSON.stringify({ contents: "Hello" });
+      const headers = { "content-type": "application/json" };
+      await (await fetch(address + "?k%65y=sk-team-a", { method: "POST", headers, body })).text();
+      server.close();
+    `;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], inFolder());
+    expect(stdout).toContain('"POST /ai/v1beta/models/any:generateContent HTTP/1.1" 200');
+    expect(stdout).not.toContain("team-a");
+  });
+});
+
+/** Does what a command of curl does, and returns the body of the answer: not every machine has curl. */
+async function curl(command: string, port: number): Promise<string> {
+  const [address = ""] = /http:\S+/.exec(command) ?? [];
+  const headers = Array.from(command.matchAll(/-H "([^:]+): ([^"]+)"/g), ([, name = "", value = ""]) => [name, value]);
+  const [, body] = /-d '([^']*)'/.exec(command) ?? [];
+  const init = { headers: Object.fromEntries(headers) as Record<string, string> };
+  const there = address.replace("127.0.0.1:3000", `127.0.0.1:${port}`);
+  return (await fetch(there, body === undefined ? init : { ...init, method: "POST", body })).text();
+}
+
+describe("the commands", () => {
+  const shells = blocks.filter(({ language }) => language === "sh");
+
+  it("each curl of the first page is answered by its server", async () => {
+    const port = await startNode("server.ts");
+    const curls = shells.filter(({ page, code }) => page === "docs/getting-started.md" && code.startsWith("curl "));
+    const texts = await Promise.all(curls.map(({ code }) => curl(code, port)));
+    expect(texts.slice(0, 3).filter((text) => text.includes("You said: Hello there"))).toHaveLength(3);
+    expect(JSON.parse(texts[3] ?? "")).toMatchObject({
+      message: "ok",
+      data: { name: "Team A", total_granted: 1_000_000 },
+    });
+  });
+
+  it("those that manage keys do so", async () => {
+    const block = shells.find(({ code }) => code.includes("npx polygate keys"));
+    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/admin/cli.ts"`);
+    const { stdout } = await run("sh", ["-ec", command ?? "false"], inFolder());
+    expect(stdout).toContain("migrated: true");
+    expect(stdout).toMatch(/^apiKey: sk-\S{43}$/m);
+    expect(stdout).toContain("team-a\tTeam A\t0 used\t1500000 available");
+  });
+
+  it("those of the README are scripts that are there", async () => {
+    const { default: manifest } = (await import("../../package.json", { with: { type: "json" } })) as {
+      default: { scripts: Record<string, string> };
+    };
+    const scripts = shells.flatMap(({ code }) => Array.from(code.matchAll(/npm (?:run )?(start|test|(?<=run )\S+)/g)));
+    expect(scripts.length).toBeGreaterThan(2);
+    expect(scripts.map(([, name = ""]) => name).filter((name) => !(name in manifest.scripts))).toEqual([]);
+  });
+});

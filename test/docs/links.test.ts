@@ -1,0 +1,59 @@
+/** Every link of the pages leads somewhere: to a file that users have, and to a heading that is there. */
+
+import { existsSync } from "node:fs";
+import { dirname, normalize } from "node:path/posix";
+import { describe, expect, it } from "vitest";
+import { ROOT } from "./entries.ts";
+import { pages, proseOf } from "./pages.ts";
+
+/** The anchors of a page, as GitHub makes them of its headings. */
+const anchors = new Map(
+  pages.map((page) => [
+    page.path,
+    Array.from(proseOf(page).matchAll(/^#+ (.+)$/gm), ([, heading = ""]) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  ]),
+);
+
+describe.each(pages.map((page) => [page.path, page] as const))("%s", (path, page) => {
+  const links = Array.from(proseOf(page).matchAll(/\]\(([^)\s]+)\)/g), ([, link = ""]) => link);
+  const own = links.filter((link) => !/^https?:/.test(link));
+
+  it("links to files that are there, and to headings in them", () => {
+    const broken = own.filter((link) => {
+      const [file = "", anchor] = link.split("#");
+      const target = file === "" ? path : normalize(`${dirname(path)}/${file}`);
+      if (!existsSync(`${ROOT}${target}`)) return true;
+      return anchor !== undefined && !anchors.get(target)?.includes(anchor);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  it("links to nothing that an installed package lacks", () => {
+    const outside = own.filter((link) => {
+      const target = normalize(`${dirname(path)}/${link.split("#")[0]}`);
+      return !target.startsWith("docs/") && target !== "CHANGELOG.md" && !link.startsWith("#");
+    });
+    expect(outside).toEqual([]);
+  });
+
+  it("has no two headings of one name", () => {
+    const all = anchors.get(path) ?? [];
+    expect(all.length).toBe(new Set(all).size);
+  });
+});
+
+it("finds each page from the index of the docs", () => {
+  const index = pages.find(({ path }) => path === "docs/README.md")?.text ?? "";
+  const missing = pages.filter(({ path }) => path.startsWith("docs/") && !index.includes(`(${path.slice(5)})`));
+  expect(missing.map(({ path }) => path)).toEqual(["docs/README.md"]);
+});
+
+it("keeps the README to two screens", () => {
+  const readme = pages.find(({ path }) => path === "README.md")?.text ?? "";
+  expect(readme.split("\n").length).toBeLessThan(150);
+});

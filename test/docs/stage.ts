@@ -1,0 +1,62 @@
+/** A project such as a reader has: the examples of all pages in one folder, and beside them what they import. */
+
+import { mkdir, mkdtemp, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { entries, ROOT } from "./entries.ts";
+import { blocks, fileOf } from "./pages.ts";
+
+/** What readers bring themselves, of which an example needs the types alone. */
+const BROUGHT = {
+  "my-store.ts": `import type { ApiKeyOptions, QuotaStore } from "polygate";
+import type { QuotaAudit } from "polygate/testing";
+interface MyStore extends QuotaStore {
+  addKey(key: ApiKeyOptions): Promise<void>;
+  shiftClock(ms: number): void;
+  audit(keyId: string): Promise<QuotaAudit>;
+  removeSecret(apiKey: string): Promise<void>;
+  close(): Promise<void>;
+}
+export declare function connect(): Promise<MyStore>;
+`,
+};
+
+/** Fills an empty folder with the examples, and returns its path. */
+export async function stageExamples(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "polygate-docs-"));
+  await linkPackages(folder);
+  await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  const { compilerOptions } = JSON.parse(await readFile(`${ROOT}tsconfig.json`, "utf8")) as { compilerOptions: object };
+  const options = {
+    ...compilerOptions,
+    isolatedDeclarations: false,
+    declaration: false,
+    tsBuildInfoFile: join(folder, "tsbuildinfo"),
+  };
+  await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));
+  await symlink(`${ROOT}test/hosts/runtimes.d.ts`, join(folder, "runtimes.d.ts"));
+  for (const [name, code] of Object.entries(BROUGHT)) await writeFile(join(folder, name), code);
+  for (const block of blocks) {
+    const name = block.language === "ts" ? fileOf(block) : undefined;
+    if (name !== undefined) await writeFile(join(folder, name), block.code);
+  }
+  return folder;
+}
+
+/** This package under its own name, by the entries of its package.json, and all that it is developed with. */
+async function linkPackages(folder: string): Promise<void> {
+  const modules = join(folder, "node_modules");
+  const own = join(modules, "polygate");
+  await mkdir(own, { recursive: true });
+  for (const name of ["src", "adapters", "test"]) await symlink(`${ROOT}${name}`, join(own, name));
+  const exports = Object.fromEntries(
+    Array.from(entries(), ([name, source]) => [name.replace("polygate", "."), `./${source}`]),
+  );
+  const { imports } = JSON.parse(await readFile(`${ROOT}package.json`, "utf8")) as { imports: object };
+  await writeFile(join(own, "package.json"), JSON.stringify({ name: "polygate", type: "module", imports, exports }));
+  for (const name of await readdir(`${ROOT}node_modules`)) {
+    if (name.startsWith(".") || name === "polygate") continue;
+    await mkdir(dirname(join(modules, name)), { recursive: true });
+    await symlink(`${ROOT}node_modules/${name}`, join(modules, name));
+  }
+}

@@ -1,0 +1,74 @@
+/** Whatever is thrown becomes an error that every format can tell, and a description that ends. */
+
+import { describe, expect, it } from "vitest";
+import { describeError, GatewayError, toGatewayError } from "../src/errors.ts";
+
+describe("describeError", () => {
+  it("ends where a chain of causes leads back into itself", () => {
+    const one = new Error("one");
+    const other = new Error("other", { cause: one });
+    one.cause = other;
+    const text = describeError(one);
+    expect(text.match(/Error: one/g)?.length).toBeLessThan(8);
+    expect(text.endsWith("caused by …")).toBe(true);
+    one.cause = one;
+    expect(describeError(one).endsWith("…")).toBe(true);
+  });
+
+  it("ends where causes are made without end", () => {
+    let made = 0;
+    const endless = (): Error => Object.defineProperty(new Error(`number ${made++}`), "cause", { get: endless });
+    expect(describeError(endless()).endsWith("…")).toBe(true);
+    expect(made).toBeLessThan(20);
+  });
+
+  it("says what it can where getters throw", () => {
+    const broken = Object.defineProperties(new Error("broken"), {
+      cause: {
+        get: () => {
+          throw new Error("cause");
+        },
+      },
+    });
+    expect(describeError(broken)).toContain("Error: broken");
+    const hidden = Object.defineProperty(new Error("hidden"), "stack", {
+      get: () => {
+        throw new Error("stack");
+      },
+    });
+    expect(describeError(hidden)).toBe("a value that cannot be shown");
+  });
+
+  it.each([
+    [null, "null"],
+    ["a text", "a text"],
+    [Symbol("s"), "Symbol(s)"],
+    [Object.create(null), "a value that cannot be shown"],
+  ])("says of %o what it is", (thrown, text) => {
+    expect(describeError(thrown)).toBe(text);
+  });
+
+  it("tells each cause with its stack", () => {
+    const text = describeError(new GatewayError("internal", "outer", { cause: new Error("inner") }));
+    expect(text).toMatch(/^GatewayError: outer\n {4}at [\s\S]*\ncaused by Error: inner\n {4}at /);
+  });
+});
+
+describe("toGatewayError", () => {
+  it("lets a GatewayError be, but for a code that nobody knows", () => {
+    const known = new GatewayError("busy", "Full.");
+    expect(toGatewayError(known, "quota-store")).toBe(known);
+    const unknown = new GatewayError("weird" as "busy", "secret");
+    expect(toGatewayError(unknown)).toMatchObject({ code: "internal", cause: unknown, port: undefined });
+    expect(toGatewayError(unknown).message).not.toContain("secret");
+  });
+
+  it.each([
+    ["model-backend", "backend_failed"],
+    ["quota-store", "store_unavailable"],
+    ["image-store", "store_unavailable"],
+    ["code-runner", "internal"],
+  ] as const)("names the %s", (port, code) => {
+    expect(toGatewayError(new Error("no"), port)).toMatchObject({ code, port });
+  });
+});

@@ -1,0 +1,208 @@
+/** What a host sees of a gateway beside its answers: errors in the caller's format, two gateways apart, nothing made unasked. */
+
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { createGateway, type Failure, GatewayError, memoryQuotaStore } from "../../src/index.ts";
+import { drawn } from "../hosts/stage.ts";
+import { AT_REST, counted, INPUT, opened, speaking, WORD, requestOf } from "./bench.ts";
+
+afterEach(() => void vi.restoreAllMocks());
+
+const SECRET = "sk-0123456789abcdef";
+
+const everything = (failures: Failure[] = []) =>
+  createGateway({
+    quotas: memoryQuotaStore([{ apiKey: SECRET }]),
+    onFailure: (failure) => failures.push(failure),
+    backend: {
+      ...speaking(WORD),
+      async *image() {
+        yield drawn(0);
+      },
+    },
+  });
+
+const at = (path: string, init: RequestInit = {}): Request =>
+  new Request(`http://host${path}`, { method: "POST", ...init });
+
+describe("errorResponse", () => {
+  const bearer = { headers: { authorization: `Bearer ${SECRET}` } };
+  const routes = [
+    ["messages", at("/v1/messages", { headers: { "x-api-key": SECRET } })],
+    ["generate-content", at(`/v1beta/models/m:generateContent?key=${SECRET}`)],
+    ["images", at("/v1/images/generations", bearer)],
+    ["token-usage", at("/api/usage/token", { method: "GET", ...bearer })],
+  ] as const;
+  const slow = new GatewayError("rate_limited", "Slow down.", { retryAfterMs: 1_500 });
+  const bodies: Record<(typeof routes)[number][0], object> = {
+    messages: {
+      type: "error",
+      error: { type: "rate_limit_error", code: "rate_limit_exceeded", message: "Slow down." },
+      request_id: expect.stringMatching(/^req_[0-9a-f]{32}$/) as string,
+    },
+    "generate-content": { error: { code: 429, status: "RESOURCE_EXHAUSTED", message: "Slow down." } },
+    images: { error: { type: "rate_limit_error", code: "rate_limit_exceeded", message: "Slow down.", param: null } },
+    "token-usage": { success: false, message: "Slow down." },
+  };
+
+  it.each(routes)("tells an error as the %s format does", async (name, request) => {
+    const response = everything().errorResponse(request, slow);
+    expect(response?.status).toBe(429);
+    expect(await response?.json()).toMatchObject(bodies[name]);
+    expect(response?.headers.get("retry-after")).toBe("2");
+    expect(response?.headers.get("retry-after-ms")).toBe("1500");
+    expect(response?.headers.get("content-type")).toBe("application/json");
+    expect(response?.headers.get("request-id")).toMatch(/^req_[0-9a-f]{32}$/);
+  });
+
+  it.each(routes)(
+    "tells the %s format nothing of what it does not know, and reports it without the key",
+    async (_, request) => {
+      const failures: Failure[] = [];
+      const gateway = everything(failures);
+      const unknown = new GatewayError("weird" as "busy", `asked for ${SECRET}`);
+      for (const error of [new Error(`select * where key = '${SECRET}'`), unknown, "a text", undefined]) {
+        const response = gateway.errorResponse(request, error);
+        expect(response?.status).toBe(500);
+        expect(await response?.text()).toMatch(/internal error/);
+        expect(failures.at(-1)).toMatchObject({ port: undefined, error: { code: "internal", cause: error } });
+        expect(failures.at(-1)?.requestId).toBe(response?.headers.get("request-id"));
+      }
+      expect(failures).toHaveLength(4);
+      expect(failures.map(({ text }) => text).join()).not.toContain(SECRET.slice(3));
+      expect(failures[0]?.text).toContain("[redacted]");
+    },
+  );
+
+  it("leaves the host its own routes", () => {
+    for (const path of ["/", "/v1/nothing", "/v1/messages/more", "/ai/v1/messages", "//"])
+      expect([path, everything().errorResponse(at(path), slow)]).toEqual([path, undefined]);
+  });
+
+  it("stands where the gateway is mounted", () => {
+    const { errorResponse } = everything().at("/ai");
+    expect(errorResponse(at("/ai/v1/messages"), slow)?.status).toBe(429);
+    expect(errorResponse(at("/v1/messages"), slow)).toBeUndefined();
+  });
+
+  it("reports to a host whose reporter throws, and answers all the same", () => {
+    const gateway = createGateway({
+      quotas: memoryQuotaStore(),
+      backend: speaking(WORD),
+      onFailure: () => {
+        throw new Error("full");
+      },
+    });
+    expect(gateway.errorResponse(at("/v1/messages"), new Error("no"))?.status).toBe(500);
+  });
+});
+
+describe("an address that nothing can read", () => {
+  it.each([
+    "http://[::1",
+    "//",
+    "/",
+    "",
+    "http://",
+    "http://host/%E0%A4%A",
+    "http://host/v1beta/models/%E0%A4%A",
+    "::",
+    "/ai",
+  ])("%j is the host's", (url) => {
+    // As runtimes make them from a request line and a host header that make no URL together.
+    const request = Object.defineProperty(at("/"), "url", { value: url });
+    const gateway = everything();
+    for (const routes of [gateway, gateway.at("/ai")]) {
+      expect(routes.handle(request)).toBeUndefined();
+      expect(routes.errorResponse(request, new Error("no"))).toBeUndefined();
+    }
+  });
+
+  it.each([
+    "http://[::1/v1/messages",
+    "/v1/messages",
+    "http://ho st:99999/v1/messages",
+    "http:///v1/messages?x=http://y/z",
+  ])("%j is served by its path", async (url) => {
+    const request = Object.defineProperty(at("/"), "url", { value: url });
+    expect((await everything().handle(request))?.status).toBe(401);
+  });
+
+  it.each(["/v1beta/models/%E0%A4%A:generateContent", "/v1beta/models/%:streamGenerateContent?alt=sse&key=%"])(
+    "%j is refused, and not with a 500",
+    async (path) => {
+      const response = await everything().fetch(
+        at(path, {
+          headers: { "x-goog-api-key": SECRET, "content-type": "application/json" },
+          body: '{"contents":[]}',
+        }),
+      );
+      expect([400, 401, 404]).toContain(response.status);
+    },
+  );
+});
+
+describe("a picture that is asked for at an address without an origin", () => {
+  it("has a link without one", async () => {
+    const request = Object.defineProperty(
+      at("/", {
+        headers: { authorization: `Bearer ${SECRET}`, "content-type": "application/json" },
+        body: JSON.stringify({ prompt: "A fox." }),
+      }),
+      "url",
+      { value: "/v1/images/generations" },
+    );
+    const response = await everything().handle(request);
+    expect([response?.status, await response?.json()]).toMatchObject([
+      200,
+      { data: [{ url: expect.stringMatching(/^\/v1\/images\//) as string }] },
+    ]);
+  });
+});
+
+describe("two gateways of one process", () => {
+  it("share neither ids nor state", async () => {
+    const [one, other] = [
+      opened({ backend: speaking(WORD, counted(7)) }),
+      opened({ backend: speaking(WORD, counted(9)) }),
+    ];
+    const ids = new Set<string | null>();
+    for (let round = 0; round < 50; round++)
+      for (const { send } of [one, other]) ids.add((await send({ body: { max_tokens: 2 } })).headers.get("request-id"));
+    expect(ids.size).toBe(100);
+    expect(one.report()).toMatchObject({ used: 50 * (INPUT + 7), ...AT_REST });
+    expect(other.report()).toMatchObject({ ...AT_REST });
+    await one.gateway.close();
+    expect((await one.send()).status).toBe(503);
+    expect((await other.send()).status).not.toBe(503);
+  });
+});
+
+/** How many AbortControllers a call makes. */
+async function made(stream: boolean, reads: boolean): Promise<number> {
+  const { gateway, report } = opened({
+    backend: {
+      async *chat(_request, call) {
+        if (reads) expect(call.signal.aborted).toBe(false);
+        yield WORD;
+        yield counted(7);
+      },
+    },
+  });
+  const request = requestOf(stream, { "content-length": "99" });
+  const controllers = vi.spyOn(globalThis, "AbortController");
+  const answer = await gateway.answer(request, { onDisconnect: () => {} });
+  const body = answer?.body;
+  if (typeof body === "object" && body !== null && Symbol.asyncIterator in body) for await (const _ of body);
+  const times = controllers.mock.calls.length;
+  controllers.mockRestore();
+  expect(answer?.status).toBe(200);
+  expect(report()).toMatchObject({ used: INPUT + 7, ...AT_REST });
+  return times;
+}
+
+describe("a call whose backend does not ask for its signal", () => {
+  it.each([false, true])("makes no AbortController (stream: %s)", async (stream) => {
+    expect(await made(stream, false)).toBe(0);
+    expect(await made(stream, true)).toBe(1);
+  });
+});

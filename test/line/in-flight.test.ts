@@ -1,0 +1,116 @@
+/** Calls that a runtime has stopped without a word are not waited for, and hold nothing; closing waits for the others. */
+
+import { describe, expect, it } from "vitest";
+import type { Clock } from "../../src/index.ts";
+import { CallAbort } from "../../src/http/call-abort.ts";
+import { type InFlightCall, InFlightCalls } from "../../src/line/in-flight.ts";
+import { manualClock } from "../contracts/manual-clock.ts";
+
+const DEADLINE_MS = 60_000;
+const GRACE_MS = 30_000;
+
+/** The clock of requests whose timers died with them. */
+const stopped = (clock: Clock): Clock => ({ now: () => clock.now(), after: () => () => {}, every: () => () => {} });
+
+/** As much of a call as is looked at here, and why it was cut. */
+function callOf(clock: Clock, hasWaitUntil = false): { readonly call: InFlightCall; readonly cuts: string[] } {
+  const cuts: string[] = [];
+  const abort = new CallAbort(stopped(clock), DEADLINE_MS, { aborted: ({ code }) => cuts.push(code), clientGone() {} });
+  return { call: { hasWaitUntil, cut: (reason) => abort.cut(reason) }, cuts };
+}
+
+/** Which of the calls are known: those that closing cuts. */
+async function known(calls: InFlightCalls, clock: ReturnType<typeof manualClock>): Promise<void> {
+  void calls.close(0);
+  await clock.advance(0);
+}
+
+describe("calls that were stopped without a word", () => {
+  it("are let go of, once they are overdue", async () => {
+    const clock = manualClock();
+    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const [first, second, third, fourth] = Array.from({ length: 4 }, () => callOf(clock)) as [
+      ReturnType<typeof callOf>,
+      ReturnType<typeof callOf>,
+      ReturnType<typeof callOf>,
+      ReturnType<typeof callOf>,
+    ];
+    calls.begin(first.call);
+    await clock.advance(1);
+    calls.begin(second.call);
+    await clock.advance(DEADLINE_MS + GRACE_MS - 2);
+    calls.begin(third.call);
+    await clock.advance(1);
+    calls.begin(fourth.call);
+    await known(calls, clock);
+    expect([first, second, third, fourth].map(({ cuts }) => cuts)).toEqual([[], ["busy"], ["busy"], ["busy"]]);
+  });
+
+  it("do not keep a gateway from closing", async () => {
+    const clock = manualClock();
+    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    calls.begin(callOf(clock).call);
+    let closed = false;
+    const closing = calls.close(1_000).then(() => (closed = true));
+    await clock.advance(1_000 + GRACE_MS - 1);
+    expect(closed).toBe(false);
+    await clock.advance(1);
+    await closing;
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe("closing", () => {
+  it("is done at once where nothing is in flight, and leaves no timer", async () => {
+    const clock = manualClock();
+    await new InFlightCalls(clock, DEADLINE_MS).close(1_000);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("waits for the calls there are, and takes up no more", async () => {
+    const clock = manualClock();
+    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const { call, cuts } = callOf(clock);
+    calls.begin(call);
+    const closing = calls.close(1_000);
+    expect(calls.close(1)).toStrictEqual(expect.any(Promise));
+    expect(() => calls.begin(callOf(clock).call)).toThrow(
+      expect.objectContaining({ code: "busy", retryAfterMs: 1_000 }),
+    );
+    await clock.advance(999);
+    calls.end(call);
+    await closing;
+    expect([cuts, clock.pending]).toEqual([[], 0]);
+  });
+
+  it.each([false, true])("cuts what lives on (in a context of its own: %s)", async (hasWaitUntil) => {
+    const clock = manualClock();
+    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const { call, cuts } = callOf(clock, hasWaitUntil);
+    calls.begin(call);
+    const closing = calls.close(1_000);
+    await clock.advance(1_000);
+    expect(cuts).toEqual(["busy"]);
+    calls.end(call);
+    await closing;
+    expect(clock.pending).toBe(0);
+  });
+
+  it("waits for no call that its clock has jumped back under", async () => {
+    const clock = manualClock();
+    let back = 0;
+    const calls = new InFlightCalls({ ...clock, now: () => clock.now() - back }, DEADLINE_MS);
+    const one = callOf(clock);
+    calls.begin(one.call);
+    back = 3_600_000;
+    const other = callOf(clock);
+    calls.begin(other.call);
+    const closing = calls.close(1_000);
+    await clock.advance(1_000);
+    expect([one.cuts, other.cuts]).toEqual([["busy"], ["busy"]]);
+    calls.end(one.call);
+    calls.end(other.call);
+    await closing;
+    expect(clock.pending).toBe(0);
+  });
+});

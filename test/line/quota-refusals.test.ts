@@ -1,0 +1,107 @@
+/** What a caller is told whose key has too little: in each format, and by what the store saw when it refused. */
+
+import { describe, expect, it } from "vitest";
+import type { Reservation } from "../../src/index.ts";
+import { drawn } from "../hosts/stage.ts";
+import { AT_REST, opened, type Opened, type Setup } from "./bench.ts";
+
+const KEY = { authorization: "Bearer sk-one", "content-type": "application/json" };
+
+/** One request of each format. */
+const FORMATS: readonly [name: string, path: string, headers: Record<string, string>, body: object][] = [
+  [
+    "messages",
+    "/v1/messages",
+    { ...KEY, "compat-version": "2023-06-01" },
+    { model: "any", max_tokens: 50, messages: [{ role: "user", content: "ten tokens" }] },
+  ],
+  [
+    "generate-content",
+    "/v1beta/models/any:generateContent?key=sk-one",
+    { "content-type": "application/json" },
+    { contents: [{ parts: [{ text: "ten tokens" }] }], generationConfig: { maxOutputTokens: 50 } },
+  ],
+  ["images", "/v1/images/generations", KEY, { prompt: "A fox.", model: "image-model-2" }],
+];
+
+const formats = FORMATS.map(([name, path, headers, body]) => {
+  const request = (): Request =>
+    new Request(`http://host${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return [name, request] as const;
+});
+
+const setup = (reservation: Reservation, more: Setup = {}): Opened =>
+  opened({
+    backend: {
+      async *chat() {
+        yield "Hello.";
+      },
+      async *image() {
+        yield drawn(0);
+      },
+    },
+    around: () => ({ reserve: async () => reservation }),
+    ...more,
+  });
+
+const codes = async (response: Response): Promise<unknown> =>
+  ((await response.json()) as { error: Record<string, unknown> }).error;
+
+describe.each(formats)("a %s request", (name, request) => {
+  const google = name === "generate-content";
+
+  it("whose quota other calls hold may come back", async () => {
+    const { gateway, failures, clock } = setup({ refused: true, available: 0, held: 100_000 });
+    const response = await gateway.fetch(request());
+    expect(response.status).toBe(429);
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(response.headers.get("retry-after-ms")).toBe("1000");
+    expect(response.headers.get("x-should-retry")).toBeNull();
+    expect(await codes(response)).toMatchObject(google ? { status: "RESOURCE_EXHAUSTED" } : { code: "quota_held" });
+    expect([failures, clock.pending]).toEqual([[], 0]);
+  });
+
+  it.each([
+    ["with nothing left", { available: 0, held: 0 }, google ? 403 : 429, "PERMISSION_DENIED"],
+    ["with too little left", { available: 3, held: 2 }, 429, "RESOURCE_EXHAUSTED"],
+  ])("%s need not", async (_what, saw, status, named) => {
+    const { gateway } = setup({ refused: true, ...saw });
+    const response = await gateway.fetch(request());
+    expect(response.status).toBe(status);
+    expect(response.headers.get("retry-after")).toBeNull();
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    expect(await codes(response)).toMatchObject(google ? { status: named } : { code: "insufficient_quota" });
+  });
+
+  it("whose key is drained after it was found is told what the store saw then", async () => {
+    const { gateway, store, clock } = setup(
+      { granted: 0 },
+      {
+        key: { granted: 100_000 },
+        around: (store) => ({
+          async find(apiKey) {
+            const key = await store.find(apiKey);
+            // Another instance spends everything between the two steps.
+            await store.reserve({ id: "other", keyId: "one", atLeast: 100_000, atMost: 100_000, leaseMs: 1_000 });
+            await store.settle("other", { used: 100_000, certainty: "exact" });
+            return key;
+          },
+        }),
+      },
+    );
+    const response = await gateway.fetch(request());
+    expect(response.status).toBe(google ? 403 : 429);
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    expect(store.report("one")).toMatchObject({ used: 100_000, held: 0 });
+    expect(clock.pending).toBe(0);
+  });
+
+  it("is served when what was held has come back", async () => {
+    const { gateway, store, report } = setup({ granted: 0 }, { key: { granted: 10_000 }, around: () => ({}) });
+    await store.reserve({ id: "other", keyId: "one", atLeast: 10_000, atMost: 10_000, leaseMs: 60_000 });
+    expect((await gateway.fetch(request())).status).toBe(429);
+    await store.settle("other", { used: 0, certainty: "exact" });
+    expect((await gateway.fetch(request())).status).toBe(200);
+    expect(report()).toMatchObject(AT_REST);
+  });
+});

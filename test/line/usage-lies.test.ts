@@ -1,0 +1,158 @@
+/** What a backend counts and does is checked before it is money: nonsense is charged by estimate, and no answer is endless. */
+
+import { describe, expect, it } from "vitest";
+import type { ChatEvent, Usage } from "../../src/index.ts";
+import { drawn } from "../hosts/stage.ts";
+import { AT_REST, counted, INPUT, never, opened, speaking, WORD, requestOf } from "./bench.ts";
+
+const finish = (usage: Partial<Usage>): ChatEvent => ({ type: "finish", reason: "stop", usage });
+
+const nonsense = [2 ** 53 - 1, Number.NaN, Number.POSITIVE_INFINITY, -1, 1.5, "7" as unknown as number, 2 ** 33];
+const lies: readonly [what: string, usage: Partial<Usage>][] = nonsense.flatMap((count) => [
+  [`input of ${count}`, { inputTokens: count, outputTokens: 7 }],
+  [`output of ${count}`, { inputTokens: INPUT, outputTokens: count }],
+  [`details of ${count}`, { outputTokens: 7, details: { output: [{ modality: "text", tokens: count }] } }],
+]);
+
+describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
+  it.each(lies)("with %s is charged by estimate, and reported once", async (_what, usage) => {
+    for (const events of [[finish(usage)], [{ type: "usage", usage } as const, finish(usage)]]) {
+      const { send, failures, report } = opened({ backend: speaking(WORD, ...events) });
+      const response = await send({ body: { stream } });
+      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(WORD)]);
+      expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);
+      expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
+    }
+  });
+
+  it("with nonsense at the start is charged by what is counted later, but as an estimate", async () => {
+    const start: ChatEvent = { type: "start", usage: { inputTokens: -1 } };
+    const { send, failures, report } = opened({ backend: speaking(start, WORD, counted(7)) });
+    expect((await send({ body: { stream } }).then((response) => response.text())).length).toBeGreaterThan(0);
+    expect(failures).toHaveLength(1);
+    expect(report()).toMatchObject({ used: INPUT + 7, estimated: INPUT + 7, ...AT_REST });
+  });
+
+  it("far below what was delivered is charged by estimate, and reported once", async () => {
+    const said = "x".repeat(4_000);
+    const { send, failures, report } = opened({
+      key: { granted: 10_000 },
+      backend: speaking(said, counted(1)),
+    });
+    const response = await send({ body: { stream, max_tokens: 5_000 } });
+    expect([response.status, (await response.text()).includes(said)]).toEqual([200, true]);
+    expect(failures).toHaveLength(1);
+    expect(report()).toMatchObject({ used: INPUT + 4_000, estimated: INPUT + 4_000, ...AT_REST });
+  });
+
+  it("a little below an estimate is believed", async () => {
+    const { send, failures, report } = opened({
+      key: { granted: 10_000 },
+      backend: speaking("x".repeat(400), counted(100)),
+    });
+    await (await send({ body: { stream, max_tokens: 5_000 } })).text();
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used: INPUT + 100, estimated: 0, ...AT_REST });
+  });
+});
+
+describe.each([false, true])("a backend (stream: %s)", (stream) => {
+  it("whose frames do not end after its finish is stopped before they fill the memory", async () => {
+    const native = { type: "native", dialect: "messages" } as const;
+    const end: ChatEvent = { ...native, frame: { data: "{}" }, means: [{ type: "finish", reason: "stop" }] };
+    const frame: ChatEvent = { ...native, frame: { data: "x".repeat(1024 * 1024) }, means: [] };
+    let yielded = 0;
+    async function* chat(): AsyncGenerator<ChatEvent> {
+      yield end;
+      for (;;) {
+        yielded++;
+        yield frame;
+      }
+    }
+    const { send, failures } = opened({ backend: { chat } });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toMatchObject([{ error: { code: "backend_failed" } }]);
+    expect(yielded).toBe(64);
+  });
+
+  it("that speaks for ever after its finish is stopped", async () => {
+    let said = 0;
+    let stopped = false;
+    const { send, report } = opened({
+      backend: {
+        async *chat() {
+          try {
+            yield counted(7);
+            for (;;) yield ((said++, WORD));
+          } finally {
+            stopped = true;
+          }
+        },
+      },
+    });
+    const text = await (await send({ body: { stream } })).text();
+    expect(text).toContain('"stop_reason":"end_turn"');
+    expect(said).toBeLessThanOrEqual((2 * 50 + 64) / 4 + 1);
+    expect(stopped).toBe(true);
+    expect(report()).toMatchObject({ liveHolds: 0, timers: 0 });
+  });
+
+  it.each<[what: string, begun: ChatEvent]>([
+    ["a start", { type: "start", id: "1" }],
+    ["a start with counts", { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } }],
+    ["a usage", { type: "usage", usage: { inputTokens: INPUT } }],
+  ])("that begins with %s and ends without a finish has broken off", async (_what, begun) => {
+    const { send, failures, report } = opened({ backend: speaking(begun, WORD) });
+    const response = await send({ body: { stream } });
+    expect(response.status).toBe(stream ? 200 : 500);
+    expect(await response.text()).toMatch(
+      stream ? /event: error\n.*"backend_failed".*\n\n$/ : /"code":"backend_failed"/,
+    );
+    expect(failures).toMatchObject([{ port: "model-backend" }]);
+    expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, ...AT_REST });
+  });
+
+  it("that only speaks need not say that it has finished", async () => {
+    const { send, failures } = opened({ backend: speaking(WORD) });
+    expect(await (await send({ body: { stream } })).text()).toContain('"stop_reason":"end_turn"');
+    expect(failures).toEqual([]);
+  });
+
+  it("is charged for its first word, though nobody came to read it", async () => {
+    const { gateway, report, clock } = opened({ backend: speaking(WORD, never), limits: { deadlineMs: 1_000 } });
+    const answer = gateway.answer(requestOf(stream));
+    await clock.advance(1_000);
+    expect((await answer)?.status).toBe(stream ? 200 : 504);
+    expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, ...AT_REST });
+  });
+});
+
+describe("a backend of pictures", () => {
+  it.each([Number.NaN, -1, 2 ** 53, 0.5, "7" as unknown as number])(
+    "that counts %s tokens has drawn its picture all the same",
+    async (outputTokens) => {
+      const { gateway, failures, report } = opened({
+        imagePrice: () => 100,
+        backend: {
+          async *image() {
+            yield drawn(0);
+            yield { type: "usage", usage: { outputTokens } };
+          },
+        },
+      });
+      const response = await gateway.fetch(
+        new Request("http://host/v1/images/generations", {
+          method: "POST",
+          headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+          body: JSON.stringify({ prompt: "A fox.", response_format: "b64_json" }),
+        }),
+      );
+      expect([response.status, await response.json()]).toMatchObject([
+        200,
+        { data: [{ b64_json: expect.any(String) }] },
+      ]);
+      expect(failures).toMatchObject([{ port: "model-backend" }]);
+      expect(report()).toMatchObject({ used: 100, ...AT_REST });
+    },
+  );
+});

@@ -1,0 +1,128 @@
+/** Stop sequences hold for every backend: the text ends at the first, however it was cut into pieces. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type ChatEvent, createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { assertSearchable, endAtStopSequences } from "../../src/metering/stop-sequences.ts";
+
+async function* from(events: readonly (ChatEvent | string)[]): AsyncGenerator<ChatEvent | string> {
+  yield* events;
+}
+
+async function ended(
+  events: readonly (ChatEvent | string)[],
+  sequences: readonly string[],
+  candidates = 1,
+): Promise<{ texts: string[]; stops: (string | undefined)[]; types: string[] }> {
+  const [texts, stops, types] = [[] as string[], [] as (string | undefined)[], [] as string[]];
+  for await (const event of endAtStopSequences(from(events), sequences, candidates)) {
+    types.push(event.type);
+    const candidate = "candidate" in event ? (event.candidate ?? 0) : 0;
+    if (event.type === "text-delta") texts[candidate] = (texts[candidate] ?? "") + event.text;
+    if (event.type === "finish") stops[candidate] = event.stopSequence;
+  }
+  return { texts, stops, types };
+}
+
+/** Where the text ends: at the first end of any word; of those that end there, the longest. */
+function expected(text: string, words: readonly string[]): { text: string; word: string | undefined } {
+  for (let end = 1; end <= text.length; end++) {
+    const [word] = words.filter((one) => text.slice(0, end).endsWith(one)).toSorted((a, b) => b.length - a.length);
+    if (word !== undefined) return { text: text.slice(0, end - word.length), word };
+  }
+  return { text, word: undefined };
+}
+
+describe("a text", () => {
+  it("ends at its first stop sequence, whatever the pieces and the words", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.string({ unit: fc.constantFrom("a", "b", "c"), maxLength: 4 }), { maxLength: 12 }),
+        fc.array(fc.string({ unit: fc.constantFrom("a", "b", "c"), minLength: 1, maxLength: 5 }), {
+          minLength: 1,
+          maxLength: 5,
+        }),
+        async (pieces, words) => {
+          const { text, word } = expected(pieces.join(""), words);
+          const { texts, stops } = await ended(pieces, words);
+          expect([texts[0] ?? "", stops[0]]).toEqual([text, word]);
+        },
+      ),
+      { numRuns: 500 },
+    ));
+
+  it("keeps back no more than may still become a stop sequence", async () => {
+    const events = endAtStopSequences(from(["Hello EN", "D of it"]), ["END."], 1);
+    expect((await events.next()).value).toMatchObject({ text: "Hello " });
+    expect((await events.next()).value).toMatchObject({ text: "END of it" });
+  });
+
+  it("does not go on behind something else", async () => {
+    const call: ChatEvent = { type: "tool-call", id: "1", name: "look", input: {} };
+    const { texts, stops, types } = await ended(["EN", call, "D"], ["END"]);
+    expect([texts[0], stops[0], types]).toEqual(["END", undefined, ["text-delta", "tool-call", "text-delta"]]);
+  });
+
+  it("of each candidate ends by itself", async () => {
+    const { texts, stops } = await ended(
+      [
+        "one STOP more",
+        { type: "text-delta", text: "two", candidate: 1 },
+        { type: "text-delta", text: " STOP", candidate: 1 },
+        "x",
+      ],
+      ["STOP"],
+      2,
+    );
+    expect([texts, stops]).toEqual([
+      ["one ", "two "],
+      ["STOP", "STOP"],
+    ]);
+  });
+
+  it("refuses more words than it can look for", () => {
+    expect(() => assertSearchable(["y".repeat(65_537)])).toThrow(
+      expect.objectContaining({ code: "invalid_request" }) as Error,
+    );
+    expect(() => assertSearchable(["y".repeat(65_536)])).not.toThrow();
+  });
+});
+
+/** What a gateway says whose backend counts without end. */
+async function ask(path: string, body: object): Promise<{ body: unknown; stopped: boolean }> {
+  let stopped = false;
+  const gateway = createGateway({
+    backend: {
+      async *chat() {
+        try {
+          for (;;) yield "one two three ";
+        } finally {
+          stopped = true;
+        }
+      },
+    },
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+  });
+  const headers = { "content-type": "application/json", authorization: "Bearer sk-one", "anthropic-version": "1" };
+  const response = await gateway.fetch(
+    new Request(`http://gateway.test${path}`, { method: "POST", headers, body: JSON.stringify(body) }),
+  );
+  return { body: await response.json(), stopped };
+}
+
+describe("a backend that knows nothing of stop sequences", () => {
+  it("is ended, and told to stop, in the messages format", async () => {
+    const messages = [{ role: "user", content: "Count." }];
+    const asked = { model: "m", max_tokens: 1_000, stop_sequences: ["three", "two t"], messages };
+    expect(await ask("/v1/messages", asked)).toMatchObject({
+      body: { content: [{ text: "one " }], stop_reason: "stop_sequence", stop_sequence: "two t" },
+      stopped: true,
+    });
+  });
+
+  it("is ended in the generate-content format", async () => {
+    const asked = { contents: "Count.", generationConfig: { stopSequences: ["two"], maxOutputTokens: 1_000 } };
+    const { body } = await ask("/v1beta/models/m:generateContent", asked);
+    expect(body).toMatchObject({ candidates: [{ content: { parts: [{ text: "one " }] }, finishReason: "STOP" }] });
+  });
+});

@@ -1,0 +1,256 @@
+/** The schemas of answers against what the playground's demo really answers, with every object closed: no field is left out. */
+
+import { createParser } from "eventsource-parser";
+import type * as v from "valibot";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import type { Chunk } from "../../src/dialects/chat-completions/answer.ts";
+import type { ChatCompletionsChunk } from "../../src/dialects/chat-completions/schema.output.ts";
+import type { GenerateContentErrorBody } from "../../src/dialects/generate-content/errors.ts";
+import type { OpenAIError } from "../../src/dialects/shared/schema.openai-errors.ts";
+import type { OpenAIErrorBody } from "../../src/dialects/shared/openai-errors.ts";
+import type { GenerateContentError } from "../../src/dialects/generate-content/schema.errors.ts";
+import type { ImagesResponse } from "../../src/dialects/images/response.ts";
+import type { ImagesAnswer } from "../../src/dialects/images/schema.answer.ts";
+import type { MessagesErrorBody } from "../../src/dialects/messages/errors.ts";
+import type { MessagesResponse, StopReason } from "../../src/dialects/messages/response.ts";
+import type { MessagesAnswer, MessagesError } from "../../src/dialects/messages/schema.answer.ts";
+import type { TokenUsageResponse } from "../../src/dialects/token-usage/response.ts";
+import type { TokenUsageAnswer } from "../../src/dialects/token-usage/schema.answer.ts";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { openApiDocument } from "../../src/openapi/index.ts";
+import { demoBackend } from "../../playground/demo/backend.ts";
+import { demoKeys } from "../../playground/keys.ts";
+import { CLEAR } from "../cases/images/pictures.ts";
+import { editing, file, formOf } from "../cases/images/requests.ts";
+import { answerSchema, closed, judges } from "./reader.ts";
+
+const gateway = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore(demoKeys) });
+const document = closed(openApiDocument(gateway));
+const judgeOf = judges(document);
+
+interface Asking {
+  readonly path: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const HEADERS = { authorization: "Bearer sk-demo", "compat-version": "2023-06-01" };
+
+function ask({ path, body, headers = HEADERS }: Asking): Promise<Response> {
+  const request = new Request(`http://localhost${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { ...headers, ...(body instanceof FormData ? {} : { "content-type": "application/json" }) },
+    ...(body !== undefined && { body: body instanceof FormData ? body : JSON.stringify(body) }),
+  });
+  return gateway.fetch(request);
+}
+
+/** The data of a stream's events, but for the word that ends the stream of chat completions. */
+function dataOf(text: string): unknown[] {
+  const events: unknown[] = [];
+  createParser({
+    onEvent: ({ data }) => {
+      if (data !== "[DONE]") events.push(JSON.parse(data));
+    },
+  }).feed(text);
+  return events;
+}
+
+/** What is wrong with an answer: its status, its type, or its body. */
+async function wrongWith(operationId: string, asking: Asking, status = 200): Promise<readonly unknown[]> {
+  const response = await ask(asking);
+  const type = response.headers.get("content-type")?.split(";")[0] ?? "";
+  const text = await response.text();
+  if (response.status !== status) return [response.status, text];
+  const judge = judgeOf(answerSchema(document, operationId, status, type));
+  const bodies = type === "text/event-stream" ? dataOf(text) : [JSON.parse(text)];
+  if (bodies.length === 0) return ["no events"];
+  return bodies.flatMap((body) => judge(body) ?? []);
+}
+
+const said = (content: unknown, more: object = {}): object => ({
+  model: "demo-chat",
+  max_tokens: 2_000,
+  messages: [{ role: "user", content }],
+  ...more,
+});
+const TOOLS = {
+  tools: [{ name: "get_weather", input_schema: { type: "object", properties: { place: { type: "string" } } } }],
+};
+const THINKING = { thinking: { type: "enabled", budget_tokens: 1_024 } };
+
+const contents = (text: string, more: object = {}): object => ({
+  contents: [{ role: "user", parts: [{ text }] }],
+  ...more,
+});
+const DECLARED = {
+  tools: [{ functionDeclarations: [{ name: "get_weather", parameters: { type: "OBJECT", properties: {} } }] }],
+};
+const MODEL = "/v1beta/models/demo-chat";
+
+describe("messages", () => {
+  it.each<[name: string, body: object]>([
+    ["a text", said("Hello")],
+    ["a tool call", said("What is the weather?", { ...TOOLS, tool_choice: { type: "any" } })],
+    ["thinking", said("Why?", THINKING)],
+    ["an empty answer", said("/repeat 0")],
+    ["a stop sequence", said("one two three", { stop_sequences: ["two"] })],
+  ])("are answered as described: %s", async (_name, body) => {
+    expect(await wrongWith("createMessage", { path: "/v1/messages", body })).toEqual([]);
+    expect(await wrongWith("createMessage", { path: "/v1/messages", body: { ...body, stream: true } })).toEqual([]);
+  });
+
+  it("tell of a failure in the middle as described", async () => {
+    const body = said("/break 500 Hello there, all of you", { stream: true });
+    expect(await wrongWith("createMessage", { path: "/v1/messages", body })).toEqual([]);
+  });
+
+  it.each<[status: number, asking: Partial<Asking>]>([
+    [400, { body: said("") }],
+    [401, { headers: { "compat-version": "1" } }],
+    [429, { headers: { "x-api-key": "sk-empty", "compat-version": "1" } }],
+    [503, { body: said("/fail 503") }],
+    [504, { body: said("/fail 504") }],
+  ])("are refused as described: %s", async (status, asking) => {
+    expect(await wrongWith("createMessage", { path: "/v1/messages", body: said("Hi"), ...asking }, status)).toEqual([]);
+  });
+
+  it("are counted, and their models listed, as described", async () => {
+    const body = said("Hello");
+    expect(await wrongWith("countMessageTokens", { path: "/v1/messages/count_tokens", body })).toEqual([]);
+    expect(await wrongWith("listModels", { path: "/v1/models" })).toEqual([]);
+    expect(await wrongWith("getModel", { path: "/v1/models/demo-chat" })).toEqual([]);
+    expect(await wrongWith("getModel", { path: "/v1/models/other" }, 404)).toEqual([]);
+  });
+});
+
+describe("generate-content", () => {
+  it.each<[name: string, body: object]>([
+    ["a text", contents("Hello")],
+    ["a function call", contents("What is the weather?", DECLARED)],
+    ["code", contents("Count to three", { tools: [{ codeExecution: {} }] })],
+    ["several candidates", contents("Hello", { generationConfig: { candidateCount: 2 } })],
+    ["log probabilities", contents("Hello", { generationConfig: { responseLogprobs: true, logprobs: 2 } })],
+    ["thoughts", contents("Why?", { generationConfig: { thinkingConfig: { includeThoughts: true } } })],
+    ["a blocked prompt", contents("/block")],
+    ["a failure in the middle", contents("/break 500 Hello there, all of you")],
+  ])("is answered as described: %s", async (name, body) => {
+    const status = name === "a failure in the middle" ? 500 : 200;
+    expect(await wrongWith("generateContent", { path: `${MODEL}:generateContent`, body }, status)).toEqual([]);
+    const path = `${MODEL}:streamGenerateContent`;
+    expect(await wrongWith("streamGenerateContent", { path: `${path}?alt=sse`, body })).toEqual([]);
+    expect(await wrongWith("streamGenerateContent", { path, body })).toEqual([]);
+  });
+
+  it.each<[status: number, asking: Partial<Asking>]>([
+    [400, { body: { contents: [] } }],
+    [401, { headers: {} }],
+    [403, { headers: { "x-goog-api-key": "sk-empty" } }],
+    [404, { path: "/v1beta/models/other:generateContent" }],
+    [503, { body: contents("/fail 503") }],
+    [504, { body: contents("/fail 504") }],
+  ])("is refused as described: %s", async (status, asking) => {
+    const path = `${MODEL}:generateContent`;
+    expect(await wrongWith("generateContent", { path, body: contents("Hi"), ...asking }, status)).toEqual([]);
+  });
+
+  it("is counted, and its models listed, as described", async () => {
+    expect(await wrongWith("countTokens", { path: `${MODEL}:countTokens`, body: contents("Hello") })).toEqual([]);
+    expect(await wrongWith("listModelsV1beta", { path: "/v1beta/models" })).toEqual([]);
+    expect(await wrongWith("getModelV1beta", { path: MODEL })).toEqual([]);
+    const headers = { "x-goog-api-key": "sk-demo" };
+    expect(await wrongWith("listModels", { path: "/v1/models", headers })).toEqual([]);
+  });
+});
+
+describe("chat completions", () => {
+  const path = "/v1/chat/completions";
+  const headers = { authorization: "Bearer sk-demo" };
+  const FUNCTION = { tools: [{ type: "function", function: { name: "get_weather", parameters: {} } }] };
+  it.each<[name: string, body: object]>([
+    ["a text", said("Hello")],
+    ["a tool call", said("What is the weather?", { ...FUNCTION, tool_choice: "required" })],
+    ["several choices", said("Hello", { n: 2 })],
+    ["log probabilities", said("Hello", { logprobs: true, top_logprobs: 2 })],
+    ["reasoning", said("Why?", { reasoning_effort: "high" })],
+    ["a sound", said("Hello", { modalities: ["text", "audio"], audio: { voice: "any", format: "wav" } })],
+    ["an empty answer", said("/repeat 0")],
+    ["a blocked prompt", said("/block")],
+    ["a failure in the middle", said("/break 500 Hello there, all of you")],
+  ])("are answered as described: %s", async (name, body) => {
+    const status = name === "a failure in the middle" ? 500 : 200;
+    expect(await wrongWith("createChatCompletion", { path, headers, body }, status)).toEqual([]);
+    for (const stream_options of [null, { include_usage: true }]) {
+      const streamed = { ...body, stream: true, stream_options };
+      expect(await wrongWith("createChatCompletion", { path, headers, body: streamed })).toEqual([]);
+    }
+  });
+
+  it.each<[status: number, asking: Partial<Asking>]>([
+    [400, { body: said(1) }],
+    [401, { headers: {} }],
+    [404, { body: said("Hi", { model: "other" }) }],
+    [429, { headers: { authorization: "Bearer sk-empty" } }],
+    [503, { body: said("/fail 503") }],
+  ])("are refused as described: %s", async (status, asking) => {
+    const body = said("Hi");
+    expect(await wrongWith("createChatCompletion", { path, headers, body, ...asking }, status)).toEqual([]);
+  });
+
+  it("list their models as described", async () => {
+    const judge = judges(document)({ $ref: "#/components/schemas/ChatCompletionsModelList" });
+    expect(judge(await (await ask({ path: "/v1/models", headers })).json())).toBeUndefined();
+    expect(await wrongWith("getModel", { path: "/v1/models/demo-chat", headers })).toEqual([]);
+    expect(await wrongWith("getModel", { path: "/v1/models/other", headers }, 404)).toEqual([]);
+  });
+});
+
+describe("images", () => {
+  const HAT = { prompt: "A red hat", size: "256x256" };
+  it.each<[operationId: string, path: string, body: unknown]>([
+    ["createImage", "/v1/images/generations", HAT],
+    ["createImage", "/v1/images/generations", { ...HAT, response_format: "b64_json" }],
+    ["createImage", "/v1/images/generations", { prompt: "A hat", model: "image-model-multi", quality: "low" }],
+    ["createImage", "/v1/images/generations", { ...HAT, stream: true }],
+    [
+      "createImage",
+      "/v1/images/generations",
+      { prompt: "A hat", model: "image-model-multi", quality: "low", stream: true, partial_images: 1 },
+    ],
+    ["editImage", "/v1/images/edits", formOf(editing({ size: "256x256" }))],
+    ["varyImage", "/v1/images/variations", formOf({ image: file(CLEAR), size: "256x256" })],
+  ])("are answered as described: %s %s %j", async (operationId, path, body) => {
+    expect(await wrongWith(operationId, { path, body })).toEqual([]);
+  });
+
+  it("are refused as described", async () => {
+    const path = "/v1/images/generations";
+    expect(await wrongWith("createImage", { path, body: {} }, 400)).toEqual([]);
+    expect(await wrongWith("createImage", { path, body: HAT, headers: {} }, 401)).toEqual([]);
+    expect(await wrongWith("createImage", { path, body: { ...HAT, model: "other" } }, 404)).toEqual([]);
+    expect(await wrongWith("getImageFile", { path: "/v1/images/files/none" }, 404)).toEqual([]);
+  });
+});
+
+it("token usage is answered and refused as described", async () => {
+  const path = "/api/usage/token";
+  expect(await wrongWith("getTokenUsage", { path })).toEqual([]);
+  expect(await wrongWith("getTokenUsage", { path, headers: {} }, 401)).toEqual([]);
+  expect(await wrongWith("getTokenUsage", { path, headers: { authorization: "Bearer sk-none" } }, 401)).toEqual([]);
+});
+
+it("a field that no schema has would be seen", () => {
+  const judge = judgeOf(answerSchema(document, "getTokenUsage", 401, "application/json"));
+  expect(judge({ success: false, message: "No." })).toBeUndefined();
+  expect(judge({ success: false, message: "No.", more: 1 })).toContain("must NOT have additional properties");
+});
+
+it("the types that the encoders write are those of the schemas", () => {
+  expectTypeOf<MessagesResponse & { stop_reason: StopReason }>().toExtend<v.InferInput<typeof MessagesAnswer>>();
+  expectTypeOf<MessagesErrorBody>().toExtend<v.InferInput<typeof MessagesError>>();
+  expectTypeOf<Chunk>().toExtend<v.InferInput<typeof ChatCompletionsChunk>>();
+  expectTypeOf<ImagesResponse>().toExtend<v.InferInput<typeof ImagesAnswer>>();
+  expectTypeOf<OpenAIErrorBody>().toExtend<v.InferInput<typeof OpenAIError>>();
+  expectTypeOf<TokenUsageResponse>().toExtend<v.InferInput<typeof TokenUsageAnswer>>();
+  expectTypeOf<GenerateContentErrorBody>().toExtend<v.InferInput<typeof GenerateContentError>>();
+});

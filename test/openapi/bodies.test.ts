@@ -1,0 +1,141 @@
+/** The schemas of request bodies against every case table: what is accepted is valid, what a schema can see is refused. */
+
+import { describe, expect, it } from "vitest";
+import { readFormText } from "../../src/dialects/images/schema.ts";
+import { ACCEPTED as ACCEPTED_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
+import { REFUSED as REFUSED_COMPLETIONS } from "../cases/chat-completions/refused.ts";
+import * as contentAccepted from "../cases/generate-content/accepted.ts";
+import * as contentRefused from "../cases/generate-content/refused.ts";
+import { ACCEPTED_EDITS, ACCEPTED_VARIATIONS } from "../cases/images/forms.accepted.ts";
+import { REFUSED_EDITS, REFUSED_VARIATIONS } from "../cases/images/forms.refused.ts";
+import { ACCEPTED as ACCEPTED_GENERATIONS } from "../cases/images/generations.accepted.ts";
+import { REFUSED as REFUSED_GENERATIONS } from "../cases/images/generations.refused.ts";
+import type { FormFields } from "../cases/images/requests.ts";
+import * as messagesAccepted from "../cases/messages/accepted.ts";
+import * as messagesRefused from "../cases/messages/refused.ts";
+import { bodySchema, documentOf, judges } from "./reader.ts";
+
+type Case = readonly [name: string, body: unknown, ...unknown[]];
+
+const spec = documentOf();
+const vendor = documentOf({ messages: { ranges: "vendor", imageSources: "vendor" } });
+
+const judgeOf = (operationId: string, document = spec): ((body: unknown) => string | undefined) =>
+  judges(document)(bodySchema(document, operationId));
+
+/** A form as the schema describes it: texts as what they stand for, and files as their contents. */
+const formOf = (fields: FormFields): object =>
+  Object.fromEntries(
+    Object.entries(fields)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => {
+        const values = [value ?? ""]
+          .flat()
+          .map((each) => (typeof each === "string" ? readFormText(name, each) : "bytes"));
+        return [name, values.length === 1 ? values[0] : values];
+      }),
+  );
+const formed = (cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[]): Case[] =>
+  cases.map(([name, fields]) => [name, formOf(fields)]);
+
+const refusedOf = (operationId: string, cases: readonly Case[], document = spec): string[] => {
+  const judge = judgeOf(operationId, document);
+  return cases.flatMap(([name, body]) => {
+    const wrong = judge(body);
+    return wrong === undefined ? [] : [`${name}: ${wrong}`];
+  });
+};
+
+describe("what the gateway accepts", () => {
+  it.each<[operationId: string, cases: readonly Case[]]>([
+    ["createMessage", messagesAccepted.ACCEPTED],
+    ["countMessageTokens", messagesAccepted.ACCEPTED],
+    ["generateContent", contentAccepted.ACCEPTED],
+    ["streamGenerateContent", contentAccepted.ACCEPTED],
+    ["countTokens", contentAccepted.ACCEPTED.map(([name, body]) => [name, { generateContentRequest: body }] as const)],
+    ["createChatCompletion", ACCEPTED_COMPLETIONS],
+    ["createImage", ACCEPTED_GENERATIONS],
+    ["editImage", formed(ACCEPTED_EDITS)],
+    ["varyImage", formed(ACCEPTED_VARIATIONS)],
+  ])("is valid: %s", (operationId, cases) => {
+    expect(refusedOf(operationId, cases)).toEqual([]);
+    expect(cases.length).toBeGreaterThan(10);
+  });
+
+  it("is valid in the wider ranges and sources of a host, and in no other's", () => {
+    const cases = [...messagesAccepted.ACCEPTED_IN_VENDOR_RANGES, ...messagesAccepted.ACCEPTED_VENDOR_SOURCES];
+    expect(refusedOf("createMessage", cases, vendor)).toEqual([]);
+    expect(passing("createMessage", cases)).toEqual(["an image by base64"]);
+  });
+
+  it("is valid without max_tokens where tokens are counted alone", () => {
+    const body = { model: "m", messages: [{ role: "user", content: "Hi" }] };
+    expect(judgeOf("countMessageTokens")(body)).toBeUndefined();
+    expect(judgeOf("countMessageTokens")({ ...body, max_tokens: null })).toBeUndefined();
+    expect(judgeOf("countMessageTokens")({ ...body, messages: [{ role: "user" }] })).toBeDefined();
+    expect(judgeOf("createMessage")(body)).toBeDefined();
+  });
+});
+
+/** The names of the cases that a schema lets pass. */
+const passing = (operationId: string, cases: readonly Case[]): string[] => {
+  const judge = judgeOf(operationId);
+  return cases.filter(([, body]) => judge(body) === undefined).map(([name]) => name);
+};
+
+describe("what the gateway refuses", () => {
+  it("is refused in messages, but for the rules over several fields", () => {
+    expect(passing("createMessage", messagesRefused.REFUSED)).toEqual([
+      "a tool_use of the user",
+      "a tool_result that answers nothing",
+      "a tool_result before its tool_use",
+      "a tool_result of the assistant",
+      "thinking of the user",
+      "a budget equal to max_tokens",
+      "a budget above max_tokens",
+      "two tools of one name",
+      "tool_choice of a tool that is not there",
+      "tool_choice any without tools",
+      "tool_choice tool without tools",
+    ]);
+  });
+
+  it("is refused in chat completions, but for what is inside of texts and the rules over several fields", () => {
+    expect(passing("createChatCompletion", REFUSED_COMPLETIONS)).toEqual([
+      "a picture of bad base64",
+      "a picture of data that is no base64",
+      "a file of nothing",
+      "a file of both",
+      "a file of bad base64",
+      "a result of no call",
+      "a result before its call",
+      "top_logprobs without logprobs",
+      "two tools of one name",
+      "a choice of no tools",
+      "a choice of a tool that is not there",
+      "an allowed tool that is not there",
+    ]);
+  });
+
+  it("is refused of images, but for what is about the files themselves", () => {
+    expect(passing("createImage", REFUSED_GENERATIONS)).toEqual([]);
+    // In JSON Schema, a file of a form is a text.
+    expect(passing("editImage", formed(REFUSED_EDITS))).toEqual([
+      "a text for an image",
+      "a text for an image of an array",
+      "a file in a field that nobody knows",
+      "a file for a prompt",
+      "1001 characters for image-model-2",
+      "a text for a mask",
+    ]);
+    expect(passing("varyImage", formed(REFUSED_VARIATIONS))).toEqual([
+      "a text for an image",
+      "a file in a field that nobody knows",
+    ]);
+  });
+
+  it("is refused of generate-content in three of four cases", () => {
+    const { REFUSED } = contentRefused;
+    expect(REFUSED.length - passing("generateContent", REFUSED).length).toBeGreaterThan(REFUSED.length * 0.7);
+  });
+});

@@ -1,0 +1,159 @@
+/** The document as a whole: valid OpenAPI 3.1, of one mind with the gateway about its routes, its examples true to its schemas. */
+
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { describe, expect, it } from "vitest";
+import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
+import { createGateway, GatewayError, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
+import { openApiDocument } from "../../src/openapi/index.ts";
+import { documentOf, judges, operationsOf, type Placed } from "./reader.ts";
+
+async function* chat(): AsyncGenerator<string> {
+  yield "Hello";
+}
+async function* image(): AsyncGenerator<never> {}
+
+const GATEWAYS: readonly [name: string, options: Pick<GatewayOptions, "backend" | "messages" | "images">][] = [
+  ["chat and images", { backend: { chat, image } }],
+  ["chat alone", { backend: { chat } }],
+  ["images alone", { backend: { image } }],
+  ["wider formats", { backend: { chat, image }, messages: { ranges: "vendor", imageSources: "vendor" } }],
+  ["image models of the host's own", { backend: { image }, images: { aliases: { mine: "image-model-3" } } }],
+];
+
+const FORMAT_TAGS: Readonly<Record<string, string>> = {
+  messages: "Messages",
+  "generate-content": "Generate content",
+  "chat-completions": "Chat completions",
+  images: "Images",
+  "token-usage": "Token usage",
+};
+
+/** One of the headers by which several formats that share a path know their callers. */
+const OURS: Readonly<Record<string, string>> = { Messages: "x-api-key", "Generate content": "x-goog-api-client" };
+
+describe.each(GATEWAYS)("the document of a gateway with %s", (_name, options) => {
+  const gateway = createGateway({ quotas: memoryQuotaStore([]), ...options });
+  const document = openApiDocument(gateway);
+  const operations = operationsOf(document);
+
+  it("is valid OpenAPI 3.1", async () => {
+    expect(await new Validator().validate({ ...document })).toEqual({ valid: true });
+  });
+
+  it("refers to nothing that is not in it, and has nothing that is not referred to", () => {
+    const text = JSON.stringify(document);
+    const referred = new Set(
+      Array.from(text.matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g), ([, name = ""]) => name),
+    );
+    expect([...referred].toSorted()).toEqual(Object.keys(document.components.schemas).toSorted());
+    expect(text.match(/"\$ref":"(?!#\/components\/)[^"]*"/g)).toBeNull();
+  });
+
+  it("has every endpoint of the gateway, and nothing else", () => {
+    expect(gateway.endpoints.length).toBeGreaterThan(3);
+    for (const { format, method, path } of gateway.endpoints) {
+      const isHere = (one: Placed): boolean =>
+        one.method === method &&
+        one.operation.tags.includes(FORMAT_TAGS[format] ?? "") &&
+        (path.endsWith("/**") ? one.path.startsWith(`${path.slice(0, -2)}{`) : one.path === path);
+      const sharing = gateway.endpoints.filter(
+        (one) => one.format === format && one.method === method && one.path === path,
+      );
+      // One endpoint of each collection only refuses the methods that the format does not have.
+      const refusing = format === "generate-content" && method === "POST" ? 1 : 0;
+      expect([format, path, operations.filter(isHere).length]).toEqual([format, path, sharing.length - refusing]);
+    }
+    for (const { path, method, operation } of operations)
+      for (const tag of operation.tags) {
+        const headers = { [OURS[tag] ?? "x-none"]: "sk-none" };
+        const address = `http://localhost${path.replace(/\{\w+\}/, "some")}`;
+        const response = gateway.errorResponse(
+          new Request(address, { method, headers }),
+          new GatewayError("busy", "Full."),
+        );
+        expect([path, tag, response?.status]).toEqual([path, tag, 503]);
+      }
+  });
+
+  it("has an id of its own for every operation, a tag that it explains, and its path's parameters", () => {
+    const ids = operations.map(({ operation }) => operation.operationId);
+    expect(ids).toEqual([...new Set(ids)]);
+    const tags = document.tags.map(({ name }) => name);
+    for (const { path, operation } of operations) {
+      for (const tag of operation.tags) expect(tags).toContain(tag);
+      const named = operation.parameters.filter((one) => one.in === "path").map(({ name }) => `{${name}}`);
+      expect([path, named]).toEqual([path, path.match(/\{\w+\}/g) ?? []]);
+    }
+  });
+
+  it("shows examples that its own schemas accept", () => {
+    const judgeOf = judges(document);
+    let shown = 0;
+    for (const { operation } of operations)
+      for (const { content = {} } of [operation.requestBody ?? {}, ...Object.values(operation.responses)])
+        for (const { schema, examples = {} } of Object.values(content)) {
+          const judge = judgeOf(schema);
+          for (const [name, { value }] of Object.entries(examples)) {
+            expect([operation.operationId, name, judge(value)]).toEqual([operation.operationId, name, undefined]);
+            shown++;
+          }
+        }
+    expect(shown).toBeGreaterThan(operations.length);
+  });
+});
+
+describe("the document", () => {
+  const document = documentOf();
+
+  it("says with which keys each format is asked, and what a call must carry", () => {
+    const { "/v1/messages": messages, "/v1/images/edits": edits, "/v1/images/files/{id}": file } = document.paths;
+    expect(messages?.["post"]?.security).toEqual([{ apiKey: [] }, { bearer: [] }]);
+    expect(edits?.["post"]?.security).toEqual([{ bearer: [] }]);
+    expect(file?.["get"]?.security).toEqual([]);
+    const required = messages?.["post"]?.parameters.filter((one) => one.required).map(({ name }) => name);
+    expect(required).toEqual(["compat-version"]);
+    const stream = document.paths["/v1beta/models/{model}:streamGenerateContent"]?.["post"];
+    expect(stream?.security).toEqual([{ queryKey: [] }, { googApiKey: [] }, { bearer: [] }]);
+    expect(stream?.parameters.map(({ name }) => name)).toEqual(["model", "alt", "Idempotency-Key"]);
+  });
+
+  it("shows each code that a call can meet, with the headers of its answer", () => {
+    const responses = document.paths["/v1/messages"]?.["post"]?.responses ?? {};
+    const codes = Object.values(responses).flatMap(({ content }) =>
+      Object.keys(content?.["application/json"]?.examples ?? {}),
+    );
+    // A message is not looked up.
+    const met = GATEWAY_ERROR_CODES.filter((code) => code !== "not_found");
+    expect(codes.filter((code) => !code.startsWith("example")).toSorted()).toEqual(met.toSorted());
+    const [limited, wrong] = [responses["429"], responses["400"]].map((one) => Object.keys(one?.headers ?? {}));
+    expect(limited?.toSorted()).toEqual([
+      "request-id",
+      "retry-after",
+      "retry-after-ms",
+      "x-request-id",
+      "x-should-retry",
+    ]);
+    expect(wrong?.toSorted()).toEqual(["request-id", "x-request-id"]);
+  });
+
+  it("follows the host's own image models", () => {
+    const catalog = { aliases: { mine: "image-model-3" } };
+    const text = JSON.stringify(documentOf({ images: catalog }).components.schemas["ImageGenerationRequest"]);
+    expect(text).toContain('"mine"');
+    expect(JSON.stringify(document.components.schemas["ImageGenerationRequest"])).not.toContain('"mine"');
+  });
+
+  it("says what the host says of its service", () => {
+    const gateway = createGateway({ backend: { chat }, quotas: memoryQuotaStore([]) });
+    const servers = [{ url: "https://example.com/ai" }];
+    const said = openApiDocument(gateway, { title: "Ours", version: "2.1", description: "All models.", servers });
+    expect(said).toMatchObject({ info: { title: "Ours", version: "2.1", description: "All models." }, servers });
+  });
+
+  it("is refused for a gateway with an endpoint that nothing describes", () => {
+    const endpoints = [{ format: "unheard-of", kind: "chat", method: "POST", path: "/v9/talk" }] as const;
+    expect(() => openApiDocument({ endpoints, formats: {} })).toThrow(
+      "There is no description of unheard-of's endpoint POST /v9/talk.",
+    );
+  });
+});

@@ -1,0 +1,80 @@
+/** On which Node the package is imported, and what an older one is told. */
+
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { expect, it } from "vitest";
+import { assertNodeVersion } from "../../src/node-version.ts";
+import { entriesOf, OLDEST_NODE, type PackageStage, run } from "./stage.ts";
+
+const REFUSED = /^polygate needs Node 22 or newer; this is v(\d+)\.[\d.]+\.$/;
+
+/** Says of each entry whether it can be had, or why not. */
+const script = (entries: readonly string[], load: string): string => `
+  const tell = async () => {
+    for (const entry of ${JSON.stringify(entries)})
+      console.log(await Promise.resolve().then(() => ${load}).then((found) => String(Object.keys(found).length > 0), (error) => error.message));
+  };
+  tell();
+`;
+
+/** Passes for an older Node in all but its engine. */
+const PRETENCE = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.19.5" } });';
+
+/** A Node of the machine's own that is too old, where it has one. */
+function olderNode(): string | undefined {
+  const folders = (process.env["PATH"] ?? "").split(delimiter).filter((folder) => !folder.includes("node_modules"));
+  const nodes = folders.map((folder) => join(folder, "node")).filter((node) => existsSync(node));
+  return nodes.find(
+    (node) => Number.parseInt(execFileSync(node, ["-p", "process.versions.node"], { encoding: "utf8" })) < 22,
+  );
+}
+
+export function runtimesSuite(stage: () => PackageStage): void {
+  async function ask(node: string, name: string, load: string, before = ""): Promise<string[]> {
+    const { project } = stage();
+    const entries = entriesOf(await readFile(join(project, "node_modules/polygate/package.json"), "utf8"));
+    await writeFile(join(project, name), before + script(entries, load));
+    const { code, output } = await run(node, [name], project);
+    expect({ code, output }).toEqual({ code: 0, output });
+    const lines = output.trim().split("\n");
+    expect(lines).toHaveLength(entries.length);
+    return lines;
+  }
+
+  it.each([
+    ["imported", "oldest.mjs", "import(entry)"],
+    // Which Node can by itself since 22.12, where a module waits for nothing at its top.
+    ["required", "oldest.cjs", "require(entry)"],
+  ])("every entry can be %s on the oldest Node that is promised, and on this one", async (_how, name, load) => {
+    for (const node of [OLDEST_NODE, process.execPath])
+      expect(new Set(await ask(node, name, load))).toEqual(new Set(["true"]));
+  });
+
+  it("every entry says at its import that a Node is too old", async () => {
+    const older = olderNode();
+    const told = [
+      ...(await ask(process.execPath, "pretending.mjs", "import(entry)", PRETENCE)),
+      ...(older === undefined ? [] : await ask(older, "older.mjs", "import(entry)")),
+    ];
+    for (const line of told) expect(line).toMatch(REFUSED);
+  });
+
+  it.each<[what: string, runtime: Parameters<typeof assertNodeVersion>[0]]>([
+    ["a browser", { navigator: { userAgent: "Mozilla/5.0" } }],
+    ["a bundler's stand-in", { process: {} }],
+    ["a polyfill", { process: { versions: { node: "18.0.0" } } }],
+    ["Bun", { process: { versions: { node: "20.0.0", uv: "1.48.0", bun: "1.4.5" } } }],
+    ["Deno", { process: { versions: { node: "20.0.0", uv: "1.43.0", deno: "2.9.5" } } }],
+    ["workerd", { process: { versions: { node: "20.0.0", uv: "1" } }, navigator: { userAgent: "Cloudflare-Workers" } }],
+    ["a Node to come", { process: { versions: { node: "100.0.0", uv: "1.60.0" } } }],
+    ["a Node without a number", { process: { versions: { node: "nightly", uv: "1.60.0" } } }],
+  ])("%s is not taken for a Node that is too old", (_what, runtime) => {
+    expect(() => assertNodeVersion(runtime)).not.toThrow();
+  });
+
+  it.each(["20.19.5", "18.0.0", "0.12.18", "21.7.3"])("Node %s is too old", (node) => {
+    expect(() => assertNodeVersion({ process: { versions: { node, uv: "1.46.0" } } })).toThrow(REFUSED);
+  });
+}

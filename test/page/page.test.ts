@@ -1,0 +1,28 @@
+/** The playground's page in a real browser, driven as its users do. */
+
+import { describe } from "vitest";
+import { chatSuite } from "./chat.ts";
+import { copyingSuite } from "./copying.ts";
+import { everyoneSuite } from "./everyone.ts";
+import { hardCasesSuite } from "./hard-cases.ts";
+import { picturesSuite } from "./pictures.ts";
+import { hasBrowser, openStage } from "./stage.ts";
+
+describe.skipIf(!hasBrowser)("the page", () => {
+  const stage = openStage();
+  describe("the chat", () => {
+    chatSuite(stage);
+  });
+  describe("the hard cases", () => {
+    hardCasesSuite(stage);
+  });
+  describe("the pictures", () => {
+    picturesSuite(stage);
+  });
+  describe("a copied call", () => {
+    copyingSuite(stage);
+  });
+  describe("for everyone", () => {
+    everyoneSuite(stage);
+  });
+});

@@ -1,0 +1,137 @@
+/** How the page is served: which files, with which headers, and nothing that is not the page's. */
+
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Playground, startPlayground } from "../clients/playground.ts";
+
+let playground: Playground;
+beforeAll(async () => {
+  playground = await startPlayground();
+});
+afterAll(() => playground.stop());
+
+const get = (path: string, init: RequestInit = {}): Promise<Response> => fetch(playground.url + path, init);
+
+/** A path as it is: fetch would take the dots out of it. */
+async function statusOf(path: string): Promise<string | undefined> {
+  const { hostname, port } = new URL(playground.url);
+  const socket = connect(Number(port), hostname);
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n\r\n`);
+  return /^HTTP\/1\.1 (\d+)/.exec(await text(socket))?.[1];
+}
+
+describe("the page's files", () => {
+  it("come with their types, and a policy that lets nothing else in", async () => {
+    const types = {
+      "/": "text/html; charset=utf-8",
+      "/page/main.ts": "text/javascript; charset=utf-8",
+      "/page/styles/base.css": "text/css; charset=utf-8",
+      "/page/logo.svg": "image/svg+xml",
+      "/page/lib/preact/preact.mjs": "text/javascript; charset=utf-8",
+    };
+    for (const [path, type] of Object.entries(types)) {
+      const response = await get(path);
+      expect([path, response.status, response.headers.get("content-type")]).toEqual([path, 200, type]);
+      expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+      expect(response.headers.get("content-security-policy")).toMatch(
+        /^default-src 'none'; script-src 'self' 'sha256-[\w+/=]+'; style-src 'self'; /,
+      );
+      await response.text();
+    }
+  });
+
+  it("are modules without types, which import only what is served", async () => {
+    const html = await (await get("/")).text();
+    const map = JSON.parse(/<script type="importmap">(.*?)<\/script>/.exec(html)?.[1] ?? "") as {
+      imports: Record<string, string>;
+    };
+    const preloads = [...html.matchAll(/rel="modulepreload" href="([^"]+)"/g)].map(([, path = ""]) => path);
+    expect(preloads).toEqual(expect.arrayContaining(["/page/main.ts", ...Object.values(map.imports)]));
+    for (const path of preloads) {
+      const code = await (await get(path)).text();
+      expect([path, /^import type |^(?:export )?interface /m.test(code)]).toEqual([path, false]);
+      // Others stand in the code that the page writes for its users.
+      for (const [, specifier = ""] of code.matchAll(/(?:from|import)\s*"(\.[^"]+)"/g)) {
+        const { status } = await get(new URL(specifier, playground.url + path).pathname, { method: "HEAD" });
+        expect([path, specifier, status]).toEqual([path, specifier, 200]);
+      }
+    }
+  });
+
+  it("are not sent again to who has them", async () => {
+    const first = await get("/page/main.ts");
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).not.toBe("");
+    expect((await get("/page/main.ts", { headers: { "if-none-match": etag } })).status).toBe(304);
+  });
+
+  it.each([
+    "/page/../server.ts",
+    "/page/%2e%2e/server.ts",
+    "/page/..%2fserver.ts",
+    "/page/..%5cserver.ts",
+    "/page/%252e%252e/server.ts",
+    "/page/lib/../../../package.json",
+    "/page/lib/preact/../../../../package.json",
+    "//page/main.ts",
+    "/page/files.ts",
+    "/page/handler.ts",
+    "/page/",
+    "/page",
+    "/package.json",
+    "/index.html",
+    "/page/%",
+    "/page/__proto__",
+    "/page/constructor",
+  ])("are all that is served: %s is not", async (path) => {
+    expect(await statusOf(path)).toBe("404");
+  });
+});
+
+it("leaves what is nobody's a bare 404", async () => {
+  for (const [method, path] of [
+    ["GET", "/nowhere"],
+    ["POST", "/v1/nowhere"],
+    ["POST", "/nowhere"],
+    ["DELETE", "/nowhere"],
+  ] as const) {
+    const response = await get(path, { method });
+    expect([path, response.status, await response.text()]).toEqual([path, 404, ""]);
+  }
+});
+
+it("leaves the gateway's routes to the gateway", async () => {
+  const usage = await get("/api/usage/token", { headers: { authorization: "Bearer sk-demo" } });
+  expect(await usage.json()).toMatchObject({ code: true });
+  expect((await get("/v1/messages")).status).toBe(405);
+});
+
+describe("the reference", () => {
+  it("is a page that may reach nothing but its server, and the library that it is made of", async () => {
+    const page = await get("/reference");
+    expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(page.headers.get("content-security-policy")).toMatch(
+      /^default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; /,
+    );
+    const html = await page.text();
+    const files = Array.from(html.matchAll(/(?:src|href)="([^"]+)"/g), ([, path = ""]) => path);
+    expect(files).toContain("/page/lib/swagger-ui-dist/swagger-ui-bundle.js");
+    for (const path of files) expect([path, (await get(path)).status]).toEqual([path, 200]);
+    for (const path of ["/page/lib/swagger-ui-dist/package.json", "/page/lib/swagger-ui-dist/swagger-ui.css.map"])
+      expect([path, (await get(path)).status]).toEqual([path, 404]);
+  });
+
+  it("shows the document of the playground's own gateway", async () => {
+    const response = await get("/openapi.json");
+    expect(response.headers.get("content-type")).toMatch(/^application\/json/);
+    const document = (await response.json()) as { openapi: string; paths: object };
+    expect(document.openapi).toBe("3.1.1");
+    expect(Object.keys(document.paths)).toEqual(expect.arrayContaining(["/v1/messages", "/v1/images/edits"]));
+  });
+});
+
+it("says which chat formats the gateway has", async () => {
+  const formats = (await (await get("/page/formats.json")).json()) as string[];
+  expect(formats).toEqual(expect.arrayContaining(["messages", "generate-content"]));
+});

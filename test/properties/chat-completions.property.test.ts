@@ -1,0 +1,126 @@
+/** The chat-completions dialect as laws: requests and answers survive the wire and back, wherever a stream is cut. */
+
+import { createParser } from "eventsource-parser";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { AnswerDecoder } from "../../src/dialects/chat-completions/answer.decode.ts";
+import { chatCompletions } from "../../src/dialects/chat-completions/index.ts";
+import { decodeRequest, encodeRequest } from "../../src/dialects/chat-completions/request.ts";
+import { ChatCompletionsRequest } from "../../src/dialects/chat-completions/schema.ts";
+import type { ChatEndpoint } from "../../src/dialects/dialect.ts";
+import { assertValid } from "../../src/http/validation.ts";
+import { type ChatEvent, type ChatRequest, countTokensByBytes, systemClock, tokenPrice } from "../../src/index.ts";
+import { ChatMeter } from "../../src/metering/chat-meter.ts";
+import { answer, type Said, saidBy } from "./chat-completions.arbitraries.answer.ts";
+import { chatRequest } from "./chat-completions.arbitraries.request.ts";
+
+describe("chat-completions requests", () => {
+  it("decode(encode(x)) = x, through JSON and validation, and nothing is lost", () => {
+    fc.assert(
+      fc.property(chatRequest, (request) => {
+        const { body, fates } = encodeRequest(request);
+        const wire: unknown = JSON.parse(JSON.stringify(body));
+        assertValid(ChatCompletionsRequest, wire);
+        const { native, ...decoded } = decodeRequest(wire, 1);
+        expect(decoded).toEqual(request);
+        expect(native?.body).toEqual(wire);
+        expect(fates.filter(({ field }) => field !== "messages.prefill")).toEqual([]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+const [endpoint] = chatCompletions({ clock: systemClock }).endpoints as readonly [ChatEndpoint];
+
+const request = (candidateCount: number): ChatRequest => ({
+  model: "model-a",
+  messages: [],
+  system: [],
+  tools: [],
+  stopSequences: [],
+  maxOutputTokens: 1_000_000,
+  stream: true,
+  candidateCount,
+  native: { dialect: "chat-completions", betas: [], body: { stream_options: { include_usage: true } } },
+});
+
+/** What the gateway writes for events, as a stream and as a whole. */
+function written(events: readonly ChatEvent[], candidates: number): { readonly stream: string; readonly body: string } {
+  const asked = request(candidates);
+  const context = { request: asked, requestId: "req_1" };
+  const [stream, collector] = [endpoint.stream(context), endpoint.complete(context)];
+  const meter = new ChatMeter({
+    request: asked,
+    inputTokens: 1,
+    countTokens: countTokensByBytes,
+    price: tokenPrice,
+    doubt: () => {},
+  });
+  let text = "";
+  const write = (event: Parameters<typeof stream.encode>[0] | undefined): void => {
+    if (!event) return;
+    text += stream.encode(event);
+    collector.add(event);
+  };
+  write(meter.start(events[0]));
+  for (const event of events) write(meter.observe(event));
+  meter.complete();
+  write(meter.finish());
+  return { stream: text, body: JSON.stringify(collector.body()) };
+}
+
+/** The events of a stream that comes in pieces. */
+function readStream(pieces: Iterable<string>): ChatEvent[] {
+  const events: ChatEvent[] = [];
+  const decoder = new AnswerDecoder();
+  const parser = createParser({ onEvent: ({ event, data }) => void events.push(...decoder.frame(event, data)) });
+  for (const piece of pieces) parser.feed(piece);
+  decoder.end();
+  return events;
+}
+
+/** The bytes of a text, cut into pieces of a length. */
+function* pieces(text: string, length: number): Generator<string> {
+  const bytes = new TextEncoder().encode(text);
+  const decoder = new TextDecoder();
+  for (let start = 0; start < bytes.length; start += length)
+    yield decoder.decode(bytes.subarray(start, start + length), { stream: true });
+}
+
+describe("chat-completions answers", () => {
+  it("decode(encode(x)) = x, streamed and complete", () => {
+    fc.assert(
+      fc.property(answer, ({ events, candidates }) => {
+        const expected: Said = saidBy(events);
+        const { stream, body } = written(events, candidates);
+        expect(saidBy(readStream([stream]))).toEqual(expected);
+        expect(saidBy(new AnswerDecoder().answer(body))).toEqual(expected);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("mean the same wherever their stream is cut", () => {
+    fc.assert(
+      fc.property(answer, ({ events, candidates }) => {
+        const { stream } = written(events, candidates);
+        const whole = readStream([stream]);
+        for (const length of [1, 2, 3, 7]) expect(readStream(pieces(stream, length))).toEqual(whole);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("that are decoded and encoded again are the same bytes", () => {
+    fc.assert(
+      fc.property(answer, ({ events, candidates }) => {
+        const { stream, body } = written(events, candidates);
+        expect(written(readStream([stream]), candidates).stream).toBe(stream);
+        const [whole] = new AnswerDecoder().answer(body);
+        expect(written(whole ? [whole] : [], candidates).body).toBe(JSON.stringify({ text: body }));
+      }),
+      { numRuns: 200 },
+    );
+  });
+});

@@ -1,0 +1,41 @@
+/** What tests of requests that cross formats share: a request without what is declared lost. */
+
+import type { ChatMessage, ChatRequest, Part } from "../../src/index.ts";
+import type { FieldFate } from "../../src/model/fate.ts";
+
+/** The same runs each time. */
+export const LOSSY_RUNS = { seed: 20_261_122, numRuns: 300 } as const;
+
+export type Path = readonly string[];
+export const names = (fates: readonly FieldFate[]): Path => fates.map(({ field }) => field);
+
+/** A request without the fields that are declared dropped. */
+export function kept(request: ChatRequest, fates: readonly FieldFate[]): ChatRequest {
+  const lost = new Set(names(fates.filter(({ fate }) => fate === "dropped")));
+  const fields = Object.entries(request).filter(([field]) => !lost.has(field));
+  return Object.fromEntries(fields) as unknown as ChatRequest;
+}
+
+/** Turns with their parts changed; those that nothing is left of are gone, and neighbours of one role are one. */
+export function turns(messages: readonly ChatMessage[], change: (part: Part) => Part | undefined): ChatMessage[] {
+  const merged: { role: ChatMessage["role"]; parts: Part[] }[] = [];
+  for (const { role, parts } of messages) {
+    const left = parts.flatMap((part) => change(part) ?? []);
+    const last = merged.at(-1);
+    if (left.length > 0 && last?.role === role) last.parts.push(...left);
+    else if (left.length > 0) merged.push({ role, parts: left });
+  }
+  return merged;
+}
+
+export const without = <T extends object>(value: T, ...keys: Path): T =>
+  Object.fromEntries(Object.entries(value).filter(([key]) => !keys.includes(key))) as T;
+
+export const callNames = (messages: readonly ChatMessage[]): ReadonlyMap<string, string> =>
+  new Map(
+    messages.flatMap(({ parts }) =>
+      parts.flatMap((part): [string, string][] => (part.type === "tool-call" ? [[part.id, part.name]] : [])),
+    ),
+  );
+
+export const json = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;

@@ -1,0 +1,251 @@
+/** An answer of an upstream that speaks its caller's format goes through untouched, wherever its bytes were cut. */
+
+import { describe, expect, it } from "vitest";
+import { GatewayError } from "../../src/index.ts";
+import {
+  CODECS,
+  completedText,
+  decodedStream,
+  decodedText,
+  meant,
+  metered,
+  type Name,
+  recording,
+  recordings,
+  requestOf,
+  streamedText,
+  streamOf,
+} from "./upstream-answers.ts";
+
+const NAMES: readonly Name[] = ["messages", "generate-content"];
+/** Recordings that end in an error. */
+const FAILING = new Set(["error", "broken-off"]);
+
+/** What a caller must see of a recording: the gateway keeps the stream alive by itself, and ends its lines with LF. */
+const expected = (text: string): string =>
+  text.replaceAll("\r\n", "\n").replaceAll('event: ping\ndata: {"type":"ping"}\n\n', "");
+
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+describe.each(NAMES)("%s", (name) => {
+  const streams = recordings(name, "txt").filter(([file]) => !FAILING.has(file));
+
+  it.each(streams)("stream %s passes byte for byte", (_file, text) => {
+    const request = requestOf(name);
+    expect(streamedText(name, metered(decodedText(name, text), request))).toBe(expected(text));
+  });
+
+  it.each(streams)("stream %s passes wherever it was cut", (_file, text) => {
+    const [bytes, request] = [bytesOf(text), requestOf(name)];
+    const cutAt = (cut: number): string => {
+      const events = decodedStream(name, bytes.subarray(0, cut), bytes.subarray(cut));
+      return streamedText(name, metered(events, request));
+    };
+    const places = Array.from({ length: bytes.length + 1 }, (_, cut) => cut);
+    expect(places.filter((cut) => cutAt(cut) !== expected(text))).toEqual([]);
+    const singly = decodedStream(name, ...Array.from(bytes, (byte) => Uint8Array.of(byte)));
+    expect(streamedText(name, metered(singly, request))).toBe(expected(text));
+  });
+
+  it.each(recordings(name, "json"))("complete answer %s is its upstream's own text", (_file, text) => {
+    const request = requestOf(name, { stream: false });
+    expect(completedText(name, metered(CODECS[name].answerDecoder().answer(text), request), request)).toBe(text);
+  });
+
+  it.each(streams)("stream %s began while its upstream was quiet, and begins once", (_file, text) => {
+    const answer = metered(decodedText(name, text), requestOf(name), { quiet: true });
+    const written = streamedText(name, answer);
+    // The one format has a frame for the start alone, which the gateway has then written by itself.
+    const ownFrames = name === "messages" ? 1 : 0;
+    const rest = (frames: string): string => frames.split("\n\n").slice(ownFrames).join("\n\n");
+    expect(rest(written)).toBe(rest(expected(text)));
+    expect(written.includes('"id":"msg_1"')).toBe(name === "messages");
+  });
+
+  it("is decoded to the same meaning, whole or streamed", () => {
+    const [streamed, whole] = [meant(decodedText(name, recording(name, "thinking-tools.txt"))), meant(complete(name))];
+    for (const form of [streamed, whole]) expect(form.at(0)).toMatchObject({ type: "start", id: expect.any(String) });
+    expect(summary(streamed)).toEqual(summary(whole));
+  });
+
+  it("tells an upstream's error in the middle without its words", () => {
+    const [, text = ""] = recordings(name, "txt").find(([file]) => file === "error") ?? [];
+    let thrown: unknown;
+    try {
+      decodedText(name, text);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toBeInstanceOf(GatewayError);
+    const told = streamOf(name).error(thrown as GatewayError);
+    expect(told).not.toContain("10.0.0.7");
+    expect(thrown).toMatchObject(
+      name === "messages" ? { code: "backend_overloaded" } : { code: "rate_limited", retryAfterMs: 34_000 },
+    );
+  });
+
+  it("is no answer where it broke off", () => {
+    const [, text = ""] = recordings(name, "txt").find(([file]) => file === "broken-off") ?? [];
+    expect(() => decodedText(name, text)).toThrow("The model backend's answer broke off.");
+  });
+
+  it.each(["", "null", "[]", "nothing", '{"type":"message"}', '{"candidates":7}', '{"content":"text"}'])(
+    "is no complete answer where it is %o",
+    (body) => {
+      expect(() => CODECS[name].answerDecoder().answer(body)).toThrow(GatewayError);
+    },
+  );
+});
+
+const complete = (name: Name) => CODECS[name].answerDecoder().answer(recording(name, "thinking-tools.json"));
+
+/** Text and thoughts as one, calls with their arguments, and the end. */
+function summary(events: ReturnType<typeof meant>): object {
+  const told = { text: "", thoughts: "", calls: new Map<string, string>(), end: {} };
+  for (const event of events) {
+    if (event.type === "text-delta") told.text += event.text;
+    if (event.type === "reasoning-delta") told.thoughts += event.text;
+    if (event.type === "tool-call") told.calls.set(`${event.id} ${event.name}`, JSON.stringify(event.input));
+    if (event.type === "tool-call-start") told.calls.set(`${event.id} ${event.name}`, "");
+    if (event.type === "tool-call-delta")
+      for (const [call, json] of told.calls)
+        if (call.startsWith(`${event.id} `)) told.calls.set(call, json + event.json);
+    if (event.type === "finish") told.end = event;
+  }
+  return { ...told, calls: Array.from(told.calls, ([call, json]) => [call, JSON.parse(json) as unknown]) };
+}
+
+describe("what messages frames mean", () => {
+  it("is thinking, its seal, ciphertext, text and calls, each block by itself", () => {
+    expect(meant(decodedText("messages", recording("messages", "thinking-tools.txt")))).toEqual([
+      expect.objectContaining({ type: "start", id: "msg_01Thinking", model: "claude-sonnet-4-5-20250929" }),
+      { type: "reasoning-delta", text: "Two cities – two ", block: "0" },
+      { type: "reasoning-delta", text: "calls. 世界 🌍", block: "0" },
+      { type: "reasoning-signature", signature: "EqQBCgIYAhIM1gbcDa9GJwZA2b3h==" },
+      { type: "redacted-reasoning", data: "EmwKAhgBEgy3va3pzix/LafPsn4a" },
+      { type: "text-delta", text: "I will look", block: "2" },
+      { type: "text-delta", text: " at both.", block: "2" },
+      { type: "tool-call-start", id: "toolu_01A", name: "get_weather" },
+      { type: "tool-call-delta", id: "toolu_01A", json: '{"city": "Os' },
+      { type: "tool-call-delta", id: "toolu_01A", json: 'lo"}' },
+      { type: "tool-call-end", id: "toolu_01A" },
+      { type: "tool-call-start", id: "toolu_01B", name: "get_time" },
+      { type: "tool-call-delta", id: "toolu_01B", json: "{}" },
+      { type: "tool-call-end", id: "toolu_01B" },
+      {
+        type: "finish",
+        reason: "tool-calls",
+        usage: {
+          inputTokens: 21 + 2048 + 512,
+          outputTokens: 187,
+          cacheReadTokens: 512,
+          cacheWriteTokens: 2048,
+          cacheWritesByTtl: { "5m": 1024, "1h": 1024 },
+          serviceTier: "standard",
+        },
+      },
+    ]);
+  });
+
+  it("is the provider's own tool, what came of it, and citations of a block", () => {
+    const events = meant(decodedText("messages", recording("messages", "web-search.txt")));
+    expect(events.filter(({ type }) => type === "provider")).toMatchObject([
+      { dialect: "messages", value: { type: "server_tool_use", input: { query: "weather oslo" } } },
+      { dialect: "messages", value: { type: "web_search_tool_result", tool_use_id: "srvtoolu_01" } },
+    ]);
+    expect(events).toContainEqual({
+      type: "annotation",
+      annotation: { type: "citations", citations: [{ start: 12, end: 33, uri: "https://example.com/oslo" }] },
+    });
+    expect(events.at(-1)).toMatchObject({
+      reason: "pause",
+      usage: { inputTokens: 10_682, outputTokens: 510, serverToolUses: { web_search: 1 }, serviceTier: "priority" },
+    });
+  });
+
+  it.each([
+    ["refusal", { reason: "refusal", usage: { inputTokens: 13, outputTokens: 4 } }],
+    ["window", { reason: "context-window" }],
+    ["stop-sequence", { reason: "stop-sequence", stopSequence: "4" }],
+    ["unknown", { reason: "other" }],
+  ])("is how it ended: %s", (file, finish) => {
+    expect(meant(decodedText("messages", recording("messages", `${file}.txt`))).at(-1)).toMatchObject(finish);
+  });
+
+  it.each([
+    ['{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'],
+    ['{"type":"message_start"}'],
+    ['{"type":"message_start","message":{"usage":{"input_tokens":"7"}}}'],
+    ["[DONE]"],
+  ])("is an error where nothing like it can come first: %s", (data) => {
+    expect(() => CODECS.messages.answerDecoder().frame(undefined, data)).toThrow(GatewayError);
+  });
+});
+
+describe("what generate-content chunks mean", () => {
+  it("counts what was cached in its prompt, and thoughts in its output", () => {
+    expect(meant(decodedText("generate-content", recording("generate-content", "thinking-tools.txt"))).at(-1)).toEqual({
+      type: "finish",
+      reason: "tool-calls",
+      usage: expect.objectContaining({
+        inputTokens: 1200,
+        cacheReadTokens: 1024,
+        outputTokens: 91,
+        reasoningTokens: 60,
+      }) as unknown,
+    });
+  });
+
+  it("holds parts of kinds that nobody knows as the provider's own", () => {
+    expect(meant(decodedText("generate-content", recording("generate-content", "unknown.txt")))).toContainEqual({
+      type: "provider",
+      dialect: "generate-content",
+      value: { hologram: { sides: [6] } },
+    });
+  });
+});
+
+describe("a messages stream that the gateway cuts", () => {
+  it("closes what is open, and ends with its own reason", () => {
+    const request = requestOf("messages", { maxOutputTokens: 1 });
+    const events = decodedText("messages", recording("messages", "thinking-tools.txt"));
+    const cut = metered(events, request, { countTokens: (text) => (text.includes("look") ? 200 : 0) });
+    const frames = streamedText("messages", cut, request).split("\n\n").slice(-6);
+    expect(frames.map((frame) => frame.split("\n")[0])).toEqual([
+      "event: content_block_start",
+      "event: content_block_delta",
+      "event: content_block_stop",
+      "event: message_delta",
+      "event: message_stop",
+      "",
+    ]);
+    expect(frames[2]).toContain('"index":2');
+    expect(frames[3]).toContain('"stop_reason":"max_tokens"');
+  });
+
+  it("cannot mix an upstream's frames with others", () => {
+    const request = requestOf("messages");
+    const [start, block] = decodedText("messages", recording("messages", "refusal.txt"));
+    const mixed = [start, block].flatMap((event) => event ?? []);
+    const answer = metered(
+      [...mixed, { type: "text-delta", text: "Mine" }, { type: "finish", reason: "stop" }],
+      request,
+    );
+    expect(() => streamedText("messages", answer, request)).toThrow(GatewayError);
+  });
+});
+
+it("a complete messages answer of a streaming upstream has its blocks, its reason and its counts", () => {
+  const request = requestOf("messages", { stream: false });
+  const events = decodedText("messages", recording("messages", "web-search.txt"));
+  expect(JSON.parse(completedText("messages", metered(events, request), request))).toMatchObject({
+    content: [
+      { type: "text", text: "I'll search." },
+      { type: "server_tool_use", id: "srvtoolu_01", name: "web_search", input: { query: "weather oslo" } },
+      { type: "web_search_tool_result", tool_use_id: "srvtoolu_01" },
+      { type: "text", text: "It is 12 °C in Oslo." },
+    ],
+    stop_reason: "pause_turn",
+    usage: { input_tokens: 10_682, server_tool_use: { web_search_requests: 1 }, service_tier: "priority" },
+  });
+});

@@ -1,0 +1,88 @@
+/** Messages requests on their way into generate-content: what is not declared lost arrives. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decodeRequest as decodeGenerateContent, readBody } from "../../src/dialects/generate-content/request.ts";
+import type { ChatRequest, JsonObject, Part, ToolResultPart } from "../../src/index.ts";
+import type { FieldFate } from "../../src/model/fate.ts";
+import { chatRequest as messagesRequest } from "./arbitraries.ts";
+import { callNames, json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
+import { CODECS } from "./upstream-answers.ts";
+
+/** Parts that the other format says as they are; its tool results are text alone. */
+const sayable = (part: Part): Part | undefined => {
+  if (part.type === "document") return part.source.type === "base64" ? part : undefined;
+  if (part.type === "media")
+    return part.source.type === "base64" && part.source.mediaType !== "image/gif" ? part : undefined;
+  if (part.type === "tool-result") return { ...part, parts: part.parts.filter(({ type }) => type === "text") };
+  return part;
+};
+const request = messagesRequest.map((given) => ({
+  ...given,
+  messages: turns(given.messages, sayable),
+  stopSequences: given.stopSequences.slice(0, 5),
+}));
+
+const told = ({ parts, isError }: ToolResultPart): JsonObject => {
+  const texts = parts.flatMap((part) => (part.type === "text" ? part.text : []));
+  return { [isError ? "error" : "output"]: texts.join("\n") };
+};
+
+function arriving(given: ChatRequest, fates: readonly FieldFate[]): object {
+  const called = callNames(given.messages);
+  const { reasoning, toolChoice, ...others } = kept(given, fates);
+  const part = (one: Part): Part | undefined => {
+    if (one.type === "provider" || one.type === "redacted-reasoning") return undefined;
+    if (one.type !== "tool-result") return without(one, "cache", "title", "context", "citations");
+    const name = called.get(one.callId) ?? one.callId;
+    return { type: one.type, callId: one.callId, name, parts: [{ type: "json", value: told(one) }] };
+  };
+  return {
+    ...others,
+    messages: turns(given.messages, part),
+    system: given.system.map((text) => without(text, "cache")),
+    tools: given.tools.filter(({ type }) => type !== "provider").map((tool) => without(tool, "cache")),
+    ...(reasoning && { reasoning: reasoning.type === "disabled" ? reasoning : { visible: true, ...reasoning } }),
+    ...(toolChoice && { toolChoice: "parallel" in toolChoice ? { ...toolChoice, parallel: true } : toolChoice }),
+  };
+}
+
+describe("messages → generate-content", () => {
+  it("loses what is declared, and nothing else", () => {
+    fc.assert(
+      fc.property(request, (given) => {
+        fc.pre(given.messages.some(({ parts }) => parts.some(({ type }) => type !== "provider")));
+        fc.pre(!given.model.startsWith("tunedModels"));
+        const { body, fates, path } = CODECS["generate-content"].encodeRequest(given);
+        const { native: _, ...decoded } = decodeGenerateContent(readBody(json(body)), {
+          model: given.model,
+          stream: given.stream,
+          defaultMaxOutputTokens: 1,
+        });
+        expect(json(decoded)).toEqual(json(arriving(given, fates)));
+        expect(path.endsWith(given.stream ? ":streamGenerateContent?alt=sse" : ":generateContent")).toBe(true);
+        expect(names(fates)).toEqual(Array.from(new Set(names(fates))));
+        // Each fate is of something that is there.
+        expect(names(fates).includes("endUser")).toBe(given.endUser !== undefined);
+        expect(names(fates).includes("tools.provider")).toBe(given.tools.some(({ type }) => type === "provider"));
+        expect(names(fates).includes("messages.provider")).toBe(
+          given.messages.some(({ parts }) => parts.some(({ type }) => type === "provider")),
+        );
+      }),
+      RUNS,
+    );
+  });
+
+  it("never fails, whatever the request holds", () => {
+    fc.assert(
+      fc.property(messagesRequest, (given) => {
+        fc.pre(given.messages.some(({ parts }) => parts.some(({ type }) => type === "text")));
+        const { body } = CODECS["generate-content"].encodeRequest(given);
+        expect(() => readBody(json(body))).not.toThrow();
+        expect(JSON.stringify(body)).not.toContain('"search_result"');
+        expect(JSON.stringify(body)).not.toContain("bash_20241022");
+      }),
+      RUNS,
+    );
+  });
+});

@@ -1,0 +1,149 @@
+/** Generate-content requests on their way into messages: what is not declared lost arrives. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decodeRequest as decodeMessages } from "../../src/dialects/messages/request.ts";
+import type { MessagesRequest } from "../../src/dialects/messages/schema.ts";
+import type { ChatRequest, Part } from "../../src/index.ts";
+import type { FieldFate } from "../../src/model/fate.ts";
+import { json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
+import { chatRequest as generateContentRequest } from "./generate-content.arbitraries.request.ts";
+import { CODECS, requestOf } from "./upstream-answers.ts";
+
+const sayable = (part: Part): Part | undefined => {
+  if (part.type === "code" || part.type === "code-result") return undefined;
+  if (part.type === "reasoning") return part.signature === undefined ? undefined : part;
+  if (part.type === "text") return part.text === "" ? undefined : part;
+  if (part.type === "tool-result") return { ...part, parts: part.parts.filter(({ type }) => type === "json") };
+  return part;
+};
+const request = generateContentRequest.map((given) => ({
+  ...without(given, "cachedContent"),
+  messages: turns(given.messages, sayable),
+  maxOutputTokens: given.maxOutputTokens + 2_000,
+}));
+
+const TYPES = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+const isLost = (part: Part): boolean =>
+  part.type === "media" &&
+  (part.kind !== "image" || (part.source.type === "base64" && !TYPES.includes(part.source.mediaType)));
+
+const arrivingPart = (one: Part): Part | undefined => {
+  if (isLost(one)) return undefined;
+  if (one.type === "reasoning") return one;
+  const plain = without(one, "signature", "thought");
+  if (plain.type !== "tool-result") return plain;
+  const texts = plain.parts.flatMap((inner) => (inner.type === "json" ? JSON.stringify(inner.value) : []));
+  return { ...without(plain, "name"), parts: texts.map((text) => ({ type: "text", text })) };
+};
+
+function arriving(given: ChatRequest, fates: readonly FieldFate[]): object {
+  const { toolChoice, responseFormat, reasoning, temperature, topP, ...others } = kept(given, fates);
+  const choice = toolChoice && without(toolChoice, "names");
+  const allowed = given.toolChoice && "names" in given.toolChoice ? given.toolChoice.names : undefined;
+  const tools = given.tools.filter(
+    (tool) => tool.type === "function" && (allowed === undefined || allowed.includes(tool.name)),
+  );
+  return {
+    ...without(others as object, "candidateCount", "modalities", "speech"),
+    messages: turns(given.messages, arrivingPart),
+    tools,
+    ...(temperature !== undefined && { temperature: Math.min(1, temperature) }),
+    // All that is likely at all is what the format takes by itself.
+    ...(topP !== undefined && topP < 1 && { topP: topP === 0 ? 1e-6 : topP }),
+    ...(choice && tools.length > 0 && { toolChoice: choice }),
+    ...(reasoning && { reasoning: reasoningOf(reasoning, given.maxOutputTokens) }),
+    ...(responseFormat && {
+      responseFormat: {
+        type: "json",
+        schema:
+          responseFormat.type === "enum"
+            ? { type: "string", enum: responseFormat.values }
+            : (responseFormat.schema ?? {}),
+      },
+    }),
+  };
+}
+
+const reasoningOf = (reasoning: NonNullable<ChatRequest["reasoning"]>, max: number): object =>
+  reasoning.type === "enabled"
+    ? { type: "enabled", budgetTokens: Math.min(Math.max(1024, reasoning.budgetTokens), max - 1) }
+    : { type: reasoning.type };
+
+describe("generate-content → messages", () => {
+  it("loses what is declared, and nothing else", () => {
+    fc.assert(
+      fc.property(request, (given) => {
+        fc.pre(given.messages.some(({ parts }) => parts.some((part) => !isLost(part))));
+        const { body, fates, headers } = CODECS.messages.encodeRequest(given);
+        const { native: _, ...decoded } = decodeMessages(json(body) as unknown as MessagesRequest, { betas: [] });
+        expect(json(decoded)).toEqual(json(arriving(given, fates)));
+        expect(headers).toEqual({ "anthropic-version": "2023-06-01" });
+        expect(names(fates).includes("seed")).toBe(given.seed !== undefined);
+        expect(names(fates).includes("temperature")).toBe((given.temperature ?? 0) > 1);
+        expect(names(fates).includes("candidateCount")).toBe((given.candidateCount ?? 1) > 1);
+        const hasNames = given.toolChoice !== undefined && "names" in given.toolChoice;
+        expect(names(fates).includes("toolChoice.names")).toBe(hasNames);
+      }),
+      RUNS,
+    );
+  });
+
+  it("joins reasoning with the seal that comes after it, and leaves out what has none", () => {
+    const parts: Part[] = [
+      { type: "reasoning", text: "Hm. " },
+      { type: "reasoning", text: "", signature: "c2VhbA==" },
+      { type: "text", text: "Yes.", signature: "b3RoZXI=" },
+      { type: "reasoning", text: "Unsealed." },
+    ];
+    const given = requestOf("generate-content", { messages: [{ role: "assistant", parts }] });
+    const { body, fates } = CODECS.messages.encodeRequest(given);
+    expect(body["messages"]).toEqual([
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "Hm. ", signature: "c2VhbA==" },
+          { type: "text", text: "Yes." },
+        ],
+      },
+    ]);
+    expect(names(fates)).toEqual(["messages.signature", "messages.reasoning.unsealed"]);
+  });
+
+  // Sizes that a request within the gateway's limits can have: work that is quadratic in them would not end.
+  it("says requests of very many parts and tools", () => {
+    const many = Array.from({ length: 200_000 }, (_, index) => `tool-${index}`);
+    const given = requestOf("generate-content", {
+      messages: [
+        { role: "assistant", parts: many.map((text) => ({ type: "reasoning", text })) },
+        { role: "user", parts: [{ type: "text", text: "Yes." }] },
+      ],
+      tools: many.map((name) => ({ type: "function", name, inputSchema: {} })),
+      toolChoice: { type: "auto", parallel: true, names: many },
+    });
+    const { body, fates } = CODECS.messages.encodeRequest(given);
+    expect(body["tools"]).toHaveLength(many.length);
+    expect(names(fates)).toContain("messages.reasoning.unsealed");
+  });
+
+  it("says code with very many fences in it", () => {
+    const code = "```\n".repeat(200_000);
+    const parts: Part[] = [{ type: "code", id: "1", language: "python", code }];
+    const { body } = CODECS.messages.encodeRequest(
+      requestOf("generate-content", { messages: [{ role: "assistant", parts }] }),
+    );
+    expect(JSON.stringify(body["messages"])).toContain("\\n````python\\n");
+  });
+
+  it("rejects what cannot be left out", () => {
+    const cached = requestOf("generate-content", { cachedContent: "cachedContents/1" });
+    expect(CODECS.messages.encodeRequest(cached).fates).toMatchObject([{ field: "cachedContent", fate: "rejected" }]);
+    const sound: Part = { type: "media", kind: "audio", source: { type: "base64", mediaType: "audio/wav", data: "" } };
+    const unsaid = requestOf("generate-content", { messages: [{ role: "user", parts: [sound] }] });
+    const sealed: Part = { type: "redacted-reasoning", data: "AAAA" };
+    const hidden = requestOf("messages", { messages: [{ role: "assistant", parts: [sealed] }] });
+    const none = { field: "messages.none", fate: "rejected", why: "The format can say nothing of the conversation." };
+    expect(CODECS.messages.encodeRequest(unsaid).fates).toContainEqual(none);
+    expect(CODECS["generate-content"].encodeRequest(hidden).fates).toContainEqual(none);
+  });
+});

@@ -1,0 +1,287 @@
+/** What a request says, fact by fact: each is found again on the other side of a map, or a fate has told of it. */
+
+import type {
+  ChatRequest,
+  DocumentPart,
+  MediaPart,
+  MediaSource,
+  Part,
+  ToolChoice,
+  ToolResultPart,
+} from "../../../src/index.ts";
+import type { FatedField } from "../../../src/dialects/shared/fates.ts";
+
+export interface Fact {
+  /** What is said, as a text that is equal where the same is said. */
+  readonly key: string;
+  /** The fates that account for its loss: those fields of the tables that it is told under. */
+  readonly fields: readonly Field[];
+  /** What must still stand in the other format's body where the fate is no worse than approximated. */
+  readonly words?: string;
+  /** Whether its place among the others matters. */
+  readonly ordered?: true;
+}
+
+type Field = FatedField | `native.${string}`;
+
+/** Objects are the same in whatever order their keys are. */
+function json(value: unknown): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(json).join(",")}]`;
+  let text = "{";
+  for (const key of Object.keys(value).toSorted()) {
+    const inner: unknown = Reflect.get(value, key);
+    if (inner !== undefined) text += `${JSON.stringify(key)}:${json(inner)},`;
+  }
+  return `${text}}`;
+}
+
+const fact = (key: string, fields: readonly Field[] = [], words?: string): Fact => ({
+  key,
+  fields,
+  ...(words !== undefined && { words }),
+});
+
+const PLAIN = [
+  "model",
+  "maxOutputTokens",
+  "limitedByDefault",
+  "temperature",
+  "topK",
+  "seed",
+  "presencePenalty",
+  "frequencyPenalty",
+  "logprobs",
+  "mediaResolution",
+  "cachedContent",
+  "enhancedCivicAnswers",
+  "serviceTier",
+  "endUser",
+] as const satisfies (keyof ChatRequest & Field)[];
+
+/** Everything that a request says. */
+export function* factsOf(request: ChatRequest): Generator<Fact> {
+  yield fact(`stream ${request.stream}`);
+  for (const path of request.native?.unsaid ?? []) yield fact(`own field ${path}`, [`native.${path}`]);
+  for (const field of PLAIN) if (request[field] !== undefined) yield fact(`${field} ${json(request[field])}`, [field]);
+  // All that is likely at all is no limit.
+  if ((request.topP ?? 1) < 1) yield fact(`topP ${request.topP}`, ["topP"]);
+  if ((request.candidateCount ?? 1) > 1) yield fact(`candidates ${request.candidateCount}`, ["candidateCount"]);
+  for (const stop of request.stopSequences) yield fact(`stop ${stop}`, ["stopSequences"]);
+  for (const one of request.modalities ?? []) if (one !== "text") yield fact(`modality ${one}`, ["modalities"]);
+  for (const [key, value] of Object.entries(request.speech ?? {}))
+    yield fact(`speech ${key} ${json(value)}`, ["speech"]);
+  for (const setting of request.safety ?? []) yield fact(`safety ${json(setting)}`, ["safety"]);
+  yield* reasoningFacts(request);
+  yield* formatFacts(request);
+  yield* toolFacts(request);
+  for (const part of request.system) yield* partFacts("instruction", part, Number);
+  yield* messageFacts(request);
+}
+
+function* reasoningFacts({ reasoning }: ChatRequest): Generator<Fact> {
+  if (!reasoning) return;
+  yield fact(`reasoning ${reasoning.type}`, ["reasoning", "reasoning.budgetTokens", "reasoning.adaptive"]);
+  if (reasoning.type === "disabled") return;
+  if (reasoning.visible === false) yield fact("reasoning hidden", ["reasoning.visible"]);
+  if (reasoning.type === "enabled")
+    yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens"]);
+  else if (reasoning.effort) yield fact(`reasoning effort ${reasoning.effort}`, ["reasoning.effort"]);
+}
+
+function* formatFacts({ responseFormat: format }: ChatRequest): Generator<Fact> {
+  if (!format) return;
+  if (format.type === "enum") {
+    yield fact("answer one of", ["responseFormat.enum"]);
+    for (const value of format.values) yield fact(`answer ${value}`, ["responseFormat.enum"], value);
+    return;
+  }
+  yield fact("answer in JSON", ["responseFormat"]);
+  if (format.schema) yield fact(`answer schema ${json(format.schema)}`, ["responseFormat.schema"]);
+  if (format.name !== undefined) yield fact(`answer name ${format.name}`, ["responseFormat.name"]);
+  if (format.strict !== undefined) yield fact(`answer strict ${format.strict}`, ["responseFormat.strict"]);
+}
+
+function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
+  for (const tool of tools) {
+    const kind: Field = `tools.${tool.type}`;
+    if (tool.type === "code-execution") yield fact("tool for code", [kind]);
+    else if (tool.type === "provider") yield fact(`tool ${json(tool.definition)}`, [kind, "toolChoice.names"]);
+    else {
+      const { name, description, inputSchema, strict, cache } = tool;
+      yield fact(`tool ${name} ${description} ${json(inputSchema)}`, [kind, "toolChoice.names"]);
+      if (strict !== undefined) yield fact(`tool ${name} ${strict}`, ["tools.function.strict", "toolChoice.names"]);
+      if (cache) yield fact(`tool ${name} cache ${json(cache)}`, ["messages.cache", "toolChoice.names"]);
+    }
+  }
+  const choice = toolChoice && plainest(toolChoice);
+  if (!choice || (tools.length === 0 && isFree(choice))) return;
+  const lost: readonly Field[] = ["toolChoice", "toolChoice.names", "tools.provider", "tools.code-execution"];
+  yield fact(`choice ${choice.type}`, lost);
+  if (choice.type === "none") return;
+  if (!choice.parallel) yield fact("choice one call", [...lost, "toolChoice.parallel"]);
+  if (choice.type === "tool") yield fact(`choice of ${choice.name}`, lost);
+  else for (const name of choice.names ?? []) yield fact(`choice among ${name}`, lost);
+}
+
+/** One of a single tool is that tool. */
+function plainest(choice: ToolChoice): ToolChoice {
+  const [only, ...others] = (choice.type === "required" && choice.names) || [];
+  return only === undefined || others.length > 0 || choice.type === "none"
+    ? choice
+    : { type: "tool", name: only, parallel: choice.parallel };
+}
+
+/** A choice that asks for no tool says nothing where there is none. */
+const isFree = (choice: ToolChoice): boolean =>
+  choice.type === "none" || (choice.type === "auto" && (choice.names?.length ?? 0) === 0);
+
+function* messageFacts({ messages }: ChatRequest): Generator<Fact> {
+  const called = new Map<string, string>();
+  const numberOf = numbering();
+  for (const { role, name, parts } of messages) {
+    if (name !== undefined) yield fact(`${role} is ${name}`, ["messages.name"]);
+    for (const part of parts) {
+      if (part.type === "tool-call") called.set(part.id, part.name);
+      if (part.type === "tool-result" && part.name !== undefined && called.get(part.callId) !== part.name)
+        yield fact(`result of call ${numberOf(part.callId)} is ${part.name}'s`, ["messages.tool-result.name"]);
+      yield* partFacts(role, part, numberOf);
+    }
+  }
+}
+
+/** The number of a call or a result, by its id: a conversation whose ids are others is the same conversation. */
+type NumberOf = (id: string) => number;
+
+function numbering(): NumberOf {
+  const numbers = new Map<string, number>();
+  return (id) => {
+    const number = numbers.get(id) ?? numbers.size + 1;
+    numbers.set(id, number);
+    return number;
+  };
+}
+
+/** What one part says, and in which order parts stand. */
+function* partFacts(role: string, part: Part, numberOf: NumberOf): Generator<Fact> {
+  yield* marks(part);
+  const [first, ...others] = [...saidBy(role, part, numberOf)];
+  if (first) yield { ...first, ordered: true };
+  yield* others;
+}
+
+function* marks(part: Part): Generator<Fact> {
+  const kind: Field = `messages.${part.type}`;
+  if ("cache" in part && part.cache) yield fact(`cache ${json(part.cache)}`, ["messages.cache", ...lossOf(part)]);
+  if ("signature" in part && part.signature !== undefined)
+    yield fact(`signature ${part.signature}`, [
+      part.type === "reasoning" ? kind : "messages.signature",
+      ...lossOf(part),
+    ]);
+  if ("thought" in part && part.thought) yield fact(`thought ${part.type}`, ["messages.thought", ...lossOf(part)]);
+}
+
+/** The fates of a part that is lost with all that is on it. */
+const lossOf = (part: Part): readonly Field[] => (part.type === "media" || part.type === "document" ? MEDIA : []);
+
+const MEDIA: readonly Field[] = [
+  "messages.media",
+  "messages.media.audio",
+  "messages.media.video",
+  "messages.media.url",
+  "messages.document",
+  "messages.document.url",
+];
+
+function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> {
+  const kind: Field = `messages.${part.type}`;
+  switch (part.type) {
+    case "text":
+      // An empty text says nothing.
+      if (part.text !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system"], part.text);
+      return;
+    case "refusal":
+      return yield fact(`${role} declines ${part.text}`, [kind], part.text);
+    case "reasoning":
+      if (part.text !== "") yield fact(`reasoned ${part.text}`, [kind, "messages.reasoning.unsealed"]);
+      return;
+    case "redacted-reasoning":
+      return yield fact(`redacted ${part.data}`, [kind]);
+    case "code":
+      return yield fact(`code ${part.id} ${part.language} ${part.code}`, [kind], part.code);
+    case "code-result":
+      return yield fact(`code result ${part.id} ${part.outcome} ${part.output}`, [kind], part.output ?? "");
+    case "tool-call":
+      yield fact(`call ${numberOf(part.id)} ${part.name} ${json(part.input)}`, [kind]);
+      return yield fact(`call id ${part.id}`, ["messages.tool-call.id"]);
+    case "tool-result":
+      return yield* resultFacts(part, `result of call ${numberOf(part.callId)}`);
+    case "provider":
+      return yield fact(`${part.dialect} ${json(part.value)}`, [kind]);
+    case "media":
+      return yield* mediaFacts(role, part);
+    case "document":
+      return yield* documentFacts(role, part);
+  }
+}
+
+function* mediaFacts(where: string, { kind, source, detail }: MediaPart): Generator<Fact> {
+  const words = source.type === "url" ? source.url : source.type === "file" ? source.id : source.data;
+  yield fact(`${where} ${kind} ${json(named(source))}`, [...MEDIA, "messages.tool-result.media"], words);
+  if (detail !== undefined) yield fact(`${where} ${kind} detail ${detail}`, ["messages.media.detail", ...MEDIA]);
+}
+
+/** The one type of sound that has two names. */
+const named = (source: MediaSource): MediaSource =>
+  source.type === "base64" && source.mediaType === "audio/mp3" ? { ...source, mediaType: "audio/mpeg" } : source;
+
+function* documentFacts(where: string, part: DocumentPart): Generator<Fact> {
+  const { source, title, context, citations } = part;
+  const lost: readonly Field[] = [...MEDIA, "messages.document.text", "messages.tool-result.media"];
+  if (source.type === "text") yield fact(`${where} document ${source.text}`, lost, source.text);
+  else if (source.type === "parts") {
+    yield fact(`${where} document of ${source.parts.length} parts`, lost);
+    for (const inner of source.parts) {
+      if (inner.type === "text") yield fact(`${where} document says ${inner.text}`, lost, inner.text);
+      else yield* mediaFacts(where, inner);
+      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache", ...MEDIA]);
+    }
+  } else {
+    const words = wordsOf(source);
+    yield fact(`${where} document ${json(source)}`, lost, words);
+  }
+  if (title !== undefined)
+    yield fact(`${where} title ${title}`, ["messages.document.title", "messages.document.text", ...lost], title);
+  if (context !== undefined) yield fact(`${where} context ${context}`, ["messages.document.context", ...lost], context);
+  if (citations) yield fact(`${where} citations`, ["messages.document.citations", ...lost]);
+}
+
+/** A document of text may be told as its text. */
+function wordsOf(source: MediaSource): string {
+  if (source.type !== "base64") return source.type === "url" ? source.url : source.id;
+  const isText = /^text\/|^application\/json/.test(source.mediaType);
+  return isText ? Buffer.from(source.data, "base64").toString() : source.data;
+}
+
+function* resultFacts({ callId, parts, isError }: ToolResultPart, where: string): Generator<Fact> {
+  yield fact(where, ["messages.tool-result.unasked"]);
+  yield fact(`result id ${callId}`, ["messages.tool-call.id"]);
+  if (isError) yield fact(`${where} failed`, ["messages.tool-result.isError"]);
+  for (const inner of parts) {
+    if (inner.type === "text") {
+      if (inner.text !== "")
+        yield fact(
+          `${where} says ${inner.text}`,
+          ["messages.tool-result.text", "messages.tool-result.isError"],
+          inner.text,
+        );
+      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache"]);
+    } else if (inner.type === "json")
+      yield fact(`${where} is ${json(inner.value)}`, ["messages.tool-result.json", "messages.tool-result.text"]);
+    else if (inner.type === "provider") yield fact(`${where} ${json(inner.value)}`, ["messages.provider"]);
+    else {
+      yield* marks(inner);
+      yield* inner.type === "media" ? mediaFacts(where, inner) : documentFacts(where, inner);
+    }
+  }
+}

@@ -1,0 +1,120 @@
+/** The law of every pair of formats: what comes back, and what was told to be lost, is everything that was said. */
+
+import type { ChatRequest, JsonObject } from "../../../src/index.ts";
+import type { FieldFate } from "../../../src/model/fate.ts";
+import { type Fact, factsOf } from "./facts.ts";
+import type { Format } from "./formats.ts";
+
+/** A conversation as the gateway has it from its caller. */
+export interface Asked {
+  readonly request: ChatRequest;
+  /** Its body, as the caller has sent it. */
+  readonly text: string;
+  readonly facts: readonly Fact[];
+}
+
+/** What became of one conversation. */
+export interface Crossing {
+  /** How many of its facts did not arrive, each of which was told. */
+  readonly lost: number;
+  /** Whether the upstream's format cannot say it, which its caller is told. */
+  readonly refused: boolean;
+}
+
+const parsed = (text: string): JsonObject => JSON.parse(text) as JsonObject;
+
+export function asked(from: Format, said: ChatRequest): Asked {
+  const text = JSON.stringify({ ...from.write(said), ...said.native?.body });
+  const request = from.read(parsed(text), said);
+  for (const field of Object.keys(said.native?.body ?? {}))
+    if (!request.native?.unsaid?.includes(field)) throw new Error(`Not told of: ${field}`);
+  return { request, text, facts: [...factsOf(request)] };
+}
+
+/** Throws an error that names what was lost without a word, moved, or told of though it is not lost. */
+export function crossed(to: Format, { request, text, facts }: Asked): Crossing {
+  const { body, fates } = to.codec.encodeRequest(request);
+  const refusals = fates.filter(({ fate }) => fate === "rejected");
+  if (refusals.length > 0) {
+    for (const { field } of refusals) assertRefused(field, facts, fates);
+    return { lost: 0, refused: true };
+  }
+  const sent = JSON.stringify(body);
+  if (request.native?.dialect === to.codec.dialect) {
+    // The gateway has decided nothing here, so there is nothing of its own in the body.
+    if (sent !== text || fates.length > 0) throw new Error("A request of the upstream's own format has changed.");
+    return { lost: 0, refused: false };
+  }
+  const arrived = [...factsOf(to.read(parsed(sent), request))];
+  const lost = missing(facts, arrived, fates);
+  assertTold(lost, fates, sent);
+  assertTrue(fates, lost);
+  if (!fates.some(({ field }) => MOVES.has(field))) assertOrder(facts, arrived);
+  return { lost: lost.length, refused: false };
+}
+
+const tellsOf = ({ fields }: Fact, field: string): boolean => (fields as readonly string[]).includes(field);
+
+/** What is told to be refused was asked for; and where nothing is left to say, each part's loss is told. */
+function assertRefused(field: string, said: readonly Fact[], fates: readonly FieldFate[]): void {
+  if (field !== "messages.none") {
+    if (!said.some((fact) => tellsOf(fact, field))) throw new Error(`Told to be refused, and not asked for: ${field}`);
+    return;
+  }
+  const parts = said.filter(({ key, ordered }) => ordered && !key.startsWith("instruction "));
+  for (const fact of parts) {
+    const told = fates.filter((fate) => tellsOf(fact, fate.field));
+    // One without words may be told as the parts that it does not have.
+    if (!told.some(({ fate }) => fate === "dropped" || fact.words === undefined))
+      throw new Error(`Told to be nothing, and something: ${fact.key}`);
+  }
+}
+
+/** What was said and has not arrived. As often as it was said, it must arrive. */
+function missing(said: readonly Fact[], arrived: readonly Fact[], fates: readonly FieldFate[]): Fact[] {
+  const counts = new Map<string, number>();
+  for (const { key } of arrived) counts.set(key, (counts.get(key) ?? 0) + 1);
+  // Pieces of reasoning that follow one another may be joined.
+  const isWhole = !fates.some(({ field }) => field === "messages.reasoning.unsealed");
+  const reasoned = arrived.flatMap(({ key }) => (isWhole && key.startsWith("reasoned ") ? key.slice(9) : [])).join("");
+  return said.filter(({ key }) => {
+    const count = counts.get(key) ?? 0;
+    counts.set(key, count - 1);
+    return count <= 0 && !(key.startsWith("reasoned ") && reasoned.includes(key.slice(9)));
+  });
+}
+
+function assertTold(lost: readonly Fact[], fates: readonly FieldFate[], body: string): void {
+  for (const fact of lost) {
+    const { key, words } = fact;
+    const told = fates.filter(({ field }) => tellsOf(fact, field));
+    if (told.length === 0) throw new Error(`Lost without a word: ${key}`);
+    const isThere = told.every(({ fate }) => fate === "approximated");
+    if (isThere && words !== undefined && !body.includes(JSON.stringify(words).slice(1, -1)))
+      throw new Error(`Told to be said otherwise, and not said: ${key}`);
+  }
+}
+
+/** What is told to be dropped is. */
+function assertTrue(fates: readonly FieldFate[], lost: readonly Fact[]): void {
+  for (const { field, fate } of fates)
+    if (fate === "dropped" && !lost.some((fact) => tellsOf(fact, field)))
+      throw new Error(`Told to be dropped, and there: ${field}`);
+}
+
+/** The fates that tell of another order. */
+const MOVES: ReadonlySet<string> = new Set([
+  "messages.tool-result.order",
+  "messages.tool-result.media",
+  "messages.tool-call.order",
+]);
+
+const orderOf = (facts: readonly Fact[]): string[] => facts.filter(({ ordered }) => ordered).map(({ key }) => key);
+
+function assertOrder(said: readonly Fact[], arrived: readonly Fact[]): void {
+  const [before, after] = [orderOf(said), orderOf(arrived)];
+  const [here, there] = [new Set(before), new Set(after)];
+  const [x, y] = [before.filter((key) => there.has(key)), after.filter((key) => here.has(key))];
+  for (const [index, key] of x.entries())
+    if (y[index] !== key && x.length === y.length) throw new Error(`Moved: ${key}`);
+}

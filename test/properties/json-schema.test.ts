@@ -1,0 +1,193 @@
+/** The JSON Schema that can be made of each request's schema: complete, and of one mind with the gateway about every case table. */
+
+import { toJsonSchema } from "@valibot/to-json-schema";
+import { Ajv, type AnySchema } from "ajv";
+import type * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { OpenApiSchema } from "../../src/dialects/generate-content/schema.openapi.ts";
+import { spellingWalk } from "../../src/dialects/generate-content/schema.spelling.ts";
+import { CountTokensRequest, GenerateContentRequest } from "../../src/dialects/generate-content/schema.ts";
+import { ImageFields } from "../../src/dialects/images/schema.ts";
+import { messagesRequest } from "../../src/dialects/messages/schema.ts";
+import { isJsonObject } from "../../src/model/json.ts";
+import * as contentAccepted from "../cases/generate-content/accepted.ts";
+import { REFUSED as CONTENT_REFUSED } from "../cases/generate-content/refused.ts";
+import * as messagesAccepted from "../cases/messages/accepted.ts";
+import * as messagesRefused from "../cases/messages/refused.ts";
+
+const messages = messagesRequest({ vendorRanges: false, vendorSources: false });
+const vendorMessages = messagesRequest({ vendorRanges: true, vendorSources: true });
+const REQUESTS: readonly [name: string, schema: v.GenericSchema][] = [
+  ["messages", messages],
+  ["messages as the official service takes it", vendorMessages],
+  ["generate-content", GenerateContentRequest],
+  ["countTokens", CountTokensRequest],
+  ["images", ImageFields],
+];
+
+/** What JSON Schema cannot say: code points and base64, of which the schemas tell in metadata, and rules over several fields. */
+const ignoreActions = ["check", "raw_check", "finite"];
+const schemaOf = (schema: v.GenericSchema): unknown =>
+  JSON.parse(JSON.stringify(toJsonSchema(schema, { typeMode: "input", ignoreActions })));
+
+const accepts = (schema: v.GenericSchema): ((body: unknown) => boolean) => {
+  const validate = new Ajv({ strict: false, validateFormats: false }).compile(schemaOf(schema) as AnySchema);
+  return (body) => validate(JSON.parse(JSON.stringify(body))) === true;
+};
+
+/** The parts of a schema of valibot's, each with the place where it stands. */
+function* partsOf(
+  schema: unknown,
+  at = "",
+  seen = new Set<unknown>(),
+): Generator<[at: string, schema: v.GenericSchema]> {
+  if (typeof schema !== "object" || schema === null || seen.has(schema)) return;
+  seen.add(schema);
+  if ("kind" in schema && schema.kind === "schema") yield [at, schema as v.GenericSchema];
+  if ("getter" in schema && typeof schema.getter === "function") yield* partsOf(schema.getter(undefined), at, seen);
+  for (const key of ["wrapped", "item", "value", "options", "pipe", "entries"])
+    if (key in schema) yield* childrenOf((schema as Record<string, unknown>)[key], key, at, seen);
+}
+
+function* childrenOf(child: unknown, key: string, at: string, seen: Set<unknown>): ReturnType<typeof partsOf> {
+  if (key === "entries")
+    for (const [name, entry] of Object.entries(child ?? {})) yield* partsOf(entry, `${at}.${name}`, seen);
+  else if (Array.isArray(child))
+    for (const [index, option] of child.entries()) yield* partsOf(option, `${at}|${index}`, seen);
+  else yield* partsOf(child, at, seen);
+}
+
+/** The schemas in a JSON Schema that say nothing, each under the name of the field that it is for. */
+function* emptyIn(schema: unknown, field: string): Generator<string> {
+  if (!isJsonObject(schema)) return;
+  if (Object.keys(schema).length === 0) yield field;
+  for (const [name, inner] of Object.entries(schema["properties"] ?? {})) yield* emptyIn(inner, name);
+  for (const [name, inner] of Object.entries(schema["$defs"] ?? {})) yield* emptyIn(inner, name);
+  for (const key of ["items", "additionalProperties"]) yield* emptyIn(schema[key], field);
+  for (const key of ["anyOf", "oneOf"]) {
+    const branches = schema[key];
+    // What the official service alone knows is shown as its object, or anything else.
+    if (Array.isArray(branches)) for (const branch of branches) yield* emptyIn(branch, field);
+  }
+}
+
+/** The user's own values, references, and what the official service has beyond the spec. */
+const OF_ANY_SHAPE = (
+  "example default ref $ref additionalProperties response responseJsonSchema displayName partialArgs willContinue " +
+  "videoMetadata startOffset endOffset mediaResolution numTokens googleSearch googleSearchRetrieval urlContext googleMaps " +
+  "computerUse fileSearch enterpriseWebSearch parallelAiSearch mcpServers retrievalConfig languageCode latLng imageConfig " +
+  "aspectRatio imageSize toolCall toolResponse audioTranscription"
+).split(" ");
+
+/** Whether a union does not show in JSON Schema as many branches as it has. */
+function branchesHiddenOf(part: v.GenericSchema): boolean {
+  const keyword = { union: "anyOf", variant: "oneOf" }[part.type];
+  if (keyword === undefined) return false;
+  const shown = (schemaOf(part) as Record<string, unknown>)[keyword];
+  const { options } = part as v.GenericSchema & { readonly options: readonly unknown[] };
+  return !Array.isArray(shown) || shown.length !== options.length;
+}
+
+describe.each(REQUESTS)("the schema of %s", (_name, schema) => {
+  it("becomes JSON Schema that compiles", () => {
+    expect(accepts(schema)).toBeTypeOf("function");
+  });
+
+  it("shows the branches of every union", () => {
+    const hidden = Array.from(partsOf(schema)).filter(([, part]) => !("pipe" in part) && branchesHiddenOf(part));
+    expect(hidden.map(([at]) => at)).toEqual([]);
+  });
+
+  it("hides no shape in a function: a lazy schema is one that holds itself", () => {
+    const hidden = Array.from(partsOf(schema)).filter(
+      ([, part]) =>
+        part.type === "custom" ||
+        (part.type === "lazy" && (part as v.LazySchema<v.GenericSchema>).getter(1) !== OpenApiSchema),
+    );
+    expect(hidden.map(([at]) => at)).toEqual([]);
+  });
+
+  it("leaves open only what has no shape", () => {
+    const open = [...new Set(emptyIn(schemaOf(schema), ""))];
+    expect(open.filter((field) => !OF_ANY_SHAPE.includes(field))).toEqual([]);
+  });
+});
+
+type Case = readonly [name: string, body: unknown, ...unknown[]];
+const camelCased = spellingWalk(GenerateContentRequest);
+const inCamelCase = (body: unknown): unknown => camelCased(JSON.parse(JSON.stringify(body)), []);
+const CONTENT_ACCEPTED: readonly Case[] = contentAccepted.ACCEPTED;
+
+describe("JSON Schema", () => {
+  it.each<[name: string, schema: v.GenericSchema, cases: readonly Case[]]>([
+    ["messages", messages, messagesAccepted.ACCEPTED],
+    ["messages in vendor ranges", vendorMessages, messagesAccepted.ACCEPTED_IN_VENDOR_RANGES],
+    ["messages of vendor sources", vendorMessages, messagesAccepted.ACCEPTED_VENDOR_SOURCES],
+    [
+      "generate-content",
+      GenerateContentRequest,
+      CONTENT_ACCEPTED.map(([name, body]) => [name, inCamelCase(body)] as const),
+    ],
+  ])("accepts what the gateway accepts: %s", (_name, schema, cases) => {
+    const accepted = accepts(schema);
+    expect(cases.filter(([, body]) => !accepted(body)).map(([name]) => name)).toEqual([]);
+    expect(cases.length).toBeGreaterThan(3);
+  });
+
+  it("refuses of messages what the gateway refuses, but for the rules over several fields", () => {
+    const accepted = accepts(messages);
+    expect(messagesRefused.REFUSED.filter(([, body]) => accepted(body)).map(([name]) => name)).toEqual([
+      "a tool_use of the user",
+      "a tool_result that answers nothing",
+      "a tool_result before its tool_use",
+      "a tool_result of the assistant",
+      "thinking of the user",
+      "a budget equal to max_tokens",
+      "a budget above max_tokens",
+      "two tools of one name",
+      "tool_choice of a tool that is not there",
+      "tool_choice any without tools",
+      "tool_choice tool without tools",
+    ]);
+    const vendor = accepts(vendorMessages);
+    const ranges = [...messagesRefused.REFUSED_IN_VENDOR_RANGES, ...messagesRefused.REFUSED_VENDOR_SOURCES];
+    // That a text is a URL is a format, which a validator need not know.
+    expect(ranges.filter(([, body]) => vendor(body)).map(([name]) => name)).toEqual([
+      "an image by something that is no url",
+    ]);
+  });
+
+  it("refuses three in four of what the gateway refuses of generate-content", () => {
+    const accepted = accepts(GenerateContentRequest);
+    const cases = CONTENT_REFUSED.filter(([, body]) => spelledOnce(body)).map(([, body]) => inCamelCase(body));
+    expect(cases.filter((body) => !accepted(body)).length).toBeGreaterThan(cases.length * 0.75);
+  });
+
+  it("counts characters, and tells limits and enums", () => {
+    const { properties } = schemaOf(messages) as { properties: Record<string, object> };
+    expect(properties["model"]).toEqual({ type: "string", minLength: 1, maxLength: 256 });
+    expect(properties["max_tokens"]).toEqual({ type: "integer", minimum: 2, maximum: Number.MAX_SAFE_INTEGER });
+    expect(properties["top_p"]).toMatchObject({
+      anyOf: [{ exclusiveMinimum: 0, exclusiveMaximum: 1 }, { type: "null" }],
+    });
+    const accepted = accepts(messages);
+    expect(["😀".repeat(64), "😀".repeat(65)].map((name) => accepted(named(name)))).toEqual([true, false]);
+  });
+});
+
+const named = (name: string): object => ({
+  model: "m",
+  max_tokens: 2,
+  messages: [{ role: "user", content: "Hi" }],
+  tools: [{ name, input_schema: {} }],
+});
+
+/** Whether the walk has nothing against a body. */
+function spelledOnce(body: unknown): boolean {
+  try {
+    inCamelCase(body);
+    return true;
+  } catch {
+    return false;
+  }
+}

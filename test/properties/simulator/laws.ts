@@ -1,0 +1,57 @@
+/** The laws of quota, which are checked after each step; the first that is broken is told with its step. */
+
+import type { Figures } from "./figures.ts";
+import type { Timeline } from "./timeline.ts";
+
+export const LAWS = [
+  "what was granted is what remains, is held and was used",
+  "what remains never falls below zero",
+  "exactly what fits is held",
+  "each hold is charged once, and what was not covered is overdraft",
+  "what rests on estimates is counted apart",
+  "there is no overdraft while something remains",
+  "no hold outlives its lease once it is swept",
+  "no backend is asked without a hold",
+  "an answer that was delivered is charged",
+  "a refused call costs nothing",
+  "what is charged is what was used",
+  "what is noted is what was used",
+  "each call ends, and is recorded once",
+  "a call leaves no timer behind",
+  "a store does what the line asks of it",
+  "the journal adds up",
+] as const;
+export type Law = (typeof LAWS)[number];
+
+export class Violation extends Error {
+  override readonly name = "Violation";
+  readonly law: Law;
+  readonly step: number;
+
+  constructor(law: Law, step: number, what: string) {
+    super(`step ${step}: ${law}: ${what}`);
+    this.law = law;
+    this.step = step;
+  }
+}
+
+/** Hears of every check, and keeps the first breach: those that come after it may be its consequences. */
+export class Breaches {
+  first: Violation | undefined = undefined;
+  readonly #timeline: Timeline;
+  readonly #figures: Figures;
+
+  constructor(timeline: Timeline, figures: Figures) {
+    this.#timeline = timeline;
+    this.#figures = figures;
+  }
+
+  check(condition: boolean, law: Law, what: () => string): void {
+    this.#figures.checks++;
+    if (!condition) this.broken(law, what());
+  }
+
+  broken(law: Law, what: string): void {
+    this.first ??= new Violation(law, this.#timeline.steps, what);
+  }
+}

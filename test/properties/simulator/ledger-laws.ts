@@ -1,0 +1,150 @@
+/** The laws of the ledgers: what a store has done is compared with what each hold by itself must come to. */
+
+import { isDeepStrictEqual } from "node:util";
+import type { Balance } from "../../../src/index.ts";
+import { type ExpectedHold, ExpectedLedger } from "../../contracts/expected-ledger.ts";
+import type { Figures } from "./figures.ts";
+import type { Breaches } from "./laws.ts";
+import type { Life } from "./life.ts";
+import type { Delivery } from "./messages.ts";
+import type { KeyPlan } from "./plan.ts";
+import type { Audit } from "./store.ts";
+
+export class LedgerLaws {
+  readonly #ledgers: ReadonlyMap<string, ExpectedLedger>;
+  readonly #overdrafts = new Map<string, number>();
+  readonly #breaches: Breaches;
+  readonly #figures: Figures;
+
+  constructor(keys: readonly KeyPlan[], breaches: Breaches, figures: Figures) {
+    this.#ledgers = new Map(keys.map(({ id, granted }) => [id, new ExpectedLedger(granted)]));
+    this.#breaches = breaches;
+    this.#figures = figures;
+  }
+
+  /** The hold of a life, as it must be; undefined where none was granted. */
+  holdOf({ id, key }: Life): ExpectedHold | undefined {
+    return this.#ledger(key.id).hold(id);
+  }
+
+  /** A store has carried out a message at `now`, by its own clock, on the ledger of a key; or has swept it for one. */
+  worked(delivery: Delivery, audit: Audit, now: number): void {
+    const ledger = this.#ledger(audit.keyId);
+    const swept = ledger.expire(now);
+    this.#figures["holds swept"] += swept;
+    this.#apply(delivery, ledger, audit, now);
+    this.#addUp(ledger, audit, swept === 0 && delivery.message.verb === "settle");
+  }
+
+  #apply(delivery: Delivery, ledger: ExpectedLedger, audit: Audit, now: number): void {
+    const { message } = delivery;
+    if (message.life?.key.id !== audit.keyId) return;
+    switch (message.verb) {
+      case "reserve": {
+        const { hold } = message;
+        const granted = Math.max(0, audit.held - ledger.held);
+        const available = remaining(ledger, audit) + granted;
+        delivery.expected = ledger.reserved(hold, available, now + hold.leaseMs);
+        this.#figures[delivery.expected.refused ? "holds refused" : "holds granted"]++;
+        return;
+      }
+      case "renew":
+        return ledger.renewed(message.life.id, message.renewal, now + message.renewal.leaseMs);
+      case "settle": {
+        const settled = ledger.settled(message.life.id, message.outcome);
+        if (settled === "settlement") this.#figures["holds settled"]++;
+        if (settled === "correction") this.#figures["settlements after the sweep"]++;
+        message.life.settleWorked = true;
+        return;
+      }
+      case "find":
+      case "balance":
+      case "sweep":
+    }
+  }
+
+  /** A store answers. */
+  answered({ message, expected }: Delivery, told: unknown): void {
+    if (message.verb === "balance") this.#balanced(this.#ledger(message.keyId), told as Balance);
+    if (message.verb === "reserve")
+      this.#breaches.check(isDeepStrictEqual(told, expected), "exactly what fits is held", () => {
+        const { id, atLeast, atMost } = message.hold;
+        return `${id}, ${atLeast} to ${atMost}: ${JSON.stringify(told)} in place of ${JSON.stringify(expected)}`;
+      });
+  }
+
+  /** All is swept. */
+  atRest(audits: readonly Audit[], now: number): void {
+    for (const audit of audits) {
+      const ledger = this.#ledger(audit.keyId);
+      this.#figures["holds swept"] += ledger.expire(now);
+      this.#addUp(ledger, audit, false);
+      this.#breaches.check(
+        audit.held === 0 && ledger.liveHolds === 0,
+        "no hold outlives its lease once it is swept",
+        () => `${audit.keyId} holds ${audit.held}`,
+      );
+    }
+  }
+
+  #balanced({ granted }: ExpectedLedger, balance: Balance): void {
+    const { used, available, held } = balance;
+    this.#breaches.check(
+      held <= used && available >= 0 && (granted === undefined || used + available === granted),
+      "what was granted is what remains, is held and was used",
+      () => `${JSON.stringify(balance)} of ${granted} granted`,
+    );
+  }
+
+  #addUp(ledger: ExpectedLedger, audit: Audit, isSettlement: boolean): void {
+    const { keyId, granted, charged, held, liveHolds, overdraft, estimated } = audit;
+    const of = (what: string) => () => `${keyId}: ${what} of ${JSON.stringify(audit)}`;
+    this.#breaches.check(
+      granted === (ledger.granted ?? granted),
+      "what was granted is what remains, is held and was used",
+      of(`${ledger.granted} granted`),
+    );
+    this.#breaches.check(
+      ledger.granted === undefined || (granted - charged - held >= 0 && charged >= 0),
+      "what remains never falls below zero",
+      of("what remains"),
+    );
+    this.#breaches.check(
+      held === ledger.held && liveHolds === ledger.liveHolds,
+      "no hold outlives its lease once it is swept",
+      of(`${ledger.held} held by ${ledger.liveHolds}`),
+    );
+    this.#breaches.check(
+      charged + overdraft === ledger.consumed,
+      "each hold is charged once, and what was not covered is overdraft",
+      of(`${ledger.consumed} used`),
+    );
+    this.#breaches.check(
+      estimated >= 0 &&
+        estimated <= charged &&
+        estimated <= ledger.estimated &&
+        estimated + overdraft >= ledger.estimated,
+      "what rests on estimates is counted apart",
+      of(`${ledger.estimated} by estimate`),
+    );
+    const before = this.#overdrafts.get(keyId) ?? 0;
+    if (overdraft > before) this.#figures["charges beyond the balance"]++;
+    this.#breaches.check(
+      (ledger.granted !== undefined || overdraft === 0) &&
+        (overdraft <= before || !isSettlement || remaining(ledger, audit) === 0),
+      "there is no overdraft while something remains",
+      of("overdraft"),
+    );
+    this.#overdrafts.set(keyId, overdraft);
+  }
+
+  #ledger(keyId: string): ExpectedLedger {
+    const ledger = this.#ledgers.get(keyId);
+    if (!ledger) throw new Error(`There is no key ${keyId}.`);
+    return ledger;
+  }
+}
+
+/** What a key has left; nothing is counted of an unlimited one. */
+const remaining = ({ granted }: ExpectedLedger, audit: Audit): number =>
+  granted === undefined ? 0 : Math.max(0, audit.granted - audit.charged - audit.held);

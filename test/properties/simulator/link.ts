@@ -1,0 +1,129 @@
+/** The way between a gateway and its store, on which messages are lost, doubled, late and overtaken. */
+
+import type { CallInfo, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../../../src/index.ts";
+import { lifeOf } from "./life.ts";
+import { MadeUpFailure } from "./made-up-failure.ts";
+import type { Delivery, Message } from "./messages.ts";
+import { LONGEST_DELAY_MS, type Rates } from "./plan.ts";
+import type { Process } from "./process.ts";
+import type { SimulatedStore } from "./store.ts";
+import type { WorldParts } from "./world-parts.ts";
+
+type Call = CallInfo | undefined;
+
+export class Link implements QuotaStore {
+  readonly #parts: WorldParts;
+  readonly #store: SimulatedStore;
+  readonly #process: Process;
+  #sent = 0;
+  #lastDelivered = 0;
+
+  constructor(parts: WorldParts, store: SimulatedStore, process: Process) {
+    this.#parts = parts;
+    this.#store = store;
+    this.#process = process;
+  }
+
+  find = (apiKey: string, call: Call): ReturnType<QuotaStore["find"]> =>
+    this.#send({ verb: "find", life: lifeOf(call), apiKey });
+
+  balance = (keyId: string, call: Call): ReturnType<QuotaStore["balance"]> =>
+    this.#send({ verb: "balance", life: lifeOf(call), keyId });
+
+  reserve = (hold: HoldRequest, call: Call): Promise<Reservation> => {
+    const life = lifeOf(call);
+    return this.#send({ verb: "reserve", life, hold: { ...hold, id: life.id } });
+  };
+
+  renew = (_id: string, renewal: Renewal, call: Call): Promise<void> => {
+    const life = lifeOf(call);
+    this.#parts.lifeLaws.noted(life, renewal);
+    return this.#send({ verb: "renew", life, renewal });
+  };
+
+  settle = (_id: string, outcome: Outcome, call: Call): Promise<void> => {
+    const life = lifeOf(call);
+    const { lifeLaws, timeline } = this.#parts;
+    lifeLaws.told(life, outcome);
+    life.settleSentAt ??= timeline.now;
+    return this.#send({ verb: "settle", life, outcome });
+  };
+
+  /** For work outside of any call. */
+  sweep(): Promise<unknown> {
+    return this.#send({ verb: "sweep" });
+  }
+
+  #send<Answer>(message: Message): Promise<Answer> {
+    const { random, figures, trace } = this.#parts;
+    const { rates } = this.#parts.plan;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    if (this.#process.effect()) {
+      figures.verbs++;
+      const copies = random.chance(rates.duplicate) ? 2 : 1;
+      figures["messages duplicated"] += copies - 1;
+      for (let copy = 0; copy < copies; copy++) {
+        const number = ++this.#sent;
+        trace(() => `${this.#process.name} sends ${describe(message)}${copy > 0 ? " again" : ""}`);
+        this.#travel(rates, () => this.#deliver(message, number, { resolve, reject }));
+      }
+    }
+    // Whoever asks knows what is answered to which question.
+    return promise as Promise<Answer>;
+  }
+
+  /** Has something arrive after a while, or never. */
+  #travel(rates: Rates, arrive: () => void): void {
+    const { random, figures, timeline } = this.#parts;
+    if (random.chance(rates.drop)) return void figures["messages lost"]++;
+    const isLate = random.chance(rates.delay);
+    if (isLate) figures["messages delayed"]++;
+    timeline.after(isLate ? random.int(100, LONGEST_DELAY_MS) : random.int(0, 12), arrive);
+  }
+
+  #deliver(message: Message, number: number, { resolve, reject }: Answering): void {
+    const { random, figures, trace, ledgerLaws, breaches, plan } = this.#parts;
+    const { rates } = plan;
+    if (number < this.#lastDelivered) figures["messages overtaken"]++;
+    this.#lastDelivered = Math.max(number, this.#lastDelivered);
+    // A store that lives in the process has died with it; a message to another machine is on its way.
+    if (this.#store.inProcess && !this.#process.alive) return;
+    const answer = (settle: () => void): void =>
+      this.#travel(rates, () => {
+        if (this.#process.effect()) settle();
+      });
+    const fail = (): void => {
+      figures["failures told by a store"]++;
+      answer(() => {
+        if (message.verb === "settle") message.life.settleFailed = true;
+        reject(new MadeUpFailure("The store is away."));
+      });
+    };
+    if (random.chance(rates.fail)) return fail();
+    const delivery: Delivery = { message };
+    const working = this.#store.carryOut(delivery, this.#process);
+    working.then(
+      (told) => {
+        trace(() => `the store answers ${describe(message)} with ${JSON.stringify(told)}`);
+        ledgerLaws.answered(delivery, told);
+        if (random.chance(rates.fail)) return fail();
+        answer(() => resolve(told));
+      },
+      (error: unknown) => {
+        if (error instanceof MadeUpFailure) return fail();
+        breaches.broken("a store does what the line asks of it", `${describe(message)}: ${String(error)}`);
+      },
+    );
+  }
+}
+
+interface Answering {
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export function describe(message: Message): string {
+  const { verb, life } = message;
+  const told = Object.entries(message).find(([name]) => name === "hold" || name === "renewal" || name === "outcome");
+  return `${verb}${life ? ` of ${life.id}` : ""}${told ? ` ${JSON.stringify(told[1])}` : ""}`;
+}

@@ -1,0 +1,98 @@
+/** Faults of the memory store. */
+
+import {
+  chargingTwice,
+  ENDLESS_MS,
+  type Fault,
+  holdingAnew,
+  refusing,
+  verbsOf,
+  withoutCorrection,
+} from "../../contracts/faults.ts";
+import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS } from "./mutant.ts";
+
+const withFault =
+  (fault: Fault): NonNullable<Mutant["verbs"]> =>
+  (opened) => ({ ...verbsOf(opened.store), ...fault(opened.store, opened) });
+
+const withLeases =
+  (leaseOf: (leaseMs: number, skewMs: number) => number): NonNullable<Mutant["verbs"]> =>
+  ({ store }, skewMs) => ({
+    ...verbsOf(store),
+    reserve: (hold) => store.reserve({ ...hold, leaseMs: leaseOf(hold.leaseMs, skewMs()) }),
+    renew: (id, renewal) => store.renew(id, { ...renewal, leaseMs: leaseOf(renewal.leaseMs, skewMs()) }),
+  });
+
+export const memoryMutants: readonly Mutant[] = [
+  {
+    fault: "holds without a condition",
+    store: "memory",
+    breaks: [REMAINS, FITS],
+    keys: (keys) => keys.map((key) => (key.granted === undefined ? key : { ...key, granted: key.granted + HIDDEN })),
+    verbs: withFault((store) => ({
+      async balance(keyId) {
+        const balance = await store.balance(keyId);
+        const hidden = keyId === "unlimited" ? 0 : HIDDEN;
+        return balance && { ...balance, available: balance.available - hidden };
+      },
+    })),
+    audit: (audit) => (audit.keyId === "unlimited" ? audit : { ...audit, granted: audit.granted - HIDDEN }),
+  },
+  {
+    fault: "charges twice what is settled twice",
+    store: "memory",
+    breaks: [CHARGED_ONCE],
+    verbs: withFault(chargingTwice),
+  },
+  { fault: "holds anew what is reserved again", store: "memory", breaks: [LEASED], verbs: withFault(holdingAnew) },
+  {
+    fault: "drops what is settled after expiry",
+    store: "memory",
+    breaks: [CHARGED_ONCE],
+    verbs: withFault(withoutCorrection),
+  },
+  { fault: "never sweeps", store: "memory", breaks: [LEASED, FITS], verbs: withLeases(() => ENDLESS_MS) },
+  {
+    fault: "ends leases by the clock of who asks",
+    store: "memory",
+    breaks: [LEASED, FITS],
+    verbs: withLeases((leaseMs, skewMs) => Math.max(1, leaseMs + skewMs)),
+  },
+  { fault: "drops overdraft", store: "memory", breaks: [CHARGED_ONCE], audit: (audit) => ({ ...audit, overdraft: 0 }) },
+  {
+    fault: "tells in a refusal that nothing was held",
+    store: "memory",
+    breaks: [FITS],
+    verbs: withFault(refusing((refusal) => ({ ...refusal, held: 0 }))),
+  },
+  {
+    fault: "takes estimates for exact",
+    store: "memory",
+    breaks: ["what rests on estimates is counted apart"],
+    verbs: withFault((store) => ({ settle: (id, { used }) => store.settle(id, { used, certainty: "exact" }) })),
+  },
+  {
+    fault: "takes what it could cover for overdraft",
+    store: "memory",
+    breaks: ["there is no overdraft while something remains"],
+    audit: ({ charged, overdraft, ...audit }) =>
+      charged > audit.estimated
+        ? { ...audit, charged: charged - 1, overdraft: overdraft + 1 }
+        : { ...audit, charged, overdraft },
+  },
+  {
+    fault: "rejects what is settled twice",
+    store: "memory",
+    breaks: ["a store does what the line asks of it"],
+    verbs: withFault((store) => {
+      const settled = new Set<string>();
+      return {
+        async settle(id, outcome) {
+          if (settled.has(id)) throw new Error("The hold is settled.");
+          settled.add(id);
+          await store.settle(id, outcome);
+        },
+      };
+    }),
+  },
+];

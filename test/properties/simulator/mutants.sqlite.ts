@@ -1,0 +1,61 @@
+/** Faults of the SQL store, as changes to its statements on their way to the database. */
+
+import { ENDLESS_MS } from "../../contracts/faults.ts";
+import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS } from "./mutant.ts";
+
+export const sqliteMutants: readonly Mutant[] = [
+  {
+    fault: "adds to the grant with each change",
+    store: "sqlite",
+    breaks: ["what was granted is what remains, is held and was used"],
+    statement: (statement) => statement.replace('set "granted" = ?', 'set "granted" = ? + 1'),
+  },
+  {
+    fault: "enters overdraft as estimates, and estimates as overdraft",
+    store: "sqlite",
+    breaks: ["the journal adds up"],
+    statement: (statement) =>
+      statement.replace('"overdraft", "estimated", "noted"', '"estimated", "overdraft", "noted"'),
+  },
+  {
+    fault: "holds without a condition",
+    store: "sqlite",
+    breaks: [REMAINS],
+    statement: (statement) =>
+      statement
+        .replace('as "now"', `as "now", "granted" + ${HIDDEN} as "granted"`)
+        .replace('set "granted" = ?', `set "granted" = ? - ${HIDDEN}`),
+  },
+  {
+    fault: "charges twice what is settled twice",
+    store: "sqlite",
+    breaks: [CHARGED_ONCE, LEASED],
+    statement: (statement) =>
+      statement.replace(
+        /^select \* from "polygate_holds" where "id" = \?/,
+        `select id, key_id, replace(state, 'settled', 'live') AS state, granted, noted, renewals, used, overdraft, expires_at, resolved_at
+          from "polygate_holds" where "id" = ?`,
+      ),
+  },
+  {
+    fault: "never sweeps",
+    store: "sqlite",
+    breaks: [LEASED, FITS],
+    statement: (statement) => statement.replace('"expires_at" <= ', `"expires_at" + ${ENDLESS_MS} <= `),
+  },
+  {
+    fault: "ends leases by the clock of who asks",
+    store: "sqlite",
+    breaks: [LEASED, FITS],
+    statement: (statement, { skewMs }) => statement.replaceAll("world_now()", `(world_now() + (${skewMs}))`),
+  },
+  {
+    fault: "drops overdraft",
+    store: "sqlite",
+    breaks: [CHARGED_ONCE],
+    statement: (statement) =>
+      statement.startsWith('update "polygate_keys"')
+        ? statement.replace('"overdraft" = ?', '"overdraft" = 0 * ?')
+        : statement,
+  },
+];

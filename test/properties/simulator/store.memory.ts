@@ -1,0 +1,68 @@
+/** The memory store as a server of its own would hold it: it survives the gateways that ask it. */
+
+import { type LedgerReport, memoryQuotaStore, type MemoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
+import type { OpenedQuotaStore } from "../../contracts/index.ts";
+import { ask, type Delivery } from "./messages.ts";
+import type { Process } from "./process.ts";
+import type { Audit, SimulatedStore } from "./store.ts";
+import type { WorldParts } from "./world-parts.ts";
+
+export class MemoryServer implements SimulatedStore {
+  readonly inProcess = false;
+  readonly #parts: WorldParts;
+  readonly #store: MemoryQuotaStore;
+  readonly #faulty: QuotaStore | undefined;
+  /** Whose message the store works on: faults may look at the clock of who asks. */
+  #asking: Process | undefined;
+
+  constructor(parts: WorldParts) {
+    const { plan, mutant, timeline } = parts;
+    this.#parts = parts;
+    const clock = { now: () => timeline.now, after: never, every: never };
+    this.#store = memoryQuotaStore(mutant?.keys?.(plan.keys) ?? plan.keys, { clock });
+    this.#faulty = mutant?.verbs?.(this.#opened(), () => this.#asking?.skewMs ?? 0);
+  }
+
+  async carryOut(delivery: Delivery, process: Process): Promise<unknown> {
+    const { message } = delivery;
+    this.#asking = process;
+    const answer = await ask(this.#faulty ?? this.#store, message);
+    const { life, verb } = message;
+    if (life && verb !== "find")
+      this.#parts.ledgerLaws.worked(delivery, this.#audit(life.key.id), this.#parts.timeline.now);
+    return answer;
+  }
+
+  /** The store as the faults of the contract take it. */
+  #opened(): OpenedQuotaStore {
+    const store = this.#store;
+    return { store, advance() {}, audit: (keyId) => reportOf(store, keyId), removeSecret() {} };
+  }
+
+  died(): void {}
+
+  async audits(): Promise<readonly Audit[]> {
+    return this.#parts.plan.keys.map(({ id }) => this.#audit(id));
+  }
+
+  async verify(): Promise<undefined> {}
+
+  async close(): Promise<void> {}
+
+  #audit(keyId: string): Audit {
+    const { granted, used, held, liveHolds, overdraft, estimated } = reportOf(this.#store, keyId);
+    const audit = { keyId, granted, charged: used - held, held, liveHolds, overdraft, estimated };
+    return this.#parts.mutant?.audit?.(audit) ?? audit;
+  }
+}
+
+function reportOf(store: MemoryQuotaStore, keyId: string): LedgerReport {
+  const report = store.report(keyId);
+  if (!report) throw new Error(`The store has lost its key ${keyId}.`);
+  return report;
+}
+
+/** A store in memory sets no timer: it sweeps when it is asked. */
+const never = (): never => {
+  throw new Error("The memory store has set a timer.");
+};

@@ -1,0 +1,124 @@
+/** The Redis store in each gateway's process, over a real server: its scripts run as they are, by the world's clock. */
+
+import { createClient } from "redis";
+import { type DurableQuotaStore, redisQuotaStore } from "../../../src/stores/redis/index.ts";
+import { REDIS } from "../../stores/redis/servers.ts";
+import { command, underWay } from "./commands.ts";
+import { ask, type Delivery, type Message } from "./messages.ts";
+import type { Process } from "./process.ts";
+import type { Audit, SimulatedStore } from "./store.ts";
+import type { WorldParts } from "./world-parts.ts";
+
+/**
+ * The server's clock is real, and runs on while a world stands still. So a millisecond of the world is a second of the store's, and a
+ * lease ends half a second early: whatever the machine's pace, it has ended at its moment, and not a millisecond before.
+ */
+const SCALE = 1_000;
+/** Stands for the time by which the world's clock is ahead, until a command is sent. */
+const AHEAD = -7_777_777;
+const HOUR_MS = 3_600_000;
+
+type Client = ReturnType<typeof createClient>;
+
+/** One connection for all worlds of a thread. */
+let connected: Promise<Client> | undefined;
+let worlds = 0;
+
+export async function openRedis(parts: WorldParts): Promise<SimulatedStore> {
+  connected ??= createClient({ url: REDIS, socket: { reconnectStrategy: false } }).connect() as Promise<Client>;
+  const client = await connected;
+  const prefix = `polygate-simulated-${process.pid}-${parts.plan.seed}-${++worlds}`;
+  const server = new RedisServer(parts, client, prefix);
+  const store = redisQuotaStore({ client: { sendCommand: (args: string[]) => server.send(args) }, prefix });
+  for (const key of parts.plan.keys) await store.add(key);
+  return server;
+}
+
+/** Lets go of the server. */
+export async function closeRedis(): Promise<void> {
+  (await connected)?.destroy();
+  connected = undefined;
+}
+
+class RedisServer implements SimulatedStore {
+  readonly inProcess = true;
+  readonly #parts: WorldParts;
+  readonly #client: Client;
+  readonly #prefix: string;
+  /** What the world has named in Redis, and leaves behind. */
+  readonly #names = new Set<string>();
+  readonly #stores = new WeakMap<Process, DurableQuotaStore>();
+
+  constructor(parts: WorldParts, client: Client, prefix: string) {
+    this.#parts = parts;
+    this.#client = client;
+    this.#prefix = prefix;
+  }
+
+  carryOut(delivery: Delivery, process: Process): Promise<unknown> {
+    return underWay.run(delivery, () => ask(this.#storeOf(process), scaled(delivery.message)));
+  }
+
+  died(): void {}
+
+  audits(): Promise<readonly Audit[]> {
+    return Promise.all(this.#parts.plan.keys.map(({ id }) => this.#audit(id)));
+  }
+
+  async verify(): Promise<undefined> {}
+
+  async close(): Promise<void> {
+    await this.#client.unlink([...this.#names]);
+  }
+
+  send(args: readonly string[]): Promise<unknown> {
+    for (const arg of args) if (arg.startsWith(`${this.#prefix}:`)) this.#names.add(arg);
+    return this.#client.sendCommand(args);
+  }
+
+  #storeOf(process: Process): DurableQuotaStore {
+    let store = this.#stores.get(process);
+    if (!store) {
+      const client = { sendCommand: (args: string[]) => this.#command(process, args) };
+      const retentionMs = HOUR_MS * SCALE;
+      store = redisQuotaStore({ client, prefix: this.#prefix, retentionMs, aheadMs: () => AHEAD });
+      this.#stores.set(process, store);
+    }
+    return store;
+  }
+
+  #command(process: Process, args: readonly string[]): Promise<unknown> {
+    const delivery = underWay.getStore();
+    return command(this.#parts, process, args.join(" ").slice(0, 200), async () => {
+      const { now } = this.#parts.timeline;
+      const ahead = String(now * SCALE - Date.now());
+      const answer = await this.send(args.map((arg) => (arg === String(AHEAD) ? ahead : arg)));
+      const [script, , keys, name = ""] = args;
+      // The scripts of a ledger, beside those that look up whose an id is.
+      if (delivery && script?.startsWith("EVAL") && keys === "6")
+        this.#parts.ledgerLaws.worked(delivery, await this.#audit(keyIdIn(name)), now);
+      return answer;
+    });
+  }
+
+  async #audit(keyId: string): Promise<Audit> {
+    const name = (part: string): string => `${this.#prefix}:{${keyId}}:${part}`;
+    const key = await this.#client.hGetAll(name("key"));
+    const units = (field: string): number => Number(key[field]);
+    const [granted, charged, held] = [units("granted"), units("charged"), units("held")];
+    const liveHolds = await this.#client.hLen(name("holds"));
+    return { keyId, granted, charged, held, liveHolds, overdraft: units("overdraft"), estimated: units("estimated") };
+  }
+}
+
+const keyIdIn = (name: string): string => /\{(.*)\}/.exec(name)?.[1] ?? "";
+
+const scaledLease = (leaseMs: number): number => leaseMs * SCALE - SCALE / 2;
+
+function scaled(message: Message): Message {
+  if (message.verb === "reserve")
+    return { ...message, hold: { ...message.hold, leaseMs: scaledLease(message.hold.leaseMs) } };
+  if (message.verb === "renew")
+    return { ...message, renewal: { ...message.renewal, leaseMs: scaledLease(message.renewal.leaseMs) } };
+  return message;
+}

@@ -1,0 +1,53 @@
+/** One thread of the simulation: runs every nth world until all threads together have had enough lives. */
+
+import { parentPort, workerData } from "node:worker_threads";
+import { addFigures, type Figures, noFigures } from "./figures.ts";
+import { planOf, type StoreName } from "./plan.ts";
+import { runWorld } from "./world.ts";
+
+export interface Order {
+  readonly firstSeed: number;
+  readonly everySeeds: number;
+  readonly lives: number;
+  /** Stores whose server does not answer. */
+  readonly missing: readonly StoreName[];
+  /** How many lives there were in all threads, and whether any of them has found a breach. */
+  readonly shared: SharedArrayBuffer;
+}
+
+export interface ThreadReport {
+  readonly figures: Figures;
+  readonly broken: { readonly seed: number; readonly message: string } | undefined;
+}
+
+// The errors that the line makes are many, and nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
+async function run({ firstSeed, everySeeds, lives, missing, shared }: Order): Promise<ThreadReport> {
+  const [LIVES, BROKEN] = [0, 1];
+  const counts = new Int32Array(shared);
+  const figures = noFigures();
+  let usesRedis = false;
+  let broken: ThreadReport["broken"];
+  for (
+    let seed = firstSeed;
+    Atomics.load(counts, LIVES) < lives && Atomics.load(counts, BROKEN) === 0;
+    seed += everySeeds
+  ) {
+    const { store } = planOf(seed);
+    if (missing.includes(store)) continue;
+    usesRedis ||= store === "redis";
+    const ended = await runWorld({ seed });
+    addFigures(figures, ended.figures);
+    Atomics.add(counts, LIVES, ended.figures.lives);
+    if (!ended.violation) continue;
+    broken = { seed, message: ended.violation.message };
+    Atomics.store(counts, BROKEN, 1);
+  }
+  if (usesRedis) await (await import("./store.redis.ts")).closeRedis();
+  return { figures, broken };
+}
+
+const report = await run(workerData as Order);
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's port, which has no origin
+parentPort?.postMessage(report);

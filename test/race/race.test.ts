@@ -1,0 +1,25 @@
+/** Of many calls at once from four processes, exactly those are let in that the balance covers. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Ledger, sharedStores } from "../stores/ledgers.ts";
+import { race, ROOM } from "./race.ts";
+
+/** `npm run race` makes ten thousand. */
+const CALLS = 240;
+
+describe.each(sharedStores)("on $name", (store) => {
+  describe.skipIf(!store.available)("when it answers", () => {
+    let ledger: Ledger;
+    beforeAll(async () => void (ledger = await store.open()));
+    afterAll(() => ledger?.remove());
+
+    it(`lets in ${ROOM} of ${CALLS}, and tells the others that nothing is left`, async () => {
+      const { statuses, available, differences } = await race(ledger, CALLS);
+      expect({ statuses, available, differences }).toEqual({
+        statuses: { 200: ROOM, 429: CALLS - ROOM },
+        available: 0,
+        differences: [],
+      });
+    });
+  });
+});

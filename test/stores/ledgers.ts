@@ -1,0 +1,117 @@
+/** Every store that several processes can share: where it is, and what it has in its own books. */
+
+import { openStore, type OpenedStore } from "../../src/admin/open-store.ts";
+import { drivers, REDIS, redisAnswers } from "./redis/servers.ts";
+import { databases, type TestDatabase } from "./sql/databases.ts";
+
+/** A hold as the store has it. */
+export interface StoredHold {
+  readonly id: string;
+  readonly state: "live" | "settled" | "expired" | "corrected";
+  /** What a resolved hold was charged, in units. */
+  readonly used: number;
+}
+
+/** A place of the run's own in a store. */
+export interface Ledger extends OpenedStore {
+  /** Where other processes find it: for `openStore`. */
+  readonly address: string;
+  readonly prefix: string;
+  /** The holds of a key. */
+  holds(keyId: string): Promise<readonly StoredHold[]>;
+  /** Where the balance of a key is not what its journal, or in Redis its holds, come to. */
+  differences(keyId: string): Promise<readonly unknown[]>;
+  /** Closes it, and removes what the run has written. */
+  remove(): Promise<void>;
+}
+
+export interface SharedStore {
+  readonly name: string;
+  /** False where its server does not answer. */
+  readonly available: boolean;
+  open(): Promise<Ledger>;
+}
+
+const overSql = (database: TestDatabase): SharedStore => ({
+  name: database.name,
+  available: database.available,
+  async open() {
+    const { db, prefix, ...place } = await database.place();
+    const address = database.dialect === "sqlite" ? `sqlite:${place.address}` : (place.address ?? "");
+    const opened = await openStore(address, { prefix });
+    return {
+      ...opened,
+      address,
+      prefix,
+      holds: async (keyId) => {
+        const rows = await db.selectFrom(`${prefix}holds`).selectAll().where("key_id", "=", keyId).execute();
+        return rows.map(({ id, state, used }) => ({ id, state, used: Number(used) }));
+      },
+      differences: async () => (await opened.verify?.()) ?? [],
+      async remove() {
+        await opened.close();
+        await place.remove();
+      },
+    };
+  },
+});
+
+/** Adds up one of the numbers that Redis has in a text of several. */
+const sum = (words: readonly (readonly string[])[], at: number): number =>
+  words.reduce((total, each) => total + Number(each[at]), 0);
+
+const STATES = { settled: "settled", expired: "expired", corrected: "corrected" } as const;
+
+const overRedis: SharedStore = {
+  name: "Redis",
+  available: redisAnswers,
+  async open() {
+    const place = await drivers[0]?.place();
+    if (!place || !("sendCommand" in place.client) || "masters" in place.client)
+      throw new Error("No node-redis client.");
+    const { client, prefix } = place;
+    const opened = await openStore(REDIS, { prefix });
+    const all = async (keyId: string, part: string): Promise<(readonly [id: string, words: readonly string[]])[]> => {
+      const told = await client.sendCommand(["HGETALL", `${prefix}:{${encodeURIComponent(keyId)}}:${part}`]);
+      const fields = Array.isArray(told) ? told.map(String) : Object.entries(Object(told)).flat().map(String);
+      return fields.flatMap((id, index) => (index % 2 === 0 ? [[id, (fields[index + 1] ?? "").split(" ")]] : []));
+    };
+    return {
+      ...opened,
+      address: REDIS,
+      prefix,
+      async holds(keyId) {
+        const live = (await all(keyId, "holds")).map(([id]) => ({ id, state: "live", used: 0 }) as const);
+        const resolved = (await all(keyId, "resolved")).map(([id, [state = "", used]]) => ({
+          id,
+          state: STATES[state as keyof typeof STATES],
+          used: Number(used),
+        }));
+        return [...live, ...resolved];
+      },
+      async differences(keyId) {
+        const report = await opened.store.report(keyId);
+        const live = (await all(keyId, "holds")).map(([, words]) => words);
+        const resolved = (await all(keyId, "resolved")).map(([, words]) => words);
+        const held = sum(live, 0);
+        const overdraft = sum(resolved, 2);
+        const expected = { used: sum(resolved, 1) - overdraft + held, held, overdraft };
+        return Object.entries(expected).flatMap(([field, value]) => {
+          const stored = report?.[field as keyof typeof expected];
+          return stored === value ? [] : [{ keyId, field, stored, expected: value }];
+        });
+      },
+      async remove() {
+        await opened.close();
+        await place.remove();
+      },
+    };
+  },
+};
+
+/** Those on real servers, and SQLite in a file. */
+export const sharedStores: readonly SharedStore[] = [
+  // Within one process alone lives PGlite.
+  ...databases.filter(({ name }) => name !== "PGlite").map(overSql),
+  overRedis,
+];

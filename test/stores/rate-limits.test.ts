@@ -1,0 +1,117 @@
+/** The limiter over rate-limiter-flexible: every window has room or none is touched, and ends correct what was taken. */
+
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { flexibleRateLimiter, type RateCounter, type RateLimiter } from "../../src/index.ts";
+
+// The library takes its time from the machine's clock, so that clock is wound by hand here.
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const MINUTE = 60;
+const DAY = 86_400;
+const one = { id: "1", keyId: "key" };
+const asks = { ...one, model: "any", tokens: 40 };
+
+const used = async (counter: RateLimiterMemory, key: string): Promise<number> =>
+  (await counter.get(key))?.consumedPoints ?? 0;
+
+const begun = async (limiter: RateLimiter, id: string): Promise<boolean> =>
+  !(await limiter.begin({ id, keyId: "key" })).refused;
+
+const away = (): Promise<never> => Promise.reject(new Error("away"));
+
+describe("windows", () => {
+  it("begin anew after their time", async () => {
+    const limiter = flexibleRateLimiter({
+      perKey: { requests: [new RateLimiterMemory({ points: 1, duration: MINUTE })] },
+    });
+    expect([await begun(limiter, "1"), await begun(limiter, "2")]).toEqual([true, false]);
+    vi.advanceTimersByTime(MINUTE * 1000);
+    expect(await begun(limiter, "3")).toBe(true);
+  });
+
+  it("are all counted in, or none", async () => {
+    const minute = new RateLimiterMemory({ points: 10, duration: MINUTE });
+    const day = new RateLimiterMemory({ points: 2, duration: DAY });
+    const limiter = flexibleRateLimiter({ perKey: { requests: [minute, day] } });
+    for (const id of ["1", "2", "3", "4"]) await begun(limiter, id);
+    expect(await used(minute, 'requests:0:["key"]')).toBe(2);
+    expect(await used(day, 'requests:1:["key"]')).toBe(2);
+    expect((await limiter.begin(one)).refused).toEqual({ by: "requests", retryAfterMs: DAY * 1000 });
+  });
+
+  it("are left as they were by one that fails", async () => {
+    const minute = new RateLimiterMemory({ points: 10, duration: MINUTE });
+    const broken: RateCounter = { points: 1, consume: away, penalty: away, reward: away };
+    const limiter = flexibleRateLimiter({ perKey: { requests: [minute, broken], callsAtOnce: 1 } });
+    await expect(limiter.begin(one)).rejects.toThrow("away");
+    expect(await used(minute, 'requests:0:["key"]')).toBe(0);
+    // Its place is free again too: what refuses the next is the counter.
+    await expect(limiter.begin(one)).rejects.toThrow("away");
+  });
+});
+
+describe("tokens", () => {
+  const KEY = 'tokens:0:["key"]';
+
+  it.each([
+    ["more", 90],
+    ["less", 5],
+    ["nothing", 0],
+  ])("are corrected when a call used %s than its estimate", async (_how, tokens) => {
+    const counter = new RateLimiterMemory({ points: 100, duration: MINUTE });
+    const limiter = flexibleRateLimiter({ perKey: { tokens: [counter] } });
+    await limiter.begin(one);
+    await limiter.take(asks);
+    expect(await used(counter, KEY)).toBe(40);
+    await limiter.end("1", tokens);
+    await limiter.end("1", tokens);
+    expect(await used(counter, KEY)).toBe(tokens);
+  });
+
+  it("of a window that is over are no gift to the next", async () => {
+    const counter = new RateLimiterMemory({ points: 100, duration: MINUTE });
+    const limiter = flexibleRateLimiter({ perKey: { tokens: [counter] } });
+    await limiter.begin(one);
+    await limiter.take(asks);
+    vi.advanceTimersByTime(MINUTE * 1000);
+    await limiter.end("1", 0);
+    expect(await used(counter, KEY)).toBe(0);
+  });
+
+  it("of an answer count also where no input was estimated", async () => {
+    const counter = new RateLimiterMemory({ points: 100, duration: MINUTE });
+    const limiter = flexibleRateLimiter({ perModel: { tokens: [counter] } });
+    await limiter.begin(one);
+    await limiter.take({ ...asks, tokens: 0 });
+    await limiter.end("1", 30);
+    expect(await used(counter, 'tokens:0:["key","any"]')).toBe(30);
+  });
+});
+
+describe("a call that ends while it takes", () => {
+  it("keeps nothing", async () => {
+    const { promise: open, resolve } = Promise.withResolvers<void>();
+    const real = new RateLimiterMemory({ points: 100, duration: MINUTE });
+    const slow: RateCounter = {
+      points: 100,
+      consume: (key, points) => open.then(() => real.consume(key, points)),
+      penalty: (key, points) => real.penalty(key, points),
+      reward: (key, points) => real.reward(key, points),
+    };
+    const limiter = flexibleRateLimiter({ perModel: { tokens: [slow], callsAtOnce: 1 } });
+    await limiter.begin(one);
+    const taking = limiter.take(asks);
+    await limiter.end("1", 0);
+    resolve();
+    await taking;
+    expect(await used(real, 'tokens:0:["key","any"]')).toBe(0);
+    await limiter.begin({ id: "2", keyId: "key" });
+    expect((await limiter.take({ ...asks, id: "2" })).refused).toBeUndefined();
+  });
+});
+
+it.each([0, -1, 1.5, Number.NaN])("callsAtOnce cannot be %d", (callsAtOnce) => {
+  expect(() => flexibleRateLimiter({ perKey: { callsAtOnce } })).toThrow(RangeError);
+});

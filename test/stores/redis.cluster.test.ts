@@ -1,0 +1,77 @@
+/** The Redis store keeps the laws of its port on a cluster, where keys are spread over several nodes. */
+
+import { Cluster } from "ioredis-6";
+import { createCluster } from "redis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { RedisClient } from "../../src/stores/redis/index.ts";
+import { quotaStoreLaws, replayStoreLaws } from "../contracts/index.ts";
+import { clusterIsInstalled, type RunningCluster, startCluster } from "./redis/cluster.ts";
+import { redisReplaysAt, redisStoreAt } from "./redis/servers.ts";
+import { filled } from "./replays.ts";
+import { openedOf } from "./sql/open.ts";
+
+interface Connected {
+  readonly client: RedisClient;
+  readonly close: () => unknown;
+}
+
+const connections: readonly { name: string; connect: (ports: readonly number[]) => Promise<Connected> }[] = [
+  {
+    name: "node-redis",
+    async connect(ports) {
+      const cluster = createCluster({ rootNodes: ports.map((port) => ({ url: `redis://127.0.0.1:${port}` })) });
+      await cluster.connect();
+      return { client: cluster, close: () => cluster.destroy() };
+    },
+  },
+  {
+    name: "ioredis 6",
+    async connect(ports) {
+      const cluster = new Cluster(ports.map((port) => ({ host: "127.0.0.1", port })));
+      return { client: cluster, close: () => cluster.disconnect() };
+    },
+  },
+];
+
+describe.skipIf(!clusterIsInstalled)("redisQuotaStore on a cluster", () => {
+  let running: RunningCluster;
+  beforeAll(async () => void (running = await startCluster()));
+  afterAll(() => running?.stop());
+
+  describe.each(connections)("through $name", ({ name, connect }) => {
+    let connected: Connected;
+    beforeAll(async () => void (connected = await connect(running.ports)));
+    afterAll(() => void connected?.close());
+
+    it.each(quotaStoreLaws)("$name", async (law) => {
+      const place = { client: connected.client, prefix: name.replace(" ", "-") };
+      await expect(law.verify(({ keys }) => openedOf(redisStoreAt(place), keys))).resolves.toBeUndefined();
+    });
+
+    it.each(replayStoreLaws)("of answers: $name", async (law) => {
+      const place = { client: connected.client, prefix: `answers-${name.replace(" ", "-")}` };
+      await expect(law.verify(() => redisReplaysAt(place))).resolves.toBeUndefined();
+    });
+
+    it("keeps the bounds of a key's answers, wherever its slot is", async () => {
+      const place = { client: connected.client, prefix: `bounds-${name.replace(" ", "-")}` };
+      const { store } = redisReplaysAt(place, { maxEntriesPerKey: 2 });
+      for (const keyId of ["a", "b", "c", "d"])
+        expect(await (await filled(store, keyId, 4))()).toEqual(["claimed", "claimed", "answered", "answered"]);
+    });
+
+    it("lists, sweeps and prunes the keys of all nodes", async () => {
+      const { store, advance } = redisStoreAt({ client: connected.client, prefix: `all-${name.replace(" ", "-")}` });
+      const ids = Array.from({ length: 12 }, (_, index) => `key-${String(index).padStart(2, "0")}`);
+      for (const id of ids) {
+        await store.add({ id, apiKey: `secret-of-${id}`, granted: 10 });
+        await store.reserve({ id: `hold-of-${id}`, keyId: id, atLeast: 5, atMost: 5, leaseMs: 60_000 });
+      }
+      expect((await store.list()).map(({ id, held }) => [id, held])).toEqual(ids.map((id) => [id, 5]));
+      advance(60_000);
+      expect(await store.sweep()).toBe(12);
+      advance(1_000);
+      expect(await store.prune({ olderThanMs: 0 })).toBe(12);
+    });
+  });
+});

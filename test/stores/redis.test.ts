@@ -1,0 +1,159 @@
+/** The Redis store keeps the laws of its port through every client, and what it promises beyond them. */
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type DurableKeyOptions, type DurableQuotaStore, redisQuotaStore } from "../../src/stores/redis/index.ts";
+import { quotaStoreLaws } from "../contracts/index.ts";
+import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./redis/servers.ts";
+import { openedOf } from "./sql/open.ts";
+
+const LEASE_MS = 600_000;
+
+describe.skipIf(!redisAnswers).each(drivers)("redisQuotaStore through $name", (driver) => {
+  let place: RedisPlace;
+  beforeAll(async () => void (place = await driver.place()));
+  afterAll(() => place?.remove());
+
+  it.each(quotaStoreLaws)("$name", async (law) => {
+    await expect(law.verify(({ keys }) => openedOf(redisStoreAt(place), keys))).resolves.toBeUndefined();
+  });
+});
+
+describe.skipIf(!redisAnswers)("redisQuotaStore, beyond the port", () => {
+  let place: RedisPlace;
+  let store: DurableQuotaStore;
+  let advance: (ms: number) => void;
+
+  beforeEach(async () => {
+    place = (await drivers[0]?.place()) ?? place;
+    ({ store, advance } = redisStoreAt(place));
+    await store.add({ id: "team {1}", name: "Team", apiKey: "sk-one", granted: 100 });
+  });
+  afterEach(() => place.remove());
+
+  const keyId = "team {1}";
+  const hold = (id: string, units = 10) =>
+    store.reserve({ id, keyId, atLeast: units, atMost: units, leaseMs: LEASE_MS });
+
+  it("admits 100 of 10,000 reservations at once over several connections", async () => {
+    const places = await Promise.all(drivers.map((driver) => driver.place()));
+    const stores = places.map(({ client }) => redisStoreAt({ client, prefix: place.prefix }).store);
+    const id = await store.add({ granted: 700 });
+    const race = async (index: number) =>
+      stores[index % stores.length]?.reserve({
+        id: `race-${index}`,
+        keyId: id,
+        atLeast: 7,
+        atMost: 7,
+        leaseMs: LEASE_MS,
+      });
+    const answers = await Promise.all(Array.from({ length: 10_000 }, (_, index) => race(index)));
+    expect(answers.filter((answer) => answer && !answer.refused)).toHaveLength(100);
+    expect(await store.balance(id)).toEqual({ used: 700, available: 0, held: 700 });
+    for (const each of places) await each.remove();
+  });
+
+  it("sends a script whole to a server that has forgotten it", async () => {
+    const commands: string[] = [];
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const forgetful = {
+      async sendCommand([command = "", ...args]: string[]): Promise<unknown> {
+        commands.push(command);
+        if (command === "EVALSHA") throw new Error("NOSCRIPT No matching script.");
+        return client.sendCommand([command, ...args]);
+      },
+    };
+    const found = await redisQuotaStore({ client: forgetful, prefix: place.prefix }).find("one");
+    expect([found?.name, commands]).toEqual(["Team", ["EVALSHA", "EVAL"]]);
+  });
+
+  it("takes a client like Bun's, and rejects what is none", async () => {
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const bun = { send: (command: string, args: string[]) => client.sendCommand([command, ...args]) };
+    expect(await redisQuotaStore({ client: bun, prefix: place.prefix }).find("one")).toMatchObject({ id: keyId });
+    expect(() => redisQuotaStore({ client: {} as typeof bun })).toThrow(TypeError);
+    expect(() => redisQuotaStore({ client: bun, prefix: "{x}" })).toThrow(RangeError);
+  });
+
+  it("rotates a secret: both find the key until the overlap is over", async () => {
+    await store.rotateSecret(keyId, "sk-two", 60_000);
+    expect([await store.find("one"), await store.find("two")]).toMatchObject([{ id: keyId }, { id: keyId }]);
+    advance(60_000);
+    expect(await store.find("one")).toBeUndefined();
+    await store.rotateSecret(keyId, "three", 0);
+    expect([await store.find("two"), (await store.find("three"))?.id]).toEqual([undefined, keyId]);
+    expect(await store.report(keyId)).toMatchObject({ secrets: 1, revoked: false });
+  });
+
+  it("revokes a key for good, and still charges its calls", async () => {
+    await hold("call");
+    await store.revoke(keyId);
+    expect(await store.find("one")).toBeUndefined();
+    await store.settle("call", { used: 7, certainty: "exact" });
+    expect(await store.report(keyId)).toMatchObject({ used: 7, secrets: 0, revoked: true });
+    await expect(store.addSecret(keyId, "two")).rejects.toThrow(RangeError);
+    await expect(store.rotateSecret(keyId, "two", 0)).rejects.toThrow(RangeError);
+    await expect(store.grant(keyId, 5)).rejects.toThrow(RangeError);
+    expect(await store.find("two"), "what was refused finds nothing").toBeUndefined();
+  });
+
+  it("grants more, and refuses sums beyond 2^53", async () => {
+    await hold("call", 100);
+    await store.grant(keyId, 50);
+    expect(await store.balance(keyId)).toEqual({ used: 100, available: 50, held: 100 });
+    await expect(store.grant(keyId, Number.MAX_SAFE_INTEGER)).rejects.toThrow(/beyond 2\^53/);
+    await hold("other");
+    await store.settle("call", { used: Number.MAX_SAFE_INTEGER, certainty: "exact" });
+    await expect(store.settle("other", { used: Number.MAX_SAFE_INTEGER, certainty: "exact" })).rejects.toThrow(
+      RangeError,
+    );
+    expect(await store.report(keyId)).toMatchObject({ held: 10 });
+    await expect(store.grant("nobody", 5)).rejects.toThrow(RangeError);
+    await expect(store.grant(await store.add(), 5)).rejects.toThrow(/unlimited/);
+  });
+
+  it("lists keys page by page", async () => {
+    for (const id of ["a", "b", "z"]) await store.add({ id });
+    expect((await store.list({ limit: 2 })).map(({ id }) => id)).toEqual(["a", "b"]);
+    expect((await store.list({ after: "b" })).map(({ id, secrets }) => [id, secrets])).toEqual([
+      [keyId, 1],
+      ["z", 0],
+    ]);
+  });
+
+  it("sweeps idle keys, and forgets resolved holds after a while", async () => {
+    await store.grant(keyId, 10_000);
+    await Promise.all(Array.from({ length: 250 }, (_, index) => hold(`call-${index}`)));
+    await store.settle("call-0", { used: 3, certainty: "exact" });
+    advance(LEASE_MS);
+    expect(await store.sweep()).toBe(249);
+    expect(await store.sweep()).toBe(0);
+    advance(60_000);
+    expect(await store.prune({ olderThanMs: LEASE_MS / 2 })).toBe(1);
+    expect(await store.prune({ olderThanMs: 0 })).toBe(249);
+    expect(await store.report(keyId)).toMatchObject({ used: 3, held: 0 });
+    expect(await hold("call-0"), "the id is free again").toEqual({ granted: 10 });
+  });
+
+  it("charges more expired holds than one run takes", async () => {
+    await store.grant(keyId, 10_000);
+    await Promise.all(Array.from({ length: 250 }, (_, index) => hold(`call-${index}`)));
+    advance(LEASE_MS);
+    expect(await hold("next", 10_100)).toEqual({ granted: 10_100 });
+  });
+
+  it.each<[why: string, key: DurableKeyOptions]>([
+    ["an id that it knows", { id: "team {1}", apiKey: "two" }],
+    ["a secret that it knows", { id: "new", apiKey: ["two", "one"] }],
+    ["an empty secret", { apiKey: "sk-" }],
+    ["an id with a control character", { id: "te\0am" }],
+    ["more usage than was granted", { granted: 5, used: 6 }],
+  ])("rejects a key of %s, and leaves nothing of it", async (_, key) => {
+    await expect(store.add(key)).rejects.toThrow(RangeError);
+    expect(await store.find("two")).toBeUndefined();
+    expect(await store.find("one")).toMatchObject({ id: keyId });
+    expect(await store.list()).toHaveLength(1);
+    expect(await store.report("new")).toBeUndefined();
+  });
+});

@@ -1,0 +1,237 @@
+/** The SQL store's books: they agree with the memory store's, a tampered row shows, and pruning keeps the sums. */
+
+import fc from "fast-check";
+import { sql } from "kysely";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type MemoryQuotaStore, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
+import { verifyLedger } from "../../src/stores/sql/index.ts";
+import { manualClock } from "../contracts/index.ts";
+import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
+import { storeAt } from "./sql/open.ts";
+
+const LEASE_MS = 600_000;
+
+type Command = (store: QuotaStore, keyIds: readonly string[], run: string) => Promise<unknown>;
+
+const holdId = fc.integer({ min: 0, max: 9 });
+const units = fc.integer({ min: 0, max: 120 });
+/** A command, or a lease that passes. */
+const command: fc.Arbitrary<Command | "advance"> = fc.oneof(
+  { weight: 4, arbitrary: fc.tuple(holdId, units, units).map(reserving) },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(holdId, units).map(
+      ([id, used]): Command =>
+        (store, _, run) =>
+          store.renew(`${run}-${id}`, { leaseMs: LEASE_MS, used }),
+    ),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.tuple(holdId, units, fc.boolean()).map(
+      ([id, used, exact]): Command =>
+        (store, _, run) =>
+          store.settle(`${run}-${id}`, { used, certainty: exact ? "exact" : "estimated" }),
+    ),
+  },
+  { weight: 1, arbitrary: fc.constant("advance" as const) },
+);
+
+function reserving([id, a, b]: [number, number, number]): Command {
+  const [atLeast, atMost] = [Math.min(a, b), Math.max(a, b)];
+  // Each hold is one key's: whose an id is when it is asked for twice is a law of its own.
+  return (store, keyIds, run) =>
+    store.reserve({
+      id: `${run}-${id}`,
+      keyId: keyIds[id % 2] ?? "",
+      atLeast,
+      atMost,
+      leaseMs: LEASE_MS,
+    });
+}
+
+const booksOf = ({
+  used,
+  available,
+  held,
+  overdraft,
+  estimated,
+}: NonNullable<ReturnType<MemoryQuotaStore["report"]>>) => ({
+  used,
+  available,
+  held,
+  overdraft,
+  estimated,
+});
+
+describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWith("SQLite"))])(
+  "the books on $name",
+  (database) => {
+    describe.skipIf(!database.available)("when it answers", () => {
+      let place: TestPlace;
+      beforeAll(async () => void (place = await database.place()));
+      afterAll(() => place?.remove());
+
+      it("say after any commands what the memory store says, and the journal agrees", async () => {
+        let runs = 0;
+        await fc.assert(
+          fc.asyncProperty(fc.array(command, { minLength: 10, maxLength: 30 }), async (commands) => {
+            const run = `run-${runs++}`;
+            const clock = manualClock();
+            const { store, advance } = storeAt(place);
+            const granted = [200, undefined];
+            const keyIds = await Promise.all(
+              granted.map((units) => store.add(units === undefined ? {} : { granted: units })),
+            );
+            const model = memoryQuotaStore(
+              keyIds.map((id, index) => ({
+                id,
+                apiKey: `${run}-${index}`,
+                ...(granted[index] !== undefined && { granted: granted[index] }),
+              })),
+              { clock },
+            );
+            const [told, expected]: unknown[][] = [[], []];
+            for (const each of commands)
+              if (each === "advance") {
+                advance(LEASE_MS);
+                await clock.advance(LEASE_MS);
+              } else {
+                told?.push(await each(store, keyIds, run));
+                expected?.push(await each(model, keyIds, run));
+              }
+            expect(told).toEqual(expected);
+            for (const keyId of keyIds) {
+              const report = model.report(keyId);
+              expect(await store.report(keyId)).toMatchObject(report ? booksOf(report) : {});
+            }
+          }),
+          { numRuns: 8 },
+        );
+        expect(await verifyLedger(place.db, place)).toEqual([]);
+      });
+
+      it("are the same after pruning, and what is pruned is forgotten", async () => {
+        const { store, advance } = storeAt(place);
+        const keyId = await store.add({ granted: 2_000 });
+        const id = (name: string) => `${keyId}-${name}`;
+        const hold = (name: string) => store.reserve({ id: id(name), keyId, atLeast: 9, atMost: 9, leaseMs: LEASE_MS });
+        const calls = Array.from({ length: 105 }, (_, index) => `call-${index}`);
+        await Promise.all(
+          calls.map(async (name) => {
+            await hold(name);
+            await store.renew(id(name), { leaseMs: LEASE_MS, used: 2 });
+            await store.settle(id(name), { used: 5, certainty: "estimated" });
+          }),
+        );
+        await hold("expired");
+        advance(LEASE_MS);
+        await hold("live");
+        const before = await store.report(keyId);
+        expect(await store.prune({ olderThanMs: LEASE_MS * 2 })).toBe(0);
+        advance(1_000);
+        expect(await store.prune({ olderThanMs: LEASE_MS })).toBeGreaterThanOrEqual(105);
+        expect(await store.report(keyId)).toEqual(before);
+        expect(await verifyLedger(place.db, place)).toEqual([]);
+        await hold("call-0");
+        expect((await store.report(keyId))?.used, "the id is free again").toBe((before?.used ?? 0) + 9);
+        // Expired just now, though long ago held.
+        await store.settle(id("expired"), { used: 4, certainty: "exact" });
+        expect((await store.report(keyId))?.used).toBe((before?.used ?? 0) + 13);
+        expect(await store.prune({ olderThanMs: LEASE_MS })).toBe(0);
+        expect(await verifyLedger(place.db, place)).toEqual([]);
+      });
+    });
+  },
+);
+
+describe("verifyLedger", () => {
+  const tampering: readonly [what: string, statement: string, found: { table: string; field: string }][] = [
+    ["a key's grant", "UPDATE polygate_keys SET granted = granted + 5", { table: "keys", field: "granted" }],
+    ["a key's charges", "UPDATE polygate_keys SET charged = charged - 1", { table: "keys", field: "charged" }],
+    ["what a key holds", "UPDATE polygate_keys SET held = 0", { table: "keys", field: "held" }],
+    ["a key's overdraft", "UPDATE polygate_keys SET overdraft = 0", { table: "keys", field: "overdraft" }],
+    ["a key's estimates", "UPDATE polygate_keys SET estimated = 0", { table: "keys", field: "estimated" }],
+    ["a key that is gone", "DELETE FROM polygate_keys", { table: "keys", field: "missing" }],
+    ["a key that came by itself", "UPDATE polygate_keys SET id = 'other'", { table: "keys", field: "granted" }],
+    ["a hold's grant", "UPDATE polygate_holds SET granted = 1 WHERE id = 'live'", { table: "holds", field: "granted" }],
+    ["a hold's use", "UPDATE polygate_holds SET used = 1 WHERE id = 'settled'", { table: "holds", field: "used" }],
+    ["a hold's overdraft", "UPDATE polygate_holds SET overdraft = 1", { table: "holds", field: "overdraft" }],
+    ["a hold's note", "UPDATE polygate_holds SET noted = 77 WHERE id = 'live'", { table: "holds", field: "noted" }],
+    ["a hold's renewals", "UPDATE polygate_holds SET renewals = 0", { table: "holds", field: "renewals" }],
+    [
+      "a hold's state",
+      "UPDATE polygate_holds SET state = 'settled' WHERE id = 'late'",
+      { table: "holds", field: "state" },
+    ],
+    ["a hold's owner", "UPDATE polygate_holds SET key_id = 'other'", { table: "holds", field: "key_id" }],
+    ["a hold that is gone", "DELETE FROM polygate_holds WHERE id = 'live'", { table: "holds", field: "missing" }],
+    [
+      "a hold made up",
+      "INSERT INTO polygate_holds SELECT 'new', key_id, state, 0, 0, 0, 0, 0, expires_at, resolved_at FROM polygate_holds WHERE id = 'live'",
+      { table: "holds", field: "entries" },
+    ],
+    [
+      "an entry that is gone",
+      "DELETE FROM polygate_journal WHERE kind = 'settle'",
+      { table: "keys", field: "charged" },
+    ],
+    [
+      "a renewal that is gone",
+      "DELETE FROM polygate_journal WHERE kind = 'renew'",
+      { table: "holds", field: "renewals" },
+    ],
+    [
+      "a grant made up",
+      "INSERT INTO polygate_journal (key_id, kind, at, granted, charged, held, overdraft, estimated, noted) VALUES ('key', 'grant', 0, 50, 0, 0, 0, 0, 0)",
+      { table: "keys", field: "granted" },
+    ],
+    [
+      "an entry that was changed",
+      "UPDATE polygate_journal SET charged = charged + 1 WHERE kind = 'expire'",
+      { table: "keys", field: "charged" },
+    ],
+    [
+      "an entry's kind",
+      "UPDATE polygate_journal SET kind = 'correct' WHERE kind = 'settle'",
+      { table: "holds", field: "state" },
+    ],
+    [
+      "an entry's hold",
+      "UPDATE polygate_journal SET hold_id = 'late' WHERE kind = 'settle'",
+      { table: "holds", field: "used" },
+    ],
+  ];
+
+  it.each(tampering)("finds %s", async (_, statement, found) => {
+    const place = await sqliteInMemory.place();
+    const { store, advance } = storeAt(place);
+    await store.add({ id: "key", granted: 100 });
+    for (const id of ["settled", "late"])
+      await store.reserve({ id, keyId: "key", atLeast: 40, atMost: 40, leaseMs: LEASE_MS });
+    await store.renew("late", { leaseMs: LEASE_MS, used: 10 });
+    await store.settle("settled", { used: 85, certainty: "exact" });
+    advance(LEASE_MS);
+    await store.reserve({ id: "live", keyId: "key", atLeast: 20, atMost: 20, leaseMs: LEASE_MS });
+    expect(await store.report("key")).toMatchObject({ overdraft: 25, held: 20, used: 90 });
+    expect(await verifyLedger(place.db, place)).toEqual([]);
+    await sql.raw(statement).execute(place.db);
+    expect(await verifyLedger(place.db, place)).toContainEqual(expect.objectContaining(found));
+    await place.remove();
+  });
+});
+
+it("ends its pruning also where a key was deleted by hand, and forgets the others' holds", async () => {
+  const place = await sqliteInMemory.place();
+  const { store, advance } = storeAt(place);
+  for (const id of ["deleted", "kept"]) {
+    await store.add({ id, granted: 10 });
+    await store.reserve({ id: `hold-of-${id}`, keyId: id, atLeast: 1, atMost: 1, leaseMs: LEASE_MS });
+    await store.settle(`hold-of-${id}`, { used: 1, certainty: "exact" });
+  }
+  advance(1_000);
+  await sql.raw("DELETE FROM polygate_keys WHERE id = 'deleted'").execute(place.db);
+  expect(await store.prune({ olderThanMs: 0 })).toBe(1);
+  expect(await store.prune({ olderThanMs: 0 })).toBe(0);
+  await place.remove();
+});

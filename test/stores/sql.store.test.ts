@@ -1,0 +1,188 @@
+/** What the SQL store promises beyond the port: its schema, its tables, its keys, and its housekeeping. */
+
+import assert from "node:assert/strict";
+import { Kysely, sql } from "kysely";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  type DurableKeyOptions,
+  type DurableQuotaStore,
+  migrate,
+  SCHEMA_VERSION,
+  schemaVersion,
+  sqlQuotaStore,
+  verifyLedger,
+} from "../../src/stores/sql/index.ts";
+import { sqliteDialect, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
+import { storeAt } from "./sql/open.ts";
+
+const LEASE_MS = 600_000;
+const SQLITE = { dialect: "sqlite" } as const;
+
+const empty = () => new Kysely<unknown>({ dialect: sqliteDialect(":memory:") });
+
+describe("the schema", () => {
+  it("is 0 before it is migrated, and the store says what to do", async () => {
+    const db = empty();
+    expect(await schemaVersion(db)).toBe(0);
+    const store = sqlQuotaStore({ db, ...SQLITE });
+    await expect(store.find("one")).rejects.toThrow(/version 0, and must be 2. Run migrate/);
+    await migrate(db, SQLITE);
+    expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
+    expect(await store.find("one"), "the same store works once it is").toBeUndefined();
+    await db.destroy();
+  });
+
+  it("of a newer polygate is refused", async () => {
+    const db = empty();
+    await migrate(db, SQLITE);
+    await sql`UPDATE polygate_schema_version SET version = 9`.execute(db);
+    await expect(sqlQuotaStore({ db, ...SQLITE }).balance("key")).rejects.toThrow(/version 9.*newer polygate/);
+    await db.destroy();
+  });
+
+  it("is made once, however often it is migrated", async () => {
+    const db = empty();
+    await Promise.all([migrate(db, SQLITE), migrate(db, SQLITE)]);
+    await migrate(db, SQLITE);
+    expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
+    await db.destroy();
+  });
+
+  it("takes the host's own names beside the host's own tables", async () => {
+    const db = empty();
+    await sql`CREATE TABLE keys (id text)`.execute(db);
+    const names = { prefix: "quota_", tables: { journal: "book_of_quota" } };
+    await migrate(db, { ...SQLITE, ...names });
+    await sqlQuotaStore({ db, ...SQLITE, ...names }).add({ id: "team", granted: 5 });
+    const { rows } = await sql`SELECT key_id, kind, granted FROM book_of_quota`.execute(db);
+    expect(rows).toEqual([{ key_id: "team", kind: "grant", granted: 5 }]);
+    expect((await sql`SELECT * FROM keys`.execute(db)).rows).toEqual([]);
+    await db.destroy();
+  });
+
+  it.each(["", "a b", "a;DROP TABLE x", "a.b.c", 'a"'])("refuses the table name %j", (journal) => {
+    expect(() => sqlQuotaStore({ db: empty(), ...SQLITE, tables: { journal } })).toThrow(RangeError);
+  });
+});
+
+describe("sqlQuotaStore, beyond the port", () => {
+  let place: TestPlace;
+  let store: DurableQuotaStore;
+  let advance: (ms: number) => void;
+
+  beforeEach(async () => {
+    place = await sqliteInMemory.place();
+    ({ store, advance } = storeAt(place));
+    await store.add({ id: "team", apiKey: "sk-one", granted: 100 });
+  });
+  afterEach(async () => {
+    assert.deepEqual(await verifyLedger(place.db, place), []);
+    await place.remove();
+  });
+
+  const hold = (id: string, units = 10) =>
+    store.reserve({ id, keyId: "team", atLeast: units, atMost: units, leaseMs: LEASE_MS });
+
+  it("keeps no secret", async () => {
+    const { rows } = await sql`SELECT * FROM polygate_secrets`.execute(place.db);
+    expect(JSON.stringify(rows)).not.toContain("one");
+    expect(await store.find("one")).toMatchObject({ id: "team" });
+  });
+
+  it("asks the host's own find, and keeps its quota", async () => {
+    const own = { id: "team", name: "Own", unlimited: false, modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 };
+    const found = sqlQuotaStore({ ...place, find: async (apiKey) => (apiKey === "host" ? own : undefined) });
+    expect(await found.find("host")).toEqual(own);
+    expect(await found.find("one"), "the store's own secrets are not asked for").toBeUndefined();
+    expect(await found.balance("team")).toEqual({ used: 0, available: 100, held: 0 });
+  });
+
+  it("rotates a secret: both find the key until the overlap is over", async () => {
+    await store.rotateSecret("team", "sk-two", 60_000);
+    expect([await store.find("one"), await store.find("two")]).toMatchObject([{ id: "team" }, { id: "team" }]);
+    advance(60_000);
+    expect(await store.find("one")).toBeUndefined();
+    expect(await store.find("two")).toMatchObject({ id: "team" });
+    // A second rotation does not give an ending secret more time.
+    await store.rotateSecret("team", "three", 0);
+    expect([await store.find("one"), await store.find("two")]).toEqual([undefined, undefined]);
+    expect(await store.report("team")).toMatchObject({ secrets: 1, revoked: false });
+  });
+
+  it("revokes a key for good, and still charges its calls", async () => {
+    await hold("call");
+    await store.revoke("team");
+    expect(await store.find("one")).toBeUndefined();
+    await store.settle("call", { used: 7, certainty: "exact" });
+    expect(await store.report("team")).toMatchObject({ used: 7, secrets: 0, revoked: true });
+    await expect(store.addSecret("team", "two")).rejects.toThrow(RangeError);
+    await expect(store.rotateSecret("team", "two", 0)).rejects.toThrow(RangeError);
+    await expect(store.grant("team", 5)).rejects.toThrow(RangeError);
+    await store.revoke("team");
+  });
+
+  it("grants more", async () => {
+    await hold("call", 100);
+    await store.grant("team", 50);
+    expect(await store.balance("team")).toEqual({ used: 100, available: 50, held: 100 });
+    await expect(store.grant("team", Number.MAX_SAFE_INTEGER)).rejects.toThrow(/beyond 2\^53/);
+    await expect(store.grant("nobody", 5)).rejects.toThrow(RangeError);
+    const unlimited = await store.add({ name: "Free" });
+    await expect(store.grant(unlimited, 5)).rejects.toThrow(/unlimited/);
+  });
+
+  it("lists keys page by page", async () => {
+    for (const id of ["a", "b", "z"]) await store.add({ id });
+    const first = await store.list({ limit: 2 });
+    expect(first.map(({ id }) => id)).toEqual(["a", "b"]);
+    const rest = await store.list({ after: "b" });
+    expect(rest.map(({ id, secrets }) => [id, secrets])).toEqual([
+      ["team", 1],
+      ["z", 0],
+    ]);
+    await expect(store.list({ limit: 0 })).rejects.toThrow(RangeError);
+  });
+
+  it("charges more expired holds than one transaction takes", async () => {
+    await store.grant("team", 10_000);
+    await Promise.all(Array.from({ length: 250 }, (_, index) => hold(`call-${index}`)));
+    advance(LEASE_MS);
+    expect(await hold("next", 10_100)).toEqual({ granted: 10_100 });
+  });
+
+  it.each([
+    ["a settlement", () => store.settle("call", { used: Number.MAX_SAFE_INTEGER, certainty: "exact" })],
+    ["a second settlement", () => store.settle("other", { used: Number.MAX_SAFE_INTEGER, certainty: "exact" })],
+  ])("refuses sums beyond 2^53: %s", async (_, settle) => {
+    await hold("call");
+    await hold("other");
+    await hold("first");
+    await store.settle("first", { used: Number.MAX_SAFE_INTEGER, certainty: "exact" });
+    await expect(settle()).rejects.toThrow(/beyond 2\^53/);
+    expect(await store.report("team"), "and changes nothing").toMatchObject({ held: 20 });
+  });
+
+  it.each<[why: string, key: DurableKeyOptions]>([
+    ["an id that it knows", { id: "team" }],
+    ["a secret that it knows", { apiKey: ["two", "one"] }],
+    ["an empty secret", { apiKey: "sk-" }],
+    ["an id with a space at its end", { id: "team " }],
+    ["an id with a control character", { id: "te\0am" }],
+    ["an id that is too long", { id: "x".repeat(191) }],
+    ["half a grant", { granted: 0.5 }],
+    ["more usage than was granted", { granted: 5, used: 6 }],
+    ["an end that is no time", { expiresAt: 1.5 }],
+  ])("rejects a key of %s", async (_, key) => {
+    await expect(store.add(key)).rejects.toThrow(RangeError);
+    expect(await store.find("two")).toBeUndefined();
+    expect(await store.list()).toHaveLength(1);
+  });
+
+  it.each(["", "x ", "x".repeat(191), "\ud800"])("knows no hold and no key of the id %j", async (id) => {
+    await expect(hold(id)).rejects.toThrow(RangeError);
+    await store.settle(id, { used: 1, certainty: "exact" });
+    await store.renew(id, { used: 1, leaseMs: 1 });
+    expect(await store.balance(id)).toBeUndefined();
+    expect(await store.report(id)).toBeUndefined();
+  });
+});

@@ -1,0 +1,165 @@
+/** The databases that the SQL store is tested on: how each is reached, and a place of the run's own in it. */
+
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { PGlite } from "@electric-sql/pglite";
+import { type Dialect, Kysely, MysqlDialect, PGliteDialect, PostgresDialect } from "kysely";
+import { createPool } from "mysql2";
+import { createConnection } from "mysql2/promise";
+import { Client, Pool } from "pg";
+import { migrate, nodeSqliteDialect, type SqlDatabase, type SqlDialect } from "../../../src/stores/sql/index.ts";
+
+/** A place of the run's own in a database, migrated. */
+export interface TestPlace {
+  readonly db: SqlDatabase;
+  readonly dialect: SqlDialect;
+  readonly prefix: string;
+  /** Where another process finds it; undefined where none can. */
+  readonly address: string | undefined;
+  /** One more pool of connections, where the database takes several. It is closed with the place. */
+  connect(): SqlDatabase;
+  remove(): Promise<void>;
+}
+
+export interface TestDatabase {
+  readonly name: string;
+  readonly dialect: SqlDialect;
+  /** False where its server does not answer. */
+  readonly available: boolean;
+  place(): Promise<TestPlace>;
+}
+
+export const POSTGRES: string = process.env["POLYGATE_TEST_POSTGRES"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
+export const MYSQL: string = process.env["POLYGATE_TEST_MYSQL"] ?? "mysql://root@127.0.0.1:3306";
+
+interface Where {
+  readonly dialect: SqlDialect;
+  readonly prefix: string;
+  readonly address?: string;
+  readonly open: () => Dialect;
+  readonly remove?: () => Promise<void>;
+}
+
+async function placeAt({ dialect, prefix, address, open, remove }: Where): Promise<TestPlace> {
+  const opened: SqlDatabase[] = [];
+  const connect = (): SqlDatabase => {
+    const db: SqlDatabase = new Kysely({ dialect: open() });
+    opened.push(db);
+    return db;
+  };
+  const db = connect();
+  const reachable = address !== undefined;
+  await migrate(db, { dialect, prefix });
+  return {
+    db,
+    dialect,
+    prefix,
+    address,
+    // What lives in this process alone is reached by its one connection.
+    connect: () => (reachable ? connect() : db),
+    async remove() {
+      for (const each of opened) await each.destroy();
+      await remove?.();
+    },
+  };
+}
+
+const freshName = (): string => `polygate_test_${randomUUID().slice(0, 8)}`;
+
+async function sqliteFile(): Promise<TestPlace> {
+  const folder = await mkdtemp(join(tmpdir(), "polygate-sqlite-"));
+  const file = join(folder, "quota.db");
+  return placeAt({
+    dialect: "sqlite",
+    prefix: "polygate_",
+    address: file,
+    open: () => sqliteDialect(file),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  });
+}
+
+export function sqliteDialect(file: string): Dialect {
+  const database = new DatabaseSync(file);
+  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+  return nodeSqliteDialect(database);
+}
+
+async function pglite(): Promise<TestPlace> {
+  return placeAt({
+    dialect: "postgres",
+    prefix: "polygate_",
+    open: () => new PGliteDialect({ pglite: new PGlite() }),
+  });
+}
+
+async function postgres(): Promise<TestPlace> {
+  const schema = freshName();
+  const onServer = async (sql: string): Promise<void> => {
+    const client = new Client({ connectionString: POSTGRES });
+    await client.connect();
+    await client.query(sql);
+    await client.end();
+  };
+  await onServer(`CREATE SCHEMA ${schema}`);
+  return placeAt({
+    dialect: "postgres",
+    prefix: `${schema}.q_`,
+    address: POSTGRES,
+    open: () => new PostgresDialect({ pool: new Pool({ connectionString: POSTGRES, max: 8 }) }),
+    remove: () => onServer(`DROP SCHEMA ${schema} CASCADE`),
+  });
+}
+
+async function mysql(): Promise<TestPlace> {
+  const database = freshName();
+  const onServer = async (sql: string): Promise<void> => {
+    const client = await createConnection(MYSQL);
+    await client.query(sql);
+    await client.end();
+  };
+  await onServer(`CREATE DATABASE ${database}`);
+  const address = new URL(`/${database}`, MYSQL).href;
+  return placeAt({
+    dialect: "mysql",
+    prefix: "q_",
+    address,
+    open: () => new MysqlDialect({ pool: createPool({ uri: address, connectionLimit: 8 }) }),
+    remove: () => onServer(`DROP DATABASE ${database}`),
+  });
+}
+
+async function answers(connect: () => Promise<unknown>): Promise<boolean> {
+  return connect().then(
+    () => true,
+    () => false,
+  );
+}
+
+const postgresAnswers = await answers(async () => {
+  const client = new Client({ connectionString: POSTGRES, connectionTimeoutMillis: 5_000 });
+  await client.connect();
+  await client.end();
+});
+
+const mysqlAnswers = await answers(async () => {
+  const client = await createConnection({ uri: MYSQL, connectTimeout: 5_000 });
+  await client.end();
+});
+
+export const databases: readonly TestDatabase[] = [
+  { name: "SQLite in a file", dialect: "sqlite", available: true, place: sqliteFile },
+  { name: "PostgreSQL", dialect: "postgres", available: postgresAnswers, place: postgres },
+  { name: "MySQL or MariaDB", dialect: "mysql", available: mysqlAnswers, place: mysql },
+  // The SQL of PostgreSQL, where no server answers.
+  ...(postgresAnswers ? [] : [{ name: "PGlite", dialect: "postgres", available: true, place: pglite } as const]),
+];
+
+export const sqliteInMemory: TestDatabase = {
+  name: "SQLite in memory",
+  dialect: "sqlite",
+  available: true,
+  place: () => placeAt({ dialect: "sqlite", prefix: "polygate_", open: () => sqliteDialect(":memory:") }),
+};

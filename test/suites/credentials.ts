@@ -1,0 +1,56 @@
+/** The key of a request (spec 5): where it may stand, and that nothing is said to a stranger. */
+
+import { describe, expect, it } from "vitest";
+import type { GatewayErrorCode } from "../../src/index.ts";
+import { ask, type Asking, type Driver } from "../drivers/driver.ts";
+import { KEY, type Mount, sharedStage } from "../hosts/stage.ts";
+
+type Headers = NonNullable<Asking["headers"]>;
+
+const BARE = KEY.slice("sk-".length);
+const EXPIRED = "sk-stage-expired";
+
+export function credentialsSuite(mount: Mount, driver: Driver): void {
+  const stage = sharedStage(mount, { keys: [{ apiKey: EXPIRED, expiresAt: 1 }] });
+  const none = Object.fromEntries(Object.keys(driver.credential(KEY)).map((name) => [name, undefined]));
+  const bearer = (text: string): Headers => ({ ...none, authorization: text });
+
+  const ADMITTED: readonly (readonly [name: string, headers: Headers])[] = [
+    ["its own header", driver.credential(KEY)],
+    ["its own header, without sk-", driver.credential(BARE)],
+    ["Bearer", bearer(`Bearer ${KEY}`)],
+    ["Bearer, without sk-", bearer(`Bearer ${BARE}`)],
+    ["bearer in small letters", bearer(`bearer ${KEY}`)],
+  ];
+
+  const REFUSED: readonly (readonly [name: string, headers: Headers, code: GatewayErrorCode])[] = [
+    ["no key", none, "missing_api_key"],
+    ["an unknown key", driver.credential("sk-nobody"), "invalid_api_key"],
+    ["an unknown Bearer", bearer("Bearer sk-nobody"), "invalid_api_key"],
+    ["a key in other letters", driver.credential(KEY.toUpperCase()), "invalid_api_key"],
+    ["an expired key", driver.credential(EXPIRED), "expired_api_key"],
+    ["another scheme", bearer(`Basic ${KEY}`), "malformed_credential"],
+    ["Bearer without a key", bearer("Bearer"), "malformed_credential"],
+  ];
+
+  describe.each(driver.forms)("of an answer that is $name", (form) => {
+    it.each(ADMITTED)("admits %s", async (_name, headers) => {
+      const response = await ask(stage(), driver, form, { headers });
+      await response.text();
+      expect(response.status).toBe(200);
+    });
+
+    it.each(REFUSED)("refuses %s", async (_name, headers, code) => {
+      const before = stage().backend.calls;
+      const told = await driver.refusalOf(await ask(stage(), driver, form, { headers }));
+      expect(told).toEqual(driver.refusal(code));
+      expect(JSON.stringify(told)).not.toContain(BARE);
+      expect(stage().backend.calls).toBe(before);
+    });
+
+    it("goes before the body: a stranger learns nothing of the rules", async () => {
+      const response = await ask(stage(), driver, form, { headers: none }, { body: "{}" });
+      expect(await driver.refusalOf(response)).toEqual(driver.refusal("missing_api_key"));
+    });
+  });
+}

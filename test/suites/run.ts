@@ -1,0 +1,102 @@
+/** Runs the suites on hosts, over the driver of every format, and holds that none of the hosts was spared a case. */
+
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Driver } from "../drivers/driver.ts";
+import { drivers } from "../drivers/index.ts";
+import type { TestHost } from "../hosts/host.ts";
+import type { Mount } from "../hosts/stage.ts";
+import { backPressureSuite } from "./back-pressure.ts";
+import { closingSuite } from "./closing.ts";
+import { corsSuite } from "./cors.ts";
+import { credentialsSuite } from "./credentials.ts";
+import { deadlinesSuite } from "./deadlines.ts";
+import { failuresSuite } from "./failures.ts";
+import { formsSuite } from "./forms.ts";
+import { hangUpsSuite } from "./hang-ups.ts";
+import { keyInUrlSuite } from "./key-in-url.ts";
+import { modelAddressesSuite } from "./model-addresses.ts";
+import { mountingSuite } from "./mounting.ts";
+import { permissionSuite } from "./permission.ts";
+import { pictureLinksSuite } from "./picture-links.ts";
+import { quietSuite } from "./quiet.ts";
+import { quotaSuite } from "./quota.ts";
+import { streamsSuite } from "./streams.ts";
+import { tokenUsageSuite } from "./token-usage.ts";
+import { transportSuite } from "./transport.ts";
+import { uploadsSuite } from "./uploads.ts";
+
+type Suite = (mount: Mount, driver: Driver) => void;
+
+/** What is true of every format. */
+const OF_EVERY_FORMAT: Readonly<Record<string, Suite>> = {
+  mounting: mountingSuite,
+  transport: transportSuite,
+  credentials: credentialsSuite,
+  permission: permissionSuite,
+  quota: quotaSuite,
+  streams: streamsSuite,
+  failures: failuresSuite,
+  "a quiet backend": quietSuite,
+  deadlines: deadlinesSuite,
+  "hang-ups": hangUpsSuite,
+  closing: closingSuite,
+  cors: corsSuite,
+};
+
+/** What is true of the formats whose answers may go on without end. */
+const OF_ENDLESS_FORMATS: Readonly<Record<string, Suite>> = { "back-pressure": backPressureSuite };
+
+const suitesOf = ({ endless }: Driver): [name: string, suite: Suite][] =>
+  Object.entries({ ...OF_EVERY_FORMAT, ...(endless && OF_ENDLESS_FORMATS) });
+
+/** What one format has alone, and a host may yet spoil: its bytes, its addresses, or what it serves beside its answers. */
+const OF_ONE_FORMAT: Readonly<Record<string, (mount: Mount) => void>> = {
+  "uploads of images": uploadsSuite,
+  "forms of images": formsSuite,
+  "picture links": pictureLinksSuite,
+  "model addresses": modelAddressesSuite,
+  "a key in the url": keyInUrlSuite,
+  "token usage": tokenUsageSuite,
+};
+
+/** Runs all suites on each of the hosts, and compares the names of the cases that ran on one with those on the others. */
+export function runSuitesOn(hosts: readonly TestHost[]): void {
+  /** The cases that ran, by host. */
+  const ran = new Map(hosts.map(({ name }): [string, string[]] => [name, []]));
+
+  describe.each(hosts)("on $name", (host) => {
+    beforeEach(({ task }) => void ran.get(host.name)?.push(task.fullName.split(`on ${host.name} > `, 2)[1] ?? ""));
+    runAllOn(host);
+  });
+
+  it("every case has run on every host", () => {
+    const most = Array.from(ran.values()).reduce((one, other) => (other.length > one.length ? other : one));
+    console.table(Object.fromEntries(Array.from(ran, ([name, cases]) => [name, { cases: cases.length }])));
+    const present = hosts.filter(({ available }) => available);
+    expect(present.map(({ name }) => [name, underPrefix(ran.get(name))])).toEqual(
+      present.map(({ name, ownRoutes }) => [name, asked(most, ownRoutes)]),
+    );
+  });
+}
+
+function runAllOn(host: TestHost): void {
+  for (const prefix of host.mounts)
+    describe.skipIf(!host.available)(`at ${prefix || "the root"}`, () => {
+      const mount = { host, prefix };
+      describe.each(drivers)("$name", (driver) => {
+        describe.each(suitesOf(driver))("%s", (_name, suite) => {
+          suite(mount, driver);
+        });
+      });
+      describe.each(Object.entries(OF_ONE_FORMAT))("%s", (_name, suite) => {
+        suite(mount);
+      });
+    });
+}
+
+// Some hosts are tried at their root as well; what stands beside a mount is a question only to a host that has routes of its own.
+const asked = (cases: readonly string[], ownRoutes: boolean): string[] =>
+  underPrefix(cases).filter((name) => ownRoutes || !name.includes(", beside its prefix,"));
+
+const underPrefix = (cases: readonly string[] = []): string[] =>
+  cases.filter((name) => name.startsWith("at /ai > ")).toSorted();

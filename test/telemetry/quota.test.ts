@@ -1,0 +1,179 @@
+/** Metrics of what a gateway holds and limits: quota, bodies, rates, breakers. */
+
+import { describe, expect, it } from "vitest";
+import { route } from "../../src/backends/route/index.ts";
+import { GatewayError, type ModelBackend, type RateVerdict } from "../../src/index.ts";
+import { manualClock } from "../contracts/manual-clock.ts";
+import { counted, failing, INPUT, MINUTE, never, readUntil, speaking, WORD } from "../line/bench.ts";
+import { collected, type Collected, only, watched } from "./stage.ts";
+
+/** The value of a metric's only series; undefined where it has none. */
+async function valueOf({ metrics }: Collected, name: string): Promise<unknown> {
+  const points = (await metrics())[name];
+  return points && only(points).value;
+}
+
+describe("a hold", () => {
+  it("is live until it is settled", async () => {
+    const bench = watched({ backend: speaking(WORD, never) });
+    const reader = await readUntil(WORD, await bench.send({ body: { stream: true } }));
+    const held = bench.store.report("one")?.held;
+    expect(await valueOf(bench, "polygate.hold.active")).toBe(1);
+    expect(await valueOf(bench, "polygate.hold.active.units")).toBe(held);
+    expect(await valueOf(bench, "polygate.call.active")).toBe(1);
+    await reader.cancel();
+    await bench.clock.advance(0);
+    const metrics = await bench.metrics();
+    const certainty = { "polygate.certainty": "estimated" };
+    expect(metrics).toMatchObject({
+      "polygate.hold.active": [{ value: 0 }],
+      "polygate.hold.active.units": [{ value: 0 }],
+      "polygate.hold.settled": [{ value: 1, attributes: certainty }],
+      "polygate.units.charged": [{ value: INPUT + 4, attributes: certainty }],
+      "polygate.call.active": [{ value: 0 }],
+    });
+    expect(metrics).not.toHaveProperty(["polygate.hold.expired"]);
+    expect(metrics).not.toHaveProperty(["polygate.hold.overdraft"]);
+  });
+
+  it("that was too small tells by how much", async () => {
+    // A backend that says nothing true of its limits.
+    const bench = watched({ key: { granted: 30 }, backend: speaking(WORD.repeat(20)) });
+    await bench.send();
+    const charged = Number(await valueOf(bench, "polygate.units.charged"));
+    expect(charged).toBeGreaterThan(30);
+    expect(await valueOf(bench, "polygate.hold.overdraft")).toBe(charged - 30);
+    expect(await valueOf(bench, "polygate.hold.overdraft")).toBe(bench.report()?.overdraft);
+  });
+
+  it("whose settlement is late counts as expired, and is settled all the same", async () => {
+    const { around } = failing(2);
+    const bench = watched({ around, backend: speaking(WORD, counted(7)), limits: { leaseMs: 3_000 } });
+    await bench.send();
+    expect(await valueOf(bench, "polygate.hold.active")).toBe(1);
+    await bench.clock.advance(MINUTE);
+    expect(await bench.metrics()).toMatchObject({
+      "polygate.hold.active": [{ value: 0 }],
+      "polygate.hold.expired": [{ value: 1 }],
+      "polygate.hold.settled": [{ value: 1, attributes: { "polygate.certainty": "exact" } }],
+    });
+  });
+
+  it("that is renewed in time has not expired", async () => {
+    const { promise: told, resolve: go } = Promise.withResolvers<void>();
+    const bench = watched({ backend: speaking(WORD, told, counted(7)), limits: { leaseMs: 3_000 } });
+    const text = bench.send({ body: { stream: true } }).then((response) => response.text());
+    await bench.clock.advance(10_000);
+    go();
+    await text;
+    await bench.clock.advance(0);
+    expect(await valueOf(bench, "polygate.hold.settled")).toBe(1);
+    expect(await valueOf(bench, "polygate.hold.expired")).toBeUndefined();
+  });
+
+  it("that the store never settles is left to its lease", async () => {
+    const { around } = failing(99);
+    const bench = watched({ around });
+    await bench.send();
+    await bench.clock.advance(MINUTE);
+    expect(await bench.metrics()).toMatchObject({
+      "polygate.hold.active": [{ value: 0 }],
+      "polygate.hold.expired": [{ value: 1 }],
+    });
+    expect(await valueOf(bench, "polygate.hold.settled")).toBeUndefined();
+  });
+});
+
+it("counts bodies as they come, until their calls are over", async () => {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = writable.getWriter();
+  const bench = watched();
+  const answer = bench.send({ body: readable });
+  await writer.write(new Uint8Array(1_000).fill(32));
+  await expect.poll(() => valueOf(bench, "polygate.body.active")).toBe(1);
+  expect(await valueOf(bench, "polygate.body.active.size")).toBe(1_000);
+  await writer.close();
+  await answer;
+  expect(await valueOf(bench, "polygate.body.active")).toBe(0);
+  expect(await valueOf(bench, "polygate.body.active.size")).toBe(0);
+});
+
+it("forgets a gateway that is closed", async () => {
+  const bench = watched({ backend: speaking(WORD, never) });
+  await readUntil(WORD, await bench.send({ body: { stream: true } }));
+  const closed = bench.gateway.close({ deadlineMs: 1 });
+  await bench.clock.advance(1);
+  await closed;
+  expect(await valueOf(bench, "polygate.call.active")).toBe(0);
+});
+
+const limiter = (begin: () => Promise<RateVerdict>): object => ({
+  rateLimiter: { begin, take: () => Promise.resolve({ limits: [] }), end: () => Promise.resolve() },
+});
+
+function attributes(decision: string, by?: string): object {
+  return { "polygate.rate_limiter.decision": decision, ...(by && { "polygate.rate_limiter.by": by }) };
+}
+
+describe("the rate limiter", () => {
+  const LIES = { refused: { by: `lie ${WORD}`, retryAfterMs: 1 }, limits: [] } as unknown as RateVerdict;
+
+  it.each<[what: string, begin: () => Promise<RateVerdict>, expected: object[]]>([
+    ["admits", () => Promise.resolve({ limits: [] }), [{ value: 2, attributes: attributes("admitted") }]],
+    [
+      "refuses",
+      () => Promise.resolve({ refused: { by: "calls", retryAfterMs: 1 }, limits: [] }),
+      [{ value: 1, attributes: attributes("refused", "calls") }],
+    ],
+    [
+      "refuses by what there is not",
+      () => Promise.resolve(LIES),
+      [{ value: 1, attributes: attributes("refused", "requests") }],
+    ],
+    ["is down", () => Promise.reject(new Error("away")), [{ value: 1, attributes: attributes("down") }]],
+  ])("that %s is counted", async (_what, begin, expected) => {
+    const bench = watched(limiter(begin));
+    await bench.send();
+    expect((await bench.metrics())["polygate.rate_limiter.decisions"]).toEqual(expected);
+  });
+});
+
+it("shows the state of each breaker of a route", async () => {
+  const clock = manualClock();
+  const collecting = collected();
+  let isBroken = true;
+  const broken: ModelBackend = {
+    async *chat() {
+      if (isBroken) throw new GatewayError("backend_unavailable", "Away.");
+      yield WORD;
+    },
+  };
+  const backend = route({
+    routes: {
+      "any*": {
+        upstreams: [
+          { backend: broken, name: "first" },
+          { backend: speaking(WORD), weight: 0 },
+        ],
+      },
+    },
+    breaker: { failures: 1, openMs: 5_000 },
+    observer: collecting.observer,
+    clock,
+  });
+  const bench = watched({ backend });
+  const states = async (): Promise<object> =>
+    Object.fromEntries(
+      ((await collecting.metrics())["polygate.breaker.state"] ?? [])
+        .filter(({ value }) => value === 1)
+        .map(({ attributes }) => [attributes["polygate.breaker.upstream"], attributes["polygate.breaker.state"]]),
+    );
+  expect(await states()).toEqual({ first: "closed", 1: "closed" });
+  expect((await bench.send()).status).toBe(200);
+  expect(await states()).toEqual({ first: "open", 1: "closed" });
+  await clock.advance(5_000);
+  expect(await states()).toEqual({ first: "half-open", 1: "closed" });
+  isBroken = false;
+  await bench.send();
+  expect(await states()).toEqual({ first: "closed", 1: "closed" });
+});
