@@ -22,7 +22,11 @@ export class Hold {
   /** What to charge by now; nothing, until a backend is asked. */
   charge: Charge = () => NOTHING;
   readonly #call: Call;
-  readonly #cancelRenewals: Cancel;
+  /** Of the timer that shows that the call lasts; then of the next renewal. */
+  #cancelTimer: Cancel;
+  #lasts = false;
+  /** Whether the backend has yielded an event. */
+  #hasNews = false;
   /** Set while a note is due. */
   #cancelNote: Cancel | undefined;
   #renewing = false;
@@ -43,7 +47,21 @@ export class Hold {
       this.#leasedUntil = clock.now() + limits.leaseMs;
       call.watch.hold({ type: "reserved", granted });
     }
-    this.#cancelRenewals = clock.every(limits.leaseMs / 3, () => void this.#renew(this.#outcome().used));
+    // A short call, as most are, has no other timer than this.
+    const firstMs = Math.min(limits.usageNoteMs * FIRST_NOTE, limits.leaseMs / 3);
+    this.#cancelTimer = clock.after(firstMs, () => {
+      this.#lasts = true;
+      this.#renewAfter(limits.leaseMs / 3 - firstMs);
+      if (this.#hasNews) this.#note();
+    });
+  }
+
+  #renewAfter(ms: number): void {
+    const { clock, limits } = this.#call.services;
+    this.#cancelTimer = clock.after(ms, () => {
+      this.#renewAfter(limits.leaseMs / 3);
+      void this.#renew(this.#outcome().used);
+    });
   }
 
   /**
@@ -51,7 +69,8 @@ export class Hold {
    * generated since the last note. For each event of the backend.
    */
   noteSoon(): void {
-    if (this.#cancelNote || this.#settling) return;
+    this.#hasNews = true;
+    if (!this.#lasts || this.#cancelNote || this.#settling) return;
     const { clock, limits } = this.#call.services;
     const delay = this.#noted === 0 ? limits.usageNoteMs * FIRST_NOTE : limits.usageNoteMs;
     this.#cancelNote = clock.after(delay, () => {
@@ -122,7 +141,7 @@ export class Hold {
   }
 
   async #settle(outcome: Outcome, failures: number): Promise<void> {
-    this.#cancelRenewals();
+    this.#cancelTimer();
     this.#cancelNote?.();
     const { watch, services } = this.#call;
     const { quotas, clock } = services;

@@ -20,7 +20,7 @@ const WORLDS: readonly [store: StoreName, worlds: number, livesOfCrashes: number
 ];
 
 /** How many worlds a mutant is looked for in, and how they differ from others: in small quotas, for there is more to break. */
-const MOST_WORLDS = 12;
+const MOST_WORLDS = 40;
 const SMALL: Partial<Plan> = {
   lives: 80,
   keys: [

@@ -67,15 +67,15 @@ export const lineMutants: readonly Mutant[] = [
     }),
   },
   {
-    fault: "goes on renewing what is settled",
+    fault: "cancels no timer",
     store: "memory",
     breaks: ["a call leaves no timer behind"],
     gateway: ({ clock = systemClock, ...options }) => ({
       ...options,
       clock: {
         ...clock,
-        every(ms, callback) {
-          clock.every(ms, callback);
+        after(ms, callback) {
+          clock.after(ms, callback);
           return () => {};
         },
       },
