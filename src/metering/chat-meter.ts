@@ -133,8 +133,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   complete(): void {
     if (this.#formal && this.#finished.size === 0 && !this.overrun)
       throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
-    this.#assertPlausible();
     this.#complete = true;
+    this.#assertPlausible();
   }
 
   finish(): AnswerEvent {
@@ -149,6 +149,11 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return this.#outputEstimate > limit * TOLERANCE.times + TOLERANCE.tokens;
   }
 
+  /** Whether the backend's counts are its last: one that was cut at its limit has not come to those. */
+  get #isFinal(): boolean {
+    return this.#complete && (this.#finished.size > 0 || !this.#formal);
+  }
+
   /** Known counts, completed by estimates. */
   get #usage(): Usage {
     const estimated = Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS;
@@ -156,7 +161,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return {
       inputTokens: this.#known.inputTokens ?? this.#options.inputTokens,
       // Before the end, a count may be older than the text.
-      outputTokens: this.#complete ? (known ?? Math.max(1, estimated)) : Math.max(known ?? 0, estimated),
+      outputTokens: this.#isFinal ? (known ?? Math.max(1, estimated)) : Math.max(known ?? 0, estimated),
       cacheReadTokens: this.#known.cacheReadTokens ?? 0,
       cacheWriteTokens: this.#known.cacheWriteTokens ?? 0,
       reasoningTokens: this.#known.reasoningTokens ?? 0,
@@ -180,7 +185,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   get certainty(): Certainty {
     const counted = this.#known.inputTokens !== undefined && this.#known.outputTokens !== undefined;
     if (!this.#touched && !this.#complete) return "exact";
-    return this.#complete && counted && !this.#doubtful ? "exact" : "estimated";
+    return this.#isFinal && counted && !this.#doubtful ? "exact" : "estimated";
   }
 
   /** Why a candidate ended. One that calls tools ends for them, even where its backend said `stop`. */
@@ -259,7 +264,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   /** A count far below what was delivered is none: the estimate stands in its place. */
   #assertPlausible(): void {
     const { outputTokens, ...others } = this.#known;
-    if (outputTokens === undefined) return;
+    if (outputTokens === undefined || !this.#isFinal) return;
     if (outputTokens * UNDERCOUNT.times + UNDERCOUNT.tokens >= this.#outputEstimate) return;
     this.#known = others;
     this.#doubt(`The model backend reported ${outputTokens} output tokens for about ${this.#outputEstimate}.`);

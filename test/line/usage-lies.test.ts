@@ -33,6 +33,17 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used: INPUT + 7, estimated: INPUT + 7, ...AT_REST });
   });
 
+  it("from before its answer was cut at the limit is no count of all of it", async () => {
+    const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
+    const said = Array.from({ length: 500 }, () => WORD);
+    const { send, failures, report } = opened({ backend: speaking(start, ...said) });
+    await (await send({ body: { stream } })).text();
+    const used = report()?.used;
+    expect(used).toBeGreaterThan(INPUT + 2 * 50);
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used, estimated: used, overdraft: 0, ...AT_REST });
+  });
+
   it("far below what was delivered is charged by estimate, and reported once", async () => {
     const said = "x".repeat(4_000);
     const { send, failures, report } = opened({
