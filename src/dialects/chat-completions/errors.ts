@@ -2,38 +2,20 @@
 
 import { GatewayError } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { STATUS_OF_CODE } from "../shared/error-table.ts";
+import { statusOf } from "../shared/openai-errors.ts";
 import { emptyAccount, retryAfterOf, UNMET, upstreamError } from "../shared/upstream.ts";
 
 /** The error of an answer that is none: by its status, headers and body (parsed JSON, or a text). */
 export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
-  return decode(status, body, retryAfterOf(headers));
+  // An answer in no known form tells of another server than a model's.
+  const meant = status === 404 && !isJsonObject(body) ? 500 : status;
+  return decode(meant, body, retryAfterOf(headers));
 }
 
 /** The error that came in the middle of a stream, whose own code or type stands for its status. */
 export function decodeStreamError(error: unknown): GatewayError {
-  const wire = isJsonObject(error) ? error : {};
-  const status =
-    [wire["status"], wire["code"]].find((one) => isErrorStatus(one)) ??
-    STATUS_OF_CODE.get(wire["code"]) ??
-    STATUS_OF_TYPE[typeOf(wire)] ??
-    500;
-  return decode(Number(status), { error }, undefined);
+  return decode(statusOf(isJsonObject(error) ? error : {}), { error }, undefined);
 }
-
-const isErrorStatus = (value: unknown): boolean =>
-  (typeof value === "number" || typeof value === "string") && /^[45]\d\d$/.test(String(value));
-
-const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
-  invalid_request_error: 400,
-  authentication_error: 401,
-  permission_error: 403,
-  not_found_error: 404,
-  rate_limit_error: 429,
-  rate_limit_exceeded: 429,
-  insufficient_quota: 429,
-  overloaded_error: 529,
-};
 
 function decode(status: number, body: unknown, retryAfterMs: number | undefined): GatewayError {
   const wire = wireError(body);
@@ -57,8 +39,6 @@ function wireError(body: unknown): JsonObject {
   const message = [error, body["message"], detail].find((one) => typeof one === "string");
   return { ...body, ...(typeof message === "string" && { message }) };
 }
-
-const typeOf = ({ type }: JsonObject): string => (typeof type === "string" ? type : "");
 
 const isTooLong = (status: number, { code, message }: JsonObject): boolean =>
   code === "context_length_exceeded" ||

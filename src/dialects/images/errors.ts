@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { statusOf } from "../shared/openai-errors.ts";
 import { emptyAccount, retryAfterOf, upstreamError } from "../shared/upstream.ts";
 import { ImageFields } from "./schema.ts";
 
@@ -12,22 +13,9 @@ export function decodeError(status: number, headers: Headers, body: unknown): Ga
   return decode(meant, body, retryAfterOf(headers));
 }
 
-/** The status that an error's code or type stands for, where none comes with it: in the middle of a stream. */
-const STATUS_OF: ReadonlyMap<unknown, number> = new Map([
-  ["backend_unavailable", 503],
-  ["deadline_exceeded", 504],
-  ["overloaded", 529],
-  ["invalid_request_error", 400],
-  ["image_generation_user_error", 400],
-  ["rate_limit_error", 429],
-  ["rate_limit_exceeded", 429],
-]);
-
 /** The error that an upstream told of in the middle of its answer. */
-export function decodeErrorBody(body: JsonObject): GatewayError {
-  const { code, type } = wireError(body) ?? {};
-  return decode(STATUS_OF.get(code) ?? STATUS_OF.get(type) ?? 500, body, undefined);
-}
+export const decodeErrorBody = (body: JsonObject): GatewayError =>
+  decode(statusOf(wireError(body) ?? {}), body, undefined);
 
 function decode(status: number, body: unknown, retryAfterMs: number | undefined): GatewayError {
   const wire = wireError(body) ?? {};

@@ -1,7 +1,8 @@
 /** The errors that OpenAI's clients read, for chat completions and images (spec 7.4 is silent): a status, a type, a fine reason in `code`. */
 
 import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
-import { type ErrorRow, SHARED_ERRORS, type SharedErrorType } from "./error-table.ts";
+import type { JsonObject } from "../../model/json.ts";
+import { type ErrorRow, SHARED_ERRORS, type SharedErrorType, STATUS_OF_CODE } from "./error-table.ts";
 
 type ErrorType = SharedErrorType | "permission_error";
 
@@ -27,3 +28,22 @@ export function encodeError(error: GatewayError): OpenAIErrorBody {
 
 /** A model that is looked up and one that is asked have the same code here, unlike in other formats. */
 const isOfModel = ({ code, path }: GatewayError): boolean => code === "not_found" && path?.[0] === "model";
+
+const STATUS_OF_TYPE: ReadonlyMap<unknown, number> = new Map([
+  ["invalid_request_error", 400],
+  ["image_generation_user_error", 400],
+  ["authentication_error", 401],
+  ["permission_error", 403],
+  ["not_found_error", 404],
+  ["rate_limit_error", 429],
+  ["rate_limit_exceeded", 429],
+  ["insufficient_quota", 429],
+  ["overloaded_error", 529],
+]);
+
+/** The status that an upstream's error stands for in the middle of a stream: its own code or type says. */
+export const statusOf = ({ status, code, type }: JsonObject): number =>
+  Number([status, code].find(isErrorStatus) ?? STATUS_OF_CODE.get(code) ?? STATUS_OF_TYPE.get(type) ?? 500);
+
+const isErrorStatus = (value: unknown): boolean =>
+  (typeof value === "number" || typeof value === "string") && /^[45]\d\d$/.test(String(value));

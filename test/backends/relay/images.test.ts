@@ -356,6 +356,12 @@ describe("a stream", () => {
       frame(PARTIAL) + frame({ error: { type: "rate_limit_error", message: "Tier 1" } }),
       "rate_limited",
     ],
+    ["tells of the host's key", frame({ error: { type: "authentication_error", message: "Pay" } }), "backend_refused"],
+    [
+      "tells that it is overloaded",
+      frame({ error: { type: "overloaded_error", message: "Tier 1" } }),
+      "backend_overloaded",
+    ],
     [
       "tells of the host's account",
       `event: error\n${frame({ type: "error", error: { code: "insufficient_quota", message: "Pay" } })}`,
