@@ -24,9 +24,13 @@ const OUTLINED: ReadonlySet<GatewayErrorCode> = new Set([
 /** Normalises what ended a call, and reports it where the caller hears only an outline of it. */
 export function failureOf(call: Reported, thrown: unknown): GatewayError {
   const error = toGatewayError(thrown);
-  if (OUTLINED.has(error.code)) report(call, error);
+  if (isOutline(error)) report(call, error);
   return error;
 }
+
+/** Also where the caller knows the code: why an upstream has refused a request, or when it was too slow, is in the cause alone. */
+const isOutline = ({ code, port, cause }: GatewayError): boolean =>
+  OUTLINED.has(code) || (port === "model-backend" && cause !== undefined);
 
 /** Reports what failed. A host's reporter that throws or rejects changes nothing. */
 export function report(call: Reported, thrown: unknown, port?: Port): void {

@@ -57,6 +57,18 @@ describe("onFailure", () => {
     ["returns what throws when it is waited for", () => ({ then: boom })],
   ];
 
+  it("is told why a backend has refused, though its caller knows the code", async () => {
+    const cause = new Error("Tier 1 is spent.");
+    const said = new GatewayError("rate_limited", "It is busy.", { port: "model-backend", cause });
+    const { send, failures } = opened({ backend: speaking(said) });
+    expect(await (await send()).text()).not.toContain("Tier 1");
+    expect(failures).toMatchObject([{ port: "model-backend", error: said }]);
+    expect(failures[0]?.text).toContain("Tier 1 is spent.");
+    const own = opened({ backend: speaking(new GatewayError("rate_limited", "It is busy.")) });
+    expect((await own.send()).status).toBe(429);
+    expect(own.failures).toEqual([]);
+  });
+
   it.each(reporters)("that %s changes nothing", async (_how, onFailure) => {
     for (const stream of [true, false]) {
       const { send, report } = opened({ onFailure, backend: speaking(WORD, new Error("broken")) });

@@ -72,8 +72,8 @@ export function failuresSuite(mount: Mount): void {
       const told = await refusalOf(response);
       expect(told).toEqual(refusal(status, word));
       expect(told.message).not.toContain("10.0.0.7");
-      // A deadline is told in full: there is nothing more for the host to know.
-      expect(stage().failures.some(({ requestId }) => requestId === id)).toBe(word !== "DEADLINE_EXCEEDED");
+      // Also of a timeout: what it was that took too long is for the host alone.
+      expect(stage().failures.some(({ requestId }) => requestId === id)).toBe(true);
     });
 
     it("tells how long to wait", async () => {

@@ -57,9 +57,8 @@ export function failuresSuite(mount: Mount): void {
       const refusal = await refusalOf(response);
       expect(refusal).toEqual({ status, type: "server_error", code, message: expect.any(String) });
       expect(refusal.message).not.toContain("10.0.0.7");
-      // A deadline is told in full: there is nothing more for the host to know.
-      const told = stage().failures.some(({ requestId }) => requestId === id);
-      expect(told).toBe(code !== "deadline_exceeded");
+      // Also of a timeout: what it was that took too long is for the host alone.
+      expect(stage().failures.some(({ requestId }) => requestId === id)).toBe(true);
     });
 
     it("tells how long to wait", async () => {
