@@ -84,6 +84,8 @@ export class StreamedAnswer<Event> implements Answer<Event> {
   }
 
   #time(events: readonly Event[]): void {
+    // That it is there is not what its first event is waited for.
+    if (this.#isFirst && events.length === 0) return;
     const { exchange, timeouts, isFinish } = this.#source;
     const wasFinished = this.#isFinished;
     this.#isFinished ||= events.some((event) => isFinish(event));

@@ -28,13 +28,17 @@ export async function readBytes(
   return bytes.seal();
 }
 
-/** The first `maxBytes` of the body, as text. */
+/** The first `maxBytes` of the body, as text; as many of them as have come, where the rest cannot be read. */
 export async function readBeginning(response: UpstreamResponse, maxBytes: number): Promise<string> {
   const bytes = new GrowingBytes(maxBytes);
-  while (bytes.length < maxBytes) {
-    const piece = await response.read();
-    if (!piece) break;
-    bytes.append(piece.subarray(0, maxBytes - bytes.length));
+  try {
+    while (bytes.length < maxBytes) {
+      const piece = await response.read();
+      if (!piece) break;
+      bytes.append(piece.subarray(0, maxBytes - bytes.length));
+    }
+  } catch {
+    // The status has come, which says more than the rest of the words.
   }
   return new TextDecoder().decode(bytes.seal());
 }

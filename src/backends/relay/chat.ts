@@ -53,7 +53,8 @@ export class ChatRelay implements RelayBackend {
     try {
       const sent = { ...encoded, body: JSON.stringify(body), stream: request.stream };
       const response = await (watch?.send(sent, exchange) ?? this.#upstream.send(sent, exchange));
-      if (response.status < 200 || response.status > 299) throw await failures.ofResponse(response, this.#codec);
+      if (response.status < 200 || response.status > 299)
+        throw await failures.ofResponse(response, this.#codec, exchange);
       const answer = await this.#answer(response, request, exchange);
       for (let events = await answer.next(); events; events = await answer.next())
         for (const event of events) {
@@ -97,7 +98,7 @@ export class ChatRelay implements RelayBackend {
     exchange: Exchange,
   ): Promise<Answer<ChatEvent>> {
     const { failures, limits, timeouts } = this.#upstream;
-    if (!isOfType(response, stream ? EVENT_STREAM : JSON_TYPE)) throw await failures.ofWrongType(response);
+    if (!isOfType(response, stream ? EVENT_STREAM : JSON_TYPE)) throw await failures.ofWrongType(response, exchange);
     const isFinish = lastFinish(candidateCount);
     const source = { response, decoder: this.#codec.answerDecoder(), isFinish, exchange, timeouts, limits };
     return stream ? new StreamedAnswer(source) : new CompleteAnswer(source);

@@ -27,11 +27,11 @@ export async function countedBy(
     const { body, ...encoded } = codec.count.encode(request);
     const response = await upstream.send({ ...encoded, body: JSON.stringify(body), stream: false }, exchange);
     if (response.status < 200 || response.status > 299) {
-      const error = await upstream.failures.ofResponse(response, codec);
+      const error = await upstream.failures.ofResponse(response, codec, exchange);
       if (isWithoutRoute(response, error)) return undefined;
       throw error;
     }
-    if (!isOfType(response, JSON_TYPE)) throw await upstream.failures.ofWrongType(response);
+    if (!isOfType(response, JSON_TYPE)) throw await upstream.failures.ofWrongType(response, exchange);
     const answer = parseObject(await readText(response, upstream.limits.maxBodyBytes, () => exchange.touch()));
     const tokens = codec.count.decode(answer);
     if (typeof tokens === "number") return tokens;

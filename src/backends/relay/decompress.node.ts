@@ -12,32 +12,41 @@ const DECODERS: Readonly<Record<string, () => Transform>> = {
   br: createBrotliDecompress,
 };
 
-/** The response with its body decompressed. Throws `backend_failed` for a coding that is not known. */
+/** The response with its body decompressed. Where its coding is not known, reading it throws `backend_failed`. */
 export function decompressed(response: UpstreamResponse): UpstreamResponse {
   const coding = (response.header("content-encoding") ?? "identity").trim().toLowerCase();
   if (coding === "identity" || coding === "") return response;
   const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
-  if (!decode)
-    throw new GatewayError("backend_failed", "The model backend failed.", {
-      port: "model-backend",
-      cause: new Error(`The upstream's answer is coded as ${JSON.stringify(coding.slice(0, 64))}.`),
-    });
-  return new DecompressedResponse(response, decode());
+  return new DecodedResponse(response, decode ? decompressing(response, decode()) : unknown(coding));
 }
 
-class DecompressedResponse implements UpstreamResponse {
+function decompressing(response: UpstreamResponse, decoder: Transform): AsyncIterator<Uint8Array> {
+  const compressed = Readable.from(piecesOf(response), { objectMode: false });
+  // Heard here as well, because nobody may read any more when it fails.
+  decoder.on("error", () => {});
+  compressed.on("error", (error) => decoder.destroy(error));
+  return compressed.pipe(decoder)[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+}
+
+const unknown = (coding: string): AsyncIterator<Uint8Array> => ({
+  next: () =>
+    Promise.reject(
+      new GatewayError("backend_failed", "The model backend failed.", {
+        port: "model-backend",
+        cause: new Error(`The upstream's answer is coded as ${JSON.stringify(coding.slice(0, 64))}.`),
+      }),
+    ),
+});
+
+class DecodedResponse implements UpstreamResponse {
   readonly status: number;
   readonly #response: UpstreamResponse;
   readonly #pieces: AsyncIterator<Uint8Array>;
 
-  constructor(response: UpstreamResponse, decoder: Transform) {
+  constructor(response: UpstreamResponse, pieces: AsyncIterator<Uint8Array>) {
     this.status = response.status;
     this.#response = response;
-    const compressed = Readable.from(piecesOf(response), { objectMode: false });
-    // Heard here as well, because nobody may read any more when it fails.
-    decoder.on("error", () => {});
-    compressed.on("error", (error) => decoder.destroy(error));
-    this.#pieces = compressed.pipe(decoder)[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+    this.#pieces = pieces;
   }
 
   header(name: string): string | undefined {

@@ -5,7 +5,7 @@ import type { Cancel, Clock } from "../../ports/clock.ts";
 
 /** What is waited for, and the error of a wait that was too long. */
 export interface Phase {
-  readonly name: "connection" | "headers" | "first event" | "next event" | "complete answer" | "picture";
+  readonly name: "connection" | "headers" | "first event" | "next event" | "complete answer" | "picture" | "error";
   /** In milliseconds. */
   readonly limitMs: number;
 }
@@ -43,6 +43,11 @@ export class Exchange {
   begin(connection: Phase, headers: Phase): void {
     this.#afterConnection = headers;
     this.enter(connection);
+  }
+
+  /** Whether there is no connection yet, as far as the transport has told. */
+  get isConnecting(): boolean {
+    return this.#phase?.name === "connection";
   }
 
   /** Told by the transport when it has a connection. */

@@ -5,10 +5,14 @@ import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../error
 import { redact } from "../../http/credential.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { readBeginning } from "./body.ts";
+import type { Exchange } from "./exchange.ts";
 import type { UpstreamResponse } from "./transport.ts";
 
 /** How much of a body that tells of an error is read, in bytes. */
 const MAX_ERROR_BYTES = 64 * 1024;
+
+/** How long that body may take, in milliseconds: what it tells is known by its status already. */
+const ERROR_BODY_MS = 5_000;
 
 /** How much of a body that is none is kept for the host, in characters. */
 const MAX_SHOWN_CHARS = 1_024;
@@ -46,9 +50,13 @@ export class Failures {
   }
 
   /** The error of a response whose status is not 2xx. */
-  async ofResponse(response: UpstreamResponse, codec: Pick<ChatCodec, "decodeError">): Promise<GatewayError> {
+  async ofResponse(
+    response: UpstreamResponse,
+    codec: Pick<ChatCodec, "decodeError">,
+    exchange: Exchange,
+  ): Promise<GatewayError> {
     const { status } = response;
-    const body = this.redacted(await readBeginning(response, MAX_ERROR_BYTES));
+    const body = await this.#beginning(response, exchange);
     const cause = this.#unexpected(response, body);
     // The host has named the address: a redirect would take the key elsewhere. Opaque ones have the status 0.
     if (status < 400) return this.#own(failed(cause));
@@ -60,9 +68,13 @@ export class Failures {
   }
 
   /** The error of a 2xx response whose body is of the wrong type: a page of HTML, say. */
-  async ofWrongType(response: UpstreamResponse): Promise<GatewayError> {
-    const body = this.redacted(await readBeginning(response, MAX_ERROR_BYTES));
-    return this.#own(failed(this.#unexpected(response, body)));
+  async ofWrongType(response: UpstreamResponse, exchange: Exchange): Promise<GatewayError> {
+    return this.#own(failed(this.#unexpected(response, await this.#beginning(response, exchange))));
+  }
+
+  async #beginning(response: UpstreamResponse, exchange: Exchange): Promise<string> {
+    exchange.enter({ name: "error", limitMs: ERROR_BODY_MS });
+    return this.redacted(await readBeginning(response, MAX_ERROR_BYTES));
   }
 
   /** An error in the relay's own words, which stand whatever the upstream said. */
@@ -130,11 +142,14 @@ const failed = (cause: unknown): GatewayError =>
 const UNREACHED = new Set(["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET"]);
 
 /** An error of the transport before the answer's headers. */
-export function connectionError(thrown: unknown): unknown {
+export function connectionError(thrown: unknown, { isConnecting, reason }: Exchange): unknown {
+  if (thrown instanceof GatewayError || reason !== undefined) return thrown;
   const { code, cause } = (thrown ?? {}) as { code?: unknown; cause?: { code?: unknown } };
   const known = code ?? cause?.code;
   // A fetch says no more than a TypeError where it has not reached anything.
-  if (!UNREACHED.has(String(known)) && !(thrown instanceof TypeError && known === undefined)) return thrown;
+  const isUnreached =
+    isConnecting || UNREACHED.has(String(known)) || (thrown instanceof TypeError && known === undefined);
+  if (!isUnreached) return thrown;
   return new GatewayError("backend_unavailable", "The model backend cannot be reached.", {
     port: "model-backend",
     cause: thrown,
@@ -166,11 +181,15 @@ function jsonOf(value: unknown): string {
   }
 }
 
+/** How deep in an error its words may be: no format puts them deeper than in an array's object's object. */
+const MAX_DEPTH = 4;
+
 /** The words of an error, wherever the formats put them. */
-function messageIn(said: unknown): string | undefined {
+function messageIn(said: unknown, depth = 0): string | undefined {
   if (typeof said === "string") return said;
-  if (Array.isArray(said)) return messageIn(said[0]);
+  if (depth === MAX_DEPTH) return undefined;
+  if (Array.isArray(said)) return messageIn(said[0], depth + 1);
   if (!isJsonObject(said)) return undefined;
   const { message, error } = said;
-  return typeof message === "string" ? message : messageIn(error);
+  return typeof message === "string" ? message : messageIn(error, depth + 1);
 }

@@ -38,7 +38,8 @@ export class ImageRelay implements RelayBackend {
     try {
       const sent = sentAs(encoded);
       const response = await (watch?.send(sent, exchange) ?? this.#upstream.send(sent, exchange));
-      if (response.status < 200 || response.status > 299) throw await failures.ofResponse(response, imagesCodec);
+      if (response.status < 200 || response.status > 299)
+        throw await failures.ofResponse(response, imagesCodec, exchange);
       const answer = await this.#answer(response, request, encoded.stream, exchange);
       for (let told = await answer.next(); told; told = await answer.next())
         for (const event of told) {
@@ -76,7 +77,7 @@ export class ImageRelay implements RelayBackend {
     const source = { response, decoder: imagesCodec.answerDecoder(request), isFinish, exchange, timeouts, limits };
     if (stream && isOfType(response, EVENT_STREAM)) return new StreamedAnswer(source);
     if (isOfType(response, JSON_TYPE)) return new CompleteAnswer(source);
-    throw await failures.ofWrongType(response);
+    throw await failures.ofWrongType(response, exchange);
   }
 
   async #drawn(told: ToldPicture, signal: AbortSignal): Promise<ImageEvent> {

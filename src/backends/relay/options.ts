@@ -64,9 +64,9 @@ export interface RelayTimeouts {
   readonly connectMs: number;
   /** From the connection to the headers of a streamed answer: after it and all below, `deadline_exceeded`. */
   readonly headersMs: number;
-  /** From the headers to the first event. */
+  /** From the headers to the first event, whatever signs of life come before it. */
   readonly firstEventMs: number;
-  /** Between two events, or two pieces of a complete answer. */
+  /** Between two events, or two pieces of a complete answer. A keep-alive of the upstream's format is an event, a comment is none. */
   readonly betweenEventsMs: number;
   /** From the connection to the headers of a complete answer, which come when all of it is made. */
   readonly completeMs: number;

@@ -49,7 +49,7 @@ export class Pictures {
       const transport = this.#upstream.transportTo(origin);
       return await transport.send({ method: "GET", path: pathname + search, headers }, exchange);
     } catch (error) {
-      throw connectionError(error);
+      throw connectionError(error, exchange);
     }
   }
 

@@ -120,7 +120,7 @@ export class Upstream {
     try {
       return await this.transportTo(this.origin).send(request, exchange);
     } catch (error) {
-      throw connectionError(error);
+      throw connectionError(error, exchange);
     }
   }
 
