@@ -8,7 +8,7 @@ import { GatewayError } from "../../../src/errors.ts";
 import { systemClock } from "../../../src/ports/clock.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { sse } from "./plain-codec.ts";
-import { head, rawUpstream, type RawAnswer, STREAM_HEAD, whole } from "./raw-upstream.ts";
+import { endless, head, hundredMegabytes, rawUpstream, type RawAnswer, STREAM_HEAD, whole } from "./raw-upstream.ts";
 import { API_KEY, ask, callContext, chatRequest, plainRelay } from "./stage.ts";
 
 const ANSWER = sse({ model: "plain-1", text: "Hel" }, { text: "lo, wörld 🌍" }, { end: true, tokens: 3 });
@@ -221,15 +221,8 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
   );
 
   it("takes no event of 100 MB, and no body beyond its limit", async () => {
-    const piece = Buffer.alloc(1024 ** 2, "a");
     const before = process.memoryUsage().rss;
-    const flood: RawAnswer = async (socket) => {
-      socket.write(`${STREAM_HEAD}data: "`);
-      for (let count = 0; count < 100 && !socket.destroyed; count++)
-        await new Promise((written) => socket.write(piece, written));
-      socket.end();
-    };
-    const { error } = await asked(flood);
+    const { error } = await asked(hundredMegabytes(STREAM_HEAD));
     expect(errorOf(error)).toMatchObject({ code: FAILED, cause: expect.stringContaining("longer than") });
     expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 ** 2);
     const bomb = gzipSync(Buffer.alloc(2 * 1024 ** 2, " "));
@@ -239,13 +232,7 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
   });
 
   it("lets an endless stream go when its caller has enough", async () => {
-    await using upstream = await rawUpstream((socket) => {
-      socket.write(STREAM_HEAD);
-      const more = (): void => {
-        if (!socket.destroyed) socket.write(sse({ text: "more " }), () => void setImmediate().then(more));
-      };
-      more();
-    });
+    await using upstream = await rawUpstream(endless(STREAM_HEAD, sse({ text: "more " })));
     const relay = plainRelay(upstream.url, options);
     let count = 0;
     for await (const event of relay.chat(chatRequest(), callContext()))

@@ -2,6 +2,7 @@
 
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
+import { setImmediate } from "node:timers/promises";
 
 export interface RawRequest {
   /** Its first line and headers. */
@@ -20,7 +21,8 @@ export interface RawUpstream extends AsyncDisposable {
 
 export type RawAnswer = (socket: Socket, request: RawRequest) => unknown;
 
-export async function rawUpstream(answer: RawAnswer): Promise<RawUpstream> {
+/** @param greet What it does with a connection before anything has come. */
+export async function rawUpstream(answer: RawAnswer, greet?: (socket: Socket) => unknown): Promise<RawUpstream> {
   const requests: RawRequest[] = [];
   const sockets = new Set<Socket>();
   const connections = { made: 0, open: 0 };
@@ -41,6 +43,7 @@ export async function rawUpstream(answer: RawAnswer): Promise<RawUpstream> {
       answer(socket, request);
     });
     socket.on("error", () => {});
+    greet?.(socket);
     socket.on("close", () => {
       connections.open--;
       sockets.delete(socket);
@@ -83,3 +86,25 @@ export function whole(
 }
 
 export const STREAM_HEAD: string = head(200, { "content-type": "text/event-stream", connection: "close" });
+
+/** Says this, and then the same for ever. */
+export const endless =
+  (first: string, more: string): RawAnswer =>
+  (socket) => {
+    socket.write(first);
+    const goOn = (): void => {
+      if (!socket.destroyed) socket.write(more, () => void setImmediate().then(goOn));
+    };
+    goOn();
+  };
+
+/** Says this, and then one event of 100 MB, as far as it is listened to. */
+export const hundredMegabytes =
+  (first: string): RawAnswer =>
+  async (socket) => {
+    const piece = Buffer.alloc(1024 ** 2, "a");
+    socket.write(`${first}data: "`);
+    for (let count = 0; count < 100 && !socket.destroyed; count++)
+      await new Promise((written) => socket.write(piece, written));
+    socket.end();
+  };

@@ -1,0 +1,135 @@
+/** Upstreams that say all they should in an odd way: each caller gets the whole answer, and pays what the upstream has counted. */
+
+import type { Socket } from "node:net";
+import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { pairs, type Speaker, typeOf } from "./hostile.formats.ts";
+import { expectAnswered, met, type Setting } from "./hostile.stage.ts";
+import { head, type RawAnswer, whole } from "./raw-upstream.ts";
+
+type Answering = (upstream: Speaker, stream: boolean) => RawAnswer;
+
+const bodyOf = ({ frames, body }: Speaker, stream: boolean): string =>
+  stream ? frames.join("") : JSON.stringify(body);
+
+type Headers = Readonly<Record<string, string>>;
+
+/** The whole answer, its body changed. */
+const said =
+  (change: (body: string) => string | Buffer, more: Headers = {}, before = ""): Answering =>
+  (upstream, stream) =>
+  (socket) =>
+    socket.end(
+      Buffer.concat([Buffer.from(before), whole(200, typeOf(stream), change(bodyOf(upstream, stream)), more)]),
+    );
+
+const asItIs = (body: string): string => body;
+
+/** The answer behind a head of its own, up to the connection's end. */
+const behind =
+  (headOf: (stream: boolean) => string): Answering =>
+  (upstream, stream) =>
+  (socket) =>
+    socket.end(headOf(stream) + bodyOf(upstream, stream));
+
+/** Writes byte by byte, each by itself. */
+const cutEverywhere: Answering = (upstream, stream) => async (socket: Socket) => {
+  socket.setNoDelay(true);
+  const text = bodyOf(upstream, stream).replaceAll("\n", "\r\n");
+  const bytes = whole(200, typeOf(stream), text, { connection: "close" });
+  for (const byte of bytes) await new Promise((written) => socket.write(Buffer.of(byte), written));
+  socket.end();
+};
+
+interface Case {
+  readonly how: string;
+  readonly answer: Answering;
+  /** Which forms it can be said in. Default: all of them. */
+  readonly only?: "streams";
+  readonly setting?: Setting;
+}
+
+const streams = (how: string, answer: Answering, setting?: Setting): Case => ({
+  how,
+  answer,
+  only: "streams",
+  ...(setting && { setting }),
+});
+
+const CASES: readonly Case[] = [
+  { how: "cut at every byte, with CRLF", answer: cutEverywhere },
+  streams(
+    "with CR alone",
+    said((body) => body.replaceAll("\n", "\r")),
+  ),
+  { how: "behind a byte order mark", answer: said((body) => `\uFEFF${body}`) },
+  streams(
+    "between comments, ids and unknown fields",
+    said((body) => `: hello\nid: 7\nretry: 1\nwhat: ever\n\n${body.replaceAll("\n\n", "\n\n: still here\n\n")}`),
+  ),
+  {
+    how: "in gzip",
+    answer: said((body) => gzipSync(body), { "content-encoding": "gzip" }),
+  },
+  {
+    how: "in deflate",
+    answer: said((body) => deflateSync(body), { "content-encoding": "Deflate" }),
+  },
+  {
+    how: "in br",
+    answer: said((body) => brotliCompressSync(body), { "content-encoding": "br" }),
+  },
+  {
+    how: "behind 103 and 102",
+    answer: said(asItIs, {}, "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n"),
+  },
+  {
+    how: "by HTTP/1.0, without a length or a type",
+    answer: behind(() => "HTTP/1.0 200 OK\r\n\r\n"),
+  },
+  {
+    how: "in chunks",
+    answer: (upstream, stream) => (socket) => {
+      const bytes = Buffer.from(bodyOf(upstream, stream));
+      socket.write(head(200, { "content-type": typeOf(stream).toUpperCase(), "transfer-encoding": "chunked" }));
+      for (let at = 0; at < bytes.length; at += 7) {
+        const piece = bytes.subarray(at, at + 7);
+        socket.write(Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from("\r\n")]));
+      }
+      socket.end("0\r\nx-trailer: 1\r\n\r\n");
+    },
+  },
+  {
+    how: "with headers that are no Latin-1",
+    answer: said(asItIs, { "x-region": "日本語 🌍" }),
+  },
+  streams(
+    "and leaves its stream open",
+    (upstream, stream) => (socket) =>
+      socket.write(head(200, { "content-type": typeOf(stream), connection: "close" }) + bodyOf(upstream, stream)),
+    { isSilent: true },
+  ),
+];
+
+describe.each(pairs)("to a caller of $name", (pair) => {
+  it.each(CASES)("an upstream that answers $how is heard to its end", async ({ answer, only, setting }) => {
+    expect.hasAssertions();
+    for (const form of pair.caller.forms)
+      if (form.stream || only !== "streams")
+        await expectAnswered(pair, form, await met(pair, form, answer(pair.upstream, form.stream), setting));
+  });
+
+  it("an upstream that closes a kept connection just as it is used again is asked once more, for one charge", async () => {
+    for (const form of pair.caller.forms) {
+      let requests = 0;
+      const answer: RawAnswer = (socket) => {
+        // The second request on the connection finds it closed.
+        if (++requests === 2) return socket.destroy();
+        return socket.write(whole(200, typeOf(form.stream), bodyOf(pair.upstream, form.stream)));
+      };
+      const outcome = await met(pair, form, answer, { times: 2 });
+      await expectAnswered(pair, form, outcome, 2);
+      expect([requests, outcome.upstream.connections.made]).toEqual([3, 2]);
+    }
+  });
+});
