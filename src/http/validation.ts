@@ -113,6 +113,17 @@ export function record<const Value extends v.GenericSchema>(
 /** Picks the schema that a value is held to, by what it is. */
 type Choose = (input: unknown) => v.GenericSchema;
 
+/** The schema, where one of its options is picked for each value. Walks over a value pick it too. */
+const choosing = <Schema extends v.GenericSchema>(
+  schema: Schema,
+  choose: Choose,
+  predicate: Predicated["~predicate"],
+): Schema =>
+  Object.assign(
+    running(schema, (dataset, config) => choose(dataset.value)["~run"](dataset, config), predicate),
+    { "~choose": choose },
+  );
+
 /**
  * One of several schemas. What came decides which one it is held to, and no other is tried: so an error names the field inside,
  * which a plain union cannot.
@@ -121,9 +132,9 @@ export const choice = <const Options extends readonly v.GenericSchema[]>(
   options: Options,
   choose: Choose,
 ): v.GenericSchema<unknown, v.InferOutput<Options[number]>> =>
-  running(
+  choosing(
     v.union(options) as v.GenericSchema<unknown, v.InferOutput<Options[number]>>,
-    (dataset, config) => choose(dataset.value)["~run"](dataset, config),
+    choose,
     (of) => (input) => of(choose(input))(input),
   );
 
@@ -159,13 +170,13 @@ export function variant<const Kinds extends readonly Kind[]>(
   const words = [...byType.keys()].filter((word) => typeof word === "string");
   const rest = other ?? object({ type: v.picklist(words) });
   const choose: Choose = (input) => (isJsonObject(input) && byType.get(input["type"])) || rest;
-  return running(
+  return choosing(
     // Typed as what it gives alone: all that valibot knows of a variant is more than the compiler can unfold.
     v.variant("type", kinds as readonly v.GenericSchema[] as v.VariantOptions<"type">) as v.GenericSchema<
       unknown,
       v.InferOutput<Kinds[number]>
     >,
-    (dataset, config) => choose(dataset.value)["~run"](dataset, config),
+    choose,
     (of) => {
       const predicates = new Map(Array.from(byType, ([word, kind]) => [word, of(kind)]));
       const otherwise = of(rest);

@@ -262,7 +262,7 @@ export type Reasoning =
   | { readonly type: "disabled" };
 
 /** How much reasoning is wanted, from least to most. */
-export type ReasoningEffort = "minimal" | "low" | "medium" | "high" | "max";
+export type ReasoningEffort = "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
 
 /** The answer's text must be JSON, of this JSON Schema if one is given; or one of the values, and nothing else. */
 export type ResponseFormat =

@@ -4,7 +4,10 @@ import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import type { FormatPart, JsonSchema } from "./types.ts";
 
 /** What JSON Schema cannot say: code points and base64, of which the schemas tell in metadata, and rules over several fields. */
-const ignoreActions = ["check", "raw_check", "finite"];
+const RULES = ["check", "raw_check", "finite"];
+/** What is no rule: which fields other formats can be told of. */
+const MARKS = ["unsaid", "whole"];
+const ignoreActions = [...RULES, ...MARKS];
 
 /** The schemas of one format by their names. */
 export function schemasOf({ schemas, derived }: FormatPart): Record<string, JsonSchema> {

@@ -1,241 +1,145 @@
 /** Each field that a request may have stands in the neutral request, or is told to be its own format's alone. */
 
 import { describe, expect, it } from "vitest";
+import type * as v from "valibot";
+import { chatCompletionsCodec } from "../../src/dialects/chat-completions/codec.ts";
 import { decodeRequest as decodeChatCompletions } from "../../src/dialects/chat-completions/request.ts";
 import { ChatCompletionsRequest } from "../../src/dialects/chat-completions/schema.ts";
-import { GenerationConfig } from "../../src/dialects/generate-content/schema.config.ts";
+import { generateContentCodec } from "../../src/dialects/generate-content/codec.ts";
+import { decodeRequest as decodeGenerateContent } from "../../src/dialects/generate-content/request.ts";
 import { GenerateContentRequest } from "../../src/dialects/generate-content/schema.ts";
+import { messagesCodec } from "../../src/dialects/messages/codec.ts";
 import { decodeRequest as decodeMessages } from "../../src/dialects/messages/request.ts";
 import { messagesRequest } from "../../src/dialects/messages/schema.ts";
-import { generateContentCodec } from "../../src/dialects/generate-content/codec.ts";
-import { messagesCodec } from "../../src/dialects/messages/codec.ts";
 import { assertValid } from "../../src/http/validation.ts";
 import type { ChatRequest } from "../../src/index.ts";
-import { FORMATS } from "./conversations/formats.ts";
+import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "./wire-fields.requests.ts";
+import { Fields, type Read } from "./wire-fields.ts";
 
-const MESSAGES = messagesRequest({ vendorRanges: true, vendorSources: true });
-const tool = { name: "f", input_schema: {} };
-const named = { type: "function", function: { name: "f" } };
-const schema = { type: "object" };
-const hi = [{ role: "user", content: "Hi" }];
+const MessagesRequest = messagesRequest({ vendorRanges: true, vendorSources: true });
 
-/** A value of each field of a schema, and what else the field needs; behind it, the path that is told where it is not decoded. */
-type Samples = Readonly<Record<string, readonly [sample: object, unsaid?: string]>>;
+/** Reads a body, whether or not it is valid. */
+type Decode = (body: never) => ChatRequest;
+const messagesOf: Decode = (body) => decodeMessages(body, { betas: [] });
+const chatCompletionsOf: Decode = (body) => decodeChatCompletions(body, 1);
+const generateContentOf: Decode = (body) =>
+  decodeGenerateContent(body, { model: "m", stream: false, defaultMaxOutputTokens: 1 });
 
-const OF_MESSAGES: Samples = {
-  model: [{ model: "other" }],
-  max_tokens: [{ max_tokens: 7 }],
-  messages: [{ messages: [{ role: "user", content: "Ho" }] }],
-  system: [{ system: "Be brief." }],
-  metadata: [{ metadata: { user_id: "u", team: "a" } }, "metadata.team"],
-  stop_sequences: [{ stop_sequences: ["END"] }],
-  stream: [{ stream: true }],
-  temperature: [{ temperature: 0.5 }],
-  top_p: [{ top_p: 0.5 }],
-  top_k: [{ top_k: 5 }],
-  thinking: [{ thinking: { type: "between_tools", display: "omitted" } }, "thinking.type"],
-  tool_choice: [{ tools: [tool], tool_choice: { type: "any" } }],
-  tools: [{ tools: [{ ...tool, input_examples: [{}] }] }, "tools.input_examples"],
-  output_config: [{ output_config: { effort: "low", format: { type: "grammar" } } }, "output_config.effort"],
-  thread: [{ thread: "t_1" }, "thread"],
-};
+const reading =
+  (decode: Decode) =>
+  (body: unknown): Read => {
+    const { native, ...said } = decode(body as never);
+    return { said, unsaid: native?.unsaid ?? [] };
+  };
 
-const OF_CHAT_COMPLETIONS: Samples = {
-  model: [{ model: "other" }],
-  messages: [{ messages: [{ role: "user", content: "Ho" }] }],
-  max_completion_tokens: [{ max_completion_tokens: 7 }],
-  max_tokens: [{ max_tokens: 7 }],
-  stream: [{ stream: true }],
-  stream_options: [{ stream_options: { include_obfuscation: true } }, "stream_options.include_obfuscation"],
-  stop: [{ stop: "END" }],
-  temperature: [{ temperature: 0.5 }],
-  top_p: [{ top_p: 0.5 }],
-  presence_penalty: [{ presence_penalty: 0.5 }],
-  frequency_penalty: [{ frequency_penalty: 0.5 }],
-  seed: [{ seed: 5 }],
-  n: [{ n: 2 }],
-  logprobs: [{ logprobs: true }],
-  top_logprobs: [{ logprobs: true, top_logprobs: 3 }],
-  tools: [{ tools: [named] }],
-  tool_choice: [{ tools: [named], tool_choice: named }],
-  parallel_tool_calls: [{ parallel_tool_calls: false }],
-  response_format: [
-    { response_format: { type: "json_schema", json_schema: { name: "a", schema, description: "An answer." } } },
-    "response_format.json_schema.description",
-  ],
-  reasoning_effort: [{ reasoning_effort: "low" }],
-  modalities: [{ modalities: ["text"] }],
-  audio: [{ audio: { voice: { id: "v_1" }, format: "wav" } }, "audio.voice"],
-  service_tier: [{ service_tier: "flex" }],
-  user: [{ user: "u" }],
-  safety_identifier: [{ safety_identifier: "u" }],
-  metadata: [{ metadata: { team: "a" } }, "metadata"],
-  logit_bias: [{ logit_bias: { "1": -100 } }, "logit_bias"],
-  prediction: [{ prediction: { type: "content", content: "Hi" } }, "prediction"],
-  web_search_options: [{ web_search_options: { search_context_size: "low" } }, "web_search_options"],
-  store: [{ store: false }, "store"],
-  verbosity: [{ verbosity: "low" }, "verbosity"],
-};
-
-const declaration = { name: "f", behavior: "NON_BLOCKING" };
-
-const OF_GENERATE_CONTENT: Samples = {
-  contents: [{ contents: "Ho" }],
-  tools: [{ tools: [{ functionDeclarations: [declaration] }] }, "tools.functionDeclarations.behavior"],
-  toolConfig: [{ toolConfig: { retrievalConfig: { languageCode: "de" } } }, "toolConfig.retrievalConfig"],
-  safetySettings: [{ safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }] }],
-  systemInstruction: [{ systemInstruction: "Be brief." }],
-  generationConfig: [{ generationConfig: { audioTimestamp: true } }, "generationConfig.audioTimestamp"],
-  cachedContent: [{ cachedContent: "cachedContents/1" }],
-};
-
-const JSON_TYPE = { responseMimeType: "application/json" };
-const CONFIGS: Samples = {
-  stopSequences: [{ stopSequences: ["END"] }],
-  responseMimeType: [JSON_TYPE],
-  responseSchema: [{ ...JSON_TYPE, responseSchema: { type: "STRING" } }],
-  responseJsonSchema: [{ ...JSON_TYPE, responseJsonSchema: schema }],
-  responseModalities: [{ responseModalities: ["TEXT"] }],
-  candidateCount: [{ candidateCount: 2 }],
-  maxOutputTokens: [{ maxOutputTokens: 7 }],
-  temperature: [{ temperature: 0.5 }],
-  topP: [{ topP: 0.5 }],
-  topK: [{ topK: 5 }],
-  seed: [{ seed: 5 }],
-  presencePenalty: [{ presencePenalty: 0.5 }],
-  frequencyPenalty: [{ frequencyPenalty: 0.5 }],
-  responseLogprobs: [{ responseLogprobs: true }],
-  logprobs: [{ responseLogprobs: true, logprobs: 3 }],
-  enableEnhancedCivicAnswers: [{ enableEnhancedCivicAnswers: true }],
-  speechConfig: [{ speechConfig: { languageCode: "de-DE" } }],
-  imageConfig: [{ imageConfig: { aspectRatio: "1:1" } }, "generationConfig.imageConfig"],
-  thinkingConfig: [{ thinkingConfig: { includeThoughts: true } }],
-  mediaResolution: [{ mediaResolution: "MEDIA_RESOLUTION_LOW" }],
-};
-const inConfig = (samples: Samples): Samples =>
-  Object.fromEntries(
-    Object.entries(samples).map(([key, [generationConfig, unsaid]]) => [
-      key,
-      unsaid === undefined ? [{ generationConfig }] : [{ generationConfig }, unsaid],
-    ]),
-  );
-
-const messagesOf = (sample: object): ChatRequest => {
-  const body: unknown = { model: "m", max_tokens: 9, messages: hi, ...sample };
-  assertValid(MESSAGES, body);
-  return decodeMessages(body, { betas: [] });
-};
-const chatCompletionsOf = (sample: object): ChatRequest => {
-  const body: unknown = { model: "m", messages: hi, ...sample };
-  assertValid(ChatCompletionsRequest, body);
-  return decodeChatCompletions(body, 1);
-};
-const generateContentOf = (sample: object): ChatRequest => {
-  const format = FORMATS.find(({ name }) => name === "generate-content");
-  if (!format) throw new Error("There is no such format.");
-  return format.read({ contents: "Hi", ...sample }, { model: "m", stream: false });
-};
-
-/** The names of an object schema's fields. */
-function fieldsOf(objectSchema: object): string[] {
-  const entries: unknown = Reflect.get(objectSchema, "entries");
-  return typeof entries === "object" && entries ? Object.keys(entries).toSorted() : [];
-}
-
-describe.each([
-  ["messages", MESSAGES, OF_MESSAGES, messagesOf],
-  ["chat-completions", ChatCompletionsRequest, OF_CHAT_COMPLETIONS, chatCompletionsOf],
-  ["generate-content", GenerateContentRequest, OF_GENERATE_CONTENT, generateContentOf],
-  ["generate-content's config", GenerationConfig, inConfig(CONFIGS), generateContentOf],
-])("a request of %s", (_name, objectSchema, samples, read) => {
-  it("has a sample of each field", () => {
-    expect(Object.keys(samples).toSorted()).toEqual(fieldsOf(objectSchema));
-  });
-
-  it.each(Object.entries(samples))("says %s in other formats, or tells that it cannot", (_field, [sample, unsaid]) => {
-    const { native, ...said } = read(sample);
-    const { native: _, ...without } = read({});
-    const told = native?.unsaid ?? [];
-    const isSaid = told.length === 0 && JSON.stringify(said) !== JSON.stringify(without);
-    expect(unsaid === undefined ? isSaid : told.includes(unsaid)).toBe(true);
-  });
-});
-
-const pixel = { type: "base64", media_type: "image/png", data: "AAAA" };
-const asked = (...content: readonly object[]): object => ({ role: "user", content });
-const answered = (...content: readonly object[]): object => ({ role: "assistant", content });
-const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
-const parts = (...list: readonly object[]): object => ({ contents: [{ role: "user", parts: list, cited: true }] });
-
-it.each<[string, (sample: object) => ChatRequest, object, readonly string[]]>([
+describe.each<[string, v.GenericSchema, Decode, readonly object[], readonly string[]]>([
   [
     "messages",
+    MessagesRequest,
     messagesOf,
-    {
-      system: [{ type: "text", text: "Be brief.", weight: 2 }],
-      messages: [
-        asked({ type: "text", text: "Hi", citations: [{}] }, { type: "image", source: pixel, alt: "A dot." }),
-        answered(
-          { type: "thinking", thinking: "…", signature: "AAAA", summary: "…" },
-          { type: "server_tool_use", id: "s", name: "web_search", input: {} },
-          { type: "tool_use", id: "t", name: "f", input: {}, caller: { type: "direct" } },
-        ),
-        asked({
-          type: "tool_result",
-          tool_use_id: "t",
-          content: [{ type: "text", text: "1", citations: [{}], x: null }],
-        }),
-      ],
-    },
-    [
-      "system.weight",
-      "messages.text.citations",
-      "messages.image.alt",
-      "messages.thinking.summary",
-      "messages.tool_use.caller",
-    ],
+    MESSAGES,
+    // In which pieces a call's input comes means nothing for what it is.
+    ["tools.eager_input_streaming: true → false"],
   ],
   [
     "chat completions",
+    ChatCompletionsRequest,
     chatCompletionsOf,
-    {
-      messages: [
-        asked(
-          { type: "text", text: "Hi", cache_control: { type: "ephemeral" } },
-          { type: "image_url", image_url: { url: "https://a.example/1.png", detail: "original" } },
-        ),
-        { role: "assistant", content: null, refusal: null, annotations: [], audio: { id: "a_1" }, tool_calls: [call] },
-        { role: "tool", tool_call_id: "c", content: "1", name: "f" },
-      ],
-    },
-    ["messages.text.cache_control", "messages.image_url.detail", "messages.assistant.audio"],
+    CHAT_COMPLETIONS,
+    [
+      // Whether an answer ends with its counts is between the caller and the gateway.
+      "stream_options.include_usage: true → false",
+      // Both instruct.
+      'messages.role: "developer" → "system"',
+      'messages.role: "system" → "developer"',
+      // A call's place and its tool's name are told by where it stands.
+      "messages.tool_calls.index: 0 → 1",
+      'messages.name: "f" → "ff"',
+    ],
   ],
   [
     "generate-content",
+    GenerateContentRequest,
     generateContentOf,
-    parts(
-      { inlineData: { mimeType: "video/mp4", data: "AAAA", displayName: "a" }, videoMetadata: { startOffset: "1s" } },
-      { functionResponse: { name: "f", response: {}, willContinue: true } },
-    ),
+    GENERATE_CONTENT,
     [
-      "contents.cited",
-      "contents.parts.videoMetadata",
-      "contents.parts.inlineData.displayName",
-      "contents.parts.functionResponse.willContinue",
+      // The model stands in the address, and an instruction's role means nothing.
+      'model: "models/m" → "models/mmodels/m"',
+      'systemInstruction.role: "system" → "systemsystem"',
+      // All of these are the user's.
+      'contents.role: "user" → "function"',
+      'contents.role: "user" → "tool"',
+      'contents.role: "user" → ""',
+      // One of several texts is a text.
+      'generationConfig.responseSchema.type: "STRING" → "STRINGSTRING"',
+      'generationConfig.responseSchema.format: "enum" → "enumenum"',
+      // A picture that is elsewhere says its own type.
+      'contents.parts.fileData.mimeType: "image/png" → "image/pngimage/png"',
+      'contents.parts.functionResponse.parts.fileData.mimeType: "image/png" → "image/pngimage/png"',
     ],
   ],
-])("tells of what stands inside of the conversations of %s", (_name, read, sample, unsaid) => {
-  expect(read(sample).native?.unsaid).toEqual(unsaid);
+])("a request of %s", (_name, schema, decode, samples, silent) => {
+  const fields = new Fields(schema);
+
+  it("has each of its fields said in other formats, or told", () => {
+    for (const sample of samples) {
+      assertValid(schema, sample);
+      fields.see(sample, reading(decode));
+    }
+    expect([...fields.silent].toSorted()).toEqual(silent.toSorted());
+  });
+
+  it("has a sample of each field", () => {
+    // An instruction is text alone: other parts in it are refused.
+    expect(fields.unseen.filter((path) => !/^systemInstruction\.parts\.(?!text|thought)/.test(path))).toEqual([]);
+  });
 });
 
-it("tells callers of each such field, of none that says nothing, and of 32 at most", () => {
-  const request = chatCompletionsOf({ logit_bias: { "1": -100 }, store: null, prediction: {}, functions: [{}] });
+const hi = [{ role: "user", content: "Hi" }];
+
+it.each<[string, Decode, object, readonly string[]]>([
+  [
+    "an effort beside a budget",
+    messagesOf,
+    { thinking: { type: "enabled", budget_tokens: 2_000 }, output_config: { effort: "low" } },
+    ["output_config.effort"],
+  ],
+  ["an effort alone", messagesOf, { output_config: { effort: "low" } }, ["output_config.effort"]],
+  ["a second end user", chatCompletionsOf, { user: "a", safety_identifier: "b" }, ["user"]],
+  ["the same end user twice", chatCompletionsOf, { user: "a", safety_identifier: "a" }, []],
+  ["what says nothing", chatCompletionsOf, { store: null, prediction: {}, functions: [] }, []],
+  [
+    "a level beside a budget",
+    generateContentOf,
+    { generationConfig: { thinkingConfig: { thinkingBudget: 5, thinkingLevel: "LOW" } } },
+    ["generationConfig.thinkingConfig.thinkingLevel"],
+  ],
+  [
+    "what is said about one of several texts",
+    generateContentOf,
+    {
+      generationConfig: {
+        responseMimeType: "text/x.enum",
+        responseSchema: { type: "STRING", enum: ["a"], title: "A" },
+      },
+    },
+    ["generationConfig.responseSchema.title"],
+  ],
+])("is told, or not, for what stands beside it: %s", (_name, decode, sample, unsaid) => {
+  const asked = decode === generateContentOf ? { contents: "Hi" } : { model: "m", max_tokens: 9, messages: hi };
+  expect(decode({ ...asked, ...sample } as never).native?.unsaid ?? []).toEqual(unsaid);
+});
+
+it("tells callers of each such field, and of 32 at most", () => {
+  const body = { model: "m", messages: hi, logit_bias: { "1": -100 }, functions: [{}] };
+  const request = chatCompletionsOf(body as never);
   const fates = ["native.logit_bias", "native.functions"].map((field) => ({
     field,
     fate: "dropped",
     why: "Only the caller's own format has words for it.",
   }));
   for (const codec of [messagesCodec, generateContentCodec]) expect(codec.encodeRequest(request).fates).toEqual(fates);
+  expect(chatCompletionsCodec().encodeRequest(request).fates).toEqual([]);
   const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`field_${index}`, 1]));
-  expect(chatCompletionsOf(many).native?.unsaid).toHaveLength(32);
+  expect(chatCompletionsOf({ ...body, ...many } as never).native?.unsaid).toHaveLength(32);
 });

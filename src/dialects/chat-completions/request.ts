@@ -1,13 +1,12 @@
 /** A chat-completions request to the neutral request and back; both directions of a field stand side by side. */
 
-import type { ChatRequest, OutputModality, Reasoning, ReasoningEffort, ResponseFormat } from "../../model/chat.ts";
+import type { ChatRequest, OutputModality, Reasoning, ResponseFormat } from "../../model/chat.ts";
 import type { FieldFate } from "../../model/fate.ts";
 import { choosesNothing, type Losses, reported } from "../shared/fates.ts";
 import { FATES, fieldLosses } from "./fates.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
 import { decodeTool, decodeToolChoice, encodeTool, encodeToolChoice } from "./request.tools.ts";
-import { unsaidOf } from "./request.unsaid.ts";
-import { type ChatCompletionsRequest, MAX_STOPS, type ResponseFormat as WireFormat } from "./schema.ts";
+import { type ChatCompletionsRequest, MAX_STOPS, type ResponseFormat as WireFormat, unsaidIn } from "./schema.ts";
 import { DIALECT } from "./schema.base.ts";
 
 /** Unknown fields stay in `native`. */
@@ -17,7 +16,10 @@ export function decodeRequest(body: ChatCompletionsRequest, defaultMaxOutputToke
   const limit = body.max_completion_tokens ?? body.max_tokens;
   const toolChoice = decodeToolChoice(tool_choice, parallel_tool_calls);
   const responseFormat = decodeResponseFormat(response_format);
-  const endUser = body.safety_identifier ?? body.user;
+  const { user, safety_identifier } = body;
+  const endUser = safety_identifier ?? user;
+  // The neutral request knows one end user.
+  const unsaid = [...unsaidIn(body), ...(user != null && user !== endUser ? ["user"] : [])];
   const stops = typeof body.stop === "string" ? [body.stop] : (body.stop ?? []);
   const voice = typeof audio?.voice === "string" ? audio.voice : undefined;
   return {
@@ -43,7 +45,7 @@ export function decodeRequest(body: ChatCompletionsRequest, defaultMaxOutputToke
     ...(voice !== undefined && { speech: { voice } }),
     ...(service_tier != null && { serviceTier: service_tier }),
     ...(endUser != null && { endUser }),
-    native: { dialect: DIALECT, body, betas: [], ...unsaidOf(body) },
+    native: { dialect: DIALECT, body, betas: [], ...(unsaid.length > 0 && { unsaid }) },
   };
 }
 
@@ -117,16 +119,8 @@ type WireEffort = NonNullable<ChatCompletionsRequest["reasoning_effort"]>;
 
 function decodeReasoning(effort: WireEffort): Reasoning {
   if (effort === "none") return { type: "disabled" };
-  return { type: "adaptive", effort: effort === "xhigh" ? "max" : effort };
+  return { type: "adaptive", effort };
 }
-
-const EFFORT = {
-  minimal: "minimal",
-  low: "low",
-  medium: "medium",
-  high: "high",
-  max: "xhigh",
-} as const satisfies Record<ReasoningEffort, WireEffort>;
 
 /** Up to how many tokens of reasoning an effort is meant. */
 const BUDGETS = [
@@ -142,7 +136,7 @@ function encodeReasoning(reasoning: Reasoning, losses: Losses): { reasoning_effo
     const [, effort = "high"] = BUDGETS.find(([most]) => reasoning.budgetTokens <= most) ?? [];
     return { reasoning_effort: effort };
   }
-  if (reasoning.effort) return { reasoning_effort: EFFORT[reasoning.effort] };
+  if (reasoning.effort) return { reasoning_effort: reasoning.effort };
   losses.add("reasoning.adaptive");
   return {};
 }

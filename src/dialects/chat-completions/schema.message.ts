@@ -5,6 +5,7 @@ import { choice, object, shown, textOr, variant } from "../../http/validation.ts
 import { isBase64 } from "../../media/base64.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { base64, text } from "../shared/schema.parts.ts";
+import { unsaid, whole } from "../shared/schema.unsaid.ts";
 import { isDataUrl, webOrDataUrl } from "./schema.base.ts";
 
 export const TextPart = object({ type: v.literal("text"), text: v.string() });
@@ -12,7 +13,11 @@ export type TextPart = v.InferOutput<typeof TextPart>;
 
 export const ImagePart = object({
   type: v.literal("image_url"),
-  image_url: object({ url: webOrDataUrl, detail: v.nullish(v.picklist(["auto", "low", "high", "original"])) }),
+  image_url: object({
+    url: webOrDataUrl,
+    // There is no word for a picture as large as it is.
+    detail: unsaid(v.nullish(v.picklist(["auto", "low", "high", "original"])), (detail) => detail === "original"),
+  }),
 });
 export type ImagePart = v.InferOutput<typeof ImagePart>;
 
@@ -66,14 +71,18 @@ const FunctionCall = object({
   type: v.literal("function"),
   id: text,
   function: object({ name: text, arguments: v.string() }),
+  // The place of a call is that in its list; clients that have put a stream together send it back.
+  index: v.optional(v.unknown()),
 });
 export type FunctionCall = v.InferOutput<typeof FunctionCall>;
 
-const CustomCall = object({
-  type: v.literal("custom"),
-  id: text,
-  custom: object({ name: text, input: v.string() }),
-});
+const CustomCall = whole(
+  object({
+    type: v.literal("custom"),
+    id: text,
+    custom: whole(object({ name: text, input: v.string() })),
+  }),
+);
 export type ToolCall = FunctionCall | v.InferOutput<typeof CustomCall>;
 
 const AssistantMessage = object({
@@ -92,6 +101,8 @@ const ToolMessage = object({
   tool_call_id: text,
   // Pictures are beyond the official service's letter; local servers take them, and clients send them.
   content: content(variant([TextPart, ImagePart])),
+  // The call tells the tool's name.
+  name: v.optional(v.unknown()),
 });
 export type ToolMessage = v.InferOutput<typeof ToolMessage>;
 

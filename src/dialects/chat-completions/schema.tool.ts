@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { object, textOr, variant } from "../../http/validation.ts";
 import { atMost, text } from "../shared/schema.parts.ts";
+import { whole } from "../shared/schema.unsaid.ts";
 import { jsonObject } from "./schema.base.ts";
 
 /** The official service stops at 64; agents name tools by their servers too, and local servers take those. */
@@ -20,10 +21,12 @@ const FunctionTool = object({
 export type FunctionTool = v.InferOutput<typeof FunctionTool>;
 
 /** A tool whose input is a text; carried whole. */
-const CustomTool = object({
-  type: v.literal("custom"),
-  custom: object({ name: toolName, description: v.nullish(v.string()), format: v.nullish(jsonObject) }),
-});
+const CustomTool = whole(
+  object({
+    type: v.literal("custom"),
+    custom: whole(object({ name: toolName, description: v.nullish(v.string()), format: v.nullish(jsonObject) })),
+  }),
+);
 
 export const Tool = variant([FunctionTool, CustomTool]);
 export type Tool = v.InferOutput<typeof Tool>;

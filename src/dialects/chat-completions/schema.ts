@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
 import { atMost, text } from "../shared/schema.parts.ts";
+import { unsaid, unsaidFinder } from "../shared/schema.unsaid.ts";
 import { between, integer, jsonObject } from "./schema.base.ts";
 import { Message } from "./schema.message.ts";
 import { nameOf, Tool, ToolChoice } from "./schema.tool.ts";
@@ -14,7 +15,7 @@ const ResponseFormat = variant([
     type: v.literal("json_schema"),
     json_schema: object({
       name: atMost(text, 64),
-      description: v.nullish(v.string()),
+      description: unsaid(v.nullish(v.string())),
       schema: v.nullish(jsonObject),
       strict: v.nullish(v.boolean()),
     }),
@@ -28,8 +29,9 @@ export const MAX_STOPS = 4;
 const Stop = textOr(v.pipe(v.array(v.string()), v.maxLength(MAX_STOPS, `must hold at most ${MAX_STOPS} texts`)));
 
 const Audio = object({
-  voice: v.nullish(textOr(object({ id: v.nullish(v.string()) }))),
-  format: v.nullish(v.string()),
+  // A voice of the caller's own is known to its provider alone.
+  voice: unsaid(v.nullish(textOr(object({ id: v.nullish(v.string()) }))), (voice) => typeof voice !== "string"),
+  format: unsaid(v.nullish(v.string())),
 });
 
 /** 64 bits, of which JSON's numbers keep the first 53. */
@@ -66,17 +68,19 @@ const Body = object({
   service_tier: v.nullish(v.string()),
   user: v.nullish(v.string()),
   safety_identifier: v.nullish(v.string()),
-  // Carried for backends of this format; the neutral request has no words for them.
-  metadata: v.nullish(jsonObject),
-  logit_bias: v.nullish(jsonObject),
-  prediction: v.nullish(jsonObject),
-  web_search_options: v.nullish(jsonObject),
-  store: v.nullish(v.boolean()),
-  verbosity: v.nullish(v.string()),
+  metadata: unsaid(v.nullish(jsonObject)),
+  logit_bias: unsaid(v.nullish(jsonObject)),
+  prediction: unsaid(v.nullish(jsonObject)),
+  web_search_options: unsaid(v.nullish(jsonObject)),
+  store: unsaid(v.nullish(v.boolean())),
+  verbosity: unsaid(v.nullish(v.string())),
 });
 export type ChatCompletionsRequest = v.InferOutput<typeof Body>;
 
 export const ChatCompletionsRequest = v.pipe(Body, crossCheck<ChatCompletionsRequest>(breaches));
+
+/** The paths of what the neutral model has no words for. */
+export const unsaidIn = unsaidFinder(Body);
 
 /** The rules that look at several fields. */
 function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletionsRequest): Generator<RuleBreach> {

@@ -1,6 +1,6 @@
 /** What becomes of the fields of another format's request in the generate-content format. */
 
-import type { ChatRequest, DocumentPart, MediaPart, Part, ToolResultPart } from "../../model/chat.ts";
+import type { ChatRequest, DocumentPart, MediaPart, Part, ReasoningEffort, ToolResultPart } from "../../model/chat.ts";
 import type { FieldFate } from "../../model/fate.ts";
 import {
   approximated,
@@ -123,10 +123,12 @@ function* lossesOf(request: ChatRequest, { contents }: GenerateContentRequest): 
   for (const tool of tools) if (tool.type === "provider" && tool.dialect !== DIALECT) yield "tools.provider";
   if (toolChoice && isNarrowed(request)) yield "toolChoice";
   if (toolChoice && "parallel" in toolChoice && !toolChoice.parallel) yield "toolChoice.parallel";
-  if (request.reasoning?.type === "adaptive" && request.reasoning.effort === "max") yield "reasoning.effort";
+  if (request.reasoning?.type === "adaptive" && isBeyondHigh(request.reasoning.effort)) yield "reasoning.effort";
   if (format?.type === "json" && format.name !== undefined) yield "responseFormat.name";
   if (format?.type === "json" && format.strict !== undefined) yield "responseFormat.strict";
 }
+
+const isBeyondHigh = (effort: ReasoningEffort | undefined): boolean => effort === "xhigh" || effort === "max";
 
 /** Of these, some values can be said. */
 const IN_PART: ReadonlySet<FatedField> = new Set<FatedField>(["safety", "candidateCount", "seed"]);

@@ -47,6 +47,22 @@ export function decodeConfig(config: GenerationConfig, defaultMaxOutputTokens: n
   };
 }
 
+/** The fields of which the neutral request has no words for what they say here. */
+export function* unsaidConfig(config: GenerationConfig): Generator<string> {
+  const { responseMimeType, responseSchema, responseJsonSchema } = config;
+  if (responseMimeType === "text/x.enum") {
+    // Of one of several texts, it knows the texts alone.
+    const field = responseSchema == null ? "responseJsonSchema" : "responseSchema";
+    for (const keyword of Object.keys(responseSchema ?? responseJsonSchema ?? {}))
+      if (!OF_ENUMS.has(keyword)) yield `generationConfig.${field}.${keyword}`;
+  }
+  const { thinkingLevel, thinkingBudget } = config.thinkingConfig ?? {};
+  if (thinkingLevel != null && ((thinkingBudget ?? -1) >= 0 || !LEVEL_OF.has(thinkingLevel.toUpperCase())))
+    yield "generationConfig.thinkingConfig.thinkingLevel";
+}
+
+const OF_ENUMS: ReadonlySet<string> = new Set(["type", "format", "enum"]);
+
 /** The most answers that the format gives. */
 export const MAX_CANDIDATES = 8;
 
@@ -141,6 +157,7 @@ const THINKING_LEVEL = {
   low: "LOW",
   medium: "MEDIUM",
   high: "HIGH",
+  xhigh: "HIGH",
   max: "HIGH",
 } as const satisfies Record<ReasoningEffort, string>;
 const LEVEL_OF = fromWire(THINKING_LEVEL);

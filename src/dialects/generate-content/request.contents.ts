@@ -55,11 +55,11 @@ interface Marked {
   readonly thought?: boolean;
 }
 
-const decodeMarks = ({ thought, thoughtSignature }: Marks): Marked => ({
+export const decodeMarks = ({ thought, thoughtSignature }: Marks): Marked => ({
   ...(thoughtSignature != null && { signature: thoughtSignature }),
   ...(thought && { thought }),
 });
-const encodeMarks = ({ signature, thought }: Marked): Marks => ({
+export const encodeMarks = ({ signature, thought }: Marked): Marks => ({
   ...(thought && { thought }),
   ...(signature !== undefined && { thoughtSignature: signature }),
 });

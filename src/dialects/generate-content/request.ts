@@ -4,12 +4,11 @@ import { GatewayError } from "../../errors.ts";
 import { assertValid, type FieldPath } from "../../http/validation.ts";
 import type { ChatRequest, NativeRequest, SafetySetting, TextPart, WireObject } from "../../model/chat.ts";
 import { withoutPrefix } from "./errors.ts";
-import { decodeConfig, encodeConfig } from "./request.config.ts";
-import { decodeContents, encodeMessages } from "./request.contents.ts";
+import { decodeConfig, encodeConfig, unsaidConfig } from "./request.config.ts";
+import { decodeContents, decodeMarks, encodeMarks, encodeMessages } from "./request.contents.ts";
 import { decodeCalling, decodeTools, encodeCalling, encodeTools, sayableChoice } from "./request.tools.ts";
-import { unsaidOf } from "./request.unsaid.ts";
 import { DIALECT, fieldName } from "./schema.base.ts";
-import { CountTokensRequest, GenerateContentRequest } from "./schema.ts";
+import { CountTokensRequest, GenerateContentRequest, type Part, unsaidIn } from "./schema.ts";
 import { fromWire, HARM_CATEGORY, SETTABLE_CATEGORY, THRESHOLD } from "./schema.enums.ts";
 import { isImageType, isSupportedMedia, SUPPORTED_IMAGES } from "./schema.media.ts";
 import { asSpelled, snakeCase, spellingWalk } from "./schema.spelling.ts";
@@ -49,16 +48,13 @@ export function decodeRequest(body: GenerateContentRequest, target: RequestTarge
   };
 }
 
-const nativeOf = (
+function nativeOf(
   body: GenerateContentRequest,
   { raw = body, framing = "array" }: RequestTarget,
-): GenerateContentNative => ({
-  dialect: DIALECT,
-  body: raw as WireObject,
-  betas: [],
-  framing,
-  ...unsaidOf(body),
-});
+): GenerateContentNative {
+  const unsaid = [...unsaidIn(body), ...unsaidConfig(body.generationConfig ?? {})];
+  return { dialect: DIALECT, body: raw as WireObject, betas: [], framing, ...(unsaid.length > 0 && { unsaid }) };
+}
 
 /**
  * The request as this format says it, made of the neutral fields alone; what the format cannot say is left out, as its table of
@@ -72,7 +68,7 @@ export function encodeRequest(request: ChatRequest): GenerateContentRequest {
   const safetySettings = safety.filter(isSettable).map(encodeSafety);
   return {
     contents: encodeMessages(request.messages),
-    ...(system.length > 0 && { systemInstruction: { parts: system.map(({ text }) => ({ text })) } }),
+    ...(system.length > 0 && { systemInstruction: { parts: system.map(encodeInstruction) } }),
     ...(tools.length > 0 && { tools }),
     ...(toolChoice && { toolConfig: { functionCallingConfig: encodeCalling(toolChoice) } }),
     ...(safetySettings.length > 0 && { safetySettings }),
@@ -86,8 +82,10 @@ export const isSettable = ({ category }: SafetySetting): boolean => Object.hasOw
 function decodeInstruction(instruction: GenerateContentRequest["systemInstruction"]): TextPart[] {
   if (instruction == null || instruction === "") return [];
   const parts = typeof instruction === "string" ? [{ text: instruction }] : instruction.parts;
-  return parts.map(({ text }) => ({ type: "text", text: text ?? "" }));
+  return parts.map((part) => ({ type: "text", text: part.text ?? "", ...decodeMarks(part) }));
 }
+
+const encodeInstruction = (part: TextPart): Part => ({ text: part.text, ...encodeMarks(part) });
 
 type WireSafety = NonNullable<GenerateContentRequest["safetySettings"]>[number];
 const CATEGORY_OF = fromWire(HARM_CATEGORY);

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { choice, type FieldPath, object as anyObject } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
+import { unsaid } from "../shared/schema.unsaid.ts";
 
 /** The dialect's name, which `native` parts of the neutral model carry. */
 export const DIALECT = "generate-content";
@@ -27,6 +28,9 @@ export const carried = v.optional(anything);
 
 /** The same where the field holds an object of the service's own, whose fields have two spellings too. */
 export const carriedAs = (shape: v.GenericSchema) => v.optional(choice([shape, anything], () => anything));
+
+/** A field of the official service's that the neutral model has no words for. */
+export const unsaidField = unsaid(carried);
 
 /** A list, for which its only element is sent too. The spelling walk has put that into a list before it is held to this. */
 export const listOrOne = <const Items extends v.GenericSchema>(items: Items, one: v.GenericSchema) =>

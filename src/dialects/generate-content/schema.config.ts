@@ -4,6 +4,7 @@ import * as v from "valibot";
 import type { FieldPath, RuleBreach } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { text } from "../shared/schema.parts.ts";
+import { unsaid } from "../shared/schema.unsaid.ts";
 import { carried, carriedAs, jsonObject, object, word } from "./schema.base.ts";
 import { MEDIA_RESOLUTION, OUTPUT_MODALITY, SPEECH_LANGUAGES, wireWords } from "./schema.enums.ts";
 import { OpenApiSchema, schemaBreaches } from "./schema.openapi.ts";
@@ -66,7 +67,7 @@ export const GenerationConfig = object({
   logprobs: integer(0, 20, "must be from 0 to 20"),
   enableEnhancedCivicAnswers: v.nullish(v.boolean()),
   speechConfig: v.nullish(SpeechConfig),
-  imageConfig: carriedAs(object({ aspectRatio: carried, imageSize: carried })),
+  imageConfig: unsaid(carriedAs(object({ aspectRatio: carried, imageSize: carried }))),
   thinkingConfig: v.nullish(ThinkingConfig),
   mediaResolution: v.nullish(v.picklist(["MEDIA_RESOLUTION_UNSPECIFIED", ...wireWords(MEDIA_RESOLUTION)])),
 });

@@ -74,6 +74,9 @@ export function inlineKind(mimeType: string): MediaKind | undefined {
 /** A document that is text, and is read as that. */
 export const isPlainText = (mimeType: string): boolean => INLINE_TEXTS.includes(essence(mimeType));
 
+/** One that is told as text, and not as what kind of text it is. */
+export const isOtherText = (mimeType: string): boolean => isPlainText(mimeType) && essence(mimeType) !== "text/plain";
+
 export const isSupportedMedia = (mimeType: string): boolean => mediaKind(mimeType) !== undefined;
 export const isInlineMedia = (mimeType: string): boolean => inlineKind(mimeType) !== undefined;
 export const isImageType = (mimeType: string): boolean => essence(mimeType).startsWith("image/");

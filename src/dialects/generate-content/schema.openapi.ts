@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import { choice, type FieldPath, record, type RuleBreach, shown } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
+import { whole } from "../shared/schema.unsaid.ts";
 import { anything, carried, object, word } from "./schema.base.ts";
 import { SCHEMAS_INSIDE, typeName } from "./schema.keywords.ts";
 
@@ -68,7 +69,7 @@ const Keywords = object({
 type Keywords = v.InferOutput<typeof Keywords>;
 
 /** The format's schema object, with those inside it. To its holders it is a JSON object, for it is handed on as one. */
-export const OpenApiSchema = Keywords as v.GenericSchema as v.GenericSchema<JsonObject>;
+export const OpenApiSchema = whole(Keywords) as v.GenericSchema as v.GenericSchema<JsonObject>;
 
 const BOUNDS = [
   ["minimum", "maximum"],

@@ -3,24 +3,13 @@
 import type * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import type { FieldPath } from "../../http/validation.ts";
+import { shapeOf } from "../../http/validation.shape.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { fieldName } from "./schema.base.ts";
 
 /** Brings a value to camelCase. What needs no change is returned as it is. */
 export type Walk = (value: unknown, path: (string | number)[]) => unknown;
 type Fields = Readonly<Record<string, Walk>>;
-
-/** What a schema may be made of, so far as it matters here. */
-interface Shape {
-  readonly type: string;
-  readonly pipe?: readonly [v.GenericSchema, ...unknown[]];
-  readonly wrapped?: v.GenericSchema;
-  readonly item?: v.GenericSchema;
-  readonly value?: v.GenericSchema;
-  readonly entries?: Readonly<Record<string, v.GenericSchema>>;
-  readonly options?: readonly v.GenericSchema[];
-  readonly getter?: (input: unknown) => v.GenericSchema;
-}
 
 const walks = new WeakMap<v.GenericSchema, Walk>();
 
@@ -36,7 +25,7 @@ export function spellingWalk(schema: v.GenericSchema): Walk {
 }
 
 function walkOf(schema: v.GenericSchema): Walk {
-  const { wrapped, item, value, entries, options, getter, type } = bare(schema);
+  const { wrapped, item, value, entries, options, getter, type } = shapeOf(schema);
   if (wrapped) return spellingWalk(wrapped);
   if (item) return list(spellingWalk(item));
   if (entries) return own(entries);
@@ -46,14 +35,9 @@ function walkOf(schema: v.GenericSchema): Walk {
   return type === "union" && options ? ofUnion(options) : leaf;
 }
 
-const bare = (schema: v.GenericSchema): Shape => {
-  const shape: Shape = schema;
-  return shape.pipe ? bare(shape.pipe[0]) : shape;
-};
-
 function ofUnion(options: readonly v.GenericSchema[]): Walk {
-  const many = options.find((option) => bare(option).item);
-  const one = options.find((option) => bare(option).entries);
+  const many = options.find((option) => shapeOf(option).item);
+  const one = options.find((option) => shapeOf(option).entries);
   if (many && one) return listOrOne(spellingWalk(many), spellingWalk(one));
   return options.map(spellingWalk).find((walk) => walk !== leaf) ?? leaf;
 }

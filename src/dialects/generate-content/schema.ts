@@ -4,7 +4,8 @@ import * as v from "valibot";
 import { choice, crossCheck, type FieldPath, type RuleBreach, shown, textOr } from "../../http/validation.ts";
 import { ANY_BASE64_FORMAT, isAnyBase64, textOfBase64 } from "../../media/base64.ts";
 import { text } from "../shared/schema.parts.ts";
-import { carried, carriedAs, jsonObject, listOrOne, object, optionalText } from "./schema.base.ts";
+import { unsaid, unsaidFinder, whole } from "../shared/schema.unsaid.ts";
+import { carried, carriedAs, jsonObject, listOrOne, object, optionalText, unsaidField } from "./schema.base.ts";
 import { configBreaches, GenerationConfig } from "./schema.config.ts";
 import { LANGUAGE, OUTCOME, SETTABLE_CATEGORY, THRESHOLD, wireWords } from "./schema.enums.ts";
 import {
@@ -12,31 +13,35 @@ import {
   isImageType,
   isInlineMedia,
   isInlineOnly,
+  isOtherText,
   isPlainText,
   SUPPORTED_IMAGES,
 } from "./schema.media.ts";
 import { OpenApiSchema } from "./schema.openapi.ts";
 
 const InlineData = object({
-  mimeType: v.pipe(
-    v.string(),
-    v.check(isInlineMedia, `must be a supported type: ${INLINE_MEDIA.join(", ")}`),
-    v.metadata({ examples: INLINE_MEDIA }),
+  mimeType: unsaid(
+    v.pipe(
+      v.string(),
+      v.check(isInlineMedia, `must be a supported type: ${INLINE_MEDIA.join(", ")}`),
+      v.metadata({ examples: INLINE_MEDIA }),
+    ),
+    isOtherText,
   ),
   data: v.pipe(
     v.string(),
     v.check(isAnyBase64, "must be base64 (RFC 4648, padded, without white space)"),
     v.metadata(ANY_BASE64_FORMAT),
   ),
-  displayName: carried,
+  displayName: unsaidField,
 });
-const FileData = object({ mimeType: text, fileUri: text, displayName: carried });
+const FileData = object({ mimeType: text, fileUri: text, displayName: unsaidField });
 const FunctionCall = object({
   id: optionalText,
   name: text,
   args: v.nullish(jsonObject),
-  partialArgs: carried,
-  willContinue: carried,
+  partialArgs: unsaidField,
+  willContinue: unsaidField,
 });
 const FunctionResponse = object({
   id: optionalText,
@@ -44,7 +49,7 @@ const FunctionResponse = object({
   response: jsonObject,
   /** Media that the function answered with. */
   parts: v.nullish(v.array(object({ inlineData: v.nullish(InlineData), fileData: v.nullish(FileData) }))),
-  willContinue: carried,
+  willContinue: unsaidField,
 });
 const ExecutableCode = object({
   id: optionalText,
@@ -72,8 +77,8 @@ export const Part = object({
   ),
   thought: v.nullish(v.boolean()),
   thoughtSignature: optionalText,
-  videoMetadata: carriedAs(object({ startOffset: carried, endOffset: carried })),
-  mediaResolution: carriedAs(object({ numTokens: carried })),
+  videoMetadata: unsaid(carriedAs(object({ startOffset: carried, endOffset: carried }))),
+  mediaResolution: unsaid(carriedAs(object({ numTokens: carried }))),
 });
 export type Part = v.InferOutput<typeof Part>;
 
@@ -97,29 +102,36 @@ const FunctionDeclaration = object({
   /** JSON Schema, or the format's own schema object. It is carried, not judged. */
   parameters: v.nullish(choice([OpenApiSchema, jsonObject], () => jsonObject)),
   parametersJsonSchema: v.nullish(jsonObject),
-  response: carriedAs(OpenApiSchema),
-  responseJsonSchema: carried,
+  response: unsaid(carriedAs(OpenApiSchema)),
+  responseJsonSchema: unsaidField,
 });
 export type FunctionDeclaration = v.InferOutput<typeof FunctionDeclaration>;
 
-export const Tool = object({
-  functionDeclarations: v.nullish(v.array(FunctionDeclaration)),
-  codeExecution: v.nullish(jsonObject),
-  googleSearch: carried,
-  googleSearchRetrieval: carried,
-  urlContext: carried,
-  googleMaps: carried,
-  computerUse: carried,
-  fileSearch: carried,
-  enterpriseWebSearch: carried,
-  parallelAiSearch: carried,
-  mcpServers: carried,
-});
+/** Each of its fields is a tool, also one that is not known here. */
+export const Tool = whole(
+  object({
+    functionDeclarations: v.nullish(v.array(FunctionDeclaration)),
+    // It has no options that the neutral model knows.
+    codeExecution: unsaid(v.nullish(jsonObject)),
+    googleSearch: carried,
+    googleSearchRetrieval: carried,
+    urlContext: carried,
+    googleMaps: carried,
+    computerUse: carried,
+    fileSearch: carried,
+    enterpriseWebSearch: carried,
+    parallelAiSearch: carried,
+    mcpServers: carried,
+  }),
+);
 export type Tool = v.InferOutput<typeof Tool>;
 
 const FunctionCallingConfig = object({
   // VALIDATED is the official service's: calls or text, and the calls keep to their schemas.
-  mode: v.nullish(v.picklist(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
+  mode: unsaid(
+    v.nullish(v.picklist(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
+    (mode) => mode === "VALIDATED",
+  ),
   allowedFunctionNames: v.nullish(v.array(v.string())),
 });
 export type FunctionCallingConfig = v.InferOutput<typeof FunctionCallingConfig>;
@@ -131,17 +143,19 @@ const SafetySetting = object({
 export type SafetySetting = v.InferOutput<typeof SafetySetting>;
 
 const FIELDS = {
+  // It stands in the address; some clients name it here too.
+  model: carried,
   contents: Contents,
   tools: v.nullish(v.array(Tool)),
   toolConfig: v.nullish(
     object({
       functionCallingConfig: v.nullish(FunctionCallingConfig),
-      retrievalConfig: carriedAs(object({ languageCode: carried, latLng: carried })),
+      retrievalConfig: unsaid(carriedAs(object({ languageCode: carried, latLng: carried }))),
     }),
   ),
   safetySettings: v.nullish(v.array(SafetySetting)),
   // The role of an instruction means nothing, and some clients send one that no content may have.
-  systemInstruction: v.nullish(textOr(object({ parts }))),
+  systemInstruction: v.nullish(textOr(object({ parts, role: carried }))),
   generationConfig: v.nullish(GenerationConfig),
   cachedContent: v.nullish(v.pipe(v.string(), v.regex(/^cachedContents\/[^/]+$/, 'must be "cachedContents/{name}"'))),
 };
@@ -150,6 +164,9 @@ export type GenerateContentRequest = v.InferOutput<typeof Body>;
 
 /** The request body, in camelCase. */
 export const GenerateContentRequest = v.pipe(Body, crossCheck<GenerateContentRequest>(breaches));
+
+/** The paths of what the neutral model has no words for. */
+export const unsaidIn = unsaidFinder(Body);
 
 /** The body of a token count: the fields that would be sent, or the whole request in one of its own. */
 const TokenCount = object({

@@ -3,6 +3,7 @@
 import type { AnswerEvent } from "../../model/event.ts";
 import type { AnswerContext } from "../dialect.ts";
 import { answerId } from "../shared/answer-id.ts";
+import { showsThoughts } from "../shared/shows-thoughts.ts";
 import { encodeFeedback, encodeUsage } from "./response.ts";
 import type { Candidate, GenerateContentResponse } from "./schema.answer.ts";
 import { DIALECT } from "./schema.base.ts";
@@ -21,7 +22,7 @@ export class StreamEncoder {
   #answered = false;
 
   constructor({ request, requestId }: AnswerContext) {
-    this.#showsThoughts = request.reasoning?.type === "disabled" || request.reasoning?.visible !== false;
+    this.#showsThoughts = showsThoughts(request);
     // Ids of the gateway's answers follow its request ids, so that one finds the other.
     this.#id = requestId.replace(/^req_/, "resp_");
     this.#model = request.model;

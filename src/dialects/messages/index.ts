@@ -85,11 +85,8 @@ export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOpt
 const withMaxTokens = (body: unknown): unknown =>
   isJsonObject(body) && body["max_tokens"] == null ? { ...body, max_tokens: 2 ** 31 - 1 } : body;
 
-/** Ids of the gateway's answers follow its request ids, so that one finds the other. */
-const messageId = (requestId: string): string => requestId.replace(/^req_/, "msg_");
-
-function complete({ requestId }: AnswerContext): Collector<AnswerEvent> {
-  const [encoder, collector] = [new StreamEncoder(messageId(requestId)), new AnswerCollector()];
+function complete(answer: AnswerContext): Collector<AnswerEvent> {
+  const [encoder, collector] = [new StreamEncoder(answer), new AnswerCollector()];
   let native: string | undefined;
   return {
     add(event) {
@@ -100,13 +97,13 @@ function complete({ requestId }: AnswerContext): Collector<AnswerEvent> {
   };
 }
 
-function stream({ requestId }: AnswerContext): AnswerStream<AnswerEvent> {
-  const writer = new StreamWriter(messageId(requestId));
+function stream(answer: AnswerContext): AnswerStream<AnswerEvent> {
+  const writer = new StreamWriter(answer);
   return {
     contentType: "text/event-stream; charset=utf-8",
     encode: (event) => writer.write(event),
     keepAlive: PING,
-    error: (error) => frameText(encodeError(error, requestId)),
+    error: (error) => frameText(encodeError(error, answer.requestId)),
   };
 }
 

@@ -11,29 +11,29 @@ import type {
   Part,
   ProviderPart,
   Reasoning,
-  ReasoningEffort,
   ResponseFormat,
   TextPart,
   Tool,
   ToolChoice,
   ToolResultPart,
 } from "../../model/chat.ts";
-import type {
-  Block,
-  BuiltInTool,
-  CustomTool,
-  ImageBlock,
-  ImageSource,
-  Message,
-  MessagesRequest,
-  TextBlock,
-  Thinking,
-  ToolChoice as WireToolChoice,
+import {
+  type Block,
+  type BuiltInTool,
+  type CustomTool,
+  type ImageBlock,
+  type ImageSource,
+  isEffort,
+  type Message,
+  type MessagesRequest,
+  type TextBlock,
+  type Thinking,
+  type ToolChoice as WireToolChoice,
+  unsaidIn,
 } from "./schema.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { fenced } from "../shared/fenced.ts";
 import { ToolIds } from "../shared/tool-ids.ts";
-import { unsaidOf } from "./request.unsaid.ts";
 import { encodeDocumentSource, encodeSource, isSayable } from "./request.media.ts";
 
 export const DIALECT = "messages";
@@ -47,7 +47,8 @@ export interface MessagesHeaders {
 /** Unknown fields stay in `native`; consecutive messages of one role become one turn. */
 export function decodeRequest(body: MessagesRequest, { version, betas }: MessagesHeaders): ChatRequest {
   const { tool_choice, thinking, metadata, temperature, top_p, top_k, output_config, service_tier } = body;
-  const reasoning = thinking ? decodeThinking(thinking, output_config?.["effort"]) : undefined;
+  const reasoning = thinking ? decodeThinking(thinking, output_config?.effort) : undefined;
+  const unsaid = [...unsaidIn(body), ...unsaidReasoning(body)];
   return {
     model: body.model,
     maxOutputTokens: body.max_tokens,
@@ -64,14 +65,13 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
     ...(top_k != null && { topK: top_k }),
     ...(output_config?.format?.type === "json_schema" &&
       output_config.format.schema && { responseFormat: { type: "json", schema: output_config.format.schema } }),
-    // Of whatever type it is: no field beyond the spec is refused.
     ...(typeof service_tier === "string" && { serviceTier: service_tier }),
     native: {
       dialect: DIALECT,
       body,
       betas,
       ...(version !== undefined && { version }),
-      ...unsaidOf(body, reasoning),
+      ...(unsaid.length > 0 && { unsaid }),
     },
   };
 }
@@ -390,14 +390,20 @@ function encodeToolChoice(choice: ToolChoice): WireToolChoice {
 }
 
 function decodeThinking(thinking: Thinking, effort: unknown): Reasoning {
-  if (thinking.type === "enabled") return { type: "enabled", budgetTokens: thinking.budget_tokens };
   if (thinking.type === "disabled") return { type: "disabled" };
+  const { display } = thinking;
+  const visible = display === "summarized" || display === "omitted" ? { visible: display === "summarized" } : {};
+  if (thinking.type === "enabled") return { type: "enabled", budgetTokens: thinking.budget_tokens, ...visible };
   // When to think between tool calls is the model's own decision in the neutral request.
-  return { type: "adaptive", ...(isEffort(effort) && { effort }) };
+  return { type: "adaptive", ...(isEffort(effort) && { effort }), ...visible };
 }
 
-const EFFORTS: ReadonlySet<unknown> = new Set<ReasoningEffort>(["low", "medium", "high", "max"]);
-const isEffort = (effort: unknown): effort is ReasoningEffort => EFFORTS.has(effort);
+/** When to think between tool calls, and an effort beside a budget or none: the neutral request knows an effort of the model's own. */
+function* unsaidReasoning({ thinking, output_config }: MessagesRequest): Generator<string> {
+  if (thinking?.type === "between_tools") yield "thinking.type";
+  const isModels = thinking && thinking.type !== "enabled" && thinking.type !== "disabled";
+  if (isEffort(output_config?.effort) && !isModels) yield "output_config.effort";
+}
 
 /** The least that the format takes as a budget for reasoning (spec 2.6). */
 export const MIN_BUDGET_TOKENS = 1024;

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { atMost, base64, text } from "../shared/schema.parts.ts";
+import { unsaid, unsaidFinder, whole } from "../shared/schema.unsaid.ts";
 
 // What JSON.parse made holds nothing but JSON.
 const jsonObject = object({}, "must be a JSON object") as v.GenericSchema as v.GenericSchema<JsonObject>;
@@ -16,6 +17,8 @@ const integer = (least: number) =>
     v.maxValue(Number.MAX_SAFE_INTEGER, `must be at most ${Number.MAX_SAFE_INTEGER}`),
   );
 const imageType = v.picklist(["image/jpeg", "image/png", "image/gif", "image/webp"]);
+
+const anything = v.optional(v.unknown());
 
 export const CacheControl = object({ type: v.literal("ephemeral"), ttl: v.nullish(v.string()) });
 const cache_control = v.nullish(CacheControl);
@@ -63,7 +66,7 @@ const PROVIDER_BLOCKS = [
 ] as const;
 
 /** Blocks that only the official service makes and takes: carried whole. */
-export const ProviderBlock = object({ type: v.picklist(PROVIDER_BLOCKS) });
+export const ProviderBlock = whole(object({ type: v.picklist(PROVIDER_BLOCKS) }));
 
 const ToolUseBlock = object({
   type: v.literal("tool_use"),
@@ -118,40 +121,50 @@ const customTool = (maxNameLength: number) =>
     name: atMost(text, maxNameLength),
     description: v.nullish(v.string()),
     input_schema: jsonObject,
+    // Beyond the spec, and of whatever type.
+    strict: unsaid(anything, (strict) => typeof strict !== "boolean"),
+    // In which pieces a call's input comes means nothing for what it is.
+    eager_input_streaming: anything,
     cache_control,
   });
 export type CustomTool = v.InferOutput<ReturnType<typeof customTool>>;
 
 const pixels = integer(1);
-const ComputerTool = object({
-  type: v.literal("computer_20241022"),
-  name: v.literal("computer"),
-  display_width_px: pixels,
-  display_height_px: pixels,
-  display_number: v.nullish(integer(0)),
-  cache_control,
-});
-const BashTool = object({ type: v.literal("bash_20241022"), name: v.literal("bash"), cache_control });
-const TextEditorTool = object({
-  type: v.literal("text_editor_20241022"),
-  name: v.literal("str_replace_editor"),
-  cache_control,
-});
+const ComputerTool = whole(
+  object({
+    type: v.literal("computer_20241022"),
+    name: v.literal("computer"),
+    display_width_px: pixels,
+    display_height_px: pixels,
+    display_number: v.nullish(integer(0)),
+    cache_control,
+  }),
+);
+const BashTool = whole(object({ type: v.literal("bash_20241022"), name: v.literal("bash"), cache_control }));
+const TextEditorTool = whole(
+  object({
+    type: v.literal("text_editor_20241022"),
+    name: v.literal("str_replace_editor"),
+    cache_control,
+  }),
+);
 type DatedTool = v.InferOutput<typeof ComputerTool | typeof BashTool | typeof TextEditorTool>;
 
 /** A built-in tool of a later date than the spec's, carried whole. */
-const LaterTool = object({
-  type: v.pipe(
-    v.string(),
-    v.regex(
-      // The spec's own are told apart here too, so that a JSON Schema made from this says the same.
-      /^(?!(?:computer|bash|text_editor)_20241022$)(?:\w+_\d{8}|mcp_toolset|tool_search_tool_(?:regex|bm25))$/,
-      'must be "custom" or a dated built-in tool',
+const LaterTool = whole(
+  object({
+    type: v.pipe(
+      v.string(),
+      v.regex(
+        // The spec's own are told apart here too, so that a JSON Schema made from this says the same.
+        /^(?!(?:computer|bash|text_editor)_20241022$)(?:\w+_\d{8}|mcp_toolset|tool_search_tool_(?:regex|bm25))$/,
+        'must be "custom" or a dated built-in tool',
+      ),
     ),
-  ),
-  name: v.nullish(text),
-  cache_control,
-});
+    name: v.nullish(text),
+    cache_control,
+  }),
+);
 export type BuiltInTool = DatedTool | v.InferOutput<typeof LaterTool>;
 
 const disable_parallel_tool_use = v.nullish(v.boolean());
@@ -162,25 +175,34 @@ const ToolChoice = variant([
 ]);
 export type ToolChoice = v.InferOutput<typeof ToolChoice>;
 
+// Beyond the spec, and of whatever type.
+const display = unsaid(anything, (shown) => shown !== "summarized" && shown !== "omitted");
 const Thinking = variant([
-  object({
-    type: v.literal("enabled"),
-    budget_tokens: integer(1024),
-  }),
-  object({ type: v.picklist(["disabled", "adaptive", "between_tools"]) }),
+  object({ type: v.literal("enabled"), budget_tokens: integer(1024), display }),
+  object({ type: v.picklist(["disabled", "adaptive", "between_tools"]), display }),
 ]);
 export type Thinking = v.InferOutput<typeof Thinking>;
 
 const OutputConfig = object({
-  format: v.nullish(object({ type: v.string(), schema: v.nullish(jsonObject) })),
+  format: unsaid(
+    v.nullish(object({ type: v.string(), schema: v.nullish(jsonObject) })),
+    ({ type }) => type !== "json_schema",
+  ),
+  effort: unsaid(anything, (effort) => !isEffort(effort)),
 });
 
+const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const;
+export const isEffort = (effort: unknown): effort is (typeof EFFORTS)[number] =>
+  (EFFORTS as readonly unknown[]).includes(effort);
+
 // Ignoring it would lose the conversation: the official client sends the rest of it to a thread only once.
-const NoThread = v.optional(
-  v.pipe(
-    v.unknown(),
-    v.check((thread) => !isJsonObject(thread), "is not supported: send the whole conversation in messages"),
-    v.metadata({ not: { type: "object" } }),
+const NoThread = unsaid(
+  v.optional(
+    v.pipe(
+      v.unknown(),
+      v.check((thread) => !isJsonObject(thread), "is not supported: send the whole conversation in messages"),
+      v.metadata({ not: { type: "object" } }),
+    ),
   ),
 );
 
@@ -223,6 +245,8 @@ function body(rules: MessagesRules) {
     tool_choice: v.nullish(ToolChoice),
     tools: v.nullish(v.array(variant([CustomTool, ComputerTool, BashTool, TextEditorTool, LaterTool]))),
     output_config: v.nullish(OutputConfig),
+    // Of whatever type it is: no field beyond the spec is refused.
+    service_tier: unsaid(anything, (tier) => typeof tier !== "string"),
     thread: NoThread,
   });
 }
@@ -231,6 +255,9 @@ export type Message = MessagesRequest["messages"][number];
 
 /** The request body, under a host's rules. */
 export const messagesRequest = (rules: MessagesRules) => v.pipe(body(rules), crossCheck<MessagesRequest>(breaches));
+
+/** The paths of what the neutral model has no words for. A field is one under any host's rules. */
+export const unsaidIn = unsaidFinder(body({ vendorRanges: true, vendorSources: true }));
 
 /** The rules that look at several fields (spec 2.6). */
 function* breaches(request: MessagesRequest): Generator<RuleBreach> {

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/event.ts";
+import type { AnswerContext } from "../dialect.ts";
 import { frameOf } from "../shared/frame.ts";
 import { parseObject } from "../shared/upstream.ts";
 import { DIALECT } from "./request.ts";
@@ -22,9 +23,8 @@ export class StreamWriter {
   /** The blocks of an upstream's that have begun and not ended. */
   readonly #open: Set<number> = new Set();
 
-  /** @param id Names an answer whose backend did not. */
-  constructor(id: string) {
-    this.#encoder = new StreamEncoder(id);
+  constructor(answer: AnswerContext) {
+    this.#encoder = new StreamEncoder(answer);
   }
 
   /** What an event adds. Throws `backend_failed` for one that the format cannot say at this place. */

@@ -1,9 +1,11 @@
 /** The messages stream (spec 6.1): a state machine from neutral events to frames that cannot write them in a wrong order. */
 
 import type { AnswerEvent } from "../../model/event.ts";
+import type { AnswerContext } from "../dialect.ts";
 import { DIALECT } from "./request.ts";
 import { answerId } from "../shared/answer-id.ts";
 import { fenced } from "../shared/fenced.ts";
+import { showsThoughts } from "../shared/shows-thoughts.ts";
 import { encodeStopReason, encodeUsage, type ContentBlock } from "./response.ts";
 import { BlockWriter } from "./stream.blocks.ts";
 import type { StreamFrame } from "./stream.frames.ts";
@@ -13,13 +15,15 @@ type FinishAnswer = Extract<AnswerEvent, { type: "finish" }>;
 /** Writes the frames of one answer, in the spec's order whatever the order of the events. */
 export class StreamEncoder {
   readonly #id: string;
+  readonly #showsThoughts: boolean;
   readonly #blocks: BlockWriter = new BlockWriter();
   /** Whether an upstream of this format gives the answer. */
   #isNative = false;
 
-  /** @param id Names an answer whose backend did not. */
-  constructor(id: string) {
-    this.#id = id;
+  constructor({ request, requestId }: AnswerContext) {
+    // Ids of the gateway's answers follow its request ids, so that one finds the other.
+    this.#id = requestId.replace(/^req_/, "msg_");
+    this.#showsThoughts = showsThoughts(request);
   }
 
   /** What an event adds. Throws `backend_failed` for one that the format cannot say. */
@@ -35,7 +39,8 @@ export class StreamEncoder {
         blocks.text(event.text, event.block);
         break;
       case "reasoning-delta":
-        blocks.thinking(event.text, event.block);
+        // The seal of thoughts that are not shown is for all, to be sent back.
+        if (this.#showsThoughts) blocks.thinking(event.text, event.block);
         break;
       case "reasoning-signature":
         blocks.sign(event.signature);

@@ -41,7 +41,7 @@ const messages: readonly Accepted[] = [
     source: { type: "base64", mediaType: "image/png", data: PNG },
   }),
   telling(
-    ["messages.image_url.detail"],
+    ["messages.content.image_url.detail"],
     user(
       "a picture as data with a parameter",
       [{ type: "image_url", image_url: { url: `data:image/png;charset=x;base64,${PNG}`, detail: "original" } }],
@@ -219,7 +219,7 @@ const fields: readonly Accepted[] = [
   ),
   field("no reasoning", { reasoning_effort: "none" }, { reasoning: { type: "disabled" } }),
   field("some reasoning", { reasoning_effort: "low" }, { reasoning: { type: "adaptive", effort: "low" } }),
-  field("much reasoning", { reasoning_effort: "xhigh" }, { reasoning: { type: "adaptive", effort: "max" } }),
+  field("much reasoning", { reasoning_effort: "xhigh" }, { reasoning: { type: "adaptive", effort: "xhigh" } }),
   telling(
     ["audio.format"],
     field(
@@ -303,7 +303,7 @@ const carried: readonly Accepted[] = [
     field("fields that nobody knows", { future: { deep: [1, null] }, prompt_cache_key: "k" }, {}),
   ),
   telling(
-    ["messages.text.future"],
+    ["messages.content.future"],
     user("a part with a field that nobody knows", [{ type: "text", text: "Hi", future: 1 }], text("Hi")),
   ),
 ];

@@ -93,7 +93,7 @@ describe("a request of another format", () => {
       { reasoning_effort: "medium" },
       { "reasoning.budgetTokens": "approximated" },
     ],
-    ["an effort", { reasoning: { type: "adaptive", effort: "max" } }, { reasoning_effort: "xhigh" }, {}],
+    ["an effort", { reasoning: { type: "adaptive", effort: "max" } }, { reasoning_effort: "max" }, {}],
     ["free reasoning", { reasoning: { type: "adaptive" } }, {}, { "reasoning.adaptive": "approximated" }],
     [
       "one of several values",

@@ -147,10 +147,12 @@ const BACKEND_FAULTS: readonly (readonly [name: string, events: Events])[] = [
 export function answersSuite(mount: Mount): void {
   const stage = sharedStage(mount);
 
-  async function answer(...events: Events): Promise<Answer> {
+  const answer = (...events: Events): Promise<Answer> => answerTo({}, ...events);
+
+  async function answerTo(asked: object, ...events: Events): Promise<Answer> {
     const { backend, send } = stage();
     backend.play = plays(...events);
-    const response = await send(having({ max_tokens: 10_000_000 }));
+    const response = await send(having({ max_tokens: 10_000_000, ...asked }));
     requestIdOf(response);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("application/json");
@@ -197,6 +199,22 @@ export function answersSuite(mount: Mount): void {
 
   it.each(CONTENTS)("holds %s", async (_name, events, content) => {
     expect((await answer(...events)).content).toEqual(content);
+  });
+
+  it("keeps the seal of thoughts that its caller does not want to see", async () => {
+    const thinking = { type: "adaptive", display: "omitted" };
+    const events: Events = [
+      { type: "reasoning-delta", text: "Hm." },
+      { type: "reasoning-signature", signature: "c2ln" },
+      "Noon.",
+    ];
+    const { content } = await answerTo({ thinking }, ...events);
+    expect(content).toEqual([
+      { ...thought, thinking: "" },
+      { type: "text", text: "Noon." },
+    ]);
+    const unsealed = await answerTo({ thinking }, { type: "reasoning-delta", text: "Hm." }, "Noon.");
+    expect(unsealed.content).toEqual([{ type: "text", text: "Noon." }]);
   });
 
   describe("stop_reason", () => {

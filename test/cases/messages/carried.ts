@@ -46,6 +46,16 @@ export const FIELDS: readonly (readonly [name: string, body: Body, expected: Par
     { reasoning: { type: "enabled", budgetTokens: 1024 } },
   ],
   ["thinking disabled", having({ thinking: { type: "disabled" } }), { reasoning: { type: "disabled" } }],
+  [
+    "thinking that is not to be seen",
+    having({ thinking: { type: "adaptive", display: "omitted" } }),
+    { reasoning: { type: "adaptive", visible: false } },
+  ],
+  [
+    "an effort",
+    having({ thinking: { type: "adaptive", display: "summarized" }, output_config: { effort: "xhigh" } }),
+    { reasoning: { type: "adaptive", effort: "xhigh", visible: true } },
+  ],
   ["thinking adaptive", having({ thinking: { type: "adaptive" } }), { reasoning: { type: "adaptive" } }],
   [
     "a schema for the output",
