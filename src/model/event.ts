@@ -75,6 +75,11 @@ export type NativeEvent = {
   readonly type: "native";
   readonly dialect: string;
   readonly means: readonly Exclude<ChatEvent, NativeEvent>[];
+  /**
+   * Tells, once, the fields of it that `means` has no words for, as keys with dots between. It is asked where the answer crosses into
+   * another format.
+   */
+  readonly unsaid?: () => readonly string[];
 } & ({ readonly frame: NativeFrame; readonly body?: never } | { readonly body: string; readonly frame?: never });
 
 /**
@@ -168,6 +173,8 @@ export interface NativeAnswerEvent {
   /** Missing where the piece belongs to the answer's end, which is written when it is settled: `finish` has it then. */
   readonly frame?: NativeFrame;
   readonly means: readonly (ContentEvent | ({ readonly type: "prompt-feedback" } & PromptFeedback))[];
+  /** Tells, once, the fields of it that `means` has no words for. */
+  readonly unsaid?: () => readonly string[];
 }
 
 export interface NativeEnding {

@@ -7,7 +7,7 @@ import type { FormatPart, JsonSchema } from "./types.ts";
 const RULES = ["check", "raw_check", "finite"];
 /** What is no rule: which fields other formats can be told of. */
 const MARKS = ["unsaid", "whole"];
-const ignoreActions = [...RULES, ...MARKS];
+export const ignoreActions: string[] = [...RULES, ...MARKS];
 
 /** The schemas of one format by their names. */
 export function schemasOf({ schemas, derived }: FormatPart): Record<string, JsonSchema> {

@@ -24,67 +24,68 @@ const noted = (annotation: Annotation): Meant => ({ type: "annotation", annotati
 const PNG = "iVBORw0KGgo=";
 
 /** One of each, as a backend says it: the last of a row is what is looked for. */
-const SAID: Readonly<Record<Exclude<AnswerField, "answer.annotation" | `answer.finish.${string}`>, readonly Meant[]>> =
-  {
-    "answer.id": [{ type: "start", id: "foreign_1" }],
-    "answer.candidate": [{ type: "text-delta", text: "Another", candidate: 1 }],
-    "answer.text-delta": [{ type: "text-delta", text: "Hi" }],
-    "answer.reasoning-delta": [{ type: "reasoning-delta", text: "Hm" }],
-    "answer.reasoning-signature": [
-      { type: "reasoning-delta", text: "Hm" },
-      { type: "reasoning-signature", signature: "c2VhbA==" },
-    ],
-    "answer.redacted-reasoning": [{ type: "redacted-reasoning", data: "c2VhbA==" }],
-    "answer.refusal-delta": [{ type: "refusal-delta", text: "No" }],
-    "answer.tool-call": [{ type: "tool-call", id: "call_1", name: "f", input: { a: 1 } }],
-    "answer.tool-call-start": [{ type: "tool-call-start", id: "call_1", name: "f" }],
-    "answer.tool-call-delta": [
-      { type: "tool-call-start", id: "call_1", name: "f" },
-      { type: "tool-call-delta", id: "call_1", json: '{"a":1}' },
-    ],
-    "answer.tool-call-end": [
-      { type: "tool-call-start", id: "call_1", name: "f" },
-      { type: "tool-call-end", id: "call_1" },
-    ],
-    "answer.media": [{ type: "media", mediaType: "image/png", data: PNG }],
-    "answer.code": [{ type: "code", language: "python", code: "print(1)" }],
-    "answer.code-result": [{ type: "code-result", outcome: "ok", output: "1" }],
-    "answer.provider": [{ type: "provider", dialect: "elsewhere", value: { type: "own" } }],
-    "answer.signature": [{ type: "text-delta", text: "Hi", signature: "c2VhbA==" }],
-    "answer.thought": [{ type: "media", mediaType: "image/png", data: PNG, thought: true }],
-    "answer.annotation.safety": [
-      noted({ type: "safety", ratings: [{ category: "harassment", probability: "negligible" }] }),
-    ],
-    "answer.annotation.citations": [
-      noted({ type: "citations", citations: [{ start: 0, end: 2, uri: "https://a.test/" }] }),
-    ],
-    "answer.annotation.grounding": [
-      noted({ type: "grounding", chunks: [{ uri: "https://a.test/" }], searchQueries: ["a"] }),
-    ],
-    "answer.annotation.attributions": [noted({ type: "attributions", attributions: [{ text: "a" }] })],
-    "answer.annotation.logprobs": [
-      noted({ type: "logprobs", chosen: [{ token: "Hi", tokenId: 7, logProbability: -1 }], top: [[]], average: -1 }),
-    ],
-    "answer.annotation.retrieved-urls": [noted({ type: "retrieved-urls", urls: ["https://a.test/"] })],
-    "answer.annotation.url-context": [
-      noted({ type: "url-context", urls: [{ url: "https://a.test/", status: "success" }] }),
-    ],
-    "answer.annotation.token-count": [noted({ type: "token-count", tokens: 3 })],
-    "answer.prompt-feedback": [{ type: "prompt-feedback", blockReason: "safety", ratings: [] }],
-    "answer.stopSequence": [{ type: "finish", reason: "stop-sequence", stopSequence: "END" }],
-    "answer.usage.inputTokens": [used({ inputTokens: 9 })],
-    "answer.usage.outputTokens": [used({ outputTokens: 9 })],
-    "answer.usage.cacheReadTokens": [used({ inputTokens: 9, cacheReadTokens: 4 })],
-    "answer.usage.cacheWriteTokens": [used({ inputTokens: 9, cacheWriteTokens: 4 })],
-    "answer.usage.reasoningTokens": [used({ outputTokens: 9, reasoningTokens: 4 })],
-    "answer.usage.toolUseTokens": [used({ inputTokens: 9, toolUseTokens: 4 })],
-    "answer.usage.cacheWritesByTtl": [
-      used({ inputTokens: 9, cacheWriteTokens: 4, cacheWritesByTtl: { "5m": 1, "1h": 3 } }),
-    ],
-    "answer.usage.serverToolUses": [used({ serverToolUses: { web_search: 2 } })],
-    "answer.usage.serviceTier": [used({ serviceTier: "priority" })],
-    "answer.usage.details": [used({ inputTokens: 9, details: { input: [{ modality: "image", tokens: 9 }] } })],
-  };
+const SAID: Readonly<
+  Record<Exclude<AnswerField, "answer.annotation" | "answer.native" | `answer.finish.${string}`>, readonly Meant[]>
+> = {
+  "answer.id": [{ type: "start", id: "foreign_1" }],
+  "answer.candidate": [{ type: "text-delta", text: "Another", candidate: 1 }],
+  "answer.text-delta": [{ type: "text-delta", text: "Hi" }],
+  "answer.reasoning-delta": [{ type: "reasoning-delta", text: "Hm" }],
+  "answer.reasoning-signature": [
+    { type: "reasoning-delta", text: "Hm" },
+    { type: "reasoning-signature", signature: "c2VhbA==" },
+  ],
+  "answer.redacted-reasoning": [{ type: "redacted-reasoning", data: "c2VhbA==" }],
+  "answer.refusal-delta": [{ type: "refusal-delta", text: "No" }],
+  "answer.tool-call": [{ type: "tool-call", id: "call_1", name: "f", input: { a: 1 } }],
+  "answer.tool-call-start": [{ type: "tool-call-start", id: "call_1", name: "f" }],
+  "answer.tool-call-delta": [
+    { type: "tool-call-start", id: "call_1", name: "f" },
+    { type: "tool-call-delta", id: "call_1", json: '{"a":1}' },
+  ],
+  "answer.tool-call-end": [
+    { type: "tool-call-start", id: "call_1", name: "f" },
+    { type: "tool-call-end", id: "call_1" },
+  ],
+  "answer.media": [{ type: "media", mediaType: "image/png", data: PNG }],
+  "answer.code": [{ type: "code", language: "python", code: "print(1)" }],
+  "answer.code-result": [{ type: "code-result", outcome: "ok", output: "1" }],
+  "answer.provider": [{ type: "provider", dialect: "elsewhere", value: { type: "own" } }],
+  "answer.signature": [{ type: "text-delta", text: "Hi", signature: "c2VhbA==" }],
+  "answer.thought": [{ type: "media", mediaType: "image/png", data: PNG, thought: true }],
+  "answer.annotation.safety": [
+    noted({ type: "safety", ratings: [{ category: "harassment", probability: "negligible" }] }),
+  ],
+  "answer.annotation.citations": [
+    noted({ type: "citations", citations: [{ start: 0, end: 2, uri: "https://a.test/" }] }),
+  ],
+  "answer.annotation.grounding": [
+    noted({ type: "grounding", chunks: [{ uri: "https://a.test/" }], searchQueries: ["a"] }),
+  ],
+  "answer.annotation.attributions": [noted({ type: "attributions", attributions: [{ text: "a" }] })],
+  "answer.annotation.logprobs": [
+    noted({ type: "logprobs", chosen: [{ token: "Hi", tokenId: 7, logProbability: -1 }], top: [[]], average: -1 }),
+  ],
+  "answer.annotation.retrieved-urls": [noted({ type: "retrieved-urls", urls: ["https://a.test/"] })],
+  "answer.annotation.url-context": [
+    noted({ type: "url-context", urls: [{ url: "https://a.test/", status: "success" }] }),
+  ],
+  "answer.annotation.token-count": [noted({ type: "token-count", tokens: 3 })],
+  "answer.prompt-feedback": [{ type: "prompt-feedback", blockReason: "safety", ratings: [] }],
+  "answer.stopSequence": [{ type: "finish", reason: "stop-sequence", stopSequence: "END" }],
+  "answer.usage.inputTokens": [used({ inputTokens: 9 })],
+  "answer.usage.outputTokens": [used({ outputTokens: 9 })],
+  "answer.usage.cacheReadTokens": [used({ inputTokens: 9, cacheReadTokens: 4 })],
+  "answer.usage.cacheWriteTokens": [used({ inputTokens: 9, cacheWriteTokens: 4 })],
+  "answer.usage.reasoningTokens": [used({ outputTokens: 9, reasoningTokens: 4 })],
+  "answer.usage.toolUseTokens": [used({ inputTokens: 9, toolUseTokens: 4 })],
+  "answer.usage.cacheWritesByTtl": [
+    used({ inputTokens: 9, cacheWriteTokens: 4, cacheWritesByTtl: { "5m": 1, "1h": 3 } }),
+  ],
+  "answer.usage.serverToolUses": [used({ serverToolUses: { web_search: 2 } })],
+  "answer.usage.serviceTier": [used({ serviceTier: "priority" })],
+  "answer.usage.details": [used({ inputTokens: 9, details: { input: [{ modality: "image", tokens: 9 }] } })],
+};
 
 /** Whether what was said last is read from the answer as it was said. */
 function isRead(field: string, said: readonly Meant[], read: readonly ChatEvent[]): boolean {
@@ -113,8 +114,9 @@ const isWithin = (part: object | undefined, whole: object): boolean =>
 
 const rows = (table: AnswerFateTable): [field: AnswerField, said: readonly Meant[]][] =>
   (Object.keys(table) as AnswerField[])
-    // The kinds of notes stand for themselves; and what is emulated may be read either way, because what matters of it is there.
-    .filter((field) => field !== "answer.annotation" && table[field].fate !== "emulated")
+    // The kinds of notes stand for themselves, and what has no words has no event; what is emulated may be read either way, because
+    // what matters of it is there.
+    .filter((field) => field !== "answer.annotation" && field !== "answer.native" && table[field].fate !== "emulated")
     .map((field) => [
       field,
       field.startsWith("answer.finish.")

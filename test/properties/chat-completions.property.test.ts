@@ -80,6 +80,9 @@ function readStream(pieces: Iterable<string>): ChatEvent[] {
   return events;
 }
 
+/** The same as a text: what is looked for only where it is asked for is no part of it. */
+const textOf = (stream: Iterable<string>): string => JSON.stringify(readStream(stream));
+
 /** The bytes of a text, cut into pieces of a length. */
 function* pieces(text: string, length: number): Generator<string> {
   const bytes = new TextEncoder().encode(text);
@@ -105,8 +108,7 @@ describe("chat-completions answers", () => {
     fc.assert(
       fc.property(answer, ({ events, candidates }) => {
         const { stream } = written(events, candidates);
-        const whole = readStream([stream]);
-        for (const length of [1, 2, 3, 7]) expect(readStream(pieces(stream, length))).toEqual(whole);
+        for (const length of [1, 2, 3, 7]) expect(textOf(pieces(stream, length))).toBe(textOf([stream]));
       }),
       { numRuns: 60 },
     );

@@ -10,6 +10,7 @@ import { CountTokensRequest, GenerateContentRequest } from "../../src/dialects/g
 import { ImageFields } from "../../src/dialects/images/schema.ts";
 import { messagesRequest } from "../../src/dialects/messages/schema.ts";
 import { isJsonObject } from "../../src/model/json.ts";
+import { ignoreActions } from "../../src/openapi/schemas.ts";
 import * as contentAccepted from "../cases/generate-content/accepted.ts";
 import { REFUSED as CONTENT_REFUSED } from "../cases/generate-content/refused.ts";
 import * as messagesAccepted from "../cases/messages/accepted.ts";
@@ -25,8 +26,6 @@ const REQUESTS: readonly [name: string, schema: v.GenericSchema][] = [
   ["images", ImageFields],
 ];
 
-/** What JSON Schema cannot say: code points and base64, of which the schemas tell in metadata, and rules over several fields. */
-const ignoreActions = ["check", "raw_check", "finite"];
 const schemaOf = (schema: v.GenericSchema): unknown =>
   JSON.parse(JSON.stringify(toJsonSchema(schema, { typeMode: "input", ignoreActions })));
 
@@ -76,7 +75,8 @@ const OF_ANY_SHAPE = (
   "example default ref $ref additionalProperties response responseJsonSchema displayName partialArgs willContinue " +
   "videoMetadata startOffset endOffset mediaResolution numTokens googleSearch googleSearchRetrieval urlContext googleMaps " +
   "computerUse fileSearch enterpriseWebSearch parallelAiSearch mcpServers retrievalConfig languageCode latLng imageConfig " +
-  "aspectRatio imageSize toolCall toolResponse audioTranscription"
+  "aspectRatio imageSize toolCall toolResponse audioTranscription model role display strict eager_input_streaming effort " +
+  "service_tier"
 ).split(" ");
 
 /** Whether a union does not show in JSON Schema as many branches as it has. */

@@ -49,7 +49,8 @@ function* fieldsOf(
   const options = (shape.options ?? []).filter(isSchema);
   if (wrapped) return yield* fieldsOf(wrapped, value, path, at);
   if (options.length > 0) {
-    const chosen = shape["~choose"]?.(value) ?? options[0];
+    const [first] = options;
+    const chosen = shape["~choose"]?.(value) ?? first;
     // What is only carried is looked into too, where it has a shape.
     const shaped = isObject(value) && !named(chosen) ? options.find(named) : undefined;
     const inner = shaped ?? chosen;

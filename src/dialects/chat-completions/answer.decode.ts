@@ -8,7 +8,7 @@ import { HeldBack, parseJson, upstreamFailed } from "../shared/upstream.ts";
 import { decodeFinish, decodeLogprobs, decodeUsage, isCutShort } from "./answer.ts";
 import { CallReader } from "./answer.calls.ts";
 import { decodeStreamError } from "./errors.ts";
-import { Answer, type Choice, type Message } from "./schema.answer.ts";
+import { Answer, type Choice, type Message, unsaidInAnswer } from "./schema.answer.ts";
 import { DIALECT, splitDataUrl } from "./schema.base.ts";
 import { DONE } from "./stream.ts";
 
@@ -19,14 +19,18 @@ export class AnswerDecoder implements Decoder {
   readonly #ids: Set<string> = new Set();
   readonly #finished: Set<number> = new Set();
   readonly #heldBack = new HeldBack();
+  readonly #unsaid: Set<string> = new Set();
   #started = false;
   #id: string | undefined;
   #invented = 0;
 
   frame(event: string | undefined, data: string): ChatEvent[] {
     if (data.trim() === "") return [];
-    const means = data === DONE ? [...this.#done()] : [...this.#read(parseJson(data), event === "error")];
-    return [{ type: "native", dialect: DIALECT, means, frame: { ...(event !== undefined && { event }), data } }];
+    const frame = { ...(event !== undefined && { event }), data };
+    if (data === DONE) return [{ type: "native", dialect: DIALECT, means: [...this.#done()], frame }];
+    const chunk = parseJson(data);
+    const means = [...this.#read(chunk, event === "error")];
+    return [{ type: "native", dialect: DIALECT, means, frame, unsaid: () => unsaidInAnswer(chunk, this.#unsaid) }];
   }
 
   end(): void {
@@ -39,7 +43,7 @@ export class AnswerDecoder implements Decoder {
     if (isJsonObject(answer) && answer["error"] == null && !isNonEmpty(answer["choices"]))
       throw upstreamFailed("The model backend's answer holds no choice.");
     const means = [...this.#read(answer, false), ...this.#done()];
-    return [{ type: "native", dialect: DIALECT, means, body }];
+    return [{ type: "native", dialect: DIALECT, means, body, unsaid: () => unsaidInAnswer(answer, this.#unsaid) }];
   }
 
   /** The ends that a server has not told of. */

@@ -39,6 +39,7 @@ export const ANSWER_FATES: AnswerFateTable = {
   "answer.annotation.url-context": NO_NOTES,
   "answer.annotation.token-count": NO_NOTES,
   "answer.prompt-feedback": dropped("That a prompt was blocked is told by the end of its answer alone."),
+  "answer.native": dropped("Only the upstream's own format has words for it."),
   "answer.stopSequence": dropped("The format does not tell which stop sequence ended an answer."),
   "answer.finish.stop": EXACT,
   "answer.finish.stop-sequence": STOPPED,

@@ -34,6 +34,7 @@ export const ANSWER_FATES: AnswerFateTable = {
   "answer.annotation.url-context": EXACT,
   "answer.annotation.token-count": EXACT,
   "answer.prompt-feedback": EXACT,
+  "answer.native": dropped("Only the upstream's own format has words for it."),
   "answer.stopSequence": dropped("The format does not tell which stop sequence ended an answer."),
   "answer.finish.stop": EXACT,
   "answer.finish.stop-sequence": approximated("It is told as an answer that has ended."),

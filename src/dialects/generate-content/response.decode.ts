@@ -10,7 +10,7 @@ import { decodeErrorBody } from "./errors.ts";
 import { annotationsOf } from "./response.annotations.ts";
 import { decodeFeedback, decodeUsage } from "./response.ts";
 import { DIALECT } from "./schema.base.ts";
-import { type AnswerPart, type Candidate, GenerateContentResponse } from "./schema.answer.ts";
+import { type AnswerPart, type Candidate, GenerateContentResponse, unsaidInAnswer } from "./schema.answer.ts";
 import { FINISH_REASON, fromWire, LANGUAGE, OUTCOME } from "./schema.enums.ts";
 
 const LANGUAGE_OF = fromWire(LANGUAGE);
@@ -35,12 +35,21 @@ export class AnswerDecoder implements Decoder {
   #calls = 0;
   /** The candidates that call tools. */
   readonly #callers: Set<number> = new Set();
+  readonly #unsaid: Set<string> = new Set();
 
   frame(_event: string | undefined, data: string): ChatEvent[] {
     const chunk = parseObject(data);
     // The keep-alive of some streams.
     if (Object.keys(chunk).length === 0) return [];
-    return [{ type: "native", dialect: DIALECT, frame: { data }, means: this.#means(chunk) }];
+    return [
+      {
+        type: "native",
+        dialect: DIALECT,
+        frame: { data },
+        means: this.#means(chunk),
+        unsaid: () => unsaidInAnswer(chunk, this.#unsaid),
+      },
+    ];
   }
 
   end(): void {
@@ -48,9 +57,10 @@ export class AnswerDecoder implements Decoder {
   }
 
   answer(body: string): ChatEvent[] {
-    const means = this.#means(parseObject(body));
+    const answer = parseObject(body);
+    const means = this.#means(answer);
     if (!this.#isWhole) throw upstreamFailed("The model backend's answer has no end.");
-    return [{ type: "native", dialect: DIALECT, body, means }];
+    return [{ type: "native", dialect: DIALECT, body, means, unsaid: () => unsaidInAnswer(answer, this.#unsaid) }];
   }
 
   get #isWhole(): boolean {

@@ -1,14 +1,25 @@
 /** The generate-content answer on the wire (spec 2.9), one schema an object: what an upstream must send, and what is written. */
 
 import * as v from "valibot";
+import { unsaid, unsaidFinder, type UnsaidFinder } from "../shared/schema.unsaid.ts";
 import { jsonObject, object } from "./schema.base.ts";
+import { BLOCK_REASON, HARM_CATEGORY, LANGUAGE, MODALITY, OUTCOME, PROBABILITY, URL_STATUS } from "./schema.enums.ts";
 
 const text = v.nullish(v.string());
 const number = v.nullish(v.number());
 const list = <const Item extends v.GenericSchema>(item: Item) => v.nullish(v.array(item));
 
 // Enums are texts here: an upstream may know more words than the spec.
-export const SafetyRating = object({ category: v.string(), probability: v.string(), blocked: v.nullish(v.boolean()) });
+const wordOf = (table: Readonly<Record<string, string>>) =>
+  unsaid(v.string(), (word) => !Object.values(table).includes(word));
+const maybeWordOf = (table: Readonly<Record<string, string>>) =>
+  unsaid(text, (word) => !Object.values(table).includes(word));
+
+export const SafetyRating = object({
+  category: wordOf(HARM_CATEGORY),
+  probability: wordOf(PROBABILITY),
+  blocked: v.nullish(v.boolean()),
+});
 export type SafetyRating = v.InferOutput<typeof SafetyRating>;
 
 /** A part of an answer. Parts of other kinds are an upstream's own. */
@@ -16,8 +27,8 @@ export const AnswerPart = object({
   text,
   inlineData: v.nullish(object({ mimeType: v.string(), data: v.string() })),
   functionCall: v.nullish(object({ id: text, name: v.string(), args: v.nullish(jsonObject) })),
-  executableCode: v.nullish(object({ id: text, language: v.string(), code: v.string() })),
-  codeExecutionResult: v.nullish(object({ id: text, outcome: v.string(), output: text })),
+  executableCode: v.nullish(object({ id: text, language: wordOf(LANGUAGE), code: v.string() })),
+  codeExecutionResult: v.nullish(object({ id: text, outcome: wordOf(OUTCOME), output: text })),
   thought: v.nullish(v.boolean()),
   thoughtSignature: text,
 });
@@ -75,15 +86,15 @@ export const Candidate = object({
   logprobsResult: v.nullish(LogprobsResult),
   urlRetrievalMetadata: v.nullish(object({ urlRetrievalContexts: list(object({ retrievedUrl: text })) })),
   urlContextMetadata: v.nullish(
-    object({ urlMetadata: list(object({ retrievedUrl: text, urlRetrievalStatus: text })) }),
+    object({ urlMetadata: list(object({ retrievedUrl: text, urlRetrievalStatus: maybeWordOf(URL_STATUS) })) }),
   ),
 });
 export type Candidate = v.InferOutput<typeof Candidate>;
 
-const PromptFeedback = object({ blockReason: text, safetyRatings: list(SafetyRating) });
+const PromptFeedback = object({ blockReason: maybeWordOf(BLOCK_REASON), safetyRatings: list(SafetyRating) });
 export type PromptFeedback = v.InferOutput<typeof PromptFeedback>;
 
-const ModalityTokenCount = object({ modality: text, tokenCount: number });
+const ModalityTokenCount = object({ modality: maybeWordOf(MODALITY), tokenCount: number });
 export type ModalityTokenCount = v.InferOutput<typeof ModalityTokenCount>;
 export const UsageMetadata = object({
   promptTokenCount: number,
@@ -108,3 +119,6 @@ export const GenerateContentResponse = object({
   responseId: text,
 });
 export type GenerateContentResponse = v.InferOutput<typeof GenerateContentResponse>;
+
+/** The paths of what the neutral model has no words for. */
+export const unsaidInAnswer: UnsaidFinder = unsaidFinder(GenerateContentResponse);

@@ -37,6 +37,7 @@ export const ANSWER_FATES: AnswerFateTable = {
   "answer.annotation.url-context": NO_NOTES,
   "answer.annotation.token-count": NO_NOTES,
   "answer.prompt-feedback": dropped("The format tells nothing about the prompt."),
+  "answer.native": dropped("Only the upstream's own format has words for it."),
   "answer.stopSequence": EXACT,
   "answer.finish.stop": EXACT,
   "answer.finish.stop-sequence": EXACT,

@@ -2,21 +2,20 @@
 
 import type { Citation } from "../../model/annotation.ts";
 import type { ContentEvent } from "../../model/event.ts";
-import type { JsonObject } from "../../model/json.ts";
 import { utf8Length } from "../../model/utf8-length.ts";
 import { parseArguments } from "../shared/tool-calls.ts";
 import { HeldBack, upstreamFailed } from "../shared/upstream.ts";
 import { DIALECT } from "./request.ts";
-import { type FrameOf, knownBlock } from "./schema.upstream.ts";
+import { type FrameOf, knownBlock, type WireBlock, type WireCitation } from "./schema.upstream.ts";
 
 interface OpenBlock {
   /** Tells its deltas from those of its neighbours. */
   readonly name: string;
-  readonly wire: JsonObject;
+  readonly wire: WireBlock;
   readonly callId: string | undefined;
   /** The JSON of a tool's arguments: in pieces where the tool ran on the provider's side, else whether there was any. */
   readonly json: string[];
-  readonly citations: JsonObject[];
+  readonly citations: WireCitation[];
   /** Where its text begins in that of the answer, in bytes. */
   readonly textStart: number;
   /** How much of it is held until its end, in characters. */
@@ -33,10 +32,8 @@ export class BlockDecoder {
   #textBytes = 0;
 
   /** @param chars The length of the frame that it came in. */
-  *start(index: number, wire: JsonObject, chars = 0): Generator<ContentEvent> {
+  *start(index: number, wire: WireBlock, chars = 0): Generator<ContentEvent> {
     const block = knownBlock(wire);
-    if (block === false)
-      throw upstreamFailed("The model backend's answer holds a block that has not the shape of one.");
     const name = String(index);
     const callId = block?.type === "tool_use" ? block.id : undefined;
     const citations = block?.type === "text" ? [...(block.citations ?? [])] : [];

@@ -10,7 +10,15 @@ import { decodeErrorBody } from "./errors.ts";
 import { DIALECT } from "./request.ts";
 import { BlockDecoder } from "./response.blocks.ts";
 import { decodeStopReason, decodeUsage } from "./response.ts";
-import { Frame, type FrameOf, type FrameType, MessageAnswer, type WireUsage } from "./schema.upstream.ts";
+import {
+  Frame,
+  type FrameOf,
+  type FrameType,
+  MessageAnswer,
+  unsaidInAnswer,
+  unsaidInFrame,
+  type WireUsage,
+} from "./schema.upstream.ts";
 
 type Meaning = NativeEvent["means"][number];
 
@@ -18,6 +26,7 @@ export class AnswerDecoder implements Decoder {
   readonly #blocks = new BlockDecoder();
   /** The latest of each count: a report of some of them leaves the others as they are. */
   #usage: WireUsage = {};
+  readonly #unsaid: Set<string> = new Set();
   #started = false;
   #finished = false;
   #stopped = false;
@@ -34,6 +43,7 @@ export class AnswerDecoder implements Decoder {
         dialect: DIALECT,
         frame: { event: event ?? type, data },
         means: this.#means(type, wire, data.length),
+        unsaid: () => unsaidInFrame(type)(wire, this.#unsaid),
       },
     ];
   }
@@ -46,7 +56,8 @@ export class AnswerDecoder implements Decoder {
     const wire = parseObject(body);
     if (wire["type"] === "error") throw decodeErrorBody(wire);
     if (!isValid(MessageAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
-    return [{ type: "native", dialect: DIALECT, body, means: [...this.#whole(wire)] }];
+    const means = [...this.#whole(wire)];
+    return [{ type: "native", dialect: DIALECT, body, means, unsaid: () => unsaidInAnswer(wire, this.#unsaid) }];
   }
 
   *#whole({ content, stop_reason, stop_sequence, ...start }: MessageAnswer): Generator<Meaning> {

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../model/json.ts";
 import type { FinishReason } from "../../model/event.ts";
 import type { Usage } from "../../model/usage.ts";
-import type { WireUsage } from "./schema.upstream.ts";
+import { CACHE_WRITES, TOOL_USES, type WireUsage } from "./schema.upstream.ts";
 
 type SpecStopReason = "end_turn" | "max_tokens" | "stop_sequence" | "tool_use";
 type LaterStopReason = "pause_turn" | "refusal" | "model_context_window_exceeded";
@@ -112,8 +112,8 @@ export function decodeUsage(usage: WireUsage): Partial<Usage> {
     ...(cache_creation_input_tokens != null && { cacheWriteTokens: written }),
     ...(cache_read_input_tokens != null && { cacheReadTokens: read }),
     ...(output_tokens_details?.thinking_tokens != null && { reasoningTokens: output_tokens_details.thinking_tokens }),
-    ...(cache_creation && { cacheWritesByTtl: named(cache_creation, /^ephemeral_(.+)_input_tokens$/) }),
-    ...(server_tool_use && { serverToolUses: named(server_tool_use, /^(.+)_requests$/) }),
+    ...(cache_creation && { cacheWritesByTtl: named(cache_creation, CACHE_WRITES) }),
+    ...(server_tool_use && { serverToolUses: named(server_tool_use, TOOL_USES) }),
     ...(service_tier != null && { serviceTier: service_tier }),
   };
 }

@@ -21,6 +21,8 @@ export type AnswerField =
   /** A picture or a sound that was made while reasoning. */
   | "answer.thought"
   | "answer.prompt-feedback"
+  /** What only the upstream's format has words for. */
+  | "answer.native"
   /** Which of the stop sequences ended it. */
   | "answer.stopSequence";
 
@@ -37,6 +39,10 @@ export function answerLosses(table: AnswerFateTable, dialect: string, event: Ans
     const rule = table[field];
     if (rule.fate !== "exact") losses.push({ field, fate: rule.fate, why: rule.why });
   }
+  const { "answer.native": rule } = table;
+  if (event.type === "native" && event.dialect !== dialect && rule.fate !== "exact")
+    for (const path of event.unsaid?.() ?? [])
+      losses.push({ field: `answer.native.${path}`, fate: rule.fate, why: rule.why });
   return losses;
 }
 

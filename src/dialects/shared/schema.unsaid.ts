@@ -39,13 +39,19 @@ export const whole = <const Schema extends v.GenericSchema>(schema: Schema): Sch
 /** Adds to `found` what a value has no words for. */
 type Walk = (value: unknown, found: Set<string>) => void;
 
-/** Gives the paths, as keys with dots between, of what in a body has no words; each once. Lists have no place in a path. */
-export function unsaidFinder(schema: v.GenericSchema): (body: unknown) => string[] {
+/**
+ * Gives the paths, as keys with dots between, of what in a body has no words; each once. Lists have no place in a path.
+ *
+ * @param found What was found in bodies before: it is not told again.
+ */
+export type UnsaidFinder = (body: unknown, found?: Set<string>) => string[];
+
+export function unsaidFinder(schema: v.GenericSchema): UnsaidFinder {
   let walk: Walk | undefined;
-  return (body) => {
-    const found = new Set<string>();
+  return (body, found = new Set()) => {
+    const before = found.size;
     (walk ??= walkOf(schema, ""))?.(body, found);
-    return [...found];
+    return [...found].slice(before);
   };
 }
 

@@ -319,6 +319,7 @@ describe("a complete answer", () => {
         type: "native",
         dialect: "chat-completions",
         body,
+        unsaid: expect.any(Function),
         means: [
           { type: "start", id: "c", model: "m" },
           { type: "reasoning-delta", text: "Hm" },

@@ -1,0 +1,226 @@
+/** Answers of upstreams that have, among them, every field that is read of their formats. */
+
+const usage = {
+  input_tokens: 9,
+  output_tokens: 9,
+  cache_creation_input_tokens: 3,
+  cache_read_input_tokens: 2,
+  output_tokens_details: { thinking_tokens: 4 },
+  cache_creation: { ephemeral_5m_input_tokens: 1, ephemeral_1h_input_tokens: 2 },
+  server_tool_use: { web_search_requests: 1 },
+  service_tier: "priority",
+};
+const cited = { type: "web_search_result_location", url: "https://a.example", cited_text: "Hi" };
+const quoted = { type: "search_result_location", source: "https://a.example" };
+const blocks = [
+  { type: "thinking", thinking: "Hm", signature: "c2VhbA==" },
+  { type: "redacted_thinking", data: "c2VhbA==" },
+  { type: "text", text: "Hi", citations: [cited, quoted] },
+  { type: "tool_use", id: "t_1", name: "f", input: { a: 1 } },
+  { type: "server_tool_use", id: "s_1", name: "web_search", input: { a: 1 } },
+];
+const message = { id: "msg_1", type: "message", role: "assistant", model: "m", usage };
+
+export const MESSAGE: object = {
+  ...message,
+  content: blocks,
+  stop_reason: "stop_sequence",
+  stop_sequence: "END",
+};
+
+/** How a block begins, and what is added to it. */
+const GROWING: readonly (readonly [content_block: object, deltas: readonly object[]])[] = [
+  ...blocks.map((content_block) => [content_block, []] as const),
+  [
+    { type: "thinking", thinking: "H" },
+    [
+      { type: "thinking_delta", thinking: "Hm" },
+      { type: "signature_delta", signature: "c2VhbA==" },
+    ],
+  ],
+  [
+    { type: "text", text: "H" },
+    [
+      { type: "text_delta", text: "Hi" },
+      { type: "citations_delta", citation: cited },
+      { type: "citations_delta", citation: quoted },
+      { type: "moon_delta", moon: "full" },
+    ],
+  ],
+  [{ type: "tool_use", id: "t_2", name: "f" }, [{ type: "input_json_delta", partial_json: '{"a":1}' }]],
+];
+
+export const MESSAGE_FRAMES: readonly object[] = [
+  { type: "message_start", message },
+  ...GROWING.flatMap(([content_block, deltas], index) => [
+    { type: "content_block_start", index, content_block },
+    ...deltas.map((delta) => ({ type: "content_block_delta", index, delta })),
+    { type: "content_block_stop", index },
+  ]),
+  { type: "moon_rise", moon: "full" },
+  { type: "message_delta", delta: { stop_reason: "stop_sequence", stop_sequence: "END", usage } },
+  { type: "message_delta", delta: {}, usage },
+  { type: "message_stop" },
+];
+
+const logprob = { token: "Hi", logprob: -1 };
+const said = {
+  role: "assistant",
+  content: "Hi",
+  refusal: "No",
+  reasoning_content: "Hm",
+  tool_calls: [
+    { index: 0, type: "function", id: "c_1", function: { name: "f", arguments: "{}" } },
+    { index: 1, type: "custom", id: "c_2", custom: { name: "g", input: "Hi" } },
+  ],
+  annotations: [
+    { type: "url_citation", url_citation: { url: "https://a.example", title: "A", start_index: 1, end_index: 2 } },
+  ],
+  audio: { data: "AAAA", transcript: "Hi" },
+  images: [
+    { type: "image_url", index: 0, image_url: { url: "data:image/png;base64,AAAA" } },
+    { type: "image_url", index: 1, image_url: { url: "https://a.example/1.png" } },
+  ],
+};
+const chat = {
+  object: "chat.completion",
+  created: 1,
+  id: "chatcmpl_1",
+  model: "m",
+  service_tier: "flex",
+  usage: {
+    prompt_tokens: 9,
+    completion_tokens: 9,
+    total_tokens: 18,
+    prompt_tokens_details: { cached_tokens: 2, cache_write_tokens: 1, audio_tokens: 1 },
+    completion_tokens_details: {
+      reasoning_tokens: 1,
+      audio_tokens: 1,
+      accepted_prediction_tokens: 1,
+      rejected_prediction_tokens: 1,
+    },
+  },
+};
+const logprobs = { content: [{ ...logprob, bytes: [72, 105], top_logprobs: [{ ...logprob, bytes: [72, 105] }] }] };
+
+interface Chat extends Readonly<Record<string, unknown>> {
+  readonly choices: readonly {
+    readonly index: number;
+    readonly message: object;
+    readonly logprobs?: object;
+    readonly finish_reason: string;
+  }[];
+}
+
+/** Each is a chunk of a stream as well, with its messages as deltas. */
+export const CHATS: readonly Chat[] = [
+  { ...chat, choices: [{ index: 0, message: said, logprobs, finish_reason: "length" }] },
+  {
+    usage: { ...chat.usage, prompt_tokens_details: {}, prompt_cache_hit_tokens: 2 },
+    choices: [
+      {
+        index: 0,
+        message: {
+          content: [{ type: "text", text: "Hi" }],
+          reasoning: "Hm",
+          function_call: { name: "f", arguments: "{}" },
+        },
+        finish_reason: "stop",
+      },
+      { index: 1, message: { thinking: "Hm" }, finish_reason: "stop" },
+    ],
+  },
+];
+
+export const CHAT_CHUNKS: readonly (readonly object[])[] = CHATS.map(({ choices, ...chunk }) => [
+  {
+    obfuscation: "xx",
+    ...chunk,
+    choices: choices.map(({ index, message: delta, ...end }) => ({ index, delta, ...end })),
+  },
+]);
+
+const rating = { category: "HARM_CATEGORY_HARASSMENT", probability: "LOW", blocked: true };
+const rare = { category: "HARM_CATEGORY_MOON", probability: "FULL" };
+const marks = { thoughtSignature: "c2VhbA==" };
+const tokens = [
+  { modality: "TEXT", tokenCount: 1 },
+  { modality: "MOON", tokenCount: 1 },
+];
+const chosen = { token: "Hi", tokenId: 1, logProbability: -1 };
+
+export const CONTENTS: readonly object[] = [
+  {
+    responseId: "resp_1",
+    modelVersion: "m",
+    promptFeedback: { blockReason: "SAFETY", safetyRatings: [rating, rare] },
+    usageMetadata: {
+      promptTokenCount: 9,
+      cachedContentTokenCount: 2,
+      candidatesTokenCount: 3,
+      toolUsePromptTokenCount: 1,
+      thoughtsTokenCount: 1,
+      totalTokenCount: 18,
+      promptTokensDetails: tokens,
+      cacheTokensDetails: tokens,
+      candidatesTokensDetails: tokens,
+      toolUsePromptTokensDetails: tokens,
+    },
+    candidates: [
+      {
+        index: 0,
+        finishReason: "MAX_TOKENS",
+        content: {
+          role: "model",
+          parts: [
+            { text: "Hm", thought: true, ...marks },
+            { text: "Hi", ...marks },
+            { inlineData: { mimeType: "image/png", data: "AAAA" }, thought: true, ...marks },
+            { functionCall: { id: "c_1", name: "f", args: { a: 1 } }, ...marks },
+            { executableCode: { id: "e_1", language: "PYTHON", code: "1" } },
+            { executableCode: { language: "MOON", code: "1" } },
+            { codeExecutionResult: { id: "e_1", outcome: "OUTCOME_OK", output: "1" } },
+            { codeExecutionResult: { outcome: "OUTCOME_MOON" } },
+            { toolCall: { id: "t_1" } },
+          ],
+        },
+        safetyRatings: [rating, rare],
+        citationMetadata: {
+          citationSources: [{ startIndex: 1, endIndex: 2, uri: "https://a.example", license: "MIT" }],
+        },
+        tokenCount: 3,
+        groundingAttributions: [
+          {
+            sourceId: {
+              groundingPassage: { passageId: "p", partIndex: 1 },
+              semanticRetrieverChunk: { source: "s", chunk: "c" },
+            },
+            content: { parts: [{ text: "Hi" }] },
+          },
+        ],
+        groundingMetadata: {
+          groundingChunks: [{ web: { uri: "https://a.example", title: "A" } }],
+          groundingSupports: [
+            {
+              groundingChunkIndices: [0],
+              confidenceScores: [0.5],
+              segment: { partIndex: 1, startIndex: 1, endIndex: 2, text: "Hi" },
+            },
+          ],
+          webSearchQueries: ["a"],
+          searchEntryPoint: { renderedContent: "<b>", sdkBlob: "AAAA" },
+          retrievalMetadata: { googleSearchDynamicRetrievalScore: 0.5 },
+        },
+        avgLogprobs: -1,
+        logprobsResult: { topCandidates: [{ candidates: [chosen] }], chosenCandidates: [chosen] },
+        urlRetrievalMetadata: { urlRetrievalContexts: [{ retrievedUrl: "https://a.example" }] },
+        urlContextMetadata: {
+          urlMetadata: [
+            { retrievedUrl: "https://a.example", urlRetrievalStatus: "URL_RETRIEVAL_STATUS_SUCCESS" },
+            { retrievedUrl: "https://b.example", urlRetrievalStatus: "URL_RETRIEVAL_STATUS_MOON" },
+          ],
+        },
+      },
+    ],
+  },
+];
