@@ -48,12 +48,12 @@ export class StreamedAnswer<Event> implements Answer<Event> {
     // Of the pieces of a stream there are many: each is waited for once, and all else of it is done in one go.
     for (;;) {
       if (this.#error) throw this.#error.thrown;
+      this.#reader.assertRoom();
       let piece: Uint8Array | undefined;
       try {
-        this.#reader.assertRoom();
         piece = await response.read();
       } catch (error) {
-        if (!this.#hasLingered(error)) throw brokenOff(error);
+        if (!this.#isOver) throw brokenOff(error);
       }
       if (!piece) {
         decoder.end();
@@ -64,9 +64,11 @@ export class StreamedAnswer<Event> implements Answer<Event> {
     }
   }
 
-  /** Whether an answer that has finished has been waited for in vain: its stream may as well have ended. */
-  #hasLingered(error: unknown): boolean {
-    return this.#isFinished && error instanceof GatewayError && error.cause instanceof PhaseTimeout;
+  /** Whether an answer that has finished is kept open in vain, or has lost its connection: its stream may as well have ended. */
+  get #isOver(): boolean {
+    const { reason } = this.#source.exchange;
+    const hasLingered = reason instanceof GatewayError && reason.cause instanceof PhaseTimeout;
+    return this.#isFinished && (reason === undefined || hasLingered);
   }
 
   #decoded(piece: Uint8Array): readonly Event[] {

@@ -104,6 +104,16 @@ const CASES: readonly Case[] = [
     answer: said(asItIs, { "x-region": "日本語 🌍" }),
   },
   streams(
+    "and breaks its connection off behind the end",
+    (upstream, stream) => (socket) =>
+      socket.end(head(200, { "content-type": typeOf(stream), "content-length": 99_999 }) + bodyOf(upstream, stream)),
+  ),
+  streams("and does not end its chunks", (upstream, stream) => (socket) => {
+    const bytes = Buffer.from(bodyOf(upstream, stream));
+    socket.write(head(200, { "content-type": typeOf(stream), "transfer-encoding": "chunked" }));
+    socket.end(Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]));
+  }),
+  streams(
     "and leaves its stream open",
     (upstream, stream) => (socket) =>
       socket.write(head(200, { "content-type": typeOf(stream), connection: "close" }) + bodyOf(upstream, stream)),
