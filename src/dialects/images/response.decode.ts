@@ -43,10 +43,11 @@ export class AnswerDecoder {
     this.#count = count;
   }
 
-  /** What a complete answer tells: its usage first, and then no more pictures than were asked for. */
+  /** What a complete answer tells: its usage first, and then no more pictures than were asked for. Throws the upstream's own error. */
   answer(body: string): ToldEvent[] {
     const answer = parseObject(body);
-    const { data } = answer;
+    const { data, error } = answer;
+    if (isJsonObject(error)) throw decodeErrorBody(answer);
     if (!Array.isArray(data)) throw upstreamFailed("The model backend's answer has no pictures.");
     const pictures = data.slice(0, this.#count).map(decodeImage);
     return [...decodeUsage(answer["usage"]), ...pictures];

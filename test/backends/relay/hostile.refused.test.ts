@@ -59,12 +59,12 @@ const within = (timeouts: NonNullable<RelayOptions["timeouts"]>): Setting => ({ 
 
 const TLS: Setting = { baseUrl: (url) => url.replace("http:", "https:") };
 
-/** The error of the upstream's own format. */
+/** The error of the upstream's own format; it may have another status than it tells. */
 const tells =
-  (status: number, more: Headers = {}): Answering =>
+  (status: number, more: Headers = {}, told = status): Answering =>
   ({ error }) =>
   (socket) =>
-    socket.end(whole(status, "application/json", JSON.stringify(error(status, "Account 7 of tier 1")), more));
+    socket.end(whole(status, "application/json", JSON.stringify(error(told, "Account 7 of tier 1")), more));
 
 /** Begins a stream, and says the same for ever. */
 const forEver =
@@ -191,6 +191,23 @@ const CASES: readonly Case[] = [
       socket.end(whole(429, "application/json", JSON.stringify({ error: request.head }))),
     ...LIMITED,
     told: /\[redacted\]/,
+  },
+  {
+    does: "tells of a limit with a 200",
+    answer: tells(200, {}, 429),
+    only: "complete",
+    ...LIMITED,
+    told: /Account 7/,
+  },
+  { does: "answers 204", answer: says(head(204)), only: "complete", ...NO_JSON, told: /JSON/ },
+  { does: "answers 204 to a stream", answer: says(head(204)), only: "streamed", ...BROKEN_OFF, told: /broke off/ },
+  {
+    does: "says nothing until the call's deadline",
+    answer: NOTHING,
+    setting: { ...SILENT, gateway: { limits: { deadlineMs: 5_000 } } },
+    code: "deadline_exceeded",
+    message: "The request took longer than the gateway allows.",
+    outcome: "deadline",
   },
   { does: "sends an empty body", answer: answers(""), only: "complete", ...NO_JSON, told: /JSON/ },
   {

@@ -243,7 +243,7 @@ export async function expectRefused(pair: Pair, form: Form, met: Met, failing: F
   expect(met.record).toMatchObject({
     dialect: caller.name,
     stream: form.stream,
-    outcome: "failed",
+    outcome: failing.outcome ?? "failed",
     status: expected.status,
     errorCode: code,
     units: 0,
