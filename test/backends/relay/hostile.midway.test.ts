@@ -175,7 +175,7 @@ describe.each(pairs.filter(({ caller }) => caller.endless))("to a caller of $nam
   it("a caller who hangs up takes the upstream along, and pays for what came", async () => {
     for (const form of streamsOf(caller)) {
       const silent: RawAnswer = (socket) => socket.write(STREAM_HEAD + begun(upstream));
-      const { record, charge, failures } = await met(pair, form, silent, { leavesAfter: upstream.first });
+      const { record, charge, failures } = await met(pair, form, silent, { leavesAfter: { text: upstream.first } });
       expect(record).toMatchObject({ outcome: "client-closed", status: 200, units: upstream.costs.first.used });
       expect([charge, failures]).toEqual([upstream.costs.first, []]);
     }

@@ -391,6 +391,21 @@ describe.each(pairs)("to a caller of $name", (pair) => {
         await expectRefused(pair, form, await met(pair, form, answer(pair.upstream, form.stream), setting), failing);
   });
 
+  it.each<[string, Answering]>([
+    ["its headers", NOTHING],
+    [
+      "its first event or byte",
+      (_upstream, stream) => (socket) => socket.write(head(200, { "content-type": typeOf(stream) })),
+    ],
+  ])("a caller who hangs up before %s takes the upstream along, at no charge", async (_what, answer) => {
+    for (const form of pair.caller.forms) {
+      const setting = { leavesAfter: "asking" } as const;
+      const { record, charge, failures } = await met(pair, form, answer(pair.upstream, form.stream), setting);
+      expect(record).toMatchObject({ outcome: "client-closed", status: 499, errorCode: "client_closed", units: 0 });
+      expect([charge, failures]).toEqual([{ used: 0, estimated: 0 }, []]);
+    }
+  });
+
   it("an upstream that refuses connections is backend_unavailable", async () => {
     expect.hasAssertions();
     const server = createServer().listen(0, "127.0.0.1");

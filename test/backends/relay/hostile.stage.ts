@@ -38,8 +38,8 @@ export interface Setting {
   readonly greet?: (socket: Socket) => unknown;
   /** Whether the upstream says no more, so that time passes until the call has ended. */
   readonly isSilent?: boolean;
-  /** What the caller waits for before it hangs up. Default: it does not. */
-  readonly leavesAfter?: string;
+  /** What the caller waits for before it hangs up: a part of the answer, or that the upstream was asked. Default: it does not. */
+  readonly leavesAfter?: { readonly text: string } | "asking";
   /** How often the same is asked, one after the other; the last is looked at. Default: once. */
   readonly times?: number;
 }
@@ -148,9 +148,12 @@ export async function met(pair: Pair, form: Form, answer: RawAnswer, setting: Se
     prompt: PROMPT,
     more: LIMIT_FIELDS[caller.name] ?? {},
   });
+  const leaving = new AbortController();
   const ask = async (): Promise<[Response, string]> => {
-    const response = await gateway.fetch(new Request(`http://gateway.test${sent.path}`, sent.init));
-    return [response, leavesAfter === undefined ? await response.text() : await readUntil(leavesAfter, response)];
+    const request = new Request(`http://gateway.test${sent.path}`, { ...sent.init, signal: leaving.signal });
+    const response = await gateway.fetch(request);
+    const isLeft = typeof leavesAfter === "object";
+    return [response, isLeft ? await readUntil(leavesAfter.text, response) : await response.text()];
   };
   for (let time = 1; time < times; time++) {
     await ask();
@@ -159,6 +162,7 @@ export async function met(pair: Pair, form: Form, answer: RawAnswer, setting: Se
   }
   const asked = ask();
   if (isSilent) void reached.then(() => passing(clock, asked));
+  if (leavesAfter === "asking") void reached.then(() => leaving.abort());
   const [{ status, headers }, text] = await asked;
   const books = await stage.atRest(times, text + JSON.stringify([...headers]));
   return { ...books, answer: () => new Response(text, { status, headers }) };
