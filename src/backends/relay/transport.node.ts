@@ -38,7 +38,7 @@ class UndiciTransport implements Transport {
       return await this.#dispatch(request, exchange);
     } catch (error) {
       // An upstream may close a kept connection just when it is used again. Nothing was answered, so the request is sent once more;
-      // one that broke off when the upstream was at work on it cannot be told from that, and may be worked on twice.
+      // one that broke off when the upstream was at work on it cannot always be told from that, and may be worked on twice.
       if (!this.#answered || exchange.reason !== undefined || !isClosed(error)) throw error;
       return await this.#dispatch(request, exchange);
     }
@@ -58,9 +58,10 @@ class UndiciTransport implements Transport {
   }
 }
 
+/** Whether a connection has ended, other than one of which it is known that nothing was ever read from it: that one was not kept. */
 function isClosed(error: unknown): boolean {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return typeof code === "string" && CLOSED.has(code);
+  const { code, socket } = (error ?? {}) as { code?: unknown; socket?: { bytesRead?: number } };
+  return typeof code === "string" && CLOSED.has(code) && socket?.bytesRead !== 0;
 }
 
 /** One request on its connection, and its answer. */

@@ -185,9 +185,9 @@ describe.each(pairs.filter(({ caller }) => caller.endless))("to a caller of $nam
     const more = upstream.frames[upstream.begun - 1] ?? "";
     for (const form of streamsOf(caller)) {
       const { answer, charge, record, failures } = await met(pair, form, thenForEver(() => more)(upstream));
-      expect(await form.textOf(answer())).toMatch(/^(?:Hel){80,100}$/);
+      expect(await form.textOf(answer())).toMatch(/^(?:Hel){80,150}$/);
       expect(await answer().text()).toMatch(/"max_tokens"|"MAX_TOKENS"|"length"/);
-      expect(charge.used).toBeLessThan(2 * LIMIT + 100);
+      expect(charge.used).toBeLessThan(5 * LIMIT);
       expect(charge.estimated).toBe(charge.used);
       expect(record).toMatchObject({ outcome: "completed", units: charge.used, certainty: "estimated" });
       expect(failures).toEqual([]);

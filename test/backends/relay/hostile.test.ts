@@ -337,6 +337,20 @@ describe("a relay that keeps its connections", () => {
     await upstream.allClosed();
   });
 
+  it("asks an upstream once that closes a connection which was made for the request", async () => {
+    let asked = 0;
+    await using upstream = await rawUpstream((socket) => {
+      if (++asked > 1) return socket.destroy();
+      return socket.end(whole(200, "application/json", JSON.stringify({ text: "yes", end: true })));
+    });
+    const relay = plainRelay(upstream.url);
+    expect(await ask(relay, { stream: false })).toMatchObject({ text: "yes", error: undefined });
+    await upstream.allClosed();
+    expect(errorOf((await ask(relay, { stream: false })).error)).toMatchObject({ code: "backend_unavailable" });
+    expect(asked).toBe(2);
+    await relay.close();
+  });
+
   it("waits no longer for a fetch that hangs and minds no signal", async () => {
     const clock = manualClock();
     const relay = plainRelay("http://127.0.0.1:9", {
