@@ -145,11 +145,10 @@ const UNREACHED = new Set(["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET"]);
 export function connectionError(thrown: unknown, { isConnecting, reason }: Exchange): unknown {
   if (thrown instanceof GatewayError || reason !== undefined) return thrown;
   const { code, cause } = (thrown ?? {}) as { code?: unknown; cause?: { code?: unknown } };
-  const known = code ?? cause?.code;
-  // A fetch says no more than a TypeError where it has not reached anything.
-  const isUnreached =
-    isConnecting || UNREACHED.has(String(known)) || (thrown instanceof TypeError && known === undefined);
-  if (!isUnreached) return thrown;
+  const known = String(code ?? cause?.code);
+  // A fetch has a TypeError for all that keeps it from an answer, but for time.
+  const isOfFetch = thrown instanceof TypeError && !/TIMEOUT|TIMEDOUT/.test(known);
+  if (!isConnecting && !isOfFetch && !UNREACHED.has(known)) return thrown;
   return new GatewayError("backend_unavailable", "The model backend cannot be reached.", {
     port: "model-backend",
     cause: thrown,

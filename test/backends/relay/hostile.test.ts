@@ -351,6 +351,16 @@ describe("a relay that keeps its connections", () => {
     await relay.close();
   });
 
+  it.each([
+    ["EPROTO", "backend_unavailable"],
+    ["CERT_HAS_EXPIRED", "backend_unavailable"],
+    ["UND_ERR_HEADERS_TIMEOUT", "deadline_exceeded"],
+  ])("knows by %s of a fetch why nothing was answered: %s", async (code, expected) => {
+    const thrown = new TypeError("fetch failed", { cause: Object.assign(new Error("x"), { code }) });
+    const relay = plainRelay("https://127.0.0.1:9", { fetch: () => Promise.reject(thrown) });
+    expect(errorOf((await ask(relay)).error)).toMatchObject({ code: expected });
+  });
+
   it("waits no longer for a fetch that hangs and minds no signal", async () => {
     const clock = manualClock();
     const relay = plainRelay("http://127.0.0.1:9", {
