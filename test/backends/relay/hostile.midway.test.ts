@@ -5,20 +5,18 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import type { RelayOptions } from "../../../src/backends/relay/index.ts";
 import { streamsOf } from "../../drivers/driver.ts";
-import { pairs, type Speaker } from "./hostile.formats.ts";
 import {
   BROKEN_OFF,
   expectBrokenOff,
   FAILED,
   type Failing,
   LATE,
-  LIMIT,
   LIMITED,
-  met,
   NO_JSON,
   REFUSED_US,
-  type Setting,
-} from "./hostile.stage.ts";
+} from "./hostile.expect.ts";
+import { pairs, type Speaker } from "./hostile.formats.ts";
+import { LIMIT, met, type Setting } from "./hostile.stage.ts";
 import { endless, head, hundredMegabytes, type RawAnswer, STREAM_HEAD } from "./raw-upstream.ts";
 
 type RelayTimeouts = NonNullable<RelayOptions["timeouts"]>;

@@ -3,11 +3,10 @@
 import type { Socket } from "node:net";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
+import { type Answering, expectAnswered } from "./hostile.expect.ts";
 import { pairs, type Speaker, typeOf } from "./hostile.formats.ts";
-import { expectAnswered, met, type Setting } from "./hostile.stage.ts";
+import { met, type Setting } from "./hostile.stage.ts";
 import { head, type RawAnswer, whole } from "./raw-upstream.ts";
-
-type Answering = (upstream: Speaker, stream: boolean) => RawAnswer;
 
 const bodyOf = ({ frames, body }: Speaker, stream: boolean): string =>
   stream ? frames.join("") : JSON.stringify(body);

@@ -4,38 +4,25 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import type { RelayOptions } from "../../../src/backends/relay/index.ts";
-import { pairs, type Speaker, typeOf } from "./hostile.formats.ts";
 import {
+  type Answering,
   BROKEN_OFF,
-  expectRefused,
+  casesFor,
+  expectAllRefused,
   FAILED,
-  type Failing,
   LATE,
   LIMITED,
-  met,
   NO_JSON,
   OVERLOADED,
   REFUSED_US,
-  type Setting,
+  type RefusedCase,
   UNAVAILABLE,
   UNREACHED,
-} from "./hostile.stage.ts";
-import { endless, head, hundredMegabytes, type RawAnswer, STREAM_HEAD, whole } from "./raw-upstream.ts";
+} from "./hostile.expect.ts";
+import { pairs, typeOf } from "./hostile.formats.ts";
+import { head, hundredMegabytes, STREAM_HEAD, whole } from "./raw-upstream.ts";
 
-type Answering = (upstream: Speaker, stream: boolean) => RawAnswer;
 type Headers = Readonly<Record<string, string>>;
-
-interface Case extends Failing {
-  /** What an upstream does. */
-  readonly does: string;
-  readonly answer: Answering;
-  /** The forms in which it can. Default: all of them. */
-  readonly only?: "streamed" | "complete";
-  /** Chat alone: a stream of pictures may be answered complete. */
-  readonly from?: "chat";
-  readonly setting?: Setting;
-}
 
 /** Writes so and ends. */
 const says =
@@ -51,14 +38,6 @@ const answers =
   (socket) =>
     socket.end(whole(200, typeOf(stream), body, more));
 
-const NOTHING: Answering = () => () => {};
-
-/** For one that says no more, so that a phase takes too long. */
-const SILENT: Setting = { isSilent: true };
-const within = (timeouts: NonNullable<RelayOptions["timeouts"]>): Setting => ({ ...SILENT, relay: { timeouts } });
-
-const TLS: Setting = { baseUrl: (url) => url.replace("http:", "https:") };
-
 /** The error of the upstream's own format; it may have another status than it tells. */
 const tells =
   (status: number, more: Headers = {}, told = status): Answering =>
@@ -66,16 +45,10 @@ const tells =
   (socket) =>
     socket.end(whole(status, "application/json", JSON.stringify(error(told, "Account 7 of tier 1")), more));
 
-/** Begins a stream, and says the same for ever. */
-const forEver =
-  (more: (upstream: Speaker) => string): Answering =>
-  (upstream) =>
-    endless(STREAM_HEAD, more(upstream));
-
 const page = (status: number, more: Headers = {}): Answering =>
   says(whole(status, "text/html", "<h1>nginx</h1>", more));
 
-const CASES: readonly Case[] = [
+const CASES: readonly RefusedCase[] = [
   {
     does: "dies before it answers",
     answer: () => (socket) => socket.destroy(),
@@ -96,8 +69,8 @@ const CASES: readonly Case[] = [
   },
   {
     does: "speaks no TLS",
-    answer: NOTHING,
-    setting: { ...TLS, greet: (socket) => socket.end("220 ready\r\n") },
+    answer: () => () => {},
+    setting: { baseUrl: (url) => url.replace("http:", "https:"), greet: (socket) => socket.end("220 ready\r\n") },
     ...UNREACHED,
     told: /SSL/,
   },
@@ -201,14 +174,6 @@ const CASES: readonly Case[] = [
   },
   { does: "answers 204", answer: says(head(204)), only: "complete", ...NO_JSON, told: /JSON/ },
   { does: "answers 204 to a stream", answer: says(head(204)), only: "streamed", ...BROKEN_OFF, told: /broke off/ },
-  {
-    does: "says nothing until the call's deadline",
-    answer: NOTHING,
-    setting: { ...SILENT, gateway: { limits: { deadlineMs: 5_000 } } },
-    code: "deadline_exceeded",
-    message: "The request took longer than the gateway allows.",
-    outcome: "deadline",
-  },
   { does: "sends an empty body", answer: answers(""), only: "complete", ...NO_JSON, told: /JSON/ },
   {
     does: "sends garbage for a body",
@@ -275,14 +240,6 @@ const CASES: readonly Case[] = [
     told: /answered 429/,
   },
   {
-    does: "does not end the body of its error",
-    answer: () => (socket) => socket.write(`${head(429, { "retry-after": 7, "content-length": 99 })}{"error`),
-    setting: SILENT,
-    ...LIMITED,
-    retryAfterMs: 7_000,
-    told: /answered 429/,
-  },
-  {
     does: "codes its error as nothing that is known",
     answer: says(whole(529, "application/json", "x", { "content-encoding": "zzz" })),
     ...OVERLOADED,
@@ -308,102 +265,18 @@ const CASES: readonly Case[] = [
     told: /Account 7/,
   },
   {
-    does: "does not end a page",
-    answer: () => (socket) =>
-      socket.write(`${head(200, { "content-type": "text/html", "content-length": 999 })}<h1>nginx`),
-    setting: SILENT,
-    ...FAILED,
-    told: /nginx/,
-  },
-  {
-    does: "sends no headers",
-    answer: NOTHING,
-    only: "streamed",
-    setting: within({ headersMs: 5_000 }),
-    ...LATE,
-    told: /headers did not come within 5000 ms/,
-  },
-  {
-    does: "sends no headers for a complete answer",
-    answer: NOTHING,
-    only: "complete",
-    setting: within({ completeMs: 5_000 }),
-    ...LATE,
-    told: /complete answer did not come within 5000 ms/,
-  },
-  {
-    does: "does not end its headers",
-    answer: () => (socket) => socket.write("HTTP/1.1 200 OK\r\ncontent-"),
-    only: "streamed",
-    setting: within({ headersMs: 5_000 }),
-    ...LATE,
-    told: /headers did not come within 5000 ms/,
-  },
-  {
-    does: "says no more than that it is there",
-    answer: forEver(({ alive }) => alive),
-    only: "streamed",
-    setting: within({ firstEventMs: 5_000 }),
-    ...LATE,
-    told: /first event did not come within 5000 ms/,
-  },
-  {
-    does: "comments without end",
-    answer: forEver(() => ": still here\n\n"),
-    only: "streamed",
-    setting: within({ firstEventMs: 5_000 }),
-    ...LATE,
-    told: /first event did not come within 5000 ms/,
-  },
-  {
     does: "sends 100 MB in one event",
     answer: () => hundredMegabytes(STREAM_HEAD),
     only: "streamed",
     ...FAILED,
     told: /longer than 16777216 characters/,
   },
-  {
-    does: "sends no event",
-    answer: () => (socket) => socket.write(STREAM_HEAD),
-    only: "streamed",
-    setting: within({ firstEventMs: 5_000 }),
-    ...LATE,
-    told: /first event did not come within 5000 ms/,
-  },
-  {
-    does: "does not end its body",
-    answer: () => (socket) =>
-      socket.write(`${head(200, { "content-type": "application/json", "content-length": 99 })}{`),
-    only: "complete",
-    setting: within({ betweenEventsMs: 5_000 }),
-    ...LATE,
-    told: /next event did not come within 5000 ms/,
-  },
 ];
 
 describe.each(pairs)("to a caller of $name", (pair) => {
-  const cases = CASES.filter(({ from }) => from === undefined || pair.caller.name !== "images");
-
-  it.each(cases)("an upstream that $does is $code", async ({ answer, only, setting, ...failing }) => {
+  it.each(casesFor(pair, CASES))("an upstream that $does is $code", async (one) => {
     expect.hasAssertions();
-    for (const form of pair.caller.forms)
-      if (only === undefined || (only === "streamed") === form.stream)
-        await expectRefused(pair, form, await met(pair, form, answer(pair.upstream, form.stream), setting), failing);
-  });
-
-  it.each<[string, Answering]>([
-    ["its headers", NOTHING],
-    [
-      "its first event or byte",
-      (_upstream, stream) => (socket) => socket.write(head(200, { "content-type": typeOf(stream) })),
-    ],
-  ])("a caller who hangs up before %s takes the upstream along, at no charge", async (_what, answer) => {
-    for (const form of pair.caller.forms) {
-      const setting = { leavesAfter: "asking" } as const;
-      const { record, charge, failures } = await met(pair, form, answer(pair.upstream, form.stream), setting);
-      expect(record).toMatchObject({ outcome: "client-closed", status: 499, errorCode: "client_closed", units: 0 });
-      expect([charge, failures]).toEqual([{ used: 0, estimated: 0 }, []]);
-    }
+    await expectAllRefused(pair, one);
   });
 
   it("an upstream that refuses connections is backend_unavailable", async () => {
@@ -413,16 +286,6 @@ describe.each(pairs)("to a caller of $name", (pair) => {
     const { port } = server.address() as AddressInfo;
     await new Promise((resolve) => server.close(resolve));
     const setting = { baseUrl: () => `http://127.0.0.1:${port}/v1` };
-    for (const form of pair.caller.forms)
-      await expectRefused(pair, form, await met(pair, form, () => {}, setting), { ...UNREACHED, told: /ECONNREFUSED/ });
+    await expectAllRefused(pair, { ...UNREACHED, told: /ECONNREFUSED/, answer: () => () => {}, setting });
   });
-});
-
-it("an upstream that never finishes its TLS handshake is backend_unavailable", async () => {
-  expect.hasAssertions();
-  const [pair] = pairs;
-  const setting = { ...TLS, ...within({ connectMs: 20 }), greet: () => {} };
-  const told = /connection did not come within 20 ms|Connect Timeout/;
-  for (const form of pair.caller.forms)
-    await expectRefused(pair, form, await met(pair, form, () => {}, setting), { ...UNREACHED, told });
 });

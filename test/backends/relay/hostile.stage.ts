@@ -9,13 +9,12 @@ import {
   createGateway,
   type Failure,
   type Gateway,
-  type GatewayErrorCode,
   type GatewayGauges,
   type GatewayOptions,
   memoryQuotaStore,
 } from "../../../src/index.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
-import { asking, type Form, type Refusal, type Told } from "../../drivers/driver.ts";
+import { asking, type Form } from "../../drivers/driver.ts";
 import { flat } from "../../hosts/prices.ts";
 import { type Charge, type Pair, PICTURE_PRICE, PROMPT } from "./hostile.formats.ts";
 import { rawUpstream, type RawAnswer, type RawUpstream } from "./raw-upstream.ts";
@@ -125,6 +124,7 @@ export async function openStage(
       expect(answered).not.toMatch(SECRET);
       expect(answered).not.toContain(new URL(upstream.url).host);
       expect(failures.map(({ text }) => text).join("\n")).not.toMatch(SECRET);
+      expect(JSON.stringify(upstream.requests)).not.toContain(CALLER_KEY);
       expect(JSON.stringify(records)).not.toMatch(PRIVATE);
       expect(records).toHaveLength(times);
       const record = records.at(-1);
@@ -195,136 +195,3 @@ async function passing(clock: ManualClock, asked: Promise<unknown>): Promise<voi
   asked.then(ended, ended);
   for (let passedMs = 0; !state.ended && passedMs < 3_600_000; passedMs += 1_000) await clock.advance(1_000);
 }
-
-/** How a call is to fail. */
-export interface Failing {
-  readonly code: GatewayErrorCode;
-  /** What the caller reads. */
-  readonly message: string;
-  readonly retryAfterMs?: number;
-  /** The field at fault. */
-  readonly field?: string;
-  /** What the host reads of the cause. */
-  readonly told?: RegExp;
-  /** Where it is the gateway that cut the call, which the host is not told of. Default: it has failed. */
-  readonly outcome?: "deadline";
-}
-
-/** How the caller's format tells of a failure. */
-function refusalOf({ caller }: Pair, { code, message, retryAfterMs, field }: Failing): Refusal {
-  const { status, error } = caller.refusal(code);
-  const more: Record<string, object> = {
-    "generate-content": { details: [...badRequest(status, message, field), ...retryInfo(retryAfterMs)] },
-    "chat-completions": { param: field ?? null },
-    images: { param: field ?? null },
-  };
-  return { status, error: { ...error, message, ...more[caller.name] } };
-}
-
-const badRequest = (status: number, description: string, field: string | undefined): object[] =>
-  status === 400 && field !== undefined
-    ? [{ "@type": "type.googleapis.com/google.rpc.BadRequest", fieldViolations: [{ field, description }] }]
-    : [];
-
-const retryInfo = (ms: number | undefined): object[] =>
-  ms === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${ms / 1_000}s` }];
-
-/** The call failed before anything was answered: a refusal in the caller's own format, at no charge. */
-export async function expectRefused(pair: Pair, form: Form, met: Met, failing: Failing): Promise<void> {
-  const { caller } = pair;
-  const { code, retryAfterMs } = failing;
-  const expected = refusalOf(pair, failing);
-  expect(await caller.refusalOf(met.answer())).toEqual(expected);
-  const { headers } = met.answer();
-  expect(headers.get("retry-after-ms")).toBe(retryAfterMs === undefined ? null : String(retryAfterMs));
-  expect(headers.get("retry-after")).toBe(retryAfterMs === undefined ? null : String(Math.ceil(retryAfterMs / 1_000)));
-  // The call may be tried again: that is for the client's own policy to say.
-  expect([headers.get("x-should-retry"), headers.get("polygate-dropped")]).toEqual([null, null]);
-  expect(met.charge).toEqual({ used: 0, estimated: 0 });
-  expectTold(met, failing);
-  // It was asked once, if at all: nothing was followed, and nothing tried again.
-  expect(met.upstream.requests.length).toBeLessThanOrEqual(1);
-  expect(met.record).toMatchObject({
-    dialect: caller.name,
-    stream: form.stream,
-    outcome: failing.outcome ?? "failed",
-    status: expected.status,
-    errorCode: code,
-    units: 0,
-    certainty: "exact",
-  });
-}
-
-/** The call failed after this had been answered, which is charged: the caller's format says so in its own frame, and ends. */
-export async function expectBrokenOff(
-  pair: Pair,
-  form: Form,
-  met: Met,
-  failing: Failing,
-  answered: { readonly text: string; readonly charge: Charge },
-): Promise<void> {
-  const response = met.answer();
-  expect(response.status).toBe(200);
-  const told: Told[] = [];
-  const reader = form.read?.(response);
-  for (let next = await reader?.next(); next; next = await reader?.next()) told.push(next);
-  const text = told.map((one) => (one.type === "piece" ? one.text : "")).join("");
-  expect(text).toBe(answered.text);
-  expect(told.at(-1)).toEqual({ type: "error", error: refusalOf(pair, failing).error });
-  expect(told.filter(({ type }) => type === "error")).toHaveLength(1);
-  expect(met.charge).toEqual(answered.charge);
-  expectTold(met, failing);
-  // It was asked once, if at all: nothing was followed, and nothing tried again.
-  expect(met.upstream.requests.length).toBeLessThanOrEqual(1);
-  expect(met.record).toMatchObject({
-    dialect: pair.caller.name,
-    stream: true,
-    outcome: failing.outcome ?? "failed",
-    status: 200,
-    errorCode: failing.code,
-    units: answered.charge.used,
-    certainty: answered.charge.estimated > 0 ? "estimated" : "exact",
-  });
-}
-
-/** The host hears of a failure once, with its cause. */
-function expectTold({ failures, record }: Met, { code, told, outcome }: Failing): void {
-  expect(failures).toHaveLength(outcome ? 0 : 1);
-  if (outcome || !told) return;
-  expect(failures[0]).toMatchObject({ port: "model-backend", requestId: record.requestId, error: { code } });
-  expect(failures[0]?.text).toMatch(told);
-}
-
-/** The call was answered to its end, and is charged what the upstream has counted. */
-export async function expectAnswered(
-  { upstream: { whole, costs } }: Pair,
-  form: Form,
-  met: Met,
-  times = 1,
-): Promise<void> {
-  expect(met.answer().status).toBe(200);
-  expect(await form.textOf(met.answer())).toBe(whole);
-  expect(met.charge).toEqual({ used: costs.whole.used * times, estimated: 0 });
-  expect(met.failures).toEqual([]);
-  expect(met.record).toMatchObject({
-    outcome: "completed",
-    status: 200,
-    errorCode: undefined,
-    units: costs.whole.used,
-    certainty: "exact",
-    stream: form.stream,
-  });
-}
-
-/** What callers read of an upstream's failures, whatever it said itself. */
-type Said = Pick<Failing, "code" | "message">;
-
-export const UNREACHED: Said = { code: "backend_unavailable", message: "The model backend cannot be reached." };
-export const UNAVAILABLE: Said = { code: "backend_unavailable", message: "The model backend is not available." };
-export const FAILED: Said = { code: "backend_failed", message: "The model backend failed." };
-export const BROKEN_OFF: Said = { code: "backend_failed", message: "The model backend's answer broke off." };
-export const NO_JSON: Said = { code: "backend_failed", message: "The model backend's answer is not valid JSON." };
-export const REFUSED_US: Said = { code: "backend_refused", message: "The model backend refused this service." };
-export const LIMITED: Said = { code: "rate_limited", message: "The model backend is busy." };
-export const OVERLOADED: Said = { code: "backend_overloaded", message: "The model backend is overloaded." };
-export const LATE: Said = { code: "deadline_exceeded", message: "The model backend took too long." };
