@@ -1,8 +1,9 @@
 /** The drivers of all formats that answer requests by a model; a new format is one row. */
 
+import { chatCompletions } from "./chat-completions.ts";
 import type { Driver } from "./driver.ts";
 import { generateContent } from "./generate-content.ts";
 import { images } from "./images.ts";
 import { messages } from "./messages.ts";
 
-export const drivers: readonly Driver[] = [messages, generateContent, images];
+export const drivers: readonly Driver[] = [messages, generateContent, chatCompletions, images];
