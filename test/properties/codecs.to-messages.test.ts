@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeRequest as decodeMessages } from "../../src/dialects/messages/request.ts";
 import type { MessagesRequest } from "../../src/dialects/messages/schema.ts";
+import { enumSchema } from "../../src/dialects/shared/enumerated.ts";
 import type { ChatRequest, Part } from "../../src/index.ts";
 import type { FieldFate } from "../../src/model/fate.ts";
 import { json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
@@ -56,10 +57,7 @@ function arriving(given: ChatRequest, fates: readonly FieldFate[]): object {
     ...(responseFormat && {
       responseFormat: {
         type: "json",
-        schema:
-          responseFormat.type === "enum"
-            ? { type: "string", enum: responseFormat.values }
-            : (responseFormat.schema ?? {}),
+        schema: responseFormat.type === "enum" ? enumSchema(responseFormat.values) : (responseFormat.schema ?? {}),
       },
     }),
   };

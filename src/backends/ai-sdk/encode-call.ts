@@ -1,5 +1,6 @@
 /** All of a request beside its turns: limits, sampling, tools, reasoning, and the providers' own options for what the interface lacks. */
 
+import { enumSchema } from "../../dialects/shared/enumerated.ts";
 import type { ChatRequest, FunctionTool, ReasoningEffort } from "../../model/chat.ts";
 import type { FieldFate } from "../../model/fate.ts";
 import type { JsonObject } from "../../model/json.ts";
@@ -51,7 +52,7 @@ function budgetOf({ reasoning, maxOutputTokens }: ChatRequest): number | undefin
 function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseFormat"> {
   if (!responseFormat) return {};
   if (responseFormat.type === "enum")
-    return { responseFormat: { type: "json", schema: { type: "string", enum: [...responseFormat.values] } } };
+    return { responseFormat: { type: "json", schema: enumSchema(responseFormat.values) } };
   const { schema, name } = responseFormat;
   return { responseFormat: { type: "json", ...(schema && { schema }), ...(name !== undefined && { name }) } };
 }

@@ -82,7 +82,7 @@ const FATES: FateTable = {
   "reasoning.effort": dropped("This version of the interface has no effort."),
   "reasoning.visible": emulated("The answer shows its reasoning, and the gateway leaves it out."),
   responseFormat: EXACT,
-  "responseFormat.enum": approximated("The value comes as the text of its JSON."),
+  "responseFormat.enum": emulated("One of several texts is asked for in JSON, and taken out of it."),
   "responseFormat.name": EXACT,
   "responseFormat.schema": EXACT,
   "responseFormat.strict": dropped("The provider decides how strictly it holds the schema."),

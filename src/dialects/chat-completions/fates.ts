@@ -78,7 +78,7 @@ export const FATES: FateTable = {
   "reasoning.effort": EXACT,
   "reasoning.visible": dropped("Whether reasoning is shown is left to the provider."),
   responseFormat: EXACT,
-  "responseFormat.enum": approximated("The value comes as the text of its JSON."),
+  "responseFormat.enum": emulated("One of several texts is asked for in JSON, and taken out of it."),
   "responseFormat.name": emulated("A schema needs a name; it gets a neutral one."),
   "responseFormat.schema": EXACT,
   "responseFormat.strict": EXACT,

@@ -2,6 +2,7 @@
 
 import type { ChatRequest, OutputModality, Reasoning, ResponseFormat } from "../../model/chat.ts";
 import type { FieldFate } from "../../model/fate.ts";
+import { enumSchema } from "../shared/enumerated.ts";
 import { choosesNothing, type Losses, reported } from "../shared/fates.ts";
 import { FATES, fieldLosses } from "./fates.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
@@ -99,8 +100,10 @@ function decodeResponseFormat(format: WireFormat | null | undefined): ResponseFo
 function encodeResponseFormat(format: ResponseFormat, losses: Losses): WireFormat {
   if (format.type === "enum") {
     losses.add("responseFormat.enum");
-    const schema = { type: "string", enum: [...format.values] };
-    return { type: "json_schema", json_schema: { name: DEFAULT_NAME, schema } };
+    return {
+      type: "json_schema",
+      json_schema: { name: DEFAULT_NAME, schema: enumSchema(format.values), strict: true },
+    };
   }
   const { schema, name, strict } = format;
   if (!schema && name === undefined) return { type: "json_object" };

@@ -1,7 +1,10 @@
 /** One candidate on its way out: its parts in the order in which they began, and what is noted on it. */
 
+import type { ChatRequest } from "../../model/chat.ts";
 import type { ContentEvent, FinishReason } from "../../model/event.ts";
 import type { JsonObject } from "../../model/json.ts";
+import { EnumeratedText } from "../shared/enumerated.ts";
+import { showsThoughts } from "../shared/shows-thoughts.ts";
 import { CUT_SHORT, isWholeArguments, parseArguments, ToolCalls } from "../shared/tool-calls.ts";
 import { annotate, averageOf, type Notes } from "./response.annotations.ts";
 import type { AnswerPart } from "./schema.answer.ts";
@@ -19,13 +22,17 @@ interface OpenCall {
 
 export class CandidateWriter {
   readonly #showsThoughts: boolean;
+  /** Where the answer is one of several texts. */
+  readonly #enumerated: EnumeratedText | undefined;
   /** What waits for a call before it to be whole. */
   readonly #line: (AnswerPart | OpenCall)[] = [];
   readonly #calls: ToolCalls<OpenCall> = new ToolCalls();
   readonly #notes: Notes = {};
 
-  constructor(showsThoughts: boolean) {
-    this.#showsThoughts = showsThoughts;
+  constructor(request: ChatRequest) {
+    this.#showsThoughts = showsThoughts(request);
+    const { responseFormat } = request;
+    this.#enumerated = responseFormat?.type === "enum" ? new EnumeratedText(responseFormat.values) : undefined;
   }
 
   get notes(): Notes {
@@ -54,6 +61,9 @@ export class CandidateWriter {
       case "annotation":
         annotate(this.#notes, event.annotation);
         return;
+      case "text-delta":
+        this.#line.push(...textPart(this.#enumerated?.feed(event.text) ?? event.text, event.signature));
+        return;
       default:
         for (const part of encodeContent(event, this.#showsThoughts)) this.#line.push(part);
     }
@@ -66,8 +76,9 @@ export class CandidateWriter {
     return ready.map((slot) => (isOpenCall(slot) ? callPart(slot, parseArguments(slot.json)) : slot));
   }
 
-  /** Ends every call that has not. One that was cut short and makes no sense is left out. */
+  /** Ends the text, and every call that has not. One that was cut short and makes no sense is left out. */
   end(reason: FinishReason): void {
+    this.#line.push(...textPart(this.#enumerated?.end() ?? "", undefined));
     for (const [index, slot] of Array.from(this.#line.entries()).toReversed()) {
       if (!isOpenCall(slot) || slot.ended) continue;
       if (CUT_SHORT.has(reason) && !isWholeArguments(slot.json)) this.#line.splice(index, 1);
@@ -82,14 +93,12 @@ export class CandidateWriter {
 
 type WholeEvent = Exclude<
   ContentEvent,
-  { type: "tool-call" | "tool-call-start" | "tool-call-delta" | "tool-call-end" | "annotation" }
+  { type: "text-delta" | "tool-call" | "tool-call-start" | "tool-call-delta" | "tool-call-end" | "annotation" }
 >;
 
 /** The parts that an event becomes. Thoughts are for callers who asked for them; their seals are for all, to be sent back. */
 function encodeContent(event: WholeEvent, showsThoughts: boolean): AnswerPart[] {
   switch (event.type) {
-    case "text-delta":
-      return event.text === "" && event.signature === undefined ? [] : [{ text: event.text, ...sealOf(event) }];
     case "refusal-delta":
       return event.text === "" ? [] : [{ text: event.text }];
     case "reasoning-delta":
@@ -120,8 +129,11 @@ function encodeContent(event: WholeEvent, showsThoughts: boolean): AnswerPart[] 
   }
 }
 
+const textPart = (text: string, signature: string | undefined): AnswerPart[] =>
+  text === "" && signature === undefined ? [] : [{ text, ...sealOf({ signature }) }];
+
 const idOf = (id: string | undefined): { id?: string } => (id === undefined ? {} : { id });
-const sealOf = ({ signature }: { readonly signature?: string }): { thoughtSignature?: string } =>
+const sealOf = ({ signature }: { readonly signature?: string | undefined }): { thoughtSignature?: string } =>
   signature === undefined ? {} : { thoughtSignature: signature };
 
 const isOpenCall = (slot: AnswerPart | OpenCall): slot is OpenCall => "json" in slot;

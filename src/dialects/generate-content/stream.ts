@@ -1,9 +1,9 @@
 /** The generate-content stream (spec 6.2): neutral events to the chunks of an answer. */
 
+import type { ChatRequest } from "../../model/chat.ts";
 import type { AnswerEvent } from "../../model/event.ts";
 import type { AnswerContext } from "../dialect.ts";
 import { answerId } from "../shared/answer-id.ts";
-import { showsThoughts } from "../shared/shows-thoughts.ts";
 import { encodeFeedback, encodeUsage } from "./response.ts";
 import type { Candidate, GenerateContentResponse } from "./schema.answer.ts";
 import { DIALECT } from "./schema.base.ts";
@@ -14,7 +14,7 @@ type Finish = Extract<AnswerEvent, { type: "finish" }>;
 
 /** Makes the chunks of one answer, whatever the order of its events. */
 export class StreamEncoder {
-  readonly #showsThoughts: boolean;
+  readonly #request: ChatRequest;
   readonly #candidates: Map<number, CandidateWriter> = new Map();
   #id: string;
   #model: string;
@@ -22,7 +22,7 @@ export class StreamEncoder {
   #answered = false;
 
   constructor({ request, requestId }: AnswerContext) {
-    this.#showsThoughts = showsThoughts(request);
+    this.#request = request;
     // Ids of the gateway's answers follow its request ids, so that one finds the other.
     this.#id = requestId.replace(/^req_/, "resp_");
     this.#model = request.model;
@@ -53,7 +53,7 @@ export class StreamEncoder {
 
   #writer(index: number): CandidateWriter {
     let writer = this.#candidates.get(index);
-    if (!writer) this.#candidates.set(index, (writer = new CandidateWriter(this.#showsThoughts)));
+    if (!writer) this.#candidates.set(index, (writer = new CandidateWriter(this.#request)));
     return writer;
   }
 

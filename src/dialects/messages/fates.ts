@@ -90,7 +90,7 @@ export const FATES: FateTable = {
   "reasoning.effort": approximated("The format's least effort is low."),
   "reasoning.visible": emulated("The answer shows its reasoning, and the gateway leaves it out."),
   responseFormat: EXACT,
-  "responseFormat.enum": approximated("One of several texts is asked for as a string in JSON."),
+  "responseFormat.enum": emulated("One of several texts is asked for in JSON, and taken out of it."),
   "responseFormat.name": dropped("The format's schemas have no name."),
   "responseFormat.schema": approximated("JSON of any form is asked for by a schema that allows all."),
   "responseFormat.strict": approximated("The format always holds answers to their schema."),

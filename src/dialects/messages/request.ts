@@ -32,6 +32,7 @@ import {
   unsaidIn,
 } from "./schema.ts";
 import type { JsonObject } from "../../model/json.ts";
+import { enumSchema } from "../shared/enumerated.ts";
 import { fenced } from "../shared/fenced.ts";
 import { ToolIds } from "../shared/tool-ids.ts";
 import { encodeDocumentSource, encodeSource, isSayable } from "./request.media.ts";
@@ -153,10 +154,9 @@ function encodeOutputConfig({ responseFormat, reasoning }: ChatRequest): OutputC
   };
 }
 
-// The format knows no enumerated text, so that becomes a JSON string of the same values.
 const encodeResponseFormat = (format: ResponseFormat): { type: string; schema: JsonObject } => ({
   type: "json_schema",
-  schema: format.type === "enum" ? { type: "string", enum: [...format.values] } : (format.schema ?? {}),
+  schema: format.type === "enum" ? enumSchema(format.values) : (format.schema ?? {}),
 });
 
 function decodeMessages(messages: readonly Message[]): ChatMessage[] {

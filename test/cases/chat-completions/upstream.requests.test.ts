@@ -101,10 +101,19 @@ describe("a request of another format", () => {
       {
         response_format: {
           type: "json_schema",
-          json_schema: { name: "answer", schema: { type: "string", enum: ["a", "b"] } },
+          json_schema: {
+            name: "answer",
+            schema: {
+              type: "object",
+              properties: { value: { type: "string", enum: ["a", "b"] } },
+              required: ["value"],
+              additionalProperties: false,
+            },
+            strict: true,
+          },
         },
       },
-      { "responseFormat.enum": "approximated" },
+      { "responseFormat.enum": "emulated" },
     ],
     [
       "tools of others",

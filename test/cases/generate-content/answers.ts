@@ -117,6 +117,38 @@ export function answersSuite(mount: Mount): void {
     });
   });
 
+  describe("one of several texts", () => {
+    const enumerated = configured({
+      responseMimeType: "text/x.enum",
+      responseSchema: { type: "STRING", enum: ["red", "dark blue"] },
+    });
+
+    it.each<[said: string, events: Events, text: string]>([
+      ["plainly", ["dark ", "blue"], "dark blue"],
+      ["with a line's end", ["dark blue\n"], "dark blue"],
+      ["as a string in JSON", ['"dark', ' blue"'], "dark blue"],
+      ["in an object, as formats without such answers are asked for it", ['{"value": "dark', ' blue"}'], "dark blue"],
+      ["as something else", ['{"value":"green"}'], '{"value":"green"}'],
+      ["and is cut short", ['{"value":"re', { type: "finish", reason: "length" }], '{"value":"re'],
+    ])("is told plainly where its backend says it %s", async (_said, events, text) => {
+      const { candidates } = await answer(events, enumerated);
+      expect(candidates[0]?.content.parts).toEqual([{ text }]);
+    });
+
+    it("keeps its seal, and stands behind what came before it", async () => {
+      const events: Events = [
+        { type: "reasoning-signature", signature: "c2ln" },
+        { type: "text-delta", text: '{"value":"red"}', signature: "dGV4dA==" },
+      ];
+      const { candidates } = await answer(events, enumerated);
+      expect(candidates[0]?.content.parts).toEqual([
+        { text: "", thought: true, thoughtSignature: "c2ln" },
+        { text: "", thoughtSignature: "dGV4dA==" },
+        { text: "red" },
+      ]);
+    });
+  });
+
   describe("notes", () => {
     it.each(REPEATED_NOTES)("hold %s", async (_name, notes, fields) => {
       const events = notes.map((annotation): ChatEvent => ({ type: "annotation", annotation }));
