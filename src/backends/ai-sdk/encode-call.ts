@@ -5,7 +5,7 @@ import type { ChatRequest, FunctionTool, ReasoningEffort } from "../../model/cha
 import type { FieldFate } from "../../model/fate.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { CallOptions, FunctionToolOption } from "./call-options.ts";
-import { fatesOf } from "./fates.ts";
+import { fatesOf, isOffered } from "./fates.ts";
 import { mergedMetadata } from "./metadata.ts";
 import type { ProviderOptions } from "./options.ts";
 import { encodePrompt } from "./prompt.ts";
@@ -57,13 +57,14 @@ function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseF
   return { responseFormat: { type: "json", ...(schema && { schema }), ...(name !== undefined && { name }) } };
 }
 
-function toolsOf({ tools, toolChoice }: ChatRequest, traits: Traits): Pick<CallOptions, "tools" | "toolChoice"> {
+function toolsOf(request: ChatRequest, traits: Traits): Pick<CallOptions, "tools" | "toolChoice"> {
+  const { tools, toolChoice } = request;
   const names = toolChoice && "names" in toolChoice ? toolChoice.names : undefined;
   const offered = tools.flatMap((tool) =>
     tool.type === "function" && (names?.includes(tool.name) ?? true) ? [toolOf(tool, traits)] : [],
   );
   if (offered.length === 0) return {};
-  if (!toolChoice) return { tools: offered };
+  if (!toolChoice || !isOffered(request)) return { tools: offered };
   const { type } = toolChoice;
   return { tools: offered, toolChoice: type === "tool" ? { type, toolName: toolChoice.name } : { type } };
 }
@@ -76,7 +77,7 @@ const toolOf = (
   name,
   ...(description !== undefined && { description }),
   inputSchema,
-  ...(strict !== undefined && { strict }),
+  ...(strict !== undefined && traits.says.has("tools.function.strict") && { strict }),
   ...(cache &&
     traits.isAnthropic && {
       providerOptions: {
@@ -161,5 +162,6 @@ function googleOptions({ reasoning, modalities }: ChatRequest, { version }: Trai
 
 function openaiEffort({ reasoning }: ChatRequest): JsonObject {
   if (reasoning?.type === "enabled") return { reasoningEffort: effortOfBudget(reasoning.budgetTokens) };
-  return reasoning?.type === "adaptive" && reasoning.effort !== undefined ? { reasoningEffort: reasoning.effort } : {};
+  if (reasoning?.type === "disabled") return { reasoningEffort: "none" };
+  return reasoning?.effort === undefined ? {} : { reasoningEffort: reasoning.effort };
 }

@@ -13,7 +13,7 @@ import {
   reported,
   resultLosses,
 } from "../../dialects/shared/fates.ts";
-import type { ChatRequest, DocumentPart, MediaPart, Part } from "../../model/chat.ts";
+import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolResultPart } from "../../model/chat.ts";
 import type { FieldFate } from "../../model/fate.ts";
 import { isJsonObject } from "../../model/json.ts";
 import type { Traits } from "./traits.ts";
@@ -27,7 +27,7 @@ const FATES: FateTable = {
   "messages.role.system": approximated("Instructions inside the conversation are told as the user's."),
   "messages.cache": dropped("The provider takes no such hint here."),
   "messages.signature": dropped("The signature is of another provider's."),
-  "messages.thought": EXACT,
+  "messages.thought": approximated("What was made while reasoning is told as a part of the answer."),
   "messages.text": EXACT,
   "messages.media": EXACT,
   "messages.media.audio": EXACT,
@@ -38,7 +38,7 @@ const FATES: FateTable = {
   "messages.document.url": rejected("The model takes documents by their data, not from this address."),
   "messages.document.text": approximated("A document of text is told as text."),
   "messages.document.citations": dropped("The provider cannot be asked for citations here."),
-  "messages.document.title": EXACT,
+  "messages.document.title": dropped("A document within a tool's result has no title here."),
   "messages.document.context": dropped("The provider takes no context of a document here."),
   "messages.prefill": approximated("The model may begin its answer anew instead of continuing the last turn."),
   "messages.tool-call": EXACT,
@@ -64,7 +64,7 @@ const FATES: FateTable = {
   system: EXACT,
   tools: EXACT,
   "tools.function": EXACT,
-  "tools.function.strict": EXACT,
+  "tools.function.strict": dropped("This version of the interface cannot hold arguments to their schema."),
   "tools.code-execution": dropped("The interface has no tool for code in general."),
   "tools.provider": dropped("Only another format knows the tool."),
   toolChoice: dropped("No tool is left that the choice could be of."),
@@ -76,10 +76,10 @@ const FATES: FateTable = {
   topP: EXACT,
   topK: EXACT,
   stopSequences: EXACT,
-  reasoning: EXACT,
+  reasoning: dropped("This version of the interface has no reasoning."),
   "reasoning.adaptive": approximated("Whether and how much is thought is left to the model."),
-  "reasoning.budgetTokens": approximated("The budget is told as an effort."),
-  "reasoning.effort": dropped("This version of the interface has no effort."),
+  "reasoning.budgetTokens": approximated("The budget is told as an effort, or kept below the output limit."),
+  "reasoning.effort": approximated("How much is thought is the nearest that the provider knows, or left to the model."),
   "reasoning.visible": emulated("The answer shows its reasoning, and the gateway leaves it out."),
   responseFormat: EXACT,
   "responseFormat.enum": emulated("One of several texts is asked for in JSON, and taken out of it."),
@@ -106,15 +106,21 @@ const FATES: FateTable = {
 /** Fields that the interface itself has, although few formats have them. */
 const OWN: ReadonlySet<FatedField> = new Set(["topK", "seed", "presencePenalty", "frequencyPenalty"]);
 
+/** Whether a signature is this provider's own is seen where it is read; thoughts are said of some kinds of parts. */
+const OF_PARTS: ReadonlySet<FatedField> = new Set(["messages.signature", "messages.thought"]);
+
+/** Whether a choice is of functions that there are. */
+export const isOffered = ({ tools, toolChoice }: ChatRequest): boolean =>
+  tools.some((tool) => tool.type === "function" && (toolChoice?.type !== "tool" || toolChoice.name === tool.name));
+
 /** What a request loses. A field that is `rejected` is in the list as well. */
 export const fatesOf = (request: ChatRequest, traits: Traits): FieldFate[] =>
   reported(FATES, lossesOf(request, traits), request);
 
 function* lossesOf(request: ChatRequest, traits: Traits): Generator<FatedField> {
-  const { messages, tools, toolChoice, serviceTier, modalities, responseFormat: format } = request;
+  const { messages, toolChoice, serviceTier, modalities, responseFormat: format } = request;
   for (const field of rareFields(request)) if (!OWN.has(field) && !traits.says.has(field)) yield field;
-  // Whether a signature is this provider's own is seen where it is read.
-  for (const field of markedFields(request)) if (field !== "messages.signature" && !traits.says.has(field)) yield field;
+  for (const field of markedFields(request)) if (!OF_PARTS.has(field) && !traits.says.has(field)) yield field;
   if (modalities?.includes("audio")) yield "modalities";
   if (serviceTier !== undefined) yield "serviceTier";
   for (const { parts } of messages) for (const part of parts) yield* partLosses(part, traits);
@@ -123,27 +129,33 @@ function* lossesOf(request: ChatRequest, traits: Traits): Generator<FatedField> 
   if (format?.type === "enum") yield "responseFormat.enum";
   if (format?.type === "json" && format.strict !== undefined) yield "responseFormat.strict";
   if (toolChoice && toolChoice.type !== "none") {
-    if (!tools.some(({ type }) => type === "function")) yield "toolChoice";
+    if (!isOffered(request)) yield "toolChoice";
     if (!toolChoice.parallel && !traits.says.has("toolChoice.parallel")) yield "toolChoice.parallel";
     if ("names" in toolChoice && toolChoice.names) yield "toolChoice.names";
   }
   yield* reasoningLosses(request, traits);
 }
 
-function* reasoningLosses({ reasoning }: ChatRequest, traits: Traits): Generator<FatedField> {
+function* reasoningLosses({ reasoning, maxOutputTokens }: ChatRequest, traits: Traits): Generator<FatedField> {
   if (!reasoning) return;
   const { says, version, isAnthropic, isGoogle, isOpenai } = traits;
   if (version !== "v4" && !says.has("reasoning.budgetTokens") && !isOpenai) return yield "reasoning";
   if (reasoning.type === "disabled") return;
-  if (reasoning.type === "enabled" && !says.has("reasoning.budgetTokens")) yield "reasoning.budgetTokens";
-  if (reasoning.type === "adaptive" && reasoning.effort !== undefined && isGoogle && version !== "v4")
-    yield "reasoning.effort";
+  if (reasoning.type === "enabled") {
+    const isWithin = !isAnthropic || reasoning.budgetTokens < maxOutputTokens;
+    if (!says.has("reasoning.budgetTokens") || !isWithin) yield "reasoning.budgetTokens";
+  } else if (version !== "v4" && reasoning.effort !== undefined) {
+    if (isGoogle || (isAnthropic && reasoning.effort === "minimal")) yield "reasoning.effort";
+  }
   if (reasoning.type === "adaptive" && reasoning.effort === undefined && !isAnthropic && !isGoogle)
     yield "reasoning.adaptive";
   if (reasoning.visible === false && !says.has("reasoning.visible")) yield "reasoning.visible";
 }
 
 function* partLosses(part: Part, traits: Traits): Generator<FatedField> {
+  const isFile = part.type === "media" || part.type === "document";
+  if ("thought" in part && part.thought && part.type !== "text" && !(isFile && traits.version === "v4"))
+    yield "messages.thought";
   switch (part.type) {
     case "refusal":
     case "code":
@@ -154,7 +166,7 @@ function* partLosses(part: Part, traits: Traits): Generator<FatedField> {
     case "document":
       return yield* fileLosses(part, traits);
     case "tool-result":
-      for (const inner of part.parts) if (inner.type !== "json") yield* partLosses(inner, traits);
+      for (const inner of part.parts) if (inner.type !== "json") yield* innerLosses(inner, traits);
       if (part.isError && part.parts.some(({ type }) => type === "media" || type === "document"))
         yield "messages.tool-result.isError";
       return;
@@ -162,18 +174,38 @@ function* partLosses(part: Part, traits: Traits): Generator<FatedField> {
   }
 }
 
-function* fileLosses(part: MediaPart | DocumentPart, { says, urls, isAnthropic }: Traits): Generator<FatedField> {
+/** What is in a tool's result has nothing noted beside it. */
+function* innerLosses(part: Exclude<ToolResultPart["parts"][number], JsonPart>, traits: Traits): Generator<FatedField> {
+  if ("cache" in part && part.cache) yield "messages.cache";
+  if (part.type === "document" && part.title !== undefined && !isTitled(part, traits)) yield "messages.document.title";
+  const says = new Set([...traits.says].filter((field) => !BESIDE.has(field)));
+  yield* partLosses(part, { ...traits, isAnthropic: false, says });
+}
+
+const BESIDE: ReadonlySet<FatedField> = new Set(["messages.document.citations", "messages.media.detail"]);
+
+/** Whether a document's title is told in its text. */
+const isTitled = ({ source }: DocumentPart, { says }: Traits): boolean =>
+  source.type === "parts" || (source.type === "text" && !says.has("messages.document.text"));
+
+function* fileLosses(part: MediaPart | DocumentPart, traits: Traits): Generator<FatedField> {
   const { source } = part;
+  const { says, urls, isAnthropic } = traits;
   // A file's id is a name in the host's own account, which no caller may guess at.
   if (source.type === "file" || (source.type === "url" && !urls.takes(source.url, mediaTypeOf(part))))
     yield `messages.${part.type}.url`;
   if (part.type === "media" && part.detail !== undefined && !says.has("messages.media.detail"))
     yield "messages.media.detail";
   if (part.type !== "document") return;
-  if (part.context !== undefined && !isAnthropic) yield "messages.document.context";
-  if (source.type === "parts" || (source.type === "text" && !says.has("messages.document.text")))
-    yield "messages.document.text";
-  if (part.citations && !says.has("messages.document.citations")) yield "messages.document.citations";
+  if (isTitled(part, traits)) yield "messages.document.text";
+  const isNoted = source.type !== "parts";
+  if (part.context !== undefined && !(isAnthropic && isNoted)) yield "messages.document.context";
+  if (part.citations && !(says.has("messages.document.citations") && isNoted)) yield "messages.document.citations";
+  if (source.type !== "parts") return;
+  for (const inner of source.parts) {
+    if (inner.cache) yield "messages.cache";
+    if (inner.type === "media") yield* fileLosses(inner, traits);
+  }
 }
 
 /** The type of what is at an address, as far as the request says. */

@@ -18,9 +18,12 @@ export function encodeFile(part: MediaPart | DocumentPart, traits: Traits): read
     case "text":
       return [textDocument(part, source.text, traits)];
     case "parts":
-      return source.parts.flatMap((inner) =>
-        inner.type === "text" ? [{ type: "text", text: inner.text }] : encodeFile(inner, traits),
-      );
+      return [
+        ...(part.type === "document" && part.title !== undefined ? [{ type: "text" as const, text: part.title }] : []),
+        ...source.parts.flatMap((inner): readonly PromptPart[] =>
+          inner.type === "text" ? [{ type: "text", text: inner.text }] : encodeFile(inner, traits),
+        ),
+      ];
     case "base64":
       return [fileOf(part, { type: "data", data: source.data }, traits)];
     case "url":

@@ -4,6 +4,7 @@ import type { CacheHint, ChatMessage, ChatRequest, JsonPart, Part, ToolResultPar
 import type { FieldFate } from "../../model/fate.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { PromptMessage, PromptPart, ToolOutput, ToolOutputPart } from "./call-options.ts";
+import { fenced } from "../../dialects/shared/fenced.ts";
 import { mergedMetadata, metadataIn } from "./metadata.ts";
 import type { ProviderOptions } from "./options.ts";
 import { encodeFile, encodeResultFile } from "./prompt.files.ts";
@@ -12,8 +13,8 @@ import type { Traits } from "./traits.ts";
 /** The prompt, and what of its parts this provider can make nothing of. */
 export function encodePrompt(request: ChatRequest, traits: Traits): { prompt: PromptMessage[]; fates: FieldFate[] } {
   const writer = new PromptWriter(traits, toolNames(request));
-  for (const { text, cache } of request.system)
-    writer.prompt.push({ role: "system", content: text, ...writer.options(cache) });
+  for (const { text, cache, signature } of request.system)
+    writer.prompt.push({ role: "system", content: text, ...writer.options(cache, signature) });
   for (const message of request.messages) writer.message(message);
   return { prompt: writer.prompt, fates: [...writer.fates.values()] };
 }
@@ -85,9 +86,9 @@ class PromptWriter {
       case "refusal":
         return [{ type: "text", text: part.text }];
       case "code":
-        return [{ type: "text", text: `\`\`\`${part.language === "python" ? "python" : ""}\n${part.code}\n\`\`\`` }];
+        return [{ type: "text", text: fenced(part.code, part.language), ...options }];
       case "code-result":
-        return part.output === undefined ? [] : [{ type: "text", text: `\`\`\`\n${part.output}\n\`\`\`` }];
+        return [{ type: "text", text: fenced(part.output ?? "", ""), ...options }];
       case "provider":
         return [];
     }

@@ -16,6 +16,7 @@ export interface Traits {
 }
 
 const ANTHROPIC: readonly FatedField[] = [
+  "messages.role.system",
   "messages.cache",
   "messages.document.citations",
   "messages.document.text",
@@ -35,14 +36,14 @@ export function traitsOf({ specificationVersion, provider }: AiSdkChatModel, url
   const isAnthropic = /anthropic/i.test(provider);
   const isGoogle = !isAnthropic && /google|vertex/i.test(provider);
   const isOpenai = !isAnthropic && !isGoogle && /openai|azure/i.test(provider);
-  const says = isAnthropic ? ANTHROPIC : isGoogle ? GOOGLE : isOpenai ? OPENAI : [];
+  const own = isAnthropic ? ANTHROPIC : isGoogle ? GOOGLE : isOpenai ? OPENAI : [];
   return {
     version: specificationVersion,
     provider,
     isAnthropic,
     isGoogle,
     isOpenai,
-    says: new Set(isAnthropic ? [...says, "messages.role.system" as const] : says),
+    says: new Set<FatedField>(specificationVersion === "v2" ? own : [...own, "tools.function.strict"]),
     urls,
   };
 }
