@@ -130,7 +130,7 @@ it.each<[string, Decode, object, readonly string[]]>([
   expect(decode({ ...asked, ...sample } as never).native?.unsaid ?? []).toEqual(unsaid);
 });
 
-it("tells callers of each such field, and of 32 at most", () => {
+it("tells callers of each such field, and of 32 with names of 100 characters at most", () => {
   const body = { model: "m", messages: hi, logit_bias: { "1": -100 }, functions: [{}] };
   const request = chatCompletionsOf(body as never);
   const fates = ["native.logit_bias", "native.functions"].map((field) => ({
@@ -142,4 +142,5 @@ it("tells callers of each such field, and of 32 at most", () => {
   expect(chatCompletionsCodec().encodeRequest(request).fates).toEqual([]);
   const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`field_${index}`, 1]));
   expect(chatCompletionsOf({ ...body, ...many } as never).native?.unsaid).toHaveLength(32);
+  expect(chatCompletionsOf({ ...body, ["x".repeat(1_000)]: 1 } as never).native?.unsaid).toContain("x".repeat(100));
 });

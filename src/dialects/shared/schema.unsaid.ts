@@ -9,6 +9,8 @@ import { isJsonObject } from "../../model/json.ts";
 
 /** How many are told by name; who sends more is told of the first. */
 const MAX_UNSAID = 32;
+/** How much of a name is told, in characters. */
+const MAX_NAME_CHARS = 100;
 
 /** Whether what stands in a field is lost. */
 type IsUnsaid = (value: unknown) => boolean;
@@ -100,7 +102,7 @@ function fieldOf(schema: v.GenericSchema, path: string): Field {
 }
 
 function ofObject(schema: v.GenericSchema, entries: NonNullable<Shape["entries"]>, path: string): Walk {
-  const pathTo = (key: string): string => (path === "" ? key : `${path}.${key}`);
+  const pathTo = (key: string): string => (path === "" ? "" : `${path}.`) + key.slice(0, MAX_NAME_CHARS);
   const fields = new Map(
     Object.entries(entries).map(([key, field]): [string, Field] => [key, fieldOf(field, pathTo(key))]),
   );
