@@ -146,7 +146,8 @@ const FIELDS = {
   // It stands in the address; some clients name it here too.
   model: carried,
   contents: Contents,
-  tools: v.nullish(v.array(Tool)),
+  // The AI SDK 4 sends its only tool without a list around it, which the official service takes.
+  tools: v.nullish(listOrOne(v.array(Tool), Tool)),
   toolConfig: v.nullish(
     object({
       functionCallingConfig: v.nullish(FunctionCallingConfig),

@@ -113,6 +113,8 @@ const calls: readonly Accepted[] = [
 
 const tools: readonly Accepted[] = [
   ["no tools", having({ tools: [] })],
+  ["a single tool", having({ tools: { functionDeclarations: [CLOCK] } })],
+  ["a single tool in snake_case", having({ tools: { function_declarations: [CLOCK], code_execution: {} } })],
   ["a tool of no functions", withTool({ functionDeclarations: [] })],
   ["a function", withFunction({})],
   ["a function without parameters", withFunction({ parameters: undefined })],

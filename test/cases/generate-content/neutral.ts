@@ -28,6 +28,7 @@ const TOOLS: readonly (readonly [name: string, body: Body, expected: readonly To
     [{ ...clock, inputSchema: { type: "object", min_length: 1 } }],
   ],
   ["code execution", withTool({ codeExecution: {} }), [{ type: "code-execution" }]],
+  ["a single tool", having({ tools: { function_declarations: [CLOCK] } }), [clock]],
   [
     "the provider's own tools",
     having({ tools: [{ googleSearch: { timeRangeFilter: {} } }, { url_context: {} }] }),

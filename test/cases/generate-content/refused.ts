@@ -157,7 +157,12 @@ const FUNCTION = "tools[0].functionDeclarations[0]";
 const CALLING = "toolConfig.functionCallingConfig";
 
 const tools: readonly Refused[] = [
-  ["tools that are an object", having({ tools: { functionDeclarations: [] } }), "tools"],
+  ["tools that are a text", having({ tools: "clock" }), "tools"],
+  [
+    "a single tool of a function without name",
+    having({ tools: { functionDeclarations: [{}] } }),
+    "tools.functionDeclarations[0].name",
+  ],
   ["a tool that is a text", withTool("clock"), "tools[0]"],
   ["functions that are an object", withTool({ functionDeclarations: CLOCK }), "tools[0].functionDeclarations"],
   ["a function that is a text", withTool({ functionDeclarations: ["clock"] }), FUNCTION],
