@@ -61,20 +61,29 @@ async function chosen(request: ChatRequest, text: string, choice: Choice): Promi
     (tool): tool is CallableTool =>
       tool.type !== "code-execution" && tool.name !== undefined && mayBeCalled(tool.name, choice),
   );
-  // A result that has just come is answered, not asked for again, though the call was forced: an agent's loop must end.
-  if (isAnswered(request, choice)) return [];
+  const answered = justAnswered(request);
+  if (answered.size > 0) return stillForced(callable, choice, answered);
   if (choice.type === "tool") return callable;
   const spokenOf = await toolsIn(text, callable);
   const calls = choice.type === "required" && spokenOf.length === 0 ? callable.slice(0, 1) : spokenOf;
   return choice.parallel ? calls : calls.slice(0, 1);
 }
 
-/** Whether the last user turn brings a result: of the named tool, where one is named, or one that may be its. */
-function isAnswered(request: ChatRequest, choice: Choice): boolean {
+type Answered = ReadonlySet<string | undefined>;
+
+/** The tools whose results the last user turn brings; undefined for a call that the conversation does not have. */
+function justAnswered(request: ChatRequest): Answered {
   const results = lastUserParts(request).filter((part) => part.type === "tool-result");
-  return results.some(({ callId, name = nameOfCall(callId, request) }) =>
-    choice.type === "tool" ? name === undefined || name === choice.name : true,
-  );
+  return new Set(results.map(({ callId, name = nameOfCall(callId, request) }) => name));
+}
+
+/**
+ * What is still to be called though results have just come. Where any tool is forced, that is the last one: clients put the
+ * tool there that ends an agent's loop, as for structured output. None is called twice in a row, so that every loop ends.
+ */
+function stillForced(callable: readonly CallableTool[], choice: Choice, answered: Answered): readonly CallableTool[] {
+  if (choice.type === "auto" || answered.has(undefined)) return [];
+  return callable.slice(-1).filter(({ name }) => !answered.has(name));
 }
 
 const mayBeCalled = (name: string, choice: Choice): boolean =>
