@@ -8,10 +8,9 @@ export function renamed(event: ChatEvent, model: string): ChatEvent {
   if (event.type === "start") return event.model === undefined ? event : { ...event, model };
   if (event.type !== "native") return event;
   const means = event.means.map((meant) => (meant.type === "start" && meant.model ? { ...meant, model } : meant));
-  const { type, dialect, frame, body } = event;
-  if (frame === undefined) return { type, dialect, means, body: renamedJson(body, model) };
-  const data = renamedJson(frame.data, model);
-  return { type, dialect, means, frame: data === frame.data ? frame : { ...frame, data } };
+  if (event.frames === undefined) return { ...event, means, body: renamedJson(event.body, model) };
+  const frames = event.frames.map((frame) => ({ ...frame, data: renamedJson(frame.data, model) }));
+  return { ...event, means, frames };
 }
 
 /** Where the formats name the model: at the top of a chunk or a body, and in the message that a stream begins with. */

@@ -117,15 +117,17 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   /** What a piece in the provider's own format means is counted; from the answer's end on, the piece itself waits for the finish. */
-  #observeNative({ dialect, means, frame, body, unsaid }: NativeEvent): AnswerEvent {
+  #observeNative({ dialect, means, frames, body, unsaid }: NativeEvent): AnswerEvent {
     for (const event of means) this.#count(event);
     const content = means.filter(isContent);
     const isEnd = this.#native !== undefined || body !== undefined || means.some(({ type }) => type === "finish");
     const event = { type: "native", dialect, means: content, ...(unsaid && { unsaid }) } as const;
-    if (!isEnd) return { ...event, frame };
-    const { frames } = (this.#native ??= { dialect, frames: [], body });
-    if (frame) frames.push(frame);
-    this.#waitingChars += frame?.data.length ?? 0;
+    if (!isEnd) return { ...event, frames };
+    const ending = (this.#native ??= { dialect, frames: [], body });
+    for (const frame of frames ?? []) {
+      ending.frames.push(frame);
+      this.#waitingChars += frame.data.length;
+    }
     if (this.#waitingChars > MOST_WAITING_CHARS)
       throw new GatewayError("backend_failed", "The model backend's answer does not end.", { port: "model-backend" });
     return event;

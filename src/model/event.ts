@@ -68,7 +68,7 @@ export interface NativeFrame {
 }
 
 /**
- * A piece of an answer in its provider's own format, and what it means. An encoder of the same dialect passes `frame` (or, of a
+ * A piece of an answer in its provider's own format, and what it means. An encoder of the same dialect passes `frames` (or, of a
  * complete answer, `body`) on untouched; any other encodes what it means. What is counted and charged is what it means.
  */
 export type NativeEvent = {
@@ -80,7 +80,10 @@ export type NativeEvent = {
    * another format.
    */
   readonly unsaid?: () => readonly string[];
-} & ({ readonly frame: NativeFrame; readonly body?: never } | { readonly body: string; readonly frame?: never });
+} & (
+  | { readonly frames: readonly NativeFrame[]; readonly body?: never }
+  | { readonly body: string; readonly frames?: never }
+);
 
 /**
  * A step of an answer. Text and reasoning deltas extend what came before them; tool deltas name their call, and calls
@@ -171,7 +174,7 @@ export interface NativeAnswerEvent {
   readonly type: "native";
   readonly dialect: string;
   /** Missing where the piece belongs to the answer's end, which is written when it is settled: `finish` has it then. */
-  readonly frame?: NativeFrame;
+  readonly frames?: readonly NativeFrame[];
   readonly means: readonly (ContentEvent | ({ readonly type: "prompt-feedback" } & PromptFeedback))[];
   /** Tells, once, the fields of it that `means` has no words for. */
   readonly unsaid?: () => readonly string[];

@@ -4,11 +4,14 @@ import { expect, it } from "vitest";
 import { renamed } from "../../src/backends/rename.ts";
 import type { ChatEvent } from "../../src/model/event.ts";
 
+const unsaid = (): readonly string[] => [];
+
 const frame = (data: string): ChatEvent => ({
   type: "native",
   dialect: "messages",
-  frame: { event: "e", data },
+  frames: [{ event: "e", data }],
   means: [{ type: "start", id: "1", model: "upstream-9" }],
+  unsaid,
 });
 
 it.each([
@@ -32,10 +35,16 @@ it.each([
   '{"model":17}',
   '"model":',
 ])("leaves what does not name it as it is, to the letter: %s", (data) => {
-  expect(renamed(frame(data), "fast")).toMatchObject({ frame: { event: "e", data } });
+  expect(renamed(frame(data), "fast")).toMatchObject({ frames: [{ event: "e", data }] });
 });
 
 it("names it so in a complete body as well", () => {
-  const whole: ChatEvent = { type: "native", dialect: "messages", body: '{"model":"upstream-9","x":[1]}', means: [] };
-  expect(renamed(whole, "fast")).toMatchObject({ body: '{"model":"fast","x":[1]}' });
+  const whole: ChatEvent = {
+    type: "native",
+    dialect: "messages",
+    body: '{"model":"upstream-9","x":[1]}',
+    means: [],
+    unsaid,
+  };
+  expect(renamed(whole, "fast")).toMatchObject({ body: '{"model":"fast","x":[1]}', unsaid });
 });

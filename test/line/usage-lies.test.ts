@@ -70,8 +70,8 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
 describe.each([false, true])("a backend (stream: %s)", (stream) => {
   it("whose frames do not end after its finish is stopped before they fill the memory", async () => {
     const native = { type: "native", dialect: "messages" } as const;
-    const end: ChatEvent = { ...native, frame: { data: "{}" }, means: [{ type: "finish", reason: "stop" }] };
-    const frame: ChatEvent = { ...native, frame: { data: "x".repeat(1024 * 1024) }, means: [] };
+    const end: ChatEvent = { ...native, frames: [{ data: "{}" }], means: [{ type: "finish", reason: "stop" }] };
+    const frame: ChatEvent = { ...native, frames: [{ data: "x".repeat(1024 * 1024) }], means: [] };
     let yielded = 0;
     async function* chat(): AsyncGenerator<ChatEvent> {
       yield end;

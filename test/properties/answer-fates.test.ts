@@ -138,7 +138,7 @@ describe.each(FORMATS.map((format) => [format.name, format] as const))("what is 
     const frames = means.map((event): ChatEvent => ({
       type: "native",
       dialect: "elsewhere",
-      frame: { data: "" },
+      frames: [{ data: "" }],
       means: [event],
     }));
     for (const stream of [true, false]) {

@@ -10,6 +10,7 @@ import { EVENT_STREAM, isOfType, JSON_TYPE } from "./content-type.ts";
 import { Exchange, LEFT } from "./exchange.ts";
 import { observed } from "./observe.ts";
 import { reportFates } from "./fates.ts";
+import { joined } from "./join.ts";
 import type { NamePolicy, RelayBackend, RelayFormat, RelayOptions } from "./options.ts";
 import { renamed } from "../rename.ts";
 import type { UpstreamResponse } from "./transport.ts";
@@ -57,7 +58,7 @@ export class ChatRelay implements RelayBackend {
         throw await failures.ofResponse(response, this.#codec, exchange);
       const answer = await this.#answer(response, request, exchange);
       for (let events = await answer.next(); events; events = await answer.next())
-        for (const event of events) {
+        for (const event of joined(events)) {
           watch?.saw(event);
           yield isHidden ? renamed(event, request.model) : event;
         }

@@ -14,17 +14,13 @@ const MIN_PIECE_BYTES = 1024;
 
 const weightOf = ({ byteLength }: Uint8Array): number => Math.max(MIN_PIECE_BYTES, byteLength);
 
-interface Reader {
-  resolve(piece: Uint8Array | undefined): void;
-  reject(error: unknown): void;
-}
-
 export class IncomingBytes {
   readonly #tap: Tap;
-  readonly #waiting: Uint8Array[] = [];
+  #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
   #paused = false;
-  #reader: Reader | undefined;
+  /** Wakes who waits for a piece, or for the end. */
+  #wake: (() => void) | undefined;
   #end: { readonly error?: unknown } | undefined;
 
   constructor(tap: Tap) {
@@ -33,13 +29,9 @@ export class IncomingBytes {
 
   push(piece: Uint8Array): void {
     if (this.#end) return;
-    const reader = this.#reader;
-    if (reader) {
-      this.#reader = undefined;
-      return reader.resolve(piece);
-    }
     this.#waiting.push(piece);
     this.#waitingBytes += weightOf(piece);
+    this.#wake?.();
     if (this.#paused || this.#waitingBytes < MAX_WAITING_BYTES) return;
     this.#paused = true;
     this.#tap.pause();
@@ -57,37 +49,44 @@ export class IncomingBytes {
 
   /** The exchange was cut: nobody wants what has come. */
   cut(error: unknown): void {
-    this.#waiting.length = 0;
+    this.#waiting = [];
     this.#end = undefined;
     this.#finish({ error });
   }
 
   #finish(end: { readonly error?: unknown }): void {
-    if (this.#end) return;
-    this.#end = end;
-    const reader = this.#reader;
-    this.#reader = undefined;
-    if (!reader) return;
-    if ("error" in end) reader.reject(end.error);
-    else reader.resolve(undefined);
+    this.#end ??= end;
+    this.#wake?.();
   }
 
-  read(): Promise<Uint8Array | undefined> {
-    const piece = this.#waiting.shift();
-    if (piece) {
-      this.#waitingBytes -= weightOf(piece);
-      this.#resume();
-      return Promise.resolve(piece);
+  /** All that has come by now, as one piece: a parser tells of each chunk of a body apart, though many come at once. */
+  async read(): Promise<Uint8Array | undefined> {
+    if (this.#waiting.length === 0 && !this.#end) await new Promise<void>((resolve) => (this.#wake = resolve));
+    if (this.#waiting.length > 0) return this.#take();
+    if (this.#end && "error" in this.#end) throw this.#end.error;
+    return undefined;
+  }
+
+  #take(): Uint8Array {
+    const pieces = this.#waiting;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    if (this.#paused) {
+      this.#paused = false;
+      this.#tap.resume();
     }
-    if (this.#end) return "error" in this.#end ? Promise.reject(this.#end.error) : Promise.resolve(undefined);
-    return new Promise((resolve, reject) => {
-      this.#reader = { resolve, reject };
-    });
+    return concatenated(pieces);
   }
+}
 
-  #resume(): void {
-    if (!this.#paused || this.#waitingBytes > 0) return;
-    this.#paused = false;
-    this.#tap.resume();
+function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
+  const [first] = pieces;
+  if (first && pieces.length === 1) return first;
+  const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
+  let length = 0;
+  for (const piece of pieces) {
+    whole.set(piece, length);
+    length += piece.length;
   }
+  return whole;
 }

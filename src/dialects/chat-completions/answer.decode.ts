@@ -26,11 +26,11 @@ export class AnswerDecoder implements Decoder {
 
   frame(event: string | undefined, data: string): ChatEvent[] {
     if (data.trim() === "") return [];
-    const frame = { ...(event !== undefined && { event }), data };
-    if (data === DONE) return [{ type: "native", dialect: DIALECT, means: [...this.#done()], frame }];
+    const frames = [{ ...(event !== undefined && { event }), data }];
+    if (data === DONE) return [{ type: "native", dialect: DIALECT, means: [...this.#done()], frames }];
     const chunk = parseJson(data);
     const means = [...this.#read(chunk, event === "error")];
-    return [{ type: "native", dialect: DIALECT, means, frame, unsaid: () => unsaidInAnswer(chunk, this.#unsaid) }];
+    return [{ type: "native", dialect: DIALECT, means, frames, unsaid: () => unsaidInAnswer(chunk, this.#unsaid) }];
   }
 
   end(): void {

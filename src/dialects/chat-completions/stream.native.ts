@@ -17,18 +17,21 @@ export class StreamWriter {
 
   /** The text that an event adds to the stream. */
   write(event: AnswerEvent): string {
-    if (event.type === "native" && event.dialect === DIALECT) return event.frame ? this.#passed(event.frame) : "";
+    if (event.type === "native" && event.dialect === DIALECT) return this.#passed(event.frames ?? []);
     if (event.type !== "finish") return this.#chunks(event);
     const { native } = event;
     if (native?.dialect !== DIALECT || native.frames.length === 0)
       return this.#chunks(event) + dataFrame({ data: DONE });
     const shown = native.frames.filter(({ data }) => data !== DONE && (this.#tellsUsage || !isUsageAlone(data)));
-    return [...shown.map((frame) => this.#passed(frame)), dataFrame({ data: DONE })].join("");
+    return this.#passed(shown) + dataFrame({ data: DONE });
   }
 
-  /** An upstream's own frame. The room for counts in it, which are always asked for, is not shown to those who did not ask. */
-  #passed({ data }: NativeFrame): string {
-    return dataFrame({ data: this.#tellsUsage ? data : data.replace(NO_COUNTS, "$1}") });
+  /** An upstream's own frames. The room for counts in them, which are always asked for, is not shown to those who did not ask. */
+  #passed(frames: readonly NativeFrame[]): string {
+    const texts = frames.map(({ data }) =>
+      dataFrame({ data: this.#tellsUsage ? data : data.replace(NO_COUNTS, "$1}") }),
+    );
+    return texts.join("");
   }
 
   #chunks(event: AnswerEvent): string {

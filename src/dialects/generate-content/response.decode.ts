@@ -45,7 +45,7 @@ export class AnswerDecoder implements Decoder {
       {
         type: "native",
         dialect: DIALECT,
-        frame: { data },
+        frames: [{ data }],
         means: this.#means(chunk),
         unsaid: () => unsaidInAnswer(chunk, this.#unsaid),
       },

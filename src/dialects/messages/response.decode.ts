@@ -41,7 +41,7 @@ export class AnswerDecoder implements Decoder {
       {
         type: "native",
         dialect: DIALECT,
-        frame: { event: event ?? type, data },
+        frames: [{ event: event ?? type, data }],
         means: this.#means(type, wire, data.length),
         unsaid: () => unsaidInFrame(type)(wire, this.#unsaid),
       },

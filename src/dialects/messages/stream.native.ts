@@ -36,8 +36,8 @@ export class StreamWriter {
         return "";
       case "native":
         if (event.dialect !== DIALECT || this.#content === "own") return this.#writeOwn(event);
-        if (event.frame) return this.#pass(event.frame);
-        // The frame itself comes with the finish, unless the answer is complete and has none.
+        if (event.frames) return this.#passAll(event.frames);
+        // The frames themselves come with the finish, unless the answer is complete and has none.
         return this.#content === "native" ? "" : this.#writeOwn(event);
       case "finish":
         return this.#endsNatively(event) ? this.#endNative(event) : this.#writeOwn(event);
@@ -70,6 +70,12 @@ export class StreamWriter {
     return this.#encoder.frames(event).map(frameText).join("");
   }
 
+  #passAll(frames: readonly NativeFrame[]): string {
+    let text = "";
+    for (const frame of frames) text += this.#pass(frame);
+    return text;
+  }
+
   #pass(frame: NativeFrame): string {
     const type = frame.event ?? "";
     // The stream was begun while the upstream was quiet.
@@ -93,7 +99,7 @@ export class StreamWriter {
   /** The upstream's own end; what of it is missing, because the answer was cut, is made up for. */
   #endNative(event: Finish): string {
     const frames = event.native?.dialect === DIALECT ? event.native.frames : [];
-    const own = frames.map((frame) => this.#pass(frame)).join("");
+    const own = this.#passAll(frames);
     const stops = Array.from(this.#open, (index): StreamFrame => ({ type: "content_block_stop", index }));
     const closing = [...stops, ...closingFrames(event, true)].filter(({ type }) => !this.#passed.has(type));
     return own + closing.map(frameText).join("");

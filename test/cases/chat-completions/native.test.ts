@@ -22,7 +22,7 @@ const native = (...frames: readonly string[]): ChatEvent[] =>
   frames.map((data): ChatEvent => ({
     type: "native",
     dialect: "chat-completions",
-    frame: { data },
+    frames: [{ data }],
     means: MEANS.get(data) ?? [],
   }));
 
@@ -65,7 +65,7 @@ describe("an upstream of the same format", () => {
       ...[room(FRAMES[0], ',"obfuscation":"aB3"'), room(FRAMES[0]), nested].map((data): ChatEvent => ({
         type: "native",
         dialect: "chat-completions",
-        frame: { data },
+        frames: [{ data }],
         means,
       })),
       ...native(FRAMES[1]),

@@ -14,7 +14,7 @@ function decoded(...frames: readonly unknown[]): object[] {
     const data = typeof frame === "string" ? frame : JSON.stringify(frame);
     for (const event of decoder.frame(undefined, data)) {
       if (event.type !== "native") throw new Error(`A ${event.type} came without what it is made of.`);
-      expect(event).toMatchObject({ dialect: "chat-completions", frame: { data } });
+      expect(event).toMatchObject({ dialect: "chat-completions", frames: [{ data }] });
       means.push(...event.means);
     }
   }
