@@ -1,7 +1,5 @@
 /** Bytes of a length that is not known before they have all arrived, in one buffer. */
 
-/** Where a buffer begins: the size of what a socket usually hands over at once. */
-const FIRST_BYTES = 64 * 1024;
 /** Up to here a buffer doubles when it is full; then it is given all it may ever need. */
 const DOUBLED_BYTES = 1024 * 1024;
 
@@ -11,13 +9,13 @@ const DOUBLED_BYTES = 1024 * 1024;
  */
 export class GrowingBytes {
   readonly #maxBytes: number;
-  #buffer: Uint8Array<ArrayBuffer>;
+  /** As long as the first chunk, to begin with: most bytes come in one. */
+  #buffer: Uint8Array<ArrayBuffer> = new Uint8Array();
   #length = 0;
 
   /** @param maxBytes The most that will be appended, in bytes. */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
-    this.#buffer = new Uint8Array(Math.min(FIRST_BYTES, maxBytes));
   }
 
   get length(): number {

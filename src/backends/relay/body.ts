@@ -4,9 +4,11 @@ import { GatewayError } from "../../errors.ts";
 import { GrowingBytes } from "../../http/growing-bytes.ts";
 import type { UpstreamResponse } from "./transport.ts";
 
+const decoder = new TextDecoder();
+
 /** The whole body, as text. Throws `backend_failed` as soon as there are more than `maxBytes`. */
 export const readText = async (response: UpstreamResponse, maxBytes: number, came: () => void): Promise<string> =>
-  new TextDecoder().decode(await readBytes(response, maxBytes, came));
+  decoder.decode(await readBytes(response, maxBytes, came));
 
 /**
  * The whole body. Throws `backend_failed` as soon as there are more than `maxBytes`.
@@ -40,7 +42,7 @@ export async function readBeginning(response: UpstreamResponse, maxBytes: number
   } catch {
     // The status has come, which says more than the rest of the words.
   }
-  return new TextDecoder().decode(bytes.seal());
+  return decoder.decode(bytes.seal());
 }
 
 export const tooLarge = (why: string): GatewayError =>

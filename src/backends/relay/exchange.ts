@@ -30,6 +30,7 @@ export class Exchange {
   #afterConnection: Phase | undefined;
   #since = 0;
   #cancelTimer: Cancel | undefined;
+  #firesAt = 0;
   #over = false;
 
   constructor(clock: Clock, signal: AbortSignal) {
@@ -58,24 +59,31 @@ export class Exchange {
   /** The phase that begins now takes the place of the one before. */
   enter(phase: Phase): void {
     if (this.#over) return;
-    this.#cancelTimer?.();
     this.#phase = phase;
     this.#since = this.#clock.now();
-    this.#cancelTimer = this.#clock.after(phase.limitMs, this.#timeUp);
+    // A timer that fires before the phase's time is up finds that out, and is set anew: phases are many, and most are short.
+    if (this.#cancelTimer && this.#firesAt <= this.#since + phase.limitMs) return;
+    this.#cancelTimer?.();
+    this.#setTimer(phase.limitMs);
   }
 
-  /** Something came: the phase begins anew. Its timer stays as it is, because events are many. */
+  /** Something came: the phase begins anew. */
   touch(): void {
     this.#since = this.#clock.now();
   }
 
-  readonly #timeUp = (): void => {
+  #setTimer(ms: number): void {
+    this.#firesAt = this.#clock.now() + ms;
+    this.#cancelTimer = this.#clock.after(ms, () => this.#timeUp());
+  }
+
+  #timeUp(): void {
     const phase = this.#phase;
     if (this.#over || !phase) return;
     const leftMs = this.#since + phase.limitMs - this.#clock.now();
-    if (leftMs > 0) this.#cancelTimer = this.#clock.after(leftMs, this.#timeUp);
+    if (leftMs > 0) this.#setTimer(leftMs);
     else this.cut(timeoutError(phase));
-  };
+  }
 
   /** Ends the exchange before its time. */
   cut(reason: unknown): void {

@@ -59,6 +59,8 @@ export class Upstream {
   readonly address: string;
   readonly port: number;
   readonly #base: BaseAddress;
+  /** The path that was asked for last: most requests are for the same. */
+  #lastPath = { below: "", whole: "" };
   readonly #openTransport: (origin: string) => Transport;
   /** By origin, each opened with its first request. */
   readonly #transports: Map<string, Transport> = new Map();
@@ -96,7 +98,6 @@ export class Upstream {
 
   /** Resolves with the response's beginning, whatever its status. */
   async send({ path, headers, body, stream }: Sent, exchange: Exchange): Promise<UpstreamResponse> {
-    const whole = pathBelow(this.#base, path);
     const { connectMs, headersMs, completeMs } = this.timeouts;
     const answer: Phase = stream
       ? { name: "headers", limitMs: headersMs }
@@ -104,7 +105,7 @@ export class Upstream {
     exchange.begin({ name: "connection", limitMs: connectMs }, answer);
     const request = {
       method: "POST",
-      path: whole,
+      path: this.#wholePath(path),
       headers: {
         "content-type": "application/json",
         accept: stream ? "text/event-stream" : "application/json",
@@ -122,6 +123,11 @@ export class Upstream {
     } catch (error) {
       throw connectionError(error, exchange);
     }
+  }
+
+  #wholePath(below: string): string {
+    if (this.#lastPath.below !== below) this.#lastPath = { below, whole: pathBelow(this.#base, below) };
+    return this.#lastPath.whole;
   }
 
   async close(): Promise<void> {
