@@ -1,15 +1,8 @@
 /** The table that is printed: what each contestant did, and how they compare within each round. */
 
 import { type ContestantName, CONTESTANTS } from "./contestants.ts";
+import type { Sample } from "./sample.ts";
 import { type ScenarioName, SCENARIOS } from "./workload.ts";
-
-/** What one contestant did in one window of time. */
-export interface Sample {
-  readonly answersPerSecond: number;
-  readonly bytesPerAnswer: number;
-  /** Of the server's process, in microseconds. */
-  readonly cpuMicrosPerAnswer: number;
-}
 
 /** One sample of each contestant, taken one after the other. */
 export type Round = Readonly<Record<ContestantName, Sample>>;

@@ -2,16 +2,12 @@
 
 import { Child } from "./child.ts";
 import { type ContestantName, CONTESTANTS } from "./contestants.ts";
-import type { LoadOrder, LoadResult } from "./load.ts";
 import { profiled } from "./profile.ts";
 import { benchRelay } from "./relay/run.ts";
-import { report, type Round, type Sample } from "./report.ts";
-import type { ServerState } from "./server.ts";
+import { report, type Round } from "./report.ts";
+import { type Load, type Sample, sample, type Server, warmUp } from "./sample.ts";
 import { benchStores } from "./stores/run.ts";
 import { type ScenarioName, SCENARIOS } from "./workload.ts";
-
-type Server = Child<"state", ServerState>;
-type Load = Child<LoadOrder, LoadResult>;
 
 /**
  * How often each contestant gets a window of time, and how long that lasts, in milliseconds. Many short
@@ -27,7 +23,7 @@ async function compare(scenario: ScenarioName): Promise<void> {
   await using processes = new AsyncDisposableStack();
   const load: Load = processes.use(new Child("load.ts"));
   const servers = new Map(NAMES.map((name) => [name, processes.use(serverOf(name))]));
-  for (const server of servers.values()) await warmUp(server, load, scenario);
+  for (const server of servers.values()) await warmUp(server, load, scenario, SCENARIOS[scenario].warmUpCalls);
 
   const rounds: Round[] = [];
   for (let round = 0; round < plan.rounds; round++) {
@@ -47,7 +43,7 @@ async function profile(scenario: ScenarioName): Promise<void> {
   const top = await profiled(async (execArgv) => {
     await using load: Load = new Child("load.ts");
     await using server = serverOf("gateway", execArgv);
-    await warmUp(server, load, scenario);
+    await warmUp(server, load, scenario, SCENARIOS[scenario].warmUpCalls);
     await sample(server, load, scenario, plan.profileMs);
   });
   console.log(`${scenario}: the gateway's self time\n${top}\n`);
@@ -55,23 +51,6 @@ async function profile(scenario: ScenarioName): Promise<void> {
 
 const serverOf = (name: ContestantName, execArgv: string[] = []): Server =>
   new Child("server.ts", { args: [name], execArgv });
-
-// By calls and not by time: a busy machine would measure code that is not compiled yet.
-async function warmUp(server: Server, load: Load, scenario: ScenarioName): Promise<void> {
-  const { port } = await server.ask("state");
-  await load.ask({ port, scenario, until: { calls: SCENARIOS[scenario].warmUpCalls } });
-}
-
-async function sample(server: Server, load: Load, scenario: ScenarioName, ms: number): Promise<Sample> {
-  const before = await server.ask("state");
-  const { answers, seconds, bytes } = await load.ask({ port: before.port, scenario, until: { ms } });
-  const after = await server.ask("state");
-  return {
-    answersPerSecond: answers / seconds,
-    bytesPerAnswer: bytes / answers,
-    cpuMicrosPerAnswer: (after.cpuMicros - before.cpuMicros) / answers,
-  };
-}
 
 const others = { relay: benchRelay, stores: benchStores };
 for (const [name, bench] of Object.entries(others))

@@ -1,20 +1,24 @@
-/** What stands between a client and an upstream: nothing, the gateway with a relay, or a plain proxy over fetch or undici. */
+/** What stands between a client and an upstream: nothing, the gateway with a relay, a plain proxy over fetch or undici, or nginx. */
 
-import { createServer, type RequestListener } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import { setImmediate } from "node:timers/promises";
 import { Pool } from "undici";
 import { toNodeHandler } from "../../../adapters/node.ts";
 import { relay } from "../../../src/backends/relay/index.ts";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
 import { CONTESTANTS } from "../contestants.ts";
-import { API_KEY } from "../workload.ts";
+import { API_KEY, streamedAnswer } from "../workload.ts";
 
-export type RelayContestant = "direct" | "relay" | "fetch proxy" | "undici proxy";
+export type NodeContestant = "direct" | "relay" | "fetch proxy" | "undici proxy";
 
-export const RELAY_CONTESTANTS: readonly RelayContestant[] = ["direct", "relay", "fetch proxy", "undici proxy"];
+export type RelayContestant = NodeContestant | "nginx";
 
-/** @param upstream Where the server of `direct` listens. */
-export function listenerOf(name: RelayContestant, upstream: string): RequestListener {
-  if (name === "direct") return CONTESTANTS["bare node"]();
+/** How the upstream makes the frames of a stream: all at once, or the first piece of text before the others. */
+export type Pace = "at once" | "paced";
+
+/** @param upstream Where the upstream listens; its pace, where it is the upstream itself. */
+export function listenerOf(name: NodeContestant, upstream: string): RequestListener {
+  if (name === "direct") return upstream === "paced" ? paced : CONTESTANTS["bare node"]();
   if (name === "undici proxy") return passing(upstream);
   return name === "relay" ? relaying(upstream) : proxying(upstream);
 }
@@ -63,5 +67,15 @@ function passing(upstream: string): RequestListener {
   };
 }
 
-export const serverOf = (name: RelayContestant, upstream: string): ReturnType<typeof createServer> =>
+/** As a model does, it has its first words on their way before it makes the next. */
+async function paced(_req: IncomingMessage, res: ServerResponse): Promise<void> {
+  res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
+  for await (const frame of streamedAnswer()) {
+    res.write(frame);
+    if (frame.includes("piece 0 ")) await setImmediate();
+  }
+  res.end();
+}
+
+export const serverOf = (name: NodeContestant, upstream: string): ReturnType<typeof createServer> =>
   createServer(listenerOf(name, upstream));

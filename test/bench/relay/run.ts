@@ -1,113 +1,141 @@
-/** The relay's benchmark: an upstream asked directly, through the gateway, and through a plain proxy over the built-in fetch. */
+/** The relay's benchmark: an upstream asked directly, through the gateway, through plain proxies, and through nginx where it is. */
 
 import { Child } from "../child.ts";
-import type { LoadOrder, LoadResult } from "../load.ts";
 import { median, row, spread } from "../report.ts";
-import type { ServerState } from "../server.ts";
+import { type Load, type Sample, sample, type Server, warmUp } from "../sample.ts";
 import { type ScenarioName, SCENARIOS } from "../workload.ts";
-import { RELAY_CONTESTANTS, type RelayContestant } from "./contestants.ts";
+import type { Pace, RelayContestant } from "./contestants.ts";
 import type { FirstTokenOrder } from "./first-token.ts";
-
-type Server = Child<"state", ServerState>;
+import { hasNginx } from "./nginx.ts";
 
 interface Plan {
   readonly rounds: number;
   readonly windowMs: number;
-  /** By how many calls each contestant is warmed up: a slow machine takes its time. */
-  readonly warmUpCalls: number;
+  /** By how many calls each contestant is warmed up: the more code one has, the longer it takes until all of it is compiled. */
+  readonly warmUpCalls: Readonly<Record<ScenarioName, number>>;
   /** How many calls are timed one by one in each round. */
   readonly timedCalls: number;
 }
 
-const FULL: Plan = { rounds: 20, windowMs: 500, warmUpCalls: 5_000, timedCalls: 100 };
-const QUICK: Plan = { rounds: 7, windowMs: 250, warmUpCalls: 2_000, timedCalls: 50 };
+const FULL: Plan = {
+  rounds: 20,
+  windowMs: 500,
+  warmUpCalls: { complete: 30_000, streamed: 12_000 },
+  timedCalls: 100,
+};
+const QUICK: Plan = { rounds: 7, windowMs: 250, warmUpCalls: { complete: 5_000, streamed: 2_000 }, timedCalls: 50 };
 
-type Round<Value> = Readonly<Record<RelayContestant, Value>>;
+const HAS_NGINX = hasNginx();
+
+const NODES = ["direct", "relay", "fetch proxy", "undici proxy"] as const;
+const NAMES: readonly RelayContestant[] = HAS_NGINX ? [...NODES, "nginx"] : NODES;
+
+/** Who is compared with whom. */
+const RATIOS: readonly (readonly [RelayContestant, RelayContestant])[] = [
+  ["relay", "direct"],
+  ["relay", "fetch proxy"],
+  ["undici proxy", "direct"],
+  ["undici proxy", "fetch proxy"],
+  ...(HAS_NGINX ? [["relay", "nginx"] as const] : []),
+];
+
+type Round<Value> = ReadonlyMap<RelayContestant, Value>;
+type Servers = ReadonlyMap<RelayContestant, Server>;
 
 export async function benchRelay(isQuick: boolean): Promise<void> {
   const plan = isQuick ? QUICK : FULL;
-  await using processes = new AsyncDisposableStack();
-  const direct: Server = processes.use(new Child("relay/server.ts", { args: ["direct"] }));
-  const upstream = `http://127.0.0.1:${(await direct.ask("state")).port}`;
-  const open = (name: RelayContestant): Server =>
-    name === "direct" ? direct : processes.use(new Child("relay/server.ts", { args: [name, upstream] }));
-  const ports = new Map<RelayContestant, number>();
-  for (const name of RELAY_CONTESTANTS) ports.set(name, (await open(name).ask("state")).port);
-  const portOf = (name: RelayContestant): number => ports.get(name) ?? 0;
+  for (const scenario of Object.keys(SCENARIOS) as ScenarioName[]) await compareLoad(plan, scenario);
+  await compareFirstToken(plan);
+}
 
-  for (const scenario of Object.keys(SCENARIOS) as ScenarioName[]) {
-    const load = processes.use(new Child<LoadOrder, LoadResult>("load.ts"));
-    const warmUp = async (name: RelayContestant): Promise<void> => {
-      for (let calls = 0; calls < plan.warmUpCalls;)
-        calls += (await load.ask({ port: portOf(name), scenario, until: { ms: plan.windowMs } })).answers;
-    };
-    const rate = async (name: RelayContestant, ms: number): Promise<number> => {
-      const { answers, seconds } = await load.ask({ port: portOf(name), scenario, until: { ms } });
-      return answers / seconds;
-    };
-    for (const name of RELAY_CONTESTANTS) await warmUp(name);
-    const rounds = await interleaved(plan.rounds, (name) => rate(name, plan.windowMs));
-    console.log(ratesOf(scenario, rounds));
-  }
+async function compareLoad(plan: Plan, scenario: ScenarioName): Promise<void> {
+  await using processes = new AsyncDisposableStack();
+  const servers = await started(processes, "at once");
+  const load: Load = processes.use(new Child("load.ts"));
+  for (const server of servers.values()) await warmUp(server, load, scenario, plan.warmUpCalls[scenario]);
+  const measure = (server: Server): Promise<Sample> => sample(server, load, scenario, plan.windowMs);
+  console.log(ratesOf(scenario, await interleaved(plan.rounds, servers, measure)));
+}
+
+/** One call after the other: how much later the first text comes than from the upstream itself. */
+async function compareFirstToken(plan: Plan): Promise<void> {
+  await using processes = new AsyncDisposableStack();
+  const servers = await started(processes, "paced");
+  const load: Load = processes.use(new Child("load.ts"));
+  for (const server of servers.values()) await warmUp(server, load, "streamed", plan.warmUpCalls.streamed);
   const timer = processes.use(new Child<FirstTokenOrder, readonly number[]>("relay/first-token.ts"));
-  const time = async (name: RelayContestant): Promise<number> =>
-    median(await timer.ask({ port: portOf(name), calls: plan.timedCalls }));
-  for (const name of RELAY_CONTESTANTS) await time(name);
-  console.log(latencyOf(await interleaved(plan.rounds, time)));
+  const time = async (server: Server): Promise<number> =>
+    median(await timer.ask({ port: (await server.ask("state")).port, calls: plan.timedCalls }));
+  for (const server of servers.values()) await time(server);
+  console.log(latencyOf(await interleaved(plan.rounds, servers, time)));
+}
+
+/** The upstream and all that stand before it, each in a process of its own. */
+async function started(processes: AsyncDisposableStack, pace: Pace): Promise<Servers> {
+  const direct: Server = processes.use(new Child("relay/server.ts", { args: ["direct", pace] }));
+  const upstream = `http://127.0.0.1:${(await direct.ask("state")).port}`;
+  const before = (name: RelayContestant): Server =>
+    name === "direct" ? direct : processes.use(new Child("relay/server.ts", { args: [name, upstream] }));
+  return new Map(NAMES.map((name) => [name, before(name)]));
 }
 
 /** Each round begins with another contestant, so that none always runs in the wake of the same other. */
 async function interleaved<Value>(
   rounds: number,
-  measure: (name: RelayContestant) => Promise<Value>,
+  servers: Servers,
+  measure: (server: Server) => Promise<Value>,
 ): Promise<Round<Value>[]> {
   const measured: Round<Value>[] = [];
+  const entries = [...servers];
   for (let round = 0; round < rounds; round++) {
-    const values: Partial<Record<RelayContestant, Value>> = {};
-    for (let turn = 0; turn < RELAY_CONTESTANTS.length; turn++) {
-      const name = RELAY_CONTESTANTS[(turn + round) % RELAY_CONTESTANTS.length] ?? "direct";
-      values[name] = await measure(name);
-    }
-    measured.push(values as Round<Value>);
+    const values = new Map<RelayContestant, Value>();
+    const first = round % entries.length;
+    for (const [name, server] of [...entries.slice(first), ...entries.slice(0, first)])
+      values.set(name, await measure(server));
+    measured.push(values);
   }
   return measured;
 }
 
-function ratesOf(scenario: ScenarioName, rounds: readonly Round<number>[]): string {
+/**
+ * By calls a second and by processor time. Upstream, contestant and load share the machine: where it has fewer processors than
+ * these three, calls a second say how many it has, and the processor time of a contestant what a call costs there.
+ */
+function ratesOf(scenario: ScenarioName, rounds: readonly Round<Sample>[]): string {
   const title = `${scenario}, ${SCENARIOS[scenario].connections} connections, ${rounds.length} rounds: median (min–max)`;
-  const rates = RELAY_CONTESTANTS.map((name) =>
+  const [calls, cpu] = [rounds.map(each("answersPerSecond")), rounds.map(each("cpuMicrosPerAnswer"))];
+  const rows = NAMES.map((name) =>
     row(
       name,
-      spread(rounds, (round) => round[name], 0),
+      spread(calls, (of) => of(name), 0),
+      spread(cpu, (of) => of(name), 0),
     ),
   );
-  const ratio = (one: RelayContestant, other: RelayContestant): string =>
+  const ratios = RATIOS.map(([one, other]) =>
     row(
       `${one} / ${other}`,
-      spread(rounds, (round) => round[one] / round[other], 2),
-    );
-  return [
-    title,
-    ...rates,
-    ratio("relay", "direct"),
-    ratio("relay", "fetch proxy"),
-    ratio("undici proxy", "fetch proxy"),
-    "",
-  ].join("\n");
+      spread(calls, (of) => of(one) / of(other), 2),
+      spread(cpu, (of) => of(other) / of(one), 2),
+    ),
+  );
+  return [title, row("", "calls/s", "CPU µs each"), ...rows, ...ratios, ""].join("\n");
 }
+
+const each =
+  (field: keyof Sample) =>
+  (round: Round<Sample>) =>
+  (name: RelayContestant): number =>
+    round.get(name)?.[field] ?? Number.NaN;
 
 function latencyOf(rounds: readonly Round<number>[]): string {
   const title = `time to the first piece of text, one call at a time, ${rounds.length} rounds, in ms: median (min–max)`;
-  const times = RELAY_CONTESTANTS.map((name) =>
+  const of = (round: Round<number>, name: RelayContestant): number => round.get(name) ?? Number.NaN;
+  const rows = NAMES.map((name) =>
     row(
       name,
-      spread(rounds, (round) => round[name], 3),
+      spread(rounds, (round) => of(round, name), 3),
+      name === "direct" ? "" : spread(rounds, (round) => of(round, name) - of(round, "direct"), 3),
     ),
   );
-  const added = (name: RelayContestant): string =>
-    row(
-      `added by ${name}`,
-      spread(rounds, (round) => round[name] - round.direct, 3),
-    );
-  return [title, ...times, added("relay"), added("fetch proxy"), added("undici proxy"), ""].join("\n");
+  return [title, row("", "ms", "added"), ...rows, ""].join("\n");
 }
