@@ -54,8 +54,8 @@ export function openStage(): Stage {
     const problems = watch(page, url());
     onTestFinished(async () => {
       await page.evaluate(() => localStorage.clear());
-      // Ends what is still under way, and lets the next visit begin anew.
-      await page.goto("about:blank");
+      // Ends what is still under way, and lets the next visit begin anew; a page of elsewhere would cost it a process of its own.
+      await page.goto(`${url()}/page/logo.svg`);
       expect(problems()).toEqual([]);
     });
     await page.goto(url() + path);
