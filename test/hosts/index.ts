@@ -17,9 +17,8 @@ export const bare: TestHost = {
   start: inProcess,
 };
 
-/** The hosts in the process of the tests. */
+/** The hosts on Node, in the process of the tests. */
 export const hostsOnNode: readonly TestHost[] = [
-  bare,
   { name: "node", ...everywhere, mounts: ["", "/ai"], start: overSocket(onNode) },
   { name: "express 4", ...everywhere, start: overSocket(onExpress4) },
   { name: "express 5", ...everywhere, start: overSocket(onExpress5) },

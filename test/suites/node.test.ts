@@ -1,4 +1,4 @@
-/** The suites in the process of the tests: with no host at all, and on every framework of Node. */
+/** The suites on Node and each of its frameworks, in the process of the tests. */
 
 import { hostsOnNode } from "../hosts/index.ts";
 import { runSuitesOn } from "./run.ts";

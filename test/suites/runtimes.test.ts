@@ -1,6 +1,6 @@
-/** The suites on the other runtimes, beside a gateway with no host, which says what cases there are. */
+/** The suites with no host at all, and on the other runtimes. */
 
 import { bare, runtimes } from "../hosts/index.ts";
 import { runSuitesOn } from "./run.ts";
 
-runSuitesOn([{ ...bare, mounts: ["/ai"] }, ...runtimes]);
+runSuitesOn([bare, ...runtimes]);
