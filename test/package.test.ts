@@ -180,50 +180,6 @@ it("serves the official clients from workerd, as one file that imports nothing",
   expect(edited.data?.[0]?.b64_json).toBe(Buffer.from(CLEAR).toString("base64"));
 });
 
-it("brings types that a strict host compiles with", async () => {
-  const host = `
-    import { createServer } from "node:http";
-    import { createGateway, GatewayError, memoryQuotaStore, type ModelBackend } from "polygate";
-    import { toBunHandler } from "polygate/bun";
-    import { toDenoHandler } from "polygate/deno";
-    import * as edge from "polygate/edge";
-    import { toExpressHandler } from "polygate/express";
-    import { toKoaMiddleware } from "polygate/koa";
-    import { toNodeHandler } from "polygate/node";
-    import * as testing from "polygate/testing";
-
-    const backend: ModelBackend = {
-      async *chat(request, call) {
-        if (call.signal.aborted) throw new GatewayError("client_closed", "Gone.");
-        yield \`You asked \${request.model} something.\`;
-        yield { type: "finish", reason: "stop", usage: { outputTokens: 4 } };
-      },
-    };
-    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
-    export const server = createServer(toNodeHandler(gateway));
-    export const mounts = [toBunHandler(gateway), toDenoHandler(gateway), toExpressHandler(gateway), toKoaMiddleware(gateway)];
-    // What the bundle makes is what the index makes.
-    export const worker = { fetch: edge.toEdgeHandler(edge.createGateway({ backend, quotas: edge.memoryQuotaStore([]) })) };
-    export const names: string[] = Object.keys(testing);
-    // @ts-expect-error: the quotas are missing, which types that fell back to any would let pass.
-    createGateway({ backend });
-  `;
-  await writeFile(join(project, "host.ts"), host);
-  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const options = [
-    "--singleThreaded",
-    "--strict",
-    "--noEmit",
-    "--module",
-    "nodenext",
-    "--types",
-    "node",
-    "--skipLibCheck",
-    "false",
-  ];
-  expect(await run(process.execPath, [tsc, ...options, "host.ts"], project)).toBe("");
-});
-
 const stage = (): PackageStage => ({ project, tarball });
 consumersSuite(stage);
 runtimesSuite(stage);

@@ -16,9 +16,38 @@ const LIBRARIES = [
   ["a browser's types as well", ["--lib", "es2024,dom,dom.iterable"]],
 ] as const;
 
+/** A host that is typed strictly. */
+const HOST = `
+import { createServer } from "node:http";
+import { createGateway, GatewayError, memoryQuotaStore, type ModelBackend } from "polygate";
+import { toBunHandler } from "polygate/bun";
+import { toDenoHandler } from "polygate/deno";
+import * as edge from "polygate/edge";
+import { toExpressHandler } from "polygate/express";
+import { toKoaMiddleware } from "polygate/koa";
+import { toNodeHandler } from "polygate/node";
+import * as testing from "polygate/testing";
+
+const backend: ModelBackend = {
+  async *chat(request, call) {
+    if (call.signal.aborted) throw new GatewayError("client_closed", "Gone.");
+    yield \`You asked \${request.model} something.\`;
+    yield { type: "finish", reason: "stop", usage: { outputTokens: 4 } };
+  },
+};
+const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
+export const server = createServer(toNodeHandler(gateway));
+export const mounts = [toBunHandler(gateway), toDenoHandler(gateway), toExpressHandler(gateway), toKoaMiddleware(gateway)];
+// What the bundle makes is what the index makes.
+export const worker = { fetch: edge.toEdgeHandler(edge.createGateway({ backend, quotas: edge.memoryQuotaStore([]) })) };
+export const names: string[] = Object.keys(testing);
+// @ts-expect-error: the quotas are missing, which types that fell back to any would let pass.
+createGateway({ backend });
+`;
+
 export function consumersSuite(stage: () => PackageStage): void {
   describeEach((way, library, options) => {
-    it(`compiles every entry, libraries checked, by ${way} with ${library}`, async () => {
+    it(`compiles every entry and a host, libraries checked, by ${way} with ${library}`, async () => {
       const { project } = stage();
       const entries = entriesOf(await readFile(join(project, "node_modules/polygate/package.json"), "utf8"));
       const imports = entries.map((entry, index) => `import * as entry${index} from "${entry}";`);
@@ -26,11 +55,9 @@ export function consumersSuite(stage: () => PackageStage): void {
       const [first] = imports;
       const wrong = `// @ts-expect-error: no entry is of any type.\nentry0.nothing;`;
       expect(first).toContain('"polygate"');
-      const file = `every-entry-${way}.ts`;
-      await writeFile(
-        join(project, file),
-        [...imports, `export const entries: object[] = [${uses}];`, wrong].join("\n"),
-      );
+      const everyEntry = [...imports, `export const entries: object[] = [${uses}];`, wrong].join("\n");
+      await writeFile(join(project, "every-entry.ts"), everyEntry);
+      await writeFile(join(project, "host.ts"), HOST);
       const args = [
         TSC,
         "--singleThreaded",
@@ -41,7 +68,8 @@ export function consumersSuite(stage: () => PackageStage): void {
         "--skipLibCheck",
         "false",
         ...options,
-        file,
+        "every-entry.ts",
+        "host.ts",
       ];
       expect(await run(process.execPath, args, project)).toEqual({ code: 0, output: "" });
     });
