@@ -52,6 +52,7 @@ const config: ViteUserConfig = defineConfig({
     // processes, so that still more only contend.
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
+    setupFiles: ["test/seed.setup.ts"],
     env: {
       // Node keeps there what it has compiled, for the hundreds of processes that the tests start.
       NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/compiled", import.meta.url)),

@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import type { JsonObject, JsonValue } from "../../src/index.ts";
 
-/** The same runs each time. */
-export const RUNS = { seed: 20_261_121, numRuns: 200 } as const;
+/** How often a law of generate-content is tried. */
+export const RUNS = { numRuns: 200 } as const;
 
 /** Text as people write it, with astral characters, line breaks and what looks like a stream's framing. */
 export const text: fc.Arbitrary<string> = fc.oneof(

@@ -9,7 +9,7 @@ import { allPairs, run } from "./pairs.ts";
 
 it("loses nothing that is not told, of what is asked and of what is answered", () => {
   const pairs = allPairs();
-  run(pairs, { seed: 20_261_122, numRuns: 60 });
+  run(pairs, { numRuns: 60 });
   expect(pairs.length).toBe(9);
   for (const { compared, refused, facts } of pairs) {
     expect(compared + refused).toBe(60);

@@ -52,7 +52,7 @@ export const allPairs = (): readonly Pair[] => FORMATS.flatMap((from) => FORMATS
 const conversations = fc.tuple(...FORMATS.map(({ conversation }) => conversation));
 
 /** So many conversations through each pair. Throws, with the seed and the smallest of them, where the law does not hold. */
-export function run(pairs: readonly Pair[], options: { readonly seed: number; readonly numRuns: number }): void {
+export function run(pairs: readonly Pair[], options: { readonly seed?: number; readonly numRuns: number }): void {
   const property = fc.property(conversations, answer, fc.boolean(), (said, events, stream) => {
     const heard = new Map(FORMATS.map((upstream) => [upstream, answered(upstream, events, stream)]));
     for (const [index, from] of FORMATS.entries()) {
