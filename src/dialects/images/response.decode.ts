@@ -53,9 +53,12 @@ export class AnswerDecoder {
     return [...decodeUsage(answer["usage"]), ...pictures];
   }
 
-  /** What an event of a stream tells; nothing for one of an unknown type. Throws the upstream's own error, or `backend_failed`. */
+  /**
+   * What an event of a stream tells; nothing for one of an unknown type, or behind the last picture that was asked for. Throws the
+   * upstream's own error, or `backend_failed`.
+   */
   frame(name: string | undefined, data: string): ToldEvent[] {
-    if (data === "[DONE]") return [];
+    if (data === "[DONE]" || this.#drawn === this.#count) return [];
     const event = parseObject(data);
     const type = typeof event["type"] === "string" ? event["type"] : (name ?? "");
     if (type === "error" || isJsonObject(event["error"])) throw decodeErrorBody(event);

@@ -3,10 +3,11 @@
 import type { Socket } from "node:net";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
+import { streamsOf } from "../../drivers/driver.ts";
 import { type Answering, expectAnswered } from "./hostile.expect.ts";
-import { pairs, type Speaker, typeOf } from "./hostile.formats.ts";
+import { pairOf, pairs, type Speaker, typeOf } from "./hostile.formats.ts";
 import { met, type Setting } from "./hostile.stage.ts";
-import { head, type RawAnswer, whole } from "./raw-upstream.ts";
+import { endless, head, type RawAnswer, STREAM_HEAD, whole } from "./raw-upstream.ts";
 
 const bodyOf = ({ frames, body }: Speaker, stream: boolean): string =>
   stream ? frames.join("") : JSON.stringify(body);
@@ -118,6 +119,11 @@ const CASES: readonly Case[] = [
       socket.write(head(200, { "content-type": typeOf(stream), connection: "close" }) + bodyOf(upstream, stream)),
     { isSilent: true },
   ),
+  streams(
+    "and comments for ever behind the end",
+    (upstream) => endless(STREAM_HEAD + bodyOf(upstream, true), ": still here\n\n"),
+    { isSilent: true },
+  ),
 ];
 
 describe.each(pairs)("to a caller of $name", (pair) => {
@@ -141,4 +147,14 @@ describe.each(pairs)("to a caller of $name", (pair) => {
       expect([requests, outcome.upstream.connections.made]).toEqual([3, 2]);
     }
   });
+});
+
+it("an upstream that draws for ever is left behind the last picture that was asked for", async () => {
+  const pair = pairOf("images", "images");
+  const { frames } = pair.upstream;
+  expect.hasAssertions();
+  for (const form of streamsOf(pair.caller)) {
+    const answer = endless(STREAM_HEAD + frames.join(""), frames[0] ?? "");
+    await expectAnswered(pair, form, await met(pair, form, answer, { isSilent: true }));
+  }
 });
