@@ -1,6 +1,5 @@
 /** The host that a team would start from: it relays, holds keys to their quota and rates, and writes a row for each call. */
 
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore } from "../../src/admin/open-store.ts";
 import { type Playground, startPlayground, usageOf } from "../clients/playground.ts";
 import { post } from "../clients/wire.ts";
-import { databases, POSTGRES } from "../stores/sql/databases.ts";
+import { databases, type NewDatabase, newPostgres } from "../stores/sql/databases.ts";
 
 const available = databases.some(({ name, available }) => name === "PostgreSQL" && available);
 
@@ -27,21 +26,20 @@ function startUpstream(): Promise<Server> {
 }
 
 describe.skipIf(!available)("npm run host:team", () => {
-  const schema = `polygate_team_${randomUUID().slice(0, 8)}`;
-  const database = new URL(POSTGRES);
-  database.searchParams.set("options", `-csearch_path=${schema}`);
-  const client = new Client({ connectionString: database.href });
+  let database: NewDatabase;
+  let client: Client;
   let upstream: Server;
   let host: Playground;
 
   beforeAll(async () => {
+    database = await newPostgres();
+    client = new Client({ connectionString: database.address });
     await client.connect();
-    await client.query(`CREATE SCHEMA ${schema}`);
     upstream = await startUpstream();
     const { port } = upstream.address() as AddressInfo;
-    const env = { DATABASE_URL: database.href, UPSTREAM_URL: `http://127.0.0.1:${port}/v1`, UPSTREAM_KEY: "sk-up" };
+    const env = { DATABASE_URL: database.address, UPSTREAM_URL: `http://127.0.0.1:${port}/v1`, UPSTREAM_KEY: "sk-up" };
     host = await startPlayground(env, [process.execPath, "playground/hosts/team.ts"]);
-    const { store, close } = await openStore(database.href).then((opened) => ({
+    const { store, close } = await openStore(database.address).then((opened) => ({
       store: opened.store,
       close: () => opened.close(),
     }));
@@ -53,8 +51,8 @@ describe.skipIf(!available)("npm run host:team", () => {
     host?.process.child.kill("SIGKILL");
     upstream?.close();
     upstream?.closeAllConnections();
-    await client.query(`DROP SCHEMA ${schema} CASCADE`);
-    await client.end();
+    await client?.end();
+    await database?.remove();
   });
 
   it("answers beside its own route, and charges what the upstream has counted", async () => {

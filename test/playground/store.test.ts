@@ -1,61 +1,28 @@
 /** The playground on a store that outlives it: what was used stays used, and no key is granted anew. */
 
-import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createConnection } from "mysql2/promise";
-import { Client } from "pg";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore } from "../../src/admin/open-store.ts";
 import { spawnPlayground, startPlayground, usageOf, usedUntil } from "../clients/playground.ts";
 import { post } from "../clients/wire.ts";
 import { REDIS, redisAnswers } from "../stores/redis/servers.ts";
-import { databases, MYSQL, POSTGRES } from "../stores/sql/databases.ts";
+import { databases, type NewDatabase, newMysql, newPostgres } from "../stores/sql/databases.ts";
 
-interface Place {
-  readonly address: string;
-  remove(): Promise<void>;
-}
-
-const name = `polygate_playground_${randomUUID().slice(0, 8)}`;
-
-async function file(): Promise<Place> {
+async function file(): Promise<NewDatabase> {
   const folder = await mkdtemp(join(tmpdir(), "polygate-playground-"));
   const remove = (): Promise<void> => rm(folder, { recursive: true, force: true });
   return { address: `sqlite:${join(folder, "quota.db")}`, remove };
 }
 
-async function postgres(): Promise<Place> {
-  const client = new Client({ connectionString: POSTGRES });
-  await client.connect();
-  await client.query(`CREATE SCHEMA ${name}`);
-  const address = new URL(POSTGRES);
-  address.searchParams.set("options", `-csearch_path=${name}`);
-  const remove = async (): Promise<void> => {
-    await client.query(`DROP SCHEMA ${name} CASCADE`);
-    await client.end();
-  };
-  return { address: address.href, remove };
-}
-
-async function mysql(): Promise<Place> {
-  const client = await createConnection(MYSQL);
-  await client.query(`CREATE DATABASE ${name}`);
-  const remove = async (): Promise<void> => {
-    await client.query(`DROP DATABASE ${name}`);
-    await client.end();
-  };
-  return { address: new URL(`/${name}`, MYSQL).href, remove };
-}
-
 /** A database of Redis's own numbering, which nothing else here uses. */
 const REDIS_DATABASE = 13;
 
-async function redis(): Promise<Place> {
+async function redis(): Promise<NewDatabase> {
   const address = new URL(`/${REDIS_DATABASE}`, REDIS).href;
   const client = await createClient({ url: address }).connect();
   const empty = async (): Promise<void> => {
@@ -75,14 +42,14 @@ const answers = (dialect: string): boolean =>
 
 const STORES = [
   { name: "SQLite", available: true, place: file },
-  { name: "PostgreSQL", available: answers("postgres"), place: postgres },
-  { name: "MySQL or MariaDB", available: answers("mysql"), place: mysql },
+  { name: "PostgreSQL", available: answers("postgres"), place: newPostgres },
+  { name: "MySQL or MariaDB", available: answers("mysql"), place: newMysql },
   { name: "Redis", available: redisAnswers, place: redis },
 ];
 
 describe.each(STORES)("POLYGATE_STORE on $name", ({ available, place: newPlace }) => {
   describe.skipIf(!available)("when it answers", () => {
-    let place: Place;
+    let place: NewDatabase;
     beforeAll(async () => void (place = await newPlace()));
     afterAll(() => place?.remove());
 
@@ -128,7 +95,7 @@ describe.each(STORES)("POLYGATE_STORE on $name", ({ available, place: newPlace }
 });
 
 describe("POLYGATE_STORE", () => {
-  let place: Place;
+  let place: NewDatabase;
   beforeAll(async () => void (place = await file()));
   afterAll(() => place.remove());
 

@@ -32,8 +32,8 @@ export interface TestDatabase {
   place(): Promise<TestPlace>;
 }
 
-export const POSTGRES: string = process.env["POLYGATE_TEST_POSTGRES"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
-export const MYSQL: string = process.env["POLYGATE_TEST_MYSQL"] ?? "mysql://root@127.0.0.1:3306";
+const POSTGRES: string = process.env["POLYGATE_TEST_POSTGRES"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
+const MYSQL: string = process.env["POLYGATE_TEST_MYSQL"] ?? "mysql://root@127.0.0.1:3306";
 
 interface Where {
   readonly dialect: SqlDialect;
@@ -95,39 +95,61 @@ async function pglite(): Promise<TestPlace> {
   });
 }
 
-async function postgres(): Promise<TestPlace> {
-  const schema = freshName();
-  const onServer = async (sql: string): Promise<void> => {
-    const client = new Client({ connectionString: POSTGRES });
-    await client.connect();
-    await client.query(sql);
-    await client.end();
+/** A new and empty database on a server. */
+export interface NewDatabase {
+  readonly address: string;
+  remove(): Promise<void>;
+}
+
+/** Of its own, since a migration looks through every schema of a database, and others are dropped meanwhile. */
+export async function newPostgres(): Promise<NewDatabase> {
+  const name = freshName();
+  await askPostgres(POSTGRES, `CREATE DATABASE ${name}`);
+  return {
+    address: new URL(`/${name}`, POSTGRES).href,
+    // Of processes that were killed, connections may be left.
+    remove: () => askPostgres(POSTGRES, `DROP DATABASE ${name} WITH (FORCE)`),
   };
-  await onServer(`CREATE SCHEMA ${schema}`);
+}
+
+async function askPostgres(connectionString: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString });
+  await client.connect();
+  await client.query(sql);
+  await client.end();
+}
+
+async function postgres(): Promise<TestPlace> {
+  const { address, remove } = await newPostgres();
+  await askPostgres(address, "CREATE SCHEMA quota");
   return placeAt({
     dialect: "postgres",
-    prefix: `${schema}.q_`,
-    address: POSTGRES,
-    open: () => new PostgresDialect({ pool: new Pool({ connectionString: POSTGRES, max: 8 }) }),
-    remove: () => onServer(`DROP SCHEMA ${schema} CASCADE`),
+    prefix: "quota.q_",
+    address,
+    open: () => new PostgresDialect({ pool: new Pool({ connectionString: address, max: 8 }) }),
+    remove,
   });
 }
 
-async function mysql(): Promise<TestPlace> {
-  const database = freshName();
-  const onServer = async (sql: string): Promise<void> => {
+export async function newMysql(): Promise<NewDatabase> {
+  const name = freshName();
+  const ask = async (sql: string): Promise<void> => {
     const client = await createConnection(MYSQL);
     await client.query(sql);
     await client.end();
   };
-  await onServer(`CREATE DATABASE ${database}`);
-  const address = new URL(`/${database}`, MYSQL).href;
+  await ask(`CREATE DATABASE ${name}`);
+  return { address: new URL(`/${name}`, MYSQL).href, remove: () => ask(`DROP DATABASE ${name}`) };
+}
+
+async function mysql(): Promise<TestPlace> {
+  const { address, remove } = await newMysql();
   return placeAt({
     dialect: "mysql",
     prefix: "q_",
     address,
     open: () => new MysqlDialect({ pool: createPool({ uri: address, connectionLimit: 8 }) }),
-    remove: () => onServer(`DROP DATABASE ${database}`),
+    remove,
   });
 }
 
