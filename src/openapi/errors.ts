@@ -101,9 +101,19 @@ const responseOf = (refusals: readonly Refusal[], schema: JsonSchema): ApiRespon
 const headersOf = ({ code, retryAfterMs, allow }: GatewayError): Record<string, Reference> => ({
   ...(allow && ALLOW_HEADERS),
   ...(retryAfterMs !== undefined && RETRY_HEADERS),
-  ...((code === "quota_exhausted" || code === "quota_insufficient" || code === "idempotency_key_reused") &&
-    NO_RETRY_HEADERS),
+  ...(NO_RETRY.has(code) && NO_RETRY_HEADERS),
 });
+
+/** The errors that no retry helps with. */
+const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
+  "missing_api_key",
+  "malformed_credential",
+  "invalid_api_key",
+  "expired_api_key",
+  "quota_exhausted",
+  "quota_insufficient",
+  "idempotency_key_reused",
+]);
 
 /** The troubles of a call that a model answers. */
 export const MODEL_CALL: readonly Trouble[] = [

@@ -24,7 +24,7 @@ export const HEADERS: Readonly<Record<string, JsonSchema>> = {
   "retry-after": { description: "Seconds to wait before the next try.", schema: { type: "integer", minimum: 0 } },
   "retry-after-ms": { description: "The same in milliseconds.", schema: { type: "number", minimum: 0 } },
   "x-should-retry": {
-    description: "`false` where waiting does not help: the quota does not refill.",
+    description: "`false` where no retry helps: waiting changes neither the quota nor the key.",
     schema: { const: "false" },
   },
   allow: { description: "The methods that this path takes.", schema: { type: "string" } },

@@ -125,7 +125,9 @@ describe("the document", () => {
     // A message is not looked up.
     const met = GATEWAY_ERROR_CODES.filter((code) => code !== "not_found");
     expect(codes.filter((code) => !code.startsWith("example")).toSorted()).toEqual(met.toSorted());
-    const [limited, wrong] = [responses["429"], responses["400"]].map((one) => Object.keys(one?.headers ?? {}));
+    const [limited, wrong, unknown] = ["429", "400", "401"].map((status) =>
+      Object.keys(responses[status]?.headers ?? {}),
+    );
     expect(limited?.toSorted()).toEqual([
       "request-id",
       "retry-after",
@@ -134,6 +136,7 @@ describe("the document", () => {
       "x-should-retry",
     ]);
     expect(wrong?.toSorted()).toEqual(["request-id", "x-request-id"]);
+    expect(unknown?.toSorted()).toEqual(["request-id", "x-request-id", "x-should-retry"]);
   });
 
   it("follows the host's own image models", () => {
