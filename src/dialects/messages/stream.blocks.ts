@@ -14,6 +14,8 @@ interface OpenBlock {
   /** The JSON of a tool's arguments so far; the length of a text so far. */
   json: string;
   length: number;
+  /** Whether the signature of its reasoning has been told. */
+  signed: boolean;
   ended: boolean;
 }
 
@@ -56,7 +58,7 @@ export class BlockWriter {
 
   sign(signature: string): void {
     const block = this.#current("thinking", () => ({ type: "thinking", thinking: "", signature: "" }));
-    this.#write(block, { type: "signature_delta", signature });
+    this.#sign(block, signature);
     this.#end(block);
   }
 
@@ -95,7 +97,7 @@ export class BlockWriter {
     // Text and reasoning end when something else begins; a tool call ends by its own event, or with the answer.
     const newest = this.#line.at(-1);
     if (newest && newest.content.type !== "tool_use") this.#end(newest);
-    const block: OpenBlock = { content, name, kept: [], json: "", length: 0, ended: false };
+    const block: OpenBlock = { content, name, kept: [], json: "", length: 0, signed: false, ended: false };
     this.#line.push(block);
     if (this.#line[0] === block) this.#start(block);
     return block;
@@ -106,7 +108,14 @@ export class BlockWriter {
     else block.kept.push(delta);
   }
 
+  #sign(block: OpenBlock, signature: string): void {
+    this.#write(block, { type: "signature_delta", signature });
+    block.signed = true;
+  }
+
   #end(block: OpenBlock, cutShort = false): void {
+    // Some clients keep the signature of this event alone, and send the block back without one where none has come.
+    if (block.content.type === "thinking" && !block.signed) this.#sign(block, "");
     if (block.content.type === "tool_use" && !block.ended && !cutShort) parseArguments(block.json);
     block.ended = true;
     while (this.#line[0]?.ended) {

@@ -18,6 +18,7 @@ const toolDelta = (id: string, json: string): ChatEvent => ({ type: "tool-call-d
 const toolEnd = (id: string): ChatEvent => ({ type: "tool-call-end", id });
 
 const EMPTY_THOUGHT = { type: "thinking", thinking: "", signature: "" };
+const UNSIGNED = { type: "signature_delta", signature: "" };
 
 const CASES: readonly (readonly [name: string, events: Events, frames: readonly Frame[], reason: string])[] = [
   ["nothing", [], [], "end_turn"],
@@ -94,13 +95,17 @@ const CASES: readonly (readonly [name: string, events: Events, frames: readonly 
   [
     "reasoning without a signature",
     [{ type: "reasoning-delta", text: "Hm." }, "Noon."],
-    [...block(0, EMPTY_THOUGHT, { type: "thinking_delta", thinking: "Hm." }), ...textBlock(1, "Noon.")],
+    [...block(0, EMPTY_THOUGHT, { type: "thinking_delta", thinking: "Hm." }, UNSIGNED), ...textBlock(1, "Noon.")],
     "end_turn",
   ],
   [
     "text between reasoning",
     ["A", { type: "reasoning-delta", text: "B" }, "C"],
-    [...textBlock(0, "A"), ...block(1, EMPTY_THOUGHT, { type: "thinking_delta", thinking: "B" }), ...textBlock(2, "C")],
+    [
+      ...textBlock(0, "A"),
+      ...block(1, EMPTY_THOUGHT, { type: "thinking_delta", thinking: "B" }, UNSIGNED),
+      ...textBlock(2, "C"),
+    ],
     "end_turn",
   ],
   [

@@ -28,11 +28,6 @@ export const MESSAGES_AS_CHAT_COMPLETIONS: readonly Difference[] = [
   ],
   ["thinking > counts toward max_tokens", "reasoning.adaptive", '+     "type": "text",'],
   [
-    "thinking > streams thoughts and their signature to the helper",
-    "answer.reasoning-signature",
-    '+   "signature": "",',
-  ],
-  [
     "thinking > sent back in the next turn > is taken with its signature, and counted as input",
     "messages.reasoning",
     "expected 10 to be greater than 10",
