@@ -98,7 +98,7 @@ async function pglite(): Promise<TestPlace> {
 /** A new and empty database on a server. */
 export interface NewDatabase {
   readonly address: string;
-  remove(): Promise<void>;
+  readonly remove: () => Promise<void>;
 }
 
 /** Of its own, since a migration looks through every schema of a database, and others are dropped meanwhile. */
