@@ -62,8 +62,8 @@ export interface NativeRequest {
   readonly version?: string;
   /** The beta features that the caller named, in order, without repeats. */
   readonly betas: readonly string[];
-  /** Fields of the body that the neutral request has no words for, as keys with dots between: only `body` has what they say. */
-  readonly unsaid?: readonly string[];
+  /** Tells the fields of the body that the neutral request has no words for, as keys with dots between: only `body` has what they say. */
+  readonly unsaid?: () => readonly string[];
 }
 
 /** Who speaks. */

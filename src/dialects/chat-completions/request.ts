@@ -19,8 +19,6 @@ export function decodeRequest(body: ChatCompletionsRequest, defaultMaxOutputToke
   const responseFormat = decodeResponseFormat(response_format);
   const { user, safety_identifier } = body;
   const endUser = safety_identifier ?? user;
-  // The neutral request knows one end user.
-  const unsaid = [...unsaidIn(body), ...(user != null && user !== endUser ? ["user"] : [])];
   const stops = typeof body.stop === "string" ? [body.stop] : (body.stop ?? []);
   const voice = typeof audio?.voice === "string" ? audio.voice : undefined;
   return {
@@ -46,7 +44,13 @@ export function decodeRequest(body: ChatCompletionsRequest, defaultMaxOutputToke
     ...(voice !== undefined && { speech: { voice } }),
     ...(service_tier != null && { serviceTier: service_tier }),
     ...(endUser != null && { endUser }),
-    native: { dialect: DIALECT, body, betas: [], ...(unsaid.length > 0 && { unsaid }) },
+    native: {
+      dialect: DIALECT,
+      body,
+      betas: [],
+      // The neutral request knows one end user.
+      unsaid: () => [...unsaidIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
+    },
   };
 }
 

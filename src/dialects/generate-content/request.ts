@@ -52,8 +52,8 @@ function nativeOf(
   body: GenerateContentRequest,
   { raw = body, framing = "array" }: RequestTarget,
 ): GenerateContentNative {
-  const unsaid = [...unsaidIn(body), ...unsaidConfig(body.generationConfig ?? {})];
-  return { dialect: DIALECT, body: raw as WireObject, betas: [], framing, ...(unsaid.length > 0 && { unsaid }) };
+  const unsaid = (): string[] => [...unsaidIn(body), ...unsaidConfig(body.generationConfig ?? {})];
+  return { dialect: DIALECT, body: raw as WireObject, betas: [], framing, unsaid };
 }
 
 /**

@@ -49,7 +49,6 @@ export interface MessagesHeaders {
 export function decodeRequest(body: MessagesRequest, { version, betas }: MessagesHeaders): ChatRequest {
   const { tool_choice, thinking, metadata, temperature, top_p, top_k, output_config, service_tier } = body;
   const reasoning = thinking ? decodeThinking(thinking, output_config?.effort) : undefined;
-  const unsaid = [...unsaidIn(body), ...unsaidReasoning(body)];
   return {
     model: body.model,
     maxOutputTokens: body.max_tokens,
@@ -72,7 +71,7 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
       body,
       betas,
       ...(version !== undefined && { version }),
-      ...(unsaid.length > 0 && { unsaid }),
+      unsaid: () => [...unsaidIn(body), ...unsaidReasoning(body)],
     },
   };
 }

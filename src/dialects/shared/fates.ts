@@ -83,7 +83,8 @@ export function reported(table: FateTable, found: Iterable<FatedField>, { native
   }
   const { native: rule } = table;
   if (rule.fate !== "exact")
-    for (const field of native?.unsaid ?? []) fates.push({ field: `native.${field}`, fate: rule.fate, why: rule.why });
+    for (const field of native?.unsaid?.() ?? [])
+      fates.push({ field: `native.${field}`, fate: rule.fate, why: rule.why });
   return fates;
 }
 

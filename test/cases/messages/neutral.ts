@@ -25,7 +25,7 @@ export function neutralSuite(mount: Mount): void {
       tools: [],
       stopSequences: [],
       stream: false,
-      native: { dialect: "messages", body: MINIMAL, version: VERSION, betas: [] },
+      native: { dialect: "messages", body: MINIMAL, version: VERSION, betas: [], unsaid: expect.any(Function) },
     });
   });
 

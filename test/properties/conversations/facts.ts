@@ -62,7 +62,7 @@ const PLAIN = [
 /** Everything that a request says. */
 export function* factsOf(request: ChatRequest): Generator<Fact> {
   yield fact(`stream ${request.stream}`);
-  for (const path of request.native?.unsaid ?? []) yield fact(`own field ${path}`, [`native.${path}`]);
+  for (const path of request.native?.unsaid?.() ?? []) yield fact(`own field ${path}`, [`native.${path}`]);
   for (const field of PLAIN) if (request[field] !== undefined) yield fact(`${field} ${json(request[field])}`, [field]);
   // All that is likely at all is no limit.
   if ((request.topP ?? 1) < 1) yield fact(`topP ${request.topP}`, ["topP"]);

@@ -27,7 +27,7 @@ export function asked(from: Format, said: ChatRequest): Asked {
   const text = JSON.stringify({ ...from.write(said), ...said.native?.body });
   const request = from.read(parsed(text), said);
   for (const field of Object.keys(said.native?.body ?? {}))
-    if (!request.native?.unsaid?.includes(field)) throw new Error(`Not told of: ${field}`);
+    if (!request.native?.unsaid?.().includes(field)) throw new Error(`Not told of: ${field}`);
   return { request, text, facts: [...factsOf(request)] };
 }
 
