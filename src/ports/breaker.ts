@@ -33,6 +33,8 @@ export class Breaker {
 
   /** How long nothing is let through yet, in milliseconds; 0 where a call may pass. */
   get waitMs(): number {
+    // As it is nearly always, and for each question that a call asks of a store.
+    if (this.#openUntil === 0 && !this.#isTrying) return 0;
     const waitMs = Math.max(0, this.#openUntil - this.#clock.now());
     if (waitMs > 0 || !this.#isTrying) return waitMs;
     // While one call tries, the others wait for what becomes of it; no longer than for another try, as it may hang for ever.
@@ -47,7 +49,7 @@ export class Breaker {
   /** A call begins. That it is tried no more must be told, by one of the three below. */
   enter(): void {
     this.#isTrying = this.#failures >= this.#options.failures;
-    this.#triedAt = this.#clock.now();
+    if (this.#isTrying) this.#triedAt = this.#clock.now();
   }
 
   succeed(): void {
