@@ -107,16 +107,22 @@ export async function newPostgres(): Promise<NewDatabase> {
   await askPostgres(POSTGRES, `CREATE DATABASE ${name}`);
   return {
     address: new URL(`/${name}`, POSTGRES).href,
-    // Of processes that were killed, connections may be left.
-    remove: () => askPostgres(POSTGRES, `DROP DATABASE ${name} WITH (FORCE)`),
+    // The server waits some seconds for connections that are about to end. Those of a process that hangs are cut.
+    remove: () =>
+      askPostgres(POSTGRES, `DROP DATABASE ${name}`).catch(() =>
+        askPostgres(POSTGRES, `DROP DATABASE ${name} WITH (FORCE)`),
+      ),
   };
 }
 
 async function askPostgres(connectionString: string, sql: string): Promise<void> {
   const client = new Client({ connectionString });
   await client.connect();
-  await client.query(sql);
-  await client.end();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
 }
 
 async function postgres(): Promise<TestPlace> {
