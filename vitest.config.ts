@@ -62,9 +62,9 @@ const config: ViteUserConfig = defineConfig({
       GOGC: "400",
     },
     // To end what is stuck, not to measure: a machine may be as slow as it likes.
-    testTimeout: 60_000,
-    expect: { poll: { timeout: 30_000, interval: 5 } },
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    expect: { poll: { timeout: 60_000, interval: 5 } },
+    hookTimeout: 180_000,
     projects: [
       { extends: true, test: { name: "long", include: [...LONG] } },
       {
