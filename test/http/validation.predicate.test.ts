@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import * as v from "valibot";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { encodeRequest } from "../../src/dialects/messages/request.ts";
 import { CountTokensRequest, GenerateContentRequest } from "../../src/dialects/generate-content/schema.ts";
 import { ImageFields } from "../../src/dialects/images/schema.ts";
@@ -11,9 +11,6 @@ import { assertValid, choice, crossCheck, object, record, textOr, variant } from
 import { predicateOf } from "../../src/http/validation.predicate.ts";
 import { chatRequest } from "../properties/arbitraries.ts";
 import { wireRequest } from "../properties/generate-content.arbitraries.wire.ts";
-
-// Many runs take their time on a busy machine.
-vi.setConfig({ testTimeout: 120_000 });
 
 const RUNS = { numRuns: 600 } as const;
 

@@ -3,15 +3,12 @@
 import { type GenerateContentResponse, GoogleGenAI } from "@google/genai";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type ChatEvent, type ContentEvent, createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
 import { type Answer, answer, blocked, hostileEvents } from "./generate-content.arbitraries.answer.ts";
 import { RUNS } from "./generate-content.arbitraries.ts";
 import { type Chunk, collected } from "./generate-content.collected.ts";
 import { decodeAnswer, StreamDecoder } from "./generate-content.decoded.ts";
-
-// Many runs take their time on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const BODY = {
   contents: "Hi",

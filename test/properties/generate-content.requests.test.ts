@@ -1,13 +1,10 @@
 /** Generate-content requests as a law: what is said in the format is understood as it was meant. */
 
 import fc from "fast-check";
-import { expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 import { decodeRequest, encodeRequest, readBody } from "../../src/dialects/generate-content/request.ts";
 import { RUNS } from "./generate-content.arbitraries.ts";
 import { chatRequest } from "./generate-content.arbitraries.request.ts";
-
-// Many runs take their time on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 it("decode(encode(x)) = x, through JSON and validation", () => {
   fc.assert(

@@ -1,7 +1,7 @@
 /** Both spellings as a law: the format's own fields may be written in either, at every depth, and what is the user's survives. */
 
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { decodeRequest, readBody } from "../../src/dialects/generate-content/request.ts";
 import { toJsonSchema } from "../../src/dialects/generate-content/schema.openapi.ts";
 import { GatewayError } from "../../src/errors.ts";
@@ -9,9 +9,6 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../src/model/j
 import { RUNS, userObject } from "./generate-content.arbitraries.ts";
 import { openApiSchema, wireRequest } from "./generate-content.arbitraries.wire.ts";
 import { REQUEST, respelled, snakeCase } from "./generate-content.shapes.ts";
-
-// Many runs take their time on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const target = { model: "m", stream: false, defaultMaxOutputTokens: 1 };
 
