@@ -1,5 +1,7 @@
 /** Writes a multipart form (RFC 7578) as one piece of bytes. */
 
+import { concatenated } from "./concatenated.ts";
+
 /** A field with its text, or one with a file. */
 export interface FormPart {
   readonly name: string;
@@ -15,7 +17,7 @@ export interface FormFile {
 export interface FormBody {
   /** The request's content-type, which names the boundary between parts. */
   readonly contentType: string;
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly bytes: Uint8Array;
 }
 
 /** The form of these parts. Each file is copied once. */
@@ -29,13 +31,7 @@ export function encodeForm(parts: readonly FormPart[]): FormBody {
     encoder.encode("\r\n"),
   ]);
   pieces.push(encoder.encode(`--${boundary}--\r\n`));
-  const bytes = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return { contentType: `multipart/form-data; boundary=${boundary}`, bytes };
+  return { contentType: `multipart/form-data; boundary=${boundary}`, bytes: concatenated(pieces) };
 }
 
 function headersOf({ name, value }: FormPart): string {

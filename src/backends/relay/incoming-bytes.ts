@@ -1,5 +1,7 @@
 /** Pieces of a body that come faster than they are read: a few wait here, then the connection is told to pause. */
 
+import { concatenated } from "../../http/concatenated.ts";
+
 /** What a connection can be told. */
 export interface Tap {
   pause(): void;
@@ -77,16 +79,4 @@ export class IncomingBytes {
     }
     return concatenated(pieces);
   }
-}
-
-function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
-  const [first] = pieces;
-  if (first && pieces.length === 1) return first;
-  const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-  let length = 0;
-  for (const piece of pieces) {
-    whole.set(piece, length);
-    length += piece.length;
-  }
-  return whole;
 }
