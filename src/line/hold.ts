@@ -22,8 +22,9 @@ export class Hold {
   /** What to charge by now; nothing, until a backend is asked. */
   charge: Charge = () => NOTHING;
   readonly #call: Call;
-  /** Of the timer that shows that the call lasts; then of the next renewal. */
+  /** Cancels the hold's timer: the one that fires once the call has lasted a while, and after that the one of the next renewal. */
   #cancelTimer: Cancel;
+  /** Whether that while is over: from then on, notes have timers of their own. */
   #lasts = false;
   /** Whether the backend has yielded an event. */
   #hasNews = false;
