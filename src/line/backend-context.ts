@@ -20,8 +20,10 @@ export class BackendContext extends CallDetails implements CallContext {
     this.key = key;
     this.#call = call;
     const { codeRunner, limits } = call.services;
-    if (codeRunner && mayRunCode)
-      this.runCode = (code) => codeRunner.run(code, { signal: this.signal, deadlineMs: limits.codeDeadlineMs });
+    if (!codeRunner || !mayRunCode) return;
+    const runCode = (code: CodeToRun): Promise<CodeResult> =>
+      codeRunner.run(code, { signal: this.signal, deadlineMs: limits.codeDeadlineMs });
+    this.runCode = runCode;
   }
 
   reportFates(fates: readonly FieldFate[]): void {

@@ -14,6 +14,7 @@ import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { WaitUntil } from "../ports/wait-until.ts";
 import { CallDetails } from "./call-details.ts";
 import { report } from "./failure.ts";
+import type { InFlight } from "./in-flight.ts";
 import { recordCall } from "./record.ts";
 import type { Repeatable } from "./repeatable.ts";
 import type { AnswerRecorder } from "./replays.ts";
@@ -113,6 +114,8 @@ export class Call implements Incoming {
   /** When the call began and when its first event came, in milliseconds since the Unix epoch; noted for the record alone. */
   readonly beganAt: number;
   firstEventAt: number | undefined = undefined;
+  /** Its place among the calls in flight, once it has one. */
+  place: InFlight | undefined = undefined;
   /** Who hears of a cut at this stage of the line. */
   listener: CutListener | undefined = undefined;
 
@@ -242,7 +245,7 @@ export class Call implements Incoming {
 
   #finish(endedAt: number): void {
     recordCall(this, endedAt);
-    this.services.inFlight.end(this);
+    if (this.place) this.services.inFlight.end(this.place);
     this.#settled?.();
   }
 }

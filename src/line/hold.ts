@@ -1,15 +1,20 @@
 /** The hold of one call on its key's quota: reserved for the worst case, renewed while the call lives, settled once. */
 
+import type { Certainty } from "../model/usage.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { Outcome } from "../ports/quota-store.ts";
 import { askStore, TELL_AGAIN_MS, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failure.ts";
 
-/** How a hold stands: units used so far, and how sure that is. */
-export type Charge = () => Outcome;
+/** What counts the cost of a call. */
+export interface Counted {
+  /** Used so far. */
+  readonly units: number;
+  readonly certainty: Certainty;
+}
 
-const NOTHING: Outcome = { used: 0, certainty: "exact" };
+const NOTHING: Counted = { units: 0, certainty: "exact" };
 
 /** By what part of a call's cost a note must be wrong before another is worth the store's work. */
 const NOTE_SHARE = 1 / 100;
@@ -19,8 +24,11 @@ const FIRST_NOTE = 1 / 10;
 export class Hold {
   /** How many units are held. */
   readonly granted: number;
-  /** What to charge by now; nothing, until a backend is asked. */
-  charge: Charge = () => NOTHING;
+  /**
+   * What counts what is charged; nothing, until a backend is asked. An object, for a function written where it is assigned to a
+   * field is put among the old by V8, and holds on to its call until the whole heap is collected.
+   */
+  meter: Counted = NOTHING;
   readonly #call: Call;
   /** Cancels the hold's timer: the one that fires once the call has lasted a while, and after that the one of the next renewal. */
   #cancelTimer: Cancel;
@@ -114,7 +122,8 @@ export class Hold {
   /** The charge by now. Where a price of the host's fails, all that is held: an answer that was given is never free. */
   #outcome(): Outcome {
     try {
-      return this.charge();
+      const { units, certainty } = this.meter;
+      return { used: units, certainty };
     } catch (error) {
       report(this.#call, error);
       return { used: this.granted, certainty: "estimated" };

@@ -19,15 +19,25 @@ export interface InFlightCall {
   cut(reason: GatewayError): void;
 }
 
-interface InFlight {
-  readonly cut: () => void;
+/** The place of a call among those in flight: a link of the list of them. */
+export interface InFlight {
+  /** Undefined once the call is out of the list. */
+  cut: (() => void) | undefined;
   /** When it must have ended, in milliseconds since the Unix epoch. */
   readonly overdueAt: number;
+  /** The places of the calls that began just before and just after it. */
+  previous: InFlight | undefined;
+  next: InFlight | undefined;
 }
 
+/**
+ * A linked list, in the order in which the calls began. A map would do, but for what V8 keeps of one: where entries come and go,
+ * it gets a new table again and again, and each old one holds on to the next, and to its calls, until the whole heap is collected.
+ */
 export class InFlightCalls {
-  /** In the order in which they began. */
-  readonly #calls = new Map<object, InFlight>();
+  #first: InFlight | undefined;
+  #last: InFlight | undefined;
+  #size = 0;
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   #closed: PromiseWithResolvers<void> | undefined;
@@ -40,42 +50,66 @@ export class InFlightCalls {
 
   /** How many there are. */
   get size(): number {
-    return this.#calls.size;
+    return this.#size;
   }
 
-  /** Takes up a new call. Throws `busy` where the gateway is closing. */
-  begin(call: InFlightCall): void {
+  /** Takes up a new call; its place is to be given back at its end. Throws `busy` where the gateway is closing. */
+  begin(call: InFlightCall): InFlight {
     if (this.#closed) throw closing();
     const now = this.#clock.now();
     this.#forgetStopped(now);
-    this.#calls.set(call, { cut: cutOf(call), overdueAt: now + this.#deadlineMs + GRACE_MS });
+    const overdueAt = now + this.#deadlineMs + GRACE_MS;
+    const place: InFlight = { cut: cutOf(call), overdueAt, previous: this.#last, next: undefined };
+    if (this.#last) this.#last.next = place;
+    else this.#first = place;
+    this.#last = place;
+    this.#size++;
+    return place;
   }
 
-  /** A call has ended and is settled. */
-  end(call: InFlightCall): void {
-    this.#calls.delete(call);
-    if (this.#calls.size === 0) this.#closed?.resolve();
+  /** The call of this place has ended and is settled. */
+  end(place: InFlight): void {
+    this.#remove(place);
+    if (this.#size === 0) this.#closed?.resolve();
   }
 
   /** Resolves when the last call has ended and is settled; those that live after `deadlineMs` are cut. */
   close(deadlineMs: number): Promise<void> {
     if (this.#closed) return this.#closed.promise;
     const closed = (this.#closed = Promise.withResolvers<void>());
-    const cancelCut = this.#clock.after(deadlineMs, () => this.#calls.forEach(({ cut }) => cut()));
+    const cancelCut = this.#clock.after(deadlineMs, () => this.#cutAll());
     const cancelWait = this.#clock.after(deadlineMs + GRACE_MS, closed.resolve);
-    if (this.#calls.size === 0) closed.resolve();
+    if (this.#size === 0) closed.resolve();
     return closed.promise.finally(() => {
       cancelCut();
       cancelWait();
     });
   }
 
+  #cutAll(): void {
+    let next: InFlight | undefined;
+    for (let place = this.#first; place; place = next) {
+      // One that is cut may leave the list at once.
+      next = place.next;
+      place.cut?.();
+    }
+  }
+
   /** Lets go of calls that their runtime has stopped without a word, as Workers may once a client is gone. */
   #forgetStopped(now: number): void {
-    for (const [call, { overdueAt }] of this.#calls) {
-      if (overdueAt > now) return;
-      this.#calls.delete(call);
-    }
+    while (this.#first && this.#first.overdueAt <= now) this.#remove(this.#first);
+  }
+
+  #remove(place: InFlight): void {
+    const { previous, next } = place;
+    if (!place.cut) return;
+    if (previous) previous.next = next;
+    else this.#first = next;
+    if (next) next.previous = previous;
+    else this.#last = previous;
+    // Nothing hangs on a place that is not in the list.
+    place.cut = place.previous = place.next = undefined;
+    this.#size--;
   }
 }
 

@@ -34,7 +34,7 @@ export function serve(call: Call): Promise<Answer> {
     };
     call.listener = { cut: refuse };
     try {
-      call.services.inFlight.begin(call);
+      call.place = call.services.inFlight.begin(call);
     } catch (closing) {
       return refuse(closing);
     }

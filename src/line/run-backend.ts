@@ -25,7 +25,7 @@ export async function runBackend<Event, Answered>(
 ): Promise<MeteredEvents<Event, Answered>> {
   const { backend } = call.services;
   call.meter = meter;
-  hold.charge = () => ({ used: meter.units, certainty: meter.certainty });
+  hold.meter = meter;
   try {
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);

@@ -71,14 +71,14 @@ describe("closing", () => {
     const clock = manualClock();
     const calls = new InFlightCalls(clock, DEADLINE_MS);
     const { call, cuts } = callOf(clock);
-    calls.begin(call);
+    const place = calls.begin(call);
     const closing = calls.close(1_000);
     expect(calls.close(1)).toStrictEqual(expect.any(Promise));
     expect(() => calls.begin(callOf(clock).call)).toThrow(
       expect.objectContaining({ code: "busy", retryAfterMs: 1_000 }),
     );
     await clock.advance(999);
-    calls.end(call);
+    calls.end(place);
     await closing;
     expect([cuts, clock.pending]).toEqual([[], 0]);
   });
@@ -87,11 +87,11 @@ describe("closing", () => {
     const clock = manualClock();
     const calls = new InFlightCalls(clock, DEADLINE_MS);
     const { call, cuts } = callOf(clock, hasWaitUntil);
-    calls.begin(call);
+    const place = calls.begin(call);
     const closing = calls.close(1_000);
     await clock.advance(1_000);
     expect(cuts).toEqual(["busy"]);
-    calls.end(call);
+    calls.end(place);
     await closing;
     expect(clock.pending).toBe(0);
   });
@@ -101,15 +101,15 @@ describe("closing", () => {
     let back = 0;
     const calls = new InFlightCalls({ ...clock, now: () => clock.now() - back }, DEADLINE_MS);
     const one = callOf(clock);
-    calls.begin(one.call);
+    const first = calls.begin(one.call);
     back = 3_600_000;
     const other = callOf(clock);
-    calls.begin(other.call);
+    const second = calls.begin(other.call);
     const closing = calls.close(1_000);
     await clock.advance(1_000);
     expect([one.cuts, other.cuts]).toEqual([["busy"], ["busy"]]);
-    calls.end(one.call);
-    calls.end(other.call);
+    calls.end(first);
+    calls.end(second);
     await closing;
     expect(clock.pending).toBe(0);
   });

@@ -16,7 +16,7 @@ export class Asking {
       this.#pending.fail(reason);
       this.#abort.abort(reason);
     };
-    this.#exchange.onCut = cut;
+    this.#exchange.carrier = { cut };
     // A call that was over before it began is cut already.
     if (this.#exchange.reason instanceof Error) cut(this.#exchange.reason);
   }

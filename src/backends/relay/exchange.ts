@@ -18,11 +18,17 @@ export class PhaseTimeout extends Error {
 /** Lets go of an answer that nobody reads to its end. */
 export const LEFT: Error = new Error("The answer is not read any further.");
 
+/** What carries an exchange. An object: what a function would cost, `Hold.meter` says. */
+export interface Carrier {
+  /** Lets go of its connection; called once, when the exchange is cut. */
+  cut(reason: Error): void;
+}
+
 export class Exchange {
   /** Why the exchange was cut; undefined while it was not. */
   reason: unknown;
-  /** Called once, when the exchange is cut: lets go of the connection. */
-  onCut: ((reason: Error) => void) | undefined;
+  /** What carries it, once that has begun. */
+  carrier: Carrier | undefined;
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
   readonly #aborted = (): void => this.cut(this.#signal.reason);
@@ -91,7 +97,7 @@ export class Exchange {
     this.end();
     const error = reason instanceof Error ? reason : new Error("The exchange was cut.", { cause: reason });
     this.reason = error;
-    this.onCut?.(error);
+    this.carrier?.cut(error);
   }
 
   /** The exchange is over: no timer and no listener of it is left. */

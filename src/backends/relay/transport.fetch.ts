@@ -26,9 +26,11 @@ class FetchTransport implements Transport {
     if (exchange.reason !== undefined) throw exchange.reason;
     const abort = new AbortController();
     const pending = new Pending();
-    exchange.onCut = (reason) => {
-      pending.fail(reason);
-      abort.abort(reason);
+    exchange.carrier = {
+      cut(reason) {
+        pending.fail(reason);
+        abort.abort(reason);
+      },
     };
     // Fetch does not tell when it has connected: all until the headers is one wait.
     exchange.connected();

@@ -2,7 +2,7 @@
 
 import type { Dispatcher, Pool } from "undici";
 import { decompressed } from "./decompress.node.ts";
-import type { Exchange } from "./exchange.ts";
+import type { Carrier, Exchange } from "./exchange.ts";
 import { IncomingBytes } from "./incoming-bytes.ts";
 import type { OpenTransport, Transport, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
@@ -65,7 +65,7 @@ function isClosed(error: unknown): boolean {
 }
 
 /** One request on its connection, and its answer. */
-class Handler implements Dispatcher.DispatchHandler {
+class Handler implements Dispatcher.DispatchHandler, Carrier {
   readonly response: Promise<UpstreamResponse>;
   readonly #exchange: Exchange;
   readonly #bytes: IncomingBytes;
@@ -83,12 +83,12 @@ class Handler implements Dispatcher.DispatchHandler {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    exchange.onCut = (reason) => this.#cut(reason);
+    exchange.carrier = this;
     if (exchange.reason !== undefined) this.#reject(exchange.reason);
   }
 
   // Also while there is no connection yet: one that is made later is told then.
-  #cut(reason: Error): void {
+  cut(reason: Error): void {
     this.#reject(reason);
     this.#bytes.cut(reason);
     this.#controller?.abort(reason);
