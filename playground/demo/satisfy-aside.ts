@@ -17,12 +17,12 @@ let thread: { readonly worker: Worker; readonly waiting: Map<number, Waiting> } 
 let asked = 0;
 
 /** What `satisfy` makes, made aside. */
-export function satisfyAside(schema: JsonObject, text: string, what: string): Promise<JsonValue> {
+export function satisfyAside(schema: JsonObject, text: string, what: string, maxMs?: number): Promise<JsonValue> {
   const { worker, waiting } = (thread ??= start());
   const pending = { ...Promise.withResolvers<JsonValue>(), what };
   waiting.set(++asked, pending);
   // Only the end of a message tells what it is about.
-  worker.postMessage({ id: asked, schema, text: text.slice(-10_000), what }, NOTHING_MOVED);
+  worker.postMessage({ id: asked, schema, text: text.slice(-10_000), what, maxMs }, NOTHING_MOVED);
   return pending.promise;
 }
 

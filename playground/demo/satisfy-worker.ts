@@ -9,18 +9,19 @@ interface Asked {
   readonly schema: JsonObject;
   readonly text: string;
   readonly what: string;
+  readonly maxMs: number | undefined;
 }
 
 /** What was made of a schema, or why nothing was. */
 export type Made = { readonly id: number } & ({ readonly value: JsonValue } | { readonly refused: string });
 
-parentPort?.on("message", ({ id, schema, text, what }: Asked) => {
-  parentPort?.postMessage({ id, ...made(schema, text, what) } satisfies Made, []);
+parentPort?.on("message", ({ id, ...asked }: Asked) => {
+  parentPort?.postMessage({ id, ...made(asked) } satisfies Made, []);
 });
 
-function made(schema: JsonObject, text: string, what: string): { value: JsonValue } | { refused: string } {
+function made({ schema, text, what, maxMs }: Omit<Asked, "id">): { value: JsonValue } | { refused: string } {
   try {
-    return { value: satisfy(schema, text, what) };
+    return { value: satisfy(schema, text, what, maxMs) };
   } catch (error) {
     if (error instanceof GatewayError) return { refused: error.message };
     throw error;

@@ -8,8 +8,11 @@ import { generate } from "./generator.ts";
 import { regExpOf } from "./patterns.ts";
 import { unrolled } from "./unrolled.ts";
 
+/** To end endless loops, not to measure: a busy machine needs long for much that is harmless. */
+const MAX_MS = 3_000;
+
 /** A value that satisfies a JSON Schema, the same for the same schema; `what` names the schema in an error. */
-export function satisfy(schema: JsonObject, text: string, what: string): JsonValue {
+export function satisfy(schema: JsonObject, text: string, what: string, maxMs: number = MAX_MS): JsonValue {
   const refuse = (why: string, cause?: unknown): never => {
     throw new GatewayError("failed_precondition", `The demo cannot satisfy ${what}${why}.`, { cause });
   };
@@ -17,7 +20,7 @@ export function satisfy(schema: JsonObject, text: string, what: string): JsonVal
   try {
     // Whichever draft it names: what can be generated is the same in all of them.
     const { $schema: _draft, ...asked } = swapped(tame, "__proto__", STAND_IN) as JsonObject;
-    const made = inTime(() => generated(asked)) as JsonValue | undefined;
+    const made = inTime(() => generated(asked), maxMs) as JsonValue | undefined;
     return made === undefined ? refuse("") : swapped(made, STAND_IN, "__proto__");
   } catch (cause) {
     const late = (cause as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
@@ -148,14 +151,12 @@ const ENDS = [
   ["maximum", "exclusiveMaximum"],
 ] as const;
 
-/** To end endless loops, not to measure: a busy machine needs long for much that is harmless. */
-const MAX_MS = 3_000;
 const sandbox: { run?: () => unknown } = createContext({});
 
 /** What a function makes, where it makes it soon. The engine's own timeout ends endless loops, too. */
-function inTime(run: () => unknown): unknown {
+function inTime(run: () => unknown, maxMs: number): unknown {
   sandbox.run = run;
-  return runInContext("run()", sandbox, { timeout: MAX_MS });
+  return runInContext("run()", sandbox, { timeout: maxMs });
 }
 
 /** Stands for `__proto__` while the generator works, which would set a prototype where it means to set a property. */

@@ -61,6 +61,8 @@ async function chosen(request: ChatRequest, text: string, choice: Choice): Promi
     (tool): tool is CallableTool =>
       tool.type !== "code-execution" && tool.name !== undefined && mayBeCalled(tool.name, choice),
   );
+  // A text may be long: nobody looks through it for tools that there are not.
+  if (callable.length === 0) return [];
   const answered = justAnswered(request);
   if (answered.size > 0) return stillForced(callable, choice, answered);
   if (choice.type === "tool") return callable;
