@@ -92,6 +92,8 @@ export function followKey(): () => void {
   return effect(() => {
     const key = apiKey.value;
     clearTimeout(pause);
+    // An answer that is still to come is about another key.
+    asked++;
     quota.value = key === "" ? "Type a key." : undefined;
     charged.value = undefined;
     held.value = 0;
