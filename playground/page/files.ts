@@ -1,6 +1,6 @@
 /** The files of the page by their paths: its own modules and styles, and the libraries that they import. */
 
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { extname } from "node:path";
@@ -17,6 +17,8 @@ export interface PageFile {
 /** What the page is made of. Only what is listed here is ever sent, so no path can lead out of it. */
 export interface PageFiles {
   readonly find: (path: string) => PageFile | undefined;
+  /** Whether what is at this path stays as it is, so that a browser need not ask again. */
+  readonly isLasting: (path: string) => boolean;
   /** The Content-Security-Policy source that lets the page's import map through. */
   readonly importMapHash: string;
 }
@@ -56,35 +58,41 @@ const IMPORTED = [
 
 /** Finds the page's files once; each is read when it is first asked for, and kept. */
 export function findPageFiles(): PageFiles {
+  // The pages ask for their files at addresses that are others for each start, after which a file may be another.
+  const lasting = `${OWN}${randomUUID()}/`;
   const sources = new Map<string, URL>();
   const imports: Record<string, string> = {};
-  const own = new URL("app/", import.meta.url);
-  for (const name of filesIn(own)) sources.set(OWN + name, new URL(name, own));
+  const app = new URL("app/", import.meta.url);
+  for (const name of filesIn(app)) sources.set(OWN + name, new URL(name, app));
   for (const specifier of IMPORTED) {
     const entry = new URL(import.meta.resolve(specifier));
     const folder = new URL(".", entry);
     // A library's entry may import its neighbours.
     for (const name of filesIn(folder).filter((name) => extname(name) === extname(entry.pathname)))
       sources.set(`${LIBRARIES}${specifier}/${name}`, new URL(name, folder));
-    imports[specifier] = `${LIBRARIES}${specifier}/${entry.pathname.slice(folder.pathname.length)}`;
+    const path = `${LIBRARIES}${specifier}/${entry.pathname.slice(folder.pathname.length)}`;
+    imports[specifier] = path.replace(OWN, lasting);
   }
 
   const importMap = JSON.stringify({ imports });
-  const modules = [...sources.keys()].filter((path) => path.endsWith(".ts")).concat(Object.values(imports));
+  const own = [...sources.keys()].filter((path) => path.endsWith(".ts")).map((path) => path.replace(OWN, lasting));
+  const modules = [...own, ...Object.values(imports)];
   for (const [path, source] of referenceFiles()) sources.set(path, source);
   const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}" />`);
   const head = `<script type="importmap">${importMap}</script>\n${preloads.join("\n")}`;
 
   const kept = new Map<string, PageFile>();
   const find = (asked: string): PageFile | undefined => {
-    const path = Object.hasOwn(PAGES, asked) ? (PAGES[asked] ?? asked) : asked;
+    const path = Object.hasOwn(PAGES, asked) ? (PAGES[asked] ?? asked) : asked.replace(lasting, OWN);
     const source = sources.get(path);
     if (!source) return undefined;
-    const file = kept.get(path) ?? read(source, head);
+    const file =
+      kept.get(path) ?? read(source, (html) => html.replaceAll(`"${OWN}`, `"${lasting}`).replace(MODULES, () => head));
     kept.set(path, file);
     return file;
   };
-  return { find, importMapHash: `'sha256-${createHash("sha256").update(importMap).digest("base64")}'` };
+  const isLasting = (path: string): boolean => path.startsWith(lasting);
+  return { find, isLasting, importMapHash: `'sha256-${createHash("sha256").update(importMap).digest("base64")}'` };
 }
 
 /** The files of the reference by their paths. */
@@ -106,15 +114,13 @@ const filesIn = (folder: URL): string[] =>
     .map((entry) => `${entry.parentPath}/${entry.name}`.slice(fileURLToPath(folder).length))
     .map((name) => name.replaceAll("\\", "/").replace(/^\//, ""));
 
-function read(source: URL, head: string): PageFile {
+/** Stands in the page for its import map and its modules. */
+const MODULES = "<!-- modules -->";
+
+function read(source: URL, completed: (html: string) => string): PageFile {
   const extension = extname(source.pathname);
   const text = readFileSync(source, "utf8");
-  const sent =
-    extension === ".ts"
-      ? withoutTypes(text)
-      : extension === ".html"
-        ? text.replace("<!-- modules -->", () => head)
-        : text;
+  const sent = extension === ".ts" ? withoutTypes(text) : extension === ".html" ? completed(text) : text;
   const etag = `"${createHash("sha256").update(sent).digest("base64url")}"`;
   return { type: TYPES[extension] ?? "text/plain", text: sent, etag };
 }

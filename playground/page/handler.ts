@@ -20,7 +20,10 @@ export function pageHandler(gateway: Gateway): (req: IncomingMessage, res: Serve
   app.get("/openapi.json", () => (document ??= openApiDocument(gateway, { title: "polygate playground" })));
   app.all("/**", (event) =>
     serveStatic(event, {
-      headers: event.url.pathname === "/reference" ? referenceHeaders : headers,
+      headers: {
+        ...(event.url.pathname === "/reference" ? referenceHeaders : headers),
+        "cache-control": files.isLasting(event.url.pathname) ? "max-age=31536000, immutable" : "no-cache",
+      },
       indexNames: [],
       getMeta: (path) => {
         const file = files.find(path || "/");
@@ -55,5 +58,4 @@ const headersWith = (importMapHash: string, pictures: string): Record<string, st
   "cross-origin-opener-policy": "same-origin",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
-  "cache-control": "no-cache",
 });

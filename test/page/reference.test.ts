@@ -1,19 +1,16 @@
 /** The reference in a browser: it shows every operation, within its policy, and asks nobody but its own server. */
 
-import { existsSync } from "node:fs";
-import { chromium } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import type { OpenApiDocument } from "../../src/openapi/index.ts";
 import { startPlayground } from "../clients/playground.ts";
+import { hasBrowser, launchBrowser } from "./stage.ts";
 
-const CHROMIUM = process.env["CHROMIUM_PATH"] ?? "/usr/bin/chromium";
-
-describe.skipIf(!existsSync(CHROMIUM))("the reference", () => {
+describe.skipIf(!hasBrowser)("the reference", () => {
   it("shows every operation of the document", async () => {
     await using stack = new AsyncDisposableStack();
     const playground = await startPlayground();
     stack.defer(() => playground.stop());
-    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+    const browser = await launchBrowser();
     stack.defer(() => browser.close());
     const page = await browser.newPage();
     const problems: string[] = [];

@@ -3,6 +3,7 @@
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { findPageFiles } from "../../playground/page/files.ts";
 import { type Playground, startPlayground } from "../clients/playground.ts";
 
 let playground: Playground;
@@ -12,6 +13,9 @@ beforeAll(async () => {
 afterAll(() => playground.stop());
 
 const get = (path: string, init: RequestInit = {}): Promise<Response> => fetch(playground.url + path, init);
+
+/** The address at which a page asks for a file. */
+const lasting = (file: string): unknown => expect.stringMatching(new RegExp(`^/page/[\\da-f-]{36}/${file}$`));
 
 /** A path as it is: fetch would take the dots out of it. */
 async function statusOf(path: string): Promise<string | undefined> {
@@ -47,7 +51,7 @@ describe("the page's files", () => {
       imports: Record<string, string>;
     };
     const preloads = [...html.matchAll(/rel="modulepreload" href="([^"]+)"/g)].map(([, path = ""]) => path);
-    expect(preloads).toEqual(expect.arrayContaining(["/page/main.ts", ...Object.values(map.imports)]));
+    expect(preloads).toEqual(expect.arrayContaining([lasting("main.ts"), ...Object.values(map.imports)]));
     for (const path of preloads) {
       const code = await (await get(path)).text();
       expect([path, /^import type |^(?:export )?interface /m.test(code)]).toEqual([path, false]);
@@ -64,6 +68,21 @@ describe("the page's files", () => {
     const etag = first.headers.get("etag") ?? "";
     expect(etag).not.toBe("");
     expect((await get("/page/main.ts", { headers: { "if-none-match": etag } })).status).toBe(304);
+  });
+
+  it.each(["/", "/reference"])("are asked for by %s once for each start of the server", async (path) => {
+    const page = await get(path);
+    expect(page.headers.get("cache-control")).toBe("no-cache");
+    const html = await page.text();
+    const files = Array.from(html.matchAll(/"(\/page\/[^"]+)"/g), ([, file = ""]) => file);
+    expect(files.length).toBeGreaterThan(3);
+    for (const file of files) {
+      const response = await get(file, { method: "HEAD" });
+      expect([file, response.headers.get("cache-control")]).toEqual([file, "max-age=31536000, immutable"]);
+    }
+    // A file may be another one by then.
+    const [next, afterThat] = [findPageFiles(), findPageFiles()].map((found) => found.find(path)?.text);
+    expect(next).not.toBe(afterThat);
   });
 
   it.each([
@@ -116,7 +135,7 @@ describe("the reference", () => {
     );
     const html = await page.text();
     const files = Array.from(html.matchAll(/(?:src|href)="([^"]+)"/g), ([, path = ""]) => path);
-    expect(files).toContain("/page/lib/swagger-ui-dist/swagger-ui-bundle.js");
+    expect(files).toContainEqual(lasting("lib/swagger-ui-dist/swagger-ui-bundle.js"));
     for (const path of files) expect([path, (await get(path)).status]).toEqual([path, 200]);
     for (const path of ["/page/lib/swagger-ui-dist/package.json", "/page/lib/swagger-ui-dist/swagger-ui.css.map"])
       expect([path, (await get(path)).status]).toEqual([path, 404]);
