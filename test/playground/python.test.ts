@@ -104,7 +104,7 @@ describe("Python", { timeout: STUCK_MS }, () => {
 
   it("cuts output that is too long, and says so", async () => {
     await using runner = pythonRunner({ maxOutputLength: 1_000 });
-    const { outcome, output } = await run("for i in range(100_000): print('🐍' * 100)", { runner });
+    const { outcome, output } = await run("for i in range(5_000): print('🐍' * 100)", { runner });
     expect(outcome).toBe("ok");
     expect(output).toMatch(/^(?:(?:🐍){100}\n)+(?:🐍)*\n\[The output was cut here\.\]\n$/u);
     expect(output.length).toBeLessThan(1_100);
@@ -222,20 +222,16 @@ def attempt(action):
 `;
 
 describe("a way out", { timeout: STUCK_MS }, () => {
-  it("is not a module that leads there", async () => {
+  it("is not a module that leads there, nor one that sys.modules still holds", async () => {
     const names = ["js", "pyodide_js", "pyodide.code", "pyodide.ffi", "_pyodide_core", "ctypes"];
+    const imports = [...names.map((name) => `import ${name}`), "from pyodide.code import run_js"];
     const code = `
-for name in ${JSON.stringify(names)}:
-  try: exec(f"import {name}")
-  except ModuleNotFoundError: print("no", name)`;
-    expect(await run(code)).toEqual({ outcome: "ok", output: names.map((name) => `no ${name}\n`).join("") });
-  });
-
-  it("is not pyodide.code.run_js, nor a module that sys.modules still holds", async () => {
-    expect((await run("from pyodide.code import run_js")).output).toContain("ModuleNotFoundError");
-    const code =
-      "print([n for n, m in __import__('sys').modules.items() if m and n.split('.')[0] in ('js', 'pyodide', 'pyodide_js', '_pyodide', '_pyodide_core')])";
-    expect(await run(code)).toEqual({ outcome: "ok", output: "[]\n" });
+for line in ${JSON.stringify(imports)}:
+  try: exec(line)
+  except ModuleNotFoundError: print("no", line)
+print([n for n, m in __import__('sys').modules.items() if m and n.split('.')[0] in ('js', 'pyodide', 'pyodide_js', '_pyodide', '_pyodide_core')])`;
+    const refused = imports.map((line) => `no ${line}\n`).join("");
+    expect(await run(code)).toEqual({ outcome: "ok", output: `${refused}[]\n` });
   });
 
   it("is not JavaScript itself: it makes no code of strings", async () => {
