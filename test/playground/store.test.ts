@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore } from "../../src/admin/open-store.ts";
-import { spawnPlayground, startPlayground, usageOf, usedUntil } from "../clients/playground.ts";
+import { type PlaygroundProcess, spawnPlayground, startPlayground, usageOf, usedUntil } from "../clients/playground.ts";
 import { post } from "../clients/wire.ts";
 import { REDIS, redisAnswers } from "../stores/redis/servers.ts";
 import { databases, type NewDatabase, newMysql, newPostgres } from "../stores/sql/databases.ts";
@@ -46,6 +46,19 @@ const STORES = [
   { name: "MySQL or MariaDB", available: answers("mysql"), place: newMysql },
   { name: "Redis", available: redisAnswers, place: redis },
 ];
+
+const silent = createServer();
+/** Waits for ten seconds before it gives up, and so beside all other tests. */
+let unanswered: PlaygroundProcess;
+beforeAll(async () => {
+  await once(silent.listen(0, "127.0.0.1"), "listening");
+  const { port } = silent.address() as AddressInfo;
+  unanswered = spawnPlayground({ PORT: "0", POLYGATE_STORE: `postgres://me@127.0.0.1:${port}/x` });
+});
+afterAll(() => {
+  unanswered.child.kill("SIGKILL");
+  silent.close();
+});
 
 describe.each(STORES)("POLYGATE_STORE on $name", ({ available, place: newPlace }) => {
   describe.skipIf(!available)("when it answers", () => {
@@ -131,12 +144,8 @@ describe("POLYGATE_STORE", () => {
   });
 
   it("says so where the server never answers", async () => {
-    const server = createServer().listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    const { ended, errors } = spawnPlayground({ PORT: "0", POLYGATE_STORE: `postgres://me@127.0.0.1:${port}/x` });
+    const { ended, errors } = unanswered;
     expect(await ended).toEqual({ code: 1, signal: null });
     expect(errors()).toBe("The playground cannot use POLYGATE_STORE: it does not answer.\n");
-    server.close();
   });
 });
