@@ -1,15 +1,19 @@
 /** workerd as a host: a worker that knows the edge bundle and nothing of Node, before the backend and quota of the tests. */
 
+import { once } from "node:events";
 import { existsSync, rmSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import type { Request as WorkerdRequest } from "miniflare";
 import { type Front, openFront } from "./edge/front.ts";
 import type { TestHost } from "./host.ts";
-import { callOver, outcomeOf } from "./remote/exchange.ts";
+import { outcomeOf } from "./remote/exchange.ts";
+import { type Handlers, Peer } from "./remote/peer.ts";
 import { Stages } from "./remote/stages.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -35,28 +39,48 @@ export function edgeHost(): TestHost {
 /** Starts workerd, which holds the gateways of many stages. It ends with the process of the tests. */
 async function startWorkerd(): Promise<Stages> {
   const fronts = new Map<number, Front>();
-  const { Miniflare, Response: WorkerdResponse } = await import("miniflare");
-  const miniflare = new Miniflare({
-    ...(await buildWorker()),
-    compatibilityDate: "2026-07-01",
-    compatibilityFlags: ["enable_request_signal"],
-    serviceBindings: {
-      TESTS: async (request: WorkerdRequest) => WorkerdResponse.json(await outcomeOf(request, stages.handlers)),
-    },
-    unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-  });
-  const url = await miniflare.unsafeGetDirectURL();
-  const call = callOver((body) => fetch(url, { method: "POST", body, headers: EACH_ALONE }));
   const stages: Stages = new Stages(async <T>(method: string, ...args: readonly unknown[]): Promise<T> => {
     const [id] = args as readonly [number];
     if (method === "stop") fronts.get(id)?.close();
-    if (method !== "open") return call<T>(method, ...args);
-    const front = await openFront(Number(url.port));
+    if (method !== "open") return worker.call<T>(method, ...args);
+    const front = await openFront(Number(port));
     fronts.set(id, front);
-    await call("open", id, front.port, args[1]);
+    await worker.call("open", id, front.port, args[1]);
     return front.port as T;
   }, EACH_ALONE);
+  const { Miniflare } = await import("miniflare");
+  const miniflare = new Miniflare({
+    ...(await buildWorker()),
+    compatibilityDate: "2026-07-01",
+    compatibilityFlags: ["enable_request_signal", "no_web_socket_compression"],
+    serviceBindings: { TESTS: { external: { address: await answerCalls(stages.handlers), http: {} } } },
+    unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+  });
+  const { port } = await miniflare.unsafeGetDirectURL();
+  const worker = await connectTo(`ws://127.0.0.1:${port}`);
   return stages;
+}
+
+/** Answers what the worker asks of the tests, each call a request. Returns where. */
+async function answerCalls(handlers: Handlers): Promise<string> {
+  // workerd itself ends the connections that it no longer uses.
+  const server = createServer({ keepAliveTimeout: 0 }, (req, res) => {
+    void text(req)
+      .then((call) => outcomeOf(call, handlers))
+      .then((outcome) => res.end(outcome));
+  });
+  await once(server.listen(0, "127.0.0.1").unref(), "listening");
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A connection to the worker, for what the tests ask of it. */
+async function connectTo(url: string): Promise<Peer> {
+  const socket = new WebSocket(url);
+  await once(socket, "open");
+  const peer = new Peer((line) => socket.send(line), {});
+  socket.addEventListener("message", ({ data }) => peer.receive(String(data)));
+  socket.addEventListener("close", () => peer.end(new Error("The worker has ended.")));
+  return peer;
 }
 
 interface Module {

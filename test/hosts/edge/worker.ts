@@ -6,11 +6,11 @@ import type { Cancel, Clock } from "../../../src/index.ts";
 import { type PriceTable, priceOf } from "../prices.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { answerByItself } from "../host.ts";
-import { callOver, outcomeOf } from "../remote/exchange.ts";
+import { callOver } from "../remote/exchange.ts";
 import { type Opened, OpenedStages } from "../remote/opened.ts";
 import type { Opening } from "../remote/opening.ts";
 import { remoteOptions } from "../remote/options.ts";
-import type { Call, Handlers } from "../remote/peer.ts";
+import { type Call, type Handlers, Peer } from "../remote/peer.ts";
 
 interface Stage extends Opened {
   readonly port: number;
@@ -23,7 +23,7 @@ const stages = new OpenedStages<Stage>();
 const said = new Set<Promise<unknown>>();
 const SAID: readonly string[] = ["failed", "abort", "option"];
 
-const ask = callOver((body) => env.TESTS.fetch("http://tests/", { method: "POST", body }));
+const ask = callOver(async (body) => (await env.TESTS.fetch("http://tests/", { method: "POST", body })).text());
 
 const call: Call = <T>(method: string, ...args: readonly unknown[]) => {
   const answer = ask<T>(method, ...args);
@@ -99,11 +99,14 @@ const handlers: Handlers = {
   },
 };
 
-/** A request to a stage's port is for its gateway, any other is a call of the tests. */
+/** A request to a stage's port is for its gateway; any other is the connection that the tests call over. */
 export const serve: Stage["handler"] = async (request, bindings, context) => {
   const { port } = new URL(request.url);
   for (const stage of stages.values())
     if (String(stage.port) === port) return stage.handler(request, bindings, context);
-  const rest = stayAlive();
-  return Response.json(await outcomeOf(request, handlers).finally(rest));
+  const { 0: tests, 1: socket } = new WebSocketPair();
+  const { receive } = new Peer((line) => socket.send(line), handlers);
+  socket.accept();
+  socket.addEventListener("message", ({ data }) => receive(data));
+  return new Response(null, { status: 101, webSocket: tests });
 };

@@ -9,3 +9,15 @@ declare module "cloudflare:workers" {
 interface ExecutionContext {
   waitUntil(promise: Promise<unknown>): void;
 }
+
+interface WorkerSocket {
+  accept(): void;
+  send(text: string): void;
+  addEventListener(type: "message", listener: (event: { readonly data: string }) => void): void;
+}
+
+declare const WebSocketPair: new () => { readonly 0: WorkerSocket; readonly 1: WorkerSocket };
+
+interface ResponseInit {
+  readonly webSocket?: WorkerSocket;
+}

@@ -3,27 +3,26 @@
 import { pack, unpack } from "./pack.ts";
 import type { Call, Handlers } from "./peer.ts";
 
-interface Body {
-  json(): Promise<unknown>;
-}
-
 type Outcome = { readonly result: unknown } | { readonly thrown: unknown };
 
-/** The caller's side, over whatever sends a body. */
+/** The caller's side, over whatever sends a body and answers with another. */
 export const callOver =
-  (send: (body: string) => Promise<Body>): Call =>
+  (send: (body: string) => Promise<string>): Call =>
   async <T>(method: string, ...args: readonly unknown[]): Promise<T> => {
-    const response = await send(JSON.stringify({ method, args: pack(args) }));
-    const outcome = (await response.json()) as Outcome;
+    const outcome = JSON.parse(await send(JSON.stringify({ method, args: pack(args) }))) as Outcome;
     if ("thrown" in outcome) throw unpack(outcome.thrown);
     return unpack(outcome.result) as T;
   };
 
-/** The other side: does what a request asks for. */
-export async function outcomeOf(request: Body, handlers: Handlers): Promise<Outcome> {
-  const { method, args } = (await request.json()) as { readonly method: string; readonly args: unknown };
+/** The other side: does what a body asks for. */
+export async function outcomeOf(body: string, handlers: Handlers): Promise<string> {
+  const { method, args } = JSON.parse(body) as { readonly method: string; readonly args: unknown };
+  return JSON.stringify(await settled(method, unpack(args) as never[], handlers));
+}
+
+async function settled(method: string, args: never[], handlers: Handlers): Promise<Outcome> {
   try {
-    return { result: pack(await handlers[method]?.(...(unpack(args) as never[]))) };
+    return { result: pack(await handlers[method]?.(...args)) };
   } catch (error) {
     return { thrown: pack(error) };
   }

@@ -35,6 +35,8 @@ export function remoteOptions(call: Call, functionAtOnce: FunctionAt, id: number
   };
 }
 
+type Step = IteratorResult<unknown, void>;
+
 let answers = 0;
 
 /** Each event is asked for when the gateway wants it, so its back-pressure reaches the play. */
@@ -48,14 +50,17 @@ async function* remoteAnswer(
   const answer = ++answers;
   const abort = (): void => void call("abort", answer, signal.reason);
   signal.addEventListener("abort", abort);
+  let isLeft = false;
   try {
-    await call("begin", id, answer, generator, request, { requestId, key });
-    for (;;) {
-      const step = await call<IteratorResult<unknown, void>>("next", answer);
-      if (step.done) return;
+    let step = await call<Step>("begin", id, answer, generator, request, { requestId, key });
+    while (!step.done) {
+      isLeft = true;
       yield step.value;
+      isLeft = false;
+      step = await call<Step>("next", answer);
     }
   } finally {
-    await call("return", answer);
+    // One that has ended or failed is over there as well.
+    if (isLeft) await call("return", answer);
   }
 }

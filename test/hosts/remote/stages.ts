@@ -31,15 +31,27 @@ export class Stages {
     models: (id: number) => this.#at(id).backend.models?.(),
     failed: (id: number, failure: Failure) => this.#at(id).onFailure?.(failure),
     option: (id: number, path: string, args: unknown[]) => this.option(id, path, args),
-    begin: (id: number, answer: number, ...asked: Asked) =>
-      void this.#answers.set(answer, new Answer(this.#at(id), ...asked)),
-    next: (answer: number) => this.#answers.get(answer)?.next(),
+    begin: (id: number, answer: number, ...asked: Asked) => {
+      this.#answers.set(answer, new Answer(this.#at(id), ...asked));
+      return this.#next(answer);
+    },
+    next: (answer: number) => this.#next(answer),
     abort: (answer: number, reason: GatewayError) => this.#answers.get(answer)?.abort(reason),
     return: (answer: number) => {
       void this.#answers.get(answer)?.return();
       this.#answers.delete(answer);
     },
   };
+
+  /** The next event of an answer, which is forgotten once it has ended or failed. */
+  async #next(answer: number): Promise<IteratorResult<unknown> | undefined> {
+    let step: IteratorResult<unknown> | undefined;
+    try {
+      return (step = await this.#answers.get(answer)?.next());
+    } finally {
+      if (step?.done !== false) this.#answers.delete(answer);
+    }
+  }
 
   /** Calls a function among a stage's options, at a path of keys with dots between. */
   option(id: number, path: string, args: readonly unknown[]): unknown {
