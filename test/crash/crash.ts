@@ -32,6 +32,8 @@ const [PROCESSES, LANES, KEYS] = [4, 4, 8];
 const PIECE_MS = 100;
 /** A stuck run must fail, not hang. */
 const STUCK_MS = 60_000;
+/** How long after a sweep the next one begins, in milliseconds. */
+const SWEEP_MS = 100;
 /** A kill comes up to so much later than the piece that it follows, in milliseconds. */
 const JITTER_MS = 20;
 
@@ -91,6 +93,6 @@ async function untilFree(ledger: Ledger, keyIds: readonly string[], leaseMs: num
     const reports = await Promise.all(keyIds.map((keyId) => ledger.store.report(keyId)));
     const took = performance.now() - begin;
     if (reports.every((report) => report?.held === 0) || took > leaseMs + STUCK_MS) return took;
-    await pause(5);
+    await pause(SWEEP_MS);
   }
 }
