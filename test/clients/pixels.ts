@@ -27,10 +27,15 @@ export async function headerOf(bytes: Uint8Array): Promise<{ format: string; wid
 /** A PNG in which neighbouring pixels differ, fully transparent in a region. */
 export function patchwork(width: number, height: number, isClear: Region = () => false): Promise<Buffer> {
   const data = new Uint8Array(width * height * 4);
-  for (let at = 0; at < width * height; at++) {
-    const [x, y] = [at % width, Math.floor(at / width)];
-    data.set([(x * 7) % 256, (y * 13) % 256, (x * y) % 256, isClear(x, y) ? 0 : 255], at * 4);
-  }
+  // What does not fit into a byte is cut to what does.
+  let at = 0;
+  for (let y = 0; y < height; y++)
+    for (let x = 0; x < width; x++) {
+      data[at++] = x * 7;
+      data[at++] = y * 13;
+      data[at++] = x * y;
+      data[at++] = isClear(x, y) ? 0 : 255;
+    }
   return sharp(data, { raw: { width, height, channels: 4 } })
     .png()
     .toBuffer();
@@ -40,10 +45,11 @@ export function patchwork(width: number, height: number, isClear: Region = () =>
 export function differences(one: Pixels, other: Pixels, region: Region): { inside: number; outside: number } {
   if (one.width !== other.width || one.height !== other.height) throw new Error("The pictures differ in size.");
   const counts = { inside: 0, outside: 0 };
-  for (let at = 0; at < one.data.length; at += 4) {
-    if (Buffer.compare(one.data.subarray(at, at + 4), other.data.subarray(at, at + 4)) === 0) continue;
-    const pixel = at / 4;
-    counts[region(pixel % one.width, Math.floor(pixel / one.width)) ? "inside" : "outside"]++;
-  }
+  const [before, after] = [numbersOf(one), numbersOf(other)];
+  for (let at = 0; at < before.length; at++)
+    if (before[at] !== after[at]) counts[region(at % one.width, Math.floor(at / one.width)) ? "inside" : "outside"]++;
   return counts;
 }
+
+/** Each pixel as one number: hundreds of thousands are compared. */
+const numbersOf = ({ data }: Pixels): Uint32Array => new Uint32Array(data.buffer, data.byteOffset, data.length / 4);
