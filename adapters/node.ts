@@ -49,9 +49,15 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
     }
     if (!answered && next) return next();
     drain(req, patienceMs);
-    dropIdle(res, patienceMs);
-    // An answer that breaks off has nobody left to be told; the call itself has settled by then.
-    await send(res, answered ?? bare(404)).catch(() => res.destroy());
+    try {
+      const sending = send(res, answered ?? bare(404));
+      // Most complete answers are out by now.
+      if (!res.writableFinished) dropIdle(res, patienceMs);
+      await sending;
+    } catch {
+      // An answer that breaks off has nobody left to be told; the call itself has settled by then.
+      res.destroy();
+    }
   };
   // What the host's own `next` throws is the host's: it stays an unhandled rejection.
   return (req, res, next) => void answer(req, res, next);

@@ -7,15 +7,16 @@ import type { Answer } from "../src/index.ts";
 /** Frames that are ready in the same turn go out in one piece, up to so many characters. */
 const MAX_PIECE = 64 * 1024;
 
-/** Resolves when the answer is handed to the response, or its client is gone. */
-export async function send(res: ServerResponse, { status, headers, body }: Answer): Promise<void> {
-  if (res.destroyed) return;
+/** Hands an answer to its response: a complete one at once; a stream until it is through, or its client is gone. */
+export function send(res: ServerResponse, { status, headers, body }: Answer): Promise<void> | undefined {
+  if (res.destroyed) return undefined;
   const complete = typeof body === "object" && body !== null && Symbol.asyncIterator in body ? undefined : body;
   const length =
     complete == null || "content-length" in headers ? {} : { "content-length": Buffer.byteLength(complete) };
   res.writeHead(status, { ...headers, ...length, ...varyOf(res, headers) });
-  if (complete !== undefined) return void res.end(complete);
-  await sendStream(res, body as AsyncIterableIterator<string>);
+  if (complete === undefined) return sendStream(res, body as AsyncIterableIterator<string>);
+  res.end(complete);
+  return undefined;
 }
 
 async function sendStream(res: ServerResponse, frames: AsyncIterableIterator<string>): Promise<void> {
@@ -61,7 +62,7 @@ export const disconnectOf =
     const isGone = res.destroyed || req.errored || (req.destroyed && !req.complete);
     if (isGone) return listener();
     // The request's own `close` comes once its body is read: it is the response's that tells.
-    res.once("close", () => {
+    res.on("close", () => {
       if (!res.writableEnded) listener();
     });
   };

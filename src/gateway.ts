@@ -275,8 +275,8 @@ class RoutesAt implements GatewayRoutes {
     const answer = endpoint
       ? await serve(new Call(this.#services, { endpoint, request, tail: route.tail, prefix, mounted }))
       : this.#refusal(request, route, methodNotAllowed(route, request.method));
-    const { status, headers, body } = request.method === "HEAD" ? withoutBody(answer) : answer;
-    return { status, headers: cors ? { ...headers, ...cors.headers } : headers, body };
+    const sent = request.method === "HEAD" ? withoutBody(answer) : answer;
+    return cors ? { ...sent, headers: { ...sent.headers, ...cors.headers } } : sent;
   }
 
   /** The answer to a request that reaches no endpoint, in the format of its route. */

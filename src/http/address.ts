@@ -1,11 +1,15 @@
 /** Reads addresses as they were written: not by URL, which cannot read every address that comes, and rewrites those that it can. */
 
+const SLASH = 0x2f;
+const QUERY = 0x3f;
+const FRAGMENT = 0x23;
+
 /** The path of an address, as it was written, without its query. */
 export function pathOf(url: string): string {
   const from = pathStart(url);
-  const end = url.slice(from).search(/[?#]/);
-  const path = end < 0 ? url.slice(from) : url.slice(from, from + end);
-  return path === "" ? "/" : path;
+  let end = from;
+  while (end < url.length && url.charCodeAt(end) !== QUERY && url.charCodeAt(end) !== FRAGMENT) end++;
+  return end === from ? "/" : url.slice(from, end);
 }
 
 /** What stands before the path of an address: `https://example.com`. */
@@ -16,10 +20,12 @@ export function originOf(url: string): string {
 /** Where an address's path begins. Without a usable `host` header, a runtime may tell the path alone. */
 function pathStart(url: string): number {
   if (url.startsWith("/")) return 0;
-  const host = url.indexOf("://") + 3;
-  const length = url.slice(host).search(/[/?#]/);
-  return length < 0 ? url.length : host + length;
+  let at = url.indexOf("://") + 3;
+  while (at < url.length && !endsHost(url.charCodeAt(at))) at++;
+  return at;
 }
+
+const endsHost = (code: number): boolean => code === SLASH || code === QUERY || code === FRAGMENT;
 
 /** The parameters of an address's query. */
 export function queryOf(url: string): URLSearchParams {

@@ -27,11 +27,7 @@ export interface BodyLease extends Disposable {
  * }
  */
 export class BodyRoom {
-  readonly #maxBytes: number;
-  readonly #maxBytesPerKey: number;
-  readonly #byKey = new Map<string, number>();
-  #takenBytes = 0;
-  #bodies = 0;
+  readonly #taken: Taken;
 
   /**
    * @param maxBytes What there is for all, a positive integer; anything else is a RangeError.
@@ -41,57 +37,83 @@ export class BodyRoom {
     for (const bytes of [maxBytes, maxBytesPerKey])
       if (!Number.isSafeInteger(bytes) || bytes < 1)
         throw new RangeError(`The room for bodies must be a positive integer of bytes, not ${bytes}`);
-    this.#maxBytes = maxBytes;
-    this.#maxBytesPerKey = Math.min(maxBytes, maxBytesPerKey);
+    this.#taken = new Taken(maxBytes, Math.min(maxBytes, maxBytesPerKey));
   }
 
   /** What is taken now, in bytes: 0 when no body is in flight. */
   get takenBytes(): number {
-    return this.#takenBytes;
+    return this.#taken.bytes;
   }
 
   /** How many requests hold any of it. */
   get bodies(): number {
-    return this.#bodies;
+    return this.#taken.bodies;
   }
 
   /** Opens an empty lease, for one request of a key. */
   lease(keyId: string): BodyLease {
-    let held = 0;
-    let open = true;
-    return {
-      take: (bytes) => {
-        if (!open) throw new RangeError("This lease was given back already.");
-        this.#take(keyId, bytes, held);
-        if (held === 0 && bytes > 0) this.#bodies++;
-        held += bytes;
-      },
-      [Symbol.dispose]: () => {
-        if (open) this.#giveBack(keyId, held);
-        if (open && held > 0) this.#bodies--;
-        open = false;
-      },
-    };
+    return new Lease(this.#taken, keyId);
+  }
+}
+
+class Lease implements BodyLease {
+  readonly #taken: Taken;
+  readonly #keyId: string;
+  #held = 0;
+  #open = true;
+
+  constructor(taken: Taken, keyId: string) {
+    this.#taken = taken;
+    this.#keyId = keyId;
   }
 
-  #take(keyId: string, bytes: number, held: number): void {
+  take(bytes: number): void {
+    if (!this.#open) throw new RangeError("This lease was given back already.");
+    this.#taken.add(this.#keyId, bytes, this.#held);
+    this.#held += bytes;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#open) this.#taken.remove(this.#keyId, this.#held);
+    this.#open = false;
+  }
+}
+
+/** What all leases hold together, and those of each key. */
+class Taken {
+  bytes = 0;
+  /** How many leases hold any. */
+  bodies = 0;
+  readonly #maxBytes: number;
+  readonly #maxBytesPerKey: number;
+  readonly #byKey = new Map<string, number>();
+
+  constructor(maxBytes: number, maxBytesPerKey: number) {
+    this.#maxBytes = maxBytes;
+    this.#maxBytesPerKey = maxBytesPerKey;
+  }
+
+  /** Adds bytes to a lease that holds `held` already. */
+  add(keyId: string, bytes: number, held: number): void {
     if (!Number.isSafeInteger(bytes) || bytes < 0)
       throw new RangeError(`Bytes must be an integer from 0 up, not ${bytes}`);
     if (held + bytes > this.#maxBytesPerKey)
       throw new GatewayError("body_too_large", `The request body is larger than ${this.#maxBytesPerKey} bytes.`);
     const ofKey = (this.#byKey.get(keyId) ?? 0) + bytes;
-    if (this.#takenBytes + bytes > this.#maxBytes)
-      throw busy("The gateway is receiving as many bodies as it can hold.");
+    if (this.bytes + bytes > this.#maxBytes) throw busy("The gateway is receiving as many bodies as it can hold.");
     if (ofKey > this.#maxBytesPerKey) throw busy("This API key is sending as many bodies at once as it may.");
-    this.#takenBytes += bytes;
+    this.bytes += bytes;
     this.#byKey.set(keyId, ofKey);
+    if (held === 0 && bytes > 0) this.bodies++;
   }
 
-  #giveBack(keyId: string, bytes: number): void {
-    this.#takenBytes -= bytes;
-    const left = (this.#byKey.get(keyId) ?? 0) - bytes;
+  /** Gives back all that a lease holds. */
+  remove(keyId: string, held: number): void {
+    this.bytes -= held;
+    const left = (this.#byKey.get(keyId) ?? 0) - held;
     if (left > 0) this.#byKey.set(keyId, left);
     else this.#byKey.delete(keyId);
+    if (held > 0) this.bodies--;
   }
 }
 

@@ -14,7 +14,7 @@ const SMALL_BYTES = 64 * 1024;
  * The whole body. Throws `body_too_large` (before reading, where the length is declared), `unsupported_media_type` for one
  * that is compressed, `malformed_body`, `client_closed`, `deadline_exceeded` for one that stalls, or `busy` where there is no room.
  */
-export async function readText(request: Request, maxBytes: number, intake: BodyIntake): Promise<string> {
+export function readText(request: Request, maxBytes: number, intake: BodyIntake): string | Promise<string> {
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > maxBytes) throw tooLarge(maxBytes);
   const consumed = consumedText(request);

@@ -2,22 +2,25 @@
 
 /** 128 random bits. */
 const ID_BYTES = 16;
+const ID_DIGITS = 2 * ID_BYTES;
 /** Random bytes are fetched for so many ids at once: the call costs more than the bytes. */
 const POOLED_IDS = 256;
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-const pool = new Uint8Array(ID_BYTES * POOLED_IDS);
-let next = pool.length;
+/** The digits of ids to come, and where the next one begins. */
+let pool = "";
+let next = 0;
 
 /** A new id: `req_` and 32 hexadecimal digits. */
 export function newRequestId(): string {
   // Filled when it is first needed: Workers give no random bytes before a request.
   if (next === pool.length) {
-    crypto.getRandomValues(pool);
+    const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES * POOLED_IDS));
+    pool = Array.from(bytes, (byte) => HEX[byte]).join("");
     next = 0;
   }
-  let id = "req_";
-  for (const end = next + ID_BYTES; next < end; next++) id += HEX[pool[next] ?? 0];
-  return id;
+  const from = next;
+  next += ID_DIGITS;
+  return `req_${pool.slice(from, next)}`;
 }

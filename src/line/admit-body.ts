@@ -12,10 +12,13 @@ import { refusalOf } from "./reserve.ts";
  * The terms under which the call's body is taken in; what it books is given back when the call ends. Throws `quota_exhausted` or
  * `quota_held` for a large body, or one of unknown length, of a key with nothing left.
  */
-export async function admitBody(call: Call, key: ApiKey): Promise<BodyIntake> {
-  const { bodies, limits } = call.services;
-  if (!key.unlimited && isLarge(call.request, limits.largeBodyBytes)) await assertSolvent(call, key);
-  const lease = bodies.lease(key.id);
+export function admitBody(call: Call, key: ApiKey): BodyIntake | Promise<BodyIntake> {
+  if (key.unlimited || !isLarge(call.request, call.limits.largeBodyBytes)) return intakeOf(call, key);
+  return assertSolvent(call, key).then(() => intakeOf(call, key));
+}
+
+function intakeOf(call: Call, key: ApiKey): BodyIntake {
+  const lease = call.services.bodies.lease(key.id);
   call.defer(() => lease[Symbol.dispose]());
   return new Intake(call, lease);
 }

@@ -43,7 +43,7 @@ export class Hold {
   #noted = 0;
   /** Whether the last renewal failed: then notes wait until one has succeeded. */
   #isStoreDown = false;
-  #settling: PromiseWithResolvers<void> | undefined;
+  #settling: Promise<void> | undefined;
   #isSettled = false;
   /** Until when its lease runs, in milliseconds since the Unix epoch; noted for the observer alone. */
   #leasedUntil = 0;
@@ -134,14 +134,16 @@ export class Hold {
    * Charges what was used, once. Resolves when the store has done so, or has failed, or takes too long: then it is asked again
    * beside the call, and its lease bounds the loss.
    */
-  async settle(): Promise<void> {
+  settle(): Promise<void> {
     // Set before the store is asked: what the store does may cut the call, whose end settles as well.
-    if (this.#settling) return this.#settling.promise;
-    const { promise, resolve } = (this.#settling = Promise.withResolvers<void>());
+    if (this.#settling) return this.#settling;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#settling = promise;
     const outcome = (this.#call.charged = this.#outcome());
-    await this.#settle(outcome, 0);
-    this.#isSettled = true;
-    resolve();
+    this.#settle(outcome, 0).then(() => {
+      this.#isSettled = true;
+      resolve();
+    }, reject);
     return promise;
   }
 

@@ -79,7 +79,7 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   const amounts = operation.amounts(call, asked);
   if (rateLimiter) await limitTokens(call, key, asked.model, rateLimiter);
   const hold = await reserve(call, key, amounts);
-  await operation.prepare?.(call, key, endpoint, asked);
+  if (operation.prepare) await operation.prepare(call, key, endpoint, asked);
   call.assertLive();
   const run = operation.run(call, key, endpoint, asked);
   const askedAt = clock.now();
