@@ -1,7 +1,5 @@
 /** Upstreams that fail before anything is answered: a refusal in each caller's own format, at no charge, and the whole story for the host. */
 
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import {
@@ -20,7 +18,7 @@ import {
   UNREACHED,
 } from "./hostile.expect.ts";
 import { pairs, typeOf } from "./hostile.formats.ts";
-import { head, hundredMegabytes, STREAM_HEAD, whole } from "./raw-upstream.ts";
+import { head, hundredMegabytes, NOBODY, STREAM_HEAD, whole } from "./raw-upstream.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -281,11 +279,7 @@ describe.each(pairs)("to a caller of $name", (pair) => {
 
   it("an upstream that refuses connections is backend_unavailable", async () => {
     expect.hasAssertions();
-    const server = createServer().listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    await new Promise((resolve) => server.close(resolve));
-    const setting = { baseUrl: () => `http://127.0.0.1:${port}/v1` };
+    const setting = { baseUrl: () => `http://${NOBODY}/v1` };
     await expectAllRefused(pair, { ...UNREACHED, told: /ECONNREFUSED/, answer: () => () => {}, setting });
   });
 });

@@ -1,6 +1,5 @@
 /** A relay before an upstream that does everything wrong: the right error each time, and nothing left behind. */
 
-import { createServer, type AddressInfo } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
@@ -8,7 +7,16 @@ import { GatewayError } from "../../../src/errors.ts";
 import { systemClock } from "../../../src/ports/clock.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { sse } from "./plain-codec.ts";
-import { endless, head, hundredMegabytes, rawUpstream, type RawAnswer, STREAM_HEAD, whole } from "./raw-upstream.ts";
+import {
+  endless,
+  head,
+  hundredMegabytes,
+  NOBODY,
+  rawUpstream,
+  type RawAnswer,
+  STREAM_HEAD,
+  whole,
+} from "./raw-upstream.ts";
 import { API_KEY, ask, callContext, chatRequest, plainRelay } from "./stage.ts";
 
 const ANSWER = sse({ model: "plain-1", text: "Hel" }, { text: "lo, wörld 🌍" }, { end: true, tokens: 3 });
@@ -94,11 +102,7 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
   });
 
   it("says that an upstream which refuses connections cannot be reached", async () => {
-    const server = createServer().listen(0, "127.0.0.1");
-    await new Promise((resolve) => server.once("listening", resolve));
-    const { port } = server.address() as AddressInfo;
-    await new Promise((resolve) => server.close(resolve));
-    const { error } = await ask(plainRelay(`http://127.0.0.1:${port}`, options));
+    const { error } = await ask(plainRelay(`http://${NOBODY}`, options));
     expect(errorOf(error)).toMatchObject({ code: "backend_unavailable" });
   });
 

@@ -4,6 +4,9 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
 
+/** Where nobody listens. A port that a server has just left may be another's by now; one as low as this is given to none. */
+export const NOBODY = "127.0.0.1:2";
+
 export interface RawRequest {
   /** Its first line and headers. */
   readonly head: string;
