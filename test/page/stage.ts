@@ -12,7 +12,9 @@ import {
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { type Playground, startPlayground } from "../clients/playground.ts";
 
-const CHROMIUM = process.env["CHROMIUM_PATH"] ?? "/usr/bin/chromium";
+/** The shell is the same browser without its windows, which does as much in three quarters of the time. */
+const INSTALLED = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
+const CHROMIUM = process.env["CHROMIUM_PATH"] ?? INSTALLED.find((path) => existsSync(path)) ?? "/usr/bin/chromium";
 
 /** Without what an idle browser does besides, and in as few processes as it can be: each costs a good part of a second. */
 const ARGS =

@@ -51,6 +51,7 @@ const roundsOf = (hangUps: number): number => Math.ceil(hangUps / TOGETHER);
 export async function soak(host: SoakHost, plan: Plan): Promise<Soaked> {
   await using subject = new Subject(host);
   await subject.open();
+  if (plan.timed > 0) await subject.assertSameClock();
   const run = new Run(subject);
   await run.complete(plan.warmUp.completions);
   await run.hangUp(roundsOf(plan.warmUp.hangUps), round);

@@ -59,6 +59,10 @@ export class Subject implements AsyncDisposable {
 
   async open(): Promise<void> {
     this.#ports = await this.#peer.call("open");
+  }
+
+  /** Throws where its process tells another time than this one, as it may where the machine's clock was set in between. */
+  async assertSameClock(): Promise<void> {
     const before = nowMs();
     const there = await this.#peer.call<number>("now");
     if (there < before - SKEW_MS || there > nowMs() + SKEW_MS)
