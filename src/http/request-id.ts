@@ -16,8 +16,9 @@ let next = 0;
 export function newRequestId(): string {
   // Filled when it is first needed: Workers give no random bytes before a request.
   if (next === pool.length) {
-    const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES * POOLED_IDS));
-    pool = Array.from(bytes, (byte) => HEX[byte]).join("");
+    const digits: (string | undefined)[] = [];
+    for (const byte of crypto.getRandomValues(new Uint8Array(ID_BYTES * POOLED_IDS))) digits.push(HEX[byte]);
+    pool = digits.join("");
     next = 0;
   }
   const from = next;

@@ -298,13 +298,18 @@ function* conversationBreaches(messages: readonly Message[]): Generator<RuleBrea
   for (const [turn, { role, content }] of messages.entries()) {
     if (typeof content === "string") continue;
     for (const [index, block] of content.entries()) {
-      const path = ["messages", turn, "content", index];
       const sender = SENDER[block.type];
       if (sender !== undefined && sender !== role)
-        yield { path: [...path, "type"], message: `a ${block.type} block belongs in a message of role "${sender}"` };
+        yield {
+          path: ["messages", turn, "content", index, "type"],
+          message: `a ${block.type} block belongs in a message of role "${sender}"`,
+        };
       if (block.type === "tool_use") calls.add(block.id);
       if (block.type === "tool_result" && !calls.has(block.tool_use_id))
-        yield { path: [...path, "tool_use_id"], message: "answers no tool_use block of an earlier assistant message" };
+        yield {
+          path: ["messages", turn, "content", index, "tool_use_id"],
+          message: "answers no tool_use block of an earlier assistant message",
+        };
     }
   }
 }
