@@ -18,7 +18,9 @@ export function drain(req: IncomingMessage, patienceMs: number): void {
 /** Closes the connection of a client that takes nothing of what is written to it. */
 export function dropIdle(res: ServerResponse, patienceMs: number): void {
   const { socket } = res;
-  if (!socket || socket.timeout) return;
+  // One whose request was pipelined gets its connection when the answers before it are out.
+  if (!socket) return void res.once("socket", () => dropIdle(res, patienceMs));
+  if (socket.timeout) return;
   // A stream may be quiet for as long as it likes: it is the client's silence that counts.
   res.setTimeout(patienceMs, () => res.writableLength > 0 && res.destroy());
   // First of all, because Node then sets how long the connection is kept for the next request.

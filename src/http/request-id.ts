@@ -3,8 +3,8 @@
 /** 128 random bits. */
 const ID_BYTES = 16;
 const ID_DIGITS = 2 * ID_BYTES;
-/** Random bytes are fetched for so many ids at once: the call costs more than the bytes. */
-const POOLED_IDS = 256;
+/** Random bytes are fetched for so many ids at once: the call costs more than the bytes. No more, for an id may hold on to all of them. */
+const POOLED_IDS = 32;
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 

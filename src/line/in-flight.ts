@@ -87,12 +87,10 @@ export class InFlightCalls {
   }
 
   #cutAll(): void {
-    let next: InFlight | undefined;
-    for (let place = this.#first; place; place = next) {
-      // One that is cut may leave the list at once.
-      next = place.next;
-      place.cut?.();
-    }
+    // All of them first: one that is cut may leave the list at once, and take others along whose host hangs on it.
+    const places: InFlight[] = [];
+    for (let place = this.#first; place; place = place.next) places.push(place);
+    for (const place of places) place.cut?.();
   }
 
   /** Lets go of calls that their runtime has stopped without a word, as Workers may once a client is gone. */

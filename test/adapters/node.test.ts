@@ -8,7 +8,13 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type NodeHandlerOptions, toNodeHandler } from "../../adapters/node.ts";
-import { createGateway, type Gateway, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
+import {
+  type ChatRequest,
+  createGateway,
+  type Gateway,
+  type GatewayOptions,
+  memoryQuotaStore,
+} from "../../src/index.ts";
 
 const HEADERS = { "x-api-key": "sk-one", "compat-version": "2023-06-01", "content-type": "application/json" };
 const BODY = { model: "m", max_tokens: 1_000_000, messages: [{ role: "user", content: "Hi" }] };
@@ -51,9 +57,13 @@ async function sendHead(port: number, ...headers: readonly string[]): Promise<So
   await once(socket, "connect");
   // A write that fails says so itself.
   socket.on("error", () => {}).pause();
-  const lines = Object.entries({ host: "gateway.test", ...HEADERS }).map(([name, value]) => `${name}: ${value}`);
-  socket.write(["POST /v1/messages HTTP/1.1", ...lines, ...headers, "", ""].join("\r\n"));
+  socket.write(headOf(...headers));
   return socket;
+}
+
+function headOf(...headers: readonly string[]): string {
+  const lines = Object.entries({ host: "gateway.test", ...HEADERS }).map(([name, value]) => `${name}: ${value}`);
+  return ["POST /v1/messages HTTP/1.1", ...lines, ...headers, "", ""].join("\r\n");
 }
 
 const write = (socket: Socket, data: string): Promise<boolean> =>
@@ -123,6 +133,29 @@ describe("a client that does not read", () => {
     await write(socket, body);
     expect(await stopped.promise).toBe("stopped");
     await expect.poll(openConnections, { timeout: 9_000 }).toBe(0);
+    socket.destroy();
+  });
+
+  it.each([
+    ["a complete answer", {}],
+    ["a stream", { stream: true }],
+  ])("loses its connection by %s that was ready before the one in front of it", async (_what, more) => {
+    const other = Promise.withResolvers<void>();
+    const backend = {
+      async *chat({ model }: ChatRequest) {
+        if (model === "first") await other.promise;
+        else other.resolve();
+        // More than any buffer takes.
+        yield model === "first" ? "word" : "word ".repeat(5_000_000);
+      },
+    };
+    const port = await serve({ backend }, { patienceMs: 50 });
+    const first = JSON.stringify({ ...BODY, model: "first" });
+    const second = JSON.stringify({ ...BODY, max_tokens: 100_000_000, ...more });
+    const socket = await sendHead(port, `content-length: ${first.length}`);
+    await write(socket, first + headOf(`content-length: ${second.length}`) + second);
+    await other.promise;
+    await expect.poll(openConnections).toBe(0);
     socket.destroy();
   });
 

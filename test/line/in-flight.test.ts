@@ -96,6 +96,25 @@ describe("closing", () => {
     expect(clock.pending).toBe(0);
   });
 
+  it("cuts those that are left where one that is cut takes the next along", async () => {
+    const clock = manualClock();
+    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const [second, third] = [callOf(clock), callOf(clock)];
+    const ends: (() => void)[] = [];
+    const first: InFlightCall = { hasWaitUntil: false, cut: () => ends.forEach((end) => end()) };
+    for (const call of [first, second.call]) {
+      const place = calls.begin(call);
+      ends.push(() => calls.end(place));
+    }
+    const last = calls.begin(third.call);
+    const closing = calls.close(1_000);
+    await clock.advance(1_000);
+    expect([second.cuts, third.cuts]).toEqual([[], ["busy"]]);
+    calls.end(last);
+    await closing;
+    expect(clock.pending).toBe(0);
+  });
+
   it("waits for no call that its clock has jumped back under", async () => {
     const clock = manualClock();
     let back = 0;
