@@ -16,24 +16,24 @@ export interface NamedModel {
 }
 
 /** What the backend says of the model; undefined where it lists none. Throws `model_not_allowed` or `model_not_found`. */
-export function authorizeModel(
-  call: Call,
-  key: ApiKey,
-  { name, aliases, kind }: NamedModel,
-): Promise<ModelInfo | undefined> | undefined {
+export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Promise<ModelInfo | undefined> | undefined {
+  const { name, aliases } = named;
   call.model = name;
   const names = [name, ...aliases];
   if (!mayUse(key, names))
     throw new GatewayError("model_not_allowed", `This API key may not use the model "${name}".`, { path: ["model"] });
-  return call.services.backend.models && listedModel(call, names, kind);
+  return call.services.backend.models && listedModel(call, named, names);
 }
 
-async function listedModel(call: Call, names: readonly string[], kind: ModelKind): Promise<ModelInfo | undefined> {
+async function listedModel(
+  call: Call,
+  { name, kind }: NamedModel,
+  names: readonly string[],
+): Promise<ModelInfo | undefined> {
   const models = await modelsOf(call);
   const info = models?.find(({ id, kinds }) => names.includes(id) && (kinds?.includes(kind) ?? true));
   // A model that does something else is none to its caller.
-  if (models && !info)
-    throw new GatewayError("model_not_found", `There is no model "${names[0]}".`, { path: ["model"] });
+  if (models && !info) throw new GatewayError("model_not_found", `There is no model "${name}".`, { path: ["model"] });
   call.modelListed = info !== undefined;
   return info;
 }

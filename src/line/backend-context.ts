@@ -2,7 +2,7 @@
 
 import type { FieldFate } from "../model/fate.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/call-observer.ts";
-import type { CodeResult, CodeToRun } from "../ports/code-runner.ts";
+import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import type { CallContext } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Call } from "./call.ts";
@@ -20,10 +20,7 @@ export class BackendContext extends CallDetails implements CallContext {
     this.key = key;
     this.#call = call;
     const { codeRunner, limits } = call.services;
-    if (!codeRunner || !mayRunCode) return;
-    const runCode = (code: CodeToRun): Promise<CodeResult> =>
-      codeRunner.run(code, { signal: this.signal, deadlineMs: limits.codeDeadlineMs });
-    this.runCode = runCode;
+    if (codeRunner && mayRunCode) this.runCode = runsFor(this, codeRunner, limits.codeDeadlineMs);
   }
 
   reportFates(fates: readonly FieldFate[]): void {
@@ -40,3 +37,9 @@ export class BackendContext extends CallDetails implements CallContext {
     return this.#call.signal;
   }
 }
+
+/** Runs code for a call, whose signal is made only when there is code to run. */
+const runsFor =
+  (call: CallContext, runner: CodeRunner, deadlineMs: number) =>
+  (code: CodeToRun): Promise<CodeResult> =>
+    runner.run(code, { signal: call.signal, deadlineMs });

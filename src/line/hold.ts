@@ -1,18 +1,11 @@
 /** The hold of one call on its key's quota: reserved for the worst case, renewed while the call lives, settled once. */
 
-import type { Certainty } from "../model/usage.ts";
+import type { Counted } from "../metering/meter.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { Outcome } from "../ports/quota-store.ts";
 import { askStore, TELL_AGAIN_MS, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failure.ts";
-
-/** What counts the cost of a call. */
-export interface Counted {
-  /** Used so far. */
-  readonly units: number;
-  readonly certainty: Certainty;
-}
 
 const NOTHING: Counted = { units: 0, certainty: "exact" };
 
@@ -25,8 +18,8 @@ export class Hold {
   /** How many units are held. */
   readonly granted: number;
   /**
-   * What counts what is charged; nothing, until a backend is asked. An object, for a function written where it is assigned to a
-   * field is put among the old by V8, and holds on to its call until the whole heap is collected.
+   * Counts what is charged: nothing, until a backend is asked. It is an object and not a function. V8 puts a function that is
+   * written where it is assigned to a field into its old generation, and there it keeps its call until the whole heap is collected.
    */
   meter: Counted = NOTHING;
   readonly #call: Call;

@@ -1,9 +1,9 @@
 /** The step that reads a request's body, in the form that its route takes. */
 
-import type { BodyIntake } from "../http/body-chunks.ts";
-import { readJson } from "../http/json-body.ts";
 import type { ImageEndpoint } from "../dialects/dialect.ts";
+import type { BodyIntake } from "../http/body-chunks.ts";
 import type { Form } from "../http/form.ts";
+import { readJson } from "../http/json-body.ts";
 import { readMultipart } from "../http/multipart.ts";
 import type { Call } from "./call.ts";
 

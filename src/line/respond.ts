@@ -1,7 +1,8 @@
 /** The last steps of the line: a complete answer, a streamed one, or the error in the caller's own format. */
 
 import type { AnswerCollector, AnswerStream, Endpoint } from "../dialects/dialect.ts";
-import type { GatewayError, GatewayErrorCode } from "../errors.ts";
+import { NO_RETRY } from "../dialects/shared/no-retry.ts";
+import type { GatewayError } from "../errors.ts";
 import { type Answer, jsonAnswer } from "../http/answer.ts";
 import { EventStream } from "../http/event-stream.ts";
 import type { FieldFate } from "../model/fate.ts";
@@ -114,20 +115,6 @@ function fateHeaders(fates: readonly FieldFate[]): Record<string, string> {
     ...(approximated && { "polygate-approximated": approximated }),
   };
 }
-
-/**
- * Waiting does not refill a quota, free a key that is used up, or make a wrong credential right. The official SDKs would retry
- * a 429 or a 409 three times, and agents that are built on them a 401 ten times.
- */
-const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
-  "missing_api_key",
-  "malformed_credential",
-  "invalid_api_key",
-  "expired_api_key",
-  "quota_exhausted",
-  "quota_insufficient",
-  "idempotency_key_reused",
-]);
 
 function errorHeaders({ code, retryAfterMs, allow }: GatewayError): Record<string, string> {
   const headers: Record<string, string> = {};

@@ -18,8 +18,15 @@ export interface Metered {
   readonly report: MeterReport;
 }
 
+/** What tells the cost of what was counted so far. */
+export interface Counted {
+  /** In units; 0 where the backend has done nothing yet. */
+  readonly units: number;
+  readonly certainty: Certainty;
+}
+
 /** Turns what a backend yields into what is handed on: one start first, one finish last. Counts as it goes. */
-export interface Meter<Event, Answered> extends Metered {
+export interface Meter<Event, Answered> extends Metered, Counted {
   /** The start of the answer; from the backend's first event, where that has come in time. */
   start(first: Event | undefined): Answered;
   /** What of an event is handed on, if anything. The first event comes here too. */
@@ -30,7 +37,4 @@ export interface Meter<Event, Answered> extends Metered {
   finish(): Answered;
   /** Whether so much has come that the backend must be ignoring its limits. */
   readonly overrun: boolean;
-  /** What to charge so far, in units; 0 where the backend has done nothing yet. */
-  readonly units: number;
-  readonly certainty: Certainty;
 }

@@ -1,5 +1,6 @@
 /** The error answers of an operation: by status, with an example of each code, as the format itself encodes them. */
 
+import { NO_RETRY } from "../dialects/shared/no-retry.ts";
 import { GatewayError, type GatewayErrorCode, type GatewayErrorDetails } from "../index.ts";
 import { ALLOW_HEADERS, ID_HEADERS, jsonContent, NO_RETRY_HEADERS, RETRY_HEADERS } from "./shapes.ts";
 import type { ApiResponse, Example, JsonSchema, Reference } from "./types.ts";
@@ -103,17 +104,6 @@ const headersOf = ({ code, retryAfterMs, allow }: GatewayError): Record<string, 
   ...(retryAfterMs !== undefined && RETRY_HEADERS),
   ...(NO_RETRY.has(code) && NO_RETRY_HEADERS),
 });
-
-/** The errors that no retry helps with. */
-const NO_RETRY: ReadonlySet<GatewayErrorCode> = new Set([
-  "missing_api_key",
-  "malformed_credential",
-  "invalid_api_key",
-  "expired_api_key",
-  "quota_exhausted",
-  "quota_insufficient",
-  "idempotency_key_reused",
-]);
 
 /** The troubles of a call that a model answers. */
 export const MODEL_CALL: readonly Trouble[] = [

@@ -14,7 +14,7 @@ import { type Playground, startPlayground } from "../clients/playground.ts";
 
 /** The shell is the same browser without its windows, which does as much in three quarters of the time. */
 const INSTALLED = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
-const CHROMIUM = process.env["CHROMIUM_PATH"] ?? INSTALLED.find((path) => existsSync(path)) ?? "/usr/bin/chromium";
+const CHROMIUM = process.env["CHROMIUM_PATH"] ?? INSTALLED.find((path) => existsSync(path)) ?? "";
 
 /** Without what an idle browser does besides, and in as few processes as it can be: each costs a good part of a second. */
 const ARGS =

@@ -18,7 +18,7 @@ export class PhaseTimeout extends Error {
 /** Lets go of an answer that nobody reads to its end. */
 export const LEFT: Error = new Error("The answer is not read any further.");
 
-/** What carries an exchange. An object: what a function would cost, `Hold.meter` says. */
+/** What carries an exchange. It is an object and not a function, for the reason that stands at `meter` in `src/line/hold.ts`. */
 export interface Carrier {
   /** Lets go of its connection; called once, when the exchange is cut. */
   cut(reason: Error): void;
