@@ -3,6 +3,7 @@
 import { GatewayError, toGatewayError, type Port } from "../errors.ts";
 import { LATE, within } from "../http/within.ts";
 import { Breaker, DEFAULT_BREAKER } from "../ports/breaker.ts";
+import type { Cancel } from "../ports/clock.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failure.ts";
 import type { Services } from "./services.ts";
@@ -11,59 +12,107 @@ import type { Services } from "./services.ts";
 const SLOW_MS = 1_000;
 
 /**
- * What the store says. Throws `store_unavailable` where it throws, rejects, or takes longer than it may; and at once, where this verb
- * of it has taken too long several times in a row.
+ * What the store says. Rejects with `store_unavailable` where it throws, rejects, or takes longer than it may; and at once, where
+ * this verb of it has taken too long several times in a row.
  *
  * @param late Is given what the store says when nobody waits for it any more, so that it is let go of.
  */
-export async function askStore<T>(
+export function askStore<T>(
   call: Call,
   port: Port,
   verb: string,
   ask: () => Promise<T>,
   late?: (answer: T) => unknown,
 ): Promise<T> {
-  const { clock, limits } = call.services;
   const breaker = breakerOf(call.services, port, verb);
-  if (breaker.waitMs > 0) throw leftAlone(port, breaker.waitMs);
-  breaker.enter();
-  const begunAt = clock.now();
-  let release: (() => void) | undefined;
-  try {
-    // Made a promise of its own: a query builder that only looks like one would ask the database again at each `then`.
-    const asked = Promise.resolve(ask());
-    let isAwaited = true;
-    const leave = (): void => {
-      // Before the call has ended: a runtime that stops all work for a client who is gone must not stop before this is done.
-      if (isAwaited && late)
-        call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(call, error, port)));
-      isAwaited = false;
-    };
-    const answer = await within(asked, limits.storeTimeoutMs, clock, (end) => {
-      release = (): void => {
-        leave();
-        end();
-      };
-      call.defer(release);
-    });
-    if (answer !== LATE) {
-      isAwaited = false;
-      breaker.succeed();
-      return answer;
+  if (breaker.waitMs > 0) return Promise.reject(leftAlone(port, breaker.waitMs));
+  return new Promise((resolve, reject) => {
+    const question = new Question<T>(call, port, breaker, resolve, reject);
+    try {
+      // Made a promise of its own: a query builder that only looks like one would ask the database again at each `then`.
+      const asked = Promise.resolve(ask());
+      asked.then(
+        (answer) => question.succeed(answer),
+        (error: unknown) => question.fail(error),
+      );
+      // Most are answered by then, and need no timer.
+      void NEXT.then(() => question.wait(asked, late));
+    } catch (error) {
+      question.fail(error);
     }
-    leave();
-    call.assertLive();
-    throw tooLate(limits.storeTimeoutMs);
-  } catch (error) {
+  });
+}
+
+/** One question to a store. Each call asks several, so that this is one object and not a chain of asynchronous functions. */
+class Question<T> {
+  readonly #call: Call;
+  readonly #port: Port;
+  readonly #breaker: Breaker;
+  readonly #resolve: (answer: T) => void;
+  readonly #reject: (error: GatewayError) => void;
+  readonly #begunAt: number;
+  #isOver = false;
+  /** Ends the waiting with the call; set once the store takes its time. */
+  #release: (() => void) | undefined;
+  #cancelTimer: Cancel | undefined;
+
+  constructor(
+    call: Call,
+    port: Port,
+    breaker: Breaker,
+    resolve: (answer: T) => void,
+    reject: (error: GatewayError) => void,
+  ) {
+    this.#call = call;
+    this.#port = port;
+    this.#breaker = breaker;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#begunAt = call.services.clock.now();
+    breaker.enter();
+  }
+
+  succeed(answer: T): void {
+    if (this.#isOver) return;
+    this.#end();
+    this.#breaker.succeed();
+    this.#resolve(answer);
+  }
+
+  fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.#end();
+    const tookMs = this.#call.services.clock.now() - this.#begunAt;
     // A call that has ended meanwhile says nothing of the store.
-    if (clock.now() - begunAt >= SLOW_MS && !call.isEnded) breaker.fail();
-    else breaker.leave();
-    throw toGatewayError(error, port);
-  } finally {
+    if (tookMs >= SLOW_MS && !this.#call.isEnded) this.#breaker.fail();
+    else this.#breaker.leave();
+    this.#reject(toGatewayError(error, this.#port));
+  }
+
+  /** The store takes its time: it may take so much, and no longer than the call lasts. */
+  wait(asked: Promise<T>, late: ((answer: T) => unknown) | undefined): void {
+    if (this.#isOver) return;
+    const { clock, limits } = this.#call.services;
+    const leave = (why: unknown): void => {
+      // Before the call has ended: a runtime that stops all work for a client who is gone must not stop before this is done.
+      if (late)
+        this.#call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(this.#call, error, this.#port)));
+      this.fail(why);
+    };
+    this.#cancelTimer = clock.after(limits.storeTimeoutMs, () => leave(tooLate(limits.storeTimeoutMs)));
+    this.#release = (): void => leave(this.#call.endedBecause);
+    this.#call.defer(this.#release);
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#cancelTimer?.();
     // A call that lasts asks often, and must not keep something of each time.
-    if (release) call.forget(release);
+    if (this.#release) this.#call.forget(this.#release);
   }
 }
+
+const NEXT: Promise<void> = Promise.resolve();
 
 /** When a store is told again that has failed to take what a call has come to, in milliseconds after the failure before it. */
 export const TELL_AGAIN_MS: readonly number[] = [500, 5_000, 30_000];
@@ -82,14 +131,13 @@ export async function tellStore(call: Call, port: Port, tell: () => Promise<void
 
 /** Of each verb its own: where keys are found in a cache, that tells nothing of the ledger. */
 function breakerOf({ breakers, clock, limits }: Services, port: Port, verb: string): Breaker {
-  const name = `${port} ${verb}`;
-  const known = breakers.get(name);
-  if (known) return known;
-  const breaker = new Breaker(
-    { ...DEFAULT_BREAKER, failures: limits.storeBreakerFailures, openMs: limits.storeBreakerOpenMs },
-    clock,
-  );
-  breakers.set(name, breaker);
+  let ofPort = breakers.get(port);
+  if (!ofPort) breakers.set(port, (ofPort = new Map()));
+  let breaker = ofPort.get(verb);
+  if (!breaker) {
+    const options = { ...DEFAULT_BREAKER, failures: limits.storeBreakerFailures, openMs: limits.storeBreakerOpenMs };
+    ofPort.set(verb, (breaker = new Breaker(options, clock)));
+  }
   return breaker;
 }
 

@@ -188,7 +188,12 @@ export class Call implements Incoming {
 
   /** Throws the reason for which the call was cut, where it was. */
   assertLive(): void {
-    if (this.#ended) throw this.abort.reason ?? new GatewayError("client_closed", "The call is over.");
+    if (this.#ended) throw this.endedBecause;
+  }
+
+  /** What is told to a step that goes on when the call has ended. */
+  get endedBecause(): GatewayError {
+    return this.abort.reason ?? new GatewayError("client_closed", "The call is over.");
   }
 
   /** Has something let go of when the call ends, the last first; at once where it has ended. */

@@ -1,5 +1,6 @@
 /** What a gateway's calls work with, all of it decided. */
 
+import type { Port } from "../errors.ts";
 import type { BodyRoom } from "../http/body-room.ts";
 import type { Limits } from "../limits.ts";
 import type { CountTokens } from "../metering/estimate.ts";
@@ -39,5 +40,5 @@ export interface Services {
   readonly inFlight: InFlightCalls;
   readonly bodies: BodyRoom;
   /** Of each verb of a store that was asked so far. */
-  readonly breakers: Map<string, Breaker>;
+  readonly breakers: Map<Port, Map<string, Breaker>>;
 }
