@@ -130,7 +130,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     }
     if (this.#waitingChars > MOST_WAITING_CHARS)
       throw new GatewayError("backend_failed", "The model backend's answer does not end.", { port: "model-backend" });
-    return event;
+    return body === undefined ? event : { ...event, isWhole: true };
   }
 
   complete(): void {
@@ -291,11 +291,24 @@ type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
 const isContent = (event: Exclude<ChatEvent, NativeEvent>): event is Content =>
   event.type !== "start" && event.type !== "usage" && event.type !== "finish";
 
+/** What of a usage is one count. */
+const COUNTS = [
+  "inputTokens",
+  "outputTokens",
+  "cacheReadTokens",
+  "cacheWriteTokens",
+  "reasoningTokens",
+  "toolUseTokens",
+] as const satisfies readonly (keyof Usage)[];
+
 /** The name of the first count that is no integer from 0 up, or more than any model can count; undefined where all are counts. */
-function wrongCount({ details, cacheWritesByTtl, serverToolUses, ...counts }: Partial<Usage>): string | undefined {
-  for (const { tokens } of Object.values(details ?? {}).flat()) if (!isCount(tokens)) return "details";
-  const byName = { ...counts, serviceTier: undefined, ...cacheWritesByTtl, ...serverToolUses };
-  return Object.entries(byName).find(([, count]) => count !== undefined && !isCount(count))?.[0];
+function wrongCount(usage: Partial<Usage>): string | undefined {
+  const { details, cacheWritesByTtl, serverToolUses } = usage;
+  for (const name of COUNTS) if (usage[name] !== undefined && !isCount(usage[name])) return name;
+  for (const counts of [cacheWritesByTtl, serverToolUses])
+    for (const name in counts) if (counts[name] !== undefined && !isCount(counts[name])) return name;
+  const kinds = details ? Object.values(details).flat() : [];
+  return kinds.every(({ tokens }) => isCount(tokens)) ? undefined : "details";
 }
 
 const isCount = (count: unknown): boolean =>

@@ -175,6 +175,8 @@ export interface NativeAnswerEvent {
   readonly dialect: string;
   /** Missing where the piece belongs to the answer's end, which is written when it is settled: `finish` has it then. */
   readonly frames?: readonly NativeFrame[];
+  /** Whether it is a complete answer, whose body the finish has. */
+  readonly isWhole?: boolean;
   readonly means: readonly (ContentEvent | ({ readonly type: "prompt-feedback" } & PromptFeedback))[];
   /** Tells, once, the fields of it that `means` has no words for. */
   readonly unsaid?: () => readonly string[];

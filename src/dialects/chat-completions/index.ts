@@ -1,15 +1,15 @@
 /** The chat-completions dialect: `POST /v1/chat/completions`, complete and streamed, as most providers and local servers speak it. */
 
 import type { GatewayError } from "../../errors.ts";
-import { RawJson } from "../../http/answer.ts";
 import { bearerToken } from "../../http/credential.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { AnswerEvent } from "../../model/event.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { AnswerCollector, AnswerContext, AnswerStream, Dialect } from "../dialect.ts";
 import { encodeError, errorStatus } from "../shared/openai-errors.ts";
-import { lossesOf } from "./fates.answer.ts";
 import { openaiRateHeaders } from "../shared/rate-headers.ts";
+import { WholeAnswer } from "../shared/whole-answer.ts";
+import { lossesOf } from "./fates.answer.ts";
 import { ChunkCollector } from "./answer.collect.ts";
 import { modelEndpoints } from "./models.ts";
 import { decodeRequest } from "./request.ts";
@@ -49,17 +49,9 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Dialect {
   };
 }
 
-/** The body as an upstream of this format sent it, or else the collected chunks. */
 function complete(answering: Answering): AnswerCollector<AnswerEvent> {
-  const [encoder, collector] = [new StreamEncoder(answering, true), new ChunkCollector()];
-  let native: string | undefined;
-  return {
-    add(event) {
-      if (event.type === "finish" && event.native?.dialect === DIALECT) native = event.native.body;
-      if (native === undefined) for (const chunk of encoder.chunks(event)) collector.add(chunk);
-    },
-    body: () => (native === undefined ? collector.body : new RawJson(native)),
-  };
+  const encoder = new StreamEncoder(answering, true);
+  return new WholeAnswer(DIALECT, (event) => encoder.chunks(event), new ChunkCollector());
 }
 
 function stream(answering: Answering): AnswerStream<AnswerEvent> {

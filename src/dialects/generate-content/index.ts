@@ -2,7 +2,6 @@
 
 import { GatewayError } from "../../errors.ts";
 import { queryOf } from "../../http/address.ts";
-import { RawJson } from "../../http/answer.ts";
 import { bearerToken } from "../../http/credential.ts";
 import { shown } from "../../http/validation.ts";
 import type { ChatRequest } from "../../model/chat.ts";
@@ -15,6 +14,7 @@ import type {
   Endpoint,
   Incoming,
 } from "../dialect.ts";
+import { WholeAnswer } from "../shared/whole-answer.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 import { lossesOf } from "./fates.answer.ts";
 import { modelEndpoints } from "./models.ts";
@@ -149,15 +149,8 @@ const credential = (request: Request): string | undefined =>
   bearerToken(request.headers);
 
 function complete(answer: AnswerContext): Collector<AnswerEvent> {
-  const [encoder, collector] = [new StreamEncoder(answer), new AnswerCollector()];
-  let native: string | undefined;
-  return {
-    add(event) {
-      if (event.type === "finish" && event.native?.dialect === DIALECT) native = event.native.body;
-      for (const chunk of encoder.chunks(event)) collector.add(chunk);
-    },
-    body: () => (native === undefined ? collector.body : new RawJson(native)),
-  };
+  const encoder = new StreamEncoder(answer);
+  return new WholeAnswer(DIALECT, (event) => encoder.chunks(event), new AnswerCollector());
 }
 
 function stream(answer: AnswerContext): AnswerStream<AnswerEvent> {

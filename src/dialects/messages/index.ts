@@ -1,7 +1,6 @@
 /** The messages dialect: `POST /v1/messages`, complete and streamed, and its token count (spec 2.6, 2.7, 6.1, 7.2). */
 
 import { GatewayError } from "../../errors.ts";
-import { RawJson } from "../../http/answer.ts";
 import { bearerToken } from "../../http/credential.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { ChatRequest } from "../../model/chat.ts";
@@ -9,6 +8,7 @@ import type { AnswerEvent } from "../../model/event.ts";
 import { isJsonObject } from "../../model/json.ts";
 import type { AnswerCollector as Collector, AnswerContext, AnswerStream, Dialect, Incoming } from "../dialect.ts";
 import { anthropicRateHeaders } from "../shared/rate-headers.ts";
+import { WholeAnswer } from "../shared/whole-answer.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 import { lossesOf } from "./fates.answer.ts";
 import { modelEndpoints } from "./models.ts";
@@ -86,15 +86,8 @@ const withMaxTokens = (body: unknown): unknown =>
   isJsonObject(body) && body["max_tokens"] == null ? { ...body, max_tokens: 2 ** 31 - 1 } : body;
 
 function complete(answer: AnswerContext): Collector<AnswerEvent> {
-  const [encoder, collector] = [new StreamEncoder(answer), new AnswerCollector()];
-  let native: string | undefined;
-  return {
-    add(event) {
-      if (event.type === "finish" && event.native?.dialect === DIALECT) native = event.native.body;
-      for (const frame of encoder.frames(event)) collector.add(frame);
-    },
-    body: () => (native === undefined ? collector.message : new RawJson(native)),
-  };
+  const encoder = new StreamEncoder(answer);
+  return new WholeAnswer(DIALECT, (event) => encoder.frames(event), new AnswerCollector());
 }
 
 function stream(answer: AnswerContext): AnswerStream<AnswerEvent> {

@@ -39,7 +39,7 @@ export class AnswerCollector {
     }
   }
 
-  get message(): MessagesResponse {
+  get body(): MessagesResponse {
     if (!this.#message) throw new GatewayError("backend_failed", "The model backend gave no answer.");
     return this.#message;
   }
