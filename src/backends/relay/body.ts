@@ -6,28 +6,37 @@ import type { UpstreamResponse } from "./transport.ts";
 
 const decoder = new TextDecoder();
 
-/** The whole body, as text. Throws `backend_failed` as soon as there are more than `maxBytes`. */
-export const readText = async (response: UpstreamResponse, maxBytes: number, came: () => void): Promise<string> =>
-  decoder.decode(await readBytes(response, maxBytes, came));
-
 /**
- * The whole body. Throws `backend_failed` as soon as there are more than `maxBytes`.
+ * The whole body, as text. Throws `backend_failed` as soon as there are more than `maxBytes`.
  *
  * @param came Told of each piece.
  */
-export async function readBytes(
-  response: UpstreamResponse,
-  maxBytes: number,
-  came?: () => void,
-): Promise<Uint8Array<ArrayBuffer>> {
+export async function readText(response: UpstreamResponse, maxBytes: number, came: () => void): Promise<string> {
+  const first = await response.read();
+  if (!first) return "";
+  came();
+  const second = await response.read();
+  // Most answers come in one piece, which is not copied.
+  if (!second && first.length <= maxBytes) return decoder.decode(first);
   const bytes = new GrowingBytes(maxBytes);
-  for (let piece = await response.read(); piece; piece = await response.read()) {
-    came?.();
-    if (bytes.length + piece.length > maxBytes)
-      throw tooLarge(`The upstream's answer is larger than ${maxBytes} bytes.`);
-    bytes.append(piece);
+  append(bytes, first, maxBytes);
+  for (let piece = second; piece; piece = await response.read()) {
+    came();
+    append(bytes, piece, maxBytes);
   }
+  return decoder.decode(bytes.seal());
+}
+
+/** The whole body. Throws `backend_failed` as soon as there are more than `maxBytes`. */
+export async function readBytes(response: UpstreamResponse, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new GrowingBytes(maxBytes);
+  for (let piece = await response.read(); piece; piece = await response.read()) append(bytes, piece, maxBytes);
   return bytes.seal();
+}
+
+function append(bytes: GrowingBytes, piece: Uint8Array, maxBytes: number): void {
+  if (bytes.length + piece.length > maxBytes) throw tooLarge(`The upstream's answer is larger than ${maxBytes} bytes.`);
+  bytes.append(piece);
 }
 
 /** The first `maxBytes` of the body, as text; as many of them as have come, where the rest cannot be read. */

@@ -84,7 +84,9 @@ export class ChatRelay implements RelayBackend {
   }
 
   /** What of the caller's versions and betas the host lets through. */
-  #permitted({ version, betas, ...native }: NativeRequest): NativeRequest {
+  #permitted(request: NativeRequest): NativeRequest {
+    if (this.#policies.versions === "pass" && this.#policies.betas === "pass") return request;
+    const { version, betas, ...native } = request;
     const permitted = version !== undefined && isPermitted(this.#policies.versions, version);
     return {
       ...native,

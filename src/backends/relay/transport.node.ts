@@ -47,7 +47,7 @@ class UndiciTransport implements Transport {
   async #dispatch({ method, path, headers, body }: UpstreamRequest, exchange: Exchange): Promise<UpstreamResponse> {
     const pool = await (this.#opening ??= this.#open());
     const handler = new Handler(exchange);
-    pool.dispatch({ method, path, headers: { ...headers }, body: body ?? null }, handler);
+    pool.dispatch({ method, path, headers, body: body ?? null }, handler);
     const response = await handler.response;
     this.#answered = true;
     return decompressed(response);

@@ -129,11 +129,16 @@ export class AnswerDecoder implements Decoder {
   }
 
   #learn(usage: WireUsage | null | undefined): void {
-    const told = Object.entries(usage ?? {}).filter(([, count]) => count != null);
-    this.#usage = { ...this.#usage, ...Object.fromEntries(told) };
+    if (usage) this.#usage = { ...this.#usage, ...told(usage) };
   }
 
   get #counts(): Partial<Usage> {
     return decodeUsage(this.#usage);
   }
+}
+
+/** The counts of a report that are told; most reports have no others. */
+function told(usage: WireUsage): WireUsage {
+  if (Object.values(usage).every((count) => count != null)) return usage;
+  return Object.fromEntries(Object.entries(usage).filter(([, count]) => count != null));
 }

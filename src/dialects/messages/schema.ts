@@ -264,7 +264,7 @@ function* breaches(request: MessagesRequest): Generator<RuleBreach> {
   const { thinking, max_tokens, tools, tool_choice, messages } = request;
   if (thinking?.type === "enabled" && thinking.budget_tokens >= max_tokens)
     yield { path: ["thinking", "budget_tokens"], message: `must be less than max_tokens (${max_tokens})` };
-  yield* toolBreaches(tools ?? [], tool_choice ?? undefined);
+  if (tools || tool_choice) yield* toolBreaches(tools ?? [], tool_choice ?? undefined);
   yield* conversationBreaches(messages);
 }
 
@@ -294,7 +294,8 @@ const SENDER: Partial<Record<Block["type"], Message["role"]>> = {
 };
 
 function* conversationBreaches(messages: readonly Message[]): Generator<RuleBreach> {
-  const calls = new Set<string>();
+  // Most conversations have no call of a tool.
+  let calls: Set<string> | undefined;
   for (const [turn, { role, content }] of messages.entries()) {
     if (typeof content === "string") continue;
     for (const [index, block] of content.entries()) {
@@ -304,8 +305,8 @@ function* conversationBreaches(messages: readonly Message[]): Generator<RuleBrea
           path: ["messages", turn, "content", index, "type"],
           message: `a ${block.type} block belongs in a message of role "${sender}"`,
         };
-      if (block.type === "tool_use") calls.add(block.id);
-      if (block.type === "tool_result" && !calls.has(block.tool_use_id))
+      if (block.type === "tool_use") (calls ??= new Set()).add(block.id);
+      if (block.type === "tool_result" && !calls?.has(block.tool_use_id))
         yield {
           path: ["messages", turn, "content", index, "tool_use_id"],
           message: "answers no tool_use block of an earlier assistant message",
