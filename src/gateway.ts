@@ -268,15 +268,31 @@ class RoutesAt implements GatewayRoutes {
     return path === undefined ? undefined : this.#routes.find(path, request);
   }
 
-  async #answer(request: Request, route: Route, mounted: Mounted, prefix: string): Promise<Answer> {
+  #answer(request: Request, route: Route, mounted: Mounted, prefix: string): Promise<Answer> {
+    try {
+      // Most are answered by the line alone, which needs no promise beside its own.
+      if (this.#cors || request.method === "HEAD") return this.#adapted(request, route, mounted, prefix);
+      return this.#reached(request, route, mounted, prefix);
+    } catch (error) {
+      // What a host's context throws.
+      return Promise.reject(error);
+    }
+  }
+
+  /** The answer as a browser or a HEAD request needs it. */
+  async #adapted(request: Request, route: Route, mounted: Mounted, prefix: string): Promise<Answer> {
     const cors = this.#cors && corsOf(request, this.#cors);
     if (cors?.preflight) return cors.preflight;
-    const endpoint = endpointFor(route, request.method);
-    const answer = endpoint
-      ? await serve(new Call(this.#services, { endpoint, request, tail: route.tail, prefix, mounted }))
-      : this.#refusal(request, route, methodNotAllowed(route, request.method));
+    const answer = await this.#reached(request, route, mounted, prefix);
     const sent = request.method === "HEAD" ? withoutBody(answer) : answer;
     return cors ? { ...sent, headers: { ...sent.headers, ...cors.headers } } : sent;
+  }
+
+  /** The answer of the route's endpoint, where it has one for the method. */
+  #reached(request: Request, route: Route, mounted: Mounted, prefix: string): Promise<Answer> {
+    const endpoint = endpointFor(route, request.method);
+    if (endpoint) return serve(new Call(this.#services, { endpoint, request, tail: route.tail, prefix, mounted }));
+    return Promise.resolve(this.#refusal(request, route, methodNotAllowed(route, request.method)));
   }
 
   /** The answer to a request that reaches no endpoint, in the format of its route. */
