@@ -56,7 +56,8 @@ export class ChatRelay implements RelayBackend {
       const response = await (watch?.send(sent, exchange) ?? this.#upstream.send(sent, exchange));
       if (response.status < 200 || response.status > 299)
         throw await failures.ofResponse(response, this.#codec, exchange);
-      const answer = await this.#answer(response, request, exchange);
+      const answer = this.#answer(response, request, exchange);
+      if (!answer) throw await failures.ofWrongType(response, exchange);
       for (let events = await answer.next(); events; events = await answer.next())
         for (const event of joined(events)) {
           watch?.saw(event);
@@ -95,13 +96,14 @@ export class ChatRelay implements RelayBackend {
     };
   }
 
-  async #answer(
+  /** Undefined for a body that is not of the type that was asked for. */
+  #answer(
     response: UpstreamResponse,
     { stream, candidateCount = 1 }: ChatRequest,
     exchange: Exchange,
-  ): Promise<Answer<ChatEvent>> {
-    const { failures, limits, timeouts } = this.#upstream;
-    if (!isOfType(response, stream ? EVENT_STREAM : JSON_TYPE)) throw await failures.ofWrongType(response, exchange);
+  ): Answer<ChatEvent> | undefined {
+    const { limits, timeouts } = this.#upstream;
+    if (!isOfType(response, stream ? EVENT_STREAM : JSON_TYPE)) return undefined;
     const isFinish = lastFinish(candidateCount);
     const source = { response, decoder: this.#codec.answerDecoder(), isFinish, exchange, timeouts, limits };
     return stream ? new StreamedAnswer(source) : new CompleteAnswer(source);

@@ -40,7 +40,8 @@ export class ImageRelay implements RelayBackend {
       const response = await (watch?.send(sent, exchange) ?? this.#upstream.send(sent, exchange));
       if (response.status < 200 || response.status > 299)
         throw await failures.ofResponse(response, imagesCodec, exchange);
-      const answer = await this.#answer(response, request, encoded.stream, exchange);
+      const answer = this.#answer(response, request, encoded.stream, exchange);
+      if (!answer) throw await failures.ofWrongType(response, exchange);
       for (let told = await answer.next(); told; told = await answer.next())
         for (const event of told) {
           watch?.began();
@@ -64,20 +65,19 @@ export class ImageRelay implements RelayBackend {
     return this.#upstream.close();
   }
 
-  /** A stream may be answered complete: some upstreams do not stream at all. */
-  async #answer(
+  /** A stream may be answered complete: some upstreams do not stream at all. Undefined for a body of another type. */
+  #answer(
     response: UpstreamResponse,
     request: ImageRequest,
     stream: boolean,
     exchange: Exchange,
-  ): Promise<Answer<ToldEvent>> {
-    const { failures, limits, timeouts } = this.#upstream;
+  ): Answer<ToldEvent> | undefined {
+    const { limits, timeouts } = this.#upstream;
     let left = request.count;
     const isFinish = ({ type }: ToldEvent): boolean => type === "picture" && --left === 0;
     const source = { response, decoder: imagesCodec.answerDecoder(request), isFinish, exchange, timeouts, limits };
     if (stream && isOfType(response, EVENT_STREAM)) return new StreamedAnswer(source);
-    if (isOfType(response, JSON_TYPE)) return new CompleteAnswer(source);
-    throw await failures.ofWrongType(response, exchange);
+    return isOfType(response, JSON_TYPE) ? new CompleteAnswer(source) : undefined;
   }
 
   async #drawn(told: ToldPicture, signal: AbortSignal): Promise<ImageEvent> {

@@ -62,11 +62,10 @@ export class IncomingBytes {
   }
 
   /** All that has come by now, as one piece: a parser tells of each chunk of a body apart, though many come at once. */
-  async read(): Promise<Uint8Array | undefined> {
-    if (this.#waiting.length === 0 && !this.#end) await new Promise<void>((resolve) => (this.#wake = resolve));
-    if (this.#waiting.length > 0) return this.#take();
-    if (this.#end && "error" in this.#end) throw this.#end.error;
-    return undefined;
+  read(): Promise<Uint8Array | undefined> {
+    if (this.#waiting.length > 0) return Promise.resolve(this.#take());
+    if (!this.#end) return new Promise<void>((resolve) => (this.#wake = resolve)).then(() => this.read());
+    return "error" in this.#end ? Promise.reject(this.#end.error) : Promise.resolve(undefined);
   }
 
   #take(): Uint8Array {

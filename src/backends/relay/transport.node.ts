@@ -27,6 +27,7 @@ const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
 class UndiciTransport implements Transport {
   readonly #open: () => Promise<Pool>;
   #opening: Promise<Pool> | undefined;
+  #pool: Pool | undefined;
   #answered = false;
 
   constructor(open: () => Promise<Pool>) {
@@ -34,28 +35,32 @@ class UndiciTransport implements Transport {
   }
 
   async send(request: UpstreamRequest, exchange: Exchange): Promise<UpstreamResponse> {
+    const pool = (this.#pool ??= await (this.#opening ??= this.#open()));
     try {
-      return await this.#dispatch(request, exchange);
+      const response = await dispatched(pool, request, exchange);
+      this.#answered = true;
+      return response;
     } catch (error) {
       // An upstream may close a kept connection just when it is used again. Nothing was answered, so the request is sent once more;
       // one that broke off when the upstream was at work on it cannot always be told from that, and may be worked on twice.
       if (!this.#answered || exchange.reason !== undefined || !isClosed(error)) throw error;
-      return await this.#dispatch(request, exchange);
+      return await dispatched(pool, request, exchange);
     }
-  }
-
-  async #dispatch({ method, path, headers, body }: UpstreamRequest, exchange: Exchange): Promise<UpstreamResponse> {
-    const pool = await (this.#opening ??= this.#open());
-    const handler = new Handler(exchange);
-    pool.dispatch({ method, path, headers, body: body ?? null }, handler);
-    const response = await handler.response;
-    this.#answered = true;
-    return decompressed(response);
   }
 
   async close(): Promise<void> {
     await (await this.#opening)?.close();
   }
+}
+
+function dispatched(
+  pool: Pool,
+  { method, path, headers, body }: UpstreamRequest,
+  exchange: Exchange,
+): Promise<UpstreamResponse> {
+  const handler = new Handler(exchange);
+  pool.dispatch({ method, path, headers, body: body ?? null }, handler);
+  return handler.response;
 }
 
 /** Whether a connection has ended, other than one of which it is known that nothing was ever read from it: that one was not kept. */
@@ -102,7 +107,7 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers_): void {
-    if (status >= 200) this.#resolve(new NodeResponse(status, headers, this.#bytes));
+    if (status >= 200) this.#resolve(decompressed(new NodeResponse(status, headers, this.#bytes)));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

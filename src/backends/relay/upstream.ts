@@ -64,8 +64,8 @@ export class Upstream {
   readonly #openTransport: (origin: string) => Transport;
   /** By origin, each opened with its first request. */
   readonly #transports: Map<string, Transport> = new Map();
-  readonly #credential: Readonly<Record<string, string>>;
-  readonly #headers: Readonly<Record<string, string>>;
+  /** The headers of every request, which no other may replace. */
+  readonly #own: Readonly<Record<string, string>>;
 
   constructor(options: RelayOptions) {
     const { format, baseUrl, apiKey, models, headers = {}, fetch, showUpstreamMessages = false } = options;
@@ -74,9 +74,14 @@ export class Upstream {
     this.timeouts = { ...DEFAULT_RELAY_TIMEOUTS, ...options.timeouts };
     this.limits = { ...DEFAULT_RELAY_LIMITS, ...options.limits };
     this.clock = options.clock ?? systemClock;
-    this.#credential = apiKey === undefined ? {} : CREDENTIAL[format](validKey(apiKey));
-    this.#headers = validHeaders(headers);
-    const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(this.#headers)];
+    const hosts = validHeaders(headers);
+    this.#own = {
+      ...hosts,
+      ...(apiKey !== undefined && CREDENTIAL[format](validKey(apiKey))),
+      // What is compressed comes later than it could; one that does so all the same is understood.
+      "accept-encoding": "identity",
+    };
+    const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hosts)];
     this.failures = new Failures({ secrets, showMessages: showUpstreamMessages });
     const { hostname, port, protocol } = new URL(this.#base.origin);
     this.address = hostname;
@@ -111,10 +116,7 @@ export class Upstream {
         accept: stream ? "text/event-stream" : "application/json",
         "user-agent": "polygate",
         ...headers,
-        ...this.#headers,
-        ...this.#credential,
-        // What is compressed comes later than it could; one that does so all the same is understood.
-        "accept-encoding": "identity",
+        ...this.#own,
       },
       body,
     } as const;
