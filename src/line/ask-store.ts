@@ -99,9 +99,11 @@ class Question<T> {
         this.#call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(this.#call, error, this.#port)));
       this.fail(why);
     };
+    const release = (): void => leave(this.#call.endedBecause);
     this.#cancelTimer = clock.after(limits.storeTimeoutMs, () => leave(tooLate(limits.storeTimeoutMs)));
-    this.#release = (): void => leave(this.#call.endedBecause);
-    this.#call.defer(this.#release);
+    // Not written at the field itself, for the reason that stands at `meter` in `hold.ts`.
+    this.#release = release;
+    this.#call.defer(release);
   }
 
   #end(): void {
