@@ -272,9 +272,9 @@ class RoutesAt implements GatewayRoutes {
     try {
       // Most are answered by the line alone, which needs no promise beside its own.
       if (this.#cors || request.method === "HEAD") return this.#adapted(request, route, mounted, prefix);
-      return this.#reached(request, route, mounted, prefix);
+      return this.#byEndpoint(request, route, mounted, prefix);
     } catch (error) {
-      // What a host's context throws.
+      // What a function of the host's throws, such as the one that makes its context.
       return Promise.reject(error);
     }
   }
@@ -283,13 +283,13 @@ class RoutesAt implements GatewayRoutes {
   async #adapted(request: Request, route: Route, mounted: Mounted, prefix: string): Promise<Answer> {
     const cors = this.#cors && corsOf(request, this.#cors);
     if (cors?.preflight) return cors.preflight;
-    const answer = await this.#reached(request, route, mounted, prefix);
+    const answer = await this.#byEndpoint(request, route, mounted, prefix);
     const sent = request.method === "HEAD" ? withoutBody(answer) : answer;
     return cors ? { ...sent, headers: { ...sent.headers, ...cors.headers } } : sent;
   }
 
   /** The answer of the route's endpoint, where it has one for the method. */
-  #reached(request: Request, route: Route, mounted: Mounted, prefix: string): Promise<Answer> {
+  #byEndpoint(request: Request, route: Route, mounted: Mounted, prefix: string): Promise<Answer> {
     const endpoint = endpointFor(route, request.method);
     if (endpoint) return serve(new Call(this.#services, { endpoint, request, tail: route.tail, prefix, mounted }));
     return Promise.resolve(this.#refusal(request, route, methodNotAllowed(route, request.method)));

@@ -89,11 +89,13 @@ class Question<T> {
     this.#reject(toGatewayError(error, this.#port));
   }
 
-  /** The store takes its time: it may take so much, and no longer than the call lasts. */
+  /** Waits for a slow store: until its time is up, or until the call ends. */
   wait(asked: Promise<T>, late: ((answer: T) => unknown) | undefined): void {
     if (this.#isOver) return;
     const { clock, limits } = this.#call.services;
     const leave = (why: unknown): void => {
+      // A clock may fire what was cancelled in the same turn.
+      if (this.#isOver) return;
       // Before the call has ended: a runtime that stops all work for a client who is gone must not stop before this is done.
       if (late)
         this.#call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(this.#call, error, this.#port)));

@@ -123,6 +123,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const isEnd = this.#native !== undefined || body !== undefined || means.some(({ type }) => type === "finish");
     const event = { type: "native", dialect, means: content, ...(unsaid && { unsaid }) } as const;
     if (!isEnd) return { ...event, frames };
+    // The end that comes first is the one that the finish has.
+    const isWhole = body !== undefined && !this.#native;
     const ending = (this.#native ??= { dialect, frames: [], body });
     for (const frame of frames ?? []) {
       ending.frames.push(frame);
@@ -130,7 +132,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     }
     if (this.#waitingChars > MOST_WAITING_CHARS)
       throw new GatewayError("backend_failed", "The model backend's answer does not end.", { port: "model-backend" });
-    return body === undefined ? event : { ...event, isWhole: true };
+    return isWhole ? { ...event, isWhole } : event;
   }
 
   complete(): void {
@@ -291,15 +293,17 @@ type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
 const isContent = (event: Exclude<ChatEvent, NativeEvent>): event is Content =>
   event.type !== "start" && event.type !== "usage" && event.type !== "finish";
 
-/** What of a usage is one count. */
-const COUNTS = [
-  "inputTokens",
-  "outputTokens",
-  "cacheReadTokens",
-  "cacheWriteTokens",
-  "reasoningTokens",
-  "toolUseTokens",
-] as const satisfies readonly (keyof Usage)[];
+/** A field of a usage that is a single count. */
+type Count = Exclude<keyof Usage, "cacheWritesByTtl" | "serverToolUses" | "serviceTier" | "details">;
+
+const COUNTS = Object.keys({
+  inputTokens: true,
+  outputTokens: true,
+  cacheReadTokens: true,
+  cacheWriteTokens: true,
+  reasoningTokens: true,
+  toolUseTokens: true,
+} satisfies Record<Count, true>) as readonly Count[];
 
 /** The name of the first count that is no integer from 0 up, or more than any model can count; undefined where all are counts. */
 function wrongCount(usage: Partial<Usage>): string | undefined {

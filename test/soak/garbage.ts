@@ -15,7 +15,7 @@ import { backend } from "../bench/contestants.ts";
 import { median } from "../bench/report.ts";
 import { API_KEY, completeAnswer, SCENARIOS } from "../bench/workload.ts";
 
-export type Kind = "complete" | "streamed" | "refused" | "relayed" | "reserved elsewhere";
+export type Kind = "complete" | "streamed" | "refused" | "relayed" | "stored elsewhere";
 
 const AT_ONCE = 30;
 /** After so many, V8 has begun to decide what goes where. */
@@ -56,7 +56,7 @@ async function oldBytesOf(kind: Kind): Promise<number> {
   const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted }]);
   const { answer } = createGateway({
     backend: kind === "relayed" ? await relayed() : backend,
-    quotas: kind === "reserved elsewhere" ? elsewhere(quotas) : quotas,
+    quotas: kind === "stored elsewhere" ? elsewhere(quotas) : quotas,
   }).at("");
   const { body } = SCENARIOS[kind === "streamed" ? "streamed" : "complete"];
   const status = kind === "refused" ? 429 : 200;

@@ -15,14 +15,16 @@ export async function readText(response: UpstreamResponse, maxBytes: number, cam
   const first = await response.read();
   if (!first) return "";
   came();
+  assertRoom(first.length, maxBytes);
   const second = await response.read();
   // Most answers come in one piece, which is not copied.
-  if (!second && first.length <= maxBytes) return decoder.decode(first);
+  if (!second) return decoder.decode(first);
   const bytes = new GrowingBytes(maxBytes);
-  append(bytes, first, maxBytes);
-  for (let piece = second; piece; piece = await response.read()) {
+  bytes.append(first);
+  for (let piece: Uint8Array | undefined = second; piece; piece = await response.read()) {
     came();
-    append(bytes, piece, maxBytes);
+    assertRoom(bytes.length + piece.length, maxBytes);
+    bytes.append(piece);
   }
   return decoder.decode(bytes.seal());
 }
@@ -30,13 +32,15 @@ export async function readText(response: UpstreamResponse, maxBytes: number, cam
 /** The whole body. Throws `backend_failed` as soon as there are more than `maxBytes`. */
 export async function readBytes(response: UpstreamResponse, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new GrowingBytes(maxBytes);
-  for (let piece = await response.read(); piece; piece = await response.read()) append(bytes, piece, maxBytes);
+  for (let piece = await response.read(); piece; piece = await response.read()) {
+    assertRoom(bytes.length + piece.length, maxBytes);
+    bytes.append(piece);
+  }
   return bytes.seal();
 }
 
-function append(bytes: GrowingBytes, piece: Uint8Array, maxBytes: number): void {
-  if (bytes.length + piece.length > maxBytes) throw tooLarge(`The upstream's answer is larger than ${maxBytes} bytes.`);
-  bytes.append(piece);
+function assertRoom(length: number, maxBytes: number): void {
+  if (length > maxBytes) throw tooLarge(`The upstream's answer is larger than ${maxBytes} bytes.`);
 }
 
 /** The first `maxBytes` of the body, as text; as many of them as have come, where the rest cannot be read. */

@@ -64,7 +64,7 @@ export class Upstream {
   readonly #openTransport: (origin: string) => Transport;
   /** By origin, each opened with its first request. */
   readonly #transports: Map<string, Transport> = new Map();
-  /** The headers of every request, which no other may replace. */
+  /** The headers of every request, which take the place of others of the same name. */
   readonly #own: Readonly<Record<string, string>>;
 
   constructor(options: RelayOptions) {
@@ -74,10 +74,11 @@ export class Upstream {
     this.timeouts = { ...DEFAULT_RELAY_TIMEOUTS, ...options.timeouts };
     this.limits = { ...DEFAULT_RELAY_LIMITS, ...options.limits };
     this.clock = options.clock ?? systemClock;
+    const credential = apiKey === undefined ? {} : CREDENTIAL[format](validKey(apiKey));
     const hosts = validHeaders(headers);
     this.#own = {
       ...hosts,
-      ...(apiKey !== undefined && CREDENTIAL[format](validKey(apiKey))),
+      ...credential,
       // What is compressed comes later than it could; one that does so all the same is understood.
       "accept-encoding": "identity",
     };

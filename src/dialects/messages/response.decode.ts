@@ -129,7 +129,7 @@ export class AnswerDecoder implements Decoder {
   }
 
   #learn(usage: WireUsage | null | undefined): void {
-    if (usage) this.#usage = { ...this.#usage, ...told(usage) };
+    if (usage) this.#usage = { ...this.#usage, ...withoutNulls(usage) };
   }
 
   get #counts(): Partial<Usage> {
@@ -137,8 +137,8 @@ export class AnswerDecoder implements Decoder {
   }
 }
 
-/** The counts of a report that are told; most reports have no others. */
-function told(usage: WireUsage): WireUsage {
+/** The counts of a report without those that are null, as few are. */
+function withoutNulls(usage: WireUsage): WireUsage {
   if (Object.values(usage).every((count) => count != null)) return usage;
   return Object.fromEntries(Object.entries(usage).filter(([, count]) => count != null));
 }

@@ -1,4 +1,4 @@
-/** A complete answer of a chat format: an upstream's own body where it is of the same format, or else the pieces of its stream, collected. */
+/** A complete answer of a chat format: the body of an upstream of the same format, or else what the format's stream would be, collected. */
 
 import { RawJson } from "../../http/answer.ts";
 import type { AnswerEvent } from "../../model/event.ts";
@@ -16,7 +16,7 @@ export class WholeAnswer<Piece> implements AnswerCollector<AnswerEvent> {
   readonly #pieces: PieceCollector<Piece>;
   #native: string | undefined;
 
-  /** @param encode Makes an event what the format's stream would have of it. */
+  /** @param encode Encodes an event as the format's stream would. */
   constructor(dialect: string, encode: (event: AnswerEvent) => Iterable<Piece>, pieces: PieceCollector<Piece>) {
     this.#dialect = dialect;
     this.#encode = encode;
@@ -24,6 +24,7 @@ export class WholeAnswer<Piece> implements AnswerCollector<AnswerEvent> {
   }
 
   add(event: AnswerEvent): void {
+    // Its body comes with the finish, and is passed on as it is: nobody asks what it means.
     if (event.type === "native" && event.isWhole && event.dialect === this.#dialect) return;
     if (event.type === "finish" && event.native?.dialect === this.#dialect) this.#native = event.native.body;
     if (this.#native !== undefined) return;

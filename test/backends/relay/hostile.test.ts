@@ -235,6 +235,12 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
     expect(errorOf(complete.error)).toMatchObject({ code: FAILED, cause: expect.stringContaining("larger than") });
   });
 
+  it("waits for no more of a body whose beginning is beyond its limit", async () => {
+    const beginning = head(200, { "content-type": "application/json", "content-length": "5000" }) + " ".repeat(500);
+    const { error } = await asked((socket) => socket.write(beginning), false, { limits: { maxBodyBytes: 100 } });
+    expect(errorOf(error)).toMatchObject({ code: FAILED, cause: expect.stringContaining("larger than") });
+  });
+
   it("lets an endless stream go when its caller has enough", async () => {
     await using upstream = await rawUpstream(endless(STREAM_HEAD, sse({ text: "more " })));
     const relay = plainRelay(upstream.url, options);

@@ -126,7 +126,23 @@ async function asked({ format, path, ask }: Case, stream: boolean, answer: strin
   };
 }
 
+/** Answers whose tool calls no other format could say: two of one id, and arguments that are no JSON. */
+const ODD: Readonly<Partial<Record<RelayFormat, string>>> = {
+  messages:
+    '{"id":"msg_9","type":"message","role":"assistant","model":"large","content":[{"type":"tool_use","id":"t","name":"a","input":{}},{"type":"tool_use","id":"t","name":"b","input":{}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":11,"output_tokens":7}}',
+  "generate-content":
+    '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"t","name":"a","args":{}}},{"functionCall":{"id":"t","name":"b","args":{}}}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":7,"totalTokenCount":18},"modelVersion":"large","responseId":"r"}',
+  "chat-completions":
+    '{"id":"c","object":"chat.completion","created":1,"model":"large","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"a","arguments":"not json"}},{"id":"t","type":"function","function":{"name":"b","arguments":"[1"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}',
+};
+
 describe.each(CASES)("$format", (its) => {
+  it("passes on a complete answer to the letter that no other format could say, and charges its counts", async () => {
+    const odd = ODD[its.format] ?? "";
+    const { status, text, used, failures } = await asked(its, false, odd);
+    expect({ status, text, used, failures }).toEqual({ status: 200, text: odd, used: 18, failures: [] });
+  });
+
   it.each([true, false])(
     "passes on what the upstream says, to the letter, and charges its counts (stream: %s)",
     async (stream) => {
