@@ -13,15 +13,18 @@ import { REFUSED as REFUSED_GENERATIONS } from "../cases/images/generations.refu
 import type { FormFields } from "../cases/images/requests.ts";
 import * as messagesAccepted from "../cases/messages/accepted.ts";
 import * as messagesRefused from "../cases/messages/refused.ts";
-import { bodySchema, documentOf, judges } from "./reader.ts";
+import type { OpenApiDocument } from "../../src/openapi/index.ts";
+import { bodySchema, documentOf, type Judge, judges } from "./reader.ts";
 
 type Case = readonly [name: string, body: unknown, ...unknown[]];
 
-const spec = documentOf();
-const vendor = documentOf({ messages: { ranges: "vendor", imageSources: "vendor" } });
+/** A document, and what judges by its schemas. */
+const readerOf = (document: OpenApiDocument) => ({ document, judgeOf: judges(document) });
+const spec = readerOf(documentOf());
+const vendor = readerOf(documentOf({ messages: { ranges: "vendor", imageSources: "vendor" } }));
 
-const judgeOf = (operationId: string, document = spec): ((body: unknown) => string | undefined) =>
-  judges(document)(bodySchema(document, operationId));
+const judgeOf = (operationId: string, { document, judgeOf } = spec): Judge =>
+  judgeOf(bodySchema(document, operationId));
 
 /** A form as the schema describes it: texts as what they stand for, and files as their contents. */
 const formOf = (fields: FormFields): object =>
@@ -38,8 +41,8 @@ const formOf = (fields: FormFields): object =>
 const formed = (cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[]): Case[] =>
   cases.map(([name, fields]) => [name, formOf(fields)]);
 
-const refusedOf = (operationId: string, cases: readonly Case[], document = spec): string[] => {
-  const judge = judgeOf(operationId, document);
+const refusedOf = (operationId: string, cases: readonly Case[], reader = spec): string[] => {
+  const judge = judgeOf(operationId, reader);
   return cases.flatMap(([name, body]) => {
     const wrong = judge(body);
     return wrong === undefined ? [] : [`${name}: ${wrong}`];
