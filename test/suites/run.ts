@@ -1,11 +1,10 @@
 /** Runs the suites on hosts, over the driver of every format, and holds that no host was spared a case that it is asked for. */
 
 import { beforeEach, describe, expect, it } from "vitest";
-import { chatCompletions } from "../drivers/chat-completions.ts";
 import type { Driver } from "../drivers/driver.ts";
 import { drivers } from "../drivers/index.ts";
+import { messages } from "../drivers/messages.ts";
 import type { TestHost } from "../hosts/host.ts";
-import { runtimes } from "../hosts/index.ts";
 import type { Mount } from "../hosts/stage.ts";
 import { backPressureSuite } from "./back-pressure.ts";
 import { closingSuite } from "./closing.ts";
@@ -52,13 +51,15 @@ const suitesOf = ({ endless }: Driver): [name: string, suite: Suite][] =>
   Object.entries({ ...OF_EVERY_FORMAT, ...(endless && OF_ENDLESS_FORMATS) });
 
 /**
- * Chat-completions differs from messages in its bytes alone, and no host looks into those. So it runs all suites on one host, which is
- * Node's own server, and a few on the other runtimes, whose streams are not Node's. All other formats run all suites on all hosts.
+ * The formats differ in their addresses and their bytes alone, which no host looks into; what each has of its own runs everywhere. So
+ * messages runs all suites on all hosts. Each other format runs them on one, which is Node's own server, and on the others a few: its
+ * streams, which may be of another content type, and its failures, which may have another status.
  */
-const ON_OTHER_RUNTIMES: ReadonlySet<string> = new Set(["streams", "failures"]);
+const OF_OTHER_FORMATS: ReadonlySet<string> = new Set(["streams", "failures"]);
+const OTHER_FORMATS: ReadonlySet<string> = new Set(drivers.filter((one) => one !== messages).map(({ name }) => name));
 
 const isRunOn = (host: TestHost, format: string, suite: string): boolean =>
-  format !== chatCompletions.name || host.name === "node" || (runtimes.includes(host) && ON_OTHER_RUNTIMES.has(suite));
+  host.name === "node" || !OTHER_FORMATS.has(format) || OF_OTHER_FORMATS.has(suite);
 
 /** What one format has alone, and a host may yet spoil: its bytes, its addresses, or what it serves beside its answers. */
 const OF_ONE_FORMAT: Readonly<Record<string, (mount: Mount) => void>> = {
