@@ -10,7 +10,7 @@ onEachServer((playground, server) =>
     // The SDK warns on the console of answers that it finds strange.
     const warn = vi.spyOn(console, "warn");
 
-    const everywhere = ["streaming", "functions", "media", "errors", "a run of code"];
+    const everywhere = ["streaming", "functions", "media", "errors"];
     describe.each(suitesOn(server, suites, everywhere))("%s", (_name, suite) => {
       suite(stageOf(sdk, playground));
     });

@@ -14,24 +14,6 @@ const FAILING = 'Run this:\n```python\nprint(1)\nraise ValueError("no")\n```';
 const kindOf = (part: object): string => Object.keys(part).join("+");
 const kindsOf = (response: GenerateContentResponse): string[] => partsOf(response).map(kindOf);
 
-/** That code runs at all: Python is a process, which each runtime starts in its own way. */
-export function runSuite({ ask }: Stage): void {
-  it("comes with its result, between texts", async () => {
-    const complete = await ask(say(SUM, config));
-    expect(partsOf(complete)).toMatchObject([
-      { text: "Let me run that." },
-      { executableCode: { language: "PYTHON", code: "print(6 * 7)\n" } },
-      { codeExecutionResult: { outcome: "OUTCOME_OK", output: "42\n" } },
-      { text: "The code printed: 42." },
-    ]);
-    expect(kindsOf(complete)).toEqual(["text", "executableCode", "codeExecutionResult", "text"]);
-    expect(complete.executableCode).toBe("print(6 * 7)\n");
-    expect(complete.codeExecutionResult).toBe("42\n");
-    expect(complete.candidates?.[0]?.finishReason).toBe("STOP");
-  });
-}
-
-/** What the answers are that it makes. */
 export function codeSuite({ ask, chunks }: Stage): void {
   let complete: GenerateContentResponse;
   let streamed: GenerateContentResponse[];
@@ -43,6 +25,19 @@ export function codeSuite({ ask, chunks }: Stage): void {
       chunks(say(SUM, config)),
       ask(say(FAILING, besideFunctions)),
     ]);
+  });
+
+  it("comes with its result, between texts", () => {
+    expect(partsOf(complete)).toMatchObject([
+      { text: "Let me run that." },
+      { executableCode: { language: "PYTHON", code: "print(6 * 7)\n" } },
+      { codeExecutionResult: { outcome: "OUTCOME_OK", output: "42\n" } },
+      { text: "The code printed: 42." },
+    ]);
+    expect(kindsOf(complete)).toEqual(["text", "executableCode", "codeExecutionResult", "text"]);
+    expect(complete.executableCode).toBe("print(6 * 7)\n");
+    expect(complete.codeExecutionResult).toBe("42\n");
+    expect(complete.candidates?.[0]?.finishReason).toBe("STOP");
   });
 
   it("comes in the same order in a stream", () => {

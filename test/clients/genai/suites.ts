@@ -1,7 +1,7 @@
 /** All that the official SDK tries on a server, by name. */
 
 import { chatSuite } from "./chat.ts";
-import { codeSuite, runSuite } from "./code.ts";
+import { codeSuite } from "./code.ts";
 import { countTokensSuite } from "./count-tokens.ts";
 import { errorsSuite } from "./errors.ts";
 import { functionsSuite } from "./functions.ts";
@@ -30,6 +30,5 @@ export const suites: readonly Suite[] = [
   ["paths", pathsSuite],
   ["errors", errorsSuite],
   ["quota", quotaSuite],
-  ["a run of code", runSuite],
   ["code", codeSuite],
 ];

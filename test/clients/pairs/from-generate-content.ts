@@ -75,11 +75,7 @@ export const GENERATE_CONTENT_AS_ANY_OTHER: readonly Difference[] = [
     "expected undefined to deeply equal [",
   ],
   ["errors > says that a cached content is not there", "cachedContent", "cachedContent (It is a part of the prompt"],
-  [
-    "a run of code > comes with its result, between texts",
-    "tools.code-execution",
-    "expected [ Array(1) ] to match object",
-  ],
+  ["code > comes with its result, between texts", "tools.code-execution", "expected [ Array(1) ] to match object"],
   [
     "code > is counted as what a tool brought into the prompt",
     "tools.code-execution",
