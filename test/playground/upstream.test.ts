@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { upstreamBackend } from "../../playground/upstream.ts";
 import { type Playground, spawnPlayground, startPlayground, usageOf } from "../clients/playground.ts";
 
 let folder: string;
@@ -33,6 +34,7 @@ async function said(playground: Playground, model: string): Promise<unknown> {
   return content[0];
 }
 
+const LINE = /^The playground cannot use its upstream: [^\n]+\n?$/;
 const HELLO = { type: "text", text: "You said: Hello" };
 
 async function written(name: string, content: unknown): Promise<string> {
@@ -113,8 +115,8 @@ describe("the playground", () => {
     ],
     ["a file and more", { POLYGATE_UPSTREAM_FILE: "x.json", POLYGATE_UPSTREAM: "messages" }, /stands alone/],
     ["a file that is not there", { POLYGATE_UPSTREAM_FILE: "/nowhere/x.json" }, /cannot be read: \/nowhere\/x\.json/],
-  ])("says in one line what is wrong with %s, and ends", async (_name, env, line) => {
-    expect(await refusal(env)).toMatch(line);
+  ])("says in one line what is wrong with %s, and ends", (_name, env, line) => {
+    expect(refusal(env)).toMatch(line);
   });
 
   it.each<[string, unknown, RegExp]>([
@@ -132,16 +134,32 @@ describe("the playground", () => {
     ],
     ["holds nothing", {}, /no route/],
   ])("says in one line that a file %s, and ends", async (_name, content, line) => {
-    expect(await refusal({ POLYGATE_UPSTREAM_FILE: await written("bad.json", content) })).toMatch(line);
+    expect(refusal({ POLYGATE_UPSTREAM_FILE: await written("bad.json", content) })).toMatch(line);
+  });
+
+  it("says nothing but that line", async () => {
+    const started = spawnPlayground({ PORT: "0", POLYGATE_UPSTREAM_KEY: "sk-secret" });
+    expect(await started.ended).toEqual({ code: 1, signal: null });
+    expect(started.output()).toBe("");
+    expect(started.errors()).toMatch(LINE);
+    expect(started.errors().trimEnd()).toBe(refusal({ POLYGATE_UPSTREAM_KEY: "sk-secret" }));
   });
 });
 
 /** The one line that the playground says before it ends. */
-async function refusal(env: Readonly<Record<string, string>>): Promise<string> {
-  const started = spawnPlayground({ PORT: "0", ...env });
-  expect(await started.ended).toEqual({ code: 1, signal: null });
-  expect(started.output()).toBe("");
-  expect(started.errors()).toMatch(/^The playground cannot use its upstream: [^\n]+\n$/);
-  expect(started.errors()).not.toContain("sk-secret");
-  return started.errors();
+function refusal(env: Readonly<Record<string, string>>): string {
+  const said = vi.spyOn(console, "error").mockReturnValue();
+  const exit = vi.spyOn(process, "exit").mockImplementation((code) => {
+    throw new Error(`The process has ended with code ${code}.`);
+  });
+  try {
+    expect(() => upstreamBackend(env)).toThrow("ended with code 1");
+    const lines = said.mock.calls.flat().map(String);
+    expect(lines).toEqual([expect.stringMatching(LINE)]);
+    expect(lines[0]).not.toContain("sk-secret");
+    return lines[0] ?? "";
+  } finally {
+    said.mockRestore();
+    exit.mockRestore();
+  }
 }
