@@ -58,10 +58,11 @@ const config: ViteUserConfig = defineConfig({
     env: {
       // Node keeps there what it has compiled, for the hundreds of processes that the tests start.
       NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/compiled", import.meta.url)),
-      // The compiler and the linter, which are Go: no more threads than one, for others work beside them, and garbage is
-      // collected less often, which takes a fifth of their time.
+      // The compiler and the linter, which are Go: no more threads than one, for others work beside them, and no garbage is
+      // collected below what a small machine can spare. There is little of it, and to look for it takes a quarter of their time.
       GOMAXPROCS: "1",
-      GOGC: "400",
+      GOGC: "off",
+      GOMEMLIMIT: "2GiB",
     },
     // To end what is stuck, not to measure: a machine may be as slow as it likes.
     testTimeout: 180_000,
