@@ -5,8 +5,6 @@ import { once } from "node:events";
 import type { Ledger } from "../stores/ledgers.ts";
 import { type RacerOrder, type Statuses, UNITS } from "./order.ts";
 
-const PROCESSES = 4;
-
 /** For how many calls there is a balance. */
 export const ROOM = 100;
 
@@ -20,14 +18,19 @@ export interface Raced {
   readonly seconds: number;
 }
 
-/** @param calls How many in all; a multiple of four. */
-export async function race(ledger: Ledger, calls: number): Promise<Raced> {
+export interface Plan {
+  readonly processes: number;
+  /** How many in all; a multiple of the processes. */
+  readonly calls: number;
+}
+
+export async function race(ledger: Ledger, { processes, calls }: Plan): Promise<Raced> {
   const apiKey = "sk-race";
   const keyId = await ledger.store.add({ apiKey, granted: ROOM * UNITS });
   const { address, prefix } = ledger;
-  const order: RacerOrder = { address, prefix, apiKey, calls: calls / PROCESSES };
+  const order: RacerOrder = { address, prefix, apiKey, calls: calls / processes };
   const script = new URL("racer.ts", import.meta.url);
-  const racers = Array.from({ length: PROCESSES }, () => fork(script, [JSON.stringify(order)]));
+  const racers = Array.from({ length: processes }, () => fork(script, [JSON.stringify(order)]));
   try {
     await Promise.all(racers.map(heard));
     const begin = performance.now();

@@ -3,7 +3,7 @@
 import { sharedStores } from "../stores/ledgers.ts";
 import { race, ROOM } from "./race.ts";
 
-const CALLS = 10_000;
+const [PROCESSES, CALLS] = [4, 10_000];
 
 const named = process.argv.slice(2).map((name) => name.toLowerCase());
 for (const store of sharedStores) {
@@ -13,7 +13,7 @@ for (const store of sharedStores) {
     continue;
   }
   const ledger = await store.open();
-  const { statuses, available, differences, seconds } = await race(ledger, CALLS);
+  const { statuses, available, differences, seconds } = await race(ledger, { processes: PROCESSES, calls: CALLS });
   await ledger.remove();
   const answers = Object.entries(statuses).map(([status, count]) => `${count} × ${status}`);
   console.log(`${store.name}: ${CALLS} calls at once in ${seconds.toFixed(1)} s: ${answers.join(", ")}`);
