@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import type { Annotation, ChatEvent, JsonObject } from "../../src/index.ts";
+import { webUrl } from "./arbitraries.ts";
 
 const text = fc.string({ minLength: 1, maxLength: 10, unit: "grapheme" });
 const name = fc.stringMatching(/^[a-z]\w{0,9}$/);
@@ -16,7 +17,7 @@ const spoken: fc.Arbitrary<ChatEvent> = fc.oneof(
   fc.record({ type: fc.constant("reasoning-delta" as const), text }),
   fc.record({ type: fc.constant("refusal-delta" as const), text }),
   fc.record({ type: fc.constant("media" as const), mediaType: fc.constant("image/png"), data: base64 }),
-  fc.record({ uri: fc.webUrl(), title: text }).map((chunk): ChatEvent => ({
+  fc.record({ uri: webUrl, title: text }).map((chunk): ChatEvent => ({
     type: "annotation",
     annotation: { type: "grounding", chunks: [chunk] },
   })),

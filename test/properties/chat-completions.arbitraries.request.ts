@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import type { ChatMessage, ChatRequest, JsonObject, Part, Tool, ToolChoice } from "../../src/index.ts";
+import { webUrl } from "./arbitraries.ts";
 
 const text = fc.oneof(
   { weight: 3, arbitrary: fc.string({ minLength: 1, maxLength: 12 }) },
@@ -34,7 +35,7 @@ const imagePart = record(
     kind: kind("image"),
     source: fc.oneof(
       fc.record({ type: kind("base64"), mediaType: fc.constantFrom("image/png", "image/jpeg"), data: base64 }),
-      fc.record({ type: kind("url"), url: fc.webUrl() }),
+      fc.record({ type: kind("url"), url: webUrl }),
     ),
   },
   { detail: fc.constantFrom("low" as const, "high" as const, "auto" as const) },

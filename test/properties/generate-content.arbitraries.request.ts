@@ -15,6 +15,7 @@ import type {
   ToolResultPart,
 } from "../../src/index.ts";
 import { base64, name, number, record, some, text, userObject } from "./generate-content.arbitraries.ts";
+import { webUrl } from "./arbitraries.ts";
 
 const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 
@@ -45,7 +46,7 @@ const inline: fc.Arbitrary<MediaPart> = fc
   );
 const picture: fc.Arbitrary<MediaPart> = fc
   .oneof(
-    fc.record({ type: fc.constant("url" as const), url: fc.webUrl() }),
+    fc.record({ type: fc.constant("url" as const), url: webUrl }),
     fc.record({ type: fc.constant("file" as const), id: name }),
   )
   .map((source) => ({ type: "media", kind: "image", source }));
