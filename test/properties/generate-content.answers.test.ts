@@ -140,7 +140,7 @@ describe("decode(encode(x)) = x", () => {
         expect(places.filter((at) => cutAt(at) !== expected)).toEqual([]);
         expect(decodedFrom(...Array.from(bytes, (byte) => Uint8Array.of(byte)))).toEqual(eventsOf(given));
       }),
-      { ...RUNS, numRuns: 4 },
+      { ...RUNS, numRuns: 2 },
     );
   });
 });
