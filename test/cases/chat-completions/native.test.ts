@@ -98,4 +98,10 @@ describe("an upstream of the same format", () => {
   it("is collected where a complete answer was asked for", async () => {
     expect(await completed(...native(...FRAMES))).toMatchObject([{ message: { content: "Hi" } }]);
   });
+
+  it("loses nothing where a whole answer follows an end in frames", async () => {
+    const means = [{ type: "text-delta", text: "!" }] as const;
+    const whole: ChatEvent = { type: "native", dialect: "chat-completions", body: "{}", means };
+    expect(await completed(...native(...FRAMES), whole)).toMatchObject([{ message: { content: "Hi!" } }]);
+  });
 });
