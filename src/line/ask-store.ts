@@ -116,6 +116,7 @@ class Question<T> {
   }
 }
 
+/** What waits for it comes next, behind the answer of a store that has answered at once. */
 const NEXT: Promise<void> = Promise.resolve();
 
 /** When a store is told again that has failed to take what a call has come to, in milliseconds after the failure before it. */

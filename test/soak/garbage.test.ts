@@ -15,7 +15,7 @@ it.each<[kind: Kind, most: number]>([
   ["streamed", 2_500],
   ["refused", 1_000],
   ["relayed", 2_500],
-  ["stored elsewhere", 2_500],
+  ["slowly stored", 2_500],
 ])("a %s call leaves nothing among the old", async (kind, most) => {
   const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", SCRIPT, kind]);
   expect(Number(stdout)).toBeLessThan(most);

@@ -1,6 +1,6 @@
 /**
- * The process that counts how much of each call of a kind V8 keeps until it collects the whole heap, though nothing needs it any more: what
- * it puts among the old by its own rules, and what that holds on to.
+ * The process that counts how much of each call V8 keeps until it collects the whole heap, though nothing needs it any more: what it
+ * puts among the old by its own rules, and what that holds on to. It is told the kind of call.
  */
 
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { backend } from "../bench/contestants.ts";
 import { median } from "../bench/report.ts";
 import { API_KEY, completeAnswer, SCENARIOS } from "../bench/workload.ts";
 
-export type Kind = "complete" | "streamed" | "refused" | "relayed" | "stored elsewhere";
+export type Kind = "complete" | "streamed" | "refused" | "relayed" | "slowly stored";
 
 const AT_ONCE = 30;
 /** After so many, V8 has begun to decide what goes where. */
@@ -56,7 +56,7 @@ async function oldBytesOf(kind: Kind): Promise<number> {
   const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted }]);
   const { answer } = createGateway({
     backend: kind === "relayed" ? await relayed() : backend,
-    quotas: kind === "stored elsewhere" ? elsewhere(quotas) : quotas,
+    quotas: kind === "slowly stored" ? elsewhere(quotas) : quotas,
   }).at("");
   const { body } = SCENARIOS[kind === "streamed" ? "streamed" : "complete"];
   const status = kind === "refused" ? 429 : 200;

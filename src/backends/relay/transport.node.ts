@@ -27,6 +27,7 @@ const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
 class UndiciTransport implements Transport {
   readonly #open: () => Promise<Pool>;
   #opening: Promise<Pool> | undefined;
+  /** The same, once it is open: no request waits for it any more. */
   #pool: Pool | undefined;
   #answered = false;
 

@@ -75,14 +75,14 @@ export class Upstream {
     this.limits = { ...DEFAULT_RELAY_LIMITS, ...options.limits };
     this.clock = options.clock ?? systemClock;
     const credential = apiKey === undefined ? {} : CREDENTIAL[format](validKey(apiKey));
-    const hosts = validHeaders(headers);
+    const hostHeaders = validHeaders(headers);
     this.#own = {
-      ...hosts,
+      ...hostHeaders,
       ...credential,
       // What is compressed comes later than it could; one that does so all the same is understood.
       "accept-encoding": "identity",
     };
-    const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hosts)];
+    const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hostHeaders)];
     this.failures = new Failures({ secrets, showMessages: showUpstreamMessages });
     const { hostname, port, protocol } = new URL(this.#base.origin);
     this.address = hostname;

@@ -1,4 +1,4 @@
-/** A complete answer of a chat format: the body of an upstream of the same format, or else what the format's stream would be, collected. */
+/** A complete answer of a chat format: the body of an upstream of that format, or else what is collected of its stream. */
 
 import { RawJson } from "../../http/answer.ts";
 import type { AnswerEvent } from "../../model/event.ts";
