@@ -1,9 +1,17 @@
-/** Finds and runs the tests, benchmarks apart. */
+/** Finds and runs the tests and the checks, benchmarks apart. */
 
 import { matchesGlob } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** What is not about how polygate behaves: whether the sources, the lock file, the package and the docs are in order. */
+const CHECKS: readonly string[] = [
+  "test/checks.test.ts",
+  "test/package.test.ts",
+  "test/docs/*.test.ts",
+  "test/lockfile.test.ts",
+];
 
 /**
  * What takes long, longest first: begun last, one of them would hold up the end of the run. Each runs in a process of its own,
@@ -14,13 +22,9 @@ const LONG: readonly string[] = [
   "test/suites/runtimes.test.ts",
   "test/playground/python.test.ts",
   "test/suites/node.test.ts",
-  "test/package.test.ts",
-  "test/checks.test.ts",
   "test/crash/crash.test.ts",
   "test/race/race.test.ts",
   "test/soak/soak.test.ts",
-  "test/docs/examples.test.ts",
-  "test/docs/names.test.ts",
   "test/clients/openai.test.ts",
   "test/clients/genai.test.ts",
   "test/clients/anthropic.test.ts",
@@ -72,8 +76,14 @@ const config: ViteUserConfig = defineConfig({
       { extends: true, test: { name: "long", include: [...LONG] } },
       {
         extends: true,
-        test: { name: "short", include: ["test/**/*.test.ts"], exclude: ["test/bench/**", ...LONG], isolate: false },
+        test: {
+          name: "short",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/bench/**", ...LONG, ...CHECKS],
+          isolate: false,
+        },
       },
+      { extends: true, test: { name: "check", include: [...CHECKS] } },
     ],
   },
 });

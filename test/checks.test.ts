@@ -1,4 +1,4 @@
-/** What a change must pass beside the tests, run among them so that no core waits: its format, the linter's rules, its types. */
+/** The sources are in order: their format, the linter's rules, their types. */
 
 import { expect, it } from "vitest";
 import { ROOT, run } from "./package/stage.ts";
