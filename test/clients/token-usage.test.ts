@@ -121,13 +121,11 @@ onEachServer((playground) => {
     }
     expect(one.headers.get("request-id")).not.toBe(other.headers.get("request-id"));
   });
-});
 
-// Servers of its own, so that the keys above are as the playground declares them in whatever order the tests run.
-onEachServer((playground) => {
   const chat = (apiKey: string, content: string, body: object = {}, signal?: AbortSignal): Promise<Response> =>
     post(playground().url, content, { apiKey, body: { max_tokens: 5_000, ...body }, ...(signal && { signal }) });
 
+  // Last, for the keys above are as the playground declares them until a call is made.
   describe("a call", () => {
     it("counts its live hold as used while its stream runs, then what it used", async () => {
       const before = await usageOf(playground().url, "sk-metered");

@@ -5,7 +5,7 @@ import { type Ledger, sharedStores } from "../stores/ledgers.ts";
 import { crash, type Crashed, type Plan } from "./crash.ts";
 
 /** `npm run crash` kills two hundred times. */
-const PLAN: Plan = { seed: 7, kills: 8, piecesPerKill: 150, leaseMs: 9_000, usageNoteMs: 100, maxPieces: 60 };
+const PLAN: Plan = { seed: 7, kills: 6, piecesPerKill: 150, leaseMs: 9_000, usageNoteMs: 100, maxPieces: 60 };
 
 const stores = sharedStores.filter(({ name }) => /^(?:PostgreSQL|Redis)$/.test(name));
 

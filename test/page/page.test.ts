@@ -1,4 +1,4 @@
-/** The playground's page in a real browser, driven as its users do. */
+/** The playground's page and its reference in a real browser, driven as their users do. */
 
 import { describe } from "vitest";
 import { chatSuite } from "./chat.ts";
@@ -6,6 +6,7 @@ import { copyingSuite } from "./copying.ts";
 import { everyoneSuite } from "./everyone.ts";
 import { hardCasesSuite } from "./hard-cases.ts";
 import { picturesSuite } from "./pictures.ts";
+import { referenceSuite } from "./reference.ts";
 import { hasBrowser, openStage } from "./stage.ts";
 
 describe.skipIf(!hasBrowser)("the page", () => {
@@ -21,6 +22,9 @@ describe.skipIf(!hasBrowser)("the page", () => {
   });
   describe("a copied call", () => {
     copyingSuite(stage);
+  });
+  describe("the reference", () => {
+    referenceSuite(stage);
   });
   describe("for everyone", () => {
     everyoneSuite(stage);

@@ -31,7 +31,9 @@ export const hasBrowser: boolean = existsSync(CHROMIUM);
 export interface Stage {
   /** The playground's address. */
   readonly url: () => string;
-  /** Opens the page anew, in one tab for each set of options, and holds it to its rules when the test is over. */
+  /** Opens what the playground serves at a path, in one tab for each set of options, and holds it to its rules when the test is over. */
+  readonly open: (path: string, options?: BrowserContextOptions) => Promise<Page>;
+  /** Opens the page anew, and waits until it is there. */
   readonly visit: (path?: string, options?: BrowserContextOptions) => Promise<Page>;
 }
 
@@ -51,7 +53,7 @@ export function openStage(): Stage {
   });
   const url = (): string => playground.url;
   const pages = new Map<string, Promise<Page>>();
-  const visit = async (path = "/", options: BrowserContextOptions = {}): Promise<Page> => {
+  const open = async (path: string, options: BrowserContextOptions = {}): Promise<Page> => {
     const all: BrowserContextOptions = { ...USUAL, ...options };
     const profile = JSON.stringify(all);
     const opened = pages.get(profile) ?? browser.newPage(all);
@@ -65,10 +67,14 @@ export function openStage(): Stage {
       expect(problems()).toEqual([]);
     });
     await page.goto(url() + path);
+    return page;
+  };
+  const visit = async (path = "/", options?: BrowserContextOptions): Promise<Page> => {
+    const page = await open(path, options);
     await page.locator("[data-format]").first().waitFor({ state: "attached" });
     return page;
   };
-  return { url, visit };
+  return { url, open, visit };
 }
 
 /** A key that a test types; it may stand in no address. */
@@ -85,7 +91,7 @@ function watch(page: Page, url: string): () => string[] {
   };
   const onRequest = (request: Request): void => {
     const address = request.url();
-    const isOwn = ["about:blank", "blob:", `${url}/`].some((start) => address.startsWith(start));
+    const isOwn = ["about:blank", "blob:", "data:", `${url}/`].some((start) => address.startsWith(start));
     if (!isOwn) problems.push(`went to ${address}`);
     if (/(?<![a-z])sk-/.test(address)) problems.push(`has a key in ${address}`);
   };

@@ -6,7 +6,7 @@ import { type Left, leftOf } from "./left.ts";
 import { type Plan, soak } from "./soak.ts";
 
 /** The full counts, of a hundred thousand, are those of `npm run soak`. */
-const PLAN: Plan = { warmUp: { completions: 2_000, hangUps: 900 }, completions: 5_000, hangUps: 900, timed: 0 };
+const PLAN: Plan = { warmUp: { completions: 2_000, hangUps: 450 }, completions: 3_000, hangUps: 450, timed: 0 };
 /** Where the line behind the mount is the same, what a mount alone may leave behind. */
 const SHARE: Plan = { warmUp: { completions: 500, hangUps: 180 }, completions: 200, hangUps: 180, timed: 0 };
 
