@@ -50,15 +50,21 @@ export function suitesOn<Suite extends readonly [name: string, ...unknown[]]>(
 export const versionsOn = <Sdk>({ isTriedInFull }: Server, sdks: readonly Sdk[]): readonly Sdk[] =>
   isTriedInFull ? sdks : sdks.slice(0, 1);
 
-/** Runs suites on every server, each of which is started once for all of them. */
-export function onEachServer(suites: (playground: () => Playground, server: Server) => void): void {
-  for (const server of servers)
-    describe.skipIf(!server.available)(`on ${server.name}`, () => {
-      let playground: Playground;
-      beforeAll(async () => {
-        playground = await server.start();
-      });
-      afterAll(() => playground.stop());
-      suites(() => playground, server);
+/** All that a client tries on a server: it declares the tests. */
+export type Client = (playground: () => Playground, server: Server) => void;
+
+/** Runs clients on the server of a name, which is started once for all of them. */
+export function tryOn(name: string, clients: Readonly<Record<string, Client>>): void {
+  const server = servers.find((each) => each.name === name);
+  if (!server) throw new Error(`There is no server ${name}.`);
+  describe.skipIf(!server.available)(`on ${name}`, () => {
+    let playground: Playground;
+    beforeAll(async () => {
+      playground = await server.start();
     });
+    afterAll(() => playground.stop());
+    describe.each(Object.entries(clients))("%s", (_client, client) => {
+      client(() => playground, server);
+    });
+  });
 }

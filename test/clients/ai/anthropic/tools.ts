@@ -2,7 +2,8 @@
 
 import { generateText, isStepCount, streamText, tool, type Tool } from "ai";
 import { expect, it } from "vitest";
-import { type City, citySchema, partsOf, type Stage, thinking, tides, weather } from "./stage.ts";
+import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
+import { type Stage, thinking } from "./stage.ts";
 
 export function toolsSuite({ plain }: Stage): void {
   it("runs them over several steps to the answer", async () => {

@@ -1,21 +1,13 @@
 /** Calls that fail: refused, broken off, aborted. */
 
-import { APICallError, generateText, streamText } from "ai";
+import { generateText, streamText } from "ai";
 import { describe, expect, it } from "vitest";
-import { usageOf, usedUntil } from "../playground.ts";
-import { partsOf, type Stage } from "./stage.ts";
+import { abortSuite } from "../shared.suites.ts";
+import { apiErrorOf, partsOf } from "../shared.ts";
+import type { Stage } from "./stage.ts";
 
-/** The error that a call ends with; a call that succeeds fails the test. */
-async function apiErrorOf(call: PromiseLike<unknown>): Promise<APICallError> {
-  const error: unknown = await call.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  if (!APICallError.isInstance(error)) throw new Error("The call was expected to fail with an APICallError.");
-  return error;
-}
-
-export function errorsSuite({ plain, modelFor, playground }: Stage): void {
+export function errorsSuite(stage: Stage): void {
+  const { plain, modelFor } = stage;
   it.each([
     ["/fail 400", 400, false, "invalid_request_error"],
     ["/fail 401", 401, false, "authentication_error"],
@@ -65,30 +57,6 @@ export function errorsSuite({ plain, modelFor, playground }: Stage): void {
   });
 
   describe("abort", () => {
-    it.each(["stream", "complete"] as const)("ends a %s answer at once, and what was said is charged", async (form) => {
-      const maxOutputTokens = 5_000;
-      const { total_used: before } = await usageOf(playground().url, "sk-metered");
-      const used = (expected: (now: number) => boolean) => usedUntil(playground().url, "sk-metered", expected);
-      const controller = new AbortController();
-      const asked = {
-        ...plain("sk-metered"),
-        maxOutputTokens,
-        prompt: "/delay 20 /repeat 1000",
-        abortSignal: controller.signal,
-      };
-      const answers = {
-        stream: async () => (await partsOf(streamText(asked).fullStream)).at(-1)?.type,
-        complete: () =>
-          generateText(asked).then(
-            () => "finish",
-            (error: Error) => error.name,
-          ),
-      };
-      const call = answers[form]();
-      await used((now) => now >= before + maxOutputTokens);
-      controller.abort();
-      expect(await call).toBe(form === "stream" ? "abort" : "AbortError");
-      expect(await used((now) => now < before + maxOutputTokens)).toBeLessThan(before + 1_000);
-    });
+    abortSuite(stage);
   });
 }

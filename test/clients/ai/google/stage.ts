@@ -1,8 +1,8 @@
 /** The `ai` SDK's google provider, as the suites take it, and what the suites share. */
 
 import { createGoogle } from "@ai-sdk/google";
-import { APICallError, type LanguageModel } from "ai";
-import type { Playground } from "../playground.ts";
+import type { LanguageModel } from "ai";
+import type { Playground } from "../../playground.ts";
 
 /** What every call says beside what it tests: it is tried once. */
 interface PlainCall {
@@ -41,13 +41,3 @@ export function stageOf(playground: () => Playground): Stage {
 export const thinking: {
   readonly google: { readonly thinkingConfig: { includeThoughts: boolean; thinkingBudget: number } };
 } = { google: { thinkingConfig: { includeThoughts: true, thinkingBudget: 1_024 } } };
-
-/** The error that a call ends with; a call that succeeds fails the test. */
-export async function apiErrorOf(call: PromiseLike<unknown>): Promise<APICallError> {
-  const error: unknown = await call.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  if (!APICallError.isInstance(error)) throw new Error("The call was expected to fail with an APICallError.");
-  return error;
-}

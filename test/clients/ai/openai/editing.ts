@@ -3,7 +3,7 @@
 import { generateImage } from "ai";
 import sharp from "sharp";
 import { expect, it } from "vitest";
-import { differences, headerOf, patchwork, pixelsOf, type Region } from "../pixels.ts";
+import { differences, headerOf, patchwork, pixelsOf, type Region } from "../../pixels.ts";
 import type { Stage } from "./stage.ts";
 
 const SIDE = 96;

@@ -2,7 +2,7 @@
 
 import { generateImage } from "ai";
 import { expect, it } from "vitest";
-import { headerOf } from "../pixels.ts";
+import { headerOf } from "../../pixels.ts";
 import type { Stage } from "./stage.ts";
 
 const prompt = "A lighthouse in the rain";

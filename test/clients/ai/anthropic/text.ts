@@ -1,11 +1,13 @@
 /** Text: complete and streamed, from words, images and documents. */
 
-import { generateText, streamText } from "ai";
+import { generateText } from "ai";
 import { describe, expect, it } from "vitest";
-import { png } from "../png.ts";
-import { partsOf, type Stage } from "./stage.ts";
+import { png } from "../../png.ts";
+import { piecesSuite } from "../shared.suites.ts";
+import type { Stage } from "./stage.ts";
 
-export function textSuite({ plain, modelFor }: Stage): void {
+export function textSuite(stage: Stage): void {
+  const { plain, modelFor } = stage;
   describe("complete", () => {
     it("answers, counts and names the request", async () => {
       const result = await generateText({ ...plain(), instructions: "Be very brief", prompt: "Hello there" });
@@ -74,31 +76,6 @@ export function textSuite({ plain, modelFor }: Stage): void {
   });
 
   describe("streamed", () => {
-    it("streams the text in pieces", async () => {
-      const result = streamText({ ...plain(), prompt: "Hello there" });
-      const pieces: string[] = [];
-      for await (const piece of result.textStream) pieces.push(piece);
-      expect(pieces.length).toBeGreaterThan(1);
-      expect(pieces.join("")).toBe("You said: Hello there");
-      expect(await result.finishReason).toBe("stop");
-      expect(await result.usage).toMatchObject({ inputTokens: 2, outputTokens: 4, totalTokens: 6 });
-    });
-
-    it("streams every part in its order", async () => {
-      const parts = await partsOf(streamText({ ...plain(), prompt: "Hi" }).fullStream);
-      // The provider's own parts are not the SDK's promise.
-      const types = parts.map(({ type }) => type).filter((type) => type !== "custom");
-      expect(types).toEqual([
-        "start",
-        "start-step",
-        "text-start",
-        "text-delta",
-        "text-delta",
-        "text-delta",
-        "text-end",
-        "finish-step",
-        "finish",
-      ]);
-    });
+    piecesSuite(stage);
   });
 }

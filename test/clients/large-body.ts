@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, it } from "vitest";
-import { onEachServer } from "./servers.ts";
+import type { Client } from "./servers.ts";
 
 const MIB = 1024 * 1024;
 
@@ -38,7 +38,7 @@ const headOf = (url: string): string =>
     "content-type: application/json",
   ].join("\r\n");
 
-onEachServer((playground) => {
+export const largeBody: Client = (playground) => {
   it("is answered with 413 where its length is declared", async () => {
     const socket = await unread(playground().url);
     await write(socket, `${headOf(playground().url)}\r\ncontent-length: ${33 * MIB}\r\n\r\n`);
@@ -54,4 +54,4 @@ onEachServer((playground) => {
     await write(socket, "0\r\n\r\n");
     expect(await readAnswer(socket)).toMatch(/^HTTP\/1\.1 413 [\s\S]*"code":"request_too_large"/);
   });
-});
+};

@@ -2,8 +2,9 @@
 
 import { generateImage } from "ai";
 import { expect, it } from "vitest";
-import { usageOf } from "../playground.ts";
-import { apiErrorOf, type Stage } from "./stage.ts";
+import { usageOf } from "../../playground.ts";
+import { apiErrorOf } from "../shared.ts";
+import type { Stage } from "./stage.ts";
 
 const prompt = "A lighthouse in the rain";
 

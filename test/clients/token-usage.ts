@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { type TokenUsage, usageOf, usedUntil } from "./playground.ts";
-import { onEachServer } from "./servers.ts";
+import type { Client } from "./servers.ts";
 import { post } from "./wire.ts";
 
 const PATHS = ["/api/usage/token", "/api/usage/token/"];
@@ -61,7 +61,7 @@ const KEYS: readonly Omit<TokenUsage, "object">[] = [
   },
 ];
 
-onEachServer((playground) => {
+export const tokenUsage: Client = (playground) => {
   const ask = (path: string, headers: Record<string, string> = {}, method = "GET"): Promise<Response> =>
     fetch(playground().url + path, { method, headers });
 
@@ -185,4 +185,4 @@ onEachServer((playground) => {
       expect(await usageOf(playground().url, "sk-limited")).toEqual(before);
     });
   });
-});
+};

@@ -2,7 +2,7 @@
 
 import { generateText, jsonSchema, Output, streamText } from "ai";
 import { expect, it } from "vitest";
-import { weather } from "../ai-anthropic/stage.ts";
+import { weather } from "../shared.ts";
 import type { Stage } from "./stage.ts";
 
 const person = jsonSchema<{ name: string; tags: string[]; born: number | null }>({

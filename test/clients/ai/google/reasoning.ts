@@ -2,9 +2,11 @@
 
 import { generateText } from "ai";
 import { expect, it } from "vitest";
+import { takenBackSuite } from "../shared.suites.ts";
 import { type Stage, thinking } from "./stage.ts";
 
-export function reasoningSuite({ plain, asGemini }: Stage): void {
+export function reasoningSuite(stage: Stage): void {
+  const { plain, asGemini } = stage;
   it("is given where it is asked for", async () => {
     const result = await generateText({ ...plain(), prompt: "Think of me", providerOptions: thinking });
     expect(result.reasoningText).toBe("The user wrote 3 words. I will tell them back what arrived.");
@@ -21,15 +23,5 @@ export function reasoningSuite({ plain, asGemini }: Stage): void {
     }
   });
 
-  it("is taken back in the next turn", async () => {
-    const asked = { role: "user" as const, content: "Think of me" };
-    const first = await generateText({ ...plain(), messages: [asked], providerOptions: thinking });
-    const again = { role: "user" as const, content: "And again" };
-    const turns = [asked, ...first.response.messages, again];
-    const second = await generateText({ ...plain(), messages: turns, providerOptions: thinking });
-    const answer = { role: "assistant" as const, content: first.text };
-    const without = await generateText({ ...plain(), messages: [asked, answer, again], providerOptions: thinking });
-    expect(second.text).toBe("You said: And again");
-    expect(second.usage.inputTokens ?? 0).toBeGreaterThan(without.usage.inputTokens ?? 0);
-  });
+  takenBackSuite(stage, thinking);
 }

@@ -1,13 +1,13 @@
 /** The generate-content endpoints over a bare socket: the bytes that go up and come down, for what no SDK shows. */
 
 import { describe } from "vitest";
-import { onEachServer } from "./servers.ts";
-import { requestSuite } from "./raw-generate-content/requests.ts";
-import { keySuite, pathSuite } from "./raw-generate-content/routes.ts";
-import { spellingSuite } from "./raw-generate-content/spelling.ts";
-import { arrayStreamSuite, eventStreamSuite } from "./raw-generate-content/streams.ts";
+import type { Client } from "../servers.ts";
+import { requestSuite } from "./requests.ts";
+import { keySuite, pathSuite } from "./routes.ts";
+import { spellingSuite } from "./spelling.ts";
+import { arrayStreamSuite, eventStreamSuite } from "./streams.ts";
 
-onEachServer((playground) => {
+export const rawGenerateContent: Client = (playground) => {
   /** All that the process has written. */
   const said = (): string => playground().process.output() + playground().process.errors();
 
@@ -21,4 +21,4 @@ onEachServer((playground) => {
   ] as const)("%s", (_name, suite) => {
     suite(() => playground().url, said);
   });
-});
+};

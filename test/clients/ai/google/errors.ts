@@ -2,9 +2,9 @@
 
 import { generateText, streamText } from "ai";
 import { describe, expect, it } from "vitest";
-import { partsOf } from "../ai-anthropic/stage.ts";
-import { usageOf, usedUntil } from "../playground.ts";
-import { apiErrorOf, type Stage } from "./stage.ts";
+import { abortSuite } from "../shared.suites.ts";
+import { apiErrorOf, partsOf } from "../shared.ts";
+import type { Stage } from "./stage.ts";
 
 export function errorsSuite(stage: Stage): void {
   refusedSuite(stage);
@@ -64,33 +64,5 @@ function streamedSuite({ plain }: Stage): void {
     expect(parts.map((part) => (part.type === "text-delta" ? part.text : "")).join("")).toBe("word word");
     expect(errors).toMatchObject([{ data: { code: 503, status: "UNAVAILABLE" } }]);
     expect(parts.at(-1)).toMatchObject({ type: "finish", finishReason: "error" });
-  });
-}
-
-function abortSuite({ plain, playground }: Stage): void {
-  it.each(["stream", "complete"] as const)("ends a %s answer at once, and what was said is charged", async (form) => {
-    const maxOutputTokens = 5_000;
-    const { total_used: before } = await usageOf(playground().url, "sk-metered");
-    const used = (expected: (now: number) => boolean) => usedUntil(playground().url, "sk-metered", expected);
-    const controller = new AbortController();
-    const asked = {
-      ...plain("sk-metered"),
-      maxOutputTokens,
-      prompt: "/delay 20 /repeat 1000",
-      abortSignal: controller.signal,
-    };
-    const answers = {
-      stream: async () => (await partsOf(streamText(asked).fullStream)).at(-1)?.type,
-      complete: () =>
-        generateText(asked).then(
-          () => "finish",
-          (error: Error) => error.name,
-        ),
-    };
-    const call = answers[form]();
-    await used((now) => now >= before + maxOutputTokens);
-    controller.abort();
-    expect(await call).toBe(form === "stream" ? "abort" : "AbortError");
-    expect(await used((now) => now < before + maxOutputTokens)).toBeLessThan(before + 1_000);
   });
 }

@@ -1,0 +1,26 @@
+/** The `ai` SDK with its anthropic provider, unmodified. */
+
+import { describe } from "vitest";
+import { errorsSuite } from "./errors.ts";
+import { outputSuite } from "./output.ts";
+import { reasoningSuite } from "./reasoning.ts";
+import { stageOf } from "./stage.ts";
+import { textSuite } from "./text.ts";
+import { toolsSuite } from "./tools.ts";
+import { withoutWarnings } from "../shared.suites.ts";
+import { type Client, suitesOn } from "../../servers.ts";
+
+const suites = [
+  ["text", textSuite],
+  ["tools", toolsSuite],
+  ["reasoning", reasoningSuite],
+  ["structured output", outputSuite],
+  ["errors", errorsSuite],
+] as const;
+
+export const anthropicProvider: Client = (playground, server) => {
+  withoutWarnings();
+  describe.each(suitesOn(server, suites, ["text", "tools", "errors"]))("%s", (_name, suite) => {
+    suite(stageOf(playground));
+  });
+};

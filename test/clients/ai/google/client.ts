@@ -1,0 +1,29 @@
+/** The `ai` SDK with its google provider, unmodified. */
+
+import { describe } from "vitest";
+import { errorsSuite } from "./errors.ts";
+import { outputSuite } from "./output.ts";
+import { reasoningSuite } from "./reasoning.ts";
+import { type Stage, stageOf } from "./stage.ts";
+import { textSuite } from "./text.ts";
+import { codeSuite, toolsSuite } from "./tools.ts";
+import { withoutWarnings } from "../shared.suites.ts";
+import { type Client, suitesOn } from "../../servers.ts";
+
+type Suite = readonly [name: string, suite: (stage: Stage) => void];
+
+const suites: readonly Suite[] = [
+  ["text", textSuite],
+  ["tools", toolsSuite],
+  ["reasoning", reasoningSuite],
+  ["structured output", outputSuite],
+  ["errors", errorsSuite],
+  ["code", codeSuite],
+];
+
+export const googleProvider: Client = (playground, server) => {
+  withoutWarnings();
+  describe.each(suitesOn(server, suites, ["text", "tools", "errors"]))("%s", (_name, suite) => {
+    suite(stageOf(playground));
+  });
+};

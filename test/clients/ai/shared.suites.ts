@@ -1,0 +1,88 @@
+/** What every provider of the `ai` SDK must do alike. */
+
+import { generateText, streamText } from "ai";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { usageOf, usedUntil } from "../playground.ts";
+import { type ChatStage, partsOf } from "./shared.ts";
+
+/** Keeps the SDK from warning on the console of models that it does not know, while the tests beside this run. */
+export function withoutWarnings(): void {
+  beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));
+  afterAll(() => void vi.unstubAllGlobals());
+}
+
+/** A streamed text. */
+export function piecesSuite({ plain }: ChatStage): void {
+  it("streams the text in pieces", async () => {
+    const result = streamText({ ...plain(), prompt: "Hello there" });
+    const pieces: string[] = [];
+    for await (const piece of result.textStream) pieces.push(piece);
+    expect(pieces.length).toBeGreaterThan(1);
+    expect(pieces.join("")).toBe("You said: Hello there");
+    expect(await result.finishReason).toBe("stop");
+    expect(await result.usage).toMatchObject({ inputTokens: 2, outputTokens: 4, totalTokens: 6 });
+  });
+
+  it("streams every part in its order", async () => {
+    const parts = await partsOf(streamText({ ...plain(), prompt: "Hi" }).fullStream);
+    // The provider's own parts are not the SDK's promise.
+    const types = parts.map(({ type }) => type).filter((type) => type !== "custom");
+    expect(types).toEqual([
+      "start",
+      "start-step",
+      "text-start",
+      "text-delta",
+      "text-delta",
+      "text-delta",
+      "text-end",
+      "finish-step",
+      "finish",
+    ]);
+  });
+}
+
+/** Calls that their client ends. */
+export function abortSuite({ plain, playground }: ChatStage): void {
+  it.each(["stream", "complete"] as const)("ends a %s answer at once, and what was said is charged", async (form) => {
+    const maxOutputTokens = 5_000;
+    const { total_used: before } = await usageOf(playground().url, "sk-metered");
+    const used = (expected: (now: number) => boolean) => usedUntil(playground().url, "sk-metered", expected);
+    const controller = new AbortController();
+    const asked = {
+      ...plain("sk-metered"),
+      maxOutputTokens,
+      prompt: "/delay 20 /repeat 1000",
+      abortSignal: controller.signal,
+    };
+    const answers = {
+      stream: async () => (await partsOf(streamText(asked).fullStream)).at(-1)?.type,
+      complete: () =>
+        generateText(asked).then(
+          () => "finish",
+          (error: Error) => error.name,
+        ),
+    };
+    const call = answers[form]();
+    await used((now) => now >= before + maxOutputTokens);
+    controller.abort();
+    expect(await call).toBe(form === "stream" ? "abort" : "AbortError");
+    expect(await used((now) => now < before + maxOutputTokens)).toBeLessThan(before + 1_000);
+  });
+}
+
+type ProviderOptions = NonNullable<Parameters<typeof generateText>[0]["providerOptions"]>;
+
+/** Thoughts of one turn in the next, which some provider options ask for. */
+export function takenBackSuite({ plain }: ChatStage, providerOptions: ProviderOptions): void {
+  it("is taken back in the next turn", async () => {
+    const asked = { role: "user" as const, content: "Think of me" };
+    const first = await generateText({ ...plain(), messages: [asked], providerOptions });
+    const again = { role: "user" as const, content: "And again" };
+    const turns = [asked, ...first.response.messages, again];
+    const second = await generateText({ ...plain(), messages: turns, providerOptions });
+    const answer = { role: "assistant" as const, content: first.text };
+    const without = await generateText({ ...plain(), messages: [asked, answer, again], providerOptions });
+    expect(second.text).toBe("You said: And again");
+    expect(second.usage.inputTokens ?? 0).toBeGreaterThan(without.usage.inputTokens ?? 0);
+  });
+}

@@ -1,0 +1,25 @@
+/** The clients that are tried on every server. */
+
+import { anthropicProvider } from "./ai/anthropic/client.ts";
+import { googleProvider } from "./ai/google/client.ts";
+import { openaiProvider } from "./ai/openai/client.ts";
+import { anthropicClient } from "./anthropic/client.ts";
+import { genaiClient } from "./genai/client.ts";
+import { largeBody } from "./large-body.ts";
+import { openaiClient } from "./openai/client.ts";
+import { rawGenerateContent } from "./raw-generate-content/client.ts";
+import type { Client } from "./servers.ts";
+import { tokenUsage } from "./token-usage.ts";
+
+export const clients: Readonly<Record<string, Client>> = {
+  // First, for it wants the keys as the playground declares them.
+  "token usage": tokenUsage,
+  "@anthropic-ai/sdk": anthropicClient,
+  "ai with @ai-sdk/anthropic": anthropicProvider,
+  "@google/genai": genaiClient,
+  "ai with @ai-sdk/google": googleProvider,
+  "a bare socket to generate-content": rawGenerateContent,
+  "openai, for pictures": openaiClient,
+  "ai with @ai-sdk/openai, for pictures": openaiProvider,
+  "a client that reads nothing until all is sent": largeBody,
+};
