@@ -1,23 +1,9 @@
 /** The official OpenAI SDK against a playground that relays pictures to a second one: all that it can do there, it can do here. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { editingSuite } from "./openai/editing.ts";
-import { errorsSuite } from "./openai/errors.ts";
-import { generatingSuite } from "./openai/generating.ts";
-import { quotaSuite } from "./openai/quota.ts";
 import { type Sdk, sdks, stageOf } from "./openai/sdk.ts";
-import { streamingSuite } from "./openai/streaming.ts";
-import { uploadingSuite } from "./openai/uploading.ts";
+import { suites } from "./openai/suites.ts";
 import { type Playground, startPlayground, usageOf } from "./playground.ts";
-
-const suites = [
-  ["generating", generatingSuite],
-  ["uploading", uploadingSuite],
-  ["editing", editingSuite],
-  ["streaming", streamingSuite],
-  ["errors", errorsSuite],
-  ["quota", quotaSuite],
-] as const;
 
 describe("through a relay", () => {
   let upstream: Playground;

@@ -1,0 +1,18 @@
+/** All that the official SDK tries on a server, by name. */
+
+import { editingSuite } from "./editing.ts";
+import { errorsSuite } from "./errors.ts";
+import { generatingSuite } from "./generating.ts";
+import { quotaSuite } from "./quota.ts";
+import type { Stage } from "./sdk.ts";
+import { streamingSuite } from "./streaming.ts";
+import { uploadingSuite } from "./uploading.ts";
+
+export const suites: readonly (readonly [name: string, suite: (stage: Stage) => void])[] = [
+  ["generating", generatingSuite],
+  ["uploading", uploadingSuite],
+  ["editing", editingSuite],
+  ["streaming", streamingSuite],
+  ["errors", errorsSuite],
+  ["quota", quotaSuite],
+];
