@@ -52,7 +52,8 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
       events: () => {
         const events = backend.chat?.(request, context) ?? noBackend();
         const { stopSequences, candidateCount = 1 } = request;
-        return stopSequences.length > 0 ? endAtStopSequences(events, stopSequences, candidateCount) : events;
+        if (stopSequences.length === 0) return events;
+        return endAtStopSequences(events, stopSequences, candidateCount, endpoint.dialect);
       },
     };
   },

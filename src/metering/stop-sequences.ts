@@ -1,7 +1,7 @@
 /** Ends an answer's text at the first stop sequence, whatever its backend does about them. */
 
 import { GatewayError } from "../errors.ts";
-import type { ChatEvent, ContentEvent } from "../model/event.ts";
+import type { ChatEvent, ContentEvent, NativeEvent } from "../model/event.ts";
 import { TextMatcher, Words } from "./text-matcher.ts";
 
 /** The most characters of all stop sequences of a request: what is looked for is held in memory. */
@@ -18,52 +18,108 @@ export function assertSearchable(sequences: readonly string[]): void {
 }
 
 /**
- * The events of a backend, where each candidate's text ends at the first of the sequences; none is part of it. What comes in a
- * provider's own format was asked to end there itself, and is passed on as it is.
+ * The events of a backend, where each candidate's text ends at the first of the sequences; none is part of it. What comes in the
+ * caller's own format was asked to end there itself, and is passed on as it is; of another format, which may take fewer sequences,
+ * what it means ends there too.
  *
  * @param sequences Such as `assertSearchable` lets through.
+ * @param dialect The caller's.
  */
 export async function* endAtStopSequences(
   events: AsyncIterable<ChatEvent | string>,
   sequences: readonly string[],
   candidateCount: number,
+  dialect: string,
 ): AsyncGenerator<ChatEvent> {
   const words = new Words(sequences.filter((sequence) => sequence !== ""));
-  const open = new Map<number, TextMatcher>();
-  const stopped = new Set<number>();
-  const flushed = (candidate: number): ChatEvent[] => {
-    const text = open.get(candidate)?.flush() ?? "";
-    return text === "" ? [] : [{ type: "text-delta", text, ...of(candidate) }];
+  const texts = new Map<number, CandidateText>();
+  const textOf = (candidate: number): CandidateText => {
+    let text = texts.get(candidate);
+    if (!text) texts.set(candidate, (text = new CandidateText(words, candidate)));
+    return text;
   };
+  const ended = (event: OwnEvent): readonly OwnEvent[] =>
+    isOfCandidate(event) ? textOf(event.candidate ?? 0).next(event) : [event];
   for await (const yielded of events) {
     const event: ChatEvent = typeof yielded === "string" ? { type: "text-delta", text: yielded } : yielded;
-    if (!isOfCandidate(event)) {
-      yield event;
-      continue;
-    }
-    const candidate = event.candidate ?? 0;
-    if (stopped.has(candidate)) continue;
-    if (event.type !== "text-delta") {
-      yield* flushed(candidate);
-      yield event;
-      continue;
-    }
-    let matcher = open.get(candidate);
-    if (!matcher) open.set(candidate, (matcher = new TextMatcher(words)));
-    const { text, word } = matcher.feed(event.text);
-    if (text !== "" || event.signature !== undefined) yield { ...event, text };
-    if (word === undefined) continue;
-    stopped.add(candidate);
-    yield { type: "finish", reason: "stop-sequence", stopSequence: word, ...of(candidate) };
+    if (event.type !== "native") yield* ended(event);
+    else if (event.dialect === dialect) yield event;
+    else yield { ...event, means: event.means.flatMap(ended) };
     // The backend is told to stop where no candidate is left.
-    if (stopped.size === candidateCount) return;
+    if (texts.size === candidateCount && Array.from(texts.values()).every(({ isStopped }) => isStopped)) return;
   }
-  for (const candidate of open.keys()) if (!stopped.has(candidate)) yield* flushed(candidate);
+  for (const text of texts.values()) yield* text.flush();
 }
 
-const of = (candidate: number): { candidate?: number } => (candidate === 0 ? {} : { candidate });
-
+type OwnEvent = Exclude<ChatEvent, NativeEvent>;
 type OfCandidate = ContentEvent | Extract<ChatEvent, { type: "finish" }>;
+type TextDelta = Extract<ContentEvent, { type: "text-delta" }>;
 
-const isOfCandidate = (event: ChatEvent): event is OfCandidate =>
-  event.type !== "start" && event.type !== "usage" && event.type !== "prompt-feedback" && event.type !== "native";
+const isOfCandidate = (event: OwnEvent): event is OfCandidate =>
+  event.type !== "start" && event.type !== "usage" && event.type !== "prompt-feedback";
+
+/** How many notes may wait for the text that they stand behind. */
+const MOST_WAITING = 1_000;
+
+/** The text of one candidate, on its way to a stop sequence. */
+class CandidateText {
+  isStopped = false;
+  readonly #matcher: TextMatcher;
+  readonly #candidate: { readonly candidate?: number };
+  /** Of which block the text is that was kept back. */
+  #block: string | undefined;
+  /** Notes on text that was kept back. */
+  #waiting: OwnEvent[] = [];
+
+  constructor(words: Words, candidate: number) {
+    this.#matcher = new TextMatcher(words);
+    this.#candidate = candidate === 0 ? {} : { candidate };
+  }
+
+  /** What an event comes to, once it is clear that no stop sequence begins in it. */
+  next(event: OfCandidate): readonly OwnEvent[] {
+    if (this.isStopped) return usageOf(event);
+    if (event.type === "text-delta") return event.block === this.#block ? this.#read(event) : this.#begin(event);
+    // A note is no content: the text goes on behind it, as it does where each token's likelihood is told.
+    if (event.type !== "annotation" || this.#waiting.length === MOST_WAITING) return [...this.flush(), event];
+    if (!this.#matcher.isHolding) return [event];
+    this.#waiting.push(event);
+    return [];
+  }
+
+  /** What was kept back, because nothing that follows can end it. */
+  flush(): readonly OwnEvent[] {
+    const text = this.#matcher.flush();
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    return text === "" ? waiting : [this.#delta(text), ...waiting];
+  }
+
+  #begin(event: TextDelta): readonly OwnEvent[] {
+    const before = this.flush();
+    this.#block = event.block;
+    return [...before, ...this.#read(event)];
+  }
+
+  #read(event: TextDelta): readonly OwnEvent[] {
+    const { text, word } = this.#matcher.feed(event.text);
+    const passed: OwnEvent[] = text !== "" || event.signature !== undefined ? [{ ...event, text }] : [];
+    if (word === undefined) {
+      if (passed.length === 0 || this.#waiting.length === 0) return passed;
+      passed.push(...this.#waiting);
+      this.#waiting = [];
+      return passed;
+    }
+    this.isStopped = true;
+    this.#waiting = [];
+    return [...passed, { type: "finish", reason: "stop-sequence", stopSequence: word, ...this.#candidate }];
+  }
+
+  #delta(text: string): OwnEvent {
+    return { type: "text-delta", text, ...this.#candidate, ...(this.#block !== undefined && { block: this.#block }) };
+  }
+}
+
+/** What still counts of a candidate that was stopped. */
+const usageOf = (event: OfCandidate): readonly OwnEvent[] =>
+  event.type === "finish" && event.usage ? [{ type: "usage", usage: event.usage }] : [];

@@ -99,6 +99,11 @@ export class TextMatcher {
     this.#words = words;
   }
 
+  /** Whether a word may have begun in what has come. */
+  get isHolding(): boolean {
+    return this.#kept !== "";
+  }
+
   /** Takes the next piece. After a word was found, nothing more may be fed. */
   feed(piece: string): Matched {
     const text = this.#kept + piece;

@@ -15,7 +15,7 @@ async function ended(
   candidates = 1,
 ): Promise<{ texts: string[]; stops: (string | undefined)[]; types: string[] }> {
   const [texts, stops, types] = [[] as string[], [] as (string | undefined)[], [] as string[]];
-  for await (const event of endAtStopSequences(from(events), sequences, candidates)) {
+  for await (const event of endAtStopSequences(from(events), sequences, candidates, "messages")) {
     types.push(event.type);
     const candidate = "candidate" in event ? (event.candidate ?? 0) : 0;
     if (event.type === "text-delta") texts[candidate] = (texts[candidate] ?? "") + event.text;
@@ -52,7 +52,7 @@ describe("a text", () => {
     ));
 
   it("keeps back no more than may still become a stop sequence", async () => {
-    const events = endAtStopSequences(from(["Hello EN", "D of it"]), ["END."], 1);
+    const events = endAtStopSequences(from(["Hello EN", "D of it"]), ["END."], 1, "messages");
     expect((await events.next()).value).toMatchObject({ text: "Hello " });
     expect((await events.next()).value).toMatchObject({ text: "END of it" });
   });
@@ -61,6 +61,66 @@ describe("a text", () => {
     const call: ChatEvent = { type: "tool-call", id: "1", name: "look", input: {} };
     const { texts, stops, types } = await ended(["EN", call, "D"], ["END"]);
     expect([texts[0], stops[0], types]).toEqual(["END", undefined, ["text-delta", "tool-call", "text-delta"]]);
+  });
+
+  it("goes on behind a note", async () => {
+    const note = (token: string): ChatEvent => ({
+      type: "annotation",
+      annotation: { type: "logprobs", chosen: [{ token, logProbability: -1 }], top: [] },
+    });
+    const found = await ended(["a ST", note("ST"), "OP b", note("b")], ["STOP"]);
+    expect(found).toEqual({ texts: ["a "], stops: ["STOP"], types: ["text-delta", "finish"] });
+    const none = await ended(["a ST", note("ST"), "AY", note("AY")], ["STOP"]);
+    expect(none).toEqual({
+      texts: ["a STAY"],
+      stops: [],
+      types: ["text-delta", "text-delta", "annotation", "annotation"],
+    });
+  });
+
+  it("stays in its block, and does not go on in the next", async () => {
+    const deltas = ["helloX", "Yworld"].map((text, block) => ({
+      type: "text-delta" as const,
+      text,
+      block: String(block),
+    }));
+    const events: unknown[] = [];
+    for await (const event of endAtStopSequences(from(deltas), ["XY"], 1, "messages")) events.push(event);
+    expect(events).toEqual([{ ...deltas[0], text: "hello" }, { ...deltas[0], text: "X" }, deltas[1]]);
+  });
+
+  it("that has ended keeps what its backend counted", async () => {
+    const finish = { type: "finish", reason: "stop", usage: { inputTokens: 7, outputTokens: 50 } } as const;
+    const events: unknown[] = [];
+    for await (const event of endAtStopSequences(from(["STOP", finish]), ["STOP"], 2, "messages")) events.push(event);
+    expect(events).toContainEqual({ type: "usage", usage: finish.usage });
+  });
+
+  it("ends in another format's words too, and passes the caller's own", async () => {
+    const native = (dialect: string): ChatEvent => ({
+      type: "native",
+      dialect,
+      means: [
+        { type: "text-delta", text: "one STOP two" },
+        { type: "finish", reason: "stop", usage: { outputTokens: 9 } },
+      ],
+      body: "{}",
+    });
+    const events: ChatEvent[] = [];
+    for (const dialect of ["messages", "chat-completions"])
+      for await (const event of endAtStopSequences(from([native(dialect)]), ["STOP"], 1, "messages"))
+        events.push(event);
+    expect(events).toEqual([
+      native("messages"),
+      {
+        ...native("chat-completions"),
+        means: [
+          { type: "text-delta", text: "one " },
+          { type: "finish", reason: "stop-sequence", stopSequence: "STOP" },
+          { type: "usage", usage: { outputTokens: 9 } },
+        ],
+      },
+    ]);
   });
 
   it("of each candidate ends by itself", async () => {
