@@ -81,8 +81,13 @@ export class MeteredEvents<Event, Answered> {
     this.#pending = first;
     const step = await (quietMs === undefined ? first : this.#soon(first, quietMs));
     this.#call.assertLive();
-    if (step === LATE || step.done) return;
+    if (step === LATE) return;
     this.#pending = undefined;
+    if (step.done) {
+      this.#done = true;
+      // Whether nothing may be the whole answer.
+      return this.#meter.complete();
+    }
     this.#started = true;
     const start = this.#meter.start(step.value);
     this.#saw?.(start);

@@ -57,7 +57,7 @@ export function newKeyOf({ apiKey = [], granted, used = 0, ...described }: Durab
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   if (!name.isWellFormed() || name.length > 1_000 || name.includes("\0"))
     throw new RangeError("A key's name must be text of at most 1,000 characters.");
-  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in seconds.");
+  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
   assertUnits("granted", granted ?? 0);
   assertUnits("used", used);
   if (granted !== undefined && used > granted)

@@ -19,7 +19,7 @@ export interface ApiKeyOptions {
   readonly used?: number;
   /** The models that the key may use; a key without this list may use every model. */
   readonly models?: readonly string[];
-  /** Unix time in seconds; 0 or -1 (default 0) never expires. */
+  /** Unix time in whole seconds; 0 or -1 (default 0) never expires. */
   readonly expiresAt?: number;
 }
 
@@ -44,6 +44,8 @@ export class Keyring {
     if (secrets.size === 0) throw new RangeError("An API key needs a secret.");
     assertUnits("granted", granted ?? 0);
     assertUnits("used", used);
+    if (!Number.isSafeInteger(described.expiresAt ?? 0))
+      throw new RangeError("expiresAt must be a Unix time in whole seconds.");
     if (granted !== undefined && used > granted)
       throw new RangeError("An API key cannot have used more than it was granted.");
     const account = new Account(keyOf(id, granted === undefined, described), granted ?? 0, used);

@@ -54,6 +54,10 @@ describe("memoryQuotaStore, beyond the port", () => {
     expect(store.report("one"), "a report is asked for by a key's id").toBeUndefined();
   });
 
+  it.each([1.5, Number.NaN, Number.POSITIVE_INFINITY])("takes no key whose end is %d", (expiresAt) => {
+    expect(() => opened({ apiKey: "one", expiresAt })).toThrow("expiresAt must be a Unix time in whole seconds.");
+  });
+
   it("holds to the last millisecond of a lease, and not beyond", async () => {
     const { store, clock } = opened();
     await store.reserve(hold("call", 20));

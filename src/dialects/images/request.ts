@@ -1,6 +1,6 @@
 /** An image request (spec 2.1 to 2.3) to the neutral request, from JSON or a form. */
 
-import type { Form } from "../../http/form.ts";
+import type { Form, UploadedFile } from "../../http/form.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { ImageOperation, ImageRequest } from "../../model/image.ts";
 import { type FileLimits, type FormFiles, invalid, readFiles } from "./request.files.ts";
@@ -72,6 +72,9 @@ const ORIGINAL = /^image(?:\[\d*\])?$/;
 /** Whether a form's field takes files. */
 export const takesFiles = (field: string): boolean => field === "mask" || ORIGINAL.test(field);
 
+/** Where an original stands among the others: where its name says, such as `image[1]`, or else as it came. */
+const placeOf = ({ field }: UploadedFile): number => Number(/\d+/.exec(field)?.[0] ?? 0);
+
 /** A form's fields as JSON would have them; a file where none belongs, or a field twice, is a 400 that names it. */
 export function readForm({ fields, files }: Form): RequestBody {
   const read: [string, unknown][] = [];
@@ -79,14 +82,15 @@ export function readForm({ fields, files }: Form): RequestBody {
     // A form that has no file to send may say so in words.
     if (takesFiles(field) && ["", "null"].includes(value) && more.length === 0) continue;
     if (takesFiles(field)) throw invalid(field, "must be a file");
-    if (more.length > 0) throw invalid(field, "is given more than once");
+    if (more.length > 0 && Object.hasOwn(ImageFields.entries, field)) throw invalid(field, "is given more than once");
     read.push([field, readFormText(field, value)]);
   }
   // A browser sends a field in which no file was chosen as an empty one without a name.
   const sent = files.filter(({ name, bytes }) => bytes.length > 0 || (name !== undefined && name !== ""));
   const [mask, ...masks] = sent.filter(({ field }) => field === "mask");
   if (masks.length > 0) throw invalid("mask", "is given more than once");
-  return { fields: Object.fromEntries(read), images: sent.filter(({ field }) => field !== "mask"), mask };
+  const images = sent.filter(({ field }) => field !== "mask").toSorted((one, other) => placeOf(one) - placeOf(other));
+  return { fields: Object.fromEntries(read), images, mask };
 }
 
 /** The fields of a JSON body. */

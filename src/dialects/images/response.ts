@@ -34,11 +34,13 @@ export interface Answering {
 /** A finished picture, in the form that the caller wants it. */
 export const encodeImage = (
   { bytes, url, revisedPrompt }: Extract<ImageAnswerEvent, { type: "image" }>,
+  { prompt }: Pick<ImageRequest, "prompt">,
   delivery: ImageDelivery,
 ): ImageObject => ({
   ...(url !== undefined && { url }),
   ...(delivery !== "url" && { b64_json: toBase64(bytes) }),
-  ...(revisedPrompt !== undefined && { revised_prompt: revisedPrompt }),
+  // One that was not changed is not told (spec 2.4).
+  ...(revisedPrompt !== undefined && revisedPrompt !== prompt && { revised_prompt: revisedPrompt }),
 });
 
 export const encodeUsage = ({ inputTextTokens, inputImageTokens, outputTokens }: ImageUsage): ImagesUsage => ({
@@ -59,7 +61,8 @@ export class AnswerCollector {
   }
 
   add(event: ImageAnswerEvent): void {
-    if (event.type === "image") this.#data.push(encodeImage(event, this.#answering.request.delivery));
+    const { request } = this.#answering;
+    if (event.type === "image") this.#data.push(encodeImage(event, request, request.delivery));
     if (event.type === "finish") this.#usage = event.usage;
   }
 

@@ -59,7 +59,7 @@ export class StreamEncoder {
   #completed(image: Extract<ImageAnswerEvent, { type: "image" }>, traits: object = {}): string {
     // The data is always there: an event without it breaks the clients that read this stream.
     const { request } = this.#answering;
-    const picture = encodeImage(image, request.delivery === "url" ? "both" : request.delivery);
+    const picture = encodeImage(image, request, request.delivery === "url" ? "both" : request.delivery);
     return this.#frame("completed", { ...picture, ...this.#traits(image.mediaType), ...traits });
   }
 

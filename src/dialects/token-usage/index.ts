@@ -1,13 +1,10 @@
 /** The token usage dialect: `GET /api/usage/token` tells a key its own quota (spec 2.5, 7.1). */
 
 import { bearerToken } from "../../http/credential.ts";
-import type { Balance } from "../../ports/quota-store.ts";
+import { GatewayError } from "../../errors.ts";
 import type { Dialect } from "../dialect.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 import { encodeUsage } from "./response.ts";
-
-/** What a key that was deleted while it asked has left. */
-const NOTHING: Balance = { used: 0, available: 0, held: 0 };
 
 const DIALECT = "token-usage";
 
@@ -22,7 +19,12 @@ export const tokenUsage = (): Dialect => ({
       expiredKeysMayAsk: true,
       credential: (request) => bearerToken(request.headers),
       body: "none",
-      answer: async ({ key, balance }) => encodeUsage(key, (await balance()) ?? NOTHING),
+      answer: async ({ key, balance }) => {
+        const left = await balance();
+        // Deleted since it was found, which a host may have remembered.
+        if (!left) throw new GatewayError("invalid_api_key", "The API key is not valid.");
+        return encodeUsage(key, left);
+      },
       encodeError: (error) => ({ status: errorStatus(error), body: encodeError(error) }),
     },
   ],

@@ -18,6 +18,10 @@ export interface TokenUsageResponse {
   };
 }
 
+/** Whole seconds; stores may keep -1 for "never", of which callers are told 0. */
+const expiryOf = ({ expiresAt }: ApiKey): number =>
+  Number.isFinite(expiresAt) ? Math.ceil(Math.max(0, expiresAt)) : 0;
+
 export const encodeUsage = (key: ApiKey, { used, available }: Balance): TokenUsageResponse => ({
   code: true,
   message: "ok",
@@ -30,7 +34,6 @@ export const encodeUsage = (key: ApiKey, { used, available }: Balance): TokenUsa
     unlimited_quota: key.unlimited,
     model_limits: key.modelLimits,
     model_limits_enabled: key.modelLimitsEnabled,
-    // Stores may keep -1 for "never"; callers are told 0.
-    expires_at: Math.max(0, key.expiresAt),
+    expires_at: expiryOf(key),
   },
 });

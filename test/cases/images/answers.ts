@@ -95,6 +95,12 @@ export function answersSuite(mount: Mount): void {
     ]);
   });
 
+  it("tells no prompt that was not revised", async () => {
+    await using stage = await openStage(mount, { imagePlay: draws(drawn(0, "A hat")) });
+    const response = await generate(stage, generating({ prompt: "A hat", response_format: "b64_json" }));
+    expect(await response.json()).toEqual({ created: expect.any(Number), data: [{ b64_json: base64Of(0) }] });
+  });
+
   it("gives each picture an address of its own", async () => {
     await using stage = await openStage(mount);
     const { data } = (await (await generate(stage, generating({ n: 10 }))).json()) as { data: { url: string }[] };
@@ -181,6 +187,11 @@ export function answersSuite(mount: Mount): void {
       expect(response.status).toBe(200);
       expect(await response.json()).toMatchObject({ data: [{ url: expect.any(String) as string }] });
       expect(stage.failures.map((failure) => failure.error.cause)).toEqual([error]);
+    });
+
+    it.each([true, false])("with nothing at all is one (streamed: %s)", async (stream) => {
+      await using stage = await openStage(mount, { imagePlay: draws() });
+      expect(await refusalOf(await generate(stage, generating({ stream })))).toEqual(failed);
     });
 
     it("without a picture is one", async () => {

@@ -28,7 +28,7 @@ const shared = (having: (fields: FormFields) => FormFields): readonly Accepted[]
   ["a user", having({ user: "someone" }), { endUser: "someone" }],
   ["a user who is called null", having({ user: "null" }), { endUser: "null" }],
   ["stream false", having({ stream: "false" }), { stream: false }],
-  ["fields that nobody knows", having({ unknown: ["1"], "metadata[a]": "2" }), DEFAULTS],
+  ["fields that nobody knows", having({ unknown: ["1", "2"], "tags[]": ["a", "b"], "metadata[a]": "2" }), DEFAULTS],
 ];
 
 const ofMulti = (fields: FormFields = {}): FormFields => editing({ model: MULTI, ...fields });
@@ -96,6 +96,16 @@ const several: readonly Accepted[] = [
   ["image[] of two pictures", editing({ image: undefined, "image[]": two }), { model: MULTI }],
   ["image twice", editing({ image: two }), { model: MULTI }],
   ["image[0] and image[1]", editing({ image: undefined, "image[0]": two[0], "image[1]": two[1] }), { model: MULTI }],
+  [
+    "image[1] before image[0], of which the mask has the size",
+    editing({
+      image: undefined,
+      "image[1]": file(png({ width: 9, height: 4 })),
+      "image[0]": file(OPAQUE),
+      mask: file(CLEAR),
+    }),
+    { model: MULTI },
+  ],
   ["16 pictures", editing({ image: undefined, "image[]": files(16) }), asked(16)],
   [
     "16 pictures and a mask",

@@ -1,7 +1,13 @@
 /** What the token usage endpoint says of every kind of key, and to whom it says nothing (spec 2.5, 5, 7.1), word for word. */
 
 import { expect, it } from "vitest";
-import type { ApiKeyOptions } from "../../../src/index.ts";
+import {
+  type ApiKey,
+  type ApiKeyOptions,
+  createGateway,
+  memoryQuotaStore,
+  type QuotaStore,
+} from "../../../src/index.ts";
 import { openStage, sharedStage, type Stage } from "../../hosts/stage.ts";
 import { inProcess } from "../in-process.ts";
 
@@ -69,6 +75,15 @@ const REFUSED: readonly (readonly [name: string, headers: Record<string, string>
   ["a key in other letters", { authorization: "Bearer SK-METERED" }, "token not found"],
 ];
 
+/** A store's verbs alone. */
+const portOf = (store: QuotaStore): QuotaStore => ({
+  find: (apiKey) => store.find(apiKey),
+  balance: (keyId) => store.balance(keyId),
+  reserve: (hold) => store.reserve(hold),
+  renew: (id, renewal) => store.renew(id, renewal),
+  settle: (id, settlement) => store.settle(id, settlement),
+});
+
 const ask = ({ request }: Stage, authorization: string): Promise<Response> =>
   request(PATH, { headers: { authorization } });
 
@@ -93,6 +108,33 @@ it.each(REFUSED)("refuses %s", async (_name, headers, message) => {
   expect(response.status).toBe(401);
   expectIds(response);
   expect(await response.json()).toEqual({ success: false, message });
+});
+
+it("knows no key that was deleted since it was found", async () => {
+  const quotas = memoryQuotaStore(KEYS);
+  const found = await quotas.find("metered");
+  quotas.remove("key-1");
+  const gateway = createGateway({ quotas: { ...portOf(quotas), find: async () => found }, backend: {} });
+  const response = await gateway.fetch(
+    new Request(`http://gateway.test${PATH}`, { headers: { authorization: "Bearer sk-metered" } }),
+  );
+  expect([response.status, await response.json()]).toEqual([401, { success: false, message: "token not found" }]);
+});
+
+it.each([
+  [1_700_000_000.5, 1_700_000_001],
+  [Number.NaN, 0],
+  [Number.POSITIVE_INFINITY, 0],
+])("tells an end of %d, which a host's store may keep, as %d", async (expiresAt, told) => {
+  const quotas = memoryQuotaStore(KEYS);
+  const found = await quotas.find("metered");
+  if (!found) throw new Error("The key was expected.");
+  const find = async (): Promise<ApiKey> => ({ ...found, expiresAt });
+  const gateway = createGateway({ quotas: { ...portOf(quotas), find }, backend: {} });
+  const response = await gateway.fetch(
+    new Request(`http://gateway.test${PATH}`, { headers: { authorization: "Bearer sk-metered" } }),
+  );
+  expect(await response.json()).toMatchObject({ data: { expires_at: told } });
 });
 
 it("forgets a key that was deleted", async () => {
