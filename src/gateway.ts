@@ -174,7 +174,21 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
 /** How long live calls may take to end once the gateway closes, in milliseconds. */
 const CLOSE_MS = 10_000;
 
+const VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
+
+/** Throws a TypeError for a backend or a store that is none: a class that was spread has lost its methods. */
+function assertPorts({ backend, quotas }: Partial<GatewayOptions>): void {
+  if (typeof backend !== "object" || backend === null)
+    throw new TypeError("createGateway: backend must be a ModelBackend.");
+  for (const verb of VERBS)
+    if (typeof quotas?.[verb] !== "function")
+      throw new TypeError(
+        `createGateway: quotas must be a QuotaStore, and has no ${verb}(). A store that is spread loses its methods.`,
+      );
+}
+
 function servicesOf(options: GatewayOptions): Services {
+  assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
   return {

@@ -162,19 +162,20 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   /** Known counts, completed by estimates. */
   get #usage(): Usage {
     const estimated = Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS;
-    const known = this.#known.outputTokens;
+    const counts = withoutContradictions(this.#known);
+    const known = counts.outputTokens;
     return {
-      inputTokens: this.#known.inputTokens ?? this.#options.inputTokens,
+      inputTokens: counts.inputTokens ?? this.#options.inputTokens,
       // Before the end, a count may be older than the text.
       outputTokens: this.#isFinal ? (known ?? Math.max(1, estimated)) : Math.max(known ?? 0, estimated),
-      cacheReadTokens: this.#known.cacheReadTokens ?? 0,
-      cacheWriteTokens: this.#known.cacheWriteTokens ?? 0,
-      reasoningTokens: this.#known.reasoningTokens ?? 0,
-      ...(this.#known.toolUseTokens !== undefined && { toolUseTokens: this.#known.toolUseTokens }),
-      ...(this.#known.details && { details: this.#known.details }),
-      ...(this.#known.cacheWritesByTtl && { cacheWritesByTtl: this.#known.cacheWritesByTtl }),
-      ...(this.#known.serverToolUses && { serverToolUses: this.#known.serverToolUses }),
-      ...(this.#known.serviceTier !== undefined && { serviceTier: this.#known.serviceTier }),
+      cacheReadTokens: counts.cacheReadTokens ?? 0,
+      cacheWriteTokens: counts.cacheWriteTokens ?? 0,
+      reasoningTokens: counts.reasoningTokens ?? 0,
+      ...(counts.toolUseTokens !== undefined && { toolUseTokens: counts.toolUseTokens }),
+      ...(counts.details && { details: counts.details }),
+      ...(counts.cacheWritesByTtl && { cacheWritesByTtl: counts.cacheWritesByTtl }),
+      ...(counts.serverToolUses && { serverToolUses: counts.serverToolUses }),
+      ...(counts.serviceTier !== undefined && { serviceTier: counts.serviceTier }),
     };
   }
 
@@ -266,8 +267,14 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     else this.#doubt(`The model backend reported a usage that is no count: ${wrong}.`);
   }
 
-  /** A count far below what was delivered is none: the estimate stands in its place. */
+  /** A count far below what was delivered is none, nor is one of which a part is more than the whole: the estimate stands in its place. */
   #assertPlausible(): void {
+    const consistent = withoutContradictions(this.#known);
+    if (consistent !== this.#known) {
+      const told = JSON.stringify(this.#known);
+      this.#known = consistent;
+      this.#doubt(`The model backend reported counts of which a part is more than the whole: ${told}.`);
+    }
     const { outputTokens, ...others } = this.#known;
     if (outputTokens === undefined || !this.#isFinal) return;
     if (outputTokens * UNDERCOUNT.times + UNDERCOUNT.tokens >= this.#outputEstimate) return;
@@ -292,6 +299,33 @@ type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
 /** Whether an event is part of the answer, rather than of its frame or its count. */
 const isContent = (event: Exclude<ChatEvent, NativeEvent>): event is Content =>
   event.type !== "start" && event.type !== "usage" && event.type !== "finish";
+
+/** The counts that go together: cached tokens are a part of the input, and reasoning of the output. Those of a part that is more go. */
+function withoutContradictions(known: Partial<Usage>): Partial<Usage> {
+  const {
+    inputTokens = Infinity,
+    cacheReadTokens = 0,
+    cacheWriteTokens = 0,
+    outputTokens = Infinity,
+    reasoningTokens = 0,
+  } = known;
+  let counts = known;
+  if (cacheReadTokens + cacheWriteTokens > inputTokens) {
+    const {
+      inputTokens: _input,
+      cacheReadTokens: _read,
+      cacheWriteTokens: _write,
+      cacheWritesByTtl: _byTtl,
+      ...others
+    } = counts;
+    counts = others;
+  }
+  if (reasoningTokens > outputTokens) {
+    const { outputTokens: _output, reasoningTokens: _reasoning, ...others } = counts;
+    counts = others;
+  }
+  return counts;
+}
 
 /** A field of a usage that is a single count. */
 type Count = Exclude<keyof Usage, "cacheWritesByTtl" | "serverToolUses" | "serviceTier" | "details">;

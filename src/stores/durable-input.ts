@@ -3,6 +3,7 @@
 import type { ApiKey, HoldRequest, Outcome, Renewal } from "../ports/quota-store.ts";
 import { hashApiKey } from "./api-key-hash.ts";
 import type { DurableKeyOptions, KeyPage } from "./durable.ts";
+import { assertExpiresAt } from "./expires-at.ts";
 import { assertUnits, isLease, isUnits, unitsMessage } from "./units.ts";
 
 const MAX_ID_LENGTH = 190;
@@ -57,7 +58,7 @@ export function newKeyOf({ apiKey = [], granted, used = 0, ...described }: Durab
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   if (!name.isWellFormed() || name.length > 1_000 || name.includes("\0"))
     throw new RangeError("A key's name must be text of at most 1,000 characters.");
-  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
+  assertExpiresAt(expiresAt);
   assertUnits("granted", granted ?? 0);
   assertUnits("used", used);
   if (granted !== undefined && used > granted)

@@ -3,6 +3,7 @@
 import type { ApiKey } from "../ports/quota-store.ts";
 import { Account } from "./account.ts";
 import { hashApiKey } from "./api-key-hash.ts";
+import { assertExpiresAt } from "./expires-at.ts";
 import { assertUnits } from "./units.ts";
 
 /** An api key and its quota, as a host declares it. */
@@ -44,8 +45,7 @@ export class Keyring {
     if (secrets.size === 0) throw new RangeError("An API key needs a secret.");
     assertUnits("granted", granted ?? 0);
     assertUnits("used", used);
-    if (!Number.isSafeInteger(described.expiresAt ?? 0))
-      throw new RangeError("expiresAt must be a Unix time in whole seconds.");
+    assertExpiresAt(described.expiresAt ?? 0);
     if (granted !== undefined && used > granted)
       throw new RangeError("An API key cannot have used more than it was granted.");
     const account = new Account(keyOf(id, granted === undefined, described), granted ?? 0, used);

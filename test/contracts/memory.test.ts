@@ -54,8 +54,13 @@ describe("memoryQuotaStore, beyond the port", () => {
     expect(store.report("one"), "a report is asked for by a key's id").toBeUndefined();
   });
 
-  it.each([1.5, Number.NaN, Number.POSITIVE_INFINITY])("takes no key whose end is %d", (expiresAt) => {
-    expect(() => opened({ apiKey: "one", expiresAt })).toThrow("expiresAt must be a Unix time in whole seconds.");
+  it.each([
+    [1.5, "whole seconds"],
+    [Number.NaN, "whole seconds"],
+    [Number.POSITIVE_INFINITY, "whole seconds"],
+    [1_700_000_000_000, "in seconds, not in milliseconds"],
+  ])("takes no key whose end is %d", (expiresAt, told) => {
+    expect(() => opened({ apiKey: "one", expiresAt })).toThrow(told);
   });
 
   it("holds to the last millisecond of a lease, and not beyond", async () => {

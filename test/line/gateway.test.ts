@@ -96,6 +96,21 @@ describe("errorResponse", () => {
   });
 });
 
+describe("a port that is none", () => {
+  const quotas = memoryQuotaStore();
+  it.each<[what: string, options: object, told: string]>([
+    ["no backend", { quotas }, "backend must be a ModelBackend"],
+    ["no store", { backend: {} }, "quotas must be a QuotaStore, and has no find()"],
+    [
+      "a store that was spread",
+      { backend: {}, quotas: { ...quotas, find: async () => undefined } },
+      "has no balance()",
+    ],
+  ])("%s is told at once", (_what, options, told) => {
+    expect(() => createGateway(options as Parameters<typeof createGateway>[0])).toThrow(told);
+  });
+});
+
 describe("an address that nothing can read", () => {
   it.each([
     "http://[::1",

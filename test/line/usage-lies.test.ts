@@ -25,6 +25,27 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     }
   });
 
+  it.each<[what: string, usage: Partial<Usage>, used: number]>([
+    ["more cached than input", { inputTokens: 1, cacheReadTokens: 1_000, outputTokens: 7 }, INPUT + 7],
+    ["more written to a cache than input", { inputTokens: 1, cacheWriteTokens: 2, outputTokens: 7 }, INPUT + 7],
+    ["more reasoning than output", { inputTokens: INPUT, outputTokens: 7, reasoningTokens: 50 }, INPUT + 4],
+  ])("of %s is charged by estimate where it contradicts itself, and reported once", async (_what, usage, used) => {
+    const price = (usage: Usage): number => usage.inputTokens - usage.cacheReadTokens + usage.outputTokens;
+    const { send, failures, report } = opened({ backend: speaking(WORD, finish(usage)), price });
+    const response = await send({ body: { stream } });
+    expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(WORD)]);
+    expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);
+    expect(report()).toMatchObject({ used, estimated: used, ...AT_REST });
+  });
+
+  it("may tell a part before its whole", async () => {
+    const early: ChatEvent = { type: "usage", usage: { outputTokens: 1, reasoningTokens: 5, cacheReadTokens: 3 } };
+    const { send, failures, report } = opened({ backend: speaking(early, WORD, counted(9)) });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used: INPUT + 9, estimated: 0, ...AT_REST });
+  });
+
   it("with nonsense at the start is charged by what is counted later, but as an estimate", async () => {
     const start: ChatEvent = { type: "start", usage: { inputTokens: -1 } };
     const { send, failures, report } = opened({ backend: speaking(start, WORD, counted(7)) });

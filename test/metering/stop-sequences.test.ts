@@ -33,6 +33,21 @@ function expected(text: string, words: readonly string[]): { text: string; word:
   return { text, word: undefined };
 }
 
+const note = (token: string): ChatEvent => ({
+  type: "annotation",
+  annotation: { type: "logprobs", chosen: [{ token, logProbability: -1 }], top: [] },
+});
+
+const native = (dialect: string): ChatEvent => ({
+  type: "native",
+  dialect,
+  means: [
+    { type: "text-delta", text: "one STOP two" },
+    { type: "finish", reason: "stop", usage: { outputTokens: 9 } },
+  ],
+  body: "{}",
+});
+
 describe("a text", () => {
   it("ends at its first stop sequence, whatever the pieces and the words", () =>
     fc.assert(
@@ -64,10 +79,6 @@ describe("a text", () => {
   });
 
   it("goes on behind a note", async () => {
-    const note = (token: string): ChatEvent => ({
-      type: "annotation",
-      annotation: { type: "logprobs", chosen: [{ token, logProbability: -1 }], top: [] },
-    });
     const found = await ended(["a ST", note("ST"), "OP b", note("b")], ["STOP"]);
     expect(found).toEqual({ texts: ["a "], stops: ["STOP"], types: ["text-delta", "finish"] });
     const none = await ended(["a ST", note("ST"), "AY", note("AY")], ["STOP"]);
@@ -97,15 +108,6 @@ describe("a text", () => {
   });
 
   it("ends in another format's words too, and passes the caller's own", async () => {
-    const native = (dialect: string): ChatEvent => ({
-      type: "native",
-      dialect,
-      means: [
-        { type: "text-delta", text: "one STOP two" },
-        { type: "finish", reason: "stop", usage: { outputTokens: 9 } },
-      ],
-      body: "{}",
-    });
     const events: ChatEvent[] = [];
     for (const dialect of ["messages", "chat-completions"])
       for await (const event of endAtStopSequences(from([native(dialect)]), ["STOP"], 1, "messages"))

@@ -226,7 +226,11 @@ const finish: fc.Arbitrary<ChatEvent[]> = fc.oneof(
   fc
     .record({
       reason: fc.constantFrom("stop", "stop-sequence", "length", "tool-calls", "content-filter"),
-      usage: fc.record({ inputTokens: fc.nat(), outputTokens: fc.nat(), cacheReadTokens: fc.nat({ max: 9 }) }),
+      usage: fc.record({
+        inputTokens: fc.nat().map((n) => n + 9),
+        outputTokens: fc.nat(),
+        cacheReadTokens: fc.nat({ max: 9 }),
+      }),
     })
     .map(({ reason, usage }): ChatEvent[] => [
       { type: "finish", reason, usage, ...(reason === "stop-sequence" && { stopSequence: "END" }) },

@@ -73,7 +73,11 @@ const usage = fc
     cacheReadTokens: count,
     reasoningTokens: count,
   })
-  .map((known): ChatEvent => ({ type: "usage", usage: known }));
+  .map(({ inputTokens, outputTokens, ...parts }): ChatEvent => {
+    const { cacheReadTokens, reasoningTokens } = parts;
+    const wholes = { inputTokens: inputTokens + cacheReadTokens, outputTokens: outputTokens + reasoningTokens };
+    return { type: "usage", usage: { ...wholes, ...parts } };
+  });
 
 export interface Answer {
   readonly events: readonly ChatEvent[];

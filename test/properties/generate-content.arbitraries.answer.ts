@@ -125,7 +125,7 @@ const modalities = few(
 const usage: fc.Arbitrary<Partial<Usage>> = fc
   .tuple(fc.tuple(count, count, count, count), some({ toolUseTokens: count, details: detailsOf() }))
   .map(([[input, output, cacheReadTokens, reasoningTokens], rest]) => ({
-    inputTokens: input + (rest.toolUseTokens ?? 0),
+    inputTokens: input + cacheReadTokens + (rest.toolUseTokens ?? 0),
     outputTokens: output + reasoningTokens,
     ...(cacheReadTokens > 0 && { cacheReadTokens }),
     ...(reasoningTokens > 0 && { reasoningTokens }),

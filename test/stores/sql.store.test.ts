@@ -172,6 +172,7 @@ describe("sqlQuotaStore, beyond the port", () => {
     ["half a grant", { granted: 0.5 }],
     ["more usage than was granted", { granted: 5, used: 6 }],
     ["an end that is no time", { expiresAt: 1.5 }],
+    ["an end in milliseconds", { expiresAt: 1_700_000_000_000 }],
   ])("rejects a key of %s", async (_, key) => {
     await expect(store.add(key)).rejects.toThrow(RangeError);
     expect(await store.find("two")).toBeUndefined();

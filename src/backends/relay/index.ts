@@ -8,6 +8,7 @@ import type { ChatCodec } from "../../dialects/codec.ts";
 import { chatCompletionsCodec } from "../../dialects/chat-completions/codec.ts";
 import { generateContentCodec } from "../../dialects/generate-content/codec.ts";
 import { messagesCodec } from "../../dialects/messages/codec.ts";
+import type { ModelBackend } from "../../ports/model-backend.ts";
 import { ChatRelay } from "./chat.ts";
 import { ImageRelay } from "./images.ts";
 import type { RelayBackend, RelayFormat, RelayOptions } from "./options.ts";
@@ -41,9 +42,31 @@ const CODECS = {
  * @example
  * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
  */
+export function relay(
+  options: RelayOptions & { readonly format: "images" },
+): RelayBackend & Required<Pick<ModelBackend, "image">>;
+export function relay(
+  options: RelayOptions & { readonly format: Exclude<RelayFormat, "images"> },
+): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
+export function relay(options: RelayOptions): RelayBackend;
 export function relay(options: RelayOptions): RelayBackend {
   const { format } = options;
-  if (format === "images") return new ImageRelay(options);
+  if (format === "images") {
+    const relayed = new ImageRelay(options);
+    return { ...own(relayed), image: (request, call) => relayed.image(request, call) };
+  }
   if (!Object.hasOwn(CODECS, format)) throw new TypeError("relay: format is none that is known.");
-  return new ChatRelay(options, CODECS[format](options));
+  const relayed = new ChatRelay(options, CODECS[format](options));
+  return {
+    ...own(relayed),
+    chat: (request, call) => relayed.chat(request, call),
+    countInputTokens: (request, call) => relayed.countInputTokens(request, call),
+  };
 }
+
+/** What every relay has, as functions of their own: a host may put parts of two together, and a class's methods would be lost. */
+const own = (relayed: ChatRelay | ImageRelay): RelayBackend => ({
+  ...(relayed.models && { models: relayed.models }),
+  ...(relayed.hangUp !== undefined && { hangUp: relayed.hangUp }),
+  close: () => relayed.close(),
+});

@@ -21,8 +21,9 @@ const FORMATS: readonly [RelayFormat, version: string][] = [
   ["chat-completions", "/v1"],
 ];
 
+const send: typeof fetch = (input, init) => upstream.fetch(new Request(input, init));
+
 function gatewayBefore(format: RelayFormat, version: string): Gateway {
-  const send: typeof fetch = (input, init) => upstream.fetch(new Request(input, init));
   const backend: ModelBackend = relay({ format, baseUrl: `http://up.test${version}`, apiKey: "sk-one", fetch: send });
   return createGateway({ backend, quotas });
 }
