@@ -7,6 +7,8 @@ import { AT_REST, counted, INPUT, never, opened, speaking, WORD, requestOf } fro
 
 const finish = (usage: Partial<Usage>): ChatEvent => ({ type: "finish", reason: "stop", usage });
 
+const uncached = (usage: Usage): number => usage.inputTokens - usage.cacheReadTokens + usage.outputTokens;
+
 const nonsense = [2 ** 53 - 1, Number.NaN, Number.POSITIVE_INFINITY, -1, 1.5, "7" as unknown as number, 2 ** 33];
 const lies: readonly [what: string, usage: Partial<Usage>][] = nonsense.flatMap((count) => [
   [`input of ${count}`, { inputTokens: count, outputTokens: 7 }],
@@ -30,8 +32,7 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     ["more written to a cache than input", { inputTokens: 1, cacheWriteTokens: 2, outputTokens: 7 }, INPUT + 7],
     ["more reasoning than output", { inputTokens: INPUT, outputTokens: 7, reasoningTokens: 50 }, INPUT + 4],
   ])("of %s is charged by estimate where it contradicts itself, and reported once", async (_what, usage, used) => {
-    const price = (usage: Usage): number => usage.inputTokens - usage.cacheReadTokens + usage.outputTokens;
-    const { send, failures, report } = opened({ backend: speaking(WORD, finish(usage)), price });
+    const { send, failures, report } = opened({ backend: speaking(WORD, finish(usage)), price: uncached });
     const response = await send({ body: { stream } });
     expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(WORD)]);
     expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);

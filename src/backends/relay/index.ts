@@ -44,7 +44,7 @@ const CODECS = {
  */
 export function relay(
   options: RelayOptions & { readonly format: "images" },
-): RelayBackend & Required<Pick<ModelBackend, "image">>;
+): Omit<RelayBackend, "image"> & { readonly image: NonNullable<ModelBackend["image"]> };
 export function relay(
   options: RelayOptions & { readonly format: Exclude<RelayFormat, "images"> },
 ): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
