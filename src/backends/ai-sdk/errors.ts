@@ -64,7 +64,7 @@ function errorOf(thrown: unknown): GatewayError {
 }
 
 function ofStatus(status: number, thrown: unknown): GatewayError {
-  const cause = shown(thrown);
+  const cause = shown(thrown, ABOUT_KEYS.has(status));
   if (codesIn(thrown).includes("insufficient_quota")) return emptyAccount(cause);
   // An answer that could not be read has the status of its success.
   return upstreamError(status < 400 ? 500 : status, cause, retryAfterOf(headersOf(thrown)));
@@ -94,11 +94,18 @@ function unknownError(thrown: unknown): GatewayError {
   return new GatewayError(code, message, { port: "model-backend", cause: shown(thrown) });
 }
 
-/** A cause as the host may log it: its words, and neither the request nor the address that the library keeps beside them. */
-function shown(thrown: unknown): Error {
+/** Statuses of errors about the host's key, which some providers say back; here nobody knows it, to blot it out. */
+const ABOUT_KEYS: ReadonlySet<number> = new Set([401, 403]);
+
+/**
+ * A cause as the host may log it: its words, and neither the request nor the address that the library keeps beside them.
+ *
+ * @param mayHoldKey Whether the words are left out, because a key may stand in them.
+ */
+function shown(thrown: unknown, mayHoldKey = false): Error {
   const { name, statusCode } = (thrown ?? {}) as Record<string, unknown>;
   const status = typeof statusCode === "number" ? ` ${statusCode}` : "";
-  const words = messageOf(thrown) ?? "no words that can be shown";
+  const words = mayHoldKey ? "words in which your key may stand" : (messageOf(thrown) ?? "no words that can be shown");
   return new Error(`The provider failed: ${typeof name === "string" ? name : "error"}${status}: ${words}`);
 }
 

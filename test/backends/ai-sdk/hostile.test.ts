@@ -87,6 +87,16 @@ describe("what a provider throws", () => {
     }
   });
 
+  it.each([401, 403])(
+    "leaves out the words of a %d, in which a provider may say the host's key back",
+    async (status) => {
+      const thrown = callError(status, { message: "Incorrect API key provided: hunter2-0123456789" });
+      const { error } = await ask(failing(thrown));
+      expect(describeError(error)).toContain(`The provider failed: AI_APICallError ${status}: words in which your key`);
+      expect(inspect(error, { depth: 9 })).not.toContain("hunter2");
+    },
+  );
+
   it("is shown to callers where the host allows it, but never what a key's refusal says", async () => {
     const shown = { showUpstreamMessages: true };
     expect((await ask(failing(callError(429)), {}, shown)).error).toMatchObject({
