@@ -1,5 +1,7 @@
 /** Every byte, count and time limit of the gateway: its name, its default, and how a host overrides it. */
 
+import { overridden } from "./overrides.ts";
+
 /** The gateway's limits. Each must be a positive integer; a time at most 2^31 - 1 ms, almost 25 days. */
 export interface Limits {
   /** Largest JSON request body, in bytes. A larger one is 413 before it is read, or at the chunk that passes the limit. */
@@ -108,26 +110,8 @@ export const DEFAULT_LIMITS: Limits = {
   defaultMaxOutputTokens: 8_192,
 };
 
-/** Timers fire at once where they are set for later than this. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
 /**
  * The defaults with a host's overrides, of which an undefined one is none. Throws a RangeError that names a limit which is no
  * positive integer, is more than a timer can wait, or does not exist.
  */
-export function resolveLimits(overrides: Partial<Limits> = {}): Limits {
-  const limits: Record<string, number> = { ...DEFAULT_LIMITS };
-  for (const [name, value] of Object.entries(overrides)) {
-    if (!Object.hasOwn(DEFAULT_LIMITS, name))
-      throw new RangeError(`limits.${name} is no limit; there are ${Object.keys(DEFAULT_LIMITS).join(", ")}`);
-    if (value === undefined) continue;
-    if (!Number.isSafeInteger(value) || value < 1)
-      throw new RangeError(`limits.${name} must be a positive integer, not ${String(value)}`);
-    if (name.endsWith("Ms") && value > MAX_TIMER_MS)
-      throw new RangeError(
-        `limits.${name} must be at most ${MAX_TIMER_MS} ms, the longest that a timer waits, not ${value}`,
-      );
-    limits[name] = value;
-  }
-  return { ...DEFAULT_LIMITS, ...limits };
-}
+export const resolveLimits = (overrides?: Partial<Limits>): Limits => overridden("limits", DEFAULT_LIMITS, overrides);

@@ -29,6 +29,7 @@ const importsIn = (file: string, text: string): Import[] =>
 
 /** Each layer may import what stands above it in this list, and a part of the house its own files. */
 const LAYERS = [
+  ["overrides"],
   ["model", "errors", "limits", "node-version"],
   ["ports"],
   ["http", "media", "metering"],
@@ -43,11 +44,12 @@ const LAYERS = [
 ];
 /** The parts that stand beside the layers, with what each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
-  backends: ["ports", "model", "errors", "node-version"],
+  backends: ["ports", "model", "errors", "overrides", "node-version"],
   // Its fates and errors are said in the words that the codecs share.
-  "backends/ai-sdk": ["ports", "node-version", "model", "errors", "media", "dialects/shared"],
+  "backends/ai-sdk": ["ports", "overrides", "node-version", "model", "errors", "media", "dialects/shared"],
   "backends/relay": [
     "ports",
+    "overrides",
     "node-version",
     "model",
     "errors",

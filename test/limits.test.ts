@@ -33,9 +33,9 @@ describe("limits", () => {
     expect(() => resolveLimits({ [name]: 2 ** 31 })).toThrow(`limits.${name} must be at most 2147483647 ms`);
   });
 
-  it.each(["deadlineMS", "maxBodyBytes", "toString", "__proto__"])("refuse %s, which is no limit", (name) => {
+  it.each(["deadlineMS", "maxBodyBytes", "toString", "__proto__"])("refuse %s, which does not exist", (name) => {
     const misspelt = JSON.parse(`{"${name}": 5}`) as object;
     expect(() => resolveLimits(misspelt)).toThrow(RangeError);
-    expect(() => resolveLimits(misspelt)).toThrow(`limits.${name} is no limit`);
+    expect(() => resolveLimits(misspelt)).toThrow(`limits.${name} does not exist; there are maxJsonBytes, `);
   });
 });

@@ -1,11 +1,12 @@
 /** A circuit breaker: leaves alone what keeps failing, an upstream or a store, and tries it again after a while. */
 
+import { FROM_ZERO, type NumberRule, POSITIVE } from "../overrides.ts";
 import type { BreakerState } from "./call-observer.ts";
 import type { Clock } from "./clock.ts";
 
 /** When an upstream is left alone, and for how long. */
 export interface BreakerOptions {
-  /** How many failures in a row open it. Default: 5. */
+  /** How many failures in a row open it; `Infinity` keeps it closed. Default: 5. */
   readonly failures: number;
   /** How long it stays open before one call tries again, in milliseconds. Default: 30 seconds. */
   readonly openMs: number;
@@ -15,6 +16,15 @@ export interface BreakerOptions {
 
 /** What holds unless a host says otherwise. */
 export const DEFAULT_BREAKER: BreakerOptions = { failures: 5, openMs: 30_000, maxRestMs: 300_000 };
+
+export const BREAKER_RULES: Readonly<Record<keyof BreakerOptions, NumberRule>> = {
+  failures: {
+    words: "a positive integer or Infinity",
+    allows: (value) => value === Number.POSITIVE_INFINITY || POSITIVE.allows(value),
+  },
+  openMs: POSITIVE,
+  maxRestMs: FROM_ZERO,
+};
 
 export class Breaker {
   readonly #options: BreakerOptions;

@@ -26,7 +26,8 @@ export {
  * A backend of models that the AI SDK's providers make, called through their published interface (`@ai-sdk/provider`, versions 2 to 4
  * of it), so that neither the `ai` package nor a server of it is needed. What a provider notes on its answer (signatures of thoughts,
  * ids of its own) goes to callers as signatures, and comes back to it with the next turn. What the model cannot be asked is told in the
- * headers `polygate-dropped` and `polygate-approximated`, its own warnings included. Throws a TypeError for options that are wrong.
+ * headers `polygate-dropped` and `polygate-approximated`, its own warnings included. Throws a TypeError for options that are
+ * wrong, and a RangeError for a timeout that is.
  *
  * @example
  * const backend = aiSdk({ chat: { sonnet: anthropic("claude-sonnet-4-5") }, images: { "image-model-multi": openai.image("gpt-image-1") } });

@@ -1,5 +1,6 @@
 /** A host's options as they apply to every call. */
 
+import { overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import { type AiSdkOptions, type AiSdkTimeouts, DEFAULT_AI_SDK_TIMEOUTS, type ProviderOptions } from "./options.ts";
 
@@ -14,7 +15,7 @@ export interface Settings {
 
 export const settingsOf = (options: AiSdkOptions): Settings => ({
   providerOptions: options.providerOptions ?? {},
-  timeouts: { ...DEFAULT_AI_SDK_TIMEOUTS, ...options.timeouts },
+  timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
   strict: options.strict ?? false,
   showMessages: options.showUpstreamMessages ?? false,
   showModel: options.showUpstreamModel ?? false,

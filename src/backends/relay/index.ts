@@ -37,7 +37,8 @@ const CODECS = {
  * A backend that relays to an upstream which speaks one of the formats: chat, or pictures. A caller of the same format gets the upstream's answer as it
  * came, unknown fields included; one of another format gets it in their own, and what the upstream's format cannot say of a request
  * is told in the headers `polygate-dropped` and `polygate-approximated`. Pictures become the gateway's own: an upstream that answers
- * with addresses is asked for what is there, at its own origin or one of `imageOrigins`. Throws a TypeError for options that are wrong.
+ * with addresses is asked for what is there, at its own origin or one of `imageOrigins`. Throws a TypeError for options that are wrong,
+ * and a RangeError for a timeout or a limit that is.
  *
  * @example
  * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
@@ -55,7 +56,7 @@ export function relay(options: RelayOptions): RelayBackend {
     const relayed = new ImageRelay(options);
     return { ...own(relayed), image: (request, call) => relayed.image(request, call) };
   }
-  if (!Object.hasOwn(CODECS, format)) throw new TypeError("relay: format is none that is known.");
+  if (!Object.hasOwn(CODECS, format)) throw unknownFormat(format);
   const relayed = new ChatRelay(options, CODECS[format](options));
   return {
     ...own(relayed),
@@ -70,3 +71,8 @@ const own = (relayed: ChatRelay | ImageRelay): RelayBackend => ({
   ...(relayed.hangUp !== undefined && { hangUp: relayed.hangUp }),
   close: () => relayed.close(),
 });
+
+function unknownFormat(format: unknown): TypeError {
+  const known = [...Object.keys(CODECS), "images"].join(", ");
+  return new TypeError(`relay: format must be one of ${known}, not ${JSON.stringify(format)}.`);
+}

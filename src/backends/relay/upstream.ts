@@ -1,6 +1,7 @@
 /** One upstream: its address, its credential, and how a request is sent to it. */
 
 import { openTransport as openOwnTransport } from "#transport";
+import { overridden } from "../../overrides.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { systemClock } from "../../ports/clock.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
@@ -71,8 +72,8 @@ export class Upstream {
     const { format, baseUrl, apiKey, models, headers = {}, fetch, showUpstreamMessages = false } = options;
     this.#base = baseAddress(baseUrl);
     this.names = new ModelNames(models, format === "images" ? "image" : undefined);
-    this.timeouts = { ...DEFAULT_RELAY_TIMEOUTS, ...options.timeouts };
-    this.limits = { ...DEFAULT_RELAY_LIMITS, ...options.limits };
+    this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
+    this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits);
     this.clock = options.clock ?? systemClock;
     const credential = apiKey === undefined ? {} : CREDENTIAL[format](validKey(apiKey));
     const hostHeaders = validHeaders(headers);

@@ -8,15 +8,16 @@ import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatRequest } from "../../model/chat.ts";
 import type { ChatEvent } from "../../model/event.ts";
 import type { ImageEvent, ImageRequest } from "../../model/image.ts";
+import { overridden } from "../../overrides.ts";
 import type { BreakerGauge } from "../../ports/call-observer.ts";
 import { systemClock } from "../../ports/clock.ts";
 import type { CallContext, HangUp, ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import { renamed } from "../rename.ts";
 import { Attempts } from "./attempts.ts";
-import { DEFAULT_BREAKER } from "../../ports/breaker.ts";
+import { BREAKER_RULES, DEFAULT_BREAKER } from "../../ports/breaker.ts";
 import type { Route, RouteOptions } from "./options.ts";
 import { Patterns } from "./patterns.ts";
-import { DEFAULT_RETRY } from "./retry.ts";
+import { DEFAULT_RETRY, RETRY_RULES } from "./retry.ts";
 import { RoutedBackend } from "./routed-backend.ts";
 
 export { type BreakerOptions, DEFAULT_BREAKER } from "../../ports/breaker.ts";
@@ -26,7 +27,7 @@ export { DEFAULT_RETRY, type RetryOptions } from "./retry.ts";
 /**
  * A backend of several. A call goes to an upstream of its model's route; where that fails before its first event, the next one is
  * asked, and after the last, once more from the first after a pause. An answer that has begun is never begun again. Throws a
- * TypeError for options that are wrong.
+ * TypeError for options that are wrong, and a RangeError for a number of `retry` or `breaker` that is.
  *
  * @example
  * route({ routes: { "claude-*": claude, fast: { upstreams: [{ backend: here, weight: 3 }, { backend: there, model: "large" }] } } });
@@ -58,7 +59,7 @@ class Routes {
   readonly #attempts: Attempts;
 
   constructor({ routes, retry, breaker, observer, clock = systemClock, random = Math.random }: RouteOptions) {
-    const breakers = { ...DEFAULT_BREAKER, ...breaker };
+    const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const { upstreams, hangUp }: Route = isRoute(to) ? to : { upstreams: [to] };
@@ -69,7 +70,7 @@ class Routes {
     if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
     this.#patterns = new Patterns(this.#targets);
     watchBreakers(observer, this.#targets);
-    this.#attempts = new Attempts({ ...DEFAULT_RETRY, ...retry }, clock, random);
+    this.#attempts = new Attempts(overridden("route: retry", DEFAULT_RETRY, retry, RETRY_RULES), clock, random);
   }
 
   can(verb: Kind | "countInputTokens"): boolean {

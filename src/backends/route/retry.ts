@@ -1,5 +1,6 @@
 /** How often a failed call is tried again, and after which pause. */
 
+import { FROM_ZERO, type NumberRule } from "../../overrides.ts";
 import type { Clock } from "../../ports/clock.ts";
 
 /** How often a failed call is tried again. */
@@ -19,6 +20,13 @@ export interface RetryOptions {
 
 /** What holds unless a host says otherwise. */
 export const DEFAULT_RETRY: RetryOptions = { rounds: 2, pauseMs: 500, maxPauseMs: 10_000, share: 0.2 };
+
+export const RETRY_RULES: Readonly<Record<keyof RetryOptions, NumberRule>> = {
+  rounds: FROM_ZERO,
+  pauseMs: FROM_ZERO,
+  maxPauseMs: FROM_ZERO,
+  share: { words: "a number from 0 up", allows: (value) => Number.isFinite(value) && value >= 0 },
+};
 
 /** How many attempts may be saved up. */
 const MOST_SAVED = 10;
