@@ -11,6 +11,7 @@ import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { CLEAR } from "./cases/images/pictures.ts";
+import { commandSuite } from "./package/command.ts";
 import { consumersSuite } from "./package/consumers.ts";
 import { lintersSuite } from "./package/linters.ts";
 import { runtimesSuite } from "./package/runtimes.ts";
@@ -181,6 +182,7 @@ it("serves the official clients from workerd, as one file that imports nothing",
 });
 
 const stage = (): PackageStage => ({ project, tarball });
+commandSuite(stage);
 consumersSuite(stage);
 runtimesSuite(stage);
 lintersSuite(stage);

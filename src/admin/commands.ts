@@ -3,7 +3,8 @@
 import { parseArgs } from "node:util";
 import type { KeyReport } from "../stores/durable.ts";
 import { keyAdmin, type NewKeyOptions } from "./key-admin.ts";
-import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
+import { openStore } from "./open-store.ts";
+import { type OpenedStore, UsageError } from "./opening.ts";
 
 /** Where a command finds its surroundings. */
 export interface Terminal {
@@ -53,72 +54,102 @@ interface Command {
   readonly operands: readonly string[];
   /** The options that it takes beside those of every command. */
   readonly options: readonly (keyof Values)[];
-  run(opened: OpenedStore, operands: readonly string[], values: Values): Promise<unknown>;
+  /** Reads the command line, before a store is opened; returns what is done with one. Throws a UsageError where a value is wrong. */
+  read(operands: readonly string[], values: Values): (opened: OpenedStore) => Promise<unknown>;
 }
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   create: {
     operands: [],
     options: ["id", "name", "granted", "models", "expires"],
-    run: ({ store }, _operands, values) => keyAdmin(store).create(newKeyFrom(values)),
+    read(_operands, values) {
+      const key = newKeyFrom(values);
+      return ({ store }) => keyAdmin(store).create(key);
+    },
   },
   rotate: {
     operands: ["ID"],
     options: ["overlap"],
-    run: ({ store }, [id = ""], { overlap }) =>
-      keyAdmin(store).rotate(id, overlap === undefined ? {} : { overlapMs: spanOf("--overlap", overlap) }),
+    read([id = ""], { overlap }) {
+      const rotation = overlap === undefined ? {} : { overlapMs: spanOf("--overlap", overlap) };
+      return ({ store }) => keyAdmin(store).rotate(id, rotation);
+    },
   },
   revoke: {
     operands: ["ID"],
     options: [],
-    async run({ store }, [id = ""]) {
-      await keyAdmin(store).revoke(id);
-      return { id, revoked: true };
-    },
+    read:
+      ([id = ""]) =>
+      async ({ store }) => {
+        await keyAdmin(store).revoke(id);
+        return { id, revoked: true };
+      },
   },
   grant: {
     operands: ["ID", "UNITS"],
     options: [],
-    run: ({ store }, [id = "", units = ""]) => keyAdmin(store).grant(id, integerOf("UNITS", units)),
+    read([id = "", text = ""]) {
+      const units = integerOf("UNITS", text);
+      return ({ store }) => keyAdmin(store).grant(id, units);
+    },
   },
-  usage: { operands: ["ID"], options: [], run: ({ store }, [id = ""]) => keyAdmin(store).usage(id) },
+  usage: {
+    operands: ["ID"],
+    options: [],
+    read:
+      ([id = ""]) =>
+      ({ store }) =>
+        keyAdmin(store).usage(id),
+  },
   list: {
     operands: [],
     options: ["after", "limit"],
-    run: ({ store }, _operands, { after, limit }) =>
-      keyAdmin(store).list({
+    read(_operands, { after, limit }) {
+      const page = {
         ...(after !== undefined && { after }),
         ...(limit !== undefined && { limit: integerOf("--limit", limit) }),
-      }),
+      };
+      return ({ store }) => keyAdmin(store).list(page);
+    },
   },
-  sweep: { operands: [], options: [], run: async ({ store }) => ({ swept: await store.sweep() }) },
+  sweep: {
+    operands: [],
+    options: [],
+    read:
+      () =>
+      async ({ store }) => ({ swept: await store.sweep() }),
+  },
   prune: {
     operands: [],
     options: ["older-than"],
-    async run({ store }, _operands, values) {
-      const span = values["older-than"];
+    read(_operands, { "older-than": span }) {
       if (span === undefined) throw new UsageError("prune needs --older-than, such as 30d.");
-      return { pruned: await store.prune({ olderThanMs: spanOf("--older-than", span) }) };
+      const olderThanMs = spanOf("--older-than", span);
+      return async ({ store }) => ({ pruned: await store.prune({ olderThanMs }) });
     },
   },
   verify: {
     operands: [],
     options: [],
-    async run({ verify }) {
-      if (!verify) throw new UsageError("Only the stores over SQL keep a journal.");
-      const differences = await verify();
-      if (differences.length > 0) throw new Error(differences.map(sentenceOf).join("\n"));
-      return { differences: 0 };
-    },
+    read:
+      () =>
+      async ({ verify }) => {
+        if (!verify) throw new UsageError("Only the stores over SQL keep a journal.");
+        const differences = await verify();
+        if (differences.length > 0) throw new Error(differences.map(sentenceOf).join("\n"));
+        return { differences: 0 };
+      },
   },
   migrate: {
     operands: [],
     options: [],
-    async run({ migrate }) {
-      if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
-      await migrate();
-      return { migrated: true };
-    },
+    read:
+      () =>
+      async ({ migrate }) => {
+        if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
+        await migrate();
+        return { migrated: true };
+      },
   },
 };
 
@@ -132,11 +163,12 @@ export async function runCommand(args: readonly string[], { env, print }: Termin
   const command = group === "keys" && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) throw new UsageError(`There is no command "${[group, name].join(" ").trim()}".\n\n${USAGE}`);
   assertTaken(name, command, operands, values);
+  const work = command.read(operands, values);
   const address = values.store ?? env["POLYGATE_STORE"];
   if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
   const opened = await openStore(address, { prefix: values.prefix, create: name === "migrate" });
   try {
-    const answer = await command.run(opened, operands, values);
+    const answer = await work(opened);
     print(values.json ? JSON.stringify(answer, undefined, 2) : textOf(answer));
   } finally {
     await opened.close();

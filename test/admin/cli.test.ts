@@ -2,7 +2,7 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,12 +40,31 @@ interface Ended {
   readonly stderr: string;
 }
 
+/** After this, a command hangs, and is ended. */
+const LONGEST_MS = 60_000;
+
 /** Runs the command as a process of its own. */
-async function polygate(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  return promisify(execFile)(process.execPath, [cli, ...args], { env: { ...process.env, ...env } }).then(
+async function polygate(args: readonly string[], env: Record<string, string> = {}, cwd?: string): Promise<Ended> {
+  const options = { env: { ...process.env, ...env }, cwd, timeout: LONGEST_MS };
+  return promisify(execFile)(process.execPath, [cli, ...args], options).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
   );
+}
+
+/** Node's options of a process in which these packages are not found. */
+function without(...names: readonly string[]): string {
+  const hooks = `
+    import { registerHooks } from "node:module";
+    const missing = ${JSON.stringify(names)};
+    const resolve = (specifier, context, next) => {
+      const found = missing.find((name) => specifier === name || specifier.startsWith(name + "/"));
+      if (found === undefined) return next(specifier, context);
+      throw Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
+    };
+    registerHooks({ resolve });
+  `;
+  return `--import=data:text/javascript;base64,${Buffer.from(hooks).toString("base64")}`;
 }
 
 describe("polygate keys", () => {
@@ -116,6 +135,50 @@ describe("polygate keys", () => {
   });
 
   it.each([
+    [["create", "--granted", "many"]],
+    [["create", "--expires", "soon"]],
+    [["rotate", "team", "--overlap", "1"]],
+    [["grant", "team", "many"]],
+    [["list", "--limit", "many"]],
+    [["prune"]],
+    [["prune", "--older-than", "1"]],
+  ])("refuses %j before it opens a store", async (args) => {
+    const unreachable = ["--store", "redis://127.0.0.1:1"];
+    await expect(keys(...args, ...unreachable)).rejects.toMatchObject({ name: "UsageError" });
+  });
+
+  it.each([
+    ["kysely", "sqlite:unmade.db"],
+    ["kysely", "postgres://127.0.0.1:1/x"],
+    ["kysely", "mysql://127.0.0.1:1/x"],
+    ["pg", "postgres://127.0.0.1:1/x"],
+    ["mysql2", "mysql://127.0.0.1:1/x"],
+    ["redis", "redis://127.0.0.1:1"],
+  ])("says that %s is missing for %s", async (name, address) => {
+    const args = ["keys", "migrate", "--store", address];
+    expect(await polygate(args, { NODE_OPTIONS: without(name) }, folder)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `This store needs the package "${name}": npm install ${name}\n`,
+    });
+    expect(await readdir(folder)).not.toContain("unmade.db");
+  });
+
+  it("needs no package to say what is wrong, nor Kysely for Redis", async () => {
+    const env = { NODE_OPTIONS: without("kysely", "pg", "mysql2", "redis"), POLYGATE_STORE: "" };
+    expect(await polygate(["--help"], env)).toMatchObject({ code: 0, stderr: "" });
+    expect(await polygate(["keys", "lst"], env)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^There is no command "keys lst"/),
+    });
+    const redis = ["keys", "list", "--store", "redis://127.0.0.1:1"];
+    expect(await polygate(redis, { NODE_OPTIONS: without("kysely") })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("ECONNREFUSED"),
+    });
+  });
+
+  it.each([
     ["no store", [], /Say in --store or POLYGATE_STORE/],
     ["a store of no known kind", ["--store", "oracle:x"], /address of a store must be sqlite:FILE/],
     ["a file that is not there", ["--store", "sqlite:/nowhere/quota.db"], /There is no file \/nowhere\/quota.db/],
@@ -173,5 +236,10 @@ describe("polygate keys", () => {
     expect(await keys("list", ...where)).toBe("team\tteam\t0 used\t5 available");
     await expect(keys("verify", ...where)).rejects.toThrow("Only the stores over SQL keep a journal.");
     await place?.remove();
+  });
+
+  it.skipIf(!redisAnswers)("ends where Redis is given a prefix that is none", async () => {
+    const args = ["keys", "list", "--store", REDIS, "--prefix", "a b"];
+    expect(await polygate(args)).toMatchObject({ code: 1, stderr: '"a b" is no prefix.\n' });
   });
 });

@@ -1,6 +1,7 @@
 /** Every store that several processes can share: where it is, and what it has in its own books. */
 
-import { openStore, type OpenedStore } from "../../src/admin/open-store.ts";
+import { openStore } from "../../src/admin/open-store.ts";
+import type { OpenedStore } from "../../src/admin/opening.ts";
 import { drivers, REDIS, redisAnswers } from "./redis/servers.ts";
 import { databases, type TestDatabase } from "./sql/databases.ts";
 

@@ -1,0 +1,51 @@
+/** The command of an installed copy, where none of the optional packages is. */
+
+import { cp, mkdir, readdir, readFile, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type Ended, OLDEST_NODE, type PackageStage, ROOT, run } from "./stage.ts";
+
+export function commandSuite(stage: () => PackageStage): void {
+  describe("the command, without the optional packages", () => {
+    let bare: string;
+
+    beforeAll(async () => {
+      bare = join(dirname(stage().project), "bare");
+      const installed = join(bare, "node_modules", "polygate");
+      // A copy: Node looks for packages from where a link leads.
+      await cp(join(stage().project, "node_modules", "polygate"), installed, { recursive: true });
+      const manifest = await readFile(join(installed, "package.json"), "utf8");
+      const { dependencies } = JSON.parse(manifest) as { dependencies: Readonly<Record<string, string>> };
+      for (const name of Object.keys(dependencies)) {
+        const link = join(bare, "node_modules", name);
+        await mkdir(dirname(link), { recursive: true });
+        await symlink(join(ROOT, "node_modules", name), link);
+      }
+    });
+
+    const polygate = (node: string, ...args: string[]): Promise<Ended> =>
+      run(node, ["node_modules/polygate/dist/cli.js", ...args], bare);
+
+    it.each([
+      ["the Node of this test", process.execPath],
+      ["the oldest Node that is promised", OLDEST_NODE],
+    ])("says how it is used, and what is wrong, on %s", async (_name, node) => {
+      const help = await polygate(node, "--help");
+      expect(help).toEqual({ code: 0, output: expect.stringMatching(/^polygate keys <command>/) });
+      const wrong = await polygate(node, "keys", "lst");
+      expect(wrong).toEqual({ code: 2, output: expect.stringMatching(/^There is no command "keys lst"/) });
+    });
+
+    it.each([
+      ["kysely", "sqlite:quota.db"],
+      ["kysely", "postgres://127.0.0.1:1/x"],
+      ["redis", "redis://127.0.0.1:1"],
+    ])("says that %s is missing for %s", async (name, address) => {
+      expect(await polygate(process.execPath, "keys", "migrate", "--store", address)).toEqual({
+        code: 2,
+        output: `This store needs the package "${name}": npm install ${name}\n`,
+      });
+      expect(await readdir(bare)).toEqual(["node_modules"]);
+    });
+  });
+}
