@@ -13,7 +13,8 @@ import { fakeModel } from "./ai-sdk/fake-models.ts";
 
 const relayed = (more: object, format: RelayFormat = "messages"): unknown =>
   relay({ format, baseUrl: "https://example.com", ...more });
-const routed = (more: object): unknown => route({ routes: { "*": { chat: () => [] } }, ...more } as never);
+const SILENT = { chat: () => [] };
+const routed = (more: object): unknown => route({ routes: { "*": SILENT }, ...more } as never);
 
 const OPTIONS: readonly [option: string, defaults: object, make: (numbers: object) => unknown][] = [
   ["relay: timeouts", DEFAULT_RELAY_TIMEOUTS, (timeouts) => relayed({ timeouts })],
@@ -21,11 +22,18 @@ const OPTIONS: readonly [option: string, defaults: object, make: (numbers: objec
   ["relay: limits", DEFAULT_RELAY_LIMITS, (limits) => relayed({ limits })],
   ["aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, (timeouts) => aiSdk({ chat: { a: fakeModel({}) }, timeouts })],
   ["route: retry", DEFAULT_RETRY, (retry) => routed({ retry })],
+  ["relay: hangUp", { drainMs: 0 }, (hangUp) => relayed({ hangUp })],
+  ["aiSdk: hangUp", { drainMs: 0 }, (hangUp) => aiSdk({ chat: { a: fakeModel({}) }, hangUp: hangUp as never })],
+  [
+    'route: routes["*"].hangUp',
+    { drainMs: 0 },
+    (hangUp) => routed({ routes: { "*": { upstreams: [SILENT], hangUp } } }),
+  ],
   ["route: breaker", DEFAULT_BREAKER, (breaker) => routed({ breaker })],
 ];
 
 /** What may be 0: an attempt or a pause that is not wanted. */
-const FROM_ZERO = ["rounds", "pauseMs", "maxPauseMs", "share", "maxRestMs"];
+const FROM_ZERO = ["drainMs", "rounds", "pauseMs", "maxPauseMs", "share", "maxRestMs"];
 
 describe.each(OPTIONS)("%s", (option, defaults, make) => {
   const names = Object.keys(defaults);

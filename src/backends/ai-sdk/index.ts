@@ -6,6 +6,7 @@ assertNodeVersion();
 
 import type { ImageRequest } from "../../model/image.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
+import { assertHangUp } from "../hang-up.ts";
 import { askChat } from "./chat.ts";
 import { askImage } from "./image.ts";
 import { listOf, Models } from "./models.ts";
@@ -27,12 +28,13 @@ export {
  * of it), so that neither the `ai` package nor a server of it is needed. What a provider notes on its answer (signatures of thoughts,
  * ids of its own) goes to callers as signatures, and comes back to it with the next turn. What the model cannot be asked is told in the
  * headers `polygate-dropped` and `polygate-approximated`, its own warnings included. Throws a TypeError for options that are
- * wrong, and a RangeError for a timeout that is.
+ * wrong, and a RangeError for a time that is.
  *
  * @example
  * const backend = aiSdk({ chat: { sonnet: anthropic("claude-sonnet-4-5") }, images: { "image-model-multi": openai.image("gpt-image-1") } });
  */
 export function aiSdk(options: AiSdkOptions): ModelBackend {
+  assertHangUp("aiSdk: hangUp", options.hangUp);
   const settings = settingsOf(options);
   const chat = options.chat && new Models(options.chat);
   const images = options.images && new Models(options.images);

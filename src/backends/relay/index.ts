@@ -9,6 +9,7 @@ import { chatCompletionsCodec } from "../../dialects/chat-completions/codec.ts";
 import { generateContentCodec } from "../../dialects/generate-content/codec.ts";
 import { messagesCodec } from "../../dialects/messages/codec.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
+import { assertHangUp } from "../hang-up.ts";
 import { ChatRelay } from "./chat.ts";
 import { ImageRelay } from "./images.ts";
 import type { RelayBackend, RelayFormat, RelayOptions } from "./options.ts";
@@ -38,7 +39,7 @@ const CODECS = {
  * came, unknown fields included; one of another format gets it in their own, and what the upstream's format cannot say of a request
  * is told in the headers `polygate-dropped` and `polygate-approximated`. Pictures become the gateway's own: an upstream that answers
  * with addresses is asked for what is there, at its own origin or one of `imageOrigins`. Throws a TypeError for options that are wrong,
- * and a RangeError for a timeout or a limit that is.
+ * and a RangeError for a time or a limit that is.
  *
  * @example
  * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
@@ -51,7 +52,8 @@ export function relay(
 ): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
 export function relay(options: RelayOptions): RelayBackend;
 export function relay(options: RelayOptions): RelayBackend {
-  const { format } = options;
+  const { format, hangUp } = options;
+  assertHangUp("relay: hangUp", hangUp);
   if (format === "images") {
     const relayed = new ImageRelay(options);
     return { ...own(relayed), image: (request, call) => relayed.image(request, call) };

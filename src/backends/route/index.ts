@@ -12,6 +12,7 @@ import { overridden } from "../../overrides.ts";
 import type { BreakerGauge } from "../../ports/call-observer.ts";
 import { systemClock } from "../../ports/clock.ts";
 import type { CallContext, HangUp, ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import { assertHangUp } from "../hang-up.ts";
 import { renamed } from "../rename.ts";
 import { Attempts } from "./attempts.ts";
 import { BREAKER_RULES, DEFAULT_BREAKER } from "../../ports/breaker.ts";
@@ -27,7 +28,7 @@ export { DEFAULT_RETRY, type RetryOptions } from "./retry.ts";
 /**
  * A backend of several. A call goes to an upstream of its model's route; where that fails before its first event, the next one is
  * asked, and after the last, once more from the first after a pause. An answer that has begun is never begun again. Throws a
- * TypeError for options that are wrong, and a RangeError for a number of `retry` or `breaker` that is.
+ * TypeError for options that are wrong, and a RangeError for a number that is.
  *
  * @example
  * route({ routes: { "claude-*": claude, fast: { upstreams: [{ backend: here, weight: 3 }, { backend: there, model: "large" }] } } });
@@ -63,6 +64,7 @@ class Routes {
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const { upstreams, hangUp }: Route = isRoute(to) ? to : { upstreams: [to] };
+        assertHangUp(`route: routes[${JSON.stringify(pattern)}].hangUp`, hangUp);
         if (upstreams.length === 0) throw new TypeError(`route: ${JSON.stringify(pattern)} has no upstream.`);
         return [pattern, { upstreams: upstreams.map((one) => new RoutedBackend(one, breakers, clock)), hangUp }];
       }),
