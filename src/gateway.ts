@@ -27,7 +27,7 @@ import type { CallRecord, Failure, OnFailure } from "./ports/observer.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
-import { below, endpointFor, methodNotAllowed, type Route, Routes } from "./routes.ts";
+import { below, checkedPrefix, endpointFor, methodNotAllowed, type Route, Routes } from "./routes.ts";
 import { memoryImageStore } from "./stores/memory-images.ts";
 
 /** What a host injects, and what it may set. */
@@ -91,7 +91,10 @@ export interface GatewayOptions<Context = unknown> extends DialectOptions {
 
 /** What every adapter takes. */
 export interface MountOptions {
-  /** Under which path the gateway stands, where its host does not take that path off by itself: `/ai`. Default: the root. */
+  /**
+   * Under which path the gateway stands, where its host does not take that path off by itself: `/ai`. A plain path that begins with a
+   * slash; anything else is a RangeError. Default: the root.
+   */
   readonly prefix?: string;
 }
 
@@ -136,7 +139,10 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
   readonly endpoints: readonly GatewayEndpoint[];
   /** The options of the single formats, as the host gave them. */
   readonly formats: DialectOptions;
-  /** The same gateway under a prefix, for a host that hands on the whole address. */
+  /**
+   * The same gateway under a prefix, for a host that hands on the whole address. Throws a RangeError for a prefix that is no plain
+   * path.
+   */
   readonly at: (prefix: string) => GatewayRoutes<Context>;
   /**
    * Closes the gateway: new calls are refused with 503 and a retry-after, live ones may end. Those that have not ended after
@@ -258,7 +264,7 @@ class RoutesAt implements GatewayRoutes {
     this.#services = services;
     this.#routes = routes;
     this.#cors = cors;
-    this.#prefix = prefix.replace(/\/+$/, "");
+    this.#prefix = checkedPrefix(prefix);
     this.app = this.#appOf();
   }
 

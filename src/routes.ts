@@ -50,6 +50,18 @@ export function methodNotAllowed({ endpoints }: Route, method: string): GatewayE
   return new GatewayError("method_not_allowed", `This route takes ${allow.join(" and ")}, not ${method}.`, { allow });
 }
 
+/** What h3 would take for a pattern, and what ends a path. */
+const PLAIN_PATH = /^\/[^\s*:?#(){}\\]*$/;
+
+/** A prefix without the slash at its end; empty for the root. Throws a RangeError for one that is no plain path. */
+export function checkedPrefix(prefix: string): string {
+  if (prefix !== "" && !PLAIN_PATH.test(prefix))
+    throw new RangeError(
+      `${JSON.stringify(prefix)} is no prefix: it must begin with a slash, as in "/ai", and hold no space and none of * : ? # ( ) { } \\`,
+    );
+  return prefix.replace(/\/+$/, "");
+}
+
 /** A path below a prefix; undefined for one beside it. */
 export function below(prefix: string, path: string): string | undefined {
   if (prefix === "") return path;
