@@ -9,6 +9,8 @@ import type { Call } from "./call.ts";
 /** A model as a request names it. */
 export interface NamedModel {
   readonly name: string;
+  /** The name that the caller used, which errors repeat: perhaps one of the aliases. Default: `name`. */
+  readonly said?: string;
   /** Other names that keys and backends may know it by. */
   readonly aliases: readonly string[];
   /** What it is asked for. */
@@ -17,23 +19,23 @@ export interface NamedModel {
 
 /** What the backend says of the model; undefined where it lists none. Throws `model_not_allowed` or `model_not_found`. */
 export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Promise<ModelInfo | undefined> | undefined {
-  const { name, aliases } = named;
+  const { name, said = name, aliases } = named;
   call.model = name;
   const names = [name, ...aliases];
   if (!mayUse(key, names))
-    throw new GatewayError("model_not_allowed", `This API key may not use the model "${name}".`, { path: ["model"] });
+    throw new GatewayError("model_not_allowed", `This API key may not use the model "${said}".`, { path: ["model"] });
   return call.services.backend.models && listedModel(call, named, names);
 }
 
 async function listedModel(
   call: Call,
-  { name, kind }: NamedModel,
+  { name, said = name, kind }: NamedModel,
   names: readonly string[],
 ): Promise<ModelInfo | undefined> {
   const models = await modelsOf(call);
   const info = models?.find(({ id, kinds }) => names.includes(id) && (kinds?.includes(kind) ?? true));
   // A model that does something else is none to its caller.
-  if (models && !info) throw new GatewayError("model_not_found", `There is no model "${name}".`, { path: ["model"] });
+  if (models && !info) throw new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
   call.modelListed = info !== undefined;
   return info;
 }

@@ -13,7 +13,15 @@ import { doubt, report } from "./failure.ts";
 import type { Operation } from "./operation.ts";
 
 export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswerEvent> = {
-  model: (endpoint, { model }) => ({ name: model, aliases: endpoint.aliasesOf(model), kind: "image" }),
+  model: (endpoint, { model, native }) => {
+    const said = native?.body["model"];
+    return {
+      name: model,
+      ...(typeof said === "string" && { said }),
+      aliases: endpoint.aliasesOf(model),
+      kind: "image",
+    };
+  },
 
   fit: (_endpoint, request) => request,
 

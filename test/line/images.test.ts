@@ -45,6 +45,14 @@ describe("a key or a backend", () => {
     }
   });
 
+  it.each([
+    ["a key", { models: ["dall-e-3"] }, {}, 'This API key may not use the model "gpt-image-1".'],
+    ["a backend", {}, { models: () => [{ id: "dall-e-3" }] }, 'There is no model "gpt-image-1".'],
+  ])("that knows another model, such as %s, says so by the name that was used", async (_who, key, models, message) => {
+    const backend = { async *image() {}, ...models };
+    expect((await ask("gpt-image-1", key, { backend })).body.error).toMatchObject({ message });
+  });
+
   it("that knows another model is not", async () => {
     expect((await ask("dall-e-2", { models: ["dall-e-3"] })).status).toBe(403);
     expect(

@@ -82,8 +82,9 @@ export class ImageModels {
     if (!breach) return chosen;
     const takers = this.#takers(asked, breach);
     const field = breach.path.join(".");
+    const said = asked.fields.model ?? chosen.id;
     const otherwise = takers.length > 0 ? `; ${takers.join(" and ")} ${takers.length > 1 ? "take" : "takes"} it` : "";
-    throw new GatewayError("invalid_request", `${field}: ${breach.message} for the model "${chosen.id}"${otherwise}`, {
+    throw new GatewayError("invalid_request", `${field}: ${breach.message} for the model "${said}"${otherwise}`, {
       path: breach.path,
     });
   }
@@ -95,7 +96,7 @@ export class ImageModels {
     const rules = profile.operations[operation];
     if (rules) return { id, profile, rules };
     const able = [...this.#profiles].filter(([, other]) => other.operations[operation]).map(([other]) => other);
-    const message = `model: "${id}" does not ${DOING[operation]}; ${able.join(" and ")} ${able.length > 1 ? "do" : "does"}`;
+    const message = `model: "${name}" does not ${DOING[operation]}; ${able.join(" and ")} ${able.length > 1 ? "do" : "does"}`;
     throw new GatewayError("invalid_request", message, { path: ["model"] });
   }
 

@@ -49,6 +49,12 @@ describe("without a model", () => {
 });
 
 describe("an alias", () => {
+  it("is what errors name the model by", () => {
+    const fields = { model: "dall-e-2", background: "opaque" } as const;
+    expect(() => choose("generate", fields)).toThrow('for the model "dall-e-2"; image-model-multi takes it');
+    expect(() => choose("vary", { model: "dall-e-3" })).toThrow('model: "dall-e-3" does not ');
+  });
+
   it.each([
     ["dall-e-2", "image-model-2"],
     ["dall-e-3", "image-model-3"],
