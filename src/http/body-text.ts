@@ -12,7 +12,8 @@ const SMALL_BYTES = 64 * 1024;
 
 /**
  * The whole body. Throws `body_too_large` (before reading, where the length is declared), `unsupported_media_type` for one
- * that is compressed, `malformed_body`, `client_closed`, `deadline_exceeded` for one that stalls, or `busy` where there is no room.
+ * that is compressed, `malformed_body`, `client_closed`, `deadline_exceeded` for one that stalls, `busy` where there is no room, or
+ * `internal` where the host has read it and left nothing.
  */
 export function readText(request: Request, maxBytes: number, intake: BodyIntake): string | Promise<string> {
   const declared = request.headers.get("content-length");

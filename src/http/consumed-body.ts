@@ -10,7 +10,7 @@ interface NodeSource {
   readonly rawBody?: unknown;
 }
 
-/** What is left: bytes, a text, or what was parsed; undefined where nobody has read. Throws `malformed_body` where nothing is. */
+/** What is left: bytes, a text, or what was parsed; undefined where nobody has read. Throws `internal` where nothing is. */
 export function consumedBody(request: Request): unknown {
   const source = (request as { runtime?: { node?: { req?: NodeSource } } }).runtime?.node?.req;
   // Some parsers leave an empty object where they read nothing, so a body counts only where the stream was read.
@@ -23,10 +23,11 @@ export function consumedBody(request: Request): unknown {
 const isRead = (request: Request, source: NodeSource | undefined): boolean =>
   request.bodyUsed || (source?.readableDidRead ?? false);
 
-/** The error of a body of which nothing that can be used is left. */
+/** The error of a body of which nothing that can be used is left: the host's mistake, so the host alone hears what to do. */
 export const readBefore = (): GatewayError =>
-  new GatewayError(
-    "malformed_body",
-    "The request body was read by another middleware of this server before it came to the gateway. The gateway must be " +
-      "mounted before that middleware, or find what it has parsed in req.body.",
-  );
+  new GatewayError("internal", "This service could not hand the request body to the gateway.", {
+    cause: new Error(
+      "The request body was read by another middleware before it came to the gateway. Mount the gateway before that middleware, " +
+        "let the middleware read a clone of the request, or, on Node, let it leave what it has parsed in req.body.",
+    ),
+  });

@@ -11,6 +11,7 @@ import { type NodeHandlerOptions, toNodeHandler } from "../../adapters/node.ts";
 import {
   type ChatRequest,
   createGateway,
+  type Failure,
   type Gateway,
   type GatewayOptions,
   memoryQuotaStore,
@@ -273,8 +274,11 @@ describe("behind a body parser", () => {
     expect((await ask(await listen(after(parsed, gatewayOf({ limits }))))).status).toBe(400);
   });
 
-  it("says what to reorder where nothing is left", async () => {
-    const response = await ask(await listen(after(text, gatewayOf())));
-    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("mounted before")]);
+  it("tells the host what to reorder where nothing is left, and the caller that the service is at fault", async () => {
+    const heard: string[] = [];
+    const onFailure = (failure: Failure): void => void heard.push(failure.text);
+    const response = await ask(await listen(after(text, gatewayOf({ onFailure }))));
+    expect([response.status, await response.text()]).toEqual([500, expect.not.stringContaining("middleware")]);
+    expect(heard).toEqual([expect.stringContaining("Mount the gateway before that middleware")]);
   });
 });
