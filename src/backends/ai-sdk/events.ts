@@ -74,11 +74,12 @@ export class AnswerEvents {
     return [...events, ...this.#finish(answer)];
   }
 
-  #start({ id, modelId }: WirePart): ChatEvent[] {
+  /** Without the provider's id of the answer: this backend speaks no caller's format, so the id would name nothing to any of them. */
+  #start({ modelId }: WirePart): ChatEvent[] {
     if (this.#started) return [];
     this.#started = true;
     const model = this.#shown.model ?? modelId;
-    return [{ type: "start", ...(typeof id === "string" && { id }), ...(typeof model === "string" && { model }) }];
+    return [{ type: "start", ...(typeof model === "string" && { model }) }];
   }
 
   #content(part: WirePart): ChatEvent[] {

@@ -331,7 +331,7 @@ describe("an answer", () => {
     expect(error).toBeUndefined();
     const signature = signatureOf(metadata);
     expect(events.filter(({ type }) => type !== "provider")).toEqual([
-      { type: "start", id: "resp_1", model: "plain-1" },
+      { type: "start", model: "plain-1" },
       { type: "tool-call-start", id: "a", name: "one" },
       { type: "tool-call-start", id: "b", name: "two" },
       { type: "tool-call-delta", id: "b", json: '{"x":' },
@@ -362,6 +362,30 @@ describe("an answer", () => {
     const media = { type: "media", mediaType: "image/png", data: PICTURE.data };
     expect(events.slice(1, 4)).toEqual([media, media, { ...media, thought: true }]);
     expect(events[4]).toMatchObject({ type: "provider" });
+  });
+
+  it("has an id of the gateway's own in every format, not the provider's", async () => {
+    const model = fakeModel({
+      stream: [START, { type: "response-metadata", id: "upstream-1" }, ...said("Hello"), FINISH],
+      answer: () => ({ ...FINISH, content: [{ type: "text", text: "Hello" }], response: { id: "upstream-1" } }),
+    });
+    const { anthropic, genai, openai } = clientsBefore(aiSdk({ chat: { "model-a": model } }));
+    const messages = [{ role: "user" as const, content: "Hello" }];
+    const asked = { model: "model-a", max_tokens: 10, messages };
+    const [first] = await Array.fromAsync(await openai.chat.completions.create({ ...asked, stream: true }));
+    expect([
+      (await anthropic.messages.create(asked)).id,
+      (await anthropic.messages.stream(asked).finalMessage()).id,
+      (await openai.chat.completions.create(asked)).id,
+      first?.id,
+      (await genai.models.generateContent({ model: "model-a", contents: "Hello" })).responseId,
+    ]).toEqual([
+      expect.stringMatching(/^msg_/),
+      expect.stringMatching(/^msg_/),
+      expect.stringMatching(/^chatcmpl-/),
+      expect.stringMatching(/^chatcmpl-/),
+      expect.not.stringContaining("upstream"),
+    ]);
   });
 
   it("keeps the provider's name of the model to itself, unless the host shows it", async () => {
