@@ -51,13 +51,15 @@ describe("a prefix", () => {
   });
 });
 
-it.each([
-  ["Bun", toBunHandler],
-  ["Deno", toDenoHandler],
-  ["edge", toEdgeHandler],
-  ["Express", toExpressHandler],
-  ["Koa", toKoaMiddleware],
-  ["Node", toNodeHandler],
+const PREFIX = { prefix: "ai" } as const;
+
+it.each<[string, () => unknown]>([
+  ["Bun", () => toBunHandler(gateway, PREFIX)],
+  ["Deno", () => toDenoHandler(gateway, PREFIX)],
+  ["edge", () => toEdgeHandler(gateway, PREFIX)],
+  ["Express", () => toExpressHandler(gateway, PREFIX)],
+  ["Koa", () => toKoaMiddleware(gateway, PREFIX)],
+  ["Node", () => toNodeHandler(gateway, PREFIX)],
 ])("the mount for %s refuses a prefix without a slash when it is made", (_name, mount) => {
-  expect(() => mount(gateway, { prefix: "ai" })).toThrow(RangeError);
+  expect(mount).toThrow(RangeError);
 });

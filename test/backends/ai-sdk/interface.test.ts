@@ -372,12 +372,13 @@ describe("an answer", () => {
     const { anthropic, genai, openai } = clientsBefore(aiSdk({ chat: { "model-a": model } }));
     const messages = [{ role: "user" as const, content: "Hello" }];
     const asked = { model: "model-a", max_tokens: 10, messages };
-    const [first] = await Array.fromAsync(await openai.chat.completions.create({ ...asked, stream: true }));
+    const streamed = (await openai.chat.completions.create({ ...asked, stream: true }))[Symbol.asyncIterator]();
+    const first = await streamed.next();
     expect([
       (await anthropic.messages.create(asked)).id,
       (await anthropic.messages.stream(asked).finalMessage()).id,
       (await openai.chat.completions.create(asked)).id,
-      first?.id,
+      (first.value as { id: string }).id,
       (await genai.models.generateContent({ model: "model-a", contents: "Hello" })).responseId,
     ]).toEqual([
       expect.stringMatching(/^msg_/),
