@@ -14,19 +14,33 @@ assertNodeVersion();
 export interface KoaContext {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  readonly request: { readonly body?: unknown };
+  /** Koa's own request; `body` is where Koa's body parsers leave theirs. */
+  readonly request: object;
   readonly originalUrl?: string;
-  respond?: boolean;
+  respond?: boolean | undefined;
   status: number;
   body: unknown;
   set(name: string, value: string): void;
 }
 
+/** Koa's context as a `context` function knows it whose parameter has no type of the host's. */
+export interface KoaDefaultContext extends KoaContext {
+  /** Where the app's middleware keeps what later middleware is to know. */
+  readonly state: Readonly<Record<string, unknown>>;
+}
+
 /** A middleware, as Koa's `app.use` takes it. */
 export type KoaMiddleware = (context: KoaContext, next: () => Promise<unknown>) => Promise<void>;
 
-export interface KoaMiddlewareOptions<Context = unknown, Ctx extends KoaContext = KoaContext> extends MountOptions {
-  /** Makes the host's own context for a request, from Koa's: what `call.context` is to the backend and the stores. */
+export interface KoaMiddlewareOptions<
+  Context = unknown,
+  Ctx extends KoaContext = KoaDefaultContext,
+> extends MountOptions {
+  /**
+   * Makes the host's own context for a request, from Koa's: what `call.context` is to the backend and the stores.
+   *
+   * @example (context) => context.state["user"]
+   */
   readonly context?: (context: Ctx) => Context;
   /** As for `toNodeHandler`. */
   readonly patienceMs?: number;
@@ -37,15 +51,16 @@ export interface KoaMiddlewareOptions<Context = unknown, Ctx extends KoaContext 
  *
  * @example app.use(toKoaMiddleware(gateway, { prefix: "/ai" })); // or app.use(mount("/ai", toKoaMiddleware(gateway)))
  */
-export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaContext>(
+export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaDefaultContext>(
   gateway: Gateway<Context>,
   { prefix = "", patienceMs = PATIENCE_MS, context: contextOf }: KoaMiddlewareOptions<Context, Ctx> = {},
 ): KoaMiddleware {
   const routes = gateway.at(prefix);
   return async (context, next) => {
-    const { req, res, request } = context;
+    const { req, res } = context;
     // Koa's body parsers leave a body in Koa's own request, and not where Node's leave theirs.
-    if (request.body !== undefined) Object.assign(req, { body: request.body });
+    const { body: parsed } = context.request as { readonly body?: unknown };
+    if (parsed !== undefined) Object.assign(req, { body: parsed });
     const mounted = new NodeMount<Context>(req, res, context, contextOf && (() => contextOf(context as Ctx)));
     const answer = await routes.answer(new NodeRequest({ req, res }), mounted);
     if (!answer) return void (await next());

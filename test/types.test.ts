@@ -2,10 +2,14 @@
 
 import { createServer, type RequestListener } from "node:http";
 import { describe, expect, expectTypeOf, it } from "vitest";
+import Koa from "koa";
+import mount from "koa-mount";
+import { toKoaMiddleware } from "../adapters/koa.ts";
 import { type NodeHandler, toNodeHandler } from "../adapters/node.ts";
 import {
   type ChatEvent,
   createGateway,
+  type Gateway,
   GatewayError,
   type GatewayErrorCode,
   type GatewayOptions,
@@ -102,5 +106,41 @@ describe("ChatEvent", () => {
   it("lets a switch be exhaustive", () => {
     expect(textOf({ type: "text-delta", text: "hi" })).toBe("hi");
     expect(textOf({ type: "finish", reason: "stop" })).toBe("stop");
+  });
+});
+
+const open = <Context>(): Gateway<Context> =>
+  createGateway<Context>({ backend: { chat: async function* () {} }, quotas: memoryQuotaStore([]) });
+
+describe("Koa's own types", () => {
+  interface User {
+    readonly name: string;
+  }
+  interface State {
+    user: User;
+  }
+
+  it("fit a context's parameter: named, inferred, or given as an argument", () => {
+    const named = toKoaMiddleware(open(), { context: (context: Koa.Context): unknown => context.state["user"] });
+    const inferred = toKoaMiddleware(open(), { context: (context) => context.state["user"] });
+    const given = toKoaMiddleware<unknown, Koa.Context>(open(), { context: ({ ip }) => ip });
+    const app = new Koa().use(named).use(inferred).use(given).use(mount("/ai", named));
+    expect(app.middleware).toHaveLength(4);
+  });
+
+  it("fit a state and a context of the app's own", () => {
+    type Context = Koa.ParameterizedContext<State, { readonly tenant: string }>;
+    const middleware = toKoaMiddleware(open<User>(), { context: ({ state }: Context) => state.user });
+    const app = new Koa<State, { readonly tenant: string }>().use(middleware).use(toKoaMiddleware(open()));
+    expect(app.middleware).toHaveLength(2);
+  });
+
+  it("keep a context to what the gateway knows", () => {
+    // @ts-expect-error: the gateway's context is a user, and a state's value may be anything.
+    const wrong = toKoaMiddleware(open<User>(), { context: (context) => context.state["user"] });
+    const right = toKoaMiddleware(open<User>(), { context: (context) => context.state["user"] as User });
+    expectTypeOf(wrong).toEqualTypeOf(right);
+    // @ts-expect-error: a string is no context of Koa's.
+    toKoaMiddleware(open(), { context: (context: string) => context });
   });
 });

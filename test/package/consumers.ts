@@ -40,6 +40,7 @@ const backend: ModelBackend = {
 const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
 export const server = createServer(toNodeHandler(gateway));
 export const mounts = [toBunHandler(gateway), toDenoHandler(gateway), toExpressHandler(gateway), toKoaMiddleware(gateway)];
+export const koa = toKoaMiddleware(gateway, { context: (context) => context.state["user"] });
 // What the bundle makes is what the index makes.
 export const worker = { fetch: edge.toEdgeHandler(edge.createGateway({ backend, quotas: edge.memoryQuotaStore([]) })) };
 export const names: string[] = Object.keys(testing);
