@@ -61,7 +61,9 @@ export interface CallRecord<Context = unknown> {
   readonly usage: Usage | undefined;
   /** How many pictures came, and the tokens that they took; undefined where no image backend was asked. */
   readonly images: { readonly count: number; readonly usage: ImageUsage } | undefined;
-  /** What the key was charged, in quota units. A store that could not be told of it in time is told again beside the call. */
+  /**
+   * What the call cost, in quota units. Where the key had less left, its `used` grew by what was left, and its `overdraft` by the rest. A store that could not be told of it in time is told again beside the call.
+   */
   readonly units: number;
   /** Whether the units rest on the backend's own counts. */
   readonly certainty: Certainty;

@@ -107,6 +107,12 @@ describe("a call that completes", () => {
     expect(bench.records).toMatchObject([{ beganAt: began, firstEventMs: 3_000, endMs: 7_000 }]);
   });
 
+  it("is recorded with all that it cost, also where its key had less left", async () => {
+    const bench = recording({ key: { granted: 150 }, backend: speaking(WORD, counted(700 - INPUT)) });
+    await (await bench.send({})).text();
+    expect([bench.records[0]?.units, bench.store.report("one")]).toMatchObject([700, { used: 150, overdraft: 550 }]);
+  });
+
   it("is charged by estimate where its backend has not counted", async () => {
     const record = await recordOf({ backend: speaking(WORD, WORD) });
     expect(record).toMatchObject({ units: INPUT + 8, certainty: "estimated", usage: { outputTokens: 8 } });
