@@ -8,7 +8,8 @@ import { consumedBody, readBefore } from "./consumed-body.ts";
 
 /**
  * The form in a request's body. Throws `unsupported_media_type`, `malformed_body`, `body_too_large`, `invalid_request`
- * (with the field as `path`), `internal` where the host has read it and left no bytes, or what `chunksOf` throws. Past a limit nothing more is read, and nothing that was read is kept.
+ * (with the field as `path`), `internal` where the host has read it and left no bytes, or what `chunksOf` throws. Past a limit
+ * nothing more is read, and nothing that was read is kept.
  */
 export async function readMultipart(request: Request, rules: FormRules, intake: BodyIntake): Promise<Form> {
   const type = assertMultipart(request.headers);

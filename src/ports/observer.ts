@@ -62,7 +62,8 @@ export interface CallRecord<Context = unknown> {
   /** How many pictures came, and the tokens that they took; undefined where no image backend was asked. */
   readonly images: { readonly count: number; readonly usage: ImageUsage } | undefined;
   /**
-   * What the call cost, in quota units. Where the key had less left, its `used` grew by what was left, and its `overdraft` by the rest. A store that could not be told of it in time is told again beside the call.
+   * What the call cost, in quota units. Where the key had less left, its `used` grew by what was left, and its `overdraft` by the
+   * rest. A store that could not be told of it in time is told again beside the call.
    */
   readonly units: number;
   /** Whether the units rest on the backend's own counts. */
