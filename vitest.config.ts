@@ -1,4 +1,4 @@
-/** Finds and runs the tests and the checks, benchmarks apart. */
+/** Finds and runs the tests of the library and of the playground, and the checks; benchmarks apart. */
 
 import { matchesGlob } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,27 +13,35 @@ const CHECKS: readonly string[] = [
   "test/lockfile.test.ts",
 ];
 
+/** The playground's own, longest first: its page, its demo model, its Python. */
+const PLAYGROUND: readonly string[] = [
+  "test/page/page.test.ts",
+  "test/playground/python.test.ts",
+  "test/playground/store.test.ts",
+  "test/page/*.test.ts",
+  "test/playground/*.test.ts",
+];
+
 /**
  * What takes long, longest first: begun last, one of them would hold up the end of the run. Each runs in a process of its own,
  * where some look at memory, and some leave other processes to end with theirs. All others share a few, and what is loaded there.
  */
 const LONG: readonly string[] = [
-  "test/page/page.test.ts",
   "test/suites/runtimes.test.ts",
-  "test/playground/python.test.ts",
   "test/suites/node.test.ts",
   "test/crash/crash.test.ts",
   "test/race/race.test.ts",
   "test/soak/soak.test.ts",
   "test/clients/on-*.test.ts",
-  "test/playground/store.test.ts",
   "test/stores/sql.*.test.ts",
   "test/stores/redis*.test.ts",
   "test/backends/relay/hostile.test.ts",
   "test/media/png.test.ts",
 ];
 
-/** Runs the long files in the order of the list, and then the others. */
+const ORDER: readonly string[] = [...LONG, ...PLAYGROUND];
+
+/** Runs the files in this order, and then the others. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     // oxlint-disable-next-line unicorn/no-array-sort -- the sequencer's own, which hands over another array
@@ -42,8 +50,8 @@ class LongestFirst extends BaseSequencer {
 }
 
 function placeOf({ moduleId }: TestSpecification): number {
-  const place = LONG.findIndex((pattern) => matchesGlob(moduleId, `**/${pattern}`));
-  return place < 0 ? LONG.length : place;
+  const place = ORDER.findIndex((pattern) => matchesGlob(moduleId, `**/${pattern}`));
+  return place < 0 ? ORDER.length : place;
 }
 
 const config: ViteUserConfig = defineConfig({
@@ -75,10 +83,11 @@ const config: ViteUserConfig = defineConfig({
         test: {
           name: "short",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/bench/**", ...LONG, ...CHECKS],
+          exclude: ["test/bench/**", ...LONG, ...PLAYGROUND, ...CHECKS],
           isolate: false,
         },
       },
+      { extends: true, test: { name: "playground", include: [...PLAYGROUND] } },
       { extends: true, test: { name: "check", include: [...CHECKS] } },
     ],
   },
