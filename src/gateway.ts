@@ -184,7 +184,7 @@ const VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfi
 
 /** Throws a TypeError for a backend or a store that is none: a class that was spread has lost its methods. */
 function assertPorts({ backend, quotas }: Partial<GatewayOptions>): void {
-  if (typeof backend !== "object" || backend === null)
+  if (!backend || !["object", "function"].includes(typeof backend))
     throw new TypeError("createGateway: backend must be a ModelBackend.");
   for (const verb of VERBS)
     if (typeof quotas?.[verb] !== "function")

@@ -50,14 +50,18 @@ export function methodNotAllowed({ endpoints }: Route, method: string): GatewayE
   return new GatewayError("method_not_allowed", `This route takes ${allow.join(" and ")}, not ${method}.`, { allow });
 }
 
-/** What h3 would take for a pattern, and what ends a path. */
-const PLAIN_PATH = /^\/[^\s*:?#(){}\\]*$/;
+/** A path without what h3 would take for a pattern. */
+const PLAIN_PATH = /^\/[^*:(){}\\]*$/;
+
+/** Whether paths come as this: with a slash before it, encoded, and without dots that lead elsewhere. */
+const isPlain = (prefix: string): boolean =>
+  PLAIN_PATH.test(prefix) && URL.parse(prefix, "http://host")?.pathname === prefix;
 
 /** A prefix without the slash at its end; empty for the root. Throws a RangeError for one that is no plain path. */
 export function checkedPrefix(prefix: string): string {
-  if (prefix !== "" && !PLAIN_PATH.test(prefix))
+  if (prefix !== "" && !isPlain(prefix))
     throw new RangeError(
-      `${JSON.stringify(prefix)} is no prefix: it must begin with a slash, as in "/ai", and hold no space and none of * : ? # ( ) { } \\`,
+      `${JSON.stringify(prefix)} is no prefix: it must be a path as browsers send it, such as "/ai", and hold none of * : ? # ( ) { } \\`,
     );
   return prefix.replace(/\/+$/, "");
 }

@@ -7,5 +7,5 @@ const CANCEL: Exclude<HangUp, "cancel"> = { drainMs: 0 };
 
 /** Throws a RangeError where the time to drain is none that a timer can wait. What a function says is known with its calls alone. */
 export function assertHangUp(option: string, hangUp: ModelBackend["hangUp"]): void {
-  if (typeof hangUp === "object") overridden(option, CANCEL, hangUp, { drainMs: FROM_ZERO });
+  if (hangUp && typeof hangUp === "object") overridden(option, CANCEL, hangUp, { drainMs: FROM_ZERO });
 }

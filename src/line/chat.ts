@@ -45,15 +45,20 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
       key,
       request.tools.some(({ type }) => type === "code-execution"),
     );
+    const meter = new ChatMeter({ request, inputTokens, countTokens, price, doubt: (why) => doubt(call, why) });
     return {
       request,
-      meter: new ChatMeter({ request, inputTokens, countTokens, price, doubt: (why) => doubt(call, why) }),
+      meter,
       saw: services.isRecorded ? noteLosses(call, endpoint) : undefined,
       events: () => {
         const events = backend.chat?.(request, context) ?? noBackend();
         const { stopSequences, candidateCount = 1 } = request;
         if (stopSequences.length === 0) return events;
-        return endAtStopSequences(events, stopSequences, candidateCount, endpoint.dialect);
+        return endAtStopSequences(events, stopSequences, {
+          candidateCount,
+          dialect: endpoint.dialect,
+          left: () => meter.cut(),
+        });
       },
     };
   },

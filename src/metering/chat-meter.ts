@@ -88,6 +88,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #complete = false;
   /** Whether the backend speaks as an upstream does, which ends with a finish. */
   #formal = false;
+  /** Whether the gateway has ended the text, so that its backend has not come to its last counts. */
+  #cut = false;
   /** Whether a count that cannot be true has come: then no count of this backend's is exact. */
   #doubtful = false;
 
@@ -135,6 +137,11 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return isWhole ? { ...event, isWhole } : event;
   }
 
+  /** The backend is left before it has counted all of its text. */
+  cut(): void {
+    this.#cut = true;
+  }
+
   complete(): void {
     if (this.#formal && this.#finished.size === 0 && !this.overrun)
       throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
@@ -156,7 +163,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** Whether the backend's counts are its last: one that was cut at its limit has not come to those. */
   get #isFinal(): boolean {
-    return this.#complete && (this.#finished.size > 0 || !this.#formal);
+    return this.#complete && !this.#cut && (this.#finished.size > 0 || !this.#formal);
   }
 
   /** Known counts, completed by estimates. */
@@ -267,7 +274,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     else this.#doubt(`The model backend reported a usage that is no count: ${wrong}.`);
   }
 
-  /** A count far below what was delivered is none, nor is one of which a part is more than the whole: the estimate stands in its place. */
+  /** A count far below what was delivered is none: the estimate stands in its place. One of which a part is more is none either. */
   #assertPlausible(): void {
     const consistent = withoutContradictions(this.#known);
     if (consistent !== this.#known) {
@@ -300,31 +307,18 @@ type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
 const isContent = (event: Exclude<ChatEvent, NativeEvent>): event is Content =>
   event.type !== "start" && event.type !== "usage" && event.type !== "finish";
 
-/** The counts that go together: cached tokens are a part of the input, and reasoning of the output. Those of a part that is more go. */
+/** Cached tokens are a part of the input, and reasoning of the output: a whole that is less than its parts is taken to leave them out. */
 function withoutContradictions(known: Partial<Usage>): Partial<Usage> {
-  const {
-    inputTokens = Infinity,
-    cacheReadTokens = 0,
-    cacheWriteTokens = 0,
-    outputTokens = Infinity,
-    reasoningTokens = 0,
-  } = known;
-  let counts = known;
-  if (cacheReadTokens + cacheWriteTokens > inputTokens) {
-    const {
-      inputTokens: _input,
-      cacheReadTokens: _read,
-      cacheWriteTokens: _write,
-      cacheWritesByTtl: _byTtl,
-      ...others
-    } = counts;
-    counts = others;
-  }
-  if (reasoningTokens > outputTokens) {
-    const { outputTokens: _output, reasoningTokens: _reasoning, ...others } = counts;
-    counts = others;
-  }
-  return counts;
+  const { inputTokens, outputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = known;
+  const cached = cacheReadTokens + cacheWriteTokens;
+  const isInputShort = inputTokens !== undefined && inputTokens < cached;
+  const isOutputShort = outputTokens !== undefined && outputTokens < reasoningTokens;
+  if (!isInputShort && !isOutputShort) return known;
+  return {
+    ...known,
+    ...(isInputShort && { inputTokens: inputTokens + cached }),
+    ...(isOutputShort && { outputTokens: outputTokens + reasoningTokens }),
+  };
 }
 
 /** A field of a usage that is a single count. */

@@ -17,36 +17,50 @@ export function assertSearchable(sequences: readonly string[]): void {
     );
 }
 
+/** Whose answer it is, and who is told how it ends. */
+export interface Ending {
+  readonly candidateCount: number;
+  /** The caller's. */
+  readonly dialect: string;
+  /** The backend is left before it has counted all that it said. */
+  readonly left: () => void;
+}
+
 /**
  * The events of a backend, where each candidate's text ends at the first of the sequences; none is part of it. What comes in the
  * caller's own format was asked to end there itself, and is passed on as it is; of another format, which may take fewer sequences,
  * what it means ends there too.
  *
  * @param sequences Such as `assertSearchable` lets through.
- * @param dialect The caller's.
  */
 export async function* endAtStopSequences(
   events: AsyncIterable<ChatEvent | string>,
   sequences: readonly string[],
-  candidateCount: number,
-  dialect: string,
+  { candidateCount, dialect, left }: Ending,
 ): AsyncGenerator<ChatEvent> {
   const words = new Words(sequences.filter((sequence) => sequence !== ""));
   const texts = new Map<number, CandidateText>();
+  let isCounted = true;
   const textOf = (candidate: number): CandidateText => {
     let text = texts.get(candidate);
     if (!text) texts.set(candidate, (text = new CandidateText(words, candidate)));
     return text;
   };
-  const ended = (event: OwnEvent): readonly OwnEvent[] =>
-    isOfCandidate(event) ? textOf(event.candidate ?? 0).next(event) : [event];
+  const ended = (event: OwnEvent): readonly OwnEvent[] => {
+    const passed = isOfCandidate(event) ? textOf(event.candidate ?? 0).next(event) : [event];
+    for (const { type, usage } of passed as readonly { type: string; usage?: unknown }[])
+      if (usage !== undefined || type === "finish") isCounted = usage !== undefined;
+    return passed;
+  };
   for await (const yielded of events) {
     const event: ChatEvent = typeof yielded === "string" ? { type: "text-delta", text: yielded } : yielded;
     if (event.type !== "native") yield* ended(event);
     else if (event.dialect === dialect) yield event;
     else yield { ...event, means: event.means.flatMap(ended) };
+    if (texts.size < candidateCount || !Array.from(texts.values()).every(({ isOver }) => isOver)) continue;
     // The backend is told to stop where no candidate is left.
-    if (texts.size === candidateCount && Array.from(texts.values()).every(({ isStopped }) => isStopped)) return;
+    if (!isCounted) left();
+    return;
   }
   for (const text of texts.values()) yield* text.flush();
 }
@@ -63,7 +77,10 @@ const MOST_WAITING = 1_000;
 
 /** The text of one candidate, on its way to a stop sequence. */
 class CandidateText {
-  isStopped = false;
+  #isStopped = false;
+  /** The end that waits until the calls that were begun before it are whole. */
+  #end: OwnEvent | undefined;
+  readonly #calls = new Set<string>();
   readonly #matcher: TextMatcher;
   readonly #candidate: { readonly candidate?: number };
   /** Of which block the text is that was kept back. */
@@ -76,9 +93,15 @@ class CandidateText {
     this.#candidate = candidate === 0 ? {} : { candidate };
   }
 
+  /** Whether a stop sequence has ended it, and nothing of it is left to come. */
+  get isOver(): boolean {
+    return this.#isStopped && !this.#end;
+  }
+
   /** What an event comes to, once it is clear that no stop sequence begins in it. */
   next(event: OfCandidate): readonly OwnEvent[] {
-    if (this.isStopped) return usageOf(event);
+    const isOfCall = this.#follow(event);
+    if (this.#isStopped) return isOfCall ? [event, ...this.#endOnceWhole()] : usageOf(event);
     if (event.type === "text-delta") return event.block === this.#block ? this.#read(event) : this.#begin(event);
     // A note is no content: the text goes on behind it, as it does where each token's likelihood is told.
     if (event.type !== "annotation" || this.#waiting.length === MOST_WAITING) return [...this.flush(), event];
@@ -89,6 +112,7 @@ class CandidateText {
 
   /** What was kept back, because nothing that follows can end it. */
   flush(): readonly OwnEvent[] {
+    if (this.#isStopped) return this.#end ? [this.#end] : [];
     const text = this.#matcher.flush();
     const waiting = this.#waiting;
     this.#waiting = [];
@@ -110,9 +134,24 @@ class CandidateText {
       this.#waiting = [];
       return passed;
     }
-    this.isStopped = true;
+    this.#isStopped = true;
     this.#waiting = [];
-    return [...passed, { type: "finish", reason: "stop-sequence", stopSequence: word, ...this.#candidate }];
+    this.#end = { type: "finish", reason: "stop-sequence", stopSequence: word, ...this.#candidate };
+    return [...passed, ...this.#endOnceWhole()];
+  }
+
+  /** Follows the calls that come in pieces; whether the event is of one that has begun. */
+  #follow(event: OfCandidate): boolean {
+    if (event.type === "tool-call-start" && !this.#isStopped) this.#calls.add(event.id);
+    if (event.type === "tool-call-end") return this.#calls.delete(event.id);
+    return event.type === "tool-call-delta" && this.#calls.has(event.id);
+  }
+
+  #endOnceWhole(): readonly OwnEvent[] {
+    if (!this.#end || this.#calls.size > 0) return [];
+    const end = this.#end;
+    this.#end = undefined;
+    return [end];
   }
 
   #delta(text: string): OwnEvent {

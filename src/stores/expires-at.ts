@@ -1,7 +1,7 @@
 /** When a key ends, as a host says it. */
 
-/** The year 5138: what is beyond was meant in milliseconds. */
-const LATEST = 100_000_000_000;
+/** What is beyond, more than thirty thousand years away, was meant in milliseconds. */
+const LATEST = 1_000_000_000_000;
 
 /** Throws a RangeError for what is no Unix time in whole seconds: an end that is misread would never come. */
 export function assertExpiresAt(expiresAt: number): void {

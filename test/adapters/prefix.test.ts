@@ -30,8 +30,12 @@ describe("a prefix", () => {
     "/a\\i",
     "/a i",
     " /ai",
+    "/ä",
+    '/a"b',
+    "/a/../b",
+    "//ai",
   ])("%s is refused by what is wrong with it", (prefix) => {
-    const message = `${JSON.stringify(prefix)} is no prefix: it must begin with a slash, as in "/ai"`;
+    const message = `${JSON.stringify(prefix)} is no prefix: it must be a path as browsers send it`;
     expect(() => gateway.at(prefix)).toThrow(RangeError);
     expect(() => gateway.at(prefix)).toThrow(message);
   });

@@ -28,15 +28,23 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
   });
 
   it.each<[what: string, usage: Partial<Usage>, used: number]>([
-    ["more cached than input", { inputTokens: 1, cacheReadTokens: 1_000, outputTokens: 7 }, INPUT + 7],
-    ["more written to a cache than input", { inputTokens: 1, cacheWriteTokens: 2, outputTokens: 7 }, INPUT + 7],
-    ["more reasoning than output", { inputTokens: INPUT, outputTokens: 7, reasoningTokens: 50 }, INPUT + 4],
-  ])("of %s is charged by estimate where it contradicts itself, and reported once", async (_what, usage, used) => {
+    ["more cached than input", { inputTokens: 1, cacheReadTokens: 200, outputTokens: 7 }, 1 + 7],
+    ["more written to a cache than input", { inputTokens: 1, cacheWriteTokens: 2, outputTokens: 7 }, 1 + 2 + 7],
+    ["more reasoning than output", { inputTokens: 1, outputTokens: 7, reasoningTokens: 50 }, 1 + 7 + 50],
+  ])("of %s is charged with its parts beside it, as an estimate, and reported once", async (_what, usage, used) => {
     const { send, failures, report } = opened({ backend: speaking(WORD, finish(usage)), price: uncached });
     const response = await send({ body: { stream } });
     expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(WORD)]);
     expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);
     expect(report()).toMatchObject({ used, estimated: used, ...AT_REST });
+  });
+
+  it("that was told before a stop sequence ended the text is no count of it", async () => {
+    const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
+    const { send, failures, report } = opened({ backend: speaking(start, "x".repeat(200), "STOP", counted(170)) });
+    await (await send({ body: { stream, stop_sequences: ["STOP"], max_tokens: 500 } })).text();
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used: INPUT + 200, estimated: INPUT + 200, ...AT_REST });
   });
 
   it("may tell a part before its whole", async () => {

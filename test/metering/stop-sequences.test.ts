@@ -3,11 +3,20 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ChatEvent, createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { assertSearchable, endAtStopSequences } from "../../src/metering/stop-sequences.ts";
+import { assertSearchable, type Ending, endAtStopSequences } from "../../src/metering/stop-sequences.ts";
 
 async function* from(events: readonly (ChatEvent | string)[]): AsyncGenerator<ChatEvent | string> {
   yield* events;
 }
+
+const call = (type: "tool-call-start" | "tool-call-delta" | "tool-call-end", id = "1"): ChatEvent => ({
+  type,
+  id,
+  name: "look",
+  json: "{}",
+});
+
+const of = (candidateCount: number, left = (): void => {}): Ending => ({ candidateCount, dialect: "messages", left });
 
 async function ended(
   events: readonly (ChatEvent | string)[],
@@ -15,7 +24,7 @@ async function ended(
   candidates = 1,
 ): Promise<{ texts: string[]; stops: (string | undefined)[]; types: string[] }> {
   const [texts, stops, types] = [[] as string[], [] as (string | undefined)[], [] as string[]];
-  for await (const event of endAtStopSequences(from(events), sequences, candidates, "messages")) {
+  for await (const event of endAtStopSequences(from(events), sequences, of(candidates))) {
     types.push(event.type);
     const candidate = "candidate" in event ? (event.candidate ?? 0) : 0;
     if (event.type === "text-delta") texts[candidate] = (texts[candidate] ?? "") + event.text;
@@ -67,7 +76,7 @@ describe("a text", () => {
     ));
 
   it("keeps back no more than may still become a stop sequence", async () => {
-    const events = endAtStopSequences(from(["Hello EN", "D of it"]), ["END."], 1, "messages");
+    const events = endAtStopSequences(from(["Hello EN", "D of it"]), ["END."], of(1));
     expect((await events.next()).value).toMatchObject({ text: "Hello " });
     expect((await events.next()).value).toMatchObject({ text: "END of it" });
   });
@@ -96,22 +105,44 @@ describe("a text", () => {
       block: String(block),
     }));
     const events: unknown[] = [];
-    for await (const event of endAtStopSequences(from(deltas), ["XY"], 1, "messages")) events.push(event);
+    for await (const event of endAtStopSequences(from(deltas), ["XY"], of(1))) events.push(event);
     expect(events).toEqual([{ ...deltas[0], text: "hello" }, { ...deltas[0], text: "X" }, deltas[1]]);
+  });
+
+  it("says nothing behind its end, though another goes on", async () => {
+    const other: ChatEvent = { type: "text-delta", text: "B", candidate: 1 };
+    const { texts, stops } = await ended(["A ST", "OP secret", other], ["STOP"], 2);
+    expect([texts, stops]).toEqual([["A ", "B"], ["STOP"]]);
+  });
+
+  it("waits with its end for a call that was begun before it", async () => {
+    const { texts, types } = await ended(
+      [
+        call("tool-call-start"),
+        "Hi STOP",
+        "x",
+        call("tool-call-start", "2"),
+        call("tool-call-delta"),
+        call("tool-call-end"),
+      ],
+      ["STOP"],
+    );
+    expect(texts).toEqual(["Hi "]);
+    expect(types).toEqual(["tool-call-start", "text-delta", "tool-call-delta", "tool-call-end", "finish"]);
+    expect((await ended([call("tool-call-start"), "STOP"], ["STOP"])).types).toEqual(["tool-call-start", "finish"]);
   });
 
   it("that has ended keeps what its backend counted", async () => {
     const finish = { type: "finish", reason: "stop", usage: { inputTokens: 7, outputTokens: 50 } } as const;
     const events: unknown[] = [];
-    for await (const event of endAtStopSequences(from(["STOP", finish]), ["STOP"], 2, "messages")) events.push(event);
+    for await (const event of endAtStopSequences(from(["STOP", finish]), ["STOP"], of(2))) events.push(event);
     expect(events).toContainEqual({ type: "usage", usage: finish.usage });
   });
 
   it("ends in another format's words too, and passes the caller's own", async () => {
     const events: ChatEvent[] = [];
     for (const dialect of ["messages", "chat-completions"])
-      for await (const event of endAtStopSequences(from([native(dialect)]), ["STOP"], 1, "messages"))
-        events.push(event);
+      for await (const event of endAtStopSequences(from([native(dialect)]), ["STOP"], of(1))) events.push(event);
     expect(events).toEqual([
       native("messages"),
       {

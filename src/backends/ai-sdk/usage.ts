@@ -16,8 +16,21 @@ export function decodeUsage(usage: unknown): Partial<Usage> {
     reasoningTokens: isJsonObject(output) ? output["reasoning"] : usage["reasoningTokens"],
   };
   const told = Object.entries(counts).filter(([, count]) => count != null);
-  return { ...countsOf(told), ...(isJsonObject(raw) && rawUsage(raw)) };
+  const known = countsOf(told);
+  return { ...(isJsonObject(input) ? known : withParts(known)), ...(isJsonObject(raw) && rawUsage(raw)) };
 }
+
+/** Version 2 leaves it to each provider whether a whole holds its parts: one that is less does not. */
+function withParts({ inputTokens, outputTokens, ...parts }: Partial<Usage>): Partial<Usage> {
+  const { cacheReadTokens = 0, reasoningTokens = 0 } = parts;
+  return {
+    ...parts,
+    ...(inputTokens !== undefined && { inputTokens: whole(inputTokens, cacheReadTokens) }),
+    ...(outputTokens !== undefined && { outputTokens: whole(outputTokens, reasoningTokens) }),
+  };
+}
+
+const whole = (count: number, part: number): number => (count < part ? count + part : count);
 
 /** What is no number is no count, which the meter is to see. */
 const countsOf = (told: readonly (readonly [string, unknown])[]): Record<string, number> =>

@@ -84,14 +84,24 @@ export function decodeUsage(usage: WireUsage): Partial<Usage> {
     ...(input?.audio_tokens && { input: [{ modality: "audio", tokens: input.audio_tokens } as const] }),
     ...(output?.audio_tokens && { output: [{ modality: "audio", tokens: output.audio_tokens } as const] }),
   };
+  const outputTokens = outputOf(usage);
   return {
     ...(usage.prompt_tokens != null && { inputTokens: usage.prompt_tokens }),
-    ...(usage.completion_tokens != null && { outputTokens: usage.completion_tokens }),
+    ...(outputTokens != null && { outputTokens }),
     ...(cacheRead != null && { cacheReadTokens: cacheRead }),
     ...(input?.cache_write_tokens != null && { cacheWriteTokens: input.cache_write_tokens }),
     ...(output?.reasoning_tokens != null && { reasoningTokens: output.reasoning_tokens }),
     ...(Object.keys(details).length > 0 && { details }),
   };
+}
+
+/** All that was generated: some upstreams count reasoning beside `completion_tokens`, and not as a part of it. */
+function outputOf({ prompt_tokens, completion_tokens, total_tokens, completion_tokens_details }: WireUsage) {
+  const reasoning = completion_tokens_details?.reasoning_tokens ?? 0;
+  if (completion_tokens == null || reasoning === 0) return completion_tokens;
+  const isBeside =
+    reasoning > completion_tokens || total_tokens === (prompt_tokens ?? 0) + completion_tokens + reasoning;
+  return isBeside ? completion_tokens + reasoning : completion_tokens;
 }
 
 export interface TokenLogprob {

@@ -82,7 +82,7 @@ export function readForm({ fields, files }: Form): RequestBody {
     // A form that has no file to send may say so in words.
     if (takesFiles(field) && ["", "null"].includes(value) && more.length === 0) continue;
     if (takesFiles(field)) throw invalid(field, "must be a file");
-    if (more.length > 0 && Object.hasOwn(ImageFields.entries, field)) throw invalid(field, "is given more than once");
+    if (more.length > 0) throw invalid(field, "is given more than once");
     read.push([field, readFormText(field, value)]);
   }
   // A browser sends a field in which no file was chosen as an empty one without a name.
