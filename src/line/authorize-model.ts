@@ -10,7 +10,7 @@ import type { Call } from "./call.ts";
 export interface NamedModel {
   readonly name: string;
   /** The name that the caller used, which errors repeat: perhaps one of the aliases. Default: `name`. */
-  readonly said?: string;
+  readonly said?: string | undefined;
   /** Other names that keys and backends may know it by. */
   readonly aliases: readonly string[];
   /** What it is asked for. */

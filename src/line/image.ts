@@ -2,7 +2,13 @@
 
 import type { ImageEndpoint } from "../dialects/dialect.ts";
 import { assertPicture, imageAmounts, ImageMeter, type Published } from "../metering/image-meter.ts";
-import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageRequest } from "../model/image.ts";
+import {
+  type ImageAnswerEvent,
+  type ImageDrawn,
+  type ImageEvent,
+  type ImageRequest,
+  saidModel,
+} from "../model/image.ts";
 import type { ImageBooking } from "../ports/image-store.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
@@ -13,15 +19,12 @@ import { doubt, report } from "./failure.ts";
 import type { Operation } from "./operation.ts";
 
 export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswerEvent> = {
-  model: (endpoint, { model, native }) => {
-    const said = native?.body["model"];
-    return {
-      name: model,
-      ...(typeof said === "string" && { said }),
-      aliases: endpoint.aliasesOf(model),
-      kind: "image",
-    };
-  },
+  model: (endpoint, request) => ({
+    name: request.model,
+    said: saidModel(request),
+    aliases: endpoint.aliasesOf(request.model),
+    kind: "image",
+  }),
 
   fit: (_endpoint, request) => request,
 

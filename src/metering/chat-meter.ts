@@ -12,7 +12,7 @@ import type {
   NativeEvent,
   NativeFrame,
 } from "../model/event.ts";
-import type { Certainty, Usage } from "../model/usage.ts";
+import { type Certainty, type Usage, withParts } from "../model/usage.ts";
 import { assertTokens, type CountTokens } from "./estimate.ts";
 import type { Meter, MeterReport } from "./meter.ts";
 import { charge, type Price } from "./price.ts";
@@ -169,7 +169,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   /** Known counts, completed by estimates. */
   get #usage(): Usage {
     const estimated = Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS;
-    const counts = withoutContradictions(this.#known);
+    const counts = withParts(this.#known);
     const known = counts.outputTokens;
     return {
       inputTokens: counts.inputTokens ?? this.#options.inputTokens,
@@ -276,7 +276,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** A count far below what was delivered is none: the estimate stands in its place. One of which a part is more is none either. */
   #assertPlausible(): void {
-    const consistent = withoutContradictions(this.#known);
+    const consistent = withParts(this.#known);
     if (consistent !== this.#known) {
       const told = JSON.stringify(this.#known);
       this.#known = consistent;
@@ -306,20 +306,6 @@ type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
 /** Whether an event is part of the answer, rather than of its frame or its count. */
 const isContent = (event: Exclude<ChatEvent, NativeEvent>): event is Content =>
   event.type !== "start" && event.type !== "usage" && event.type !== "finish";
-
-/** Cached tokens are a part of the input, and reasoning of the output: a whole that is less than its parts is taken to leave them out. */
-function withoutContradictions(known: Partial<Usage>): Partial<Usage> {
-  const { inputTokens, outputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = known;
-  const cached = cacheReadTokens + cacheWriteTokens;
-  const isInputShort = inputTokens !== undefined && inputTokens < cached;
-  const isOutputShort = outputTokens !== undefined && outputTokens < reasoningTokens;
-  if (!isInputShort && !isOutputShort) return known;
-  return {
-    ...known,
-    ...(isInputShort && { inputTokens: inputTokens + cached }),
-    ...(isOutputShort && { outputTokens: outputTokens + reasoningTokens }),
-  };
-}
 
 /** A field of a usage that is a single count. */
 type Count = Exclude<keyof Usage, "cacheWritesByTtl" | "serverToolUses" | "serviceTier" | "details">;

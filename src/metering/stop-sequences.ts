@@ -18,7 +18,7 @@ export function assertSearchable(sequences: readonly string[]): void {
 }
 
 /** Whose answer it is, and who is told how it ends. */
-export interface Ending {
+export interface StopOptions {
   readonly candidateCount: number;
   /** The caller's. */
   readonly dialect: string;
@@ -36,7 +36,7 @@ export interface Ending {
 export async function* endAtStopSequences(
   events: AsyncIterable<ChatEvent | string>,
   sequences: readonly string[],
-  { candidateCount, dialect, left }: Ending,
+  { candidateCount, dialect, left }: StopOptions,
 ): AsyncGenerator<ChatEvent> {
   const words = new Words(sequences.filter((sequence) => sequence !== ""));
   const texts = new Map<number, CandidateText>();
@@ -75,12 +75,16 @@ const isOfCandidate = (event: OwnEvent): event is OfCandidate =>
 /** How many notes may wait for the text that they stand behind. */
 const MOST_WAITING = 1_000;
 
+/** How many events behind its end a candidate may have, while a call that was begun before is waited for. */
+const MOST_PASSED_OVER = 1_000;
+
 /** The text of one candidate, on its way to a stop sequence. */
 class CandidateText {
   #isStopped = false;
   /** The end that waits until the calls that were begun before it are whole. */
   #end: OwnEvent | undefined;
   readonly #calls = new Set<string>();
+  #passedOver = 0;
   readonly #matcher: TextMatcher;
   readonly #candidate: { readonly candidate?: number };
   /** Of which block the text is that was kept back. */
@@ -101,7 +105,7 @@ class CandidateText {
   /** What an event comes to, once it is clear that no stop sequence begins in it. */
   next(event: OfCandidate): readonly OwnEvent[] {
     const isOfCall = this.#follow(event);
-    if (this.#isStopped) return isOfCall ? [event, ...this.#endOnceWhole()] : usageOf(event);
+    if (this.#isStopped) return isOfCall ? [event, ...this.#endOnceWhole()] : this.#passOver(event);
     if (event.type === "text-delta") return event.block === this.#block ? this.#read(event) : this.#begin(event);
     // A note is no content: the text goes on behind it, as it does where each token's likelihood is told.
     if (event.type !== "annotation" || this.#waiting.length === MOST_WAITING) return [...this.flush(), event];
@@ -145,6 +149,12 @@ class CandidateText {
     if (event.type === "tool-call-start" && !this.#isStopped) this.#calls.add(event.id);
     if (event.type === "tool-call-end") return this.#calls.delete(event.id);
     return event.type === "tool-call-delta" && this.#calls.has(event.id);
+  }
+
+  /** What still counts of an event behind the end. A backend that goes on and on is not waited for. */
+  #passOver(event: OfCandidate): readonly OwnEvent[] {
+    if (++this.#passedOver === MOST_PASSED_OVER) this.#calls.clear();
+    return [...usageOf(event), ...this.#endOnceWhole()];
   }
 
   #endOnceWhole(): readonly OwnEvent[] {

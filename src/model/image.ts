@@ -92,3 +92,9 @@ export type ImageAnswerEvent =
   /** `number` counts from 0; `url` is where it can be fetched, if the caller wants a link. */
   | (ImageDrawn & { readonly number: number; readonly url?: string })
   | { readonly type: "finish"; readonly usage: ImageUsage };
+
+/** The name by which the caller asked for the model, perhaps one of its aliases; undefined where it named none. */
+export function saidModel({ native }: ImageRequest): string | undefined {
+  const said = native?.body["model"];
+  return typeof said === "string" ? said : undefined;
+}

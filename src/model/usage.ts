@@ -50,3 +50,20 @@ export const NO_USAGE: Usage = {
   cacheWriteTokens: 0,
   reasoningTokens: 0,
 };
+
+/**
+ * The same counts, where a whole that is less than its parts, and so leaves them out, has them added: cached tokens are a part of the
+ * input, and reasoning of the output. The same object where nothing is to be added.
+ */
+export function withParts(counts: Partial<Usage>): Partial<Usage> {
+  const { inputTokens, outputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = counts;
+  const cached = cacheReadTokens + cacheWriteTokens;
+  const isInputShort = inputTokens !== undefined && inputTokens < cached;
+  const isOutputShort = outputTokens !== undefined && outputTokens < reasoningTokens;
+  if (!isInputShort && !isOutputShort) return counts;
+  return {
+    ...counts,
+    ...(isInputShort && { inputTokens: inputTokens + cached }),
+    ...(isOutputShort && { outputTokens: outputTokens + reasoningTokens }),
+  };
+}

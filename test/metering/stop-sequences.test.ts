@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ChatEvent, createGateway, memoryQuotaStore } from "../../src/index.ts";
-import { assertSearchable, type Ending, endAtStopSequences } from "../../src/metering/stop-sequences.ts";
+import { assertSearchable, endAtStopSequences, type StopOptions } from "../../src/metering/stop-sequences.ts";
 
 async function* from(events: readonly (ChatEvent | string)[]): AsyncGenerator<ChatEvent | string> {
   yield* events;
@@ -16,7 +16,11 @@ const call = (type: "tool-call-start" | "tool-call-delta" | "tool-call-end", id 
   json: "{}",
 });
 
-const of = (candidateCount: number, left = (): void => {}): Ending => ({ candidateCount, dialect: "messages", left });
+const of = (candidateCount: number, left = (): void => {}): StopOptions => ({
+  candidateCount,
+  dialect: "messages",
+  left,
+});
 
 async function ended(
   events: readonly (ChatEvent | string)[],
@@ -130,6 +134,18 @@ describe("a text", () => {
     expect(texts).toEqual(["Hi "]);
     expect(types).toEqual(["tool-call-start", "text-delta", "tool-call-delta", "tool-call-end", "finish"]);
     expect((await ended([call("tool-call-start"), "STOP"], ["STOP"])).types).toEqual(["tool-call-start", "finish"]);
+  });
+
+  it("waits for no call whose backend goes on without end", async () => {
+    let yielded = 0;
+    async function* endless(): AsyncGenerator<ChatEvent | string> {
+      yield call("tool-call-start");
+      for (;;) yield `${yielded++} STOP `;
+    }
+    const types: string[] = [];
+    for await (const { type } of endAtStopSequences(endless(), ["STOP"], of(1))) types.push(type);
+    expect(types).toEqual(["tool-call-start", "text-delta", "finish"]);
+    expect(yielded).toBeLessThan(2_000);
   });
 
   it("that has ended keeps what its backend counted", async () => {

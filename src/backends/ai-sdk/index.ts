@@ -4,7 +4,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import type { ImageRequest } from "../../model/image.ts";
+import { type ImageRequest, saidModel } from "../../model/image.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../hang-up.ts";
 import { askChat } from "./chat.ts";
@@ -57,7 +57,7 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
 }
 
 /** The gateway's own name of an image model, and the one of its aliases that the caller used. */
-function imageNames({ model, native }: ImageRequest): readonly [string, ...string[]] {
-  const said = native?.body["model"];
-  return typeof said === "string" ? [model, said] : [model];
+function imageNames(request: ImageRequest): readonly [string, ...string[]] {
+  const said = saidModel(request);
+  return said === undefined ? [request.model] : [request.model, said];
 }

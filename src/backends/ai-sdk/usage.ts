@@ -2,7 +2,7 @@
 
 import type { FinishReason } from "../../model/event.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import type { Usage } from "../../model/usage.ts";
+import { type Usage, withParts } from "../../model/usage.ts";
 
 /** The counts that were told. Whether they can be true is for the meter to say. */
 export function decodeUsage(usage: unknown): Partial<Usage> {
@@ -17,20 +17,9 @@ export function decodeUsage(usage: unknown): Partial<Usage> {
   };
   const told = Object.entries(counts).filter(([, count]) => count != null);
   const known = countsOf(told);
+  // Version 2 leaves it to each provider whether a whole holds its parts.
   return { ...(isJsonObject(input) ? known : withParts(known)), ...(isJsonObject(raw) && rawUsage(raw)) };
 }
-
-/** Version 2 leaves it to each provider whether a whole holds its parts: one that is less does not. */
-function withParts({ inputTokens, outputTokens, ...parts }: Partial<Usage>): Partial<Usage> {
-  const { cacheReadTokens = 0, reasoningTokens = 0 } = parts;
-  return {
-    ...parts,
-    ...(inputTokens !== undefined && { inputTokens: whole(inputTokens, cacheReadTokens) }),
-    ...(outputTokens !== undefined && { outputTokens: whole(outputTokens, reasoningTokens) }),
-  };
-}
-
-const whole = (count: number, part: number): number => (count < part ? count + part : count);
 
 /** What is no number is no count, which the meter is to see. */
 const countsOf = (told: readonly (readonly [string, unknown])[]): Record<string, number> =>

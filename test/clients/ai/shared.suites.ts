@@ -3,7 +3,7 @@
 import { generateText, streamText } from "ai";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { usageOf, usedUntil } from "../playground.ts";
-import { type ChatStage, partsOf } from "./shared.ts";
+import { type ChatStage, partsOf, tides, weather } from "./shared.ts";
 
 /** Keeps the SDK from warning on the console of models that it does not know, while the tests beside this run. */
 export function withoutWarnings(): void {
@@ -84,5 +84,45 @@ export function takenBackSuite({ plain }: ChatStage, providerOptions: ProviderOp
     const without = await generateText({ ...plain(), messages: [asked, answer, again], providerOptions });
     expect(second.text).toBe("You said: And again");
     expect(second.usage.inputTokens ?? 0).toBeGreaterThan(without.usage.inputTokens ?? 0);
+  });
+}
+
+/** A stream that is refused. */
+export function refusedStreamSuite({ plain }: ChatStage): void {
+  it("come before a stream begins with their status", async () => {
+    const errors: unknown[] = [];
+    const onError = ({ error }: { error: unknown }): void => void errors.push(error);
+    const parts = await partsOf(streamText({ ...plain(), prompt: "/fail 503", onError }).fullStream);
+    expect(parts.map(({ type }) => type)).toContain("error");
+    expect(errors).toMatchObject([{ statusCode: 503, isRetryable: true }]);
+  });
+}
+
+/** Several turns. */
+export function conversationSuite({ plain }: ChatStage): void {
+  it("carries a conversation", async () => {
+    const { text, usage } = await generateText({
+      ...plain(),
+      messages: [
+        { role: "user", content: "first question" },
+        { role: "assistant", content: "first answer" },
+        { role: "user", content: "and more" },
+      ],
+    });
+    expect(text).toBe("You said: and more");
+    expect(usage.inputTokens).toBe(6);
+  });
+}
+
+/** Which tools are called. */
+export function choiceSuite({ plain }: ChatStage): void {
+  it.each([
+    ["required", "Hello", ["weather"]],
+    ["none", "Use every tool", []],
+    ["auto", "Hello", []],
+    [{ type: "tool", toolName: "tides" }, "The weather?", ["tides"]],
+  ] as const)("obeys the choice %o", async (toolChoice, prompt, called) => {
+    const { toolCalls } = await generateText({ ...plain(), prompt, tools: { weather, tides }, toolChoice });
+    expect(toolCalls.map(({ toolName }) => toolName)).toEqual(called);
   });
 }

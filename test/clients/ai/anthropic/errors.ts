@@ -2,7 +2,7 @@
 
 import { generateText, streamText } from "ai";
 import { describe, expect, it } from "vitest";
-import { abortSuite } from "../shared.suites.ts";
+import { abortSuite, refusedStreamSuite } from "../shared.suites.ts";
 import { apiErrorOf, partsOf } from "../shared.ts";
 import type { Stage } from "./stage.ts";
 
@@ -39,13 +39,7 @@ export function errorsSuite(stage: Stage): void {
     expect(error.message).toContain('"nobody"');
   });
 
-  it("come before a stream begins with their status", async () => {
-    const errors: unknown[] = [];
-    const onError = ({ error }: { error: unknown }): void => void errors.push(error);
-    const parts = await partsOf(streamText({ ...plain(), prompt: "/fail 503", onError }).fullStream);
-    expect(parts.map(({ type }) => type)).toContain("error");
-    expect(errors).toMatchObject([{ statusCode: 503, isRetryable: true }]);
-  });
+  refusedStreamSuite(stage);
 
   it("come in the middle of a stream after what was said before", async () => {
     const errors: unknown[] = [];

@@ -3,7 +3,7 @@
 import { generateText } from "ai";
 import { describe, expect, it } from "vitest";
 import { png } from "../../png.ts";
-import { piecesSuite } from "../shared.suites.ts";
+import { conversationSuite, piecesSuite } from "../shared.suites.ts";
 import type { Stage } from "./stage.ts";
 
 export function textSuite(stage: Stage): void {
@@ -21,18 +21,7 @@ export function textSuite(stage: Stage): void {
       expect(result.response.headers?.["request-id"]).toMatch(/^req_\w+$/);
     });
 
-    it("carries a conversation", async () => {
-      const { text, usage } = await generateText({
-        ...plain(),
-        messages: [
-          { role: "user", content: "first question" },
-          { role: "assistant", content: "first answer" },
-          { role: "user", content: "and more" },
-        ],
-      });
-      expect(text).toBe("You said: and more");
-      expect(usage.inputTokens).toBe(6);
-    });
+    conversationSuite(stage);
 
     it("works without a limit of its own", async () => {
       const { text } = await generateText({ model: modelFor("sk-metered"), maxRetries: 0, prompt: "Hi" });

@@ -3,9 +3,11 @@
 import { generateText, isStepCount, streamText, tool, type Tool } from "ai";
 import { expect, it } from "vitest";
 import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
+import { choiceSuite } from "../shared.suites.ts";
 import { type Stage, thinking } from "./stage.ts";
 
-export function toolsSuite({ plain }: Stage): void {
+export function toolsSuite(stage: Stage): void {
+  const { plain } = stage;
   it("runs them over several steps to the answer", async () => {
     const result = await generateText({
       ...plain(),
@@ -47,15 +49,7 @@ export function toolsSuite({ plain }: Stage): void {
     expect(text).toMatch(/^The tool broken failed: .*the station is down/);
   });
 
-  it.each([
-    ["required", "Hello", ["weather"]],
-    ["none", "Use every tool", []],
-    ["auto", "Hello", []],
-    [{ type: "tool", toolName: "tides" }, "The weather?", ["tides"]],
-  ] as const)("obeys the choice %o", async (toolChoice, prompt, called) => {
-    const { toolCalls } = await generateText({ ...plain(), prompt, tools: { weather, tides }, toolChoice });
-    expect(toolCalls.map(({ toolName }) => toolName)).toEqual(called);
-  });
+  choiceSuite(stage);
 
   it("streams thoughts, their signature, a call in pieces, its result, and the answer to it", async () => {
     const result = streamText({

@@ -4,7 +4,7 @@ import { generateText, streamText } from "ai";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../shared.ts";
 import { png } from "../../png.ts";
-import { piecesSuite } from "../shared.suites.ts";
+import { conversationSuite, piecesSuite } from "../shared.suites.ts";
 import type { Stage } from "./stage.ts";
 
 export function textSuite(stage: Stage): void {
@@ -29,18 +29,7 @@ export function textSuite(stage: Stage): void {
       expect(text).toBe("You said: Hi");
     });
 
-    it("carries a conversation", async () => {
-      const { text, usage } = await generateText({
-        ...plain(),
-        messages: [
-          { role: "user", content: "first question" },
-          { role: "assistant", content: "first answer" },
-          { role: "user", content: "and more" },
-        ],
-      });
-      expect(text).toBe("You said: and more");
-      expect(usage.inputTokens).toBe(6);
-    });
+    conversationSuite(stage);
 
     it.each([
       ["its limit", { maxOutputTokens: 3 }, "one two three four", "You said: one", "length"],

@@ -4,12 +4,14 @@ import { google } from "@ai-sdk/google";
 import { generateText, isStepCount, streamText, tool, type Tool } from "ai";
 import { beforeAll, expect, it } from "vitest";
 import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
+import { choiceSuite } from "../shared.suites.ts";
 import { type Stage, thinking } from "./stage.ts";
 
 /** How long a run of code may take: Python is loaded for it. */
 const RUN_MS = 60_000;
 
-export function toolsSuite({ plain, asGemini }: Stage): void {
+export function toolsSuite(stage: Stage): void {
+  const { plain, asGemini } = stage;
   it.each([
     ["as it is", plain],
     ["as a model that the provider knows", asGemini],
@@ -54,15 +56,7 @@ export function toolsSuite({ plain, asGemini }: Stage): void {
     expect(text).toMatch(/^The tool broken (?:failed|answered): .*the station is down/);
   });
 
-  it.each([
-    ["required", "Hello", ["weather"]],
-    ["none", "Use every tool", []],
-    ["auto", "Hello", []],
-    [{ type: "tool", toolName: "tides" }, "The weather?", ["tides"]],
-  ] as const)("obeys the choice %o", async (toolChoice, prompt, called) => {
-    const { toolCalls } = await generateText({ ...plain(), prompt, tools: { weather, tides }, toolChoice });
-    expect(toolCalls.map(({ toolName }) => toolName)).toEqual(called);
-  });
+  choiceSuite(stage);
 
   it("streams thoughts, a call with their signature, its result, and the answer to it", async () => {
     const result = streamText({
