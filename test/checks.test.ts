@@ -1,9 +1,31 @@
-/** The sources are in order: their format, the linter's rules, their types. */
+/** The sources are in order: their format, the linter's rules, their types, and nothing beside them is tracked. */
 
+import { matchesGlob } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT, run } from "./package/stage.ts";
 
 it.each(["format:check", "lint", "types"])("npm run %s finds nothing", { timeout: 240_000 }, async (script) => {
   const { code, output } = await run("npm", ["run", "--silent", script], ROOT);
   expect(code, `npm run ${script}\n${output}`).toBe(0);
+});
+
+/** The kinds of files that may be tracked. A log, a profile or a dump is of none of them. */
+const TRACKED: readonly string[] = [
+  "*.{md,json,ts}",
+  "{LICENSE,.gitignore,.ox*rc.json}",
+  ".ci/*",
+  "{src,adapters}/**/*.ts",
+  "playground/**/*.{ts,py,html,css,svg}",
+  "docs/*.{md,png}",
+  "test/**/*.{ts,json}",
+  "test/docs/*.mjs",
+  "test/recordings/**/*.{txt,md}",
+];
+
+it("tracks sources, tests, docs and configuration alone", async () => {
+  const { code, output } = await run("git", ["ls-files"], ROOT);
+  expect(code, output).toBe(0);
+  const files = output.trim().split("\n");
+  expect(files.length).toBeGreaterThan(100);
+  expect(files.filter((file) => !TRACKED.some((pattern) => matchesGlob(file, pattern)))).toEqual([]);
 });
