@@ -63,7 +63,7 @@ export class SharedRoom {
   /** Counts what was given, to a key or to nobody in particular. */
   add(keyId: string | undefined, amount: number): void {
     this.#taken += amount;
-    if (keyId === undefined) return;
+    if (keyId === undefined || amount === 0) return;
     const held = this.heldBy(keyId) + amount;
     if (held === 0) this.#byKey.delete(keyId);
     else this.#byKey.set(keyId, held);
