@@ -27,6 +27,7 @@ import type { CallRecord, Failure, OnFailure } from "./ports/observer.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
+import { SharedRoom } from "./ports/shared-room.ts";
 import { below, checkedPrefix, endpointFor, methodNotAllowed, type Route, Routes } from "./routes.ts";
 import { memoryImageStore } from "./stores/memory-images.ts";
 
@@ -219,7 +220,11 @@ function servicesOf(options: GatewayOptions): Services {
     observer: options.observer,
     isRecorded: options.onCall !== undefined || options.observer !== undefined,
     aliasesOf: imageAliases(options.images),
-    inFlight: new InFlightCalls(clock, limits.deadlineMs),
+    inFlight: new InFlightCalls(
+      clock,
+      limits.deadlineMs,
+      new SharedRoom(limits.maxCallsInFlight, limits.maxCallsPerKey),
+    ),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
     breakers: new Map(),
   };

@@ -25,9 +25,14 @@ export class SharedRoom {
 
   /**
    * @param mostPerKey The whole capacity means that one key may keep all others out.
+   * @param names What the error calls the two numbers.
    * @throws RangeError that names the one which is no positive integer.
    */
-  constructor(capacity: number, mostPerKey: number = Math.ceil(capacity / 2), names = ["capacity", "mostPerKey"]) {
+  constructor(
+    capacity: number,
+    mostPerKey: number = Math.ceil(capacity / 2),
+    names: readonly string[] = ["capacity", "mostPerKey"],
+  ) {
     for (const [index, value] of [capacity, mostPerKey].entries())
       if (!Number.isSafeInteger(value) || value < 1)
         throw new RangeError(`${names[index]} must be a positive integer, not ${value}`);
