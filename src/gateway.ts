@@ -9,6 +9,7 @@ import type { CorsOptions } from "./http/cors.ts";
 import { BodyRoom } from "./http/body-room.ts";
 import { newRequestId } from "./http/request-id.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
+import { ExhaustedKeys } from "./line/exhausted-keys.ts";
 import { Call, type Mounted } from "./line/call.ts";
 import { failureOf } from "./line/failure.ts";
 import { InFlightCalls } from "./line/in-flight.ts";
@@ -226,6 +227,7 @@ function servicesOf(options: GatewayOptions): Services {
       new SharedRoom(limits.maxCallsInFlight, limits.maxCallsPerKey),
     ),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
+    exhausted: new ExhaustedKeys(clock),
     breakers: new Map(),
   };
 }

@@ -19,11 +19,18 @@ export interface Limits {
    * free that a key without any finds room. With the half, as by default, it gets as many as are still free.
    */
   readonly maxCallsPerKey: number;
-  /** Memory that the bodies of all requests together may take, in bytes. A request that finds no room is 503, with a time to come back. */
+  /**
+   * Memory that the bodies of all requests together may take, in bytes: what they are written in, and for each value of a JSON body what
+   * it takes at most once it is parsed. A request that finds no room is 503, with a time to come back.
+   */
   readonly maxBodyBytesInFlight: number;
   /** The most of it that the requests of one key may take, shared among keys as `maxCallsPerKey` is. */
   readonly maxBodyBytesPerKey: number;
-  /** From which length on a body is read only for a key that has something left, in bytes. */
+  /**
+   * From which length on a body is parsed only for a key that has something left, in bytes. The store is asked while the body is read.
+   */
+  readonly mediumBodyBytes: number;
+  /** From which length on a body is not even read for a key with nothing left, in bytes. */
   readonly largeBodyBytes: number;
   /** How long a body may be silent, in milliseconds: 504. It takes room from others meanwhile. */
   readonly bodyStallMs: number;
@@ -91,6 +98,7 @@ export const DEFAULT_LIMITS: Limits = {
   maxCallsPerKey: 8_192,
   maxBodyBytesInFlight: 804 * MIB,
   maxBodyBytesPerKey: 402 * MIB,
+  mediumBodyBytes: 64 * 1024,
   largeBodyBytes: MIB,
   bodyStallMs: 30_000,
   minBodyBytesPerSecond: 16 * 1024,

@@ -3,9 +3,8 @@
 import { describe, expect, it } from "vitest";
 import { type BodyIntake, chunksOf } from "../../src/http/body-chunks.ts";
 import { BodyRoom } from "../../src/http/body-room.ts";
-import { readJson } from "../../src/http/json-body.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
-import { intakeOf } from "./intake.ts";
+import { intakeOf, readJson } from "./intake.ts";
 
 const STALL_MS = 30_000;
 const RATE = 1_000;

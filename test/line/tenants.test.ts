@@ -98,6 +98,21 @@ it("in room for bodies", async () => {
   );
 });
 
+it("in room for what bodies become once they are parsed, which is far more than they are long", async () => {
+  const stage = stageOf({
+    limits: { maxBodyBytesInFlight: 20 * BODY_BYTES, maxBodyBytesPerKey: 10 * BODY_BYTES },
+  });
+  // 2 KB that take 200 KB.
+  const extra = Array.from({ length: 500 }, () => ({}));
+  const send = (key: Key): Promise<Response> => stage.post(key, "/v1/messages", bodyOf({ stream: true, extra }));
+  for (const key of ["first", "second"] as const) {
+    const statuses = await exhaust(stage, () => send(key));
+    expect(new Set(statuses)).toEqual(new Set([200, 503]));
+    expect(statuses.filter((status) => status === 200).length).toBeLessThan(5);
+  }
+  expect(await statusNow(stage, stage.ask("modest"))).toBe(200);
+});
+
 it("in calls at once, such as streams", async () => {
   const stage = stageOf({ limits: { maxCallsInFlight: 40, maxCallsPerKey: 20 } });
   for (const [key, most] of [
