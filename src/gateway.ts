@@ -9,6 +9,7 @@ import type { CorsOptions } from "./http/cors.ts";
 import { BodyRoom } from "./http/body-room.ts";
 import { newRequestId } from "./http/request-id.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
+import { ExhaustedKeys } from "./line/exhausted-keys.ts";
 import { Call, type Mounted } from "./line/call.ts";
 import { failureOf } from "./line/failure.ts";
 import { InFlightCalls } from "./line/in-flight.ts";
@@ -27,6 +28,7 @@ import type { CallRecord, Failure, OnFailure } from "./ports/observer.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
+import { SharedRoom } from "./ports/shared-room.ts";
 import { below, checkedPrefix, endpointFor, methodNotAllowed, type Route, Routes } from "./routes.ts";
 import { memoryImageStore } from "./stores/memory-images.ts";
 
@@ -219,8 +221,13 @@ function servicesOf(options: GatewayOptions): Services {
     observer: options.observer,
     isRecorded: options.onCall !== undefined || options.observer !== undefined,
     aliasesOf: imageAliases(options.images),
-    inFlight: new InFlightCalls(clock, limits.deadlineMs),
+    inFlight: new InFlightCalls(
+      clock,
+      limits.deadlineMs,
+      new SharedRoom(limits.maxCallsInFlight, limits.maxCallsPerKey),
+    ),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
+    exhausted: new ExhaustedKeys(clock),
     breakers: new Map(),
   };
 }

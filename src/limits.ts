@@ -12,15 +12,29 @@ export interface Limits {
   readonly maxJsonValues: number;
   /** Largest multipart body, in bytes: 413. */
   readonly maxUploadBytes: number;
-  /** Body bytes that all requests together may hold in memory. One that finds no room is 503, with a time to come back. */
+  /** Calls of known keys that may be in flight at once, streams included. A further one is 503, with a time to come back. */
+  readonly maxCallsInFlight: number;
+  /**
+   * The most of them that one key may have, which it finds while the others have few: a key gets no more than so many times what is
+   * free that a key without any finds room. With the half, as by default, it gets as many as are still free.
+   */
+  readonly maxCallsPerKey: number;
+  /**
+   * Memory that the bodies of all requests together may take, in bytes: what they are written in, and for each value of a JSON body what
+   * it takes at most once it is parsed. A request that finds no room is 503, with a time to come back.
+   */
   readonly maxBodyBytesInFlight: number;
-  /** The same for the requests of one key: its share. */
+  /** The most of it that the requests of one key may take, shared among keys as `maxCallsPerKey` is. */
   readonly maxBodyBytesPerKey: number;
-  /** From which length on a body is read only for a key that has something left, in bytes. */
+  /**
+   * From which length on a body is parsed only for a key that has something left, in bytes. The store is asked while the body is read.
+   */
+  readonly mediumBodyBytes: number;
+  /** From which length on a body is not even read for a key with nothing left, in bytes. */
   readonly largeBodyBytes: number;
   /** How long a body may be silent, in milliseconds: 504. It takes room from others meanwhile. */
   readonly bodyStallMs: number;
-  /** The least rate of a large body after its first ten seconds, in bytes a second: 504. */
+  /** The least rate of a large body over every ten seconds and more, in bytes a second: 504. */
   readonly minBodyBytesPerSecond: number;
   /** Largest file of a multipart body, in bytes: 413 at the chunk that passes the limit. */
   readonly maxImageBytes: number;
@@ -80,8 +94,11 @@ export const DEFAULT_LIMITS: Limits = {
   maxJsonValues: 1_000_000,
   // Sixteen images of 25 MiB, and a form around them.
   maxUploadBytes: 402 * MIB,
+  maxCallsInFlight: 16_384,
+  maxCallsPerKey: 8_192,
   maxBodyBytesInFlight: 804 * MIB,
   maxBodyBytesPerKey: 402 * MIB,
+  mediumBodyBytes: 64 * 1024,
   largeBodyBytes: MIB,
   bodyStallMs: 30_000,
   minBodyBytesPerSecond: 16 * 1024,

@@ -13,14 +13,14 @@ export interface BodyIntake {
   readonly clock: Clock;
   /** How long a body may be silent, in milliseconds. */
   readonly stallMs: number;
-  /** How many bytes must have come for each second, once a first while has passed. */
+  /** How many bytes must come for each second, measured over windows of ten seconds and more. */
   readonly minBytesPerSecond: number;
   /** Has something let go of when nobody waits for the body any more. */
   defer(release: () => void): void;
 }
 
-/** How long a body may take before its rate is looked at, in milliseconds: a connection has to get going. */
-const START_MS = 10_000;
+/** The shortest time over which a body's rate is measured, in milliseconds: a connection has to get going, and may pause. */
+const WINDOW_MS = 10_000;
 
 /**
  * A body's chunks as they arrive. Throws the signal's reason as soon as it fires; `deadline_exceeded` when nothing comes for too
@@ -57,18 +57,24 @@ export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGene
   }
 }
 
-/** Holds a body to its least rate, chunk by chunk. */
+/** Holds a body to its least rate, window by window: what came fast before does not excuse a body that crawls now. */
 function rateOf({ clock, minBytesPerSecond }: BodyIntake): (bytes: number) => void {
-  const begin = clock.now();
+  let begin = clock.now();
   let received = 0;
   return (bytes) => {
     received += bytes;
-    const elapsedMs = clock.now() - begin;
-    if (elapsedMs > START_MS && received * 1000 < minBytesPerSecond * elapsedMs)
+    const now = clock.now();
+    // A clock may be set back.
+    if (now < begin) begin = now;
+    const elapsedMs = now - begin;
+    if (elapsedMs <= WINDOW_MS) return;
+    if (received * 1000 < minBytesPerSecond * elapsedMs)
       throw new GatewayError(
         "deadline_exceeded",
         `The request body comes too slowly: fewer than ${minBytesPerSecond} bytes a second.`,
       );
+    begin = now;
+    received = 0;
   };
 }
 

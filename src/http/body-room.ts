@@ -1,6 +1,7 @@
 /** Bounds what all bodies of a gateway together may hold in memory, and what those of one key may. */
 
 import { GatewayError } from "../errors.ts";
+import { SharedRoom } from "../ports/shared-room.ts";
 
 /** How long a caller should wait who found no room, in milliseconds: about as long as a large body takes. */
 const RETRY_AFTER_MS = 2_000;
@@ -27,95 +28,77 @@ export interface BodyLease extends Disposable {
  * }
  */
 export class BodyRoom {
-  readonly #taken: Taken;
+  readonly #booked: Booked;
 
   /**
-   * @param maxBytes What there is for all, a positive integer; anything else is a RangeError.
-   * @param maxBytesPerKey The share of one key.
+   * @param maxBytes The bytes that all bodies may take, a positive integer; anything else is a RangeError.
+   * @param maxBytesPerKey The most that the bodies of one key may take. The whole room means that one key may keep all others out.
    */
   constructor(maxBytes: number, maxBytesPerKey: number = maxBytes) {
-    for (const bytes of [maxBytes, maxBytesPerKey])
-      if (!Number.isSafeInteger(bytes) || bytes < 1)
-        throw new RangeError(`The room for bodies must be a positive integer of bytes, not ${bytes}`);
-    this.#taken = new Taken(maxBytes, Math.min(maxBytes, maxBytesPerKey));
+    const names = ["maxBodyBytesInFlight", "maxBodyBytesPerKey"];
+    this.#booked = { room: new SharedRoom(maxBytes, maxBytesPerKey, names), bodies: 0 };
   }
 
   /** What is taken now, in bytes: 0 when no body is in flight. */
   get takenBytes(): number {
-    return this.#taken.bytes;
+    return this.#booked.room.taken;
   }
 
   /** How many requests hold any of it. */
   get bodies(): number {
-    return this.#taken.bodies;
+    return this.#booked.bodies;
   }
 
   /** Opens an empty lease, for one request of a key. */
   lease(keyId: string): BodyLease {
-    return new Lease(this.#taken, keyId);
+    return new Lease(this.#booked, keyId);
   }
 }
 
+/** What all leases of a room hold together. */
+interface Booked {
+  readonly room: SharedRoom;
+  /** How many leases hold any bytes. */
+  bodies: number;
+}
+
 class Lease implements BodyLease {
-  readonly #taken: Taken;
+  readonly #booked: Booked;
   readonly #keyId: string;
   #held = 0;
   #open = true;
 
-  constructor(taken: Taken, keyId: string) {
-    this.#taken = taken;
+  constructor(booked: Booked, keyId: string) {
+    this.#booked = booked;
     this.#keyId = keyId;
   }
 
   take(bytes: number): void {
     if (!this.#open) throw new RangeError("This lease was given back already.");
-    this.#taken.add(this.#keyId, bytes, this.#held);
+    if (!Number.isSafeInteger(bytes) || bytes < 0)
+      throw new RangeError(`Bytes must be an integer from 0 up, not ${bytes}`);
+    const { room } = this.#booked;
+    if (this.#held + bytes > room.mostPerKey)
+      throw new GatewayError("body_too_large", `The request body takes more than ${room.mostPerKey} bytes of memory.`);
+    const refusal = room.refuses(this.#keyId, bytes);
+    if (refusal) throw busy(refusal);
+    room.add(this.#keyId, bytes);
+    if (this.#held === 0 && bytes > 0) this.#booked.bodies++;
     this.#held += bytes;
   }
 
   [Symbol.dispose](): void {
-    if (this.#open) this.#taken.remove(this.#keyId, this.#held);
+    if (!this.#open) return;
     this.#open = false;
+    this.#booked.room.remove(this.#keyId, this.#held);
+    if (this.#held > 0) this.#booked.bodies--;
   }
 }
 
-/** What all leases hold together, and those of each key. */
-class Taken {
-  bytes = 0;
-  /** How many leases hold any. */
-  bodies = 0;
-  readonly #maxBytes: number;
-  readonly #maxBytesPerKey: number;
-  readonly #byKey = new Map<string, number>();
+const BUSY = {
+  room: "The gateway is receiving as many bodies as it can hold.",
+  share: "This API key is sending as many bodies at once as it may.",
+} as const;
 
-  constructor(maxBytes: number, maxBytesPerKey: number) {
-    this.#maxBytes = maxBytes;
-    this.#maxBytesPerKey = maxBytesPerKey;
-  }
-
-  /** Adds bytes to a lease that holds `held` already. */
-  add(keyId: string, bytes: number, held: number): void {
-    if (!Number.isSafeInteger(bytes) || bytes < 0)
-      throw new RangeError(`Bytes must be an integer from 0 up, not ${bytes}`);
-    if (held + bytes > this.#maxBytesPerKey)
-      throw new GatewayError("body_too_large", `The request body is larger than ${this.#maxBytesPerKey} bytes.`);
-    const ofKey = (this.#byKey.get(keyId) ?? 0) + bytes;
-    if (this.bytes + bytes > this.#maxBytes) throw busy("The gateway is receiving as many bodies as it can hold.");
-    if (ofKey > this.#maxBytesPerKey) throw busy("This API key is sending as many bodies at once as it may.");
-    this.bytes += bytes;
-    this.#byKey.set(keyId, ofKey);
-    if (held === 0 && bytes > 0) this.bodies++;
-  }
-
-  /** Gives back all that a lease holds. */
-  remove(keyId: string, held: number): void {
-    this.bytes -= held;
-    const left = (this.#byKey.get(keyId) ?? 0) - held;
-    if (left > 0) this.#byKey.set(keyId, left);
-    else this.#byKey.delete(keyId);
-    if (held > 0) this.bodies--;
-  }
-}
-
-const busy = (why: string): GatewayError =>
-  new GatewayError("busy", `${why} Try again shortly.`, { retryAfterMs: RETRY_AFTER_MS });
+const busy = (why: keyof typeof BUSY): GatewayError =>
+  new GatewayError("busy", `${BUSY[why]} Try again shortly.`, { retryAfterMs: RETRY_AFTER_MS });

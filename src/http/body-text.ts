@@ -7,7 +7,7 @@ import { consumedBody } from "./consumed-body.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 import { LATE, within } from "./within.ts";
 
-/** A body of up to so many bytes is read at once, and booked when it is there: it is small beside what reading it takes. */
+/** A body of up to so many bytes is read at once, and booked before: it is small beside what reading it takes. */
 const SMALL_BYTES = 64 * 1024;
 
 /**
@@ -30,19 +30,20 @@ function readUnread(request: Request, declared: string | null, maxBytes: number,
   if (encoding !== null && encoding.toLowerCase() !== "identity")
     throw new GatewayError("unsupported_media_type", "The request body must not be compressed (content-encoding).");
   const isSmall = declared !== null && Number(declared) <= SMALL_BYTES;
-  if (isSmall) return readAtOnce(request, maxBytes, intake);
+  if (isSmall) return readAtOnce(request, Number(declared), maxBytes, intake);
   return readChunks(request, declared !== null && Number(declared) <= maxBytes ? Number(declared) : maxBytes, intake);
 }
 
-async function readAtOnce(request: Request, maxBytes: number, intake: BodyIntake): Promise<string> {
+async function readAtOnce(request: Request, declared: number, maxBytes: number, intake: BodyIntake): Promise<string> {
   const { lease, clock, stallMs } = intake;
+  lease.take(declared);
   try {
     const reading = request.text();
     const text = await within(reading, stallMs, clock, (end) => intake.defer(end));
     if (text === LATE) throw stalled(stallMs);
-    lease.take(text.length);
     // Not every host holds a body to its declared length.
     assertFits(text, maxBytes);
+    if (text.length > declared) lease.take(text.length - declared);
     return text;
   } catch (error) {
     throw brokenOff(request, error);
@@ -56,7 +57,10 @@ async function readChunks(request: Request, maxBytes: number, intake: BodyIntake
     if (bytes.length + chunk.length > maxBytes) throw tooLarge(maxBytes);
     bytes.append(chunk);
   }
-  return new TextDecoder().decode(bytes.seal());
+  const text = new TextDecoder().decode(bytes.seal());
+  // One character beyond Latin-1, and V8 keeps all of a string in two bytes a character.
+  if (text.length < bytes.length) intake.lease.take(Math.max(0, 2 * text.length - bytes.length));
+  return text;
 }
 
 /** Throws where a text has more bytes. They are counted only where it can matter: a character has three at most, and one at least. */

@@ -6,9 +6,12 @@ import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 
-/** The caller's key. Throws `missing_api_key`, `malformed_credential`, `invalid_api_key` or `expired_api_key`. */
+/**
+ * The caller's key, for which the call is counted from now on. Throws `missing_api_key`, `malformed_credential`, `invalid_api_key`,
+ * `expired_api_key`, or `busy` where the key has as many calls in flight as it may.
+ */
 export async function authenticate(call: Call, expiredKeysMayAsk = false): Promise<ApiKey> {
-  const { quotas, clock } = call.services;
+  const { quotas, clock, inFlight } = call.services;
   const credential = call.endpoint.credential(call.request);
   if (!credential) throw new GatewayError("missing_api_key", "No API key was given.");
   call.secret = credential;
@@ -18,5 +21,6 @@ export async function authenticate(call: Call, expiredKeysMayAsk = false): Promi
   if (!expiredKeysMayAsk && key.expiresAt > 0 && key.expiresAt * 1000 <= clock.now())
     throw new GatewayError("expired_api_key", "The API key has expired.");
   call.key = key;
+  if (call.place) inFlight.admit(call.place, key.id);
   return key;
 }

@@ -28,10 +28,10 @@ export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswe
 
   fit: (_endpoint, request) => request,
 
-  /** Sets room aside for links, and looks at the pixels that were sent. */
+  /** Looks at the pixels that were sent, and sets room aside for links. A broken file is 400 also where the room is full. */
   async prepare(call, key, endpoint, request) {
-    await book(call, key, endpoint, request);
     await endpoint.inspect(request, call);
+    await book(call, key, endpoint, request);
   },
 
   amounts: (call, request) => imageAmounts(request, call.services.imagePrice),

@@ -2,11 +2,17 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { SharedRoom } from "../ports/shared-room.ts";
 
 /** When a caller that was refused may come back, in milliseconds: another instance can be there at once. */
 const COME_BACK_MS = 1_000;
 
 const closing = (): GatewayError => new GatewayError("busy", "The gateway is closing.", { retryAfterMs: COME_BACK_MS });
+
+const BUSY = {
+  room: "The gateway is serving as many calls as it can.",
+  share: "This API key has as many calls at once as it may.",
+} as const;
 
 /** How much longer than its deadline a call may take to end, in milliseconds. */
 const GRACE_MS = 30_000;
@@ -23,6 +29,8 @@ export interface InFlightCall {
 export interface InFlight {
   /** Undefined once the call is out of the list. */
   cut: (() => void) | undefined;
+  /** Whose call it is, once that is known and the call is admitted. */
+  keyId: string | undefined;
   /** When it must have ended, in milliseconds since the Unix epoch. */
   readonly overdueAt: number;
   /** The places of the calls that began just before and just after it. */
@@ -40,12 +48,17 @@ export class InFlightCalls {
   #size = 0;
   readonly #clock: Clock;
   readonly #deadlineMs: number;
+  readonly #room: SharedRoom;
   #closed: PromiseWithResolvers<void> | undefined;
 
-  /** @param deadlineMs How long one call may take. */
-  constructor(clock: Clock, deadlineMs: number) {
+  /**
+   * @param deadlineMs How long one call may take.
+   * @param room How many calls whose key is known there may be, and how many of one key.
+   */
+  constructor(clock: Clock, deadlineMs: number, room: SharedRoom) {
     this.#clock = clock;
     this.#deadlineMs = deadlineMs;
+    this.#room = room;
   }
 
   /** How many there are. */
@@ -59,12 +72,22 @@ export class InFlightCalls {
     const now = this.#clock.now();
     this.#forgetStopped(now);
     const overdueAt = now + this.#deadlineMs + GRACE_MS;
-    const place: InFlight = { cut: cutOf(call), overdueAt, previous: this.#last, next: undefined };
+    const place: InFlight = { cut: cutOf(call), keyId: undefined, overdueAt, previous: this.#last, next: undefined };
     if (this.#last) this.#last.next = place;
     else this.#first = place;
     this.#last = place;
     this.#size++;
     return place;
+  }
+
+  /** Counts the call of this place for its key. Throws `busy` where there are too many calls, in all or of the key. */
+  admit(place: InFlight, keyId: string): void {
+    // A place out of the list is that of a call which has ended meanwhile.
+    if (!place.cut) return;
+    const refusal = this.#room.refuses(keyId, 1);
+    if (refusal) throw new GatewayError("busy", `${BUSY[refusal]} Try again shortly.`, { retryAfterMs: COME_BACK_MS });
+    this.#room.add(keyId, 1);
+    place.keyId = keyId;
   }
 
   /** The call of this place has ended and is settled. */
@@ -99,8 +122,9 @@ export class InFlightCalls {
   }
 
   #remove(place: InFlight): void {
-    const { previous, next } = place;
+    const { previous, next, keyId } = place;
     if (!place.cut) return;
+    if (keyId !== undefined) this.#room.remove(keyId, 1);
     if (previous) previous.next = next;
     else this.#first = next;
     if (next) next.previous = previous;

@@ -15,7 +15,7 @@ import { failureOf } from "./failure.ts";
 import { image } from "./image.ts";
 import type { Asked, GenerationEndpoint, Operation } from "./operation.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
-import { readBody } from "./read-body.ts";
+import { readBody, type SentBody } from "./read-body.ts";
 import { repeatableOf } from "./repeatable.ts";
 import { replay } from "./replay.ts";
 import { reserve } from "./reserve.ts";
@@ -67,12 +67,12 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   const key = await authenticate(call);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   if (replays) call.repeatable = repeatableOf(call.request);
-  const intake = await admitBody(call, key);
-  const body = await readBody(call, intake);
-  call.assertLive();
-  const answered = call.repeatable && (await replay(call, key, call.repeatable));
+  const admission = await admitBody(call, key);
+  const sent = await readBody(call, admission.intake);
+  const answered = call.repeatable && (await replay(call, key, call.repeatable, sent.raw));
   if (answered) return answered;
-  const decoded = await endpoint.decode(body, call);
+  if (admission.solvency) await admission.solvency;
+  const decoded = await decode(call, endpoint, sent);
   call.stream = decoded.stream;
   const model = await authorizeModel(call, key, operation.model(endpoint, decoded));
   const asked = model ? operation.fit(endpoint, decoded, model) : decoded;
@@ -92,15 +92,25 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   return completed;
 }
 
+/** A function of its own, so that the parsed body is let go of when this returns, as far as the request does not carry it along. */
+const decode = <Request extends Asked>(
+  call: Call,
+  endpoint: GenerationEndpoint<Request, never>,
+  sent: SentBody,
+): Request | Promise<Request> => endpoint.decode(sent.parse(call.limits), call);
+
 /** What the gateway answers by itself. */
 async function query(call: Call, endpoint: QueryEndpoint): Promise<Answer> {
   const { quotas, rateLimiter, replays } = call.services;
   const key = await authenticate(call, endpoint.expiredKeysMayAsk);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   if (replays && endpoint.method === "POST") call.repeatable = repeatableOf(call.request);
-  const body = endpoint.body === "json" ? await readBody(call, await admitBody(call, key)) : undefined;
-  const answered = call.repeatable && (await replay(call, key, call.repeatable));
+  const admission = endpoint.body === "json" ? await admitBody(call, key) : undefined;
+  const sent = admission && (await readBody(call, admission.intake));
+  const answered = call.repeatable && (await replay(call, key, call.repeatable, sent?.raw));
   if (answered) return answered;
+  if (admission?.solvency) await admission.solvency;
+  const body = sent?.parse(call.limits);
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
   const authorize = async (name: string): Promise<void> =>

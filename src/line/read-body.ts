@@ -2,26 +2,46 @@
 
 import type { ImageEndpoint } from "../dialects/dialect.ts";
 import type { BodyIntake } from "../http/body-chunks.ts";
+import type { BodyLease } from "../http/body-room.ts";
 import type { Form } from "../http/form.ts";
-import { readJson } from "../http/json-body.ts";
+import { parseJsonText, readJsonText } from "../http/json-body.ts";
 import { readMultipart } from "../http/multipart.ts";
+import type { Limits } from "../limits.ts";
 import type { Call } from "./call.ts";
 
-/** The parsed body: JSON, or a form; undefined for a route that takes none. A repeatable call keeps it as it came, too. */
-export function readBody(call: Call, intake: BodyIntake): Promise<unknown> | undefined {
-  const { endpoint, request, limits, repeatable } = call;
-  if (endpoint.kind === "chat" || (endpoint.kind !== "public" && endpoint.body === "json"))
-    return readJson(request, limits, intake, repeatable && ((text) => (repeatable.body = text)));
-  return endpoint.kind === "image" ? readForm(call, endpoint, intake) : undefined;
+/** A body as it was read. Its text is let go of when it is parsed, so that a call does not hold both. */
+export class SentBody {
+  #raw: string | Form | undefined;
+  readonly #lease: BodyLease;
+
+  constructor(raw: string | Form | undefined, lease: BodyLease) {
+    this.#raw = raw;
+    this.#lease = lease;
+  }
+
+  /** The body as it came: a JSON text, or a form; undefined once it was parsed. */
+  get raw(): string | Form | undefined {
+    return this.#raw;
+  }
+
+  /** The value of the JSON, or the form. To be called once. Throws as `parseJsonText` does. */
+  parse(limits: Limits): unknown {
+    const raw = this.#raw;
+    this.#raw = undefined;
+    return typeof raw === "string" ? parseJsonText(raw, limits, this.#lease) : raw;
+  }
 }
 
-async function readForm(
-  { request, limits, repeatable }: Call,
-  endpoint: ImageEndpoint,
-  intake: BodyIntake,
-): Promise<Form> {
+/** The body, read and not parsed yet; of a route that takes none, an empty one. */
+export async function readBody(call: Call, intake: BodyIntake): Promise<SentBody> {
+  const { endpoint, request, limits } = call;
+  const isForm = endpoint.kind === "image" && endpoint.body === "form";
+  const raw = isForm ? await readForm(call, endpoint, intake) : await readJsonText(request, limits, intake);
+  call.assertLive();
+  return new SentBody(raw, intake.lease);
+}
+
+function readForm({ request, limits }: Call, endpoint: ImageEndpoint, intake: BodyIntake): Promise<Form> {
   const maxFileBytes = (field: string): number | undefined => endpoint.maxFileBytes(field);
-  const form = await readMultipart(request, { limits, maxFileBytes }, intake);
-  if (repeatable) repeatable.body = form;
-  return form;
+  return readMultipart(request, { limits, maxFileBytes }, intake);
 }

@@ -1,13 +1,10 @@
 /** The step that reads a call's `Idempotency-Key`: with one, its caller may repeat it and is answered the same. */
 
 import { GatewayError } from "../errors.ts";
-import type { Form } from "../http/form.ts";
 
 /** What makes a call one that may be repeated. */
 export interface Repeatable {
   readonly idempotencyKey: string;
-  /** The body as it came, until it is hashed: a JSON text, or a form. */
-  body: string | Form | undefined;
 }
 
 /** The name of the header. */
@@ -25,5 +22,5 @@ export function repeatableOf({ headers }: Request): Repeatable | undefined {
       "invalid_request",
       `The header Idempotency-Key must be 1 to ${MAX_CHARS} visible ASCII characters, without spaces.`,
     );
-  return { idempotencyKey, body: undefined };
+  return { idempotencyKey };
 }

@@ -3,6 +3,7 @@
 import { GatewayError } from "../errors.ts";
 import { queryOf } from "../http/address.ts";
 import type { Answer } from "../http/answer.ts";
+import type { Form } from "../http/form.ts";
 import type { SharedStream } from "../http/shared-stream.ts";
 import { within } from "../http/within.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
@@ -22,13 +23,19 @@ const COME_BACK_MS = 1_000;
 
 /**
  * The answer of the first call, which it may still be receiving; undefined where this call is the first: its answer is recorded.
+ * A body is told from others as it came, so that a repetition is answered without being parsed.
  * Throws `idempotency_key_reused` for another request under the same key, and `idempotency_key_in_use` where the first is still
  * being answered elsewhere and its host does not want calls to wait.
  */
-export async function replay(call: Call, key: ApiKey, repeatable: Repeatable): Promise<Answer | undefined> {
+export async function replay(
+  call: Call,
+  key: ApiKey,
+  repeatable: Repeatable,
+  body: string | Form | undefined,
+): Promise<Answer | undefined> {
   const { replays } = call.services;
   if (!replays) return undefined;
-  const entry = await entryOf(call, key, repeatable);
+  const entry = await entryOf(call, key, repeatable, body);
   for (;;) {
     call.assertLive();
     const running = call.hasWaitUntil ? undefined : replays.running.get(entry.id);
@@ -42,9 +49,12 @@ export async function replay(call: Call, key: ApiKey, repeatable: Repeatable): P
 }
 
 /** What is the same for all repetitions of a call: whose it is, where it goes to, and what it says. */
-async function entryOf({ endpoint, tail, request }: Call, key: ApiKey, repeatable: Repeatable): Promise<Entry> {
-  const { idempotencyKey, body } = repeatable;
-  repeatable.body = undefined;
+async function entryOf(
+  { endpoint, tail, request }: Call,
+  key: ApiKey,
+  { idempotencyKey }: Repeatable,
+  body: string | Form | undefined,
+): Promise<Entry> {
   const query = queryOf(request.url);
   // Where the secret may stand: a repetition may be made with another secret of the same key.
   query.delete("key");

@@ -22,7 +22,10 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   const reservation = await askStore(call, "quota-store", "reserve", ask, (late) =>
     late.refused ? undefined : new Hold(call, late.granted).settle(),
   );
-  if (reservation?.refused) throw refusalOf(reservation, amounts.atLeast);
+  if (reservation?.refused) {
+    call.services.exhausted.note(key.id, reservation.available);
+    throw refusalOf(reservation, amounts.atLeast);
+  }
   const granted = reservation?.granted;
   const hold = new Hold(call, granted);
   call.defer(() => hold.release());

@@ -14,6 +14,7 @@ import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { Observer } from "../ports/call-observer.ts";
 import type { OnCall, OnFailure } from "../ports/observer.ts";
+import type { ExhaustedKeys } from "./exhausted-keys.ts";
 import type { InFlightCalls } from "./in-flight.ts";
 import type { Replays } from "./replays.ts";
 
@@ -39,6 +40,8 @@ export interface Services {
   readonly aliasesOf: (model: string) => readonly string[];
   readonly inFlight: InFlightCalls;
   readonly bodies: BodyRoom;
+  /** The keys that had nothing left when the quota store was last asked. */
+  readonly exhausted: ExhaustedKeys;
   /** Of each verb of a store that was asked so far. */
   readonly breakers: Map<Port, Map<string, Breaker>>;
 }

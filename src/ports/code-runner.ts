@@ -21,6 +21,11 @@ export interface CodeToRun {
 
 /** What a run is told about the call that it belongs to. */
 export interface CodeCall {
+  /**
+   * Whose call it is (`ApiKey.id`). A runner that lets runs wait takes turns between keys, so that the runs of one key do not keep
+   * those of another waiting.
+   */
+  readonly keyId: string;
   /** Fires when nobody waits for the outcome any more; the run then ends at once. */
   readonly signal: AbortSignal;
   /** How long the run may take, in milliseconds: waiting for its turn and loading the language included. */

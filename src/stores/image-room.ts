@@ -3,12 +3,16 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ImageBooking, StoredImage, WantedRoom } from "../ports/image-store.ts";
+import { SharedRoom } from "../ports/shared-room.ts";
 
 /** How much a store may hold. */
 export interface RoomLimits {
   /** The most that all images together may take, in bytes: a positive integer. */
   readonly maxBytes: number;
-  /** The most that the images of one key may take, in bytes: a positive integer. Half of `maxBytes` unless told. */
+  /**
+   * The most that the images of one key may take, in bytes: a positive integer. Half of `maxBytes` unless told. A key gets no more
+   * than is still free beside it (`SharedRoom`), so that others find room.
+   */
   readonly maxBytesPerKey?: number | undefined;
 }
 
@@ -24,27 +28,20 @@ const BOOKED_RETRY_MS = 2_000;
 
 /** The room of one store. Nothing in it waits, so that no two calls can be promised the same bytes. */
 export class ImageRoom {
-  readonly #maxBytes: number;
-  readonly #maxBytesPerKey: number;
+  /** What the images take and the bookings set aside, by key. */
+  readonly #room: SharedRoom;
   readonly #clock: Clock;
   /** In the order of their putting, which with lifetimes alike is that of their end, or else sorted when that is needed. */
   readonly #images = new Map<string, Counted>();
   /** What is still set aside. */
   readonly #bookings = new Map<ImageBooking, WantedRoom>();
-  /** What each key's images take and its bookings set aside, in bytes. */
-  readonly #byKey = new Map<string, number>();
   #imageBytes = 0;
-  #bookedBytes = 0;
   /** The latest end of an image so far; one that ends earlier is put in the wrong place. */
   #latestEnd = 0;
   #inOrder = true;
 
-  constructor({ maxBytes, maxBytesPerKey = Math.ceil(maxBytes / 2) }: RoomLimits, clock: Clock) {
-    for (const [name, value] of Object.entries({ maxBytes, maxBytesPerKey }))
-      if (!Number.isSafeInteger(value) || value < 1)
-        throw new RangeError(`${name} must be a positive integer, not ${value}`);
-    this.#maxBytes = maxBytes;
-    this.#maxBytesPerKey = Math.min(maxBytes, maxBytesPerKey);
+  constructor({ maxBytes, maxBytesPerKey }: RoomLimits, clock: Clock) {
+    this.#room = new SharedRoom(maxBytes, maxBytesPerKey, ["maxBytes", "maxBytesPerKey"]);
     this.#clock = clock;
   }
 
@@ -57,9 +54,9 @@ export class ImageRoom {
   book({ keyId, bytes }: WantedRoom): ImageBooking {
     if (!Number.isSafeInteger(bytes) || bytes < 0)
       throw new RangeError(`Booked bytes must be an integer from 0 up, not ${bytes}`);
-    const booked = Math.min(bytes, this.#maxBytesPerKey);
-    if (booked > this.#maxBytesPerKey - (this.#byKey.get(keyId) ?? 0)) throw this.#full(keyId);
-    if (booked > this.#free) throw this.#full();
+    const booked = Math.min(bytes, this.#room.mostPerKey);
+    const refusal = this.#room.refuses(keyId, booked);
+    if (refusal) throw this.#full(refusal === "share" ? keyId : undefined);
     const booking: ImageBooking = { release: () => this.#release(booking) };
     this.#setAside(booking, { keyId, bytes: booked });
     return booking;
@@ -70,12 +67,13 @@ export class ImageRoom {
     { id, bytes: { length }, expiresAt }: Pick<StoredImage, "id" | "bytes" | "expiresAt">,
     booking?: ImageBooking,
   ): void {
-    if (length > this.#maxBytes)
-      throw new RangeError(`An image of ${length} bytes does not fit into a store of ${this.#maxBytes}.`);
+    const { capacity, free } = this.#room;
+    if (length > capacity)
+      throw new RangeError(`An image of ${length} bytes does not fit into a store of ${capacity}.`);
     const booked = booking && this.#bookings.get(booking);
     const fromBooking = Math.min(length, booked?.bytes ?? 0);
     // An image that is put again takes the place of itself.
-    if (length - fromBooking > this.#free + (this.#images.get(id)?.bytes ?? 0)) throw this.#full();
+    if (length - fromBooking > free + (this.#images.get(id)?.bytes ?? 0)) throw this.#full();
     this.remove(id);
     if (booking && booked) {
       this.#release(booking);
@@ -85,7 +83,7 @@ export class ImageRoom {
     this.#latestEnd = Math.max(this.#latestEnd, expiresAt);
     this.#images.set(id, { keyId: booked?.keyId, bytes: length, expiresAt });
     this.#imageBytes += length;
-    this.#charge(booked?.keyId, length);
+    this.#room.add(booked?.keyId, length);
   }
 
   /** Gives back what an image takes, if it is counted. */
@@ -94,7 +92,7 @@ export class ImageRoom {
     if (!image) return;
     this.#images.delete(id);
     this.#imageBytes -= image.bytes;
-    this.#charge(image.keyId, -image.bytes);
+    this.#room.remove(image.keyId, image.bytes);
   }
 
   /** Gives back what the images take whose time is over; tells which they are. */
@@ -117,29 +115,16 @@ export class ImageRoom {
     this.#inOrder = true;
   }
 
-  get #free(): number {
-    return this.#maxBytes - this.#imageBytes - this.#bookedBytes;
-  }
-
   #setAside(booking: ImageBooking, room: WantedRoom): void {
     this.#bookings.set(booking, room);
-    this.#bookedBytes += room.bytes;
-    this.#charge(room.keyId, room.bytes);
+    this.#room.add(room.keyId, room.bytes);
   }
 
   #release(booking: ImageBooking): void {
     const room = this.#bookings.get(booking);
     if (!room) return;
     this.#bookings.delete(booking);
-    this.#bookedBytes -= room.bytes;
-    this.#charge(room.keyId, -room.bytes);
-  }
-
-  #charge(keyId: string | undefined, bytes: number): void {
-    if (keyId === undefined) return;
-    const total = (this.#byKey.get(keyId) ?? 0) + bytes;
-    if (total === 0) this.#byKey.delete(keyId);
-    else this.#byKey.set(keyId, total);
+    this.#room.remove(room.keyId, room.bytes);
   }
 
   /** The refusal of a store that is full, for a key or for everyone. */

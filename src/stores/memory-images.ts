@@ -15,7 +15,10 @@ import { ImageRoom } from "./image-room.ts";
 export interface MemoryImageStoreOptions {
   /** The most that all images together may take, in bytes: a positive integer, 256 MiB unless told. */
   readonly maxBytes?: number;
-  /** The most that the images of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. */
+  /**
+   * The most that the images of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. A key that holds
+   * some gets no more than is still free, so that others find room.
+   */
   readonly maxBytesPerKey?: number;
   readonly clock?: Clock;
 }

@@ -10,17 +10,18 @@ import type {
   ReplayState,
   ReplayStore,
 } from "../ports/replay-store.ts";
+import { SharedRoom } from "../ports/shared-room.ts";
 import { assertReplayClaim, assertReplayRecord, bytesOf, fitting } from "./replay-input.ts";
 
 /** How much answers in memory may take. */
 export interface MemoryReplayStoreOptions {
   /** The most entries, of calls that run and of answers: a positive integer, 10,000 unless told. */
   readonly maxEntries?: number;
-  /** The most answers of one api key: a positive integer, half of `maxEntries` unless told. */
+  /** The most entries of one api key, while others have few: a positive integer, half of `maxEntries` unless told. */
   readonly maxEntriesPerKey?: number;
   /** The most that all answers together may take, in bytes: a positive integer, 64 MiB unless told. */
   readonly maxBytes?: number;
-  /** The most that the answers of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. */
+  /** The most bytes of the answers of one api key, while others have few: a positive integer, half of `maxBytes` unless told. */
   readonly maxBytesPerKey?: number;
   readonly clock?: Clock;
 }
@@ -48,17 +49,10 @@ interface Entry {
   readonly endsAt: number;
 }
 
-/** What the answers of one api key take. */
-interface Filled {
-  readonly entries: number;
-  readonly bytes: number;
-}
-
-const NOTHING: Filled = { entries: 0, bytes: 0 };
-
 /**
- * Answers in memory. Where there is no room, the oldest answers are forgotten, first of the key that has more than its share; a
- * claim finds room, or is refused as `busy` where calls that still run take all of it.
+ * Answers in memory. A key has room for as many as is still free (`SharedRoom`). Where it lacks room, the oldest answers are
+ * forgotten: its own first, then those of keys that have more than it. A claim is refused as `busy` where calls that still run take
+ * all the room, or all that its key may have.
  *
  * @throws RangeError for a bound that is no positive integer.
  * @example
@@ -66,32 +60,35 @@ const NOTHING: Filled = { entries: 0, bytes: 0 };
  */
 export function memoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
   const { maxEntries = DEFAULT_MAX_ENTRIES, maxBytes = DEFAULT_MAX_BYTES, clock = systemClock } = options;
-  const { maxBytesPerKey = Math.ceil(maxBytes / 2), maxEntriesPerKey = Math.ceil(maxEntries / 2) } = options;
-  const bounds = { maxEntries, maxEntriesPerKey, maxBytes, maxBytesPerKey };
-  for (const [name, value] of Object.entries(bounds))
-    if (!Number.isSafeInteger(value) || value < 1)
-      throw new RangeError(`${name} must be a positive integer, not ${value}`);
-  return new Replays({ ...bounds, clock });
+  return new Replays(
+    new SharedRoom(maxEntries, options.maxEntriesPerKey, ["maxEntries", "maxEntriesPerKey"]),
+    new SharedRoom(maxBytes, options.maxBytesPerKey, ["maxBytes", "maxBytesPerKey"]),
+    clock,
+  );
 }
 
 class Replays implements MemoryReplayStore {
-  readonly #options: Required<MemoryReplayStoreOptions>;
+  /** Room for entries, in their number. */
+  readonly #slots: SharedRoom;
+  /** Room for answers, in bytes. */
+  readonly #room: SharedRoom;
+  readonly #clock: Clock;
   readonly #running = new Map<string, Entry>();
   /** In the order in which they were recorded. */
   readonly #answered = new Map<string, Entry>();
-  readonly #filled = new Map<string, Filled>();
-  #bytes = 0;
 
-  constructor(options: Required<MemoryReplayStoreOptions>) {
-    this.#options = options;
+  constructor(slots: SharedRoom, room: SharedRoom, clock: Clock) {
+    this.#slots = slots;
+    this.#room = room;
+    this.#clock = clock;
   }
 
   get entries(): number {
-    return this.#running.size + this.#answered.size;
+    return this.#slots.taken;
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#room.taken;
   }
 
   async claim(claim: ReplayClaim): Promise<ReplayState> {
@@ -100,9 +97,11 @@ class Replays implements MemoryReplayStore {
     const found = this.#find(id);
     if (found?.answer) return { state: "answered", fingerprint: found.fingerprint, answer: found.answer };
     if (found && found.callId !== callId) return { state: "running", fingerprint: found.fingerprint };
-    if (!found) this.#makeRoom();
+    if (!found && !this.#makeRoom(keyId, 0))
+      throw new GatewayError("busy", "The gateway is full.", { retryAfterMs: COME_BACK_MS });
+    if (found) this.#remove(id, found);
     const endsAt = this.#now + leaseMs;
-    this.#running.set(id, { keyId, callId, fingerprint, answer: undefined, bytes: 0, endsAt });
+    this.#add(this.#running, id, { keyId, callId, fingerprint, answer: undefined, bytes: 0, endsAt });
     return { state: "claimed" };
   }
 
@@ -111,33 +110,21 @@ class Replays implements MemoryReplayStore {
     const { id, keyId, callId, fingerprint, retainMs } = record;
     const found = this.#find(id);
     if (found && (found.answer || found.callId !== callId)) return;
-    this.#running.delete(id);
-    const { maxBytes, maxBytesPerKey, maxEntries, maxEntriesPerKey } = this.#options;
-    const room = Math.min(maxBytes, maxBytesPerKey);
-    const answer = fitting(record.answer, room);
+    if (found) this.#remove(id, found);
+    const answer = fitting(record.answer, this.#room.mostPerKey);
     const bytes = bytesOf(answer);
-    // What does not fit alone would only push out all others.
-    if (bytes > room) return;
-    const isFull = ({ entries, bytes: filled }: Filled): boolean =>
-      filled + bytes > maxBytesPerKey || entries >= maxEntriesPerKey;
-    this.#forget(
-      ({ keyId: of }) => of === keyId,
-      () => isFull(this.#filledBy(keyId)),
-    );
-    this.#forget(
-      () => true,
-      () => this.#bytes + bytes > maxBytes || this.entries >= maxEntries,
-    );
-    this.#answered.set(id, { keyId, callId, fingerprint, answer, bytes, endsAt: this.#now + retainMs });
-    this.#count(keyId, 1, bytes);
+    // An answer that does not fit alone would only push out all others.
+    if (bytes > this.#room.mostPerKey || !this.#makeRoom(keyId, bytes)) return;
+    this.#add(this.#answered, id, { keyId, callId, fingerprint, answer, bytes, endsAt: this.#now + retainMs });
   }
 
   async release({ id, callId }: ReplayHolder): Promise<void> {
-    if (this.#running.get(id)?.callId === callId) this.#running.delete(id);
+    const found = this.#running.get(id);
+    if (found?.callId === callId) this.#remove(id, found);
   }
 
   get #now(): number {
-    return this.#options.clock.now();
+    return this.#clock.now();
   }
 
   /** The entry, unless its time is over. */
@@ -148,18 +135,27 @@ class Replays implements MemoryReplayStore {
     return undefined;
   }
 
-  /** Makes room for one more entry. */
-  #makeRoom(): void {
-    const { maxEntries } = this.#options;
-    if (this.entries < maxEntries) return;
+  /** Forgets what it must so that a key has room for one more entry of so many bytes; false where it has none all the same. */
+  #makeRoom(keyId: string, bytes: number): boolean {
+    const lacks = (): "room" | "share" | undefined =>
+      this.#slots.refuses(keyId, 1) ?? (bytes > 0 ? this.#room.refuses(keyId, bytes) : undefined);
+    const hasMore = ({ keyId: other }: Entry): boolean =>
+      this.#slots.heldBy(other) > this.#slots.heldBy(keyId) + 1 ||
+      this.#room.heldBy(other) > this.#room.heldBy(keyId) + bytes;
+    if (!lacks()) return true;
     const now = this.#now;
     for (const [id, entry] of this.#running) if (entry.endsAt <= now) this.#remove(id, entry);
     this.#forget(
-      () => true,
-      () => this.entries >= maxEntries,
+      ({ keyId: other }) => other === keyId,
+      () => lacks() !== undefined,
     );
-    if (this.entries >= maxEntries)
-      throw new GatewayError("busy", "The gateway is full.", { retryAfterMs: COME_BACK_MS });
+    // A key that has its share pushes out no answer of another.
+    this.#forget(hasMore, () => lacks() === "room");
+    this.#forget(
+      () => true,
+      () => lacks() === "room",
+    );
+    return !lacks();
   }
 
   /** Forgets answers, the oldest first, for as long as there is need. */
@@ -171,21 +167,15 @@ class Replays implements MemoryReplayStore {
     }
   }
 
-  #remove(id: string, entry: Entry): void {
-    if (this.#running.delete(id)) return;
-    this.#answered.delete(id);
-    this.#count(entry.keyId, -1, -entry.bytes);
+  #add(entries: Map<string, Entry>, id: string, entry: Entry): void {
+    entries.set(id, entry);
+    this.#slots.add(entry.keyId, 1);
+    this.#room.add(entry.keyId, entry.bytes);
   }
 
-  #filledBy(keyId: string): Filled {
-    return this.#filled.get(keyId) ?? NOTHING;
-  }
-
-  #count(keyId: string, entries: number, bytes: number): void {
-    const before = this.#filledBy(keyId);
-    const filled = { entries: before.entries + entries, bytes: before.bytes + bytes };
-    if (filled.entries > 0) this.#filled.set(keyId, filled);
-    else this.#filled.delete(keyId);
-    this.#bytes += bytes;
+  #remove(id: string, { keyId, bytes }: Entry): void {
+    if (!this.#running.delete(id)) this.#answered.delete(id);
+    this.#slots.remove(keyId, 1);
+    this.#room.remove(keyId, bytes);
   }
 }

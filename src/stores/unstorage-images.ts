@@ -30,7 +30,10 @@ export interface UnstorageImageStoreOptions {
    * share a storage count each for itself, and one that starts anew counts from 0.
    */
   readonly maxBytes?: number;
-  /** The most that those of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. */
+  /**
+   * The most that those of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. A key that holds some
+   * gets no more than is still free, so that others find room.
+   */
   readonly maxBytesPerKey?: number;
   readonly clock?: Clock;
 }

@@ -59,11 +59,28 @@ describe("the room for bodies", () => {
     expect(() => same.take(11)).toThrow(expect.objectContaining({ code: "busy", retryAfterMs: 2_000 }));
     same.take(10);
     expect(() => other.take(41)).toThrow(expect.objectContaining({ code: "body_too_large" }));
-    other.take(40);
-    expect(room.takenBytes).toBe(80);
+    expect(() => other.take(31), "a third of the room is left for others").toThrow(
+      expect.objectContaining({ code: "busy" }),
+    );
+    other.take(30);
+    expect(room.takenBytes).toBe(70);
     one[Symbol.dispose]();
-    same.take(30);
-    expect(room.takenBytes).toBe(80);
+    same.take(25);
+    expect(room.takenBytes).toBe(65);
+  });
+
+  it("keeps room for keys that hold none, however many others take all that they may", () => {
+    const room = new BodyRoom(1_024, 512);
+    for (let key = 0; key < 6; key++) {
+      const lease = room.lease(`greedy-${key}`);
+      while (attempt(() => lease.take(1)));
+      const modest = room.lease("modest");
+      expect(
+        attempt(() => modest.take(8)),
+        `beside ${key + 1}`,
+      ).toBe(true);
+      modest[Symbol.dispose]();
+    }
   });
 
   it("never lends a key more than its share, and is whole in the end", () => {
@@ -93,7 +110,7 @@ describe("the room for bodies", () => {
 
   it.each([0, -1, 1.5, Number.NaN])("of %s bytes is none", (bytes) => {
     expect(() => new BodyRoom(bytes)).toThrow(RangeError);
-    expect(() => new BodyRoom(100, bytes)).toThrow(RangeError);
+    expect(() => new BodyRoom(100, bytes)).toThrow(/^maxBodyBytesPerKey/);
   });
 
   it.each([-1, 1.5, Number.NaN])("lends no %s bytes", (bytes) => {

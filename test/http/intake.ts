@@ -2,6 +2,8 @@
 
 import type { BodyIntake } from "../../src/http/body-chunks.ts";
 import { BodyRoom } from "../../src/http/body-room.ts";
+import { parseJsonText, readJsonText } from "../../src/http/json-body.ts";
+import type { Limits } from "../../src/limits.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 
 export const STALL_MS = 5_000;
@@ -16,3 +18,12 @@ export const intakeOf = (changes: Partial<BodyIntake> = {}): BodyIntake => ({
   defer: () => {},
   ...changes,
 });
+
+/** The parsed body of a request. */
+export async function readJson(
+  request: Request,
+  limits: Pick<Limits, "maxJsonBytes" | "maxJsonDepth" | "maxJsonValues">,
+  intake: BodyIntake = intakeOf(),
+): Promise<unknown> {
+  return parseJsonText(await readJsonText(request, limits, intake), limits, intake.lease);
+}

@@ -1,7 +1,16 @@
 /** Nothing dear is done for a caller who cannot pay, and no body takes more room, or stays longer, than it may. */
 
 import { describe, expect, it } from "vitest";
-import { createGateway, type Gateway, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
+import {
+  type Balance,
+  createGateway,
+  type Gateway,
+  type Limits,
+  memoryQuotaStore,
+  type MemoryQuotaStore,
+  memoryReplayStore,
+  type QuotaStore,
+} from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 import { verbsOf } from "./bench.ts";
@@ -21,11 +30,13 @@ const LIMITS = {
 interface Bench {
   readonly clock: ManualClock;
   readonly gateway: Gateway;
+  readonly store: MemoryQuotaStore;
   /** Whose balance was asked for. */
   readonly asked: string[];
 }
 
-function opened(): Bench {
+/** @param told What the store waits for before it tells a balance. */
+function opened(limits: Partial<Limits> = {}, told?: Promise<void>): Bench {
   const clock = manualClock();
   const asked: string[] = [];
   const keys = Array.from({ length: 60 }, (_, index) => ({
@@ -37,7 +48,12 @@ function opened(): Bench {
     [...keys, { apiKey: "sk-empty", id: "empty", granted: 5, used: 5 }, { apiKey: "sk-free", id: "free" }],
     { clock },
   );
-  const quotas: QuotaStore = { ...verbsOf(store), balance: (keyId) => (asked.push(keyId), store.balance(keyId)) };
+  const balance = async (keyId: string): Promise<Balance | undefined> => {
+    asked.push(keyId);
+    await told;
+    return store.balance(keyId);
+  };
+  const quotas: QuotaStore = { ...verbsOf(store), balance };
   const backend = {
     async *chat() {
       yield "Hello.";
@@ -46,7 +62,15 @@ function opened(): Bench {
       yield drawn(0);
     },
   };
-  return { clock, asked, gateway: createGateway({ backend, quotas, clock, limits: LIMITS, onFailure: () => {} }) };
+  const gateway = createGateway({
+    backend,
+    quotas,
+    clock,
+    limits: { ...LIMITS, ...limits },
+    replayStore: memoryReplayStore({ clock }),
+    onFailure: () => {},
+  });
+  return { clock, asked, store, gateway };
 }
 
 const textOf = (system: string): string =>
@@ -102,19 +126,19 @@ describe("bodies whose last byte is withheld", () => {
       gateway.fetch(requestOf(body, { key: `sk-${key}`, ...(headers && { headers }) }));
     const statuses = statusesOf(Array.from({ length: 60 }, (_, key) => send(withheld(), key)));
     await clock.advance(0);
-    expect([count(statuses, undefined), count(statuses, 503)]).toEqual([10, 50]);
+    expect([count(statuses, undefined), count(statuses, 503)]).toEqual([9, 51]);
 
     const other = await send(bodyOf(), 7);
     expect([other.status, other.headers.get("retry-after")]).toEqual([503, "2"]);
     await clock.advance(STALL_MS - 1);
-    expect(count(statuses, undefined)).toBe(10);
+    expect(count(statuses, undefined)).toBe(9);
     await clock.advance(1);
-    expect([count(statuses, 504), count(statuses, 503)]).toEqual([10, 50]);
+    expect([count(statuses, 504), count(statuses, 503)]).toEqual([9, 51]);
     expect(clock.pending).toBe(0);
 
-    const again = statusesOf(Array.from({ length: 11 }, (_, key) => send(withheld(), key)));
+    const again = statusesOf(Array.from({ length: 10 }, (_, key) => send(withheld(), key)));
     await clock.advance(0);
-    expect([count(again, undefined), count(again, 503)]).toEqual([10, 1]);
+    expect([count(again, undefined), count(again, 503)]).toEqual([9, 1]);
   });
 
   it("of one key take no more than its share, and leave the others theirs", async () => {
@@ -182,6 +206,86 @@ describe("a key with nothing left", () => {
     expect(response.status).toBe(sending.path?.startsWith("/v1beta") ? 403 : 429);
     expect(response.headers.get("x-should-retry")).toBe("false");
     expect([pulled, asked, clock.pending]).toEqual([0, ["empty"], 0]);
+  });
+
+  const MEDIUM_BYTES = 600;
+
+  /** A body that would be refused as malformed if it were parsed, and of which it can be told how much was read. */
+  function unparsed(bytes: number): { readonly body: ReadableStream; readonly read: () => boolean } {
+    let isRead = false;
+    const body = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          isRead = true;
+          controller.enqueue(new Uint8Array(bytes).fill(0x78));
+          controller.close();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    return { body, read: () => isRead };
+  }
+
+  it("has a body of middle size read while its balance is asked for, and not parsed", async () => {
+    const told = Promise.withResolvers<void>();
+    const { gateway, asked, clock } = opened({ mediumBodyBytes: 500 }, told.promise);
+    const { body, read } = unparsed(MEDIUM_BYTES);
+    const headers = { "content-length": String(MEDIUM_BYTES) };
+    const answer = gateway.fetch(requestOf(body, { key: "sk-empty", headers }));
+    await clock.advance(0);
+    expect([read(), asked]).toEqual([true, ["empty"]]);
+    told.resolve();
+    expect((await answer).status).toBe(429);
+    const charged = gateway.fetch(requestOf(unparsed(MEDIUM_BYTES).body, { key: "sk-1", headers }));
+    expect((await charged).status, "the body of a key that can pay is parsed").toBe(400);
+  });
+
+  it("is remembered for a while: its small bodies are not parsed either, until it has something again", async () => {
+    const { gateway, asked, store, clock } = opened();
+    const headers = { "content-length": "500" };
+    const send = (body: BodyInit): Promise<Response> => gateway.fetch(requestOf(body, { key: "sk-empty", headers }));
+    expect((await send(unparsed(500).body)).status, "not known yet").toBe(400);
+    expect((await send(bodyOf(500))).status).toBe(429);
+    expect((await send(unparsed(500).body)).status).toBe(429);
+    expect(asked).toEqual(["empty"]);
+    store.remove("empty");
+    store.add({ apiKey: "sk-empty", id: "empty", granted: 1_000_000 });
+    expect((await send(bodyOf(500))).status, "nobody is refused by what was true before").toBe(200);
+    expect((await send(bodyOf(500))).status).toBe(200);
+    expect(asked).toEqual(["empty", "empty"]);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("is still answered again what it has paid for", async () => {
+    const { gateway, store, asked } = opened();
+    const headers = { "content-length": "500", "idempotency-key": "once" };
+    const send = (more: object = {}): Promise<Response> =>
+      gateway.fetch(requestOf(bodyOf(500), { key: "sk-1", headers: { ...headers, ...more } }));
+    const first = await send();
+    store.remove("1");
+    store.add({ apiKey: "sk-1", id: "1", granted: 5, used: 5 });
+    expect((await send({ "idempotency-key": "other" })).status).toBe(429);
+    const again = await send();
+    expect([again.status, again.headers.get("polygate-replayed")]).toEqual([200, first.headers.get("request-id")]);
+    expect(asked, "the repetition alone, which does not depend on it").toEqual(["1"]);
+  });
+
+  it("is forgotten after a while", async () => {
+    const { gateway, asked, clock } = opened();
+    const headers = { "content-length": "500" };
+    const send = (): Promise<Response> => gateway.fetch(requestOf(bodyOf(500), { key: "sk-empty", headers }));
+    await send();
+    await clock.advance(60_000);
+    expect((await send()).status).toBe(429);
+    expect(asked).toEqual([]);
+  });
+
+  it("may still count tokens, which is free, of a small body", async () => {
+    const { gateway } = opened();
+    const headers = { "content-length": "500" };
+    const path = "/v1/messages/count_tokens";
+    expect((await gateway.fetch(requestOf(bodyOf(500), { key: "sk-empty", headers }))).status).toBe(429);
+    expect((await gateway.fetch(requestOf(bodyOf(500), { key: "sk-empty", headers, path }))).status).toBe(200);
   });
 
   it("has a small body read, and is refused when it reserves", async () => {

@@ -3,11 +3,15 @@
 import { describe, expect, it } from "vitest";
 import type { Clock } from "../../src/index.ts";
 import { CallAbort } from "../../src/http/call-abort.ts";
+import { SharedRoom } from "../../src/ports/shared-room.ts";
 import { type InFlightCall, InFlightCalls } from "../../src/line/in-flight.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 
 const DEADLINE_MS = 60_000;
 const GRACE_MS = 30_000;
+
+const callsBy = (clock: Clock, most = 100): InFlightCalls =>
+  new InFlightCalls(clock, DEADLINE_MS, new SharedRoom(most));
 
 /** The clock of requests whose timers died with them. */
 const stopped = (clock: Clock): Clock => ({ now: () => clock.now(), after: () => () => {}, every: () => () => {} });
@@ -28,7 +32,7 @@ async function known(calls: InFlightCalls, clock: ReturnType<typeof manualClock>
 describe("calls that were stopped without a word", () => {
   it("are let go of, once they are overdue", async () => {
     const clock = manualClock();
-    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const calls = callsBy(clock);
     const [first, second, third, fourth] = Array.from({ length: 4 }, () => callOf(clock)) as [
       ReturnType<typeof callOf>,
       ReturnType<typeof callOf>,
@@ -48,7 +52,7 @@ describe("calls that were stopped without a word", () => {
 
   it("do not keep a gateway from closing", async () => {
     const clock = manualClock();
-    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const calls = callsBy(clock);
     calls.begin(callOf(clock).call);
     let closed = false;
     const closing = calls.close(1_000).then(() => (closed = true));
@@ -60,16 +64,54 @@ describe("calls that were stopped without a word", () => {
   });
 });
 
+describe("calls of one key", () => {
+  it("are refused where it has as many as it may, while those of a key that has none are taken up", () => {
+    const clock = manualClock();
+    const calls = callsBy(clock, 8);
+    const admitted = (keyId: string): boolean => {
+      const place = calls.begin(callOf(clock).call);
+      try {
+        calls.admit(place, keyId);
+        return true;
+      } catch {
+        calls.end(place);
+        return false;
+      }
+    };
+    const fill = (keyId: string): number => (admitted(keyId) ? 1 + fill(keyId) : 0);
+    expect(["first", "second", "third", "fourth"].map(fill)).toEqual([4, 2, 1, 1]);
+    expect(calls.size).toBe(8);
+  });
+
+  it("are counted until they end, or were stopped without a word", async () => {
+    const clock = manualClock();
+    const calls = callsBy(clock, 2);
+    const admit = (): ReturnType<InFlightCalls["begin"]> => {
+      const place = calls.begin(callOf(clock).call);
+      calls.admit(place, "one");
+      return place;
+    };
+    const first = admit();
+    expect(admit).toThrow(expect.objectContaining({ code: "busy" }));
+    calls.end(first);
+    calls.end(first);
+    admit();
+    await clock.advance(DEADLINE_MS + GRACE_MS);
+    admit();
+    expect(admit).toThrow(expect.objectContaining({ code: "busy" }));
+  });
+});
+
 describe("closing", () => {
   it("is done at once where nothing is in flight, and leaves no timer", async () => {
     const clock = manualClock();
-    await new InFlightCalls(clock, DEADLINE_MS).close(1_000);
+    await callsBy(clock).close(1_000);
     expect(clock.pending).toBe(0);
   });
 
   it("waits for the calls there are, and takes up no more", async () => {
     const clock = manualClock();
-    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const calls = callsBy(clock);
     const { call, cuts } = callOf(clock);
     const place = calls.begin(call);
     const closing = calls.close(1_000);
@@ -85,7 +127,7 @@ describe("closing", () => {
 
   it.each([false, true])("cuts what lives on (in a context of its own: %s)", async (hasWaitUntil) => {
     const clock = manualClock();
-    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const calls = callsBy(clock);
     const { call, cuts } = callOf(clock, hasWaitUntil);
     const place = calls.begin(call);
     const closing = calls.close(1_000);
@@ -98,7 +140,7 @@ describe("closing", () => {
 
   it("cuts those that are left where one that is cut takes the next along", async () => {
     const clock = manualClock();
-    const calls = new InFlightCalls(clock, DEADLINE_MS);
+    const calls = callsBy(clock);
     const [second, third] = [callOf(clock), callOf(clock)];
     const ends: (() => void)[] = [];
     const first: InFlightCall = { hasWaitUntil: false, cut: () => ends.forEach((end) => end()) };
@@ -118,7 +160,7 @@ describe("closing", () => {
   it("waits for no call that its clock has jumped back under", async () => {
     const clock = manualClock();
     let back = 0;
-    const calls = new InFlightCalls({ ...clock, now: () => clock.now() - back }, DEADLINE_MS);
+    const calls = callsBy({ ...clock, now: () => clock.now() - back });
     const one = callOf(clock);
     const first = calls.begin(one.call);
     back = 3_600_000;

@@ -40,7 +40,7 @@ afterAll(async () => {
 const run = (
   code: string,
   { runner = shared, signal = new AbortController().signal, deadlineMs = STUCK_MS }: Partial<Run> = {},
-): Promise<CodeResult> => runner.run({ language: "python", code }, { signal, deadlineMs });
+): Promise<CodeResult> => runner.run({ language: "python", code }, { keyId: "one", signal, deadlineMs });
 
 interface Run {
   readonly runner: CodeRunner;

@@ -30,12 +30,12 @@ const image = (id: string, length: number, lifetimeMs = HOUR_MS): StoredImage =>
 });
 
 describe.each(STORES)("%s", (_name, open) => {
-  it("gives a key half of its room unless told, and says when the first of its images ends", async () => {
+  it("gives a key half of its room unless told, as long as no other has any, and says when the first of its images ends", async () => {
     const store = open({ maxBytes: 100 });
     await store.put(image("other", 10, 1_000), await store.book({ keyId: "other", bytes: 10 }));
     await store.put(image("own", 30, 2_000), await store.book({ keyId: "own", bytes: 30 }));
     await expect(store.book({ keyId: "own", bytes: 21 })).rejects.toMatchObject({ code: "busy", retryAfterMs: 2_000 });
-    (await store.book({ keyId: "own", bytes: 20 })).release();
+    (await store.book({ keyId: "own", bytes: 15 })).release();
     await clock.advance(2_000);
     await expect(store.book({ keyId: "own", bytes: 50 })).resolves.toBeDefined();
   });
@@ -55,7 +55,20 @@ describe.each(STORES)("%s", (_name, open) => {
     // What turns out larger than was booked takes what is free.
     await store.put(image("large", 70), booking);
     await expect(store.book({ keyId: "b", bytes: 31 })).rejects.toMatchObject({ code: "busy" });
-    await expect(store.book({ keyId: "b", bytes: 30 })).resolves.toBeDefined();
+    await expect(store.book({ keyId: "b", bytes: 15 })).resolves.toBeDefined();
+  });
+
+  it("keeps room for keys that hold none, however many others book all that they may", async () => {
+    const store = open({ maxBytes: 1_000 });
+    for (const [keyId, most] of [
+      ["a", 500],
+      ["b", 250],
+      ["c", 125],
+    ] as const) {
+      await store.book({ keyId, bytes: most });
+      await expect(store.book({ keyId, bytes: 2 })).rejects.toMatchObject({ code: "busy" });
+    }
+    await expect(store.book({ keyId: "modest", bytes: 60 })).resolves.toBeDefined();
   });
 
   it("takes a booking for none once it is released", async () => {

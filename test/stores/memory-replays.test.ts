@@ -6,9 +6,9 @@ import { manualClock } from "../contracts/manual-clock.ts";
 import { filled } from "./replays.ts";
 
 const LEASE_MS = 600_000;
-const claimOf = (index: number) => ({
+const claimOf = (index: number, keyId = `key-${index}`) => ({
   id: index.toString(16).padStart(64, "0"),
-  keyId: "one",
+  keyId,
   callId: `call-${index}`,
   fingerprint: "f".repeat(64),
   leaseMs: LEASE_MS,
@@ -54,8 +54,8 @@ describe("memoryReplayStore", () => {
     const { store } = opened({ maxEntries: 10 });
     const modest = await filled(store, "modest", 2);
     const greedy = await filled(store, "greedy", 50);
-    expect([await modest(), store.entries]).toEqual([times(2, "answered"), 7]);
-    expect(await greedy()).toEqual([...times(45, "claimed"), ...times(5, "answered")]);
+    expect([await modest(), store.entries]).toEqual([times(2, "answered"), 6]);
+    expect(await greedy()).toEqual([...times(47, "claimed"), ...times(3, "answered")]);
   });
 
   it("refuses a claim where calls that run take all of its room, until one ends", async () => {
@@ -67,6 +67,31 @@ describe("memoryReplayStore", () => {
     expect(await store.claim(claimOf(3))).toEqual({ state: "claimed" });
     await clock.advance(LEASE_MS);
     expect(await store.claim(claimOf(4)), "those whose lease has run out make room").toEqual({ state: "claimed" });
+  });
+
+  it("keeps the answers of a key while two others fill all the room that they may, and go on", async () => {
+    const { store } = opened({ maxBytes: 40_000 });
+    await filled(store, "first", 50, 2_000, "before");
+    await filled(store, "second", 50, 2_000, "before");
+    const modest = await filled(store, "modest", 2, 1_000);
+    await filled(store, "first", 50, 2_000, "after");
+    await filled(store, "second", 50, 2_000, "after");
+    expect(await modest()).toEqual(times(2, "answered"));
+  });
+
+  it("claims for a key while the calls of two others that run hold all the entries that they may", async () => {
+    const { store } = opened({ maxEntries: 100 });
+    const answers = await filled(store, "modest", 1);
+    for (const keyId of ["first", "second"])
+      for (let index = 0; index < 100; index++)
+        await store
+          .claim({ ...claimOf(index, keyId), id: `${keyId.length}${claimOf(index).id.slice(1)}` })
+          .catch(() => {});
+    const next = claimOf(200, "modest");
+    expect(await store.claim(next)).toEqual({ state: "claimed" });
+    await store.release(next);
+    expect(await answers(), "nor is its answer pushed out").toEqual(["answered"]);
+    await expect(store.claim(claimOf(201, "first"))).rejects.toMatchObject({ code: "busy" });
   });
 
   it("gives the room of answers back whose time is over", async () => {

@@ -17,6 +17,8 @@ const HOUR_MS = 3_600_000;
 const PICTURE_BYTES = 1_000;
 /** What is booked for a picture of 256x256. */
 const BOOKED_BYTES = 256 * 256 * 4 + 64 * 1024;
+/** Enough for one such picture when another of the same key is kept. */
+const ROOM_BYTES = BOOKED_BYTES + PICTURE_BYTES;
 
 const picture: ImageEvent = { type: "image", bytes: new Uint8Array(PICTURE_BYTES).fill(1), mediaType: "image/png" };
 
@@ -54,7 +56,7 @@ function stageOf({ store, ...options }: Partial<GatewayOptions> & { readonly sto
     clock,
     imagePrice: () => 100,
     onFailure: (failure) => void failures.push(failure),
-    images: { store: store ?? memoryImageStore({ clock, maxBytes: 2 * (BOOKED_BYTES + PICTURE_BYTES) }) },
+    images: { store: store ?? memoryImageStore({ clock, maxBytes: 3 * ROOM_BYTES, maxBytesPerKey: ROOM_BYTES }) },
     ...options,
   });
   return { clock, quotas, failures, backend, gateway };
@@ -119,7 +121,7 @@ describe("a link", () => {
       await cue.promise;
       yield picture;
     };
-    // The room is for two calls, and the share of a key for one.
+    // Two keys have room for a call each: a third share stays free for keys that hold none.
     const answers = ["sk-a", "sk-b"].map((apiKey) => generate(stage, { stream }, apiKey));
     await stage.clock.advance(0);
     for (const apiKey of ["sk-a", "sk-b"])
@@ -195,6 +197,17 @@ describe("the pixels of a file", () => {
     expect(await errorOf(await send(stage, "edits", forbidden))).toMatchObject({ status: 403, param: "model" });
     const allowed = formOf(broken(CLEAR), {});
     expect(await errorOf(await send(stage, "edits", allowed))).toMatchObject({ status: 400, param: "image" });
+    expect(stage.quotas.report("a")).toMatchObject(untouched);
+  });
+
+  it("are looked at before room is looked for: a broken file is 400 where the store is full", async () => {
+    const store = memoryImageStore({ maxBytes: BOOKED_BYTES, maxBytesPerKey: BOOKED_BYTES });
+    await store.book({ keyId: "other", bytes: BOOKED_BYTES });
+    const stage = stageOf({ store });
+    const edit = (image: Uint8Array<ArrayBuffer>): Promise<Response> =>
+      send(stage, "edits", formOf(image, { size: "256x256" }));
+    expect(await errorOf(await edit(broken(CLEAR)))).toMatchObject({ status: 400, param: "image" });
+    expect(await errorOf(await edit(CLEAR))).toMatchObject({ status: 503, code: "busy" });
     expect(stage.quotas.report("a")).toMatchObject(untouched);
   });
 

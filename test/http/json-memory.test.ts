@@ -1,0 +1,68 @@
+/** What is booked for a JSON body is what it takes once it is parsed, whatever it is made of. */
+
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect, it } from "vitest";
+import { BodyRoom } from "../../src/http/body-room.ts";
+import { parseJsonText } from "../../src/http/json-body.ts";
+import { DEFAULT_LIMITS } from "../../src/limits.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+function heapBytes(): number {
+  // What was compiled or cached meanwhile is gone after the second.
+  collect();
+  collect();
+  return process.memoryUsage().heapUsed;
+}
+
+const list = (count: number, item: (index: number) => string): string =>
+  `[${Array.from({ length: count }, (_, index) => item(index)).join(",")}]`;
+const nested = (levels: number, key: (level: number) => string): string =>
+  `${Array.from({ length: levels }, (_, level) => `{"${key(level)}":`).join("")}1${"}".repeat(levels)}`;
+
+const LEVELS = 190;
+
+// Each has tens of thousands of values: what else the process does is little beside them.
+it.each<[what: string, text: () => string]>([
+  ["empty objects", () => list(40_000, () => "{}")],
+  ["empty arrays", () => list(40_000, () => "[]")],
+  ["arrays in arrays", () => list(400, () => "[".repeat(LEVELS) + "]".repeat(LEVELS))],
+  ["fractions in arrays", () => list(40_000, () => "[1.5]")],
+  ["short texts", () => list(80_000, (index) => `"${index.toString(36)}"`)],
+  ["short texts beyond Latin-1", () => list(40_000, (index) => `"语${index}"`)],
+  ["keys that no other object has", () => list(40_000, (index) => `{"k${index}":1}`)],
+  [
+    "keys that no other object has, nested",
+    () => list(400, (index) => nested(LEVELS, (level) => `a${index}_${level}`)),
+  ],
+  [
+    "many keys of one object",
+    () => JSON.stringify(Object.fromEntries(Array.from({ length: 80_000 }, (_, key) => [`k${key}`, {}]))),
+  ],
+  ["numeric keys", () => list(40_000, () => '{"15":1}')],
+  ["numeric keys, nested", () => list(400, () => nested(LEVELS, () => "4000000000"))],
+  ["parts of a conversation", () => list(40_000, (index) => `{"type":"text","text":"Hello ${index}"}`)],
+])("%s", (_what, make) => {
+  const text = make();
+  const room = new BodyRoom(2 ** 40);
+  const lease = room.lease("key");
+  const before = heapBytes();
+  lease.take(Buffer.byteLength(text));
+  const value = parseJsonText(text, DEFAULT_LIMITS, lease);
+  const taken = heapBytes() - before;
+  expect(taken, "it was measured").toBeGreaterThan(128 * 1024);
+  // A twentieth for the process itself.
+  expect(taken).toBeLessThan(room.takenBytes * 1.05);
+  expect(value).toBeTypeOf("object");
+});
+
+it("a body for which there is no room once parsed is not parsed", () => {
+  const lease = new BodyRoom(1_000, 1_000).lease("key");
+  lease.take(100);
+  // The text is no JSON, so that the parser would throw another error.
+  expect(() => parseJsonText("[1,2,3,4,5,", DEFAULT_LIMITS, lease)).toThrow(
+    expect.objectContaining({ code: "body_too_large" }),
+  );
+});
