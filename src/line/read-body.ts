@@ -9,9 +9,9 @@ import type { Call } from "./call.ts";
 
 /** The parsed body: JSON, or a form; undefined for a route that takes none. A repeatable call keeps it as it came, too. */
 export function readBody(call: Call, intake: BodyIntake): Promise<unknown> | undefined {
-  const { endpoint, request, limits, repeatable } = call;
+  const { endpoint, request, json, repeatable } = call;
   if (endpoint.kind === "chat" || (endpoint.kind !== "public" && endpoint.body === "json"))
-    return readJson(request, limits, intake, repeatable && ((text) => (repeatable.body = text)));
+    return readJson(request, json, intake, repeatable && ((text) => (repeatable.body = text)));
   return endpoint.kind === "image" ? readForm(call, endpoint, intake) : undefined;
 }
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type BodyIntake, chunksOf } from "../../src/http/body-chunks.ts";
 import { BodyRoom } from "../../src/http/body-room.ts";
 import { readJson } from "../../src/http/json-body.ts";
+import { JsonBudget } from "../../src/model/json.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 import { intakeOf } from "./intake.ts";
 
@@ -144,7 +145,9 @@ describe("a small body that is never whole", () => {
   it("is ended after its time", async () => {
     const clock = manualClock();
     let error: unknown;
-    readJson(silent(), limits, intakeOf({ clock, stallMs: STALL_MS })).catch((thrown: unknown) => (error = thrown));
+    readJson(silent(), new JsonBudget(limits), intakeOf({ clock, stallMs: STALL_MS })).catch(
+      (thrown: unknown) => (error = thrown),
+    );
     await clock.advance(STALL_MS - 1);
     expect(error).toBeUndefined();
     await clock.advance(1);
@@ -155,7 +158,7 @@ describe("a small body that is never whole", () => {
     const clock = manualClock();
     const releases: (() => void)[] = [];
     const intake = intakeOf({ clock, stallMs: STALL_MS, defer: (release) => void releases.push(release) });
-    const read = readJson(silent(), limits, intake).catch(() => "let go of");
+    const read = readJson(silent(), new JsonBudget(limits), intake).catch(() => "let go of");
     await clock.advance(0);
     expect(clock.pending).toBe(1);
     for (const release of releases) release();

@@ -3,13 +3,14 @@
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { readJson as readJsonWith } from "../../src/http/json-body.ts";
+import { JsonBudget } from "../../src/model/json.ts";
 import { intakeOf } from "./intake.ts";
 
 const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
 
 const readJson = (request: Request, limits: typeof LIMITS): Promise<unknown> =>
-  readJsonWith(request, limits, intakeOf());
+  readJsonWith(request, new JsonBudget(limits), intakeOf());
 
 const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
 const arrays = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { readJson as readJsonWith } from "../../src/http/json-body.ts";
+import { JsonBudget } from "../../src/model/json.ts";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { streamOf } from "./byte-stream.ts";
 import { intakeOf } from "./intake.ts";
@@ -12,7 +13,7 @@ const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
 
 const readJson = (request: Request, limits: typeof LIMITS): Promise<unknown> =>
-  readJsonWith(request, limits, intakeOf());
+  readJsonWith(request, new JsonBudget(limits), intakeOf());
 
 const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
 
