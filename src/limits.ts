@@ -6,9 +6,12 @@ import { overridden } from "./overrides.ts";
 export interface Limits {
   /** Largest JSON request body, in bytes. A larger one is 413 before it is read, or at the chunk that passes the limit. */
   readonly maxJsonBytes: number;
-  /** Deepest nesting of objects and arrays in a JSON request body. */
+  /** Deepest nesting of objects and arrays in a JSON request body, and in each JSON text in it, such as a tool call's `arguments`. */
   readonly maxJsonDepth: number;
-  /** Most values in a JSON request body, containers and what is in them alike; an empty object or array counts as two. */
+  /**
+   * Most values in a JSON request body and in the JSON texts in it together, containers and what is in them alike; an empty object or
+   * array counts as two.
+   */
   readonly maxJsonValues: number;
   /** Largest multipart body, in bytes: 413. */
   readonly maxUploadBytes: number;

@@ -179,6 +179,7 @@ const isRelative = ({ specifier }: Import): boolean => specifier.startsWith(".")
 const published = filesOf("src/**/*.{ts,tsx}", "adapters/**/*.{ts,tsx}");
 const code = filesOf("{src,adapters,playground,test}/**/*.{ts,tsx,mts,js,mjs,jsx}");
 const imports = code.flatMap((file) => importsIn(file, textOf(file)));
+const ofProduct = code.filter((file) => !file.startsWith("test/"));
 const ofHouse = imports.filter(({ file }) => !file.startsWith("test/"));
 
 describe("the layers", () => {
@@ -210,6 +211,19 @@ describe("a file", () => {
       String.raw`^src/dialects/(?:index|dialect|codec|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?|${room}/.+))\.ts$`,
     );
     expect(filesOf("src/dialects/**/*.*").filter((file) => !name.test(file))).toEqual([]);
+  });
+
+  it("parses JSON in one place, which holds limits, unless it is listed here with a reason", () => {
+    const reasons: Readonly<Record<string, string>> = {
+      "src/model/json.ts": "the one place",
+      "src/openapi/document.ts": "copies the document that it has made",
+      "playground/demo/satisfy.ts": "copies a schema that the gateway has parsed",
+      "playground/page/app/json.ts": "runs in the browser of the person who asked",
+      "playground/upstream.ts": "reads a file of the host's own",
+    };
+    const parsing = /\bJSON\s*(?:\.\s*parse\b|\[)|\{[^}]*\bparse\b[^}]*\}\s*=\s*JSON\b/;
+    const found = ofProduct.filter((file) => parsing.test(textOf(file).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, "")));
+    expect(found).toEqual(Object.keys(reasons).toSorted());
   });
 
   it("has no default export and no `export *`", () => {

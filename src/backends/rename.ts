@@ -1,7 +1,7 @@
 /** Puts the caller's name of a model in the place of the upstream's, where an answer tells it. */
 
 import type { ChatEvent } from "../model/event.ts";
-import { isJsonObject, type JsonObject } from "../model/json.ts";
+import { isJsonObject, type JsonObject, parseJson } from "../model/json.ts";
 
 /** The event as a caller may see it, who knows the model by another name. */
 export function renamed(event: ChatEvent, model: string): ChatEvent {
@@ -21,7 +21,7 @@ function renamedJson(json: string, model: string): string {
   if (!/"model(?:_?[vV]ersion)?"\s*:/.test(json)) return json;
   let value: unknown;
   try {
-    value = JSON.parse(json);
+    value = parseJson(json);
   } catch {
     return json;
   }

@@ -4,7 +4,7 @@ import type { GatewayError } from "../errors.ts";
 import type { ChatRequest } from "../model/chat.ts";
 import type { ChatEvent } from "../model/event.ts";
 import type { FieldFate } from "../model/fate.ts";
-import type { JsonObject } from "../model/json.ts";
+import type { JsonLimits, JsonObject } from "../model/json.ts";
 
 export interface ChatCodec {
   /** The dialect that it is the other direction of. */
@@ -14,7 +14,8 @@ export interface ChatCodec {
    * over it (the model's name, a lowered output limit); any other is made of the neutral fields.
    */
   encodeRequest(request: ChatRequest): EncodedRequest;
-  answerDecoder(): AnswerDecoder;
+  /** @param limits Bounds of the JSON in each frame, and in a complete answer. */
+  answerDecoder(limits?: JsonLimits): AnswerDecoder;
   /** How an upstream of this format is asked for the tokens of a request; undefined where the format cannot ask. */
   readonly count?: CountCodec;
   /** The error that an upstream told of, by status, headers and body (parsed JSON, or a text). Its own message stays in `cause`. */

@@ -6,6 +6,7 @@ import type { Limits } from "../limits.ts";
 import type { ChatRequest } from "../model/chat.ts";
 import type { AnswerEvent } from "../model/event.ts";
 import type { FieldFate } from "../model/fate.ts";
+import type { JsonBudget } from "../model/json.ts";
 import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../model/image.ts";
 import type { ImageBooking } from "../ports/image-store.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
@@ -26,6 +27,8 @@ export interface Incoming {
   /** What a route's wildcard stands for, still percent-encoded; empty where the route has none. */
   readonly tail: string;
   readonly limits: Limits;
+  /** Counts the values of the body; the JSON texts within it count with it. */
+  readonly json: JsonBudget;
   /** Where the gateway is mounted, as its callers see it, without a slash at the end: `https://example.com/ai`. */
   baseUrl(): string;
   /** Fires when the call is cut short. */

@@ -8,6 +8,7 @@ import { newRequestId } from "../http/request-id.ts";
 import type { Limits } from "../limits.ts";
 import type { Metered } from "../metering/meter.ts";
 import type { FieldFate } from "../model/fate.ts";
+import { JsonBudget } from "../model/json.ts";
 import type { ImageBooking } from "../ports/image-store.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
@@ -72,6 +73,7 @@ export class Call implements Incoming {
   /** The host's own. */
   readonly context: unknown;
   readonly abort: CallAbort;
+  readonly json: JsonBudget;
   /** Where the host's observer watches the call. */
   readonly watch: CallWatch | undefined;
 
@@ -136,6 +138,7 @@ export class Call implements Incoming {
     this.#prefix = prefix;
     this.mounted = mounted;
     this.context = mounted.context;
+    this.json = new JsonBudget(services.limits);
     this.beganAt = services.isRecorded ? services.clock.now() : 0;
     this.watch = services.observer && watchOf(services.observer, this);
     this.abort = new CallAbort(services.clock, services.limits.deadlineMs, {

@@ -97,7 +97,7 @@ const decode = <Request extends Asked>(
   call: Call,
   endpoint: GenerationEndpoint<Request, never>,
   sent: SentBody,
-): Request | Promise<Request> => endpoint.decode(sent.parse(call.limits), call);
+): Request | Promise<Request> => endpoint.decode(sent.parse(call.json), call);
 
 /** What the gateway answers by itself. */
 async function query(call: Call, endpoint: QueryEndpoint): Promise<Answer> {
@@ -110,7 +110,7 @@ async function query(call: Call, endpoint: QueryEndpoint): Promise<Answer> {
   const answered = call.repeatable && (await replay(call, key, call.repeatable, sent?.raw));
   if (answered) return answered;
   if (admission?.solvency) await admission.solvency;
-  const body = sent?.parse(call.limits);
+  const body = sent?.parse(call.json);
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
   const authorize = async (name: string): Promise<void> =>

@@ -2,21 +2,18 @@
 
 import type { ImageEndpoint } from "../dialects/dialect.ts";
 import type { BodyIntake } from "../http/body-chunks.ts";
-import type { BodyLease } from "../http/body-room.ts";
 import type { Form } from "../http/form.ts";
 import { parseJsonText, readJsonText } from "../http/json-body.ts";
 import { readMultipart } from "../http/multipart.ts";
-import type { Limits } from "../limits.ts";
+import type { JsonBudget } from "../model/json.ts";
 import type { Call } from "./call.ts";
 
 /** A body as it was read. Its text is let go of when it is parsed, so that a call does not hold both. */
 export class SentBody {
   #raw: string | Form | undefined;
-  readonly #lease: BodyLease;
 
-  constructor(raw: string | Form | undefined, lease: BodyLease) {
+  constructor(raw: string | Form | undefined) {
     this.#raw = raw;
-    this.#lease = lease;
   }
 
   /** The body as it came: a JSON text, or a form; undefined once it was parsed. */
@@ -25,20 +22,23 @@ export class SentBody {
   }
 
   /** The value of the JSON, or the form. To be called once. Throws as `parseJsonText` does. */
-  parse(limits: Limits): unknown {
+  parse(budget: JsonBudget): unknown {
     const raw = this.#raw;
     this.#raw = undefined;
-    return typeof raw === "string" ? parseJsonText(raw, limits, this.#lease) : raw;
+    return typeof raw === "string" ? parseJsonText(raw, budget) : raw;
   }
 }
 
 /** The body, read and not parsed yet; of a route that takes none, an empty one. */
 export async function readBody(call: Call, intake: BodyIntake): Promise<SentBody> {
-  const { endpoint, request, limits } = call;
+  const { endpoint, request, json } = call;
+  json.booking = intake.lease;
   const isForm = endpoint.kind === "image" && endpoint.body === "form";
-  const raw = isForm ? await readForm(call, endpoint, intake) : await readJsonText(request, limits, intake);
+  const raw = isForm
+    ? await readForm(call, endpoint, intake)
+    : await readJsonText(request, json.limits.maxJsonBytes, intake);
   call.assertLive();
-  return new SentBody(raw, intake.lease);
+  return new SentBody(raw);
 }
 
 function readForm({ request, limits }: Call, endpoint: ImageEndpoint, intake: BodyIntake): Promise<Form> {

@@ -1,9 +1,12 @@
 /** The step that asks the backend, and passes on what it yields: one start first, one finish last, every event counted. */
 
-import { toGatewayError } from "../errors.ts";
+import { GatewayError, toGatewayError } from "../errors.ts";
 import { LATE, within } from "../http/within.ts";
 import { nextIteration } from "../media/yield-to-event-loop.ts";
 import type { Meter } from "../metering/meter.ts";
+import type { ChatEvent } from "../model/event.ts";
+import type { ImageEvent } from "../model/image.ts";
+import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../model/json.ts";
 import type { Call } from "./call.ts";
 import type { Hold } from "./hold.ts";
 import type { Asked, Run } from "./operation.ts";
@@ -151,6 +154,7 @@ export class MeteredEvents<Event, Answered> {
   #observe(event: Event): Answered | undefined {
     if (this.#count === 0 && this.#call.services.isRecorded)
       this.#call.firstEventAt ??= this.#call.services.clock.now();
+    if (typeof event === "object" && event !== null) assertBounded(event as object as Yielded, this.#call.json.limits);
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();
     if (passed !== undefined) this.#saw?.(passed);
@@ -176,5 +180,25 @@ export class MeteredEvents<Event, Answered> {
     this.#done = true;
     const returning = (async () => this.#source.return?.())();
     this.#call.waitUntil(returning.catch(() => {}));
+  }
+}
+
+type Yielded = ChatEvent | ImageEvent;
+
+/** Holds the JSON in a backend's event to the limits of a body: it may be cyclic, or deeper than those who write it can go. */
+function assertBounded(event: Yielded, limits: JsonLimits): void {
+  if (event.type === "tool-call") assertJson(event.input, limits);
+  else if (event.type === "provider") assertJson(event.value, limits);
+  else if (event.type === "annotation") assertJson(event.annotation, limits);
+  else if (event.type === "native") for (const meant of event.means) assertBounded(meant, limits);
+}
+
+function assertJson(value: object, limits: JsonLimits): void {
+  try {
+    assertJsonBounds(value, limits);
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    const message = `The model backend gave JSON that ${error.message}.`;
+    throw new GatewayError("backend_failed", message, { port: "model-backend" });
   }
 }

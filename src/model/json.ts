@@ -1,4 +1,4 @@
-/** JSON values, for the parts of a request that belong to its user: tool arguments, tool schemas, response schemas. */
+/** JSON: its values, and the one place where a text that a stranger wrote becomes a value, within limits. */
 
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 
@@ -10,3 +10,134 @@ export interface JsonObject {
 /** Whether a parsed JSON value is an object rather than an array, a scalar or null. */
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Bounds of the JSON in one message: a request, a complete answer, an event of a stream, a row of a store. */
+export interface JsonLimits {
+  /** Largest text, in bytes. A text of more UTF-16 units than this has more bytes, too. */
+  readonly maxJsonBytes: number;
+  /** Deepest nesting of objects and arrays. */
+  readonly maxJsonDepth: number;
+  /** Most values, containers and what is in them alike; an empty object or array counts as two. */
+  readonly maxJsonValues: number;
+}
+
+/** The limits of a text that comes with none of its own, such as a row of a store. */
+export const DEFAULT_JSON_LIMITS: JsonLimits = {
+  maxJsonBytes: 32 * 1024 ** 2,
+  maxJsonDepth: 200,
+  maxJsonValues: 1_000_000,
+};
+
+/** A text or a value is beyond a limit. The message says what it is, such as `is nested deeper than 200 levels`. */
+export class JsonLimitError extends Error {
+  override readonly name = "JsonLimitError";
+}
+
+const tooDeep = ({ maxJsonDepth }: JsonLimits): JsonLimitError =>
+  new JsonLimitError(`is nested deeper than ${maxJsonDepth} levels`);
+const tooMany = ({ maxJsonValues }: JsonLimits): JsonLimitError =>
+  new JsonLimitError(`holds more than ${maxJsonValues} values`);
+
+/**
+ * Memory that a value takes once it is parsed, beyond the bytes that it is written in: what the dearest values take in V8, objects
+ * with a single numeric key, one within another. Most take a quarter of that. A test measures it.
+ */
+export const VALUE_BYTES = 208;
+
+/** Counts the values of all texts of one message: texts of JSON inside a body, such as a tool call's arguments, count with it. */
+export class JsonBudget {
+  readonly limits: JsonLimits;
+  /** How many values were counted so far. */
+  values = 0;
+  /** Books the memory of values before they are parsed; it throws where there is no room. */
+  booking: { take(bytes: number): void } | undefined = undefined;
+
+  constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
+    this.limits = limits;
+  }
+}
+
+/**
+ * The value of a stranger's text. Throws a `JsonLimitError` for a text beyond the limits, before it is parsed, and a `SyntaxError`
+ * for a text that is no JSON. A `SyntaxError` quotes the text, which may hold secrets. Where the budget books memory, what its booking
+ * throws.
+ */
+export function parseJson(text: string, budget: JsonBudget = new JsonBudget()): unknown {
+  const before = budget.values;
+  countValues(text, budget);
+  budget.booking?.take((budget.values - before) * VALUE_BYTES);
+  return JSON.parse(text);
+}
+
+/** The characters that hold JSON together. */
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const ARRAY = 0x5b;
+const BACKSLASH = 0x5c;
+const ARRAY_END = 0x5d;
+const OBJECT = 0x7b;
+const OBJECT_END = 0x7d;
+
+// Counts before the parser runs: a hostile text of ten million arrays takes seconds to become values. A text that is no JSON may be
+// counted wrongly, but not before the place where the parser stops.
+function countValues(text: string, budget: JsonBudget): void {
+  const { limits } = budget;
+  const { maxJsonBytes, maxJsonDepth, maxJsonValues } = limits;
+  if (text.length > maxJsonBytes) throw new JsonLimitError(`is larger than ${maxJsonBytes} bytes`);
+  let depth = 0;
+  let values = budget.values + 1;
+  if (values > maxJsonValues) throw tooMany(limits);
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case QUOTE:
+        at = endOfString(text, at);
+        continue;
+      case ARRAY:
+      case OBJECT:
+        if (++depth > maxJsonDepth) throw tooDeep(limits);
+        break;
+      case ARRAY_END:
+      case OBJECT_END:
+        depth--;
+        continue;
+      case COMMA:
+        break;
+      default:
+        continue;
+    }
+    if (++values > maxJsonValues) throw tooMany(limits);
+  }
+  budget.values = values;
+}
+
+/** The index of the quote that ends a string: the next quote with an even number of backslashes before it. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let escapes = end;
+    while (text.charCodeAt(escapes - 1) === BACKSLASH) escapes--;
+    if ((end - escapes) % 2 === 0) return end;
+  }
+  return text.length;
+}
+
+/**
+ * Holds a value that a host's function made to the limits: it may be cyclic, or deeper than a recursion may go. Throws a
+ * `JsonLimitError`; a cyclic value is nested too deep.
+ */
+export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JSON_LIMITS): void {
+  let values = 1;
+  let level: object[] = isContainer(value) ? [value] : [];
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > limits.maxJsonDepth) throw tooDeep(limits);
+    const next: object[] = [];
+    for (const container of level) {
+      const inner: readonly unknown[] = Array.isArray(container) ? container : Object.values(container);
+      values += inner.length + 1;
+      if (values > limits.maxJsonValues) throw tooMany(limits);
+      for (const each of inner) if (isContainer(each)) next.push(each);
+    }
+    level = next;
+  }
+}
+
+const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;

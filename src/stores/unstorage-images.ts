@@ -1,5 +1,6 @@
 /** An ImageStore over unstorage, so that files, Redis, S3 or whatever else it drives serves a fleet. */
 
+import { parseJson } from "../model/json.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import {
   assertImageId,
@@ -198,7 +199,7 @@ function pack(head: Head, bytes: Uint8Array): Uint8Array {
 
 function unpack(item: Uint8Array): { head: Head; bytes: Uint8Array } {
   const end = 4 + new DataView(item.buffer, item.byteOffset).getUint32(0);
-  const head = JSON.parse(new TextDecoder().decode(item.subarray(4, end))) as Head;
+  const head = parseJson(new TextDecoder().decode(item.subarray(4, end))) as Head;
   return { head, bytes: item.subarray(end) };
 }
 

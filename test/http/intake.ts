@@ -3,7 +3,7 @@
 import type { BodyIntake } from "../../src/http/body-chunks.ts";
 import { BodyRoom } from "../../src/http/body-room.ts";
 import { parseJsonText, readJsonText } from "../../src/http/json-body.ts";
-import type { Limits } from "../../src/limits.ts";
+import { JsonBudget, type JsonLimits } from "../../src/model/json.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 
 export const STALL_MS = 5_000;
@@ -22,8 +22,10 @@ export const intakeOf = (changes: Partial<BodyIntake> = {}): BodyIntake => ({
 /** The parsed body of a request. */
 export async function readJson(
   request: Request,
-  limits: Pick<Limits, "maxJsonBytes" | "maxJsonDepth" | "maxJsonValues">,
+  limits: JsonLimits,
   intake: BodyIntake = intakeOf(),
 ): Promise<unknown> {
-  return parseJsonText(await readJsonText(request, limits, intake), limits, intake.lease);
+  const budget = new JsonBudget(limits);
+  budget.booking = intake.lease;
+  return parseJsonText(await readJsonText(request, limits.maxJsonBytes, intake), budget);
 }

@@ -3,9 +3,9 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
-import { BodyRoom } from "../../src/http/body-room.ts";
+import { type BodyLease, BodyRoom } from "../../src/http/body-room.ts";
 import { parseJsonText } from "../../src/http/json-body.ts";
-import { DEFAULT_LIMITS } from "../../src/limits.ts";
+import { JsonBudget } from "../../src/model/json.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -23,6 +23,13 @@ const nested = (levels: number, key: (level: number) => string): string =>
   `${Array.from({ length: levels }, (_, level) => `{"${key(level)}":`).join("")}1${"}".repeat(levels)}`;
 
 const LEVELS = 190;
+
+/** The value of a text, booked with a lease. */
+function parsed(text: string, lease: BodyLease): unknown {
+  const budget = new JsonBudget();
+  budget.booking = lease;
+  return parseJsonText(text, budget);
+}
 
 // Each has tens of thousands of values: what else the process does is little beside them.
 it.each<[what: string, text: () => string]>([
@@ -50,7 +57,7 @@ it.each<[what: string, text: () => string]>([
   const lease = room.lease("key");
   const before = heapBytes();
   lease.take(Buffer.byteLength(text));
-  const value = parseJsonText(text, DEFAULT_LIMITS, lease);
+  const value = parsed(text, lease);
   const taken = heapBytes() - before;
   expect(taken, "it was measured").toBeGreaterThan(128 * 1024);
   // A twentieth for the process itself.
@@ -62,7 +69,5 @@ it("a body for which there is no room once parsed is not parsed", () => {
   const lease = new BodyRoom(1_000, 1_000).lease("key");
   lease.take(100);
   // The text is no JSON, so that the parser would throw another error.
-  expect(() => parseJsonText("[1,2,3,4,5,", DEFAULT_LIMITS, lease)).toThrow(
-    expect.objectContaining({ code: "body_too_large" }),
-  );
+  expect(() => parsed("[1,2,3,4,5,", lease)).toThrow(expect.objectContaining({ code: "body_too_large" }));
 });

@@ -4,7 +4,7 @@
  */
 
 import { isBase64, textOfBase64, toBase64 } from "../../media/base64.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { isJsonObject, JsonBudget, type JsonObject, parseJson } from "../../model/json.ts";
 import type { ProviderOptions } from "./options.ts";
 
 /** The provider's own name of the metadata that is a seal by itself. */
@@ -57,20 +57,26 @@ export function signatureOf(metadata: ProviderOptions): string | undefined {
 /**
  * The metadata that a signature stands for; undefined for one that means nothing to this provider. A signature is the caller's word:
  * it reaches the part that it stands on, and nothing else of the request.
+ *
+ * @param budget Counts the JSON of all signatures of a request.
  */
-export function metadataIn(signature: string, provider: string): ProviderOptions | undefined {
-  if (signature.startsWith(BEGINNING)) return unpacked(signature);
+export function metadataIn(
+  signature: string,
+  provider: string,
+  budget: JsonBudget = new JsonBudget(),
+): ProviderOptions | undefined {
+  if (signature.startsWith(BEGINNING)) return unpacked(signature, budget);
   if (/anthropic/i.test(provider)) return { anthropic: { signature } };
   const seal = { thoughtSignature: signature };
   if (/vertex/i.test(provider)) return { googleVertex: seal, vertex: seal };
   return /google/i.test(provider) ? { google: seal } : undefined;
 }
 
-function unpacked(signature: string): ProviderOptions | undefined {
+function unpacked(signature: string, budget: JsonBudget): ProviderOptions | undefined {
   const json = isBase64(signature) ? textOfBase64(signature) : undefined;
   if (json === undefined) return undefined;
   try {
-    const packed: unknown = JSON.parse(json);
+    const packed = parseJson(json, budget);
     return isJsonObject(packed) ? objectsIn(packed[MARK]) : undefined;
   } catch {
     return undefined;

@@ -2,7 +2,7 @@
 
 import type { CacheHint, ChatMessage, ChatRequest, JsonPart, Part, ToolResultPart } from "../../model/chat.ts";
 import type { FieldFate } from "../../model/fate.ts";
-import type { JsonObject } from "../../model/json.ts";
+import { JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { PromptMessage, PromptPart, ToolOutput, ToolOutputPart } from "./call-options.ts";
 import { fenced } from "../../dialects/shared/fenced.ts";
 import { mergedMetadata, metadataIn } from "./metadata.ts";
@@ -31,6 +31,7 @@ class PromptWriter {
   readonly prompt: PromptMessage[] = [];
   readonly fates: Map<string, FieldFate> = new Map();
   readonly #traits: Traits;
+  readonly #signatures = new JsonBudget();
   readonly #toolNames: ReadonlyMap<string, string>;
 
   constructor(traits: Traits, names: ReadonlyMap<string, string>) {
@@ -53,7 +54,8 @@ class PromptWriter {
 
   #add(role: "user" | "assistant" | "tool", part: PromptPart): void {
     const last = this.prompt.at(-1);
-    if (last?.role === role) this.prompt.splice(-1, 1, { ...last, content: [...last.content, part] } as PromptMessage);
+    // Into the list that is there: to copy it for each part would take the square of their number.
+    if (last?.role === role) (last.content as PromptPart[]).push(part);
     else this.prompt.push({ role, content: [part] });
   }
 
@@ -98,7 +100,7 @@ class PromptWriter {
   options(cache: CacheHint | undefined, signature?: string): { providerOptions?: ProviderOptions } {
     const hint: ProviderOptions =
       cache && this.#traits.isAnthropic ? { anthropic: { cacheControl: hintOf(cache) } } : {};
-    const sealed = signature === undefined ? {} : metadataIn(signature, this.#traits.provider);
+    const sealed = signature === undefined ? {} : metadataIn(signature, this.#traits.provider, this.#signatures);
     if (!sealed) this.#drop("messages.signature", "The signature is of another provider's.");
     const providerOptions = mergedMetadata(sealed ?? {}, hint);
     return Object.keys(providerOptions).length > 0 ? { providerOptions } : {};

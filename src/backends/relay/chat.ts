@@ -102,10 +102,10 @@ export class ChatRelay implements RelayBackend {
     { stream, candidateCount = 1 }: ChatRequest,
     exchange: Exchange,
   ): Answer<ChatEvent> | undefined {
-    const { limits, timeouts } = this.#upstream;
+    const { json, limits, timeouts } = this.#upstream;
     if (!isOfType(response, stream ? EVENT_STREAM : JSON_TYPE)) return undefined;
     const isFinish = lastFinish(candidateCount);
-    const source = { response, decoder: this.#codec.answerDecoder(), isFinish, exchange, timeouts, limits };
+    const source = { response, decoder: this.#codec.answerDecoder(json), isFinish, exchange, timeouts, limits };
     return stream ? new StreamedAnswer(source) : new CompleteAnswer(source);
   }
 }

@@ -1,7 +1,7 @@
 /** Asks an upstream for the tokens of a request that it is not to answer. */
 
 import type { ChatCodec } from "../../dialects/codec.ts";
-import { parseObject, upstreamFailed } from "../../dialects/shared/upstream.ts";
+import { parseAnswerObject, upstreamFailed } from "../../dialects/shared/upstream.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { ChatRequest } from "../../model/chat.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
@@ -32,7 +32,10 @@ export async function countedBy(
       throw error;
     }
     if (!isOfType(response, JSON_TYPE)) throw await upstream.failures.ofWrongType(response, exchange);
-    const answer = parseObject(await readText(response, upstream.limits.maxBodyBytes, () => exchange.touch()));
+    const answer = parseAnswerObject(
+      await readText(response, upstream.limits.maxBodyBytes, () => exchange.touch()),
+      upstream.json,
+    );
     const tokens = codec.count.decode(answer);
     if (typeof tokens === "number") return tokens;
     throw upstreamFailed("The model backend's answer holds no count of tokens.");

@@ -3,7 +3,7 @@
 import type { ChatCodec } from "../../dialects/codec.ts";
 import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
 import { redact } from "../../http/credential.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { isJsonObject, parseJson } from "../../model/json.ts";
 import { readBeginning } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import type { UpstreamResponse } from "./transport.ts";
@@ -166,7 +166,7 @@ export function brokenOff(thrown: unknown): unknown {
 
 function parsedJson(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parseJson(text);
   } catch {
     return undefined;
   }

@@ -72,10 +72,17 @@ export class ImageRelay implements RelayBackend {
     stream: boolean,
     exchange: Exchange,
   ): Answer<ToldEvent> | undefined {
-    const { limits, timeouts } = this.#upstream;
+    const { json, limits, timeouts } = this.#upstream;
     let left = request.count;
     const isFinish = ({ type }: ToldEvent): boolean => type === "picture" && --left === 0;
-    const source = { response, decoder: imagesCodec.answerDecoder(request), isFinish, exchange, timeouts, limits };
+    const source = {
+      response,
+      decoder: imagesCodec.answerDecoder(request, json),
+      isFinish,
+      exchange,
+      timeouts,
+      limits,
+    };
     if (stream && isOfType(response, EVENT_STREAM)) return new StreamedAnswer(source);
     return isOfType(response, JSON_TYPE) ? new CompleteAnswer(source) : undefined;
   }

@@ -92,6 +92,10 @@ export interface RelayLimits {
   readonly maxBodyBytes: number;
   /** A picture that is fetched from its address, in bytes. */
   readonly maxPictureBytes: number;
+  /** Deepest nesting of objects and arrays in the JSON of an event, of a complete answer, or of a tool call's arguments. */
+  readonly maxJsonDepth: number;
+  /** Most JSON values of an event, of a complete answer, or of the arguments of all tool calls of an answer. */
+  readonly maxJsonValues: number;
 }
 
 const MIB = 1024 ** 2;
@@ -101,6 +105,8 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   maxEventChars: 16 * MIB,
   maxBodyBytes: 64 * MIB,
   maxPictureBytes: 25 * MIB,
+  maxJsonDepth: 200,
+  maxJsonValues: 1_000_000,
 };
 
 /** An upstream as a backend. */

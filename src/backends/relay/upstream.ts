@@ -1,6 +1,7 @@
 /** One upstream: its address, its credential, and how a request is sent to it. */
 
 import { openTransport as openOwnTransport } from "#transport";
+import type { JsonLimits } from "../../model/json.ts";
 import { overridden } from "../../overrides.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { systemClock } from "../../ports/clock.ts";
@@ -56,6 +57,8 @@ export class Upstream {
   readonly clock: Clock;
   readonly timeouts: RelayTimeouts;
   readonly limits: RelayLimits;
+  /** The bounds of the JSON in an answer. */
+  readonly json: JsonLimits;
   /** Its host name, and its port. */
   readonly address: string;
   readonly port: number;
@@ -74,6 +77,7 @@ export class Upstream {
     this.names = new ModelNames(models, format === "images" ? "image" : undefined);
     this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
     this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits);
+    this.json = { ...this.limits, maxJsonBytes: this.limits.maxBodyBytes };
     this.clock = options.clock ?? systemClock;
     const credential = apiKey === undefined ? {} : CREDENTIAL[format](validKey(apiKey));
     const hostHeaders = validHeaders(headers);

@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { ContentEvent } from "../../model/event.ts";
-import { argumentsIn } from "../shared/tool-calls.ts";
+import type { AnsweredArguments } from "../shared/tool-calls.ts";
 import type { HeldBack } from "../shared/upstream.ts";
 import type { Message, ToolCall } from "./schema.answer.ts";
 import { DIALECT } from "./schema.base.ts";
@@ -24,24 +24,28 @@ const FRAGMENT_CHARS = 64;
 
 type Slot = number | "function_call";
 
+/** The calls of every choice of one answer. */
+export interface AnswerCalls {
+  /** The ids of all calls so far: no two of them are the same. */
+  readonly ids: Set<string>;
+  /** The last number that was put behind an id which another call had already. */
+  suffix: number;
+  readonly inventId: () => string;
+  /** Counts what is held of the answer. */
+  readonly heldBack: HeldBack;
+  readonly args: AnsweredArguments;
+}
+
 export class CallReader {
   readonly #calls: ReadCall[] = [];
   readonly #bySlot: Map<Slot, ReadCall> = new Map();
   readonly #bySaid: Map<string, ReadCall> = new Map();
   /** The call that began last. */
   #newest: ReadCall | undefined;
-  readonly #ids: Set<string>;
-  readonly #inventId: () => string;
-  readonly #heldBack: HeldBack;
+  readonly #answer: AnswerCalls;
 
-  /**
-   * @param ids The ids of all calls of the answer, of every choice: no two of them are the same.
-   * @param heldBack What is held of the answer, of every choice.
-   */
-  constructor(ids: Set<string>, inventId: () => string, heldBack: HeldBack) {
-    this.#ids = ids;
-    this.#heldBack = heldBack;
-    this.#inventId = inventId;
+  constructor(answer: AnswerCalls) {
+    this.#answer = answer;
   }
 
   /** Whether there was a call. */
@@ -63,7 +67,8 @@ export class CallReader {
       if (call.ended) continue;
       if (call.isCustom) yield this.#custom(call);
       else if (!call.begun) throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
-      else if (!cutShort || argumentsIn(call.fragments.join(""))) yield { type: "tool-call-end", id: call.id };
+      else if (!cutShort || this.#answer.args.find(call.fragments.join("")))
+        yield { type: "tool-call-end", id: call.id };
       call.ended = true;
     }
   }
@@ -77,7 +82,7 @@ export class CallReader {
       throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
     if (call.ended) return;
     if (fragment !== "") call.fragments.push(fragment);
-    if (call.isCustom || call.name === undefined) return this.#heldBack.take(FRAGMENT_CHARS + fragment.length);
+    if (call.isCustom || call.name === undefined) return this.#answer.heldBack.take(FRAGMENT_CHARS + fragment.length);
     if (call.begun) {
       if (fragment !== "") yield { type: "tool-call-delta", id: call.id, json: fragment };
       return;
@@ -92,7 +97,7 @@ export class CallReader {
   /** Once a call begins, the one before it has ended if its arguments are whole: what follows need not wait for it. */
   *#endNewest(): Generator<ContentEvent> {
     const call = this.#newest;
-    if (!call || call.ended || call.fragments.length === 0 || !argumentsIn(call.fragments.join(""))) return;
+    if (!call || call.ended || call.fragments.length === 0 || !this.#answer.args.find(call.fragments.join(""))) return;
     call.ended = true;
     yield { type: "tool-call-end", id: call.id };
   }
@@ -109,10 +114,10 @@ export class CallReader {
   }
 
   #add(slot: Slot, { id, custom }: ToolCall): ReadCall {
-    this.#heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
+    this.#answer.heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
     const call: ReadCall = {
       said: id || undefined,
-      id: this.#unique(id || this.#inventId()),
+      id: this.#unique(id || this.#answer.inventId()),
       isCustom: custom != null,
       name: undefined,
       fragments: [],
@@ -126,9 +131,16 @@ export class CallReader {
   }
 
   #unique(id: string): string {
+    const answer = this.#answer;
     let unique = id;
-    for (let count = this.#ids.size + 1; this.#ids.has(unique); count++) unique = `${id}_${count}`;
-    this.#ids.add(unique);
+    if (answer.ids.has(id)) {
+      let count = Math.max(answer.suffix, answer.ids.size);
+      // Never counts back: an upstream that has used the next numbers already makes each of them be tried once.
+      do unique = `${id}_${++count}`;
+      while (answer.ids.has(unique));
+      answer.suffix = count;
+    }
+    answer.ids.add(unique);
     return unique;
   }
 

@@ -2,11 +2,12 @@
 
 import { isValid } from "../../http/validation.predicate.ts";
 import type { ChatEvent, ContentEvent, NativeEvent } from "../../model/event.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import { AnsweredArguments } from "../shared/tool-calls.ts";
 import type { AnswerDecoder as Decoder } from "../codec.ts";
-import { HeldBack, parseJson, upstreamFailed } from "../shared/upstream.ts";
+import { HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { decodeFinish, decodeLogprobs, decodeUsage, isCutShort } from "./answer.ts";
-import { CallReader } from "./answer.calls.ts";
+import { type AnswerCalls, CallReader } from "./answer.calls.ts";
 import { decodeStreamError } from "./errors.ts";
 import { Answer, type Choice, type Message, unsaidInAnswer } from "./schema.answer.ts";
 import { DIALECT, splitDataUrl } from "./schema.base.ts";
@@ -16,19 +17,30 @@ type Meant = Exclude<ChatEvent, NativeEvent>;
 
 export class AnswerDecoder implements Decoder {
   readonly #calls: Map<number, CallReader> = new Map();
-  readonly #ids: Set<string> = new Set();
   readonly #finished: Set<number> = new Set();
-  readonly #heldBack = new HeldBack();
   readonly #unsaid: Set<string> = new Set();
+  readonly #limits: JsonLimits | undefined;
+  readonly #shared: AnswerCalls;
   #started = false;
   #id: string | undefined;
   #invented = 0;
+
+  constructor(limits?: JsonLimits) {
+    this.#limits = limits;
+    this.#shared = {
+      ids: new Set(),
+      suffix: 0,
+      inventId: () => this.#inventId(),
+      heldBack: new HeldBack(),
+      args: new AnsweredArguments(limits),
+    };
+  }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
     if (data.trim() === "") return [];
     const frames = [{ ...(event !== undefined && { event }), data }];
     if (data === DONE) return [{ type: "native", dialect: DIALECT, means: [...this.#done()], frames }];
-    const chunk = parseJson(data);
+    const chunk = parseAnswer(data, this.#limits);
     const means = [...this.#read(chunk, event === "error")];
     return [{ type: "native", dialect: DIALECT, means, frames, unsaid: () => unsaidInAnswer(chunk, this.#unsaid) }];
   }
@@ -39,7 +51,7 @@ export class AnswerDecoder implements Decoder {
   }
 
   answer(body: string): ChatEvent[] {
-    const answer = parseJson(body);
+    const answer = parseAnswer(body, this.#limits);
     if (isJsonObject(answer) && answer["error"] == null && !isNonEmpty(answer["choices"]))
       throw upstreamFailed("The model backend's answer holds no choice.");
     const means = [...this.#read(answer, false), ...this.#done()];
@@ -115,7 +127,8 @@ export class AnswerDecoder implements Decoder {
 
   #callsOf(index: number): CallReader {
     let calls = this.#calls.get(index);
-    if (!calls) this.#calls.set(index, (calls = new CallReader(this.#ids, () => this.#inventId(), this.#heldBack)));
+    if (calls) return calls;
+    this.#calls.set(index, (calls = new CallReader(this.#shared)));
     return calls;
   }
 

@@ -20,7 +20,7 @@ export const chatCompletionsCodec = (options: ChatCompletionsCodecOptions = {}):
   return {
     dialect: DIALECT,
     encodeRequest: (request) => encode(request, outputLimitField),
-    answerDecoder: () => new AnswerDecoder(),
+    answerDecoder: (limits) => new AnswerDecoder(limits),
     decodeError,
   };
 };

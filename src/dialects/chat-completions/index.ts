@@ -36,9 +36,9 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Dialect {
         path: "/v1/chat/completions",
         maxOutputTokensPath: ["max_completion_tokens"],
         ...route,
-        decode(body, { limits }) {
+        decode(body, { limits, json }) {
           assertValid(ChatCompletionsRequest, body);
-          return decodeRequest(body, limits.defaultMaxOutputTokens);
+          return decodeRequest(body, limits.defaultMaxOutputTokens, json);
         },
         lossesOf,
         complete: (answer) => complete(answering(answer)),

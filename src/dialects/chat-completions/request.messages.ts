@@ -1,6 +1,9 @@
 /** The conversation in both directions: this format has a message for each tool's result, the neutral model has turns. */
 
+import { GatewayError } from "../../errors.ts";
+import type { FieldPath } from "../../http/validation.ts";
 import type { ChatMessage, JsonPart, Part, TextPart, ToolCallPart, ToolResultPart } from "../../model/chat.ts";
+import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import { fenced } from "../shared/fenced.ts";
 import { argumentsIn } from "../shared/tool-calls.ts";
 import { ToolIds } from "../shared/tool-ids.ts";
@@ -23,15 +26,18 @@ interface Turn {
 }
 
 /** The instructions before the conversation, and its turns: messages of one side that follow one another are one. */
-export function decodeMessages(wire: readonly Message[]): { system: TextPart[]; messages: ChatMessage[] } {
+export function decodeMessages(
+  wire: readonly Message[],
+  json: JsonBudget,
+): { system: TextPart[]; messages: ChatMessage[] } {
   const system: TextPart[] = [];
   const messages: Turn[] = [];
-  for (const message of wire) {
+  for (const [index, message] of wire.entries()) {
     if (isSystem(message) && messages.length === 0 && message.name == null) {
       for (const part of decodeTexts(message)) system.push(part);
       continue;
     }
-    const turn = decodeTurn(message);
+    const turn = decodeTurn(message, index, json);
     const last = messages.at(-1);
     if (last?.role !== turn.role || last.name !== turn.name) messages.push(turn);
     // One by one: a turn may have more parts than a call can have arguments.
@@ -43,11 +49,11 @@ export function decodeMessages(wire: readonly Message[]): { system: TextPart[]; 
 const isSystem = (message: Message): message is SystemMessage =>
   message.role === "system" || message.role === "developer";
 
-function decodeTurn(message: Message): Turn {
+function decodeTurn(message: Message, index: number, json: JsonBudget): Turn {
   if (message.role === "tool") return { role: "user", parts: [decodeResult(message)] };
   const name = message.name == null ? {} : { name: message.name };
   if (isSystem(message)) return { role: "system", ...name, parts: decodeTexts(message) };
-  if (message.role === "assistant") return { role: "assistant", ...name, parts: decodeAssistant(message) };
+  if (message.role === "assistant") return { role: "assistant", ...name, parts: decodeAssistant(message, index, json) };
   const { content } = message;
   return { role: "user", ...name, parts: typeof content === "string" ? textParts(content) : content.map(decodePart) };
 }
@@ -55,7 +61,7 @@ function decodeTurn(message: Message): Turn {
 const decodeTexts = ({ content }: SystemMessage): TextPart[] =>
   typeof content === "string" ? textParts(content) : content.map(({ text }) => ({ type: "text", text }));
 
-function decodeAssistant(message: AssistantMessage): Part[] {
+function decodeAssistant(message: AssistantMessage, index: number, json: JsonBudget): Part[] {
   const { content, refusal, reasoning_content, tool_calls } = message;
   const said =
     typeof content === "string"
@@ -67,15 +73,21 @@ function decodeAssistant(message: AssistantMessage): Part[] {
     ...(reasoning_content ? [{ type: "reasoning", text: reasoning_content } as const] : []),
     ...said,
     ...(refusal ? [{ type: "refusal", text: refusal } as const] : []),
-    ...(tool_calls ?? []).map(decodeCall),
+    ...(tool_calls ?? []).map((call, at) => decodeCall(call, ["messages", index, "tool_calls", at], json)),
   ];
 }
 
 /** Models do not always write valid JSON, and clients send back what was written, with an error as its result. */
-function decodeCall(call: ToolCall): Part {
+function decodeCall(call: ToolCall, at: FieldPath, budget: JsonBudget): Part {
   if (call.type === "custom") return { type: "provider", dialect: DIALECT, value: call };
   const { name, arguments: json } = call.function;
-  return { type: "tool-call", id: call.id, name, input: argumentsIn(json) ?? { invalid_arguments: json } };
+  try {
+    return { type: "tool-call", id: call.id, name, input: argumentsIn(json, budget) ?? { invalid_arguments: json } };
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    const path = [...at, "function", "arguments"];
+    throw new GatewayError("invalid_request", `${path.join(".")}: ${error.message}, with those of the body`, { path });
+  }
 }
 
 function decodeResult({ tool_call_id, content }: ToolMessage): ToolResultPart {

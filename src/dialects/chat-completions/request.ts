@@ -2,6 +2,7 @@
 
 import type { ChatRequest, OutputModality, Reasoning, ResponseFormat } from "../../model/chat.ts";
 import type { FieldFate } from "../../model/fate.ts";
+import { JsonBudget } from "../../model/json.ts";
 import { enumSchema } from "../shared/enumerated.ts";
 import { choosesNothing, type Losses, reported } from "../shared/fates.ts";
 import { FATES, fieldLosses } from "./fates.ts";
@@ -10,8 +11,17 @@ import { decodeTool, decodeToolChoice, encodeTool, encodeToolChoice } from "./re
 import { type ChatCompletionsRequest, MAX_STOPS, type ResponseFormat as WireFormat, unsaidIn } from "./schema.ts";
 import { DIALECT } from "./schema.base.ts";
 
-/** Unknown fields stay in `native`. */
-export function decodeRequest(body: ChatCompletionsRequest, defaultMaxOutputTokens: number): ChatRequest {
+/**
+ * Returns the neutral request. Unknown fields stay in `native`. Throws `invalid_request` for the arguments of a tool call that go
+ * beyond the budget.
+ *
+ * @param json Counts the values of the body, and of the arguments in it.
+ */
+export function decodeRequest(
+  body: ChatCompletionsRequest,
+  defaultMaxOutputTokens: number,
+  json: JsonBudget = new JsonBudget(),
+): ChatRequest {
   const { temperature, top_p, presence_penalty, frequency_penalty, seed, n } = body;
   const { tool_choice, parallel_tool_calls, response_format, reasoning_effort, modalities, audio, service_tier } = body;
   const limit = body.max_completion_tokens ?? body.max_tokens;
@@ -23,7 +33,7 @@ export function decodeRequest(body: ChatCompletionsRequest, defaultMaxOutputToke
   const voice = typeof audio?.voice === "string" ? audio.voice : undefined;
   return {
     model: body.model,
-    ...decodeMessages(body.messages),
+    ...decodeMessages(body.messages, json),
     tools: (body.tools ?? []).map(decodeTool),
     maxOutputTokens: limit ?? defaultMaxOutputTokens,
     ...(limit == null && { limitedByDefault: true }),

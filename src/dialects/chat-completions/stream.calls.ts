@@ -1,6 +1,6 @@
 /** The tool calls of one choice on their way out: clients take a call for whole once the next begins, so they go one by one. */
 
-import { parseArguments, ToolCalls } from "../shared/tool-calls.ts";
+import { AnsweredArguments, ToolCalls } from "../shared/tool-calls.ts";
 import type { WireCall, WireCallDelta } from "./answer.ts";
 
 /** A call that has begun: written at once when it is first in line, kept back until then. */
@@ -17,6 +17,7 @@ interface OpenCall {
 export class CallWriter {
   readonly #line: OpenCall[] = [];
   readonly #calls: ToolCalls<OpenCall> = new ToolCalls();
+  readonly #arguments = new AnsweredArguments();
   #begun = 0;
   #written: WireCallDelta[] = [];
 
@@ -56,7 +57,7 @@ export class CallWriter {
   #end(call: OpenCall, cutShort = false): void {
     if (!call.ended) {
       const json = call.json.join("");
-      if (!cutShort) parseArguments(json.trim());
+      if (!cutShort) this.#arguments.parse(json);
       // Clients read the arguments as JSON, which an empty text is not.
       if (json.trim() === "") this.#write(call, "{}");
     }

@@ -1,7 +1,7 @@
 /** The stream to a caller: chunks of the gateway's own, and frames of an upstream that speaks the same format, untouched. */
 
 import type { AnswerEvent, NativeFrame } from "../../model/event.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { isJsonObject, parseJson } from "../../model/json.ts";
 import { frameOf } from "../shared/frame.ts";
 import { DIALECT } from "./schema.base.ts";
 import { type Answering, DONE, frameText, StreamEncoder } from "./stream.ts";
@@ -54,7 +54,7 @@ export function wantsUsage({ request: { native } }: Pick<Answering, "request">):
 /** Whether a frame is the extra chunk with the counts, which an upstream is always asked for. */
 function isUsageAlone(data: string): boolean {
   try {
-    const chunk: unknown = JSON.parse(data);
+    const chunk = parseJson(data);
     if (!isJsonObject(chunk)) return false;
     const { choices, usage } = chunk;
     return isJsonObject(usage) && Array.isArray(choices) && choices.length === 0;

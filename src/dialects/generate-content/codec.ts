@@ -19,7 +19,7 @@ export const generateContentCodec: ChatCodec = {
       headers: {},
     };
   },
-  answerDecoder: () => new AnswerDecoder(),
+  answerDecoder: (limits) => new AnswerDecoder(limits),
   count: {
     encode(request) {
       const { body, headers } = generateContentCodec.encodeRequest(request);

@@ -2,10 +2,10 @@
 
 import { isValid } from "../../http/validation.predicate.ts";
 import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../model/event.ts";
-import type { JsonObject } from "../../model/json.ts";
+import type { JsonLimits, JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder as Decoder } from "../codec.ts";
-import { parseObject, upstreamFailed } from "../shared/upstream.ts";
+import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { annotationsOf } from "./response.annotations.ts";
 import { decodeFeedback, decodeUsage } from "./response.ts";
@@ -36,9 +36,14 @@ export class AnswerDecoder implements Decoder {
   /** The candidates that call tools. */
   readonly #callers: Set<number> = new Set();
   readonly #unsaid: Set<string> = new Set();
+  readonly #limits: JsonLimits | undefined;
+
+  constructor(limits?: JsonLimits) {
+    this.#limits = limits;
+  }
 
   frame(_event: string | undefined, data: string): ChatEvent[] {
-    const chunk = parseObject(data);
+    const chunk = parseAnswerObject(data, this.#limits);
     // The keep-alive of some streams.
     if (Object.keys(chunk).length === 0) return [];
     return [
@@ -57,7 +62,7 @@ export class AnswerDecoder implements Decoder {
   }
 
   answer(body: string): ChatEvent[] {
-    const answer = parseObject(body);
+    const answer = parseAnswerObject(body, this.#limits);
     const means = this.#means(answer);
     if (!this.#isWhole) throw upstreamFailed("The model backend's answer has no end.");
     return [{ type: "native", dialect: DIALECT, body, means, unsaid: () => unsaidInAnswer(answer, this.#unsaid) }];

@@ -5,7 +5,7 @@ import type { ContentEvent, FinishReason } from "../../model/event.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { EnumeratedText } from "../shared/enumerated.ts";
 import { showsThoughts } from "../shared/shows-thoughts.ts";
-import { CUT_SHORT, isWholeArguments, parseArguments, ToolCalls } from "../shared/tool-calls.ts";
+import { AnsweredArguments, CUT_SHORT, ToolCalls } from "../shared/tool-calls.ts";
 import { annotate, averageOf, type Notes } from "./response.annotations.ts";
 import type { AnswerPart } from "./schema.answer.ts";
 import { DIALECT } from "./schema.base.ts";
@@ -28,6 +28,7 @@ export class CandidateWriter {
   readonly #line: (AnswerPart | OpenCall)[] = [];
   readonly #calls: ToolCalls<OpenCall> = new ToolCalls();
   readonly #notes: Notes = {};
+  readonly #arguments = new AnsweredArguments();
 
   constructor(request: ChatRequest) {
     this.#showsThoughts = showsThoughts(request);
@@ -73,7 +74,7 @@ export class CandidateWriter {
   take(): AnswerPart[] {
     const waiting = this.#line.findIndex((slot) => isOpenCall(slot) && !slot.ended);
     const ready = this.#line.splice(0, waiting < 0 ? this.#line.length : waiting);
-    return ready.map((slot) => (isOpenCall(slot) ? callPart(slot, parseArguments(slot.json)) : slot));
+    return ready.map((slot) => (isOpenCall(slot) ? callPart(slot, this.#arguments.parse(slot.json)) : slot));
   }
 
   /** Ends the text, and every call that has not. One that was cut short and makes no sense is left out. */
@@ -81,7 +82,7 @@ export class CandidateWriter {
     this.#line.push(...textPart(this.#enumerated?.end() ?? "", undefined));
     for (const [index, slot] of Array.from(this.#line.entries()).toReversed()) {
       if (!isOpenCall(slot) || slot.ended) continue;
-      if (CUT_SHORT.has(reason) && !isWholeArguments(slot.json)) this.#line.splice(index, 1);
+      if (CUT_SHORT.has(reason) && !this.#arguments.find(slot.json)) this.#line.splice(index, 1);
       else slot.ended = true;
     }
   }

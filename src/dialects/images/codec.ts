@@ -2,6 +2,7 @@
 
 import type { GatewayError } from "../../errors.ts";
 import type { ImageRequest } from "../../model/image.ts";
+import type { JsonLimits } from "../../model/json.ts";
 import type { AnswerDecoder } from "../codec.ts";
 import { decodeError } from "./errors.ts";
 import { type EncodedRequest, encodeRequest, modelNames } from "./request.encode.ts";
@@ -12,7 +13,7 @@ export interface ImageCodec {
   modelNames(request: ImageRequest): readonly [string, ...string[]];
   /** The request as the upstream takes it, for the model of this name. */
   encodeRequest(request: ImageRequest, model: string): EncodedRequest;
-  answerDecoder(request: ImageRequest): AnswerDecoder<ToldEvent>;
+  answerDecoder(request: ImageRequest, limits?: JsonLimits): AnswerDecoder<ToldEvent>;
   /** What fetched bytes are. Throws `backend_failed` for what is no picture. */
   decodePicture(bytes: Uint8Array): Picture;
   /** The error that an upstream told of, by status, headers and body. Its own message stays in `cause`. */
@@ -22,7 +23,7 @@ export interface ImageCodec {
 export const imagesCodec: ImageCodec = {
   modelNames,
   encodeRequest,
-  answerDecoder: ({ count }) => new ImageAnswerDecoder(count),
+  answerDecoder: ({ count }, limits) => new ImageAnswerDecoder(count, limits),
   decodePicture,
   decodeError,
 };

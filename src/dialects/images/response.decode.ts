@@ -3,8 +3,8 @@
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/image.ts";
 import type { ImageEvent, ImageMediaType, ImageUsage } from "../../model/image.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
-import { parseObject, upstreamFailed } from "../shared/upstream.ts";
+import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue } from "../../model/json.ts";
+import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeErrorBody } from "./errors.ts";
 
 /** A finished picture: its bytes, or the address that the upstream says it has. */
@@ -36,16 +36,18 @@ export function decodePicture(bytes: Uint8Array): Picture {
 /** Decodes one answer. */
 export class AnswerDecoder {
   readonly #count: number;
+  readonly #limits: JsonLimits | undefined;
   #drawn = 0;
 
   /** @param count How many pictures were asked for. */
-  constructor(count: number) {
+  constructor(count: number, limits?: JsonLimits) {
     this.#count = count;
+    this.#limits = limits;
   }
 
   /** What a complete answer tells: its usage first, and then no more pictures than were asked for. Throws the upstream's own error. */
   answer(body: string): ToldEvent[] {
-    const answer = parseObject(body);
+    const answer = parseAnswerObject(body, this.#limits);
     const { data, error } = answer;
     if (isJsonObject(error)) throw decodeErrorBody(answer);
     if (!Array.isArray(data)) throw upstreamFailed("The model backend's answer has no pictures.");
@@ -59,7 +61,7 @@ export class AnswerDecoder {
    */
   frame(name: string | undefined, data: string): ToldEvent[] {
     if (data === "[DONE]" || this.#drawn === this.#count) return [];
-    const event = parseObject(data);
+    const event = parseAnswerObject(data, this.#limits);
     const type = typeof event["type"] === "string" ? event["type"] : (name ?? "");
     if (type === "error" || isJsonObject(event["error"])) throw decodeErrorBody(event);
     if (/^image_\w+\.partial_image$/.test(type)) return [this.#partial(event)];

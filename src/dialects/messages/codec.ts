@@ -24,7 +24,7 @@ export const messagesCodec: ChatCodec = {
       },
     };
   },
-  answerDecoder: () => new AnswerDecoder(),
+  answerDecoder: (limits) => new AnswerDecoder(limits),
   count: {
     encode(request) {
       const { body, headers } = messagesCodec.encodeRequest(request);

@@ -2,8 +2,9 @@
 
 import type { Citation } from "../../model/annotation.ts";
 import type { ContentEvent } from "../../model/event.ts";
+import type { JsonLimits } from "../../model/json.ts";
 import { utf8Length } from "../../model/utf8-length.ts";
-import { parseArguments } from "../shared/tool-calls.ts";
+import { AnsweredArguments } from "../shared/tool-calls.ts";
 import { HeldBack, upstreamFailed } from "../shared/upstream.ts";
 import { DIALECT } from "./request.ts";
 import { type FrameOf, knownBlock, type WireBlock, type WireCitation } from "./schema.upstream.ts";
@@ -29,7 +30,12 @@ const BLOCK_CHARS = 64;
 export class BlockDecoder {
   readonly #open: Map<number, OpenBlock> = new Map();
   readonly #heldBack = new HeldBack();
+  readonly #arguments: AnsweredArguments;
   #textBytes = 0;
+
+  constructor(limits?: JsonLimits) {
+    this.#arguments = new AnsweredArguments(limits);
+  }
 
   /** @param chars The length of the frame that it came in. */
   *start(index: number, wire: WireBlock, chars = 0): Generator<ContentEvent> {
@@ -94,7 +100,7 @@ export class BlockDecoder {
       if (json === "") yield { type: "tool-call-delta", id: callId, json: JSON.stringify(wire["input"] ?? {}) };
       yield { type: "tool-call-end", id: callId };
     } else if (knownBlock(wire) === undefined) {
-      const value = json === "" ? wire : { ...wire, input: parseArguments(json) };
+      const value = json === "" ? wire : { ...wire, input: this.#arguments.parse(json) };
       yield { type: "provider", dialect: DIALECT, value };
     }
     if (citations.length > 0)

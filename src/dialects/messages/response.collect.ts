@@ -1,7 +1,7 @@
 /** The complete answer of the messages format (spec 2.7), collected from the frames of its stream. */
 
 import { GatewayError } from "../../errors.ts";
-import { isWholeArguments, parseArguments } from "../shared/tool-calls.ts";
+import { AnsweredArguments } from "../shared/tool-calls.ts";
 import type { ContentBlock, MessagesResponse } from "./response.ts";
 import type { BlockDelta, StreamFrame } from "./stream.frames.ts";
 
@@ -9,6 +9,7 @@ import type { BlockDelta, StreamFrame } from "./stream.frames.ts";
 export class AnswerCollector {
   #message: MessagesResponse | undefined;
   #fragments: string[] = [];
+  readonly #arguments = new AnsweredArguments();
 
   add(frame: StreamFrame): void {
     if (frame.type === "message_start") this.#message = frame.message;
@@ -26,7 +27,7 @@ export class AnswerCollector {
         else if (frame.delta.type !== "signature_delta") this.#fragments.push(fragmentOf(frame.delta));
         break;
       case "content_block_stop":
-        if (block) fill(block, this.#fragments.join(""));
+        if (block) fill(block, this.#fragments.join(""), this.#arguments);
         break;
       case "message_delta":
         message.stop_reason = frame.delta.stop_reason;
@@ -50,9 +51,9 @@ function fragmentOf(delta: Exclude<BlockDelta, { type: "signature_delta" }>): st
   return delta.type === "thinking_delta" ? delta.thinking : delta.partial_json;
 }
 
-function fill(block: ContentBlock, text: string): void {
+function fill(block: ContentBlock, text: string, args: AnsweredArguments): void {
   if (block.type === "text") block.text = text;
   else if (block.type === "thinking") block.thinking = text;
   // One that was cut short is told without arguments that cannot be read.
-  else if (block.type === "tool_use") block.input = isWholeArguments(text) ? parseArguments(text) : {};
+  else if (block.type === "tool_use") block.input = args.find(text) ?? {};
 }

@@ -2,10 +2,10 @@
 
 import { isValid } from "../../http/validation.predicate.ts";
 import type { ChatEvent, NativeEvent } from "../../model/event.ts";
-import type { JsonObject } from "../../model/json.ts";
+import type { JsonLimits, JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder as Decoder } from "../codec.ts";
-import { parseObject, upstreamFailed } from "../shared/upstream.ts";
+import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { DIALECT } from "./request.ts";
 import { BlockDecoder } from "./response.blocks.ts";
@@ -23,7 +23,8 @@ import {
 type Meaning = NativeEvent["means"][number];
 
 export class AnswerDecoder implements Decoder {
-  readonly #blocks = new BlockDecoder();
+  readonly #blocks: BlockDecoder;
+  readonly #limits: JsonLimits | undefined;
   /** The latest of each count: a report of some of them leaves the others as they are. */
   #usage: WireUsage = {};
   readonly #unsaid: Set<string> = new Set();
@@ -31,8 +32,13 @@ export class AnswerDecoder implements Decoder {
   #finished = false;
   #stopped = false;
 
+  constructor(limits?: JsonLimits) {
+    this.#limits = limits;
+    this.#blocks = new BlockDecoder(limits);
+  }
+
   frame(event: string | undefined, data: string): ChatEvent[] {
-    const wire = parseObject(data);
+    const wire = parseAnswerObject(data, this.#limits);
     const type = typeof wire["type"] === "string" ? wire["type"] : (event ?? "message");
     if (type === "ping") return [];
     if (type === "error") throw decodeErrorBody(wire);
@@ -53,7 +59,7 @@ export class AnswerDecoder implements Decoder {
   }
 
   answer(body: string): ChatEvent[] {
-    const wire = parseObject(body);
+    const wire = parseAnswerObject(body, this.#limits);
     if (wire["type"] === "error") throw decodeErrorBody(wire);
     if (!isValid(MessageAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
     const means = [...this.#whole(wire)];

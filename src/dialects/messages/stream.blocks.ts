@@ -1,7 +1,7 @@
 /** The content blocks of a messages stream on their way out: one at a time, each begun, filled and ended (spec 6.1). */
 
 import type { FinishReason } from "../../model/event.ts";
-import { CUT_SHORT, parseArguments, ToolCalls } from "../shared/tool-calls.ts";
+import { AnsweredArguments, CUT_SHORT, ToolCalls } from "../shared/tool-calls.ts";
 import type { ContentBlock } from "./response.ts";
 import type { BlockDelta, StreamFrame } from "./stream.frames.ts";
 
@@ -29,6 +29,7 @@ const MAX_TEXT_LENGTH = 5_000_000;
 export class BlockWriter {
   readonly #line: OpenBlock[] = [];
   readonly #tools: ToolCalls<OpenBlock> = new ToolCalls();
+  readonly #arguments = new AnsweredArguments();
   #written: StreamFrame[] = [];
   #index = 0;
 
@@ -116,7 +117,7 @@ export class BlockWriter {
   #end(block: OpenBlock, cutShort = false): void {
     // Some clients keep the signature of this event alone, and send the block back without one where none has come.
     if (block.content.type === "thinking" && !block.signed) this.#sign(block, "");
-    if (block.content.type === "tool_use" && !block.ended && !cutShort) parseArguments(block.json);
+    if (block.content.type === "tool_use" && !block.ended && !cutShort) this.#arguments.parse(block.json);
     block.ended = true;
     while (this.#line[0]?.ended) {
       this.#line.shift();

@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, NativeFrame } from "../../model/event.ts";
 import type { AnswerContext } from "../dialect.ts";
 import { frameOf } from "../shared/frame.ts";
-import { parseObject } from "../shared/upstream.ts";
+import { parseAnswerObject } from "../shared/upstream.ts";
 import { DIALECT } from "./request.ts";
 import { frameText, type StreamFrame } from "./stream.frames.ts";
 import { closingFrames, StreamEncoder } from "./stream.ts";
@@ -91,7 +91,7 @@ export class StreamWriter {
   #note(type: string, data: string): void {
     if (type === "message_start" || type === "message_delta" || type === "message_stop") this.#passed.add(type);
     if (type !== "content_block_start" && type !== "content_block_stop") return;
-    const { index } = parseObject(data);
+    const { index } = parseAnswerObject(data);
     if (type === "content_block_start") this.#open.add(Number(index));
     else this.#open.delete(Number(index));
   }

@@ -1,6 +1,6 @@
 /** One of several texts, for formats and interfaces that know JSON alone: asked for as an object, and taken out of it again. */
 
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 
 const FIELD = "value";
 
@@ -42,7 +42,7 @@ export class EnumeratedText {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }

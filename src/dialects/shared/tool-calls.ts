@@ -2,7 +2,14 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { FinishReason } from "../../model/event.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import {
+  isJsonObject,
+  JsonBudget,
+  JsonLimitError,
+  type JsonLimits,
+  type JsonObject,
+  parseJson,
+} from "../../model/json.ts";
 
 /** The calls of one answer by their id. Each method throws `backend_failed` for a call that is out of order. */
 export class ToolCalls<Call extends { readonly ended: boolean }> {
@@ -29,36 +36,58 @@ export class ToolCalls<Call extends { readonly ended: boolean }> {
   }
 }
 
-/** The arguments of a tool call from their JSON; no JSON at all means none. Throws `backend_failed` for anything but an object. */
-export function parseArguments(json: string): JsonObject {
-  let parsed: unknown;
+/**
+ * Returns the object that the JSON of a call's arguments says; white space alone means an empty object. Returns undefined for any
+ * other text. Throws what `parseJson` throws for a text beyond the budget.
+ */
+export function argumentsIn(json: string, budget: JsonBudget): JsonObject | undefined {
   try {
-    parsed = JSON.parse(json === "" ? "{}" : json);
-  } catch (cause) {
-    throw failed("The model backend gave a tool call whose arguments are not valid JSON.", cause);
-  }
-  if (isJsonObject(parsed)) return parsed;
-  throw failed("The model backend gave a tool call whose arguments are no JSON object.");
-}
-
-/** The object that a text is the JSON of; a text of nothing but white space means an empty one. Undefined for any other text. */
-export function argumentsIn(json: string): JsonObject | undefined {
-  try {
-    return parseArguments(json.trim());
-  } catch {
-    return undefined;
+    const parsed = parseText(json, budget);
+    return isJsonObject(parsed) ? parsed : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 
-/** Whether the JSON of a call's arguments is complete. */
-export function isWholeArguments(json: string): boolean {
-  try {
-    parseArguments(json);
-    return true;
-  } catch {
-    return false;
+const parseText = (json: string, budget: JsonBudget): unknown => {
+  const text = json.trim();
+  return parseJson(text === "" ? "{}" : text, budget);
+};
+
+/** Reads the arguments of one answer's calls, whose values are counted together. Each method throws `backend_failed` beyond a limit. */
+export class AnsweredArguments {
+  readonly #budget: JsonBudget;
+
+  constructor(limits?: JsonLimits) {
+    this.#budget = new JsonBudget(limits);
+  }
+
+  /** Returns the arguments' object. Throws `backend_failed` for any text that says none. */
+  parse(json: string): JsonObject {
+    let parsed: unknown;
+    try {
+      parsed = parseText(json, this.#budget);
+    } catch (cause) {
+      if (cause instanceof JsonLimitError) throw beyondLimit(cause);
+      throw failed("The model backend gave a tool call whose arguments are not valid JSON.", cause);
+    }
+    if (isJsonObject(parsed)) return parsed;
+    throw failed("The model backend gave a tool call whose arguments are no JSON object.");
+  }
+
+  /** Returns the arguments' object; undefined for a text that says none, such as the beginning of one. */
+  find(json: string): JsonObject | undefined {
+    try {
+      return argumentsIn(json, this.#budget);
+    } catch (error) {
+      throw error instanceof JsonLimitError ? beyondLimit(error) : error;
+    }
   }
 }
+
+const beyondLimit = ({ message }: JsonLimitError): GatewayError =>
+  failed(`The model backend gave a tool call whose arguments are too large: their JSON ${message}.`);
 
 /** Ends after which a tool call may be left half said. */
 export const CUT_SHORT: ReadonlySet<FinishReason> = new Set<FinishReason>([

@@ -1,20 +1,29 @@
 /** What every dialect says alike about an upstream: its JSON, and what its errors mean for the caller of the gateway. */
 
 import { GatewayError, type GatewayErrorCode } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import {
+  isJsonObject,
+  JsonBudget,
+  JsonLimitError,
+  type JsonLimits,
+  type JsonObject,
+  parseJson,
+} from "../../model/json.ts";
 
-/** What an upstream's JSON stands for. Throws `backend_failed` for what is none. */
-export function parseJson(text: string): unknown {
+/** Returns the value of an upstream's JSON. Throws `backend_failed` for a text that is none, or is beyond the limits. */
+export function parseAnswer(text: string, limits?: JsonLimits): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text, new JsonBudget(limits));
   } catch (cause) {
+    if (cause instanceof JsonLimitError)
+      throw upstreamFailed(`The model backend's answer is too large: its JSON ${cause.message}.`);
     throw upstreamFailed("The model backend's answer is not valid JSON.", cause);
   }
 }
 
-/** An upstream's JSON object. Throws `backend_failed` for anything else. */
-export function parseObject(text: string): JsonObject {
-  const parsed = parseJson(text);
+/** Returns an upstream's JSON object. Throws `backend_failed` for anything else. */
+export function parseAnswerObject(text: string, limits?: JsonLimits): JsonObject {
+  const parsed = parseAnswer(text, limits);
   if (isJsonObject(parsed)) return parsed;
   throw upstreamFailed("The model backend's answer is no JSON object.");
 }

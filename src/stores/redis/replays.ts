@@ -1,5 +1,6 @@
 /** The ReplayStore in Redis: each entry is a key that Redis itself forgets when its time is over. */
 
+import { parseJson } from "../../model/json.ts";
 import type {
   RecordedAnswer,
   ReplayClaim,
@@ -67,7 +68,7 @@ class RedisReplays implements ReplayStore {
     );
     if (state === "claimed") return { state };
     if (state === "running") return { state, fingerprint };
-    const { hasBody, ...answer } = JSON.parse(head) as Head;
+    const { hasBody, ...answer } = parseJson(head) as Head;
     return { state: "answered", fingerprint, answer: { ...answer, body: hasBody ? body : undefined } };
   }
 

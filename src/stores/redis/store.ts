@@ -1,5 +1,6 @@
 /** The Redis store: each verb is a script that Redis runs whole, on the slot of its key. */
 
+import { parseJson } from "../../model/json.ts";
 import type { CallInfo } from "../../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import { MOST_UNLIMITED } from "../account.ts";
@@ -76,7 +77,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   async find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined> {
     if (this.#find) return this.#find(apiKey, call);
     const key = await this.#run(scripts.FIND, [this.#secret(hashApiKey(apiKey))], [this.#aheadMs()]);
-    return typeof key === "string" ? (JSON.parse(key) as ApiKey) : undefined;
+    return typeof key === "string" ? (parseJson(key) as ApiKey) : undefined;
   }
 
   async balance(keyId: string): Promise<Balance | undefined> {
@@ -153,7 +154,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     const stored = await this.#send(this.#secret(hash), "HGET", [this.#secret(hash), "key"]);
     if (typeof stored !== "string") return;
     await this.#forgetSecret(hash);
-    const secrets = this.#secretsOf((JSON.parse(stored) as ApiKey).id)[1];
+    const secrets = this.#secretsOf((parseJson(stored) as ApiKey).id)[1];
     await this.#send(secrets, "HDEL", [secrets, hash]);
   }
 
@@ -175,7 +176,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     if (answer === "unknown") return undefined;
     const [used = 0, available = 0, held = 0, overdraft = 0, estimated = 0, secrets = 0, revoked] = told.map(Number);
     const units = { granted: used + available, used, available, held, overdraft, estimated };
-    return { ...(JSON.parse(key) as ApiKey), ...units, secrets, revoked: revoked === 1 };
+    return { ...(parseJson(key) as ApiKey), ...units, secrets, revoked: revoked === 1 };
   }
 
   async list(page?: KeyPage): Promise<readonly KeyReport[]> {

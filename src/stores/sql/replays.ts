@@ -1,6 +1,7 @@
 /** The ReplayStore in SQL: an entry is a row, and every step on it one statement. */
 
 import { type Kysely, type RawBuilder, sql } from "kysely";
+import { parseJson } from "../../model/json.ts";
 import type {
   RecordedAnswer,
   ReplayClaim,
@@ -219,6 +220,6 @@ type ReplayRow = Omit<ReplayTable, "ends_at"> & { readonly ends_at: RawBuilder<n
 
 function answeredBy(found: { fingerprint: string; body: string | null }, head: string): ReplayState {
   const body = found.body === null ? undefined : Buffer.from(found.body, "base64").toString();
-  const answer = { ...(JSON.parse(head) as Omit<RecordedAnswer, "body">), body };
+  const answer = { ...(parseJson(head) as Omit<RecordedAnswer, "body">), body };
   return { state: "answered", fingerprint: found.fingerprint, answer };
 }
