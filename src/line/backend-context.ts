@@ -42,4 +42,4 @@ export class BackendContext extends CallDetails implements CallContext {
 const runsFor =
   (call: CallContext, runner: CodeRunner, deadlineMs: number) =>
   (code: CodeToRun): Promise<CodeResult> =>
-    runner.run(code, { signal: call.signal, deadlineMs });
+    runner.run(code, { keyId: call.key.id, signal: call.signal, deadlineMs });

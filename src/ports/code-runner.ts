@@ -21,6 +21,8 @@ export interface CodeToRun {
 
 /** What a run is told about the call that it belongs to. */
 export interface CodeCall {
+  /** The id of the key that pays for the call: a runner that takes only so many runs at once serves keys in turn. */
+  readonly keyId: string;
   /** Fires when nobody waits for the outcome any more; the run then ends at once. */
   readonly signal: AbortSignal;
   /** How long the run may take, in milliseconds: waiting for its turn and loading the language included. */

@@ -51,10 +51,12 @@ describe("CallContext.runCode", () => {
     },
   };
 
-  it("runs code within the call's life and the gateway's limit", async () => {
+  it("runs code for the call's key, within the call's life and the gateway's limit", async () => {
     const { context, result } = await ran([{ codeExecution: {} }], runner);
     expect(result).toEqual({ outcome: "ok", output: "1\n" });
-    expect(runs).toEqual([[CODE, { signal: context.signal, deadlineMs: DEFAULT_LIMITS.codeDeadlineMs }]]);
+    expect(runs).toEqual([
+      [CODE, { keyId: context.key.id, signal: context.signal, deadlineMs: DEFAULT_LIMITS.codeDeadlineMs }],
+    ]);
   });
 
   it("is not there without the tool", async () => {
