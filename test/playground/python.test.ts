@@ -174,6 +174,24 @@ describe("the end of a run", { timeout: STUCK_MS }, () => {
   });
 });
 
+describe("a key", { timeout: STUCK_MS }, () => {
+  it("has its place while another key's runs never end, and more of these wait", async () => {
+    await using runner = pythonRunner({ maxConcurrent: 2 });
+    const leaving = new AbortController();
+    const endless = Array.from({ length: 8 }, () =>
+      run(FOREVER, { runner, keyId: "greedy", signal: leaving.signal, deadlineMs: 10 * STUCK_MS }),
+    );
+    let ended = 0;
+    for (const greedy of endless) greedy.catch(() => {}).finally(() => (ended += 1));
+    for (const text of ["1", "2"])
+      expect(await run(`print(${text})`, { runner, keyId: "modest" })).toEqual({ outcome: "ok", output: `${text}\n` });
+    expect(ended).toBe(0);
+    leaving.abort(new Error("gone"));
+    const reasons = await Promise.allSettled(endless);
+    expect(new Set(reasons.map(({ status }) => status))).toEqual(new Set(["rejected"]));
+  });
+});
+
 describe.runIf(process.platform === "linux")("memory", { timeout: STUCK_MS }, () => {
   // Little, because it takes long to fill much.
   const runner = pythonRunner({ maxMemoryBytes: 128 * MIB });
