@@ -11,7 +11,7 @@ import types
 FILE_NAME = "main.py"
 MAX_FRAMES = 20
 
-# Everything that Pyodide has for reaching JavaScript from Python. ctypes could call anything.
+# Modules that would reach JavaScript. To import one is an ordinary error; to use one that is found some other way ends the run.
 BRIDGES = ("js", "pyodide_js", "pyodide", "_pyodide", "_pyodide_core", "_ctypes", "ctypes")
 
 
@@ -40,7 +40,7 @@ class Loop(asyncio.BaseEventLoop):
 
 
 def close_bridges():
-    """Takes JavaScript out of the reach of import. What finds it all the same finds nothing of use there: see worker.ts."""
+    """Takes JavaScript out of the reach of import, so that code is told what is missing. The wall itself is gate.ts."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if "pyodide" not in repr(finder)]
     for name in list(sys.modules):
         if name.partition(".")[0] in BRIDGES:
@@ -80,3 +80,8 @@ def run(code):
             traceback.clear_frames(error.__traceback__)
         traceback.print_exception(type(error), error, error.__traceback__.tb_next, limit=-MAX_FRAMES)
         return False
+
+
+def ready(code):
+    """Returns a function that runs the code. The function takes no arguments: once the gate is closed, none come from JavaScript."""
+    return lambda: run(code)

@@ -41,8 +41,9 @@ interface Alive {
   unref?(): void;
 }
 
-/** What a process runs. */
+/** The program of a process, and the part of it that keeps Python from JavaScript. */
 export const WORKER: string = fileURLToPath(new URL("worker.ts", import.meta.url));
+export const GATE: string = fileURLToPath(new URL("gate.ts", import.meta.url));
 const HARNESS = fileURLToPath(new URL("harness.py", import.meta.url));
 const KIB = 1024;
 
@@ -127,7 +128,7 @@ function launch({ folder, maxMemoryBytes }: PythonSettings, snapshotLength: numb
     pathOfNode(),
     // From Node 25 on this forbids the network too; before, nothing that the code reaches can open it.
     "--permission",
-    ...[`${folder}/`, WORKER, HARNESS].map((path) => `--allow-fs-read=${path}`),
+    ...[`${folder}/`, WORKER, GATE, HARNESS].map((path) => `--allow-fs-read=${path}`),
     "--disallow-code-generation-from-strings",
     `--max-old-space-size=${MAX_HEAP_MIB}`,
     ...WASM_FLAGS,
@@ -138,9 +139,9 @@ function launch({ folder, maxMemoryBytes }: PythonSettings, snapshotLength: numb
     String(snapshotLength),
   ];
   const dataKib = Math.ceil((OWN_DATA_BYTES + maxMemoryBytes) / KIB);
-  // The kernel's own limit on what is written to, files in memory included. Address space cannot be the measure: WebAssembly
-  // reserves gigabytes of it. Where the limit cannot be set, nothing runs.
-  const limits = `ulimit -t ${MAX_CPU_SECONDS} && ulimit -d ${dataKib} && ulimit -c 0 && exec "$@"`;
+  // The kernel's own limits: seconds of the processor, memory that is written to, no byte in any file. Address space cannot be the
+  // measure of memory: WebAssembly reserves gigabytes of it. Where a limit cannot be set, nothing runs.
+  const limits = `ulimit -t ${MAX_CPU_SECONDS} && ulimit -d ${dataKib} && ulimit -f 0 && ulimit -c 0 && exec "$@"`;
   const [command = "", ...parameters] = process.platform === "linux" ? ["/bin/sh", "-c", limits, "sh", ...node] : node;
   // Output, errors, and the worker's word on how the code ended: there is no IPC channel that code could reach.
   return spawn(command, parameters, { cwd: folder, env: {}, stdio: ["pipe", "pipe", "pipe", "pipe"] });

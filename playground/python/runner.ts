@@ -15,7 +15,10 @@ import { dropSnapshot, openSnapshot } from "./snapshot.ts";
 import { turns } from "./turns.ts";
 
 export interface PythonRunnerOptions {
-  /** How many runs go on at a time; the others wait, within their deadlines. 2 unless told. */
+  /**
+   * How many runs go on at a time; the others wait, within their deadlines. Keys are served in turn, and a key never has more than half
+   * of these runs, rounded up, so that two keys do not wait for one another. 2 unless told.
+   */
   readonly maxConcurrent?: number;
   /** The longest output, in UTF-16 code units; what is longer is cut, with a note. 100,000 unless told. */
   readonly maxOutputLength?: number;
@@ -85,8 +88,8 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
     }
   }
 
-  async function run(code: string, stop: AbortSignal): Promise<PythonEnd> {
-    const release = await free.take(stop);
+  async function run(code: string, keyId: string, stop: AbortSignal): Promise<PythonEnd> {
+    const release = await free.take(keyId, stop);
     try {
       const loaded = snapshot ?? (await within(load(), stop));
       if ("wasReady" in loaded) return loaded;
@@ -100,10 +103,10 @@ export function pythonRunner(options: PythonRunnerOptions = {}): CodeRunner & As
   }
 
   return {
-    async run({ code }, { signal, deadlineMs }) {
+    async run({ code }, { keyId, signal, deadlineMs }) {
       const overdue = AbortSignal.timeout(deadlineMs);
       const stop = AbortSignal.any([signal, closing.signal, overdue]);
-      const ending = run(code, stop).catch((error: unknown) => {
+      const ending = run(code, keyId, stop).catch((error: unknown) => {
         if (stop.aborted) return NOT_STARTED;
         throw error;
       });

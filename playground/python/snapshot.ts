@@ -3,7 +3,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { makeSnapshot, type PythonEnd, type PythonSettings, type PythonSnapshot, WORKER } from "./process.ts";
+import { GATE, makeSnapshot, type PythonEnd, type PythonSettings, type PythonSnapshot, WORKER } from "./process.ts";
 
 /** The snapshot that is kept, or a new one, which takes seconds; how making it ended where that failed. */
 export async function openSnapshot(settings: PythonSettings, stop: AbortSignal): Promise<PythonSnapshot | PythonEnd> {
@@ -22,7 +22,7 @@ export async function dropSnapshot(settings: PythonSettings): Promise<void> {
 
 /** Named by all that a snapshot is made of. */
 async function fileOf({ folder }: PythonSettings): Promise<string> {
-  const sources = await Promise.all([readFile(join(folder, "package.json")), readFile(WORKER)]);
+  const sources = await Promise.all([join(folder, "package.json"), WORKER, GATE].map((file) => readFile(file)));
   const hash = createHash("sha256");
   for (const source of sources) hash.update(source);
   return join(dirname(folder), ".cache", "polygate", `python-${hash.digest("hex").slice(0, 16)}.snapshot`);

@@ -1,42 +1,75 @@
-/** Lets only so many runs go on at a time; the others wait in the order in which they came. */
+/** Lets only so many runs go on at a time. The others wait, and keys are served in turn, so that no key keeps the others waiting. */
 
 export interface Turns {
-  /** Waits for a turn, and hands out what ends it. Rejects with the signal's reason when that fires first. */
-  take(signal: AbortSignal): Promise<() => void>;
+  /** Waits for a turn of the key, and returns the function that ends the turn. Rejects with the signal's reason when that fires first. */
+  take(keyId: string, signal: AbortSignal): Promise<() => void>;
 }
 
-/** Turns of which `max` are held at a time. */
-export function turns(max: number): Turns {
-  const waiting = new Set<() => void>();
-  let held = 0;
+/** A key that holds turns or waits for some; forgotten when it does neither. */
+interface Tenant {
+  held: number;
+  /** Starts one waiting run each, in the order in which the runs came. */
+  readonly waiting: Set<() => void>;
+}
 
-  function release(): void {
-    held -= 1;
-    const [next] = waiting;
-    next?.();
+/**
+ * Turns of which `max` are held at a time. A key is given a turn only while more turns are free than the key holds: a single key
+ * gets half of them, rounded up, and leaves the others free. A turn that ends goes to the key that holds the fewest; among these, to the
+ * key whose last run began or ended longest ago.
+ */
+export function turns(max: number): Turns {
+  // In the order in which the keys are to be served.
+  const tenants = new Map<string, Tenant>();
+  let free = max;
+
+  const mayTake = ({ held }: Tenant): boolean => held < free;
+
+  function serveLast(keyId: string, tenant: Tenant): void {
+    tenants.delete(keyId);
+    if (tenant.held > 0 || tenant.waiting.size > 0) tenants.set(keyId, tenant);
+  }
+
+  function take(keyId: string, tenant: Tenant): () => void {
+    free -= 1;
+    tenant.held += 1;
+    serveLast(keyId, tenant);
+    return () => {
+      free += 1;
+      tenant.held -= 1;
+      serveLast(keyId, tenant);
+      serveNext();
+    };
+  }
+
+  function serveNext(): void {
+    let next: Tenant | undefined;
+    for (const tenant of tenants.values())
+      if (tenant.waiting.size > 0 && mayTake(tenant) && (!next || tenant.held < next.held)) next = tenant;
+    if (!next) return;
+    const [start] = next.waiting;
+    start?.();
+    serveNext();
   }
 
   return {
-    async take(signal) {
+    async take(keyId, signal) {
       signal.throwIfAborted();
-      if (held < max) {
-        held += 1;
-        return release;
-      }
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      const goOn = (): void => {
-        held += 1;
-        waiting.delete(goOn);
-        resolve();
+      const tenant = tenants.get(keyId) ?? { held: 0, waiting: new Set<() => void>() };
+      if (tenant.waiting.size === 0 && mayTake(tenant)) return take(keyId, tenant);
+      const { promise, resolve, reject } = Promise.withResolvers<() => void>();
+      const start = (): void => {
+        tenant.waiting.delete(start);
+        resolve(take(keyId, tenant));
       };
       const giveUp = (): void => {
-        waiting.delete(goOn);
+        tenant.waiting.delete(start);
+        if (tenant.held === 0 && tenant.waiting.size === 0) tenants.delete(keyId);
         reject(signal.reason as Error);
       };
-      waiting.add(goOn);
+      tenant.waiting.add(start);
+      if (!tenants.has(keyId)) tenants.set(keyId, tenant);
       signal.addEventListener("abort", giveUp);
-      await promise.finally(() => signal.removeEventListener("abort", giveUp));
-      return release;
+      return promise.finally(() => signal.removeEventListener("abort", giveUp));
     },
   };
 }

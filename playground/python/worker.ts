@@ -3,17 +3,29 @@
  * it anew takes seconds; a process that is given no snapshot loads it once, and writes one for those that follow.
  */
 
-import { constants, readFileSync, readSync, writeSync } from "node:fs";
-import { registerHooks } from "node:module";
+import fs from "node:fs";
+import { builtinModules, createRequire, registerHooks, syncBuiltinESMExports } from "node:module";
 import { pathToFileURL } from "node:url";
 import type { loadPyodide } from "pyodide";
-import type { PyDict } from "pyodide/ffi";
+import type { PyDict, PyProxy } from "pyodide/ffi";
+import { installGate } from "./gate.ts";
 
 type Bag = Record<PropertyKey, unknown>;
 /** A dict of Python, as far as it is used here. */
 interface Namespace {
   get(name: "close_bridges"): () => void;
-  get(name: "run"): (code: string) => unknown;
+  get(name: "ready"): (code: string) => PyProxy;
+}
+
+/** Pyodide's insides, as far as they are used here: functions of Python's C API, which take and return addresses in its memory. */
+interface Insides {
+  readonly _api: { readonly config: Bag };
+  readonly _module: {
+    readonly PyProxy_getPtr: (proxy: PyProxy) => number;
+    readonly _PyObject_CallNoArgs: (object: number) => number;
+    readonly _PyObject_IsTrue: (object: number) => number;
+    readonly _dump_traceback: () => void;
+  };
 }
 
 const INPUT_FD = 0;
@@ -39,7 +51,8 @@ const [folder = "", harness = "", maxWasmBytes = "0", snapshotLength = "0"] = pr
 // A method that Node does not document: it ends the process without running anything that could have been tampered with.
 const exit = (process as unknown as { reallyExit(code: number): never }).reallyExit.bind(process);
 
-// What is tampered with later is not asked again.
+// Functions that the process still needs once its modules are empty.
+const { constants, readFileSync, readSync, writeSync } = fs;
 const { wait } = Atomics;
 const idle = new Int32Array(new SharedArrayBuffer(4));
 
@@ -68,7 +81,17 @@ function limitMemory(maxPages: number): void {
   };
 }
 
-/** The first bytes of the input. */
+/** Reads the rest of the input: `readFileSync` would look for its parts in a module that is empty by then. */
+function readCode(): string {
+  const decoder = new TextDecoder();
+  const bytes = new Uint8Array(WASM_PAGE_BYTES);
+  let text = "";
+  for (let read = readSync(INPUT_FD, bytes); read > 0; read = readSync(INPUT_FD, bytes))
+    text += decoder.decode(bytes.subarray(0, read), { stream: true });
+  return text + decoder.decode();
+}
+
+/** Reads the first bytes of the input. */
 function readBytes(length: number): Uint8Array {
   const bytes = new Uint8Array(length);
   for (let at = 0; at < length;) {
@@ -116,25 +139,48 @@ async function load(snapshot: Uint8Array): Promise<(code: string) => boolean> {
   const names = python.runPython("dict()") as PyDict & Namespace;
   python.runPython(script, { globals: names, filename: "harness.py" });
   names.get("close_bridges")();
-  const { _api: api } = python as unknown as { _api: { config: Bag } };
+  const { _api: api, _module: module } = python as unknown as Insides;
   const { config } = api;
   // Where the package lies is told to whoever finds this object.
   for (const name of Reflect.ownKeys(config)) if (typeof config[name] === "string") config[name] = "";
   delete config["_loadSnapshot"];
-  const run = names.get("run");
-  return (code) => run(code) === true;
+  const ready = names.get("ready");
+  const {
+    PyProxy_getPtr: addressOf,
+    _PyObject_CallNoArgs: call,
+    _PyObject_IsTrue: isTrue,
+    _dump_traceback: dump,
+  } = module;
+  return (code) => {
+    const main = addressOf(ready(code));
+    closeGate();
+    try {
+      const result = call(main);
+      return result !== 0 && isTrue(result) === 1;
+    } catch (error) {
+      if (exitStatusOf(error) === undefined) dump();
+      throw error;
+    }
+  };
 }
 
-/** Leaves nothing that opens a file, a socket or a process to whoever finds a way from Python into JavaScript. */
+/**
+ * Empties the process of all that opens a file, a socket or a process. The gate keeps Python from JavaScript; this is the wall behind
+ * it, for the day on which V8 or Pyodide has a hole.
+ */
 function giveUp(): void {
   // Stacks name this machine's paths. Pyodide sets this property too, and must not fail over it.
   Object.defineProperty(Error, "stackTraceLimit", { get: () => 0, set: ignore, configurable: false });
+  const modules = loadedModules();
   // import() and require() of anything, data: addresses included.
   registerHooks({
     resolve() {
       throw new Error("Nothing can be imported any more.");
     },
   });
+  // Python draws its random bytes from a module, and Node's own getters look into prototypes.
+  for (const module of modules) strip(module, (name) => name === "randomFillSync" || name === "prototype");
+  syncBuiltinESMExports();
   strip(process as unknown as Bag, () => false);
   strip(globalThis, (name) => KEPT_GLOBALS.has(name));
   // What Pyodide asks of these while Python runs or breaks down.
@@ -142,11 +188,22 @@ function giveUp(): void {
   Object.assign(globalThis, { console, process: { exitCode: 0, getuid: () => 0 } });
 }
 
+/** Returns each of Node's own modules that is loaded: Pyodide holds on to several. */
+function loadedModules(): readonly Bag[] {
+  const { moduleLoadList } = process as unknown as { readonly moduleLoadList: readonly string[] };
+  const loaded = new Set(moduleLoadList);
+  const require = createRequire(import.meta.url);
+  return builtinModules.filter((name) => loaded.has(`NativeModule ${name}`)).map((name) => require(name) as Bag);
+}
+
 function ignore(): void {}
 
 function strip(bag: Bag, isKept: (name: PropertyKey) => boolean): void {
-  for (const name of Reflect.ownKeys(bag))
-    if (!isKept(name) && !Reflect.deleteProperty(bag, name)) Reflect.set(bag, name, undefined);
+  for (const name of Reflect.ownKeys(bag)) {
+    if (isKept(name) || Reflect.deleteProperty(bag, name)) continue;
+    // A setter of Node's may refuse the value; what it guards is a setting and leads nowhere.
+    if (Reflect.getOwnPropertyDescriptor(bag, name)?.writable === true) Reflect.set(bag, name, undefined);
+  }
 }
 
 /** What the code sees where Python itself breaks down; the message of such an error is not for it. */
@@ -165,6 +222,7 @@ function exitStatusOf(error: unknown): number | undefined {
 const { permission } = process as { readonly permission?: { has(scope: string): boolean } };
 if (!permission || permission.has("child")) throw new Error("Python runs under Node's permission model alone.");
 limitMemory(Number(maxWasmBytes) / WASM_PAGE_BYTES);
+const closeGate = installGate();
 if (snapshotLength === "0") {
   write(OUTPUT_FD, await makeSnapshot());
   report("ready");
@@ -173,7 +231,7 @@ if (snapshotLength === "0") {
 const run = await load(readBytes(Number(snapshotLength)));
 giveUp();
 report("ready");
-const code = readFileSync(INPUT_FD, "utf8");
+const code = readCode();
 try {
   report(run(code) ? "ok" : "failed");
 } catch (error) {

@@ -8,6 +8,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   rmSync,
   symlinkSync,
@@ -26,6 +27,7 @@ const STUCK_MS = 60_000;
 const MIB = 1024 * 1024;
 const RUNNER = new URL("../../playground/python/runner.ts", import.meta.url).href;
 const [WORKER = "", HARNESS = ""] = ["worker.ts", "harness.py"].map((name) => fileURLToPath(new URL(name, RUNNER)));
+const ESCAPE = fileURLToPath(new URL("escape.mjs", import.meta.url));
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PYODIDE = join(ROOT, "node_modules", "pyodide");
 const FOREVER = "print('begun', flush=True)\nwhile True: pass";
@@ -39,11 +41,12 @@ afterAll(async () => {
 
 const run = (
   code: string,
-  { runner = shared, signal = new AbortController().signal, deadlineMs = STUCK_MS }: Partial<Run> = {},
-): Promise<CodeResult> => runner.run({ language: "python", code }, { keyId: "one", signal, deadlineMs });
+  { runner = shared, keyId = "one", signal = new AbortController().signal, deadlineMs = STUCK_MS }: Partial<Run> = {},
+): Promise<CodeResult> => runner.run({ language: "python", code }, { keyId, signal, deadlineMs });
 
 interface Run {
   readonly runner: CodeRunner;
+  readonly keyId: string;
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
 }
@@ -171,6 +174,24 @@ describe("the end of a run", { timeout: STUCK_MS }, () => {
   });
 });
 
+describe("a key", { timeout: STUCK_MS }, () => {
+  it("has its place while another key's runs never end, and more of these wait", async () => {
+    await using runner = pythonRunner({ maxConcurrent: 2 });
+    const leaving = new AbortController();
+    const endless = Array.from({ length: 8 }, () =>
+      run(FOREVER, { runner, keyId: "greedy", signal: leaving.signal, deadlineMs: 10 * STUCK_MS }),
+    );
+    let ended = 0;
+    for (const greedy of endless) greedy.catch(() => {}).finally(() => (ended += 1));
+    for (const text of ["1", "2"])
+      expect(await run(`print(${text})`, { runner, keyId: "modest" })).toEqual({ outcome: "ok", output: `${text}\n` });
+    expect(ended).toBe(0);
+    leaving.abort(new Error("gone"));
+    const reasons = await Promise.allSettled(endless);
+    expect(new Set(reasons.map(({ status }) => status))).toEqual(new Set(["rejected"]));
+  });
+});
+
 describe.runIf(process.platform === "linux")("memory", { timeout: STUCK_MS }, () => {
   // Little, because it takes long to fill much.
   const runner = pythonRunner({ maxMemoryBytes: 128 * MIB });
@@ -195,16 +216,11 @@ describe.runIf(process.platform === "linux")("memory", { timeout: STUCK_MS }, ()
   });
 });
 
-/**
- * Undoes what can be undone from Python, and so finds its way to JavaScript: `Function` is its constructor, `pyodide` the
- * library's own object, as the garbage collector knows it.
- */
-const REACH = `
+/** Undoes in Python what can be undone there: the modules that lead to JavaScript come back, and its objects are found in memory. */
+const BACK = `
 import sys, gc
 for name in [name for name, module in sys.modules.items() if module is None]: del sys.modules[name]
 import _pyodide_core
-array = _pyodide_core.to_js([1])
-Function = array.constructor.constructor
 seen, proxies, waiting = set(), [], gc.get_objects()
 while waiting:
   found = waiting.pop()
@@ -212,10 +228,7 @@ while waiting:
   seen.add(id(found))
   if not isinstance(found, type) and any(base.__name__ == 'JsProxy' for base in type(found).__mro__): proxies.append(found)
   else: waiting.extend(gc.get_referents(found))
-pyodide = next(proxy for proxy in proxies if hasattr(proxy, '_module') and hasattr(proxy, 'mountNodeFS'))
-def attempt(action):
-  try: print('reached', action())
-  except BaseException as error: print('stopped', error)
+if proxies: print('begun')
 `;
 
 describe("a way out", { timeout: STUCK_MS }, () => {
@@ -250,32 +263,84 @@ for attempt in (lambda: socket.create_connection(('127.0.0.1', ${port}), 1).send
     server.close();
   });
 
-  it("is not JavaScript that is found all the same, and the output names nothing of this machine", async () => {
-    const code = `import os, sys, sysconfig, platform, traceback
-print(os.environ, sys.argv, sys.orig_argv, sys.executable, sys.path, sysconfig.get_paths(), platform.uname(), os.getcwd())
-${REACH}
-attempt(lambda: Function('return process')())
-try: array.at.call(None)
-except BaseException as error: print(getattr(error, 'stack', ''), traceback.format_exc())
-print("Pyodide's own")
-os.makedirs('/mnt/etc'); os.makedirs('/mnt/own')
-attempt(lambda: pyodide.mountNodeFS('/mnt/etc', '/etc') or open('/mnt/etc/passwd').read())
-attempt(lambda: pyodide._module.require('node:fs'))
-print([value for value in pyodide._api.config.object_values() if 'node_modules' in str(value)])
-pyodide.mountNodeFS('/mnt/own', ${JSON.stringify(PYODIDE)})
-print(os.path.exists('/mnt/own/package.json'))
-try:
-  with open('/mnt/own/written', 'w') as file: file.write('x')
-finally: os.abort()`;
-    const { output } = await run(code);
-    const [own = "", ofPyodide] = output.split("Pyodide's own\n");
-    // It makes no code of strings.
-    expect(own).toMatch(/^environ.*\nstopped [^]*EvalError: Code generation from strings disallowed/);
-    expect(ofPyodide).toMatch(/^stopped .*[^]*'\/etc' does not exist[^]*\nstopped require\n\[\]\nTrue\n/);
+  it("is not told by what Python knows of its surroundings", async () => {
+    const code = `import os, platform, sys, sysconfig
+print(os.environ, sys.argv, sys.orig_argv, sys.executable, sys.path, sysconfig.get_paths(), platform.uname(), os.getcwd())`;
+    const { outcome, output } = await run(code);
+    expect(outcome).toBe("ok");
+    for (const secret of [ROOT, dirname(process.execPath), "file://"]) expect(output).not.toContain(secret);
+  });
+
+  // Each of these reached JavaScript, or the functions that make it, when nothing but their names was hidden.
+  it.each([
+    ["a value made in JavaScript", "_pyodide_core.to_js([1])"],
+    ["a function of JavaScript's", "_pyodide_core.create_proxy(print)"],
+    ["an attribute of an object that the collector knows", "[getattr(proxy, 'constructor') for proxy in proxies]"],
+    ["a list of what such an object has", "[dir(proxy) for proxy in proxies]"],
+    ["Python's functions of C", "import _ctypes"],
+    ["a package above these", "import ctypes\nctypes.CDLL(None).system(b'true')"],
+    [
+      "a library of the code's own",
+      `open('/tmp/own.so', 'wb').write(bytes([0, 97, 115, 109, 1, 0, 0, 0]))
+import importlib.machinery as machinery
+machinery.ExtensionFileLoader('own', '/tmp/own.so').create_module(machinery.ModuleSpec('own', None, origin='/tmp/own.so'))`,
+    ],
+  ])("is not %s: the run ends there", async (_what, reach) => {
+    const { outcome, output } = await run(
+      `${BACK}\ntry:\n ${reach.replaceAll("\n", "\n ")}\nfinally: print('reached')`,
+    );
+    expect(outcome).toBe("failed");
+    expect(output).toMatch(/^begun\nStack .*\n[^]*Python crashed\.\n$/);
     expect(output).not.toContain("reached");
-    expect(existsSync(join(PYODIDE, "written"))).toBe(false);
-    for (const secret of [ROOT, dirname(process.execPath), "node_modules", "file://"])
-      expect(output).not.toContain(secret);
+  });
+
+  it("is not a shell, nor a process", async () => {
+    const code = `import os, subprocess
+print(os.system('echo reached'))
+for attempt in (lambda: subprocess.run(['true']), lambda: os.popen('true'), os.fork):
+  try: print('reached', attempt())
+  except OSError: print('refused')`;
+    expect(await run(code)).toEqual({ outcome: "ok", output: "-1\nrefused\nrefused\nrefused\n" });
+  });
+
+  it("is not the process itself, for JavaScript that holds all that Pyodide does", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const connections: unknown[] = [];
+    server.on("connection", (socket) => connections.push(socket));
+    const { port } = server.address() as AddressInfo;
+    const [secret, written] = [join(folder, "secret"), join(folder, "written")];
+    writeFileSync(secret, "a secret of the host");
+    process.env["POLYGATE_TEST_SECRET"] = "a secret of the host";
+
+    const from = besideLoader("escape", readFileSync(ESCAPE, "utf8"));
+    await using runner = pythonRunner({ from });
+    const code = JSON.stringify({ port, secret, written, pid: process.pid });
+    const { outcome, output } = await run(code, { runner });
+    delete process.env["POLYGATE_TEST_SECRET"];
+    server.close();
+
+    const told = JSON.parse(output) as Record<string, string>;
+    expect(Object.keys(told).length).toBeGreaterThan(30);
+    expect(Object.entries(told).filter(([, end]) => !end.startsWith("stopped"))).toEqual([]);
+    expect(output).not.toContain("a secret of the host");
+    expect({ outcome, connections, isWritten: existsSync(written) }).toEqual({
+      outcome: "ok",
+      connections: [],
+      isWritten: false,
+    });
+  });
+
+  it("is not time: nothing of a run is left behind its deadline", async () => {
+    await using runner = pythonRunner({ from: besideLoader("escape", readFileSync(ESCAPE, "utf8")) });
+    let ended: CodeResult | undefined;
+    for (let deadlineMs = 1_000; !ended?.output; deadlineMs *= 2) {
+      ended = await run('{"stays": true}', { runner, deadlineMs });
+      expect(ended.outcome).toBe("deadline-exceeded");
+    }
+    const pid = Number(ended.output);
+    expect(pid).toBeGreaterThan(0);
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 });
 
@@ -333,7 +398,7 @@ describe.each([
     const program = join(folder, `${runtime}.ts`);
     const source = `
       import { pythonRunner } from ${JSON.stringify(RUNNER)};
-      const call = { signal: new AbortController().signal, deadlineMs: ${STUCK_MS} };
+      const call = { keyId: "one", signal: new AbortController().signal, deadlineMs: ${STUCK_MS} };
       console.log(JSON.stringify(await pythonRunner().run({ language: "python", code: "print(1)" }, call)));`;
     writeFileSync(program, source);
     expect(await play(program)).toEqual({ code: 0, said: '{"outcome":"ok","output":"1\\n"}\n' });
