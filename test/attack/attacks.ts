@@ -1,0 +1,6 @@
+/** The classes of attacks, in the order of the table. */
+
+import type { Attack } from "./frame.ts";
+import { mutate } from "./mutate.ts";
+
+export const attacks: readonly Attack[] = [mutate];
