@@ -16,6 +16,8 @@ export interface Attack {
 
 /** An attack that has been opened. */
 export interface Siege {
+  /** The number of attempts there are, where that is known: no more are made. */
+  readonly count?: number;
   /** Makes one attempt. What it throws is a finding. */
   attempt(random: Random, index: number): Promise<void>;
   /** Looks at what is left behind, and closes everything. */
@@ -156,7 +158,8 @@ export async function attack(attack: Attack, plan: Plan): Promise<Result> {
   let attempts = 0;
   try {
     const siege = await attack.open(run);
-    const [first, end] = plan.at === undefined ? [0, plan.count] : [plan.at, plan.at + 1];
+    const count = Math.min(plan.count, siege.count ?? plan.count);
+    const [first, end] = plan.at === undefined ? [0, count] : [plan.at, plan.at + 1];
     for (let index = first; index < end; index++, attempts++) await run.attempt(siege, index);
     await run.close(siege);
     // What is rejected in the last turn is told in the next one.

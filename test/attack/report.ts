@@ -12,7 +12,7 @@ export function tableOf(results: readonly Result[]): string {
     const does = attacks.find((attack) => attack.name === name)?.does ?? "";
     return [`\`${name}\``, does, String(attempts), String(findings.length), longestTurnMs.toFixed(0)];
   });
-  const widths = HEAD.map((title, column) => Math.max(...[HEAD, ...rows].map((row) => row[column]?.length ?? 0)));
+  const widths = HEAD.map((_title, column) => Math.max(...[HEAD, ...rows].map((row) => row[column]?.length ?? 0)));
   const lineOf = (cells: readonly string[]): string =>
     `| ${cells.map((cell, column) => (column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join(" | ")} |`;
   const rule = `| ${widths.map((width, column) => (column < 2 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`)).join(" | ")} |`;
