@@ -27,7 +27,8 @@ export interface Fixture {
 type Case = readonly [name: string, body: unknown, ...unknown[]];
 
 const bodies = (...lists: readonly (readonly Case[])[]): unknown[] => lists.flat().map(([, body]) => body);
-const posts = (path: string, list: readonly unknown[]): Fixture[] => list.map((json) => ({ method: "POST", path, json }));
+const posts = (path: string, list: readonly unknown[]): Fixture[] =>
+  list.map((json) => ({ method: "POST", path, json }));
 const forms = (path: string, list: readonly (readonly [string, FormFields, ...unknown[]])[]): Fixture[] =>
   list.map(([, form]) => ({ method: "POST", path, form }));
 const gets = (...paths: readonly string[]): Fixture[] => paths.map((path) => ({ method: "GET", path }));
@@ -46,7 +47,10 @@ export const fixtures: readonly Fixture[] = [
   ...COLLECTIONS.flatMap((collection) =>
     VERBS.flatMap((verb, place) =>
       // Each of the many addresses has a share of the bodies.
-      posts(`${collection}model-a:${verb}`, contents.filter((_, index) => index % VERBS.length === place)),
+      posts(
+        `${collection}model-a:${verb}`,
+        contents.filter((_, index) => index % VERBS.length === place),
+      ),
     ),
   ),
   ...posts("/v1/chat/completions", completions),
@@ -58,7 +62,10 @@ export const fixtures: readonly Fixture[] = [
 ];
 
 /** Fixtures by their route, so that a route of few is attacked as often as one of many. */
-export const byRoute: ReadonlyMap<string, readonly Fixture[]> = Map.groupBy(fixtures, ({ method, path }) => `${method} ${path}`);
+export const byRoute: ReadonlyMap<string, readonly Fixture[]> = Map.groupBy(
+  fixtures,
+  ({ method, path }) => `${method} ${path}`,
+);
 
 /** The routes of a gateway for which there is no fixture. */
 export function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {

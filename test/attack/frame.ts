@@ -111,7 +111,8 @@ export class Run {
       const isBlocked = leastMs > allowedMs && leastMs > allowedMs * slowness();
       if (isBlocked && measured < MEASUREMENTS) continue;
       this.#longestTurnMs = Math.max(this.#longestTurnMs, leastMs);
-      if (isBlocked) this.find(`${what} keeps the event loop from turning`, `${Math.round(leastMs)} ms beside parsing alone`);
+      if (isBlocked)
+        this.find(`${what} keeps the event loop from turning`, `${Math.round(leastMs)} ms beside parsing alone`);
       return done;
     }
   }

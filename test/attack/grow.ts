@@ -111,14 +111,22 @@ class Places {
     if (options.length > 0) {
       const chosen = options.find((option) => isValid(option, value)) ?? options[0];
       if (chosen) yield* this.#below(chosen, value, at, name);
-      for (const option of options) if (option !== chosen) yield* this.#sample(option, at, `${name}|${shapeOf(option).type}`);
+      for (const option of options)
+        if (option !== chosen) yield* this.#sample(option, at, `${name}|${shapeOf(option).type}`);
       return;
     }
-    if (Array.isArray(value)) for (const [index, item] of value.entries()) yield* this.of(shape.item ?? ANYTHING, item, [...at, index], `${name}[]`);
+    if (Array.isArray(value))
+      for (const [index, item] of value.entries())
+        yield* this.of(shape.item ?? ANYTHING, item, [...at, index], `${name}[]`);
     else if (isObject(value)) yield* this.#fields(shape, value, at, name);
   }
 
-  *#fields({ entries = {}, value: inner = ANYTHING }: Shape, value: object, at: readonly Key[], name: string): Generator<Place> {
+  *#fields(
+    { entries = {}, value: inner = ANYTHING }: Shape,
+    value: object,
+    at: readonly Key[],
+    name: string,
+  ): Generator<Place> {
     for (const [key, field] of Object.entries(value) as [string, unknown][])
       yield* this.of(entries[key] ?? inner, field, [...at, key], `${name}.${key}`);
     for (const [key, schema] of Object.entries(entries))
@@ -137,7 +145,15 @@ class Places {
 
 const ANYTHING = { kind: "schema", type: "unknown" } as unknown as v.GenericSchema;
 
-const TEXTS = ["a", "AAAA", "image/png", "https://a.example/1", "data:image/png;base64,AAAA", "web_search_20250305", "1s"];
+const TEXTS = [
+  "a",
+  "AAAA",
+  "image/png",
+  "https://a.example/1",
+  "data:image/png;base64,AAAA",
+  "web_search_20250305",
+  "1s",
+];
 const NUMBERS = [1, 2, 0, 0.5, 1_024, 2_000];
 
 /** A value that a schema takes, as small as may be; undefined where none is found. */
@@ -208,11 +224,15 @@ const WAYS: readonly Way[] = [
   {
     name: "a text that is deep JSON",
     fits: isText,
-    grow: (_value, size) => `${'{"a":['.repeat(size / 8)}${"]}".repeat(size / 8)}`,
+    grow: (_value, size) => `{"a":${"[".repeat(size / 2)}${"]".repeat(size / 2)}}`,
     isAlwaysTried: true,
   },
   { name: "a text that is wide JSON", fits: isText, grow: (_value, size) => JSON.stringify(keysOf(size, {})) },
-  { name: "a text that is a long list in JSON", fits: isText, grow: (_value, size) => `{"a":[${"{},".repeat(size / 3)}0]}` },
+  {
+    name: "a text that is a long list in JSON",
+    fits: isText,
+    grow: (_value, size) => `{"a":[${"{},".repeat(size / 3)}0]}`,
+  },
   { name: "a long list", fits: Array.isArray, grow: (value, size) => repeated(value as unknown[], size) },
   { name: "a list of other items", fits: Array.isArray, grow: (value, size) => told(value as unknown[], size) },
   { name: "a list of nothings", fits: Array.isArray, grow: (_value, size) => filled(size, () => null, 5) },
@@ -234,7 +254,10 @@ const WAYS: readonly Way[] = [
   {
     name: "a schema of many choices",
     fits: isOpen,
-    grow: (value, size) => ({ ...(value as object), anyOf: filled(size, (index) => ({ type: "string", enum: [`e${index}`] }), 40) }),
+    grow: (value, size) => ({
+      ...(value as object),
+      anyOf: filled(size, (index) => ({ type: "string", enum: [`e${index}`] }), 40),
+    }),
   },
   {
     name: "a schema of many words",
@@ -259,7 +282,13 @@ const repeated = (list: readonly unknown[], size: number): unknown[] =>
 function told(list: readonly unknown[], size: number): unknown[] {
   const [first] = list;
   const each = (index: number): unknown =>
-    isText(first) ? `${first}${index}` : isObject(first) ? Object.fromEntries(Object.entries(first).map(([key, value]) => [key, NAMED.has(key) ? `${String(value)}${index}` : value])) : first;
+    isText(first)
+      ? `${first}${index}`
+      : isObject(first)
+        ? Object.fromEntries(
+            Object.entries(first).map(([key, value]) => [key, NAMED.has(key) ? `${String(value)}${index}` : value]),
+          )
+        : first;
   return filled(size, each, lengthOf(first) + 6);
 }
 
@@ -323,7 +352,8 @@ async function grown(run: Run, stage: Stage, { path, body, place, way }: Growth)
 /** The body with another value at a place. */
 function withValue(body: unknown, [key, ...rest]: readonly Key[], value: unknown): unknown {
   if (key === undefined) return value;
-  if (Array.isArray(body)) return body.map((item: unknown, index) => (index === key ? withValue(item, rest, value) : item));
+  if (Array.isArray(body))
+    return body.map((item: unknown, index) => (index === key ? withValue(item, rest, value) : item));
   const object = isObject(body) ? body : {};
   return { ...object, [key]: withValue(object[key], rest, value) };
 }

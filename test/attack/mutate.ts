@@ -31,7 +31,9 @@ async function attempt(run: Run, stage: Stage, random: Random): Promise<void> {
 }
 
 const shown = (body: Sent["body"]): string =>
-  body === undefined ? "" : (typeof body === "string" ? body : Buffer.from(body as Uint8Array).toString("latin1")).slice(0, 400);
+  body === undefined
+    ? ""
+    : (typeof body === "string" ? body : Buffer.from(body as Uint8Array).toString("latin1")).slice(0, 400);
 
 async function mutated({ method, path, json, form }: Fixture, random: Random): Promise<Sent> {
   const apiKey = random.pick([RICH, RICH, METERED, METERED, EMPTY, "sk-nobody"]);
@@ -48,7 +50,8 @@ async function mutated({ method, path, json, form }: Fixture, random: Random): P
     headers["content-type"] = type;
     body = bytes;
   }
-  if (body !== undefined && random.chance(json === undefined ? 0.7 : 0.3)) body = mutatedBytes(Buffer.from(body as string), random);
+  if (body !== undefined && random.chance(json === undefined ? 0.7 : 0.3))
+    body = mutatedBytes(Buffer.from(body as string), random);
   if (random.chance(0.3)) headers = { ...headers, ...random.pick(HEADERS) };
   if (random.chance(0.1)) delete headers[random.pick(Object.keys(headers) as [string, ...string[]])];
   const isMoved = random.chance(0.15);
@@ -209,7 +212,20 @@ const NAUGHTY: [() => unknown, ...(() => unknown)[]] = [
   () => ({ toString: 1, valueOf: 2, then: 3, toJSON: 4, length: -1 }),
 ];
 
-const KEYS: [string, ...string[]] = ["__proto__", "constructor", "prototype", "then", "toJSON", "length", "type", "", "0", "\u0000", "a.b", "$ref"];
+const KEYS: [string, ...string[]] = [
+  "__proto__",
+  "constructor",
+  "prototype",
+  "then",
+  "toJSON",
+  "length",
+  "type",
+  "",
+  "0",
+  "\u0000",
+  "a.b",
+  "$ref",
+];
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -248,7 +264,8 @@ function changed(value: unknown, random: Random): unknown {
     if (random.chance(0.4)) return Object.fromEntries(Object.entries(value).filter(([name]) => name !== key));
     return withField(value, key, random.pick(NAUGHTY)());
   }
-  if (typeof value === "string") return random.chance(0.5) ? value.slice(0, random.int(0, value.length)) : value.repeat(random.int(2, 50));
+  if (typeof value === "string")
+    return random.chance(0.5) ? value.slice(0, random.int(0, value.length)) : value.repeat(random.int(2, 50));
   if (typeof value === "number") return random.pick([-value, value + 0.5, value * 1e9, String(value), value + 2 ** 53]);
   return random.pick(NAUGHTY)();
 }

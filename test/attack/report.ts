@@ -30,5 +30,8 @@ export async function writeTable(results: readonly Result[], seed: number): Prom
   const run = `Run on ${day}: version ${version}, seed ${seed}, Node ${process.versions.node}.`;
   const text = readFileSync(SECURITY, "utf8");
   if (!MARKED.test(text)) throw new Error("SECURITY.md has no place for the table.");
-  writeFileSync(SECURITY, text.replace(MARKED, (_whole, begin: string, end: string) => `${begin}\n${run}\n\n${tableOf(results)}\n${end}`));
+  writeFileSync(
+    SECURITY,
+    text.replace(MARKED, (_whole, begin: string, end: string) => `${begin}\n${run}\n\n${tableOf(results)}\n${end}`),
+  );
 }

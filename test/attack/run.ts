@@ -34,10 +34,14 @@ const chosen = attacks.filter(({ name }) => positionals.length === 0 || position
 
 /** Runs one class in a process of its own, so that one that ends the process is a finding. */
 function inProcess(name: string): Promise<Result> {
-  const child = fork(import.meta.filename, [...process.argv.slice(2).filter((argument) => !positionals.includes(argument)), name], {
-    env: { ...process.env, [IN_CHILD]: name },
-    execArgv: ["--expose-gc", "--max-old-space-size=2048"],
-  });
+  const child = fork(
+    import.meta.filename,
+    [...process.argv.slice(2).filter((argument) => !positionals.includes(argument)), name],
+    {
+      env: { ...process.env, [IN_CHILD]: name },
+      execArgv: ["--expose-gc", "--max-old-space-size=2048"],
+    },
+  );
   let index = 0;
   let result: Result | undefined;
   child.on("message", (message: number | Result) => {

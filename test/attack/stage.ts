@@ -193,7 +193,11 @@ export function judge(run: Run, { status, headers, text }: Answered, about: stri
 /** Looks at the answer to a client's mistake, or to what a hostile client sends: never the gateway's own failure. */
 export function judgeMistake(run: Run, answered: Answered, about: string): void {
   judge(run, answered, about);
-  run.check(answered.status < 500, `A client's mistake is answered with ${answered.status}`, `${about} ${answered.text}`);
+  run.check(
+    answered.status < 500,
+    `A client's mistake is answered with ${answered.status}`,
+    `${about} ${answered.text}`,
+  );
 }
 
 function isError(text: string): boolean {
