@@ -51,7 +51,7 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
       meter,
       saw: services.isRecorded ? noteLosses(call, endpoint) : undefined,
       events: () => {
-        const events = backend.chat?.(request, context) ?? noBackend();
+        const events = eventsOf(backend.chat?.(request, context));
         const { stopSequences, candidateCount = 1 } = request;
         if (stopSequences.length === 0) return events;
         return endAtStopSequences(events, stopSequences, {
@@ -76,7 +76,14 @@ function noteLosses(call: Call, endpoint: ChatEndpoint): (event: AnswerEvent) =>
   };
 }
 
-/** The gateway mounts no route that its backend cannot serve, so a backend has lost its method since. */
-export function noBackend(): never {
-  throw new GatewayError("internal", "The gateway has no backend for this request.");
+/**
+ * The events that a backend has returned. Throws a TypeError for a promise of them, as an asynchronous function that is no generator
+ * returns it. What the promise rejects with is handled: nobody else would, and that ends a process.
+ */
+export function eventsOf<Event>(returned: AsyncIterable<Event> | undefined): AsyncIterable<Event> {
+  // The gateway mounts no route that its backend cannot serve, so a backend has lost its method since.
+  if (returned == null) throw new GatewayError("internal", "The gateway has no backend for this request.");
+  if (!("then" in Object(returned))) return returned;
+  void Promise.resolve(returned).catch(() => {});
+  throw new TypeError("A backend must return an async iterable, not a promise: write `async *chat`, not `async chat`.");
 }

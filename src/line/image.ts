@@ -14,7 +14,7 @@ import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import { BackendContext } from "./backend-context.ts";
 import type { Call } from "./call.ts";
-import { noBackend } from "./chat.ts";
+import { eventsOf } from "./chat.ts";
 import { doubt, report } from "./failure.ts";
 import type { Operation } from "./operation.ts";
 
@@ -39,7 +39,7 @@ export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswe
   run(call, key, endpoint, request) {
     const { imagePrice, countTokens, backend } = call.services;
     const context = new BackendContext(call, key);
-    const pictures = (): AsyncIterable<ImageEvent> => backend.image?.(request, context) ?? noBackend();
+    const pictures = (): AsyncIterable<ImageEvent> => eventsOf(backend.image?.(request, context));
     return {
       request,
       meter: new ImageMeter(request, imagePrice, countTokens, (why) => doubt(call, why)),

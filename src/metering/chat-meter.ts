@@ -14,6 +14,7 @@ import type {
 } from "../model/event.ts";
 import { type Certainty, type Usage, withParts } from "../model/usage.ts";
 import { assertTokens, type CountTokens } from "./estimate.ts";
+import { assertChatEvent } from "./chat-event.ts";
 import type { Meter, MeterReport } from "./meter.ts";
 import { charge, type Price } from "./price.ts";
 
@@ -98,6 +99,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   start(first: ChatEvent | string | undefined): AnswerEvent {
+    if (typeof first === "object") assertChatEvent(first);
     const native = typeof first === "object" && first.type === "native" ? first : undefined;
     const opening = native?.means[0] ?? first;
     const start = typeof opening === "object" && opening.type === "start" ? opening : undefined;
@@ -113,6 +115,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   observe(yielded: ChatEvent | string): AnswerEvent | undefined {
     const event: ChatEvent = typeof yielded === "string" ? { type: "text-delta", text: yielded } : yielded;
+    assertChatEvent(event);
     if (event.type === "native") return this.#observeNative(event);
     this.#count(event);
     return isContent(event) ? event : undefined;
@@ -120,7 +123,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** What a piece in the provider's own format means is counted; from the answer's end on, the piece itself waits for the finish. */
   #observeNative({ dialect, means, frames, body, unsaid }: NativeEvent): AnswerEvent {
-    for (const event of means) this.#count(event);
+    for (const event of means) {
+      assertChatEvent(event);
+      this.#count(event);
+    }
     const content = means.filter(isContent);
     const isEnd = this.#native !== undefined || body !== undefined || means.some(({ type }) => type === "finish");
     const event = { type: "native", dialect, means: content, ...(unsaid && { unsaid }) } as const;
@@ -254,6 +260,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
         this.#touched = true;
         return;
       default:
+        // A native piece in what a native piece means, too: `assertChatEvent` lets it pass.
         event satisfies never;
         throw new GatewayError("backend_failed", "The model backend yielded an event of no known type.");
     }

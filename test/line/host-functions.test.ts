@@ -1,7 +1,14 @@
 /** Functions of the host's that throw, reject or return nonsense: a clear error, a report, no hold left, and no answer for free. */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type ChatEvent, GatewayError, type GatewayOptions, type ModelInfo } from "../../src/index.ts";
+import {
+  type CallRecord,
+  type ChatEvent,
+  GatewayError,
+  type GatewayOptions,
+  type ModelBackend,
+  type ModelInfo,
+} from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import {
   AT_REST,
@@ -218,6 +225,48 @@ describe("a waitUntil that throws", () => {
     await clock.advance(1_000);
     expect((await answer)?.status).toBe(504);
     expect(report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+  });
+});
+
+describe("a backend without types", () => {
+  // An empty list is no empty text: what is left of it never becomes one.
+  it.each<readonly [what: string, event: object]>([
+    ["a text that is a list", { type: "text-delta", text: [] }],
+    ["a text without a text", { type: "text-delta" }],
+    ["a model that is a number", { type: "start", model: 7 }],
+    ["a call without a name", { type: "tool-call", id: "a", input: {} }],
+    ["arguments that are nothing", { type: "tool-call", id: "a", name: "f", input: null }],
+    ["a stop sequence that is a list", { type: "finish", reason: "stop", stopSequence: ["END"] }],
+    ["a piece that means nothing readable", { type: "native", dialect: "messages", means: {}, frames: [] }],
+    ["a frame without data", { type: "native", dialect: "messages", means: [], frames: [{}] }],
+    [
+      "what a piece means is no event",
+      { type: "native", dialect: "messages", means: [{ type: "text-delta" }], frames: [] },
+    ],
+  ])("that yields %s fails, and the call with it", async (_what, event) => {
+    for (const stream of [false, true]) {
+      const records: CallRecord[] = [];
+      const onCall = (record: CallRecord): void => void records.push(record);
+      const { send, report, failures } = opened({ onCall, backend: speaking(event as ChatEvent, WORD) });
+      expect(await (await send({ body: { stream } })).text()).toContain("backend_failed");
+      expect(records).toMatchObject([{ outcome: "failed", errorCode: "backend_failed" }]);
+      expect(failures).toMatchObject([{ port: "model-backend" }]);
+      expect(report()).toMatchObject(AT_REST);
+    }
+  });
+
+  it.each<readonly [how: string, returned: () => unknown]>([
+    ["rejects", () => Promise.reject(new Error("secret inside"))],
+    ["rejects later", () => new Promise((_, reject) => void setImmediate(reject, new Error("secret inside")))],
+    ["brings the events", () => Promise.resolve(speaking(WORD))],
+  ])("that returns a promise which %s fails, and nothing is unhandled", async (_how, returned) => {
+    const backend = { chat: returned } as unknown as ModelBackend;
+    for (const body of [{}, { stream: true }, { stop_sequences: ["END"] }]) {
+      const { send, report, failures } = opened({ backend });
+      expect(await errorCode(await send({ body }))).toBe("backend_failed");
+      expect(failures[0]?.text).toContain("must return an async iterable");
+      expect(report()).toMatchObject({ used: 0, ...AT_REST });
+    }
   });
 });
 

@@ -1,0 +1,84 @@
+/** Requests that are in order, for every route that a gateway has: what attacks change. */
+
+import type { GatewayEndpoint } from "../../src/index.ts";
+import { ACCEPTED as CHAT_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
+import { ACCEPTED as GENERATE_CONTENT } from "../cases/generate-content/accepted.ts";
+import { REFUSED as GENERATE_CONTENT_REFUSED } from "../cases/generate-content/refused.ts";
+import { ACCEPTED_EDITS, ACCEPTED_VARIATIONS } from "../cases/images/forms.accepted.ts";
+import { ACCEPTED as GENERATIONS } from "../cases/images/generations.accepted.ts";
+import { type FormFields, formOf } from "../cases/images/requests.ts";
+import { ACCEPTED as MESSAGES } from "../cases/messages/accepted.ts";
+import { REFUSED as MESSAGES_REFUSED } from "../cases/messages/refused.ts";
+import {
+  CHAT_COMPLETIONS as CHAT_COMPLETIONS_FIELDS,
+  GENERATE_CONTENT as GENERATE_CONTENT_FIELDS,
+  MESSAGES as MESSAGES_FIELDS,
+} from "../properties/wire-fields.requests.ts";
+
+/** A request of a route. */
+export interface Fixture {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  /** A body that becomes JSON; undefined where there is none, or it is a form. */
+  readonly json?: unknown;
+  readonly form?: FormFields;
+}
+
+type Case = readonly [name: string, body: unknown, ...unknown[]];
+
+const bodies = (...lists: readonly (readonly Case[])[]): unknown[] => lists.flat().map(([, body]) => body);
+const posts = (path: string, list: readonly unknown[]): Fixture[] =>
+  list.map((json) => ({ method: "POST", path, json }));
+const forms = (path: string, list: readonly (readonly [string, FormFields, ...unknown[]])[]): Fixture[] =>
+  list.map(([, form]) => ({ method: "POST", path, form }));
+const gets = (...paths: readonly string[]): Fixture[] => paths.map((path) => ({ method: "GET", path }));
+
+const messages = [...bodies(MESSAGES, MESSAGES_REFUSED), ...MESSAGES_FIELDS];
+const contents = [...bodies(GENERATE_CONTENT, GENERATE_CONTENT_REFUSED), ...GENERATE_CONTENT_FIELDS];
+const completions = [...bodies(CHAT_COMPLETIONS), ...CHAT_COMPLETIONS_FIELDS];
+
+const VERBS = ["generateContent", "streamGenerateContent?alt=sse", "streamGenerateContent", "countTokens", "predict"];
+const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
+
+/** Many requests for each route, in the order of the routes. */
+export const fixtures: readonly Fixture[] = [
+  ...posts("/v1/messages", messages),
+  ...posts("/v1/messages/count_tokens", messages),
+  ...COLLECTIONS.flatMap((collection) =>
+    VERBS.flatMap((verb, place) =>
+      // Each of the many addresses has a share of the bodies.
+      posts(
+        `${collection}model-a:${verb}`,
+        contents.filter((_, index) => index % VERBS.length === place),
+      ),
+    ),
+  ),
+  ...posts("/v1/chat/completions", completions),
+  ...posts("/v1/images/generations", bodies(GENERATIONS)),
+  ...forms("/v1/images/edits", ACCEPTED_EDITS),
+  ...forms("/v1/images/variations", ACCEPTED_VARIATIONS),
+  ...gets("/v1/models", "/v1/models/model-a", "/v1beta/models", "/v1beta/models/model-a", "/v1/models?pageSize=1"),
+  ...gets("/v1/images/files/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "/api/usage/token", "/v1beta/models?key=sk-x"),
+];
+
+/** Fixtures by their route, so that a route of few is attacked as often as one of many. */
+export const byRoute: ReadonlyMap<string, readonly Fixture[]> = Map.groupBy(
+  fixtures,
+  ({ method, path }) => `${method} ${path}`,
+);
+
+/** The routes of a gateway for which there is no fixture. */
+export function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {
+  const known = [...byRoute.keys()].map((route) => route.split("?", 1)[0] ?? "");
+  const isKnown = ({ method, path }: GatewayEndpoint): boolean => {
+    const route = `${method} ${path.replace(/\*\*$/, "")}`;
+    return known.some((one) => (path.endsWith("/**") ? one.startsWith(route) : one === route));
+  };
+  return endpoints.filter((endpoint) => !isKnown(endpoint)).map(({ method, path }) => `${method} ${path}`);
+}
+
+/** A form's bytes, with their content type. */
+export async function formBytes(fields: FormFields): Promise<{ type: string; bytes: Uint8Array<ArrayBuffer> }> {
+  const response = new Response(formOf(fields));
+  return { type: response.headers.get("content-type") ?? "", bytes: new Uint8Array(await response.arrayBuffer()) };
+}

@@ -1,0 +1,359 @@
+/** Every list, map and string of every request's schema, grown until it is refused or the body is as large as it may be. */
+
+import type * as v from "valibot";
+import { ChatCompletionsRequest } from "../../src/dialects/chat-completions/schema.ts";
+import { CountTokensRequest, GenerateContentRequest } from "../../src/dialects/generate-content/schema.ts";
+import { ImageFields } from "../../src/dialects/images/schema.ts";
+import { messagesRequest } from "../../src/dialects/messages/schema.ts";
+import { isValid } from "../../src/http/validation.predicate.ts";
+import { type Shape, shapeOf } from "../../src/http/validation.shape.ts";
+import { DEFAULT_LIMITS, type GatewayEndpoint } from "../../src/index.ts";
+import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "../properties/wire-fields.requests.ts";
+import { answering } from "./answers.ts";
+import type { Attack, Run } from "./frame.ts";
+import { judgeMistake, keyed, RICH, Stage } from "./stage.ts";
+import { aloneMs } from "./turns.ts";
+
+export const grow: Attack = {
+  name: "grow",
+  does: "Every list, map and string of every request's schema, grown until it is refused",
+  counts: { full: Number.POSITIVE_INFINITY, short: Number.POSITIVE_INFINITY },
+  open(run) {
+    const stage = new Stage({ backend: answering, withoutReplays: true });
+    for (const route of unknownRoutes(stage.gateway.endpoints)) run.find("A route has no schema to grow", route);
+    const attempts = targets.flatMap((target) => growthsOf(target, run.plan.isShort));
+    return {
+      count: attempts.length,
+      async attempt(_random, index) {
+        const attempt = attempts[index];
+        if (attempt) await grown(run, stage, attempt);
+      },
+      close: () => stage.assertAtRest(run),
+    };
+  },
+};
+
+/** A route with its schema, and bodies that have many of its fields. */
+interface Target {
+  readonly path: string;
+  readonly schema: v.GenericSchema;
+  readonly bodies: readonly object[];
+}
+
+const messages = messagesRequest({ vendorRanges: false, vendorSources: false });
+const counted = GENERATE_CONTENT.map((generateContentRequest) => ({
+  generateContentRequest: { model: "models/model-a", ...generateContentRequest },
+}));
+
+const targets: readonly Target[] = [
+  { path: "/v1/messages", schema: messages, bodies: MESSAGES },
+  { path: "/v1/messages/count_tokens", schema: messages, bodies: MESSAGES.slice(0, 1) },
+  { path: "/v1beta/models/model-a:generateContent", schema: GenerateContentRequest, bodies: GENERATE_CONTENT },
+  { path: "/v1beta/models/model-a:countTokens", schema: CountTokensRequest, bodies: counted },
+  { path: "/v1/chat/completions", schema: ChatCompletionsRequest, bodies: CHAT_COMPLETIONS },
+  { path: "/v1/images/generations", schema: ImageFields, bodies: [{ prompt: "A red hat" }] },
+];
+
+/** Forms are grown by `mutate`; the other addresses of a model are those of the same endpoints. */
+const GROWN_ELSEWHERE = /^\/v1\/images\/(?:edits|variations)$|^\/v1(?:beta)?\/(?:tunedModels|models)\//;
+
+function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {
+  return endpoints
+    .filter(({ method, path }) => method === "POST" && !GROWN_ELSEWHERE.test(path))
+    .map(({ path }) => path)
+    .filter((path) => !targets.some((target) => target.path === path));
+}
+
+type Key = string | number;
+
+/** A place of a body: a list, a map, a string or whatever is only carried. */
+interface Place {
+  readonly at: readonly Key[];
+  /** The keys of its schema, without the positions in lists. */
+  readonly name: string;
+  readonly schema: v.GenericSchema;
+  readonly value: unknown;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const isSchema = (option: unknown): option is v.GenericSchema => isObject(option) && option["kind"] === "schema";
+
+/** Schemas that hold themselves are walked no deeper. */
+const MAX_DEPTH = 14;
+
+/**
+ * Each place of a body that its schema names, and what stands below places that are only carried. A field that is absent, and each
+ * kind that a value could have been, gets a value of its own, so that no schema goes without.
+ */
+class Places {
+  readonly #sampled = new Set<v.GenericSchema>();
+  /** The schemas around the place that is walked: one that holds itself is walked once. */
+  readonly #around = new Set<v.GenericSchema>();
+
+  *of(schema: v.GenericSchema, value: unknown, at: readonly Key[] = [], name: string = ""): Generator<Place> {
+    yield { at, name, schema, value };
+    yield* this.#below(schema, value, at, name);
+  }
+
+  *#below(schema: v.GenericSchema, value: unknown, at: readonly Key[], name: string): Generator<Place> {
+    if (at.length > MAX_DEPTH || (schema !== ANYTHING && this.#around.has(schema))) return;
+    this.#around.add(schema);
+    yield* this.#within(schema, value, at, name);
+    this.#around.delete(schema);
+  }
+
+  *#within(schema: v.GenericSchema, value: unknown, at: readonly Key[], name: string): Generator<Place> {
+    const shape = shapeOf(schema);
+    if (shape.wrapped) return yield* this.#below(shape.wrapped, value, at, name);
+    if (shape.getter) return yield* this.#below(shape.getter(value), value, at, name);
+    const options = (shape.options ?? []).filter(isSchema);
+    if (options.length > 0) {
+      const chosen = options.find((option) => isValid(option, value)) ?? options[0];
+      if (chosen) yield* this.#below(chosen, value, at, name);
+      for (const option of options)
+        if (option !== chosen) yield* this.#sample(option, at, `${name}|${shapeOf(option).type}`);
+      return;
+    }
+    if (Array.isArray(value))
+      for (const [index, item] of value.entries())
+        yield* this.of(shape.item ?? ANYTHING, item, [...at, index], `${name}[]`);
+    else if (isObject(value)) yield* this.#fields(shape, value, at, name);
+  }
+
+  *#fields(
+    { entries = {}, value: inner = ANYTHING }: Shape,
+    value: object,
+    at: readonly Key[],
+    name: string,
+  ): Generator<Place> {
+    for (const [key, field] of Object.entries(value) as [string, unknown][])
+      yield* this.of(entries[key] ?? inner, field, [...at, key], `${name}.${key}`);
+    for (const [key, schema] of Object.entries(entries))
+      if (!(key in value)) yield* this.#sample(schema, [...at, key], `${name}.${key}`);
+  }
+
+  *#sample(schema: v.GenericSchema, at: readonly Key[], name: string): Generator<Place> {
+    const value = sampleOf(schema);
+    yield { at, name, schema, value };
+    // A schema that stands in many places is walked in one of them.
+    if (this.#sampled.has(schema)) return;
+    this.#sampled.add(schema);
+    yield* this.#below(schema, value, at, name);
+  }
+}
+
+const ANYTHING = { kind: "schema", type: "unknown" } as unknown as v.GenericSchema;
+
+const TEXTS = [
+  "a",
+  "AAAA",
+  "image/png",
+  "https://a.example/1",
+  "data:image/png;base64,AAAA",
+  "web_search_20250305",
+  "1s",
+];
+const NUMBERS = [1, 2, 0, 0.5, 1_024, 2_000];
+
+/** A value that a schema takes, as small as may be; undefined where none is found. */
+function sampleOf(schema: v.GenericSchema, depth = 0): unknown {
+  const shape = shapeOf(schema);
+  if (depth > MAX_DEPTH) return undefined;
+  if (shape.wrapped) return sampleOf(shape.wrapped, depth + 1);
+  if (shape.getter) return sampleOf(shape.getter({}), depth + 1);
+  switch (shape.type) {
+    case "literal":
+      return (schema as v.LiteralSchema<v.Literal, undefined>).literal;
+    case "picklist":
+      return (shape.options as readonly unknown[])[0];
+    case "string":
+      return TEXTS.find((text) => isValid(schema, text)) ?? "a";
+    case "number":
+      return NUMBERS.find((number) => isValid(schema, number)) ?? 1;
+    case "boolean":
+      return true;
+    case "array":
+      return shape.item ? [sampleOf(shape.item, depth + 1)] : [];
+    case "record":
+      return shape.value ? { a: sampleOf(shape.value, depth + 1) } : {};
+    case "unknown":
+      return { a: "a" };
+    default: {
+      const [option] = (shape.options ?? []).filter(isSchema);
+      if (option) return sampleOf(option, depth + 1);
+      const fields = Object.entries(shape.entries ?? {}).filter(([, inner]) => !isOptional(inner));
+      return Object.fromEntries(fields.map(([key, inner]) => [key, sampleOf(inner, depth + 1)]));
+    }
+  }
+}
+
+const isOptional = (schema: v.GenericSchema): boolean => isValid(schema, undefined);
+
+/** A way to grow a value; `size` is about how many bytes of JSON it becomes. */
+interface Way {
+  readonly name: string;
+  readonly fits: (value: unknown) => boolean;
+  readonly grow: (value: unknown, size: number) => unknown;
+  /** Whether the tests try it in each place that it fits. */
+  readonly isAlwaysTried?: true;
+}
+
+const isText = (value: unknown): value is string => typeof value === "string";
+const isOpen = (value: unknown): boolean => isObject(value);
+const filled = (size: number, each: (index: number) => unknown, bytes: number): unknown[] =>
+  Array.from({ length: Math.max(1, Math.floor(size / bytes)) }, (_, index) => each(index));
+const lengthOf = (value: unknown): number => (JSON.stringify(value) ?? "").length + 1;
+const keysOf = (size: number, value: unknown): object =>
+  Object.fromEntries(filled(size, (index) => [`k${index}`, value], 10 + lengthOf(value)) as [string, unknown][]);
+
+const nested = (depth: number, wrap: (inner: unknown) => unknown): unknown => {
+  let value: unknown = {};
+  for (let level = 0; level < depth; level++) value = wrap(value);
+  return value;
+};
+
+/** Half as deep as JSON may be: fields of bodies stand some levels down themselves. */
+const DEEP = DEFAULT_LIMITS.maxJsonDepth / 2 - 10;
+
+const WAYS: readonly Way[] = [
+  { name: "a long text", fits: isText, grow: (value, size) => String(value).padEnd(size, String(value) || "a") },
+  { name: "a text of blanks", fits: isText, grow: (_value, size) => " ".repeat(size) },
+  { name: "a text of backslashes", fits: isText, grow: (_value, size) => "\\".repeat(size / 2) },
+  { name: "a text of separators", fits: isText, grow: (value, size) => `${String(value)}${";,/.:".repeat(size / 5)}` },
+  {
+    name: "a text that is deep JSON",
+    fits: isText,
+    grow: (_value, size) => `{"a":${"[".repeat(size / 2)}${"]".repeat(size / 2)}}`,
+    isAlwaysTried: true,
+  },
+  { name: "a text that is wide JSON", fits: isText, grow: (_value, size) => JSON.stringify(keysOf(size, {})) },
+  {
+    name: "a text that is a long list in JSON",
+    fits: isText,
+    grow: (_value, size) => `{"a":[${"{},".repeat(size / 3)}0]}`,
+  },
+  { name: "a long list", fits: Array.isArray, grow: (value, size) => repeated(value as unknown[], size) },
+  { name: "a list of other items", fits: Array.isArray, grow: (value, size) => told(value as unknown[], size) },
+  { name: "a list of nothings", fits: Array.isArray, grow: (_value, size) => filled(size, () => null, 5) },
+  { name: "a map of many keys", fits: isOpen, grow: (value, size) => ({ ...(value as object), ...keysOf(size, 1) }) },
+  { name: "a map of maps", fits: isOpen, grow: (value, size) => ({ ...(value as object), ...keysOf(size, {}) }) },
+  {
+    name: "a schema of many properties",
+    fits: isOpen,
+    grow: (value, size) => ({ ...(value as object), type: "object", properties: keysOf(size, { type: "string" }) }),
+  },
+  {
+    name: "a schema that requires much",
+    fits: isOpen,
+    grow: (value, size) => {
+      const properties = keysOf(size / 2, {});
+      return { ...(value as object), type: "object", properties, required: Object.keys(properties) };
+    },
+  },
+  {
+    name: "a schema of many choices",
+    fits: isOpen,
+    grow: (value, size) => ({
+      ...(value as object),
+      anyOf: filled(size, (index) => ({ type: "string", enum: [`e${index}`] }), 40),
+    }),
+  },
+  {
+    name: "a schema of many words",
+    fits: isOpen,
+    grow: (value, size) => ({ ...(value as object), type: "string", enum: filled(size, (index) => `e${index}`, 10) }),
+  },
+  {
+    name: "a schema that is deep and wide",
+    fits: isOpen,
+    grow: (value, size) => {
+      const wide = keysOf(size / DEEP, { type: "string" });
+      const deep = nested(DEEP, (inner) => ({ type: "object", properties: { ...wide, deeper: inner } }));
+      return { ...(value as object), ...(deep as object) };
+    },
+  },
+];
+
+const repeated = (list: readonly unknown[], size: number): unknown[] =>
+  Array.from({ length: Math.max(1, Math.floor(size / lengthOf(list))) }, () => list).flat();
+
+/** The list's first item very often, each with texts of its own, so that what must differ does. */
+function told(list: readonly unknown[], size: number): unknown[] {
+  const [first] = list;
+  const each = (index: number): unknown =>
+    isText(first)
+      ? `${first}${index}`
+      : isObject(first)
+        ? Object.fromEntries(
+            Object.entries(first).map(([key, value]) => [key, NAMED.has(key) ? `${String(value)}${index}` : value]),
+          )
+        : first;
+  return filled(size, each, lengthOf(first) + 6);
+}
+
+/** The fields by which the items of lists are told apart. */
+const NAMED: ReadonlySet<string> = new Set(["id", "name", "tool_call_id", "tool_use_id"]);
+
+interface Growth {
+  readonly path: string;
+  readonly body: object;
+  readonly place: Place;
+  readonly way: Way;
+}
+
+/** Every place of a route's bodies in every way that fits it, each place of the schema once. */
+function growthsOf({ path, schema, bodies }: Target, isShort: boolean): Growth[] {
+  const seen = new Set<string>();
+  const growths: Growth[] = [];
+  const places = new Places();
+  const numbers = new Map<v.GenericSchema, number>();
+  for (const body of bodies)
+    for (const place of places.of(schema, body)) {
+      const number = getOrInsert(numbers, place.schema, numbers.size);
+      // In the tests, the same schema under the same name is attacked in one of its places, in one way after the other.
+      const name = isShort ? `${String(place.at.at(-1))} ${number}` : place.name;
+      const ways = WAYS.filter(({ fits }) => fits(place.value));
+      const turn = growths.length % ways.length;
+      if (isShort && seen.has(name)) continue;
+      seen.add(name);
+      for (const [index, way] of ways.entries()) {
+        if (isShort ? index !== turn && !way.isAlwaysTried : seen.has(`${name} ${way.name}`)) continue;
+        seen.add(`${name} ${way.name}`);
+        growths.push({ path, body, place, way });
+      }
+    }
+  return growths;
+}
+
+function getOrInsert<K, V>(map: Map<K, V>, key: K, value: V): V {
+  if (!map.has(key)) map.set(key, value);
+  return map.get(key) ?? value;
+}
+
+const KIB = 1_024;
+/** The sizes of a grown value, in bytes: in the tests no more than are parsed in a moment. */
+const SHORT_SIZES = [48 * KIB];
+const SIZES = [16 * KIB, 256 * KIB, 2 * KIB * KIB, 12 * KIB * KIB, 31 * KIB * KIB];
+
+async function grown(run: Run, stage: Stage, { path, body, place, way }: Growth): Promise<void> {
+  for (const size of run.plan.isShort ? SHORT_SIZES : SIZES) {
+    const text = JSON.stringify(withValue(body, place.at, way.grow(place.value, size)));
+    const alone = aloneMs(() => JSON.parse(text));
+    const about = `${path} ${place.name}: ${way.name} of ${size} bytes`;
+    const sent = { path, headers: { ...keyed(RICH), "content-type": "application/json" }, body: text };
+    const answered = await run.turning(`${path}${place.name}: ${way.name}`, () => stage.ask(sent), alone);
+    if (!answered) return run.find("A grown body has no answer", about);
+    judgeMistake(run, { ...answered, text: answered.text.slice(0, 2_000_000) }, about);
+    if (answered.status >= 400) return;
+  }
+}
+
+/** The body with another value at a place. */
+function withValue(body: unknown, [key, ...rest]: readonly Key[], value: unknown): unknown {
+  if (key === undefined) return value;
+  if (Array.isArray(body))
+    return body.map((item: unknown, index) => (index === key ? withValue(item, rest, value) : item));
+  const object = isObject(body) ? body : {};
+  return { ...object, [key]: withValue(object[key], rest, value) };
+}
