@@ -46,7 +46,7 @@ type FoundHold = Awaited<ReturnType<LockedKey["holds"]>>["asked"];
  * Leases end by the database's clock. Deadlocks and conflicts are tried again, a bounded number of times.
  *
  * @example
- * const quotas = sqlQuotaStore({ db: new Kysely({ dialect: new PostgresDialect({ pool }) }), dialect: "postgres" });
+ * const quotas = sqlQuotaStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
  */
 export const sqlQuotaStore = <Context = unknown>(options: SqlQuotaStoreOptions<Context>): DurableQuotaStore<Context> =>
   new SqlLedger(options);
