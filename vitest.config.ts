@@ -34,6 +34,7 @@ const LONG: readonly string[] = [
   "test/soak/soak.test.ts",
   "test/clients/on-*.test.ts",
   "test/stores/sql.*.test.ts",
+  "test/stores/outage.test.ts",
   "test/stores/redis*.test.ts",
   "test/backends/relay/hostile.test.ts",
   "test/media/png.test.ts",

@@ -3,13 +3,13 @@
 import type { AddressInfo } from "node:net";
 import process from "node:process";
 import express from "express";
-import { Kysely, PostgresDialect } from "kysely";
+import { Kysely } from "kysely";
 import { Pool } from "pg";
 import { RateLimiterPostgres } from "rate-limiter-flexible";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { relay } from "../../src/backends/relay/index.ts";
 import { type CallRecord, createGateway, flexibleRateLimiter } from "../../src/index.ts";
-import { migrate, sqlQuotaStore, sqlReplayStore } from "../../src/stores/sql/index.ts";
+import { migrate, nodePostgresDialect, sqlQuotaStore, sqlReplayStore } from "../../src/stores/sql/index.ts";
 
 const { DATABASE_URL = "", UPSTREAM_URL = "", UPSTREAM_KEY, PORT = "3000" } = process.env;
 
@@ -31,7 +31,7 @@ interface Database {
 
 const pool = new Pool({ connectionString: DATABASE_URL });
 pool.on("error", console.error);
-const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });
+const db = new Kysely<Database>({ dialect: nodePostgresDialect(pool) });
 
 // The tables are made at the first start. Keys are made by `npx polygate keys create --store $DATABASE_URL`.
 await migrate(db, { dialect: "postgres" });
@@ -66,7 +66,7 @@ const gateway = createGateway({
   rateLimiter: flexibleRateLimiter({
     perKey: { requests: [await window(60, 60)], tokens: [await window(100_000, 60)], callsAtOnce: 8 },
   }),
-  onCall: (record) => void track(bill(record)),
+  onCall: (record) => void track(billSurely(record)),
 });
 
 async function bill({ requestId, key, usage, ...record }: CallRecord): Promise<void> {
@@ -84,7 +84,23 @@ async function bill({ requestId, key, usage, ...record }: CallRecord): Promise<v
       began_at: new Date(record.beganAt),
       took_ms: record.endMs,
     })
+    // An insertion whose answer was lost is repeated.
+    .onConflict((conflict) => conflict.doNothing())
     .execute();
+}
+
+/** How often a row is tried that the database does not take, and how long after a failure, in milliseconds. */
+const [TRIES, PAUSE_MS] = [60, 1_000];
+
+/** Writes the row of a call, also while the database restarts. */
+async function billSurely(record: CallRecord): Promise<void> {
+  for (let tries = 1; ; tries++)
+    try {
+      return await bill(record);
+    } catch (error) {
+      if (tries >= TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
 }
 
 /** Rows that are being written: the process waits for them before it ends. */

@@ -1,8 +1,9 @@
 /** Opens a store over SQL. It stands apart because it needs Kysely, which who keeps keys in Redis need not have. */
 
-import { type Dialect, Kysely, MysqlDialect, PostgresDialect } from "kysely";
+import { type Dialect, Kysely, MysqlDialect } from "kysely";
 import {
   migrate,
+  nodePostgresDialect,
   nodeSqliteDialect,
   type SqlDatabase,
   type SqlDialect,
@@ -27,9 +28,7 @@ export async function openPostgres(
 ): Promise<OpenedStore> {
   const { Pool } = await installed("pg", import("pg"));
   const pool = new Pool({ connectionString, max });
-  // Of a connection that is lost while nobody uses it. The next query makes another.
-  pool.on("error", () => {});
-  return opened("postgres", new PostgresDialect({ pool }), prefix);
+  return opened("postgres", nodePostgresDialect(pool), prefix);
 }
 
 export async function openMysql(

@@ -127,10 +127,14 @@ class Ledger implements MemoryQuotaStore {
     if (owner && owner.key.id !== keyId) return rejected("A hold of this id belongs to another key.");
     if (!account) return Promise.resolve({ refused: true, available: 0, held: 0 });
     if (owner) return Promise.resolve(this.#again(id, account));
-    const granted = account.grantable(atLeast, atMost);
-    if (granted < atLeast) return Promise.resolve(refusalOf(account));
-    this.#holds.open(account.hold(id, granted, now + leaseMs));
-    return Promise.resolve({ granted });
+    try {
+      const granted = account.grantable(atLeast, atMost);
+      if (granted < atLeast) return Promise.resolve(refusalOf(account));
+      this.#holds.open(account.hold(id, granted, now + leaseMs));
+      return Promise.resolve({ granted });
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   renew(id: string, { leaseMs, used }: Renewal): Promise<void> {
@@ -151,15 +155,19 @@ class Ledger implements MemoryQuotaStore {
       return rejected(`certainty must be "exact" or "estimated", not ${String(certainty)}`);
     const now = this.#clock.now();
     this.#expire(now);
-    const hold = this.#holds.live(id);
-    if (hold) {
-      hold.account.resolve(hold, used, certainty);
-      this.#holds.settle(hold, now);
+    try {
+      const hold = this.#holds.live(id);
+      if (hold) {
+        hold.account.resolve(hold, used, certainty);
+        this.#holds.settle(hold, now);
+        return DONE;
+      }
+      const expired = this.#holds.expired(id);
+      if (expired) expired.account.correct(expired, used, certainty);
       return DONE;
+    } catch (error) {
+      return Promise.reject(error);
     }
-    const expired = this.#holds.expired(id);
-    if (expired) expired.account.correct(expired, used, certainty);
-    return DONE;
   }
 
   /** The answer to a reservation whose id is taken by the same key. */
@@ -171,7 +179,7 @@ class Ledger implements MemoryQuotaStore {
 
   /** Charges every hold whose lease has run out what its last renewal noted. */
   #expire(now: number): void {
-    for (const hold of this.#holds.expire(now)) hold.account.resolve(hold, hold.used, "estimated");
+    for (const hold of this.#holds.expire(now)) hold.account.expire(hold);
   }
 }
 

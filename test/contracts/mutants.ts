@@ -224,6 +224,19 @@ export const mutants: readonly Mutant[] = [
   mutant("takes leases that are none", "a lease is an integer from 1 up, and others are rejected", (store) => ({
     renew: (id, renewal) => store.renew(id, { ...renewal, leaseMs: Math.max(1, Math.ceil(renewal.leaseMs)) }),
   })),
+  mutant(
+    "takes what it cannot count, and drops it",
+    "a key's usage ends at 2^53 - 1: what would pass it is refused, and other keys are left alone",
+    (store) => ({
+      async settle(id, outcome) {
+        try {
+          await store.settle(id, outcome);
+        } catch (error) {
+          if (!Number.isSafeInteger(outcome.used) || outcome.used < 0) throw error;
+        }
+      },
+    }),
+  ),
   { fault: "mixes up keys", breaks: "a key's holds leave other keys alone", open: openMixingKeys },
   {
     fault: "keeps a ledger for each secret",

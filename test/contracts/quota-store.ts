@@ -1,6 +1,7 @@
 /** The laws of the QuotaStore port, to be run on a store by any test runner. Races come first: they are what a ledger is for. */
 
 import type { QuotaStoreLaw } from "./quota-store/contract.ts";
+import { extremeLaws } from "./quota-store/extremes.ts";
 import { inputLaws } from "./quota-store/inputs.ts";
 import { keyLaws } from "./quota-store/keys.ts";
 import { leaseLaws } from "./quota-store/leases.ts";
@@ -24,4 +25,5 @@ export const quotaStoreLaws: readonly QuotaStoreLaw[] = [
   ...leaseLaws,
   ...keyLaws,
   ...inputLaws,
+  ...extremeLaws,
 ];

@@ -12,6 +12,9 @@ import { databases, type NewDatabase, newPostgres } from "../stores/sql/database
 
 const available = databases.some(({ name, available }) => name === "PostgreSQL" && available);
 
+/** Keys that call one after the other, each far below its rate. */
+const LANES: readonly string[] = Array.from({ length: 24 }, (_, index) => `load-${index}`);
+
 /** Says a word to whoever asks, and tells what that took. */
 function startUpstream(): Promise<Server> {
   const server = createServer((req, res) => {
@@ -45,6 +48,7 @@ describe.skipIf(!available)("npm run host:team", () => {
     }));
     await store.add({ id: "team", apiKey: "sk-team", granted: 1_000 });
     await store.add({ id: "busy", apiKey: "sk-busy" });
+    for (const id of LANES) await store.add({ id, apiKey: `sk-${id}` });
     await close();
   });
   afterAll(async () => {
@@ -77,11 +81,44 @@ describe.skipIf(!available)("npm run host:team", () => {
     expect((await post(host.url, "Hello", { apiKey: "sk-team" })).status, "another key is not held back").toBe(200);
   });
 
+  it("survives the loss of its connections under load, and bills what it has charged", async () => {
+    const statuses: Record<number, number> = {};
+    let isOver = false;
+    const lane = async (apiKey: string): Promise<void> => {
+      while (!isOver) {
+        const status = await post(host.url, "Hello", { apiKey }).then(
+          async (response) => (await response.arrayBuffer(), response.status),
+          () => 0,
+        );
+        statuses[status] = (statuses[status] ?? 0) + 1;
+      }
+    };
+    const answered = (): number => statuses[200] ?? 0;
+    const load = Promise.all(LANES.map((key) => lane(`sk-${key}`)));
+    const others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    for (let cuts = 0; cuts < 3 || !statuses[503]; cuts++) {
+      const before = answered();
+      await expect.poll(() => answered() > before || host.process.child.exitCode !== null).toBe(true);
+      await client.query(`SELECT pg_terminate_backend(pid) ${others}`);
+      expect(host.process.child.exitCode, host.process.errors()).toBeNull();
+    }
+    const before = answered();
+    await expect.poll(() => answered() > before + LANES.length).toBe(true);
+    isOver = true;
+    await load;
+    expect(Object.keys(statuses)).toEqual(["200", "503"]);
+    const billed = `SELECT sum(units)::int AS units, count(*)::int AS calls FROM calls WHERE key_id LIKE 'load-%' AND units > 0`;
+    const charged = `SELECT sum(charged)::int AS charged FROM polygate_keys WHERE id LIKE 'load-%'`;
+    await expect
+      .poll(async () => [(await client.query(billed)).rows[0], (await client.query(charged)).rows[0]])
+      .toEqual([{ units: 14 * answered(), calls: answered() }, { charged: 14 * answered() }]);
+  });
+
   it("has written a row for each call when it ends", async () => {
     await host.stop();
     const { rows } = await client.query(
       `SELECT key_id, model, input_tokens, output_tokens, units, certainty, outcome, count(*) AS calls
-       FROM calls GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY key_id, outcome`,
+       FROM calls WHERE coalesce(key_id, '') NOT LIKE 'load-%' AND outcome <> 'failed' GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY key_id, outcome`,
     );
     const told = { model: "upstream-1", input_tokens: "11", output_tokens: "3", units: "14", certainty: "exact" };
     expect(rows).toMatchObject([

@@ -53,9 +53,9 @@ async function linkSecrets(db: Kysely<SqlSchema>, keyId: string, hashes: readonl
 }
 
 /** Gives a key one more secret; the others end after `overlapMs` where it is told. */
-export async function addSecret(ground: LedgerAccess, keyId: string, hash: string, overlapMs?: number): Promise<void> {
-  const key = await usableKey(ground, keyId);
-  const { db } = ground;
+export async function addSecret(access: LedgerAccess, keyId: string, hash: string, overlapMs?: number): Promise<void> {
+  const key = await usableKey(access, keyId);
+  const { db } = access;
   if (overlapMs !== undefined) {
     const endsAt = key.now + overlapMs;
     await db
@@ -68,24 +68,24 @@ export async function addSecret(ground: LedgerAccess, keyId: string, hash: strin
   await linkSecrets(db, keyId, [hash]);
 }
 
-async function usableKey(ground: LedgerAccess, keyId: string): Promise<LockedKey> {
-  const key = await lockKey(ground, { keyId });
+async function usableKey(access: LedgerAccess, keyId: string): Promise<LockedKey> {
+  const key = await lockKey(access, keyId);
   if (!key) throw noSuchKey(keyId);
   if (key.revoked) throw revokedKey(keyId);
   return key;
 }
 
 /** Forgets all secrets of a key for good. */
-export async function revokeKey(ground: LedgerAccess, keyId: string): Promise<void> {
-  const key = await lockKey(ground, { keyId });
+export async function revokeKey(access: LedgerAccess, keyId: string): Promise<void> {
+  const key = await lockKey(access, keyId);
   if (!key) throw noSuchKey(keyId);
-  await ground.db.deleteFrom("secrets").where("key_id", "=", keyId).execute();
-  if (!key.revoked) await ground.db.updateTable("keys").set({ revoked_at: key.now }).where("id", "=", keyId).execute();
+  await access.db.deleteFrom("secrets").where("key_id", "=", keyId).execute();
+  if (!key.revoked) await access.db.updateTable("keys").set({ revoked_at: key.now }).where("id", "=", keyId).execute();
 }
 
 /** Adds units to a key's quota. */
-export async function grantUnits(ground: LedgerAccess, keyId: string, units: number): Promise<void> {
-  const key = await usableKey(ground, keyId);
+export async function grantUnits(access: LedgerAccess, keyId: string, units: number): Promise<void> {
+  const key = await usableKey(access, keyId);
   if (key.account.key.unlimited) throw new RangeError(`The API key ${keyId} is unlimited.`);
   key.grant(units);
   await key.write();

@@ -2,62 +2,73 @@
 
 import { type RawBuilder, sql } from "kysely";
 import type { HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
-import { MOST_UNLIMITED } from "../account.ts";
+import { MOST_UNITS, MOST_UNLIMITED } from "../account.ts";
 import type { LedgerAccess } from "./locked-key.ts";
 import { numberOf, type StoredInteger } from "./schema.ts";
+import { slot, type Statement } from "./statements.ts";
 
 const [keys, holds, journal] = [sql.table("keys"), sql.table("holds"), sql.table("journal")];
 
-const integer = (units: number): RawBuilder<number> => sql`CAST(${units} AS BIGINT)`;
+const integer = (units: number): RawBuilder<number> => sql.lit(units);
+const integerAt = (index: number): RawBuilder<number> => sql`CAST(${slot(index)} AS BIGINT)`;
 
 /** No lease of the key has run out unaccounted for: to charge it takes the longer way. */
 const nothingExpired = (keyId: RawBuilder<unknown>, now: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql`NOT EXISTS (SELECT 1 FROM ${holds} x WHERE x.key_id = ${keyId} AND x.state = 'live' AND x.expires_at <= ${now})`;
 
-/**
- * Reserves under a new id; undefined, and nothing is changed, when the key or the id needs a closer look. Who meets another call of
- * the same id fails with a conflict.
- */
-export async function reserveAtOnce(
-  { db, time }: LedgerAccess,
-  { id, keyId, atLeast, atMost, leaseMs }: HoldRequest,
-): Promise<Reservation | undefined> {
-  const [least, most] = [integer(atLeast), integer(atMost)];
-  const { rows } = await sql<Record<"grantable" | "available" | "held", StoredInteger>>`
+/** Values: the hold's id, its key's, atLeast, atMost, the lease. */
+const RESERVE: Statement<Record<"grantable" | "available" | "held", StoredInteger>> = {
+  planOnce: true,
+  build({ db, time }) {
+    const [id, keyId] = [slot(0), slot(1)];
+    const [least, most, leaseMs] = [integerAt(2), integerAt(3), integerAt(4)];
+    return sql<Record<"grantable" | "available" | "held", StoredInteger>>`
     WITH locked AS (
-      SELECT k.id, k.unlimited, k.held, GREATEST(0, k.granted - k.charged - k.held) AS available, ${time} AS now
+      SELECT k.id, k.unlimited, k.held, GREATEST(0, k.granted - k.charged - k.held) AS available,
+        ${integer(MOST_UNITS)} - k.charged - k.held AS countable, ${time} AS now
       FROM ${keys} k WHERE k.id = ${keyId} FOR UPDATE
     ), asked AS (
-      SELECT l.*, CASE WHEN l.unlimited = 1 THEN GREATEST(${least}, LEAST(${most}, ${integer(MOST_UNLIMITED)}))
+      SELECT l.*, CASE WHEN l.unlimited = 1 THEN GREATEST(${least}, LEAST(${most}, ${integer(MOST_UNLIMITED)}, l.countable))
         ELSE LEAST(${most}, l.available) END AS grantable
       FROM locked l
-      WHERE NOT EXISTS (SELECT 1 FROM ${holds} x WHERE x.id = ${id}) AND ${nothingExpired(sql`l.id`, sql`l.now`)}
+      WHERE l.countable >= CASE WHEN l.unlimited = 1 THEN ${least} ELSE 0 END
+        AND NOT EXISTS (SELECT 1 FROM ${holds} x WHERE x.id = ${id}) AND ${nothingExpired(sql`l.id`, sql`l.now`)}
     ), admitted AS (
       SELECT * FROM asked WHERE grantable >= ${least}
     ), held AS (
       INSERT INTO ${holds} (id, key_id, state, granted, noted, renewals, used, overdraft, expires_at)
-      SELECT ${id}, a.id, 'live', a.grantable, 0, 0, 0, 0, a.now + ${integer(leaseMs)} FROM admitted a
+      SELECT ${id}, a.id, 'live', a.grantable, 0, 0, 0, 0, a.now + ${leaseMs} FROM admitted a
     ), entered AS (
       INSERT INTO ${journal} (key_id, hold_id, kind, at, granted, charged, held, overdraft, estimated, noted)
       SELECT a.id, ${id}, 'hold', a.now, 0, 0, a.grantable, 0, 0, 0 FROM admitted a
     ), booked AS (
       UPDATE ${keys} k SET held = k.held + a.grantable FROM admitted a WHERE k.id = a.id
     )
-    SELECT grantable, available, held FROM asked`.execute(db);
-  const [found] = rows;
+    SELECT grantable, available, held FROM asked`.compile(db);
+  },
+};
+
+/**
+ * Reserves under a new id; undefined, and nothing is changed, when the key or the id needs a closer look. Who meets another call of
+ * the same id fails with a conflict.
+ */
+export async function reserveAtOnce(
+  { db, statements }: LedgerAccess,
+  { id, keyId, atLeast, atMost, leaseMs }: HoldRequest,
+): Promise<Reservation | undefined> {
+  const [found] = (await statements.run(db, RESERVE, [id, keyId, atLeast, atMost, leaseMs])).rows;
   if (!found) return undefined;
   const granted = numberOf(found.grantable);
   if (granted >= atLeast) return { granted };
   return { refused: true, available: numberOf(found.available), held: numberOf(found.held) };
 }
 
-/** Renews a live hold and tells whether it did; when it did not, nothing is changed, and the hold or its key needs a closer look. */
-export async function renewAtOnce(
-  { db, time }: LedgerAccess,
-  id: string,
-  { leaseMs, used }: Renewal,
-): Promise<boolean> {
-  const { rows } = await sql`
+/** Values: the hold's id, the lease, the units used so far. */
+const RENEW: Statement<unknown> = {
+  planOnce: true,
+  build({ db, time }) {
+    const [id, leaseMs, used] = [slot(0), integerAt(1), integerAt(2)];
+    return sql`
     WITH locked AS (
       SELECT k.id, h.state, h.noted, h.expires_at, ${time} AS now
       FROM ${keys} k JOIN ${holds} h ON h.key_id = k.id WHERE h.id = ${id} FOR UPDATE
@@ -65,28 +76,36 @@ export async function renewAtOnce(
       SELECT l.* FROM locked l
       WHERE l.state = 'live' AND l.expires_at > l.now AND ${nothingExpired(sql`l.id`, sql`l.now`)}
     ), renewed AS (
-      UPDATE ${holds} h SET noted = ${integer(used)}, renewals = h.renewals + 1, expires_at = l.now + ${integer(leaseMs)}
+      UPDATE ${holds} h SET noted = ${used}, renewals = h.renewals + 1, expires_at = l.now + ${leaseMs}
       FROM live l WHERE h.id = ${id}
     ), entered AS (
       INSERT INTO ${journal} (key_id, hold_id, kind, at, granted, charged, held, overdraft, estimated, noted)
-      SELECT l.id, ${id}, 'renew', l.now, 0, 0, 0, 0, 0, ${integer(used)} - l.noted FROM live l
+      SELECT l.id, ${id}, 'renew', l.now, 0, 0, 0, 0, 0, ${used} - l.noted FROM live l
     )
-    SELECT id FROM live`.execute(db);
-  return rows.length > 0;
+    SELECT id FROM live`.compile(db);
+  },
+};
+
+/**
+ * Renews a live hold and tells whether it did; undefined when it did not: nothing is changed, and the hold or its key needs a closer
+ * look.
+ */
+export async function renewAtOnce(
+  { db, statements }: LedgerAccess,
+  id: string,
+  { leaseMs, used }: Renewal,
+): Promise<true | undefined> {
+  return (await statements.run(db, RENEW, [id, leaseMs, used])).rows.length > 0 || undefined;
 }
 
-/** Settles a live hold and tells whether it did; when it did not, nothing is changed, and the hold or its key needs a closer look. */
-export async function settleAtOnce(
-  { db, time }: LedgerAccess,
-  id: string,
-  { used, certainty }: Outcome,
-): Promise<boolean> {
-  // What could add up to more than a number holds is checked on the longer way.
-  if (used > MOST_UNLIMITED) return false;
-  const units = integer(used);
-  const { rows } = await sql`
+/** Values: the hold's id, the units used, and 1 where they are an estimate, or 0. */
+const SETTLE: Statement<unknown> = {
+  planOnce: true,
+  build({ db, time }) {
+    const [id, units, estimated, most] = [slot(0), integerAt(1), integerAt(2), integer(MOST_UNITS)];
+    return sql`
     WITH locked AS (
-      SELECT k.id, k.unlimited, h.state, h.granted, h.expires_at,
+      SELECT k.id, k.unlimited, k.charged + k.held - h.granted AS taken, k.overdraft, h.state, h.granted, h.expires_at,
         GREATEST(0, k.granted - k.charged - k.held + h.granted) AS room, ${time} AS now
       FROM ${keys} k JOIN ${holds} h ON h.key_id = k.id WHERE h.id = ${id} FOR UPDATE
     ), live AS (
@@ -94,7 +113,8 @@ export async function settleAtOnce(
       FROM locked l
       WHERE l.state = 'live' AND l.expires_at > l.now AND ${nothingExpired(sql`l.id`, sql`l.now`)}
     ), charged AS (
-      SELECT l.*, ${units} - l.charge AS over, ${certainty === "estimated" ? sql`l.charge` : sql`0`} AS guess FROM live l
+      SELECT l.*, ${units} - l.charge AS over, l.charge * ${estimated} AS guess FROM live l
+      WHERE l.taken + l.charge <= ${most} AND l.overdraft + ${units} - l.charge <= ${most}
     ), resolved AS (
       UPDATE ${holds} h SET state = 'settled', used = ${units}, overdraft = c.over, resolved_at = c.now
       FROM charged c WHERE h.id = ${id}
@@ -108,6 +128,19 @@ export async function settleAtOnce(
         overdraft = k.overdraft + c.over, estimated = k.estimated + c.guess
       FROM charged c WHERE k.id = c.id
     )
-    SELECT id FROM charged`.execute(db);
-  return rows.length > 0;
+    SELECT id FROM charged`.compile(db);
+  },
+};
+
+/**
+ * Settles a live hold and tells whether it did; undefined when it did not: nothing is changed, and the hold, its key or the amount
+ * needs a closer look.
+ */
+export async function settleAtOnce(
+  { db, statements }: LedgerAccess,
+  id: string,
+  { used, certainty }: Outcome,
+): Promise<true | undefined> {
+  const values = [id, used, certainty === "estimated" ? 1 : 0];
+  return (await statements.run(db, SETTLE, values)).rows.length > 0 || undefined;
 }

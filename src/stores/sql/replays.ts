@@ -59,7 +59,7 @@ const MAX_TRIES = 20;
  *
  * @throws RangeError for a bound that is no positive integer.
  * @example
- * const replayStore = sqlReplayStore({ db: new Kysely({ dialect: new PostgresDialect({ pool }) }), dialect: "postgres" });
+ * const replayStore = sqlReplayStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
  */
 export const sqlReplayStore = (options: SqlReplayStoreOptions): SqlReplayStore => new SqlReplays(options);
 

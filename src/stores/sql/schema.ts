@@ -180,6 +180,10 @@ class Renaming extends OperationNodeTransformer {
   }
 }
 
+/** Whether a stored number is one that a verb has written: an integer from 0 up that a number holds exactly. */
+export const isCountable = (stored: StoredInteger): boolean =>
+  Number.isSafeInteger(Number(stored)) && Number(stored) >= 0;
+
 /** A stored integer as a number. Throws where a number would not hold it exactly. */
 export function numberOf(stored: StoredInteger): number {
   const number = Number(stored);

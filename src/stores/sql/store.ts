@@ -15,14 +15,17 @@ import {
   isStorableId,
   pageOf,
 } from "../durable-input.ts";
+import { Generations } from "../generations.ts";
 import { assertUnits } from "../units.ts";
 import { type Attempt, attemptsOn } from "./attempts.ts";
 import { DATABASE_TIME, type SqlDialect, type TimeExpression } from "./dialects.ts";
 import { addKey, addSecret, findKey, grantUnits, readBalance, reportKeys, revokeKey } from "./directory.ts";
-import { type LedgerAccess, type KeyOf, type LockedKey, lockKey, SWEEP_BATCH } from "./locked-key.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { type LedgerAccess, type LockedKey, lockKey, SWEEP_BATCH } from "./locked-key.ts";
 import { renewAtOnce, reserveAtOnce, settleAtOnce } from "./postgres.ts";
-import { pruneKey, prunableKeys } from "./prune.ts";
-import { numberOf, type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./schema.ts";
+import { cutoffOf, expiredKeys, prunableKeys, pruneKey } from "./prune.ts";
+import { type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./schema.ts";
+import { slot, type Statement, Statements } from "./statements.ts";
 
 export interface SqlQuotaStoreOptions<Context = unknown> extends TableOptions {
   /** The database, over a pool that the host opens and closes. */
@@ -38,42 +41,51 @@ export interface SqlQuotaStoreOptions<Context = unknown> extends TableOptions {
   readonly clock?: (now: TimeExpression) => TimeExpression;
 }
 
-/** A hold as a verb finds it. */
-type FoundHold = Awaited<ReturnType<LockedKey["holds"]>>["asked"];
-
 /**
  * Quota in SQLite, PostgreSQL, MySQL or MariaDB, for any number of processes. Its tables must have been made by `migrate`.
  * Leases end by the database's clock. Deadlocks and conflicts are tried again, a bounded number of times.
  *
  * @example
- * const quotas = sqlQuotaStore({ db: new Kysely({ dialect: new PostgresDialect({ pool }) }), dialect: "postgres" });
+ * const quotas = sqlQuotaStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
  */
 export const sqlQuotaStore = <Context = unknown>(options: SqlQuotaStoreOptions<Context>): DurableQuotaStore<Context> =>
   new SqlLedger(options);
 
-class SqlLedger<Context> implements DurableQuotaStore<Context> {
-  readonly #ground: LedgerAccess;
-  readonly #find: SqlQuotaStoreOptions<Context>["find"];
-  /** Whether the database can write several tables in one statement. */
-  readonly #oneStatement: boolean;
-  readonly #attempt: Attempt;
+/** How many holds a process remembers the keys of, at least: a hold of another process is looked up. */
+const MOST_REMEMBERED = 10_000;
 
-  constructor({ db, dialect, find, clock = (now) => now, ...names }: SqlQuotaStoreOptions<Context>) {
-    this.#ground = {
-      db: withTables(db, tablesOf(names)),
+/** How many statements of one key are under way at once, each by itself; more verbs of the key wait, and share transactions. */
+const MOST_ALONE = 2;
+
+class SqlLedger<Context> implements DurableQuotaStore<Context> {
+  readonly #access: LedgerAccess;
+  readonly #find: SqlQuotaStoreOptions<Context>["find"];
+  readonly #attempt: Attempt;
+  readonly #groups: GroupCommit;
+  /** The keys of holds, by the holds' ids. */
+  readonly #keyIds = new Generations<string>(MOST_REMEMBERED, Number.POSITIVE_INFINITY, 0);
+  /** How many statements of a key are under way, where the database can do a verb in one. */
+  readonly #alone = new Map<string, number>();
+
+  constructor({ db, dialect, find, clock, ...names }: SqlQuotaStoreOptions<Context>) {
+    const tables = withTables(db, tablesOf(names));
+    const now = DATABASE_TIME[dialect];
+    this.#access = {
+      db: tables,
+      statements: new Statements(tables, dialect, clock),
       dialect,
       get time() {
-        return clock(DATABASE_TIME[dialect]);
+        return clock ? clock(now) : now;
       },
     };
     this.#find = find;
-    this.#oneStatement = dialect === "postgres";
-    this.#attempt = attemptsOn(this.#ground.db, dialect);
+    this.#attempt = attemptsOn(tables, dialect);
+    this.#groups = new GroupCommit((work) => this.#transact(work), dialect === "sqlite");
   }
 
   async find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined> {
     if (this.#find) return this.#find(apiKey, call);
-    return this.#attempt(() => findKey(this.#ground, hashApiKey(apiKey)));
+    return this.#attempt(() => findKey(this.#access, hashApiKey(apiKey)));
   }
 
   async balance(keyId: string): Promise<Balance | undefined> {
@@ -85,173 +97,190 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     assertHoldRequest(request);
     const { id, keyId, atLeast, atMost, leaseMs } = request;
     if (!isStorableId(keyId)) return NOTHING;
-    const atOnce = this.#oneStatement && (await this.#attempt(() => reserveAtOnce(this.#ground, request)));
-    if (atOnce) return atOnce;
-    const reservation = await this.#withKey({ keyId }, id, async (key, hold) => {
-      if (!hold) return key.reserve(id, atLeast, atMost, leaseMs);
-      if (hold.key_id !== keyId) throw foreignHold();
-      // What is resolved is no leave to run another call.
-      return hold.state === "live" ? { granted: numberOf(hold.granted) } : key.refusal();
-    });
-    if (reservation) return reservation;
-    const hold = await this.#attempt(() =>
-      this.#ground.db.selectFrom("holds").select("id").where("id", "=", id).executeTakeFirst(),
-    );
-    if (hold) throw foreignHold();
-    return NOTHING;
+    const reservation =
+      (await this.#inOneStatement(keyId, () => reserveAtOnce(this.#access, request))) ??
+      (await this.#groups.do(keyId, id, (key) => key?.reserve(id, atLeast, atMost, leaseMs)));
+    if (!reservation) {
+      if ((await this.#ownerOf(id)) !== undefined) throw foreignHold();
+      return NOTHING;
+    }
+    if (!reservation.refused) this.#keyIds.add(id, keyId, 0);
+    return reservation;
   }
 
   async renew(id: string, renewal: Renewal): Promise<void> {
     assertRenewal(renewal);
     if (!isStorableId(id)) return;
-    if (this.#oneStatement && (await this.#attempt(() => renewAtOnce(this.#ground, id, renewal)))) return;
-    await this.#withHold(id, (key, hold) => key.renew(hold, renewal.leaseMs, renewal.used));
+    const known = this.#keyIds.get(id);
+    if (await this.#inOneStatement(known, () => renewAtOnce(this.#access, id, renewal))) return;
+    await this.#onHold(id, (key) => key.renew(id, renewal.leaseMs, renewal.used));
   }
 
   async settle(id: string, outcome: Outcome): Promise<void> {
     assertOutcome(outcome);
     if (!isStorableId(id)) return;
-    if (this.#oneStatement && (await this.#attempt(() => settleAtOnce(this.#ground, id, outcome)))) return;
-    await this.#withHold(id, (key, hold) => key.settle(hold, outcome.used, outcome.certainty));
+    const known = this.#keyIds.get(id);
+    if (await this.#inOneStatement(known, () => settleAtOnce(this.#access, id, outcome))) return;
+    await this.#onHold(id, (key) => key.settle(id, outcome.used, outcome.certainty));
   }
 
   async add(key: DurableKeyOptions = {}): Promise<string> {
-    return this.#transact((ground) => addKey(ground, key));
+    return this.#transact((access) => addKey(access, key));
   }
 
   async addSecret(keyId: string, apiKey: string): Promise<void> {
     const hash = hashOfSecret(apiKey);
-    await this.#transact((ground) => addSecret(ground, keyId, hash));
+    await this.#transact((access) => addSecret(access, keyId, hash));
   }
 
   async rotateSecret(keyId: string, apiKey: string, overlapMs: number): Promise<void> {
     assertSpan("overlapMs", overlapMs);
     const hash = hashOfSecret(apiKey);
-    await this.#transact((ground) => addSecret(ground, keyId, hash, overlapMs));
+    await this.#transact((access) => addSecret(access, keyId, hash, overlapMs));
   }
 
   async removeSecret(apiKey: string): Promise<void> {
     const hash = hashOfSecret(apiKey);
-    await this.#attempt(() => this.#ground.db.deleteFrom("secrets").where("hash", "=", hash).execute());
+    await this.#attempt(() => this.#access.db.deleteFrom("secrets").where("hash", "=", hash).execute());
   }
 
   async revoke(keyId: string): Promise<void> {
-    await this.#transact((ground) => revokeKey(ground, keyId));
+    await this.#transact((access) => revokeKey(access, keyId));
   }
 
   async grant(keyId: string, units: number): Promise<void> {
     assertUnits("units", units);
-    await this.#transact((ground) => grantUnits(ground, keyId, units));
+    await this.#transact((access) => grantUnits(access, keyId, units));
   }
 
   async report(keyId: string): Promise<KeyReport | undefined> {
     if (!isStorableId(keyId)) return undefined;
     if (!(await this.#balance(keyId))) return undefined;
-    const [report] = await this.#attempt(() => reportKeys(this.#ground, { keyId }));
+    const [report] = await this.#attempt(() => reportKeys(this.#access, { keyId }));
     return report;
   }
 
   async list(page?: KeyPage): Promise<readonly KeyReport[]> {
     const wanted = pageOf(page);
-    return this.#attempt(() => reportKeys(this.#ground, wanted));
+    return this.#attempt(() => reportKeys(this.#access, wanted));
   }
 
   async sweep(): Promise<number> {
-    let swept = 0;
-    for (;;) {
-      const keyIds = await this.#expiredKeys();
-      let progress = 0;
-      for (const keyId of keyIds) progress += await this.#sweepOnce(keyId, true);
-      swept += progress;
-      // Whoever has locked the others sweeps them.
-      if (progress === 0) return swept;
-    }
+    return this.#onEachKey(
+      (after) => expiredKeys(this.#access, after),
+      // Whoever has locked a key sweeps it.
+      (keyId) => this.#sweepOnce(keyId, true),
+    );
   }
 
   async prune({ olderThanMs }: Retention): Promise<number> {
     assertSpan("olderThanMs", olderThanMs);
-    let pruned = 0;
-    for (;;) {
-      const keyIds = await this.#attempt(() => prunableKeys(this.#ground, olderThanMs));
-      let progress = 0;
-      for (const keyId of keyIds) progress += await this.#transact((ground) => pruneKey(ground, keyId, olderThanMs));
-      pruned += progress;
-      if (progress === 0) return pruned;
-    }
-  }
-
-  async #expiredKeys(): Promise<readonly string[]> {
-    const { db, time } = this.#ground;
-    const rows = await this.#attempt(() =>
-      db
-        .selectFrom("holds")
-        .select("key_id")
-        .distinct()
-        .where("state", "=", "live")
-        .where("expires_at", "<=", time)
-        .limit(SWEEP_BATCH)
-        .execute(),
+    // One cutoff for the whole run: holds that are resolved meanwhile are for the next.
+    const before = await this.#attempt(() => cutoffOf(this.#access, olderThanMs));
+    return this.#onEachKey(
+      (after) => prunableKeys(this.#access, before, after),
+      (keyId) => this.#transact((access) => pruneKey(access, keyId, before)),
     );
-    return rows.map(({ key_id }) => key_id);
   }
 
-  async #withHold(id: string, work: (key: LockedKey, hold: NonNullable<FoundHold>) => Promise<void>): Promise<void> {
-    await this.#withKey({ holdId: id }, id, async (key, hold) => hold && work(key, hold));
-  }
-
-  /** Works on a key under its lock, with every lease of it that has run out accounted for; undefined when there is none. */
-  async #withKey<T>(
-    of: KeyOf,
-    holdId: string,
-    work: (key: LockedKey, hold: FoundHold) => Promise<T>,
-  ): Promise<T | undefined> {
-    for (;;) {
-      const done = await this.#transact(async (ground) => {
-        const key = await lockKey(ground, of);
-        if (!key) return { answer: undefined };
-        const { asked, expired } = await key.holds(holdId);
-        await key.expire(expired);
-        // There may be more than one transaction should charge.
-        const answer = expired.length < SWEEP_BATCH ? { answer: await work(key, asked) } : undefined;
-        await key.write();
-        return answer;
-      });
-      if (done) return done.answer;
+  /**
+   * Works on each of some keys until nothing of it is left to do, and adds up what was done. A key that fails holds up no other: its
+   * error is thrown at the end.
+   */
+  async #onEachKey(
+    keysAfter: (after: string) => Promise<readonly string[]>,
+    work: (keyId: string) => Promise<number>,
+  ): Promise<number> {
+    let total = 0;
+    const errors: unknown[] = [];
+    for (let after: string | undefined = ""; after !== undefined;) {
+      const from: string = after;
+      const keyIds = await this.#attempt(() => keysAfter(from));
+      for (const keyId of keyIds)
+        try {
+          for (let done = SWEEP_BATCH; done >= SWEEP_BATCH; total += done) done = await work(keyId);
+        } catch (error) {
+          errors.push(error);
+        }
+      after = keyIds.at(-1);
     }
+    if (errors.length > 0) throw errors[0];
+    return total;
+  }
+
+  /**
+   * Does a verb in one statement, where the database can; undefined where it cannot, where the key or the hold needs a closer look,
+   * and where the key is busy: its verbs share transactions.
+   */
+  async #inOneStatement<T>(keyId: string | undefined, work: () => Promise<T>): Promise<T | undefined> {
+    if (this.#access.dialect !== "postgres") return undefined;
+    if (keyId === undefined) return this.#attempt(work);
+    const underWay = this.#alone.get(keyId) ?? 0;
+    if (underWay >= MOST_ALONE) return undefined;
+    this.#alone.set(keyId, underWay + 1);
+    try {
+      return await this.#attempt(work);
+    } finally {
+      const left = (this.#alone.get(keyId) ?? 1) - 1;
+      if (left > 0) this.#alone.set(keyId, left);
+      else this.#alone.delete(keyId);
+    }
+  }
+
+  /** Does a verb on the key of a hold; nothing where there is no such hold. */
+  async #onHold(id: string, work: (key: LockedKey) => void): Promise<void> {
+    const workOnOwn = (key: LockedKey | undefined): boolean => {
+      if (!key || key.isForeign(id)) return false;
+      work(key);
+      return true;
+    };
+    const remembered = this.#keyIds.get(id);
+    if (remembered !== undefined && (await this.#groups.do(remembered, id, workOnOwn))) return;
+    const keyId = await this.#ownerOf(id);
+    if (keyId !== undefined) await this.#groups.do(keyId, id, workOnOwn);
+  }
+
+  /** The key that a hold belongs to, which never changes. */
+  async #ownerOf(id: string): Promise<string | undefined> {
+    const { statements, db } = this.#access;
+    const [row] = (await this.#attempt(() => statements.run(db, OWNER, [id]))).rows;
+    return row?.key_id;
   }
 
   /** A key's balance, with every lease that has run out accounted for. */
   async #balance(keyId: string): Promise<Balance | undefined> {
     for (;;) {
-      const found = await this.#attempt(() => readBalance(this.#ground, keyId));
+      const found = await this.#attempt(() => readBalance(this.#access, keyId));
       if (!found) return undefined;
       const { stale, ...balance } = found;
-      if (!stale) return balance;
-      await this.#sweepOnce(keyId);
+      // A hold whose row a hand has spoilt stays as it is.
+      if (!stale || (await this.#sweepOnce(keyId)) === 0) return balance;
     }
   }
 
   /** Charges some expired holds of a key, and returns how many. */
   async #sweepOnce(keyId: string, skipLocked = false): Promise<number> {
-    return this.#transact(async (ground) => {
-      const key = await lockKey(ground, { keyId }, skipLocked);
-      if (!key) return 0;
-      const { expired } = await key.holds();
-      await key.expire(expired);
-      await key.write();
-      return expired.length;
+    return this.#transact(async (access) => {
+      const key = await lockKey(access, keyId, skipLocked);
+      const charged = (await key?.load()) ?? 0;
+      await key?.write();
+      return charged;
     });
   }
 
-  async #transact<T>(work: (ground: LedgerAccess) => Promise<T>): Promise<T> {
-    const { db, dialect } = this.#ground;
+  async #transact<T>(work: (access: LedgerAccess) => Promise<T>): Promise<T> {
+    const { db, dialect, statements } = this.#access;
     // Each statement must see what was committed before it: the lock that it waited for was held by somebody who wrote.
     const transaction = () =>
       dialect === "sqlite" ? db.transaction() : db.transaction().setIsolationLevel("read committed");
     return this.#attempt(() =>
-      transaction().execute((tx: Kysely<SqlSchema>) => work({ db: tx, dialect, time: this.#ground.time })),
+      transaction().execute((tx: Kysely<SqlSchema>) => work({ db: tx, dialect, statements, time: this.#access.time })),
     );
   }
 }
+
+const OWNER: Statement<{ readonly key_id: string }> = {
+  build: ({ db }) => db.selectFrom("holds").select("key_id").where("id", "=", slot<string>(0)).compile(),
+};
 
 const NOTHING: Reservation = { refused: true, available: 0, held: 0 };

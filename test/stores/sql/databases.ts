@@ -6,11 +6,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { PGlite } from "@electric-sql/pglite";
-import { type Dialect, Kysely, MysqlDialect, PGliteDialect, PostgresDialect } from "kysely";
+import { type Dialect, Kysely, MysqlDialect, PGliteDialect } from "kysely";
 import { createPool } from "mysql2";
 import { createConnection } from "mysql2/promise";
 import { Client, Pool } from "pg";
-import { migrate, nodeSqliteDialect, type SqlDatabase, type SqlDialect } from "../../../src/stores/sql/index.ts";
+import {
+  migrate,
+  nodePostgresDialect,
+  nodeSqliteDialect,
+  type SqlDatabase,
+  type SqlDialect,
+} from "../../../src/stores/sql/index.ts";
 
 /** A place of the run's own in a database, migrated. */
 export interface TestPlace {
@@ -132,7 +138,7 @@ async function postgres(): Promise<TestPlace> {
     dialect: "postgres",
     prefix: "quota.q_",
     address,
-    open: () => new PostgresDialect({ pool: new Pool({ connectionString: address, max: 8 }) }),
+    open: () => nodePostgresDialect(new Pool({ connectionString: address, max: 8 })),
     remove,
   });
 }
