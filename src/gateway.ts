@@ -29,7 +29,7 @@ import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
 import { SharedRoom } from "./ports/shared-room.ts";
-import { below, checkedPrefix, endpointFor, methodNotAllowed, type Route, Routes } from "./routes.ts";
+import { beforeOwn, below, checkedPrefix, endpointFor, methodNotAllowed, type Route, Routes } from "./routes.ts";
 import { memoryImageStore } from "./stores/memory-images.ts";
 
 /** What a host injects, and what it may set. */
@@ -287,7 +287,10 @@ class RoutesAt implements GatewayRoutes {
 
   readonly errorResponse = (request: Request, error: unknown): Response | undefined => {
     const route = this.#find(request);
-    return route && toResponse(this.#refusal(request, route, error));
+    if (!route) return undefined;
+    const refused = this.#refusal(request, route, error);
+    const headers = this.#cors && corsOf(request, this.#cors).headers;
+    return toResponse(headers ? { ...refused, headers: { ...refused.headers, ...headers } } : refused);
   };
 
   #find(request: Request): Route | undefined {
@@ -338,12 +341,11 @@ class RoutesAt implements GatewayRoutes {
       onError: (error: HTTPError) => (error.status === 404 ? toResponse(NOT_FOUND) : undefined),
     });
     for (const path of this.#routes.byPath.keys())
-      app.all(`${this.#prefix}${path}`, async ({ req }) => {
+      app.all(`${this.#prefix}${path}`, async ({ req, url, context }) => {
         const whole = pathOf(req.url);
-        // In another app, what stands before the route's own path is where that app has mounted this one.
-        const from = whole.indexOf(path.replace(/\*\*$/, ""));
-        const route = this.#routes.find(whole.slice(from), req);
-        const prefix = whole.slice(0, from);
+        const own = path.replace(/\*\*$/, () => context.params?.["_"] ?? "");
+        const prefix = beforeOwn(own, url.pathname, whole);
+        const route = this.#routes.find(whole.slice(prefix.length), req);
         return route ? toResponse(await this.#answer(req, route, mountedBy(req), prefix)) : toResponse(NOT_FOUND);
       });
     return app;

@@ -71,3 +71,16 @@ export function below(prefix: string, path: string): string | undefined {
   if (prefix === "") return path;
   return path.startsWith(prefix) && path[prefix.length] === "/" ? path.slice(prefix.length) : undefined;
 }
+
+/**
+ * The part of a path before a route's own: the place where another app has mounted the gateway's.
+ *
+ * @param own The route's own path, with what its wildcard stands for. The app's place may hold the same text, so the last
+ * occurrence counts.
+ * @param matched The path as the router has matched it: escapes that a path does not need are gone.
+ * @param whole The same path as it was written. Both have the same number of segments.
+ */
+export function beforeOwn(own: string, matched: string, whole: string): string {
+  const segments = matched.slice(0, Math.max(0, matched.lastIndexOf(own))).split("/").length;
+  return whole.split("/").slice(0, segments).join("/");
+}

@@ -1,8 +1,9 @@
 /** The gateway as an h3 app mounts it, by types that are the package's own. */
 
 import { type CorsOptions as H3CorsOptions, H3 } from "h3";
-import { expect, expectTypeOf, it } from "vitest";
+import { describe, expect, expectTypeOf, it } from "vitest";
 import { type CorsOptions, createGateway, memoryQuotaStore } from "../src/index.ts";
+import { drawn } from "./hosts/stage.ts";
 
 const backend = {
   async *chat() {
@@ -18,6 +19,60 @@ it("mounts in another h3 app", async () => {
   const answer = await host.request("/ai/v1/messages", { method: "POST", headers, body });
   expect(await answer.json()).toMatchObject({ content: [{ text: "Hello from another app." }] });
   expect(await (await host.request("/")).text()).toBe("The host's own.");
+});
+
+const ENDPOINT = "/v1/messages";
+
+/** The id of the first model that is listed. */
+async function firstModel(host: H3, path: string): Promise<unknown> {
+  const answer = await host.request(path, { headers: { "x-api-key": "sk-1", "anthropic-version": "2023-06-01" } });
+  return answer.status === 200 ? ((await answer.json()) as { id?: unknown }).id : answer.status;
+}
+
+describe("another h3 app mounts it where a route's own path occurs already", () => {
+  const models = [{ id: "v1/models/one" }, { id: "two" }];
+  const gateway = createGateway({
+    backend: { ...backend, models: () => models },
+    quotas: memoryQuotaStore([{ apiKey: "sk-1" }]),
+  });
+
+  it.each([
+    ["/v1/messages"],
+    ["/v1/messages-proxy"],
+    ["/v1/models/x"],
+    ["/v1/models"],
+    ["/teams/v1/messages/v1/messages"],
+    ["/:team?/v1/messages"],
+  ])("%s", async (base) => {
+    const host = new H3().mount(base, gateway.app);
+    const place = base.replace(":team?", "red");
+    // A caller without a key is refused by the gateway itself.
+    expect((await host.request(`${place}${ENDPOINT}`, { method: "POST" })).status).toBe(401);
+    expect((await host.request(`${place}${ENDPOINT}/`, { method: "POST" })).status).toBe(401);
+    expect(await firstModel(host, `${place}/v1/models/two`)).toBe("two");
+    expect(await firstModel(host, `${place}/v1/models/v1%2Fmodels%2Fone`)).toBe("v1/models/one");
+    expect(await firstModel(host, `${place}/v1/models/v1/models/one`)).toBe("v1/models/one");
+    // An escape that a path does not need has the length of three characters.
+    expect(await firstModel(host, `${place.replace("v1", "%761")}/v1/models/two`)).toBe("two");
+  });
+});
+
+it("tells the address of a picture as it is under the mount", async () => {
+  const image = async function* () {
+    yield drawn(0);
+  };
+  const gateway = createGateway({
+    backend: { image },
+    quotas: memoryQuotaStore([{ apiKey: "sk-1", granted: 1_000_000 }]),
+  });
+  const path = "/v1/images/generations";
+  const headers = { authorization: "Bearer sk-1", "content-type": "application/json" };
+  const body = JSON.stringify({ prompt: "A dot.", model: "dall-e-2" });
+  const host = new H3().mount(path, gateway.app);
+  const answer = await host.request(`${path}${path}`, { method: "POST", headers, body });
+  const { data } = (await answer.json()) as { data?: { url: string }[] };
+  expect(data?.[0]?.url).toMatch(/\/v1\/images\/generations\/v1\/images\/files\/[^/]+$/);
+  expect((await host.request(data?.[0]?.url ?? "")).status).toBe(200);
 });
 
 it("takes the rules for CORS that h3 takes, and no others", () => {

@@ -84,6 +84,19 @@ describe("errorResponse", () => {
     expect(errorResponse(at("/v1/messages"), slow)).toBeUndefined();
   });
 
+  it("lets a page read it where the gateway lets pages call", () => {
+    const cors = { origin: ["https://page.test"], exposeHeaders: ["request-id"] };
+    const gateway = createGateway({ quotas: memoryQuotaStore(), backend: speaking(WORD), cors });
+    const headersFor = (origin: string): Headers | undefined =>
+      gateway.errorResponse(at("/v1/messages", { headers: { origin } }), slow)?.headers;
+    const headers = headersFor("https://page.test");
+    expect(headers?.get("access-control-allow-origin")).toBe("https://page.test");
+    expect(headers?.get("access-control-expose-headers")).toBe("request-id");
+    expect(headers?.get("vary")).toBe("origin");
+    expect(headers?.get("retry-after")).toBe("2");
+    expect(headersFor("https://elsewhere.test")?.has("access-control-allow-origin")).toBe(false);
+  });
+
   it("reports to a host whose reporter throws, and answers all the same", () => {
     const gateway = createGateway({
       quotas: memoryQuotaStore(),
