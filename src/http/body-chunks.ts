@@ -3,6 +3,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { BodyLease } from "./body-room.ts";
+import { Wait } from "./within.ts";
 
 /** Under which terms a body is taken in. */
 export interface BodyIntake {
@@ -31,16 +32,16 @@ export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGene
   if (request.body === null) return;
   const { signal, clock, stallMs, lease } = intake;
   const reader = request.body.getReader();
-  let interrupt: ((reason: unknown) => void) | undefined;
-  const onAbort = (): void => interrupt?.(signal.reason);
+  let wait: Wait<ReadableStreamReadResult<Uint8Array>> | undefined;
+  const onAbort = (): void => wait?.reject(signal.reason);
   signal.addEventListener("abort", onAbort);
   // Not Promise.race with one lasting promise: that would hold on to every chunk until the end.
-  const next = (): ReturnType<typeof reader.read> =>
+  const next = (): Promise<ReadableStreamReadResult<Uint8Array>> =>
     new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
-      interrupt = reject;
-      const giveUp = clock.after(stallMs, () => reject(stalled(stallMs)));
-      reader.read().then(resolve, reject).finally(giveUp);
+      const waiting = (wait = new Wait(resolve, reject));
+      waiting.whenOver(clock.after(stallMs, () => waiting.reject(stalled(stallMs))));
+      waiting.for(reader.read());
     });
   const assertRate = rateOf(intake);
   try {

@@ -19,7 +19,8 @@ export class CallAbort {
   /** Why the call was cut; undefined while it was not. */
   reason: GatewayError | undefined;
   readonly #clock: Clock;
-  readonly #listener: AbortListener;
+  /** Undefined once the call is over: a mount may keep this object for as long as its connection lives. */
+  #listener: AbortListener | undefined;
   readonly #cancelDeadline: Cancel;
   #cancelDrain: Cancel | undefined;
   #drainMs = 0;
@@ -73,7 +74,7 @@ export class CallAbort {
     this.#clientGone = true;
     if (this.#drainMs === 0) return this.cut(clientClosed());
     this.#drain();
-    this.#listener.clientGone();
+    this.#listener?.clientGone();
   }
 
   /** Cuts the call after a while in which nobody waits for it. */
@@ -86,14 +87,16 @@ export class CallAbort {
   cut(reason: GatewayError): void {
     if (this.#over) return;
     this.reason = reason;
+    const listener = this.#listener;
     this.end();
     this.#controller?.abort(reason);
-    this.#listener.aborted(reason);
+    listener?.aborted(reason);
   }
 
   /** The call is over: nothing cuts it any more, and no timer of it is left. */
   end(): void {
     this.#over = true;
+    this.#listener = undefined;
     this.#cancelDeadline();
     this.#cancelDrain?.();
   }

@@ -24,8 +24,19 @@ type Step = IteratorResult<string, undefined>;
 
 const DONE: Step = { done: true, value: undefined };
 
+/** The options of a stream that has ended. */
+const OVER: Omit<EventStreamOptions, "clock"> = {
+  frames: () => Promise.resolve(undefined),
+  isLast: () => true,
+  silentSince: 0,
+  keepAlive: { frame: "", afterMs: 0 },
+  failed: () => "",
+  cancelled: () => {},
+  ended: () => {},
+};
+
 export class EventStream implements AsyncIterableIterator<string, undefined> {
-  readonly #options: EventStreamOptions;
+  #options: EventStreamOptions;
   /** Who waits for the next frames. */
   #reader: ((step: Step) => void) | undefined;
   /** Frames that nobody has read yet. */
@@ -115,7 +126,10 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
   #end(): void {
     this.#ended = true;
     this.#cancelKeepAlive?.();
-    this.#options.ended();
+    const { ended } = this.#options;
+    // Its reader may never come back, and keep it as long as its connection lives.
+    this.#options = { ...OVER, clock: this.#options.clock };
+    ended();
     this.#deliver();
   }
 

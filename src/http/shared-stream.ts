@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/utf8-length.ts";
+import { Wait } from "./within.ts";
 
 type Step = IteratorResult<string, undefined>;
 
@@ -116,12 +117,13 @@ export class SharedStream {
 const tooSlow = (): GatewayError => new GatewayError("client_closed", "The client reads too slowly.");
 
 export class SharedReader implements AsyncIterableIterator<string, undefined> {
-  readonly #stream: SharedStream;
+  /** Undefined once it has left: who reads may never come back, and keep this object as long as its connection lives. */
+  #stream: SharedStream | undefined;
   #at: Piece;
   #left: ((isThrough: boolean) => void) | undefined;
   #failure: { readonly reason: unknown } | undefined;
-  /** Ends the waiting for the next piece. */
-  #interrupt: (() => void) | undefined;
+  /** For the next piece. */
+  #wait: Wait<void> | undefined;
 
   constructor(stream: SharedStream, beginning: Piece, left: (isThrough: boolean) => void) {
     this.#stream = stream;
@@ -143,13 +145,15 @@ export class SharedReader implements AsyncIterableIterator<string, undefined> {
       if (this.#failure) throw this.#failure.reason;
       const text = this.#left ? this.#unread() : "";
       if (text !== "") return { done: false, value: text };
-      if (this.#stream.isDone || !this.#left) {
+      const stream = this.#stream;
+      if (!stream || stream.isDone) {
         this.#leave(true);
         return DONE;
       }
       await new Promise<void>((resolve, reject) => {
-        this.#interrupt = resolve;
-        this.#stream.more().then(resolve, reject);
+        const wait = new Wait<void>(resolve, reject);
+        this.#wait = wait;
+        wait.for(stream.more());
       });
     }
   }
@@ -177,10 +181,10 @@ export class SharedReader implements AsyncIterableIterator<string, undefined> {
 
   #leave(isThrough: boolean): void {
     const left = this.#left;
-    this.#left = undefined;
+    this.#left = this.#stream = undefined;
     // What it has not read is kept for it no longer.
     this.#at = { ...this.#at, next: undefined };
-    this.#interrupt?.();
+    this.#wait?.resolve();
     left?.(isThrough);
   }
 }

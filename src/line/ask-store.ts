@@ -31,10 +31,7 @@ export function askStore<T>(
     try {
       // Made a promise of its own: a query builder that only looks like one would ask the database again at each `then`.
       const asked = Promise.resolve(ask());
-      asked.then(
-        (answer) => question.succeed(answer),
-        (error: unknown) => question.fail(error),
-      );
+      question.hear(asked);
       // Most are answered by then, and need no timer.
       void NEXT.then(() => question.wait(asked, late));
     } catch (error) {
@@ -43,15 +40,18 @@ export function askStore<T>(
   });
 }
 
-/** One question to a store. Each call asks several, so that this is one object and not a chain of asynchronous functions. */
+/**
+ * One question to a store. Each call asks several, so that this is one object and not a chain of asynchronous functions. The store's
+ * promise holds nothing but it, and it holds nothing of the call once it is over: the promise may never settle.
+ */
 class Question<T> {
-  readonly #call: Call;
+  /** Undefined once the question is over. */
+  #call: Call | undefined;
   readonly #port: Port;
   readonly #breaker: Breaker;
-  readonly #resolve: (answer: T) => void;
-  readonly #reject: (error: GatewayError) => void;
+  #resolve: ((answer: T) => void) | undefined;
+  #reject: ((error: GatewayError) => void) | undefined;
   readonly #begunAt: number;
-  #isOver = false;
   /** Ends the waiting with the call; set once the store takes its time. */
   #release: (() => void) | undefined;
   #cancelTimer: Cancel | undefined;
@@ -72,47 +72,57 @@ class Question<T> {
     breaker.enter();
   }
 
-  succeed(answer: T): void {
-    if (this.#isOver) return;
+  /** Listens to the store. The functions are written here, where there is nothing of the call that they could hold. */
+  hear(asked: Promise<T>): void {
+    asked.then(
+      (answer) => this.#succeed(answer),
+      (error: unknown) => this.fail(error),
+    );
+  }
+
+  #succeed(answer: T): void {
+    const resolve = this.#resolve;
+    if (!resolve) return;
     this.#end();
     this.#breaker.succeed();
-    this.#resolve(answer);
+    resolve(answer);
   }
 
   fail(error: unknown): void {
-    if (this.#isOver) return;
+    const [call, reject] = [this.#call, this.#reject];
+    if (!call || !reject) return;
     this.#end();
-    const tookMs = this.#call.services.clock.now() - this.#begunAt;
+    const tookMs = call.services.clock.now() - this.#begunAt;
     // A call that has ended meanwhile says nothing of the store.
-    if (tookMs >= SLOW_MS && !this.#call.isEnded) this.#breaker.fail();
+    if (tookMs >= SLOW_MS && !call.isEnded) this.#breaker.fail();
     else this.#breaker.leave();
-    this.#reject(toGatewayError(error, this.#port));
+    reject(toGatewayError(error, this.#port));
   }
 
   /** Waits for a slow store: until its time is up, or until the call ends. */
   wait(asked: Promise<T>, late: ((answer: T) => unknown) | undefined): void {
-    if (this.#isOver) return;
-    const { clock, limits } = this.#call.services;
+    const call = this.#call;
+    if (!call) return;
+    const { clock, limits } = call.services;
     const leave = (why: unknown): void => {
       // A clock may fire what was cancelled in the same turn.
-      if (this.#isOver) return;
+      if (!this.#call) return;
       // Before the call has ended: a runtime that stops all work for a client who is gone must not stop before this is done.
-      if (late)
-        this.#call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(this.#call, error, this.#port)));
+      if (late) call.waitUntil(asked.then(late, ignore).catch((error: unknown) => report(call, error, this.#port)));
       this.fail(why);
     };
-    const release = (): void => leave(this.#call.endedBecause);
+    const release = (): void => leave(call.endedBecause);
     this.#cancelTimer = clock.after(limits.storeTimeoutMs, () => leave(tooLate(limits.storeTimeoutMs)));
     // Not written at the field itself, for the reason that stands at `meter` in `hold.ts`.
     this.#release = release;
-    this.#call.defer(release);
+    call.defer(release);
   }
 
   #end(): void {
-    this.#isOver = true;
     this.#cancelTimer?.();
     // A call that lasts asks often, and must not keep something of each time.
-    if (this.#release) this.#call.forget(this.#release);
+    if (this.#release) this.#call?.forget(this.#release);
+    this.#call = this.#resolve = this.#reject = this.#release = this.#cancelTimer = undefined;
   }
 }
 

@@ -55,7 +55,8 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
   const { backend } = call.services;
   if (!backend.models) return undefined;
   try {
-    const models = await backend.models();
+    const told = backend.models();
+    const models = "then" in told ? await call.wait(told) : told;
     for (const { id, maxOutputTokens: most = 1 } of models)
       if (!(Number.isSafeInteger(most) && most > 0))
         throw new RangeError(`The backend's model "${id}" has an output limit of ${most} tokens.`);

@@ -20,7 +20,7 @@ export class BackendContext extends CallDetails implements CallContext {
     this.key = key;
     this.#call = call;
     const { codeRunner, limits } = call.services;
-    if (codeRunner && mayRunCode) this.runCode = runsFor(this, codeRunner, limits.codeDeadlineMs);
+    if (codeRunner && mayRunCode) this.runCode = runsFor(call, key.id, codeRunner, limits.codeDeadlineMs);
   }
 
   reportFates(fates: readonly FieldFate[]): void {
@@ -40,6 +40,6 @@ export class BackendContext extends CallDetails implements CallContext {
 
 /** Runs code for a call, whose signal is made only when there is code to run. */
 const runsFor =
-  (call: CallContext, runner: CodeRunner, deadlineMs: number) =>
+  (call: Call, keyId: string, runner: CodeRunner, deadlineMs: number) =>
   (code: CodeToRun): Promise<CodeResult> =>
-    runner.run(code, { keyId: call.key.id, signal: call.signal, deadlineMs });
+    call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));

@@ -4,6 +4,7 @@ import type { Endpoint, Incoming } from "../dialects/dialect.ts";
 import { GatewayError } from "../errors.ts";
 import { originOf } from "../http/address.ts";
 import { CallAbort, type OnDisconnect } from "../http/call-abort.ts";
+import { Wait } from "../http/within.ts";
 import { newRequestId } from "../http/request-id.ts";
 import type { Limits } from "../limits.ts";
 import type { Metered } from "../metering/meter.ts";
@@ -67,9 +68,8 @@ export class Call implements Incoming {
   readonly id: string = newRequestId();
   readonly services: Services;
   readonly endpoint: Endpoint;
-  readonly request: Request;
   readonly tail: string;
-  readonly mounted: Mounted;
+  mounted: Mounted;
   /** The host's own. */
   readonly context: unknown;
   readonly abort: CallAbort;
@@ -121,6 +121,7 @@ export class Call implements Incoming {
   /** Who hears of a cut at this stage of the line. */
   listener: CutListener | undefined = undefined;
 
+  #request: Request | undefined;
   #details: CallDetails | undefined;
   readonly #prefix: string;
   readonly #waitUntil: WaitUntil | undefined;
@@ -133,7 +134,7 @@ export class Call implements Incoming {
   constructor(services: Services, { endpoint, request, tail, prefix, mounted }: Routed) {
     this.services = services;
     this.endpoint = endpoint;
-    this.request = request;
+    this.#request = request;
     this.tail = tail;
     this.#prefix = prefix;
     this.mounted = mounted;
@@ -152,13 +153,21 @@ export class Call implements Incoming {
   }
 
   #listenForDisconnect(): void {
-    const disconnect = (): void => this.abort.disconnect();
+    // A mount may keep what it is given for as long as its connection lives.
+    const { abort } = this;
+    const disconnect = (): void => abort.disconnect();
     const { onDisconnect } = this.mounted;
     if (onDisconnect) return onDisconnect(disconnect);
     const { signal } = this.request;
     if (signal.aborted) return disconnect();
     signal.addEventListener("abort", disconnect, { once: true });
     this.defer(() => signal.removeEventListener("abort", disconnect));
+  }
+
+  /** Throws where the call has ended: nothing of its request is kept then. */
+  get request(): Request {
+    if (this.#request) return this.#request;
+    throw this.endedBecause;
   }
 
   get limits(): Limits {
@@ -211,6 +220,34 @@ export class Call implements Incoming {
     if (at >= 0) this.#releases.splice(at, 1);
   }
 
+  /**
+   * Waits for a promise of the host's that may never settle. Rejects with the reason when the call ends before; from then on the
+   * promise holds nothing of the call.
+   */
+  wait<Value>(promise: Value | PromiseLike<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const wait = new Wait<Value>(resolve, reject);
+      const release = (): void => wait.reject(this.endedBecause);
+      wait.whenOver(() => this.forget(release));
+      wait.for(Promise.resolve(promise));
+      this.defer(release);
+    });
+  }
+
+  /** Waits for so many milliseconds. Rejects with the reason when the call ends before. */
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const wait = new Wait<void>(resolve, reject);
+      const release = (): void => wait.reject(this.endedBecause);
+      const cancel = this.services.clock.after(ms, () => wait.resolve());
+      wait.whenOver(() => {
+        cancel();
+        this.forget(release);
+      });
+      this.defer(release);
+    });
+  }
+
   /** Whether its runtime stops work whose client is gone, unless it is told to wait. */
   get hasWaitUntil(): boolean {
     return this.#waitUntil !== undefined;
@@ -255,5 +292,14 @@ export class Call implements Incoming {
     recordCall(this, endedAt);
     if (this.place) this.services.inFlight.end(this.place);
     this.#settled?.();
+    this.#letGo();
+  }
+
+  /** Lets go of all that is large: what still knows the call, such as a store that has not answered yet, keeps little of it. */
+  #letGo(): void {
+    const { context, clientAddress } = this.mounted;
+    this.mounted = { context, clientAddress };
+    this.#request = this.#settled = undefined;
+    this.meter = this.recording = this.repeatable = this.booking = this.listener = this.place = undefined;
   }
 }

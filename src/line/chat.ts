@@ -11,6 +11,7 @@ import type { AnswerEvent, ChatEvent } from "../model/event.ts";
 import type { FieldFate } from "../model/fate.ts";
 import { BackendContext } from "./backend-context.ts";
 import type { Call } from "./call.ts";
+import { BackendEvents } from "./run-backend.ts";
 import type { Operation } from "./operation.ts";
 import { doubt } from "./failure.ts";
 
@@ -51,7 +52,7 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
       meter,
       saw: services.isRecorded ? noteLosses(call, endpoint) : undefined,
       events: () => {
-        const events = eventsOf(backend.chat?.(request, context));
+        const events = new BackendEvents(call, eventsOf(backend.chat?.(request, context)));
         const { stopSequences, candidateCount = 1 } = request;
         if (stopSequences.length === 0) return events;
         return endAtStopSequences(events, stopSequences, {

@@ -11,7 +11,8 @@ import type { Call } from "./call.ts";
 export async function countInput(call: Call, key: ApiKey, request: ChatRequest): Promise<number> {
   const { backend, countTokens } = call.services;
   try {
-    const tokens = await backend.countInputTokens?.(request, new BackendContext(call, key));
+    const counting = backend.countInputTokens?.(request, new BackendContext(call, key));
+    const tokens = counting === undefined ? undefined : await call.wait(counting);
     if (tokens === undefined) return estimateInputTokens(request, countTokens);
     if (Number.isSafeInteger(tokens) && tokens >= 0) return tokens;
     throw new TypeError(`A count of tokens must be an integer from 0 up, not ${tokens}.`);

@@ -17,6 +17,7 @@ import type { Call } from "./call.ts";
 import { eventsOf } from "./chat.ts";
 import { doubt, report } from "./failure.ts";
 import type { Operation } from "./operation.ts";
+import { BackendEvents } from "./run-backend.ts";
 
 export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswerEvent> = {
   model: (endpoint, request) => ({
@@ -39,7 +40,8 @@ export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswe
   run(call, key, endpoint, request) {
     const { imagePrice, countTokens, backend } = call.services;
     const context = new BackendContext(call, key);
-    const pictures = (): AsyncIterable<ImageEvent> => eventsOf(backend.image?.(request, context));
+    const pictures = (): AsyncIterable<ImageEvent> =>
+      new BackendEvents(call, eventsOf(backend.image?.(request, context)));
     return {
       request,
       meter: new ImageMeter(request, imagePrice, countTokens, (why) => doubt(call, why)),
@@ -49,12 +51,9 @@ export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswe
 };
 
 async function book(call: Call, key: ApiKey, endpoint: ImageEndpoint, request: ImageRequest): Promise<void> {
-  const booking = await askStore(call, "image-store", "book", async () => {
-    const booked = await endpoint.book(request, key.id);
-    // Also for room that comes when nobody waits for it any more.
-    if (booked) call.defer(() => release(call, booked));
-    return booked;
-  });
+  const book = (): Promise<ImageBooking | undefined> => endpoint.book(request, key.id);
+  const booking = await askStore(call, "image-store", "book", book, releasing(call));
+  if (booking) call.defer(() => release(call, booking));
   call.assertLive();
   call.booking = booking;
 }
@@ -88,6 +87,12 @@ async function* published(
 /** The address of a picture. A store that fails is the host's own, and no fault of the backend. */
 const linked = (call: Call, endpoint: ImageEndpoint, picture: ImageDrawn): Promise<string> =>
   askStore(call, "image-store", "put", () => endpoint.publish(picture, call, call.booking));
+
+/** Gives room back that comes when nobody waits for it any more. Written here, where the function holds nothing but the call. */
+const releasing =
+  (call: Call) =>
+  (booked: ImageBooking | undefined): void =>
+    booked && release(call, booked);
 
 function release(call: Call, booking: ImageBooking): void {
   try {

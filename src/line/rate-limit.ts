@@ -19,12 +19,11 @@ const MESSAGE: Readonly<Record<RateKind, string>> = {
 
 /** Counts a request of the key, and takes a place of its calls at once, given back when the call ends. Throws `rate_limited`. */
 export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimiter): Promise<void> {
-  await askLimiter(call, "begin", async () => {
-    const verdict = await limiter.begin({ id: call.id, keyId: key.id }, call.details);
-    // Also for a place that comes when nobody waits for it any more.
+  const taken = (verdict: RateVerdict): void => {
+    // A place that comes when nobody waits for it any more is given back at once.
     if (!verdict.refused) call.defer(() => end(call, limiter));
-    return verdict;
-  });
+  };
+  await askLimiter(call, "begin", () => limiter.begin({ id: call.id, keyId: key.id }, call.details), taken);
 }
 
 /** Counts the tokens of the input, by estimate. Throws `rate_limited`. */
@@ -33,8 +32,15 @@ export async function limitTokens(call: Call, key: ApiKey, model: string, limite
   await askLimiter(call, "take", () => limiter.take(demand, call.details));
 }
 
-async function askLimiter(call: Call, verb: "begin" | "take", ask: () => Promise<RateVerdict>): Promise<void> {
-  const verdict = await verdictOf(call, verb, ask);
+/** @param taken Is given the verdict, whether it comes in time or not. */
+async function askLimiter(
+  call: Call,
+  verb: "begin" | "take",
+  ask: () => Promise<RateVerdict>,
+  taken?: (verdict: RateVerdict) => void,
+): Promise<void> {
+  const verdict = await verdictOf(call, verb, ask, taken);
+  if (verdict) taken?.(verdict);
   call.assertLive();
   if (!verdict) return;
   call.rates = tightest([...call.rates, ...verdict.limits]);
@@ -48,9 +54,14 @@ async function askLimiter(call: Call, verb: "begin" | "take", ask: () => Promise
 }
 
 /** What the limiter says; undefined where it is down and its host lets calls through all the same. */
-async function verdictOf(call: Call, verb: string, ask: () => Promise<RateVerdict>): Promise<RateVerdict | undefined> {
+async function verdictOf(
+  call: Call,
+  verb: string,
+  ask: () => Promise<RateVerdict>,
+  late?: (verdict: RateVerdict) => void,
+): Promise<RateVerdict | undefined> {
   try {
-    return await askStore(call, "rate-limiter", verb, ask);
+    return await askStore(call, "rate-limiter", verb, ask, late);
   } catch (error) {
     if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
     if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;

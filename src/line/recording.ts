@@ -1,6 +1,6 @@
 /** The work on one entry in this process: claims it, passes the answer on to who repeats the call meanwhile, records it. */
 
-import type { GatewayErrorCode } from "../errors.ts";
+import { type GatewayErrorCode, toGatewayError } from "../errors.ts";
 import { type Answer, isStream } from "../http/answer.ts";
 import { SharedStream } from "../http/shared-stream.ts";
 import { utf8Length } from "../model/utf8-length.ts";
@@ -10,7 +10,7 @@ import { askStore, TELL_AGAIN_MS, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failure.ts";
 import { checkedState } from "./replay-state.ts";
-import type { AnswerRecorder, Entry, Opened, Replays, RunningCall } from "./replays.ts";
+import type { AnswerRecorder, Entry, Follower, Opened, Replays, RunningCall } from "./replays.ts";
 import { refusal } from "./respond.ts";
 
 /** Headers that belong to the answer. All others are about the one call, or how it is sent. */
@@ -36,8 +36,11 @@ export class Recording implements RunningCall, AnswerRecorder {
   readonly #call: Call;
   readonly #replays: Replays;
   readonly #entry: Entry;
-  readonly #opened = Promise.withResolvers<Opened | undefined>();
-  readonly #over = Promise.withResolvers<void>();
+  /** Who waits for the answer. They are many where a client repeats often, and each is forgotten when its call ends. */
+  readonly #followers = new Set<Follower>();
+  /** What followers are told, once it is there. */
+  #answer: Opened | undefined;
+  #isOver = false;
   #isStarted = false;
   #isClaimed = false;
   #isGivenUp = false;
@@ -61,12 +64,13 @@ export class Recording implements RunningCall, AnswerRecorder {
     const call = this.#call;
     const { store, down } = this.#replays;
     const claim = { ...this.#entry, callId: call.id, leaseMs: call.limits.leaseMs };
-    const ask = async (): Promise<ReplayState> => checkedState(await store.claim(claim, call.details), KEPT_HEADERS);
+    const ask = (): Promise<ReplayState> => store.claim(claim, call.details);
     try {
       // A claim that comes when nobody waits for it any more is given up; so is a renewal that a store took up after that.
-      return await askStore(call, "replay-store", "claim", ask, ({ state }) =>
-        state === "claimed" && (this.#isGivenUp || !this.#isStarted) ? this.#release() : undefined,
+      const told = await askStore(call, "replay-store", "claim", ask, (late) =>
+        late?.state === "claimed" && (this.#isGivenUp || !this.#isStarted) ? this.#release() : undefined,
       );
+      return stateOf(told);
     } catch (error) {
       if (down === "closed" || call.isEnded) throw error;
       report(call, error, "replay-store");
@@ -93,7 +97,7 @@ export class Recording implements RunningCall, AnswerRecorder {
 
   /** The answer is there already. */
   found(answer: RecordedAnswer): void {
-    this.#opened.resolve(answer);
+    this.#tellFollowers(answer);
   }
 
   complete(answer: Answer): void {
@@ -107,22 +111,27 @@ export class Recording implements RunningCall, AnswerRecorder {
   open(answer: Answer, shared: SharedStream): void {
     const { body: _body, ...head } = this.#recorded({ ...answer, body: null });
     this.#streamed = { ...head, stream: true, shared };
-    this.#opened.resolve(this.#streamed);
+    this.#tellFollowers(this.#streamed);
   }
 
-  async answer(): Promise<Opened | undefined> {
-    const opened = await this.#opened.promise;
-    if (opened && !("shared" in opened && this.#call.error)) return opened;
-    await this.#over.promise;
-    return undefined;
-  }
-
-  join(): void {
+  join(follower: Follower): void {
     this.#call.abort.join();
+    const answer = this.#answer;
+    // A stream that has failed is none to begin with.
+    const isLasting = answer && !("shared" in answer && this.#call.error);
+    if (isLasting || this.#isOver) follower(isLasting ? answer : undefined);
+    else this.#followers.add(follower);
   }
 
-  leave(): void {
+  leave(follower: Follower): void {
+    this.#followers.delete(follower);
     this.#call.abort.leave();
+  }
+
+  #tellFollowers(answer: Opened | undefined): void {
+    this.#answer ??= answer;
+    for (const follower of this.#followers) follower(answer);
+    this.#followers.clear();
   }
 
   async #renew(): Promise<void> {
@@ -146,7 +155,7 @@ export class Recording implements RunningCall, AnswerRecorder {
 
   async #keep(): Promise<void> {
     const answer = await this.#outcome();
-    if (answer) this.#opened.resolve(answer);
+    if (answer) this.#tellFollowers(answer);
     if (this.#isClaimed) await (answer ? this.#record(answer) : this.#release());
     this.#forget();
   }
@@ -202,7 +211,18 @@ export class Recording implements RunningCall, AnswerRecorder {
   #forget(): void {
     const { running } = this.#replays;
     if (running.get(this.#entry.id) === this) running.delete(this.#entry.id);
-    this.#opened.resolve(undefined);
-    this.#over.resolve();
+    this.#isOver = true;
+    this.#tellFollowers(undefined);
+    // A store that has not answered yet may keep this object for ever.
+    this.#answer = this.#complete = this.#streamed = undefined;
+  }
+}
+
+/** The state as a store told it. Throws `store_unavailable` for one that cannot be. */
+function stateOf(told: ReplayState): ReplayState {
+  try {
+    return checkedState(told, KEPT_HEADERS);
+  } catch (error) {
+    throw toGatewayError(error, "replay-store");
   }
 }

@@ -5,7 +5,6 @@ import { queryOf } from "../http/address.ts";
 import type { Answer } from "../http/answer.ts";
 import type { Form } from "../http/form.ts";
 import type { SharedStream } from "../http/shared-stream.ts";
-import { within } from "../http/within.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Call } from "./call.ts";
 import { failureOf } from "./failure.ts";
@@ -66,9 +65,14 @@ async function entryOf(
 /** Waits for the answer of the call that this process is working on; undefined where that comes to nothing. */
 async function follow(call: Call, running: RunningCall, entry: Entry): Promise<Opened | undefined> {
   assertSame(running, entry);
-  running.join();
-  call.defer(() => running.leave());
-  return running.answer();
+  const { promise, resolve } = Promise.withResolvers<Opened | undefined>();
+  running.join(resolve);
+  // With the call's end, and not with the answer: a stream that is followed goes on for as long as somebody reads it.
+  call.defer(() => {
+    running.leave(resolve);
+    resolve(undefined);
+  });
+  return promise;
 }
 
 /** Claims the entry, or waits for what has become of it. */
@@ -91,12 +95,9 @@ async function begin(call: Call, replays: Replays, entry: Entry): Promise<Opened
       throw new GatewayError("idempotency_key_in_use", "The request of this Idempotency-Key is still being answered.", {
         retryAfterMs: COME_BACK_MS,
       });
-    await within(NEVER, pauseMs, call.services.clock, (end) => call.defer(end));
-    call.assertLive();
+    await call.pause(pauseMs);
   }
 }
-
-const NEVER: Promise<never> = new Promise(() => {});
 
 function assertSame({ fingerprint }: { readonly fingerprint: string }, entry: Entry): void {
   if (fingerprint !== entry.fingerprint)

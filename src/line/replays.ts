@@ -30,13 +30,14 @@ export interface RunningCall {
   readonly fingerprint: string;
   /** Whether it is the one that is answered. Before that it asks whether another is. */
   readonly isStarted: boolean;
-  /** What the call is answered with; undefined where it has come to nothing that lasts, once its entry is free again. */
-  answer(): Promise<Opened | undefined>;
-  /** One more caller waits for its answer, so it goes on without its own client. */
-  join(): void;
-  /** One that has joined waits no more. */
-  leave(): void;
+  /** One more caller waits for its answer, so that it goes on without its own client. */
+  join(follower: Follower): void;
+  /** Stops waiting for its answer; nothing of the follower is kept. */
+  leave(follower: Follower): void;
 }
+
+/** Is told once what a call is answered with; undefined where that came to nothing that lasts, once its entry is free again. */
+export type Follower = (answer: Opened | undefined) => void;
 
 /** Keeps the answer of a call. */
 export interface AnswerRecorder {

@@ -43,6 +43,69 @@ export async function runBackend<Event, Answered>(
   }
 }
 
+type Step<Event> = IteratorResult<Event, undefined>;
+
+/**
+ * The events of a backend, each waited for no longer than the call lives. This object stands next to the backend, below all that
+ * works on its events: a promise of the backend's that never settles holds this object alone, which holds nothing once the call ends.
+ */
+export class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
+  #call: Call | undefined;
+  /** Undefined once it has ended, or was told to stop. */
+  #source: AsyncIterator<Event, undefined> | undefined;
+  #resolve: ((step: Step<Event>) => void) | undefined;
+  #reject: ((reason: unknown) => void) | undefined;
+
+  constructor(call: Call, events: AsyncIterable<Event>) {
+    this.#call = call;
+    this.#source = events[Symbol.asyncIterator]();
+    call.defer(() => this.#end());
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<Step<Event>> {
+    return new Promise((resolve, reject) => {
+      if (!this.#source) return resolve({ done: true, value: undefined });
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#hear(this.#source.next());
+    });
+  }
+
+  /** Listens to the backend. The functions are written here, where there is nothing of the call that they could hold. */
+  #hear(asked: Promise<Step<Event>>): void {
+    // A backend may return what is no promise.
+    Promise.resolve(asked).then(
+      (step) => {
+        if (step.done) this.#source = undefined;
+        this.#resolve?.(step);
+      },
+      (reason: unknown) => {
+        this.#source = undefined;
+        this.#reject?.(reason);
+      },
+    );
+  }
+
+  /** Has the backend stop, once. A generator that is busy with its next event stops after that. */
+  return(): Promise<Step<Event>> {
+    const source = this.#source;
+    this.#source = undefined;
+    return source?.return?.() ?? Promise.resolve({ done: true, value: undefined });
+  }
+
+  #end(): void {
+    const [call, reject] = [this.#call, this.#reject];
+    // Not awaited: a backend that hangs would hang its caller too, and its failure has no one left to hear it.
+    if (this.#source) call?.waitUntil((async () => this.return())().catch(() => {}));
+    this.#call = this.#source = this.#resolve = this.#reject = undefined;
+    if (call) reject?.(call.endedBecause);
+  }
+}
+
 /** A backend's events under their hold. It is settled before the finish is handed on. */
 export class MeteredEvents<Event, Answered> {
   readonly #call: Call;

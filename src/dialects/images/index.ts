@@ -68,14 +68,12 @@ export function images(room: ImagesRoom): Dialect {
     return store.book?.({ keyId, bytes: mostImageBytes(request, models.rulesOf(request)) });
   }
 
-  async function publish(
-    { bytes, mediaType }: ImageDrawn,
-    incoming: Incoming,
-    booking?: ImageBooking,
-  ): Promise<string> {
+  function publish({ bytes, mediaType }: ImageDrawn, incoming: Incoming, booking?: ImageBooking): Promise<string> {
     const id = newImageId();
-    await store.put({ id, bytes, mediaType, expiresAt: clock.now() + URL_LIFETIME_MS }, booking);
-    return `${room.publicUrl?.replace(/\/+$/, "") ?? incoming.baseUrl()}${FILES}/${id}`;
+    const url = `${room.publicUrl?.replace(/\/+$/, "") ?? incoming.baseUrl()}${FILES}/${id}`;
+    // Not awaited here: a store that hangs would keep the picture and its call.
+    const putting = store.put({ id, bytes, mediaType, expiresAt: clock.now() + URL_LIFETIME_MS }, booking);
+    return Promise.resolve(putting).then(() => url);
   }
 
   const fileLimits = ({ signal }: Incoming): FileLimits => ({
