@@ -5,6 +5,7 @@ import { LATE, within } from "../http/within.ts";
 import { nextIteration } from "../media/yield-to-event-loop.ts";
 import type { Meter } from "../metering/meter.ts";
 import type { Call } from "./call.ts";
+import { guarded } from "./failure.ts";
 import type { Hold } from "./hold.ts";
 import type { Asked, Run } from "./operation.ts";
 
@@ -39,6 +40,27 @@ export async function runBackend<Event, Answered>(
     throw toGatewayError(error, "model-backend");
   }
 }
+
+/**
+ * A backend's events for a step that may have enough of them before their end. Leaving them does not wait for the backend's `finally`,
+ * which may hang: an answer that is whole by then would wait with it.
+ */
+export function leavable<Event>(call: Call, events: AsyncIterable<Event>): AsyncIterable<Event> {
+  return {
+    [Symbol.asyncIterator]() {
+      const source = events[Symbol.asyncIterator]();
+      return {
+        next: () => source.next(),
+        return: () => {
+          call.waitUntil(guarded(() => source.return?.()));
+          return LEFT;
+        },
+      };
+    },
+  };
+}
+
+const LEFT: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done: true, value: undefined });
 
 /** A backend's events under their hold. It is settled before the finish is handed on. */
 export class MeteredEvents<Event, Answered> {
@@ -163,18 +185,26 @@ export class MeteredEvents<Event, Answered> {
     const finish = this.#meter.finish();
     this.#saw?.(finish);
     this.#finished = true;
-    await this.#hold.settle();
+    await this.#settled();
     this.#call.assertLive();
     // All work is done and settled: what is left is to hand it on, and nothing cuts that.
     this.#call.abort.end();
     return finish;
   }
 
+  /** Resolves when the answer is settled, or when its caller is to wait no longer. */
+  #settled(): Promise<void> {
+    const settling = this.#hold.settle();
+    return new Promise((resolve, reject) => {
+      this.#call.abort.whole(resolve);
+      settling.then(resolve, reject);
+    });
+  }
+
   /** Lets go of the backend. Not awaited: one that hangs would hang its caller too, and its failure has no one left to hear it. */
   stop(): void {
     if (this.#done) return;
     this.#done = true;
-    const returning = (async () => this.#source.return?.())();
-    this.#call.waitUntil(returning.catch(() => {}));
+    this.#call.waitUntil(guarded(() => this.#source.return?.()));
   }
 }

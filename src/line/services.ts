@@ -16,6 +16,7 @@ import type { Observer } from "../ports/call-observer.ts";
 import type { OnCall, OnFailure } from "../ports/observer.ts";
 import type { InFlightCalls } from "./in-flight.ts";
 import type { Replays } from "./replays.ts";
+import type { Settlements } from "./settlements.ts";
 
 export interface Services {
   readonly backend: ModelBackend;
@@ -38,6 +39,8 @@ export interface Services {
   /** The other names that callers and keys may know a model by. */
   readonly aliasesOf: (model: string) => readonly string[];
   readonly inFlight: InFlightCalls;
+  /** Of calls that have ended, what the quota store has not taken yet. */
+  readonly settlements: Settlements;
   readonly bodies: BodyRoom;
   /** Of each verb of a store that was asked so far. */
   readonly breakers: Map<Port, Map<string, Breaker>>;
