@@ -13,6 +13,7 @@ import { BackendContext } from "./backend-context.ts";
 import type { Call } from "./call.ts";
 import type { Operation } from "./operation.ts";
 import { doubt } from "./failure.ts";
+import { leavable } from "./run-backend.ts";
 
 export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, AnswerEvent> = {
   model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "chat" }),
@@ -54,7 +55,7 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
         const events = backend.chat?.(request, context) ?? noBackend();
         const { stopSequences, candidateCount = 1 } = request;
         if (stopSequences.length === 0) return events;
-        return endAtStopSequences(events, stopSequences, {
+        return endAtStopSequences(leavable(call, events), stopSequences, {
           candidateCount,
           dialect: endpoint.dialect,
           left: () => meter.cut(),

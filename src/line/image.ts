@@ -17,6 +17,7 @@ import type { Call } from "./call.ts";
 import { noBackend } from "./chat.ts";
 import { doubt, report } from "./failure.ts";
 import type { Operation } from "./operation.ts";
+import { leavable } from "./run-backend.ts";
 
 export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswerEvent> = {
   model: (endpoint, request) => ({
@@ -39,7 +40,7 @@ export const image: Operation<ImageEndpoint, ImageRequest, Published, ImageAnswe
   run(call, key, endpoint, request) {
     const { imagePrice, countTokens, backend } = call.services;
     const context = new BackendContext(call, key);
-    const pictures = (): AsyncIterable<ImageEvent> => backend.image?.(request, context) ?? noBackend();
+    const pictures = (): AsyncIterable<ImageEvent> => leavable(call, backend.image?.(request, context) ?? noBackend());
     return {
       request,
       meter: new ImageMeter(request, imagePrice, countTokens, (why) => doubt(call, why)),
