@@ -16,6 +16,7 @@ import { InFlightCalls } from "./line/in-flight.ts";
 import { serve } from "./line/line.ts";
 import { refusal } from "./line/respond.ts";
 import type { Services } from "./line/services.ts";
+import { Settlements } from "./line/settlements.ts";
 import { quietly } from "./line/watch.ts";
 import { type ImagePrice, imagePriceTable } from "./metering/image-price.ts";
 import { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
@@ -148,7 +149,9 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
   readonly at: (prefix: string) => GatewayRoutes<Context>;
   /**
    * Closes the gateway: new calls are refused with 503 and a retry-after, live ones may end. Those that have not ended after
-   * `deadlineMs` milliseconds (default 10,000) are cut. Resolves when the last one is settled, or half a minute later at most.
+   * `deadlineMs` milliseconds (default 10,000) are cut. Settlements that wait for a store that failed are retried for as long; `onFailure`
+   * is told of each that is left then, in `unsettled`. Resolves when the last call has ended, and nothing waits or the time is over: half a
+   * minute after `deadlineMs` at most.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
 }
@@ -174,8 +177,10 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
       ...(options.messages && { messages: options.messages }),
       ...(options.images && { images: options.images }),
     },
-    close: ({ deadlineMs = CLOSE_MS } = {}) =>
-      services.inFlight.close(deadlineMs).finally(() => quietly(() => forget?.())),
+    close: ({ deadlineMs = CLOSE_MS } = {}) => {
+      const callsEnded = services.inFlight.close(deadlineMs);
+      return services.settlements.close(callsEnded, deadlineMs).finally(() => quietly(() => forget?.()));
+    },
   };
 }
 
@@ -199,10 +204,11 @@ function servicesOf(options: GatewayOptions): Services {
   assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
+  const { quotas, onFailure = printFailure } = options;
   return {
     backend: options.backend,
     codeRunner: options.codeRunner,
-    quotas: options.quotas,
+    quotas,
     rateLimiter: options.rateLimiter,
     rateLimiterDown: options.rateLimiterDown ?? "closed",
     replays: options.replayStore && {
@@ -216,7 +222,7 @@ function servicesOf(options: GatewayOptions): Services {
     countTokens: options.countTokens ?? countTokensByBytes,
     limits,
     clock,
-    onFailure: options.onFailure ?? printFailure,
+    onFailure,
     onCall: options.onCall && ((record) => options.onCall?.(record)),
     observer: options.observer,
     isRecorded: options.onCall !== undefined || options.observer !== undefined,
@@ -226,15 +232,19 @@ function servicesOf(options: GatewayOptions): Services {
       limits.deadlineMs,
       new SharedRoom(limits.maxCallsInFlight, limits.maxCallsPerKey),
     ),
+    settlements: new Settlements({ quotas, clock, limits, onFailure }),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
     exhausted: new ExhaustedKeys(clock),
     breakers: new Map(),
   };
 }
 
-const gaugesOf = ({ inFlight, bodies }: Services): GatewayGauges => ({
+const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges => ({
   get calls() {
     return inFlight.size;
+  },
+  get waitingSettlements() {
+    return settlements.size;
   },
   get bodies() {
     return bodies.bodies;

@@ -15,7 +15,7 @@ export {
 } from "./gateway.ts";
 export type { CorsOptions } from "./http/cors.ts";
 export type { Mounted } from "./line/call.ts";
-export type { CallOutcome, CallRecord, Failure, OnCall, OnFailure } from "./ports/observer.ts";
+export type { CallOutcome, CallRecord, Failure, OnCall, OnFailure, UnsettledCharge } from "./ports/observer.ts";
 export type {
   AskedUpstream,
   BegunCall,

@@ -67,6 +67,11 @@ export interface Limits {
   /** How long a store may take for one verb, in milliseconds: then it counts as failed, 503. A settlement goes on beside its answer. */
   readonly storeTimeoutMs: number;
   /**
+   * Most settlements that wait for a store that failed at the end of their calls. Beyond it the oldest is given up, and `onFailure` is told
+   * what was not charged. Each keeps the call's id, its count and the host's own context in memory.
+   */
+  readonly maxWaitingSettlements: number;
+  /**
    * How often in a row a store or the rate limiter must take too long until calls no longer wait for it: they are 503 at once, or go on
    * without the limiter where `rateLimiterDown` is `open`. A failure that comes within a second is not counted: nobody waits for it.
    */
@@ -120,6 +125,7 @@ export const DEFAULT_LIMITS: Limits = {
   leaseMs: 60_000,
   usageNoteMs: 1_000,
   storeTimeoutMs: 10_000,
+  maxWaitingSettlements: 10_000,
   storeBreakerFailures: 5,
   storeBreakerOpenMs: 5_000,
   maxReplayBytes: 8 * MIB,

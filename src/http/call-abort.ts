@@ -28,12 +28,17 @@ export class CallAbort {
   /** How many others wait for the same answer. */
   #others = 0;
   #over = false;
+  /** Hands on an answer that is whole, where the call would be cut otherwise. */
+  #handOn: (() => void) | undefined;
+  /** When the deadline passes, in milliseconds since the Unix epoch. */
+  readonly #deadlineAt: number;
   /** Made when somebody asks for the signal: few do. */
   #controller: AbortController | undefined;
 
   constructor(clock: Clock, deadlineMs: number, listener: AbortListener) {
     this.#clock = clock;
     this.#listener = listener;
+    this.#deadlineAt = clock.now() + deadlineMs;
     this.#cancelDeadline = clock.after(deadlineMs, () => this.cut(deadlineExceeded()));
   }
 
@@ -44,6 +49,11 @@ export class CallAbort {
       if (this.reason) this.#controller.abort(this.reason);
     }
     return this.#controller.signal;
+  }
+
+  /** How long it is until the deadline, in milliseconds; 0 once that has passed. */
+  get leftMs(): number {
+    return Math.max(0, this.#deadlineAt - this.#clock.now());
   }
 
   /** Whether nobody waits for the answer any more. */
@@ -83,9 +93,18 @@ export class CallAbort {
     this.#cancelDrain = this.#clock.after(this.#drainMs, () => this.cut(clientClosed()));
   }
 
+  /**
+   * The answer is whole, and waits for what is still to be done: from now on the deadline, or a gateway that closes, ends that wait and
+   * not the call.
+   */
+  whole(handOn: () => void): void {
+    this.#handOn = handOn;
+  }
+
   /** Cuts the call. */
   cut(reason: GatewayError): void {
     if (this.#over) return;
+    if (this.#handOn && !this.#clientGone) return this.#handOn();
     this.reason = reason;
     const listener = this.#listener;
     this.end();

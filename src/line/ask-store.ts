@@ -129,7 +129,7 @@ class Question<T> {
 /** What waits for it comes next, behind the answer of a store that has answered at once. */
 const NEXT: Promise<void> = Promise.resolve();
 
-/** When a store is told again that has failed to take what a call has come to, in milliseconds after the failure before it. */
+/** How long after each failure a store is told again what a call has come to, in milliseconds. */
 export const TELL_AGAIN_MS: readonly number[] = [500, 5_000, 30_000];
 
 /** Tells a store what a call has come to; whether it has taken that. What goes wrong is reported, and holds up nothing for longer. */
@@ -163,6 +163,6 @@ const leftAlone = (port: Port, retryAfterMs: number): GatewayError =>
     cause: new Error("The store has taken too long several times in a row, and is left alone for a while."),
   });
 
-const tooLate = (ms: number): Error => new Error(`The store took longer than ${ms} ms.`);
+export const tooLate = (ms: number): Error => new Error(`The store took longer than ${ms} ms.`);
 
 const ignore = (): void => {};

@@ -6,6 +6,7 @@ import { originOf } from "../http/address.ts";
 import { CallAbort, type OnDisconnect } from "../http/call-abort.ts";
 import { Wait } from "../http/within.ts";
 import { newRequestId } from "../http/request-id.ts";
+import { within } from "../http/within.ts";
 import type { Limits } from "../limits.ts";
 import type { Metered } from "../metering/meter.ts";
 import type { FieldFate } from "../model/fate.ts";
@@ -267,6 +268,12 @@ export class Call implements Incoming {
   end(): Promise<void> | undefined {
     if (!this.#ended) this.#ending = this.#end();
     return this.#ending;
+  }
+
+  /** Ends the call for its caller, who waits until it is settled, but not beyond the deadline: a function of the host's may hang. */
+  async answered(): Promise<void> {
+    const ending = this.end();
+    if (ending) await within(ending, this.abort.leftMs, this.services.clock);
   }
 
   #end(): Promise<void> | undefined {

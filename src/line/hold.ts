@@ -3,7 +3,7 @@
 import type { Counted } from "../metering/meter.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { Outcome } from "../ports/quota-store.ts";
-import { askStore, TELL_AGAIN_MS, tellStore } from "./ask-store.ts";
+import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failure.ts";
 
@@ -23,6 +23,7 @@ export class Hold {
    */
   meter: Counted = NOTHING;
   readonly #call: Call;
+  readonly #keyId: string;
   /** Cancels the hold's timer: the one that fires once the call has lasted a while, and after that the one of the next renewal. */
   #cancelTimer: Cancel;
   /** Whether that while is over: from then on, notes have timers of their own. */
@@ -41,8 +42,10 @@ export class Hold {
   /** Until when its lease runs, in milliseconds since the Unix epoch; noted for the observer alone. */
   #leasedUntil = 0;
 
-  constructor(call: Call, granted: number) {
+  /** @param keyId Whose quota is held. */
+  constructor(call: Call, keyId: string, granted: number) {
     this.#call = call;
+    this.#keyId = keyId;
     this.granted = granted;
     const { clock, limits } = call.services;
     if (call.watch) {
@@ -124,8 +127,8 @@ export class Hold {
   }
 
   /**
-   * Charges what was used, once. Resolves when the store has done so, or has failed, or takes too long: then it is asked again
-   * beside the call, and its lease bounds the loss.
+   * Charges what was used, once. Resolves when the store has done so, has failed, or has taken too long: then the settlement is
+   * retried beside the call.
    */
   settle(): Promise<void> {
     // Set before the store is asked: what the store does may cut the call, whose end settles as well.
@@ -133,7 +136,7 @@ export class Hold {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#settling = promise;
     const outcome = (this.#call.charged = this.#outcome());
-    this.#settle(outcome, 0).then(() => {
+    this.#settle(outcome).then(() => {
       this.#isSettled = true;
       resolve();
     }, reject);
@@ -145,18 +148,33 @@ export class Hold {
     return this.#isSettled ? undefined : this.settle();
   }
 
-  async #settle(outcome: Outcome, failures: number): Promise<void> {
+  async #settle(outcome: Outcome): Promise<void> {
     this.#cancelTimer();
     this.#cancelNote?.();
-    const { watch, services } = this.#call;
-    const { quotas, clock } = services;
-    const settle = (): Promise<void> => quotas.settle(this.#call.id, outcome, this.#call.details);
+    const { watch, services, id, details } = this.#call;
+    const { quotas, clock, settlements } = services;
     const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
-    if (await tellStore(this.#call, "quota-store", settle))
-      return watch?.hold({ type: "settled", granted: this.granted, expired, ...outcome });
-    const delay = TELL_AGAIN_MS[failures];
-    if (delay === undefined) return watch?.hold({ type: "abandoned", granted: this.granted });
-    const again = (): Promise<void> => this.#settle(outcome, failures + 1);
-    this.#call.waitUntil(new Promise<void>((resolve) => clock.after(delay, () => resolve(again()))));
+    if (await tellStore(this.#call, "quota-store", () => quotas.settle(id, outcome, details))) {
+      watch?.hold({ type: "settled", granted: this.granted, expired, ...outcome });
+      if (settlements.size > 0) settlements.wake();
+    } else this.#handOver(outcome);
+  }
+
+  /** Leaves the settlement to the gateway, which outlives the call. */
+  #handOver(outcome: Outcome): void {
+    const { id, context, mounted, watch, services, hasWaitUntil } = this.#call;
+    const settlement = {
+      ...outcome,
+      id,
+      keyId: this.#keyId,
+      granted: this.granted,
+      leasedUntil: this.#leasedUntil,
+      context,
+      clientAddress: mounted.clientAddress,
+      observer: watch?.observer,
+      done: undefined,
+    };
+    if (!hasWaitUntil) return services.settlements.add(settlement);
+    this.#call.waitUntil(new Promise<void>((done) => services.settlements.add({ ...settlement, done })));
   }
 }

@@ -30,7 +30,7 @@ export function serve(call: Call): Promise<Answer> {
   return new Promise((resolve) => {
     const refuse = (thrown: unknown): void => {
       const error = (call.error = failureOf(call, thrown));
-      resolve(Promise.resolve(call.end()).then(() => refusal(call, error)));
+      resolve(call.answered().then(() => refusal(call, error)));
     };
     call.listener = { cut: refuse };
     try {
@@ -88,7 +88,7 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   if (asked.stream) return streamed(call, events, endpoint.stream(answer), askedAt);
   const completed = await complete(call, events, endpoint.complete(answer));
   call.recording?.complete(completed);
-  await call.end();
+  await call.answered();
   return completed;
 }
 
@@ -120,7 +120,7 @@ async function query(call: Call, endpoint: QueryEndpoint): Promise<Answer> {
   const answer = await endpoint.answer({ body, key, countInput: count, authorize, balance, models }, call);
   const completed = jsonAnswer(200, answer, callHeaders(call));
   call.recording?.complete(completed);
-  await call.end();
+  await call.answered();
   return completed;
 }
 
@@ -128,6 +128,6 @@ async function query(call: Call, endpoint: QueryEndpoint): Promise<Answer> {
 async function publicAnswer(call: Call, endpoint: PublicEndpoint): Promise<Answer> {
   const answer = await endpoint.answer(call);
   call.status = answer.status;
-  await call.end();
+  await call.answered();
   return { ...answer, headers: { ...answer.headers, ...callHeaders(call) } };
 }

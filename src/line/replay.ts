@@ -119,7 +119,7 @@ async function answerAgain(call: Call, opened: Opened): Promise<Answer> {
   call.replayOf = requestId;
   call.status = status;
   call.stream = stream;
-  if (typeof body === "string") await call.end();
+  if (typeof body === "string") await call.answered();
   return { status, headers, body };
 }
 

@@ -20,14 +20,14 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   const ask = (): Promise<Reservation> => quotas.reserve(request, call.details);
   // A hold that comes when nobody waits for it any more is void.
   const reservation = await askStore(call, "quota-store", "reserve", ask, (late) =>
-    late.refused ? undefined : new Hold(call, late.granted).settle(),
+    late.refused ? undefined : new Hold(call, key.id, late.granted).settle(),
   );
   if (reservation?.refused) {
     call.services.exhausted.note(key.id, reservation.available);
     throw refusalOf(reservation, amounts.atLeast);
   }
   const granted = reservation?.granted;
-  const hold = new Hold(call, granted);
+  const hold = new Hold(call, key.id, granted);
   call.defer(() => hold.release());
   call.assertLive();
   assertGrant(granted, amounts);

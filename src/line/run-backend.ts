@@ -8,6 +8,7 @@ import type { ChatEvent } from "../model/event.ts";
 import type { ImageEvent } from "../model/image.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../model/json.ts";
 import type { Call } from "./call.ts";
+import { guarded } from "./failure.ts";
 import type { Hold } from "./hold.ts";
 import type { Asked, Run } from "./operation.ts";
 
@@ -90,21 +91,26 @@ export class BackendEvents<Event> implements AsyncIterableIterator<Event, undefi
     );
   }
 
-  /** Has the backend stop, once. A generator that is busy with its next event stops after that. */
+  /**
+   * Has the backend stop, once. The backend's `finally` is not waited for: it may hang, and an answer that is whole by then would wait
+   * with it.
+   */
   return(): Promise<Step<Event>> {
     const source = this.#source;
     this.#source = undefined;
-    return source?.return?.() ?? Promise.resolve({ done: true, value: undefined });
+    if (source) this.#call?.waitUntil(guarded(() => source.return?.()));
+    return LEFT;
   }
 
   #end(): void {
+    void this.return();
     const [call, reject] = [this.#call, this.#reject];
-    // Not awaited: a backend that hangs would hang its caller too, and its failure has no one left to hear it.
-    if (this.#source) call?.waitUntil((async () => this.return())().catch(() => {}));
-    this.#call = this.#source = this.#resolve = this.#reject = undefined;
+    this.#call = this.#resolve = this.#reject = undefined;
     if (call) reject?.(call.endedBecause);
   }
 }
+
+const LEFT: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done: true, value: undefined });
 
 /** A backend's events under their hold. It is settled before the finish is handed on. */
 export class MeteredEvents<Event, Answered> {
@@ -230,19 +236,27 @@ export class MeteredEvents<Event, Answered> {
     const finish = this.#meter.finish();
     this.#saw?.(finish);
     this.#finished = true;
-    await this.#hold.settle();
+    await this.#settled();
     this.#call.assertLive();
     // All work is done and settled: what is left is to hand it on, and nothing cuts that.
     this.#call.abort.end();
     return finish;
   }
 
+  /** Resolves when the answer is settled, or when its caller is to wait no longer. */
+  #settled(): Promise<void> {
+    const settling = this.#hold.settle();
+    return new Promise((resolve, reject) => {
+      this.#call.abort.whole(resolve);
+      settling.then(resolve, reject);
+    });
+  }
+
   /** Lets go of the backend. Not awaited: one that hangs would hang its caller too, and its failure has no one left to hear it. */
   stop(): void {
     if (this.#done) return;
     this.#done = true;
-    const returning = (async () => this.#source.return?.())();
-    this.#call.waitUntil(returning.catch(() => {}));
+    this.#call.waitUntil(guarded(() => this.#source.return?.()));
   }
 }
 

@@ -17,6 +17,7 @@ import type { OnCall, OnFailure } from "../ports/observer.ts";
 import type { ExhaustedKeys } from "./exhausted-keys.ts";
 import type { InFlightCalls } from "./in-flight.ts";
 import type { Replays } from "./replays.ts";
+import type { Settlements } from "./settlements.ts";
 
 export interface Services {
   readonly backend: ModelBackend;
@@ -39,6 +40,8 @@ export interface Services {
   /** The other names that callers and keys may know a model by. */
   readonly aliasesOf: (model: string) => readonly string[];
   readonly inFlight: InFlightCalls;
+  /** Of calls that have ended, what the quota store has not taken yet. */
+  readonly settlements: Settlements;
   readonly bodies: BodyRoom;
   /** The keys that had nothing left when the quota store was last asked. */
   readonly exhausted: ExhaustedKeys;

@@ -44,11 +44,12 @@ export function watchOf(observer: Observer, call: Begun): CallWatch | undefined 
 }
 
 export class CallWatch {
-  readonly #observer: CallObserver;
+  /** The host's own: it may throw, so that only `quietly` calls it. */
+  readonly observer: CallObserver;
   readonly #call: Begun;
 
   constructor(observer: CallObserver, call: Begun) {
-    this.#observer = observer;
+    this.observer = observer;
     this.#call = call;
   }
 
@@ -62,16 +63,16 @@ export class CallWatch {
   }
 
   #run<Result>(work: () => Result): Result {
-    const observer = this.#observer;
+    const { observer } = this;
     return observer.run ? ran((inner) => observer.run?.(inner), work) : work();
   }
 
   rateLimit(decision: RateDecision): void {
-    quietly(() => this.#observer.rateLimit?.(decision));
+    quietly(() => this.observer.rateLimit?.(decision));
   }
 
   hold(change: HoldChange): void {
-    quietly(() => this.#observer.hold?.(change));
+    quietly(() => this.observer.hold?.(change));
   }
 
   upstream(asked: AskedUpstream): UpstreamObserver {
@@ -79,13 +80,13 @@ export class CallWatch {
     const { secret } = this.#call;
     const model = redact(asked.model, secret);
     return new UpstreamWatch(
-      quietly(() => this.#observer.upstream?.({ ...asked, model })),
+      quietly(() => this.observer.upstream?.({ ...asked, model })),
       secret,
     );
   }
 
   end(record: CallRecord): void {
-    quietly(() => this.#observer.end(record));
+    quietly(() => this.observer.end(record));
   }
 }
 

@@ -23,6 +23,8 @@ export interface Observer<Context = unknown> {
 export interface GatewayGauges {
   /** Calls that have begun, and are not yet settled. */
   readonly calls: number;
+  /** Settlements of calls that have ended, which the quota store has not taken yet: each is retried. */
+  readonly waitingSettlements: number;
   /** Requests of which a body, or a part of it, is in memory. */
   readonly bodies: number;
   /** The bytes of those bodies. */
@@ -89,7 +91,7 @@ export type HoldChange =
       /** Whether its lease had run out before, by the gateway's clock: the store has charged it by an estimate first. */
       readonly expired: boolean;
     }
-  /** The store took no settlement, however often it was asked: it ends with its lease. */
+  /** The store has taken no settlement, and is told no more: `onFailure` hears of the charge, and the hold ends with its lease. */
   | { readonly type: "abandoned"; readonly granted: number };
 
 /** An upstream that is asked for an answer. */

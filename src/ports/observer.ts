@@ -4,7 +4,7 @@ import type { GatewayError, GatewayErrorCode, Port } from "../errors.ts";
 import type { FieldFate } from "../model/fate.ts";
 import type { ImageUsage } from "../model/image.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
-import type { ApiKey } from "./quota-store.ts";
+import type { ApiKey, Outcome } from "./quota-store.ts";
 
 /** A failure that the caller is told only the outline of, or nothing at all. */
 export interface Failure {
@@ -14,8 +14,19 @@ export interface Failure {
   readonly requestId: string;
   /** What of the host's failed; undefined where it was the gateway itself. */
   readonly port: Port | undefined;
+  /**
+   * What the key was not charged: the quota store has not confirmed the settlement of this call, and it is retried no more. Book it by
+   * hand, or settle the call by its id. Undefined for every other failure.
+   */
+  readonly unsettled?: UnsettledCharge;
   /** The error with its causes and stacks, for a log; the caller's api key is blotted out wherever it stood. */
   readonly text: string;
+}
+
+/** The charge of a call that is not in the ledger. */
+export interface UnsettledCharge extends Outcome {
+  /** The `ApiKey.id` of the key that owes it. */
+  readonly keyId: string;
 }
 
 /** Is told of a failure. What it throws, or rejects with, is dropped. */
@@ -63,7 +74,8 @@ export interface CallRecord<Context = unknown> {
   readonly images: { readonly count: number; readonly usage: ImageUsage } | undefined;
   /**
    * What the call cost, in quota units. Where the key had less left, its `used` grew by what was left, and its `overdraft` by the
-   * rest. A store that could not be told of it in time is told again beside the call.
+   * rest. A store that could not be told of it in time is told again beside the call; where that comes to nothing, `onFailure` is
+   * told which call is not settled.
    */
   readonly units: number;
   /** Whether the units rest on the backend's own counts. */

@@ -38,14 +38,16 @@ const IS_ERROR = {
 
 export class ObservedCall implements CallObserver {
   readonly #scope: Scope;
-  readonly #call: BegunCall;
+  /** Few words of the call, and not its headers: a hold may be settled long after the call has ended. */
+  readonly #call: Pick<BegunCall, "dialect" | "kind" | "method" | "route">;
   readonly #span: Span;
   /** That in which the call's span is the active one. */
   readonly #context: Context;
 
   constructor(scope: Scope, call: BegunCall) {
     this.#scope = scope;
-    this.#call = call;
+    const { dialect, method, route } = call;
+    this.#call = { dialect, kind: call.kind, method, route };
     const { kind, links, parent } = parentOf(scope, call);
     const attributes = {
       ...this.#convention,

@@ -18,6 +18,12 @@ export class Gauges {
         result.observe(total);
       });
     sum("polygate.call.active", "{call}", "Calls that are not settled yet.", ({ calls }) => calls);
+    sum(
+      "polygate.settlement.waiting",
+      "{settlement}",
+      "Settlements of ended calls that the quota store has not taken yet.",
+      ({ waitingSettlements }) => waitingSettlements,
+    );
     sum("polygate.body.active", "{body}", "Request bodies in memory.", ({ bodies }) => bodies);
     sum("polygate.body.active.size", "By", "Bytes of request bodies in memory.", ({ bodyBytes }) => bodyBytes);
     meter

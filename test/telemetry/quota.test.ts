@@ -71,11 +71,16 @@ describe("a hold", () => {
     expect(await valueOf(bench, "polygate.hold.expired")).toBeUndefined();
   });
 
-  it("that the store never settles is left to its lease", async () => {
-    const { around } = failing(99);
-    const bench = watched({ around });
+  it("that the store never settles is active until the gateway closes, and is left to its lease then", async () => {
+    const { around } = failing(Number.POSITIVE_INFINITY);
+    const bench = watched({ around, limits: { maxWaitingSettlements: 1 } });
     await bench.send();
-    await bench.clock.advance(MINUTE);
+    await bench.clock.advance(60 * MINUTE);
+    expect(await valueOf(bench, "polygate.hold.active")).toBe(1);
+    expect(await valueOf(bench, "polygate.settlement.waiting")).toBe(1);
+    const closed = bench.gateway.close({ deadlineMs: 1_000 });
+    await bench.clock.advance(1_000);
+    await closed;
     expect(await bench.metrics()).toMatchObject({
       "polygate.hold.active": [{ value: 0 }],
       "polygate.hold.expired": [{ value: 1 }],

@@ -13,6 +13,7 @@ export const LAWS = [
   "no hold outlives its lease once it is swept",
   "no backend is asked without a hold",
   "an answer that was delivered is charged",
+  "a charge reaches the store, or its host is told",
   "a refused call costs nothing",
   "what is charged is what was used",
   "what is noted is what was used",

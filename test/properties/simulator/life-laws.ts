@@ -76,6 +76,11 @@ export class LifeLaws {
       () => `${id}: ${JSON.stringify(hold)} after ${JSON.stringify(told)}`,
     );
     this.#breaches.check(
+      !processLives || told === undefined || life.settleWorked || life.unsettled,
+      "a charge reaches the store, or its host is told",
+      () => `${id}: nobody knows of ${JSON.stringify(told)}`,
+    );
+    this.#breaches.check(
       records.length === 1 || (records.length === 0 && !processLives),
       "each call ends, and is recorded once",
       () => `${id} has ${records.length} records`,

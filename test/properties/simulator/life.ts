@@ -56,6 +56,8 @@ export class Life {
   told: Outcome | undefined = undefined;
   settleFailed = false;
   settleWorked = false;
+  /** Whether the host was told that the call is not settled. */
+  unsettled = false;
   readonly records: CallRecord[] = [];
 
   constructor(id: string, key: KeyPlan, plan: LifePlan) {

@@ -27,6 +27,16 @@ export const lineMutants: readonly Mutant[] = [
     gateway: withQuotas(() => ({ settle: async () => {} })),
   },
   {
+    fault: "drops a settlement that fails, and says nothing",
+    store: "memory",
+    breaks: ["a charge reaches the store, or its host is told"],
+    gateway: (options) => ({
+      ...options,
+      limits: { ...options.limits, maxWaitingSettlements: 1 },
+      onFailure: () => {},
+    }),
+  },
+  {
     fault: "charges what it holds, whether a backend is asked or not",
     store: "memory",
     breaks: ["a refused call costs nothing"],

@@ -55,10 +55,11 @@ export const DRAIN_MS = 4_000;
 export const LONGEST_DELAY_MS = 12_000;
 
 /**
- * When everything must have ended, after the last life has begun, in milliseconds: a call at its deadline, its four settlements
- * with their pauses, and messages that were late.
+ * When everything must have ended, after the last life has begun, in milliseconds: a call at its deadline, settlements that are
+ * retried every half minute at least until the store takes them, and messages that were late.
  */
-export const REST_MS: number = LIMITS.deadlineMs + DRAIN_MS + 4 * LIMITS.storeTimeoutMs + 35_500 + 2 * LONGEST_DELAY_MS;
+export const REST_MS: number =
+  LIMITS.deadlineMs + DRAIN_MS + 20 * (LIMITS.storeTimeoutMs + 30_000) + 2 * LONGEST_DELAY_MS;
 
 const CALM: Rates = { drop: 0, duplicate: 0.02, delay: 0, fail: 0 };
 const ROUGH: Rates = { drop: 0.02, duplicate: 0.05, delay: 0.03, fail: 0.02 };

@@ -1,6 +1,6 @@
 /** One world: gateways, their store and their clients, from a seed to the moment when all of it is at rest. */
 
-import { createGateway } from "../../../src/index.ts";
+import { createGateway, type Failure } from "../../../src/index.ts";
 import { backendOf } from "./backend.ts";
 import { send } from "./client.ts";
 import { type Figures, noFigures } from "./figures.ts";
@@ -163,7 +163,7 @@ class World {
       clock: process.clock,
       limits: LIMITS,
       countTokens: (text: string) => text.length,
-      onFailure: () => {},
+      onFailure: ({ requestId, unsettled }: Failure) => unsettled && this.#unsettled(requestId),
       onCall: (record: { context: unknown }) => this.#record(process, record as never),
     };
     process.gateway = createGateway(this.#parts.mutant?.gateway?.(options) ?? options);
@@ -174,6 +174,10 @@ class World {
 
   #record(process: Process, record: Life["records"][number]): void {
     if (process.alive && record.context instanceof Life) record.context.records.push(record);
+  }
+
+  #unsettled(requestId: string): void {
+    for (const life of this.#lives) if (life.records[0]?.requestId === requestId) life.unsettled = true;
   }
 
   /** Closes a process as a host does: another one comes, and it ends when its calls have. */
