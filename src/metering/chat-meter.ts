@@ -59,7 +59,8 @@ const TOLERANCE = { times: 2, tokens: 64 };
 
 /**
  * Doubts a backend's own count of the output that is below the estimate by so much. Honest counts are not: the estimate is within a
- * third of them for prose, code and JSON, and within eight times for long runs of one character.
+ * third of them for prose, code and JSON, and within eight times for long runs of one character. An answer whose estimate is so far
+ * beyond its limit is cut also where the backend counts: no count within the limit could be believed, so its end may never come.
  */
 const UNDERCOUNT = { times: 16, tokens: 256 };
 
@@ -90,7 +91,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #complete = false;
   /**
    * Whether the backend counts: its answer began with a start, or a usage has come. Such an answer ends with a finish, and its limit is the
-   * backend's to keep: no estimate cuts it.
+   * backend's to keep.
    */
   #reportsUsage = false;
   /** The estimate when the last candidate finished: nobody counts what comes behind it. */
@@ -150,7 +151,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   complete(): void {
-    if (this.#reportsUsage && this.#finished.size === 0)
+    if (this.#reportsUsage && this.#finished.size === 0 && !this.overrun)
       throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
     this.#complete = true;
     this.#assertPlausible();
@@ -163,9 +164,12 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   get overrun(): boolean {
-    const counted = this.#estimateAtFinish ?? (this.#reportsUsage ? this.#outputEstimate : 0);
     const limit = this.#options.request.maxOutputTokens * this.#candidates;
-    return this.#outputEstimate - counted > limit * TOLERANCE.times + TOLERANCE.tokens;
+    // Nobody counts what comes behind the last finish.
+    const uncounted = this.#outputEstimate - (this.#estimateAtFinish ?? 0);
+    const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
+    const { times, tokens } = isCounted ? UNDERCOUNT : TOLERANCE;
+    return uncounted > limit * times + tokens;
   }
 
   /** Whether the backend's counts are its last: a backend that was left at a limit has not come to those. */

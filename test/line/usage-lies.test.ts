@@ -66,12 +66,22 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
 
   it("from before its answer was left is no count of all of it", async () => {
     const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
-    const said = Array.from({ length: 500 }, () => WORD);
+    const said = Array.from({ length: 240 }, () => WORD);
     const { send, failures, report } = opened({ backend: speaking(start, ...said) });
     await (await send({ body: { stream } })).text();
     expect(failures).toMatchObject([{ error: { message: expect.stringContaining("broke off") as string } }]);
-    const used = INPUT + 500 * WORD.length;
-    expect(report()).toMatchObject({ used: 1000, overdraft: used - 1000, estimated: 1000, ...AT_REST });
+    const used = INPUT + 240 * WORD.length;
+    expect(report()).toMatchObject({ used, overdraft: 0, estimated: used, ...AT_REST });
+  });
+
+  it("that no count within the limit could match has its answer cut, and charged by the estimate", async () => {
+    const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
+    const said = Array.from({ length: 5_000 }, () => WORD);
+    const { send, failures, report } = opened({ key: { granted: 5_000 }, backend: speaking(start, ...said) });
+    expect(await (await send({ body: { stream } })).text()).toContain('"stop_reason":"max_tokens"');
+    expect(failures).toEqual([]);
+    const used = INPUT + 50 * 16 + 256 + WORD.length;
+    expect(report()).toMatchObject({ used, estimated: used, overdraft: 0, ...AT_REST });
   });
 
   it.each<[what: string, begun: readonly ChatEvent[], passed: number]>([
