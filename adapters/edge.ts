@@ -11,7 +11,7 @@ export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS, relay } from "../src/back
 export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "../src/backends/route/index.ts";
 // All that the index exports, because a bundle has classes and stores of its own.
 export {
-  countTokensByBytes,
+  countTokensByScript,
   createGateway,
   DEFAULT_LIMITS,
   flexibleRateLimiter,

@@ -36,7 +36,7 @@ export type { DialectOptions } from "./dialects/index.ts";
 export type { ImagesOptions } from "./dialects/images/index.ts";
 export type { FileProfile, ImageProfile, OperationProfile } from "./dialects/images/schema.profiles.ts";
 export type { MessagesOptions } from "./dialects/messages/index.ts";
-export { type CountTokens, countTokensByBytes } from "./metering/estimate.ts";
+export { type CountTokens, countTokensByScript } from "./metering/count-tokens.ts";
 export { type ImageKind, type ImagePrice, imagePriceTable } from "./metering/image-price.ts";
 export { type Price, tokenPrice } from "./metering/price.ts";
 export type {

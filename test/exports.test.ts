@@ -25,7 +25,7 @@ it("polygate", () => {
     "DEFAULT_LIMITS",
     "GatewayError",
     "TOMBSTONE_MS",
-    "countTokensByBytes",
+    "countTokensByScript",
     "createGateway",
     "flexibleRateLimiter",
     "hashApiKey",

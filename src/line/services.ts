@@ -3,7 +3,7 @@
 import type { Port } from "../errors.ts";
 import type { BodyRoom } from "../http/body-room.ts";
 import type { Limits } from "../limits.ts";
-import type { CountTokens } from "../metering/estimate.ts";
+import type { CountTokens } from "../metering/count-tokens.ts";
 import type { ImagePrice } from "../metering/image-price.ts";
 import type { Price } from "../metering/price.ts";
 import type { Breaker } from "../ports/breaker.ts";

@@ -13,8 +13,8 @@ import type {
   NativeFrame,
 } from "../model/event.ts";
 import { type Certainty, type Usage, withParts } from "../model/usage.ts";
-import { assertTokens, type CountTokens } from "./estimate.ts";
 import { assertChatEvent } from "./chat-event.ts";
+import { type CountTokens, encryptedTokens, type TokenCounter, tokenCounter } from "./count-tokens.ts";
 import type { Meter, MeterReport } from "./meter.ts";
 import { charge, type Price } from "./price.ts";
 
@@ -53,14 +53,15 @@ const FINISH_REASONS: ReadonlySet<string> = new Set(
 const MEDIA_TOKENS = 1_290;
 
 /**
- * How far an estimate may be beyond the limit before the backend is taken to ignore it: estimates are rough, most of all those
+ * Cuts an answer that nobody counts where its estimate is beyond the output limit by so much: estimates are rough, most of all those
  * of short answers.
  */
 const TOLERANCE = { times: 2, tokens: 64 };
 
 /**
- * How far a backend's own count of the output may be below the estimate before it is taken to be wrong: some texts, such as long
- * runs of spaces, take far fewer tokens than their bytes suggest.
+ * Doubts a backend's own count of the output that is below the estimate by so much. Honest counts are not: the estimate is within a
+ * third of them for prose, code and JSON, and within eight times for long runs of one character. An answer whose estimate is so far
+ * beyond its limit is cut also where the backend counts: no count within the limit could be believed, so its end may never come.
  */
 const UNDERCOUNT = { times: 16, tokens: 256 };
 
@@ -74,6 +75,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   readonly #options: ChatMeterOptions;
   /** Tokens of what was said, called and written as code, by estimate; media are counted apart, by a guess. */
   #outputEstimate = 0;
+  /** Counts the text of each candidate as it comes: pieces of two candidates make no word together. */
+  readonly #counters: TokenCounter[] = [];
   #media = 0;
   #known: Partial<Usage> = {};
   #touched = false;
@@ -87,8 +90,13 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   /** How much of it waits for the finish, in characters. */
   #waitingChars = 0;
   #complete = false;
-  /** Whether the backend speaks as an upstream does, which ends with a finish. */
-  #formal = false;
+  /**
+   * Whether the backend counts: its answer began with a start, or a usage has come. Such an answer ends with a finish, and its limit is the
+   * backend's to keep.
+   */
+  #reportsUsage = false;
+  /** The estimate when the last candidate finished: nobody counts what comes behind it. */
+  #estimateAtFinish: number | undefined;
   /** Whether the gateway has ended the text, so that its backend has not come to its last counts. */
   #cut = false;
   /** Whether a count that cannot be true has come: then no count of this backend's is exact. */
@@ -149,7 +157,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   complete(): void {
-    if (this.#formal && this.#finished.size === 0 && !this.overrun)
+    if (this.#reportsUsage && this.#finished.size === 0 && !this.overrun)
       throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
     this.#complete = true;
     this.#assertPlausible();
@@ -162,14 +170,17 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   get overrun(): boolean {
-    const { maxOutputTokens } = this.#options.request;
-    const limit = maxOutputTokens * this.#candidates;
-    return this.#outputEstimate > limit * TOLERANCE.times + TOLERANCE.tokens;
+    const limit = this.#options.request.maxOutputTokens * this.#candidates;
+    // Nobody counts what comes behind the last finish.
+    const uncounted = this.#outputEstimate - (this.#estimateAtFinish ?? 0);
+    const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
+    const { times, tokens } = isCounted ? UNDERCOUNT : TOLERANCE;
+    return uncounted > limit * times + tokens;
   }
 
-  /** Whether the backend's counts are its last: one that was cut at its limit has not come to those. */
+  /** Whether the backend's counts are its last: a backend that was left at a limit has not come to those. */
   get #isFinal(): boolean {
-    return this.#complete && !this.#cut && (this.#finished.size > 0 || !this.#formal);
+    return this.#complete && !this.#cut && !this.overrun && (this.#finished.size > 0 || !this.#reportsUsage);
   }
 
   /** Known counts, completed by estimates. */
@@ -221,31 +232,35 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       case "start":
       case "usage":
         if (event.type === "start") this.#model ??= event.model;
-        this.#formal = true;
+        this.#reportsUsage = true;
         return this.#learn(event.usage);
       case "finish":
         // The first reason counts; counts that come later still replace earlier ones.
         if (!FINISH_REASONS.has(event.reason))
           throw new GatewayError("backend_failed", "The model backend ended for no known reason.");
         if (!this.#finished.has(event.candidate ?? 0)) this.#finished.set(event.candidate ?? 0, event);
+        if (this.#finished.size >= (this.#options.request.candidateCount ?? 1))
+          this.#estimateAtFinish ??= this.#outputEstimate;
         return this.#learn(event.usage);
       case "text-delta":
       case "reasoning-delta":
       case "refusal-delta":
-        return this.#estimate(event.text);
+        return this.#estimate(event.text, event.candidate);
       case "tool-call":
         this.#callers.add(event.candidate ?? 0);
-        this.#estimate(event.name);
-        return this.#estimate(JSON.stringify(event.input));
+        this.#estimate(event.name, event.candidate);
+        return this.#estimate(JSON.stringify(event.input), event.candidate);
       case "tool-call-start":
         this.#callers.add(event.candidate ?? 0);
-        return this.#estimate(event.name);
+        return this.#estimate(event.name, event.candidate);
       case "tool-call-delta":
-        return this.#estimate(event.json);
+        return this.#estimate(event.json, event.candidate);
       case "redacted-reasoning":
-        return this.#estimate(event.data);
+        this.#touched = true;
+        this.#outputEstimate += encryptedTokens(event.data);
+        return;
       case "code":
-        return this.#estimate(event.code);
+        return this.#estimate(event.code, event.candidate);
       case "media":
         this.#touched = true;
         this.#media++;
@@ -302,9 +317,12 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#doubtful = true;
   }
 
-  #estimate(text: string): void {
+  #estimate(text: string, candidate = 0): void {
     this.#touched = true;
-    this.#outputEstimate += assertTokens(this.#options.countTokens(text));
+    const counter = (this.#counters[candidate] ??= tokenCounter(this.#options.countTokens));
+    const before = counter.tokens;
+    counter.add(text);
+    this.#outputEstimate += counter.tokens - before;
   }
 }
 

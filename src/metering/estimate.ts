@@ -1,26 +1,10 @@
 /** Estimates tokens where no backend has counted them: the input before a call, the output of one that was cut short. */
 
-import { GatewayError } from "../errors.ts";
 import type { ChatRequest, DocumentPart, JsonPart, Part, Tool } from "../model/chat.ts";
-import { utf8Length } from "../model/utf8-length.ts";
-
-/** Counts the tokens of a text; fractions are summed before they are rounded up. */
-export type CountTokens = (text: string) => number;
-
-/** Throws `internal` where a host's count is no number from 0 up. */
-export function assertTokens(tokens: number): number {
-  if (Number.isFinite(tokens) && tokens >= 0) return tokens;
-  throw new GatewayError("internal", "The gateway's count of tokens is no number from 0 up.");
-}
-
-/** About four bytes of UTF-8 make a token in today's vocabularies. */
-const BYTES_PER_TOKEN = 4;
+import { assertTokens, type CountTokens, encryptedTokens } from "./count-tokens.ts";
 
 /** What an image or another medium costs, by the resolution it is looked at with (spec 8). */
 const MEDIA_TOKENS = { low: 64, medium: 256, high: 256 };
-
-/** The default count: a token for every four bytes of UTF-8. */
-export const countTokensByBytes: CountTokens = (text) => utf8Length(text) / BYTES_PER_TOKEN;
 
 /** The tokens of a request's whole input, at least 1. */
 export function estimateInputTokens(request: ChatRequest, countTokens: CountTokens): number {
@@ -55,7 +39,7 @@ function partTokens(part: Part | JsonPart, scale: Scale): number {
     case "tool-result":
       return sum(part.parts, (inner) => partTokens(inner, scale));
     case "redacted-reasoning":
-      return countTokens(part.data);
+      return encryptedTokens(part.data);
     case "code":
       return countTokens(part.code);
     case "code-result":

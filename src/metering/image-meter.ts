@@ -10,7 +10,7 @@ import type {
   ImageUsage,
 } from "../model/image.ts";
 import type { Certainty } from "../model/usage.ts";
-import { assertTokens, type CountTokens } from "./estimate.ts";
+import { assertTokens, type CountTokens } from "./count-tokens.ts";
 import type { ImagePrice } from "./image-price.ts";
 import type { Meter, MeterReport } from "./meter.ts";
 import type { Amounts } from "./price.ts";

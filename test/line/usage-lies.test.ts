@@ -1,9 +1,10 @@
 /** What a backend counts and does is checked before it is money: nonsense is charged by estimate, and no answer is endless. */
 
 import { describe, expect, it } from "vitest";
-import type { ChatEvent, Usage } from "../../src/index.ts";
+import { type ChatEvent, countTokensByScript, type Usage } from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
-import { AT_REST, counted, INPUT, never, opened, speaking, WORD, requestOf } from "./bench.ts";
+import { declarationOf, texts, tokensOf } from "../metering/texts.ts";
+import { AT_REST, counted, INPUT, never, opened, PROMPT, speaking, WORD, requestOf } from "./bench.ts";
 
 const finish = (usage: Partial<Usage>): ChatEvent => ({ type: "finish", reason: "stop", usage });
 
@@ -63,15 +64,41 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used: INPUT + 7, estimated: INPUT + 7, ...AT_REST });
   });
 
-  it("from before its answer was cut at the limit is no count of all of it", async () => {
+  it("from before its answer was left is no count of all of it", async () => {
     const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
-    const said = Array.from({ length: 500 }, () => WORD);
+    const said = Array.from({ length: 240 }, () => WORD);
     const { send, failures, report } = opened({ backend: speaking(start, ...said) });
     await (await send({ body: { stream } })).text();
-    const used = report()?.used;
-    expect(used).toBeGreaterThan(INPUT + 2 * 50);
+    expect(failures).toMatchObject([{ error: { message: expect.stringContaining("broke off") as string } }]);
+    const used = INPUT + 240 * WORD.length;
+    expect(report()).toMatchObject({ used, overdraft: 0, estimated: used, ...AT_REST });
+  });
+
+  it("that no count within the limit could match has its answer cut, and charged by the estimate", async () => {
+    const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
+    const said = Array.from({ length: 5_000 }, () => WORD);
+    const { send, failures, report } = opened({ key: { granted: 5_000 }, backend: speaking(start, ...said) });
+    expect(await (await send({ body: { stream } })).text()).toContain('"stop_reason":"max_tokens"');
     expect(failures).toEqual([]);
+    const used = INPUT + 50 * 16 + 256 + WORD.length;
     expect(report()).toMatchObject({ used, estimated: used, overdraft: 0, ...AT_REST });
+  });
+
+  it.each<[what: string, begun: readonly ChatEvent[], passed: number]>([
+    ["begins with a start", [{ type: "start" }], 60],
+    ["tells a usage before its text", [{ type: "usage", usage: { inputTokens: INPUT } }], 60],
+    // Two times the limit and 64 tokens: nobody had said that a count would come.
+    ["only speaks", [], 42],
+  ])("of a backend that %s decides where its answer ends", async (_what, begun, passed) => {
+    const said = Array.from({ length: 60 }, () => WORD);
+    const { send, failures, report } = opened({ backend: speaking(...begun, ...said, counted(45)) });
+    const text = await (await send({ body: { stream } })).text();
+    expect(text.match(new RegExp(WORD, "g"))).toHaveLength(passed);
+    expect(failures).toEqual([]);
+    const isCut = passed < 60;
+    expect(text).toContain(isCut ? '"stop_reason":"max_tokens"' : '"stop_reason":"end_turn"');
+    const used = INPUT + (isCut ? passed * WORD.length : 45);
+    expect(report()).toMatchObject({ used, estimated: isCut ? used : 0, overdraft: 0, ...AT_REST });
   });
 
   it("far below what was delivered is charged by estimate, and reported once", async () => {
@@ -196,4 +223,60 @@ describe("a backend of pictures", () => {
       expect(report()).toMatchObject({ used: 100, ...AT_REST });
     },
   );
+});
+
+describe("a backend that counts at its end", () => {
+  const hindi = declarationOf("hin");
+
+  it.each([false, true])(
+    "is charged 950 tokens for 10,560 bytes of Hindi under a limit of 1,000 (stream: %s)",
+    async (stream) => {
+      let bytes = 0;
+      const said = Array.from(hindi).filter((character) => (bytes += Buffer.byteLength(character)) <= 10_560);
+      const pieces = said.join("").match(/[^]{1,5}/gu) ?? [];
+      expect(tokensOf(said.join(""))).toBeLessThan(1_300);
+      const { send, failures, report } = opened({
+        key: { granted: 10_000 },
+        backend: speaking(...pieces, counted(950)),
+        countTokens: countTokensByScript,
+      });
+      const text = await (await send({ body: { stream, max_tokens: 1_000 } })).text();
+      expect(text).toContain('"stop_reason":"end_turn"');
+      expect(failures).toEqual([]);
+      expect(report()).toMatchObject({ used: INPUT + 950, estimated: 0, overdraft: 0, ...AT_REST });
+    },
+  );
+
+  it.each(texts)("is believed when it counts %s as a real tokenizer does", async (_name, textOf) => {
+    const text = textOf();
+    const outputTokens = tokensOf(text);
+    const { send, failures, report } = opened({
+      key: { granted: 1_000_000 },
+      backend: speaking(...(text.match(/[^]{1,400}/gu) ?? []), counted(outputTokens)),
+      countTokens: countTokensByScript,
+    });
+    await (await send({ body: { stream: true, max_tokens: outputTokens } })).text();
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used: INPUT + outputTokens, estimated: 0, ...AT_REST });
+  });
+
+  it("is cut where it only speaks and never ends, and is charged by the estimate", async () => {
+    let said = "";
+    const { send, report } = opened({
+      key: { granted: 10_000 },
+      countTokens: countTokensByScript,
+      backend: {
+        async *chat() {
+          for (let at = 0; ; at++) yield (((said += hindi[at % hindi.length] ?? ""), hindi[at % hindi.length] ?? ""));
+        },
+      },
+    });
+    const text = await (await send({ body: { stream: true, max_tokens: 500 } })).text();
+    expect(text).toContain('"stop_reason":"max_tokens"');
+    expect(countTokensByScript(said)).toBeGreaterThan(2 * 500 + 64);
+    expect(countTokensByScript(said)).toBeLessThan(2 * 500 + 64 + 2);
+    const tokens = Math.ceil(countTokensByScript(said));
+    // The input of this gateway's request is estimated too.
+    expect(report()).toMatchObject({ used: Math.ceil(countTokensByScript(PROMPT)) + tokens, overdraft: 0, ...AT_REST });
+  });
 });

@@ -9,7 +9,7 @@ import { decodeRequest, encodeRequest } from "../../src/dialects/chat-completion
 import { ChatCompletionsRequest } from "../../src/dialects/chat-completions/schema.ts";
 import type { ChatEndpoint } from "../../src/dialects/dialect.ts";
 import { assertValid } from "../../src/http/validation.ts";
-import { type ChatEvent, type ChatRequest, countTokensByBytes, systemClock, tokenPrice } from "../../src/index.ts";
+import { type ChatEvent, type ChatRequest, countTokensByScript, systemClock, tokenPrice } from "../../src/index.ts";
 import { ChatMeter } from "../../src/metering/chat-meter.ts";
 import { answer, type Said, saidBy } from "./chat-completions.arbitraries.answer.ts";
 import { chatRequest } from "./chat-completions.arbitraries.request.ts";
@@ -53,7 +53,7 @@ function written(events: readonly ChatEvent[], candidates: number): { readonly s
   const meter = new ChatMeter({
     request: asked,
     inputTokens: 1,
-    countTokens: countTokensByBytes,
+    countTokens: countTokensByScript,
     price: tokenPrice,
     doubt: () => {},
   });
