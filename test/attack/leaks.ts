@@ -4,7 +4,6 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import {
-  type GatewayOptions,
   memoryImageStore,
   memoryReplayStore,
   type ModelBackend,
@@ -59,7 +58,7 @@ const answering: ModelBackend = { chat: () => words() };
 const around = (verb: keyof QuotaStore, pool: Pool): Partial<StageOptions> => ({
   around: () => ({ [verb]: () => pool.hang() }),
 });
-const limiting = (verb: "begin" | "take" | "end", pool: Pool): Partial<GatewayOptions> => {
+const limiting = (verb: "begin" | "take" | "end", pool: Pool): Partial<StageOptions> => {
   const admitted = async () => ({ limits: [] });
   return { rateLimiter: { begin: admitted, take: admitted, end: async () => {}, [verb]: () => pool.hang() } };
 };
