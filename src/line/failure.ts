@@ -49,5 +49,8 @@ export const doubt = (call: Reported, why: string): void =>
  */
 export function guarded(call: () => unknown): Promise<unknown> {
   // The promise takes up both: what is thrown at once, and what a promise of the host's rejects with.
-  return new Promise((resolve) => resolve(call())).catch(() => {});
+  return new Promise((resolve) => resolve(call())).catch(ignore);
 }
+
+/** Stands outside of `guarded`: a function written in there would keep `call` for as long as the host's promise does not settle. */
+const ignore = (): void => {};

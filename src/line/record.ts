@@ -70,12 +70,15 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     status: statusOf(call),
     errorCode: call.error?.code,
     beganAt: call.beganAt,
-    firstEventMs: firstEventAt === undefined ? undefined : firstEventAt - call.beganAt,
-    endMs: endedAt - call.beganAt,
+    firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
+    endMs: msBetween(call.beganAt, endedAt),
     dropped: call.fates,
     droppedFromAnswer: call.answerFates,
   };
 }
+
+/** The time between two moments; 0 where the clock was set back between them. */
+const msBetween = (from: number, to: number): number => Math.max(0, to - from);
 
 function outcomeOf(call: Recorded): CallOutcome {
   const { error, abort, meter } = call;

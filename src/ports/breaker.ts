@@ -30,8 +30,9 @@ export class Breaker {
   readonly #options: BreakerOptions;
   readonly #clock: Clock;
   #failures = 0;
-  /** Until when nothing is let through, in milliseconds since the Unix epoch. */
+  /** Until when nothing is let through, and since when, in milliseconds since the Unix epoch. */
   #openUntil = 0;
+  #openedAt = 0;
   #isTrying = false;
   /** When the call that tries began. */
   #triedAt = 0;
@@ -45,14 +46,15 @@ export class Breaker {
   get waitMs(): number {
     // As it is nearly always, and for each question that a call asks of a store.
     if (this.#openUntil === 0 && !this.#isTrying) return 0;
-    const waitMs = Math.max(0, this.#openUntil - this.#clock.now());
+    const now = this.#clock.now();
+    const waitMs = this.#openMs(now);
     if (waitMs > 0 || !this.#isTrying) return waitMs;
-    // While one call tries, the others wait for what becomes of it; no longer than for another try, as it may hang for ever.
-    return Math.max(0, this.#triedAt + this.#options.openMs - this.#clock.now());
+    // While one call tries, the others wait for its outcome; no longer than for another try, as it may hang for ever.
+    return now < this.#triedAt ? 0 : Math.max(0, this.#triedAt + this.#options.openMs - now);
   }
 
   get state(): BreakerState {
-    if (this.#openUntil > this.#clock.now()) return "open";
+    if (this.#openMs(this.#clock.now()) > 0) return "open";
     return this.#isTrying || this.#failures >= this.#options.failures ? "half-open" : "closed";
   }
 
@@ -83,7 +85,15 @@ export class Breaker {
     if (ms > 0) this.#openFor(Math.min(ms, this.#options.maxRestMs));
   }
 
+  /** How much longer the breaker stays open. A clock that was set back says nothing of that: the breaker is open no more. */
+  #openMs(now: number): number {
+    return now < this.#openedAt ? 0 : Math.max(0, this.#openUntil - now);
+  }
+
   #openFor(ms: number): void {
-    this.#openUntil = Math.max(this.#openUntil, this.#clock.now() + ms);
+    const now = this.#clock.now();
+    if (this.#openMs(now) >= ms) return;
+    this.#openUntil = now + ms;
+    this.#openedAt = now;
   }
 }

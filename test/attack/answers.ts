@@ -14,4 +14,4 @@ async function* image({ count }: ImageRequest): AsyncGenerator<ImageEvent> {
 }
 
 /** Takes every name of a model. */
-export const answering: ModelBackend = { chat, image };
+export const answering: Required<Pick<ModelBackend, "chat" | "image">> = { chat, image };

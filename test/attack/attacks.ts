@@ -2,7 +2,13 @@
 
 import type { Attack } from "./frame.ts";
 import { backends } from "./backends.ts";
+import { clocks } from "./clocks.ts";
 import { grow } from "./grow.ts";
+import { leaks } from "./leaks.ts";
 import { mutate } from "./mutate.ts";
+import { secrets } from "./secrets.ts";
+import { sockets } from "./sockets.ts";
+import { stores } from "./stores.ts";
+import { upstreams } from "./upstreams.ts";
 
-export const attacks: readonly Attack[] = [mutate, grow, backends];
+export const attacks: readonly Attack[] = [mutate, grow, backends, stores, upstreams, clocks, leaks, sockets, secrets];

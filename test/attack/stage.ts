@@ -55,6 +55,8 @@ export interface Answered {
 
 export type StageOptions = Partial<Omit<GatewayOptions, "clock" | "quotas">> & {
   readonly backend: ModelBackend;
+  /** Default: a clock of the stage's own. */
+  readonly clock?: ManualClock;
   readonly keys?: readonly ApiKeyOptions[];
   /** Lays other verbs over those of the store. */
   readonly around?: (store: MemoryQuotaStore, clock: ManualClock) => Partial<QuotaStore>;
@@ -67,7 +69,7 @@ export type StageOptions = Partial<Omit<GatewayOptions, "clock" | "quotas">> & {
 };
 
 export class Stage {
-  readonly clock: ManualClock = manualClock();
+  readonly clock: ManualClock;
   readonly quotas: MemoryQuotaStore;
   readonly gateway: Gateway;
   readonly records: CallRecord[] = [];
@@ -76,7 +78,8 @@ export class Stage {
   #gauges: GatewayGauges | undefined;
 
   constructor(options: StageOptions) {
-    const { keys = [], around, withoutReplays, onClock, clockAround, ...rest } = options;
+    const { keys = [], around, withoutReplays, onClock, clockAround, clock: own = manualClock(), ...rest } = options;
+    this.clock = own;
     const clock = clockAround?.(this.clock) ?? this.clock;
     const all = [...KEYS, ...keys];
     this.#keys = all.map(({ id, apiKey }) => id ?? String(apiKey));

@@ -30,16 +30,22 @@ export function overSocket(listen: Listen): TestHost["start"] {
 
 export const onNode: Listen = (gateway, prefix) => {
   const handler = toNodeHandler(gateway, { prefix });
-  return (req, res) =>
-    handler(req, res, () => void textOf(req).then((body) => res.end(ownAnswer(req.url ?? "", body))));
+  return (req, res) => handler(req, res, () => void answerBy(req, res));
 };
+
+/** The host's own route. A client may be gone in the middle of its body. */
+const answerBy = (req: IncomingMessage, res: ServerResponse): Promise<unknown> =>
+  textOf(req).then(
+    (body) => res.end(ownAnswer(req.url ?? "", body)),
+    () => res.destroy(),
+  );
 
 const inExpress =
   (framework: typeof express): Listen =>
   (gateway, prefix) => {
     const app = framework();
     app.use(prefix || "/", toExpressHandler(gateway));
-    app.use((req, res) => void textOf(req).then((body) => res.end(ownAnswer(req.url, body))));
+    app.use((req, res) => void answerBy(req, res));
     return app;
   };
 

@@ -1,9 +1,9 @@
 /** A clock that jumps back, as a machine's may when it is set: no timer fires in a storm, and calls end as they would. */
 
 import { describe, expect, it } from "vitest";
-import { type Clock, createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { type CallRecord, type Clock, createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
-import { counted, INPUT, MINUTE, requestOf, speaking, verbsOf, WORD } from "./bench.ts";
+import { counted, INPUT, MINUTE, never, requestOf, speaking, verbsOf, WORD } from "./bench.ts";
 
 interface Jumping {
   readonly clock: Clock;
@@ -79,5 +79,29 @@ describe.each([MINUTE, 60 * MINUTE, 24 * 60 * MINUTE])("a clock that jumps back 
     expect([status, wound.pending]).toEqual([504, 0]);
     await gateway.close();
     expect(wound.pending).toBe(0);
+  });
+
+  it("keeps no store from being tried again, and no record tells of less than no time", async () => {
+    const { clock, wound, setBack } = jumping();
+    const store = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 1_000 }], { clock: wound });
+    const state = { isDown: true };
+    const quotas = { ...verbsOf(store), find: (apiKey: string) => (state.isDown ? never : store.find(apiKey)) };
+    const limits = { storeTimeoutMs: 10_000, storeBreakerFailures: 1, storeBreakerOpenMs: 5_000 };
+    const records: CallRecord[] = [];
+    const onCall = (record: CallRecord): void => void records.push(record);
+    const backend = speaking(WORD, counted(7));
+    const gateway = createGateway({ backend, quotas, clock, limits, onCall, onFailure: () => {} });
+    const failing = gateway.fetch(requestOf(false));
+    await wound.advance(5_000);
+    setBack(-jump);
+    await wound.advance(5_000);
+    expect((await failing).status).toBe(503);
+    // It was left alone at a time that is far ahead of the one that the clock tells now.
+    setBack(jump);
+    state.isDown = false;
+    const call = gateway.fetch(requestOf(false));
+    await wound.advance(0);
+    expect((await call).status).toBe(200);
+    expect(records.map(({ endMs }) => endMs >= 0)).toEqual([true, true]);
   });
 });

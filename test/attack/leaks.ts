@@ -1,0 +1,246 @@
+/** Calls that end while something of theirs still waits: nothing of a call is reachable after its end, whatever hangs on. */
+
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import {
+  memoryImageStore,
+  memoryReplayStore,
+  type ModelBackend,
+  type QuotaStore,
+} from "../../src/index.ts";
+import type { Attack, Run } from "./frame.ts";
+import { keyed, RICH, type Sent, Stage, type StageOptions } from "./stage.ts";
+
+export const leaks: Attack = {
+  name: "leaks",
+  does: "Calls that end while a function of the host's, a repetition or an upload still waits: counted by WeakRef",
+  counts: { full: Number.POSITIVE_INFINITY, short: Number.POSITIVE_INFINITY },
+  open: (run) => ({
+    count: WAITS.length * CALLS_EACH.length,
+    async attempt(_random, index) {
+      const wait = WAITS[Math.floor(index / CALLS_EACH.length)];
+      if (wait) await attempt(run, wait, CALLS_EACH[index % CALLS_EACH.length] ?? "deadline");
+    },
+  }),
+};
+
+/** How the calls end. */
+const CALLS_EACH = ["hangs up", "deadline"] as const;
+
+/** Hands out promises that nobody settles, and holds on to them, as a pool of connections does whose server is silent. */
+class Pool {
+  readonly #waiting: ((value: never) => void)[] = [];
+
+  readonly hang = <Result>(): Promise<Result> =>
+    new Promise((resolve) => void this.#waiting.push(resolve as (value: never) => void));
+
+  get size(): number {
+    return this.#waiting.length;
+  }
+}
+
+/** A function that hangs while calls wait for it. */
+interface Wait {
+  readonly what: string;
+  readonly options: (pool: Pool) => Partial<StageOptions>;
+  readonly path?: string;
+  readonly body?: object;
+  /** Whether calls carry an `Idempotency-Key`: the same one for each pair of them. */
+  readonly isRepeated?: boolean;
+}
+
+async function* words(): AsyncGenerator<string> {
+  yield "word";
+}
+const answering: ModelBackend = { chat: () => words() };
+
+const around = (verb: keyof QuotaStore, pool: Pool): Partial<StageOptions> => ({
+  around: () => ({ [verb]: () => pool.hang() }),
+});
+const limiting = (verb: "begin" | "take" | "end", pool: Pool): Partial<StageOptions> => {
+  const admitted = async () => ({ limits: [] });
+  return { rateLimiter: { begin: admitted, take: admitted, end: async () => {}, [verb]: () => pool.hang() } };
+};
+const replaying = (verb: "claim" | "record" | "release", pool: Pool): Partial<StageOptions> => ({
+  onClock: (clock) => {
+    const store = memoryReplayStore({ clock });
+    return {
+      replayStore: {
+        claim: (claim) => store.claim(claim),
+        record: (record) => store.record(record),
+        release: (holder) => store.release(holder),
+        [verb]: () => pool.hang(),
+      },
+    };
+  },
+});
+/** A backend whose own frames know nothing of the call, so that what is left is the gateway's. */
+const iterating = (step: () => unknown, end: () => unknown = () => Promise.resolve({ done: true })): ModelBackend => ({
+  chat: () => ({ [Symbol.asyncIterator]: () => ({ next: step, return: end }) }) as AsyncIterable<string>,
+});
+
+const PICTURE = { path: "/v1/images/generations", body: { prompt: "A hat", response_format: "url" } };
+const drawing = (verb: "book" | "put", pool: Pool): Partial<StageOptions> => ({
+  backend: {
+    async *image() {
+      yield { type: "image", bytes: new Uint8Array(9), mediaType: "image/png" };
+    },
+  },
+  onClock: (clock) => {
+    const store = memoryImageStore({ clock });
+    return {
+      images: { store: { put: (image) => store.put(image), get: (id) => store.get(id), [verb]: () => pool.hang() } },
+    };
+  },
+});
+
+const WAITS: readonly Wait[] = [
+  { what: "nothing", options: () => ({}) },
+  { what: "nothing, streamed,", options: () => ({}), body: { stream: true } },
+  ...(["find", "reserve", "settle"] as const).map((verb): Wait => ({
+    what: `the quota store's ${verb}`,
+    options: (pool) => around(verb, pool),
+  })),
+  {
+    what: "the quota store's renew",
+    options: (pool) => ({ ...around("renew", pool), backend: iterating(() => pool.hang()) }),
+  },
+  ...(["begin", "take", "end"] as const).map((verb): Wait => ({
+    what: `the rate limiter's ${verb}`,
+    options: (pool) => limiting(verb, pool),
+  })),
+  ...(["claim", "record", "release"] as const).map((verb): Wait => ({
+    what: `the replay store's ${verb}`,
+    options: (pool) => replaying(verb, pool),
+    isRepeated: true,
+  })),
+  {
+    what: "a call of another process that answers the same request",
+    options: () => ({
+      replayStore: {
+        claim: async ({ fingerprint }) => ({ state: "running", fingerprint }),
+        record: async () => {},
+        release: async () => {},
+      },
+    }),
+    isRepeated: true,
+  },
+  {
+    what: "the first call of the same request",
+    options: (pool) => ({
+      backend: { ...iterating(() => pool.hang()), hangUp: { drainMs: 500_000 } },
+      onClock: (clock) => ({ replayStore: memoryReplayStore({ clock }) }),
+    }),
+    isRepeated: true,
+  },
+  ...(["book", "put"] as const).map((verb): Wait => ({
+    what: `the image store's ${verb}`,
+    options: (pool) => drawing(verb, pool),
+    ...PICTURE,
+  })),
+  { what: "the backend's next event", options: (pool) => ({ backend: iterating(() => pool.hang()) }) },
+  {
+    what: "the backend's next event, streamed",
+    options: (pool) => ({ backend: iterating(() => pool.hang()) }),
+    body: { stream: true },
+  },
+  {
+    what: "the backend's next event, before a stop sequence",
+    options: (pool) => ({ backend: iterating(() => pool.hang()) }),
+    body: { stop_sequences: ["END"] },
+  },
+  {
+    what: "the backend's end",
+    options: (pool) => ({
+      backend: iterating(
+        () => new Promise(() => {}),
+        () => pool.hang(),
+      ),
+    }),
+  },
+  { what: "the backend's models", options: (pool) => ({ backend: { ...answering, models: () => pool.hang() } }) },
+  {
+    what: "the backend's count of tokens",
+    options: (pool) => ({ backend: { ...answering, countInputTokens: () => pool.hang() } }),
+    path: "/v1/messages/count_tokens",
+  },
+  { what: "onCall", options: (pool) => ({ onCall: () => pool.hang() }) },
+  {
+    what: "onFailure",
+    options: (pool) => ({ onFailure: () => pool.hang(), backend: iterating(() => Promise.reject(new Error("no"))) }),
+  },
+];
+
+const CALLS = 12;
+/** The last call may still stand on a stack or in a register. */
+const MAY_STAY = 2;
+const DEADLINE_MS = 100_000;
+
+async function attempt(run: Run, wait: Wait, ending: (typeof CALLS_EACH)[number]): Promise<void> {
+  const pool = new Pool();
+  const stage = new Stage({
+    backend: answering,
+    withoutReplays: true,
+    limits: { deadlineMs: DEADLINE_MS },
+    ...wait.options(pool),
+  });
+  const traces = await calls(stage, wait, ending);
+  await stage.clock.advance(2 * DEADLINE_MS);
+  // What the stage itself has noted of them.
+  stage.records.length = 0;
+  stage.failures.length = 0;
+  const left = await survivorsOf(traces);
+  run.check(
+    left <= MAY_STAY,
+    `${wait.what} keeps calls that are over`,
+    `${left} of ${CALLS}, where the caller ${ending}`,
+  );
+  // Keeps what hangs until here.
+  run.check(pool.size >= 0, "A pool has less than nothing");
+}
+
+/** Makes calls that wait, and ends them. What is handed out knows of them by WeakRef alone. */
+async function calls(stage: Stage, wait: Wait, ending: string): Promise<WeakRef<object>[]> {
+  const traces: WeakRef<object>[] = [];
+  for (let number = 0; number < CALLS; number++) {
+    const leaving = new AbortController();
+    const context = { number };
+    traces.push(new WeakRef(context));
+    const asked = stage.send({ ...sentOf(wait, number), signal: leaving.signal, mounted: { context } });
+    const read = asked?.then((response) => response.text()).catch(() => {});
+    await stage.clock.advance(10);
+    if (ending === "hangs up") leaving.abort();
+    void read;
+  }
+  return traces;
+}
+
+const MESSAGE = { model: "model-a", max_tokens: 50, messages: [{ role: "user", content: "Hi" }] };
+
+function sentOf({ path = "/v1/messages", body, isRepeated }: Wait, number: number): Sent {
+  const headers: Record<string, string> = { ...keyed(RICH), "content-type": "application/json" };
+  if (isRepeated) headers["idempotency-key"] = `once ${number >> 1}`;
+  const whole = path.startsWith("/v1/messages") ? { ...MESSAGE, ...body } : body;
+  return { path, headers, body: JSON.stringify(whole) };
+}
+
+/** How many are still there when all garbage is collected. */
+async function survivorsOf(traces: readonly WeakRef<object>[]): Promise<number> {
+  const collect = collector();
+  let left = traces.length;
+  // What one collection finalizes, the next one frees.
+  for (let round = 0; round < 6 && left > 0; round++) {
+    await nextTurn();
+    collect();
+    await nextTurn();
+    left = traces.filter((trace) => trace.deref() !== undefined).length;
+  }
+  return left;
+}
+
+/** Collects all garbage, also where the process was not started for that. */
+function collector(): () => void {
+  setFlagsFromString("--expose-gc");
+  return runInNewContext("gc") as () => void;
+}
