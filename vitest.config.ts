@@ -37,6 +37,7 @@ const LONG: readonly string[] = [
   "test/stores/outage.test.ts",
   "test/stores/redis*.test.ts",
   "test/backends/relay/hostile.test.ts",
+  "test/attack/attack.test.ts",
   "test/media/png.test.ts",
 ];
 

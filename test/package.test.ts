@@ -196,7 +196,7 @@ it("holds only what is published", async () => {
   expect(built).toEqual(expect.arrayContaining(ENTRIES.flatMap((name) => [`dist/${name}.js`, ...typesOf(name)])));
   const others = paths.filter((path) => !built.includes(path));
   const docs = await readdir(join(root, "docs"));
-  const pages = ["CHANGELOG.md", "LICENSE", "README.md", ...docs.map((name) => `docs/${name}`)];
+  const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs.map((name) => `docs/${name}`)];
   expect(others.toSorted()).toEqual([...pages, "dist/edge.licenses.txt", "package.json"].toSorted());
 });
 

@@ -9,6 +9,18 @@ import { mutate } from "./mutate.ts";
 import { secrets } from "./secrets.ts";
 import { sockets } from "./sockets.ts";
 import { stores } from "./stores.ts";
+import { tenants } from "./tenants.ts";
 import { upstreams } from "./upstreams.ts";
 
-export const attacks: readonly Attack[] = [mutate, grow, backends, stores, upstreams, clocks, leaks, sockets, secrets];
+export const attacks: readonly Attack[] = [
+  mutate,
+  grow,
+  backends,
+  stores,
+  upstreams,
+  clocks,
+  leaks,
+  sockets,
+  tenants,
+  secrets,
+];

@@ -12,14 +12,14 @@ import { type Answered, judge, keyed, METERED, RICH, type Sent, Stage } from "./
 export const backends: Attack = {
   name: "backends",
   does: "Hostile backends in each function: events of any order and shape, lies, failures, endless waits",
-  counts: { full: 30_000, short: 500 },
+  counts: { full: 30_000, short: 300 },
   open: (run) => ({ attempt: (random) => attempt(run, random) }),
 };
 
 async function attempt(run: Run, random: Random): Promise<void> {
   const stage = new Stage({ backend: hostile(random), withoutReplays: random.chance(0.5), limits: LIMITS });
   const sent = requestBy(random);
-  const about = `${sent.path} ${String(sent.body)}`;
+  const about = `${sent.path} ${JSON.stringify(sent.body)}`;
   const answered = random.chance(0.8) ? await stage.asking(run, sent) : await hungUp(stage, sent, random);
   if (answered) judgeAnswer(run, answered, about);
   // A backend that hangs on is cut by the deadline, and what it does in the end is waited for by nobody.
@@ -73,11 +73,8 @@ async function hungUp(stage: Stage, sent: Sent, random: Random): Promise<undefin
   const asked = stage.send({ ...sent, signal: leaving.signal });
   const isRead = random.chance(0.5);
   const response = await Promise.race([asked, turns(random.int(0, 6))]);
-  if (response && isRead)
-    await response.body
-      ?.getReader()
-      .read()
-      .catch(() => {});
+  // A backend that hangs has nothing to be read.
+  if (response && isRead) await Promise.race([response.body?.getReader().read(), turns(3)]).catch(() => {});
   leaving.abort();
   asked?.then(
     (late) => late.body?.cancel().catch(() => {}),

@@ -10,7 +10,7 @@ import { type Answered, judge, keyed, METERED, RICH, type Sent, Stage } from "./
 export const clocks: Attack = {
   name: "clocks",
   does: "Clocks that jump by seconds and by years in the middle of calls, and stores that hang meanwhile",
-  counts: { full: 10_000, short: 120 },
+  counts: { full: 10_000, short: 50 },
   open: (run) => ({ attempt: (random, index) => attempt(run, random, index) }),
 };
 

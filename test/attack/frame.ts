@@ -117,6 +117,11 @@ export class Run {
     }
   }
 
+  /** Notes how long the event loop did not turn, where no breach depends on it. */
+  noteTurn(ms: number): void {
+    this.#longestTurnMs = Math.max(this.#longestTurnMs, ms);
+  }
+
   /** Makes one attempt, watched. */
   async attempt(siege: Siege, index: number): Promise<void> {
     this.#index = index;

@@ -75,6 +75,16 @@ const RETURNED: [() => unknown, ...(() => unknown)[]] = [
 export const thrown = (random: Random): unknown => random.pick(THROWN)();
 export const nonsense = (random: Random): unknown => random.pick(RETURNED)();
 
+// oxlint-disable-next-line unicorn/no-thenable -- a promise of a stranger's
+const thenable = (then: unknown): object => ({ then });
+
+const settlingTwice =
+  (random: Random) =>
+  (resolve: (value: unknown) => void, reject: (error: unknown) => void): void => {
+    resolve(nonsense(random));
+    reject(thrown(random));
+  };
+
 /** How a hostile function behaves. */
 export type Manner =
   | "throws"
@@ -101,7 +111,7 @@ export function misbehaving(manner: Manner, random: Random): unknown {
     case "throws":
       throw thrown(random);
     case "rejects":
-      return Promise.reject(thrown(random) as Error);
+      return Promise.reject(thrown(random));
     case "rejects later": {
       const error = thrown(random);
       return new Promise((_resolve, reject) => void setImmediate(reject, error));
@@ -113,19 +123,11 @@ export function misbehaving(manner: Manner, random: Random): unknown {
     case "returns nonsense":
       return nonsense(random);
     case "is a hostile thenable":
-      return random.pick([
-        // oxlint-disable-next-line unicorn/no-thenable -- a promise of a stranger's
-        { then: boom },
-        // oxlint-disable-next-line unicorn/no-thenable -- a promise of a stranger's
-        {
-          then: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => (
-            resolve(nonsense(random)),
-            reject(thrown(random))
-          ),
-        },
-        // oxlint-disable-next-line unicorn/no-thenable -- a promise of a stranger's
-        { then: 1 },
-      ]);
+      return random.pick<() => object>([
+        () => thenable(boom),
+        () => thenable(1),
+        () => thenable(settlingTwice(random)),
+      ])();
     default:
       return manner satisfies never;
   }

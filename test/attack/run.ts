@@ -50,7 +50,7 @@ function inProcess(name: string): Promise<Result> {
   });
   return new Promise((resolve) => {
     child.on("exit", (code, signal) => {
-      const ended = { what: "The process ends", detail: `${signal ?? `code ${code}`}`, index, times: 1 };
+      const ended = { what: "The process ends", detail: signal ?? `code ${code}`, index, times: 1 };
       resolve(result ?? { name, attempts: index, findings: [ended], longestTurnMs: 0 });
     });
   });

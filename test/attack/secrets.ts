@@ -5,7 +5,13 @@ import { inspect } from "node:util";
 import { Kysely } from "kysely";
 import { relay } from "../../src/backends/relay/index.ts";
 import { type CallRecord, createGateway, type Failure, type ModelBackend } from "../../src/index.ts";
-import { migrate, nodeSqliteDialect, type SqlDatabase, sqlQuotaStore, sqlReplayStore } from "../../src/stores/sql/index.ts";
+import {
+  migrate,
+  nodeSqliteDialect,
+  type SqlDatabase,
+  sqlQuotaStore,
+  sqlReplayStore,
+} from "../../src/stores/sql/index.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 import { verbsOf } from "../contracts/faults.ts";
 import { rawUpstream, type RawUpstream, STREAM_HEAD, whole } from "../backends/relay/raw-upstream.ts";
@@ -17,7 +23,7 @@ import type { Attack, Run } from "./frame.ts";
 export const secrets: Attack = {
   name: "secrets",
   does: "Marked keys, prompts and answers, searched for in answers, errors, logs, records, spans, metrics, rows and replays",
-  counts: { full: 3_000, short: 60 },
+  counts: { full: 3_000, short: 25 },
   open: (run) => ({ attempt: (random) => attempt(run, random) }),
 };
 
@@ -47,7 +53,9 @@ const SECRETS: readonly Secret[] = [
 
 /** A text in the spellings in which it could be written. */
 const spellings = (text: string): string[] =>
-  [text, encodeURIComponent(text), btoa(text).replace(/=+$/, ""), Buffer.from(text).toString("hex")].map((one) => one.toLowerCase());
+  [text, encodeURIComponent(text), btoa(text).replace(/=+$/, ""), Buffer.from(text).toString("hex")].map((one) =>
+    one.toLowerCase(),
+  );
 
 async function attempt(run: Run, random: Random): Promise<void> {
   const sqlite = new DatabaseSync(":memory:");
@@ -63,7 +71,9 @@ async function attempt(run: Run, random: Random): Promise<void> {
   const gateway = createGateway({
     clock,
     backend: backendBy(random, upstream),
-    quotas: random.chance(0.3) ? { ...verbsOf(quotas), [random.pick(["balance", "reserve", "settle", "renew"])]: fails } : quotas,
+    quotas: random.chance(0.3)
+      ? { ...verbsOf(quotas), [random.pick(["balance", "reserve", "settle", "renew"])]: fails }
+      : quotas,
     replayStore: sqlReplayStore({ db, dialect: "sqlite" }),
     observer,
     onCall: (record) => void records.push(record),
@@ -83,7 +93,15 @@ async function attempt(run: Run, random: Random): Promise<void> {
   look(run, "records", inspect(records, { depth: 9 }), "");
   look(run, "failures", failures.map(({ text }) => text).join("\n"), "");
   look(run, "causes", failures.map(({ error }) => inspect(error, { depth: 9 })).join("\n"), "");
-  look(run, "spans", inspect(spans().map(({ name, attributes, events, status, links }) => ({ name, attributes, events, status, links })), { depth: 9 }), "");
+  look(
+    run,
+    "spans",
+    inspect(
+      spans().map(({ name, attributes, events, status, links }) => ({ name, attributes, events, status, links })),
+      { depth: 9 },
+    ),
+    "",
+  );
   look(run, "metrics", JSON.stringify(await metrics()), "");
   look(run, "rows", rowsOf(sqlite), "");
   await db.destroy();
@@ -108,7 +126,9 @@ async function printing(work: () => Promise<void>): Promise<string> {
   const printed: string[] = [];
   const names = ["log", "info", "warn", "error", "debug", "trace"] as const;
   const before = names.map((name) => console[name]);
-  for (const name of names) console[name] = (...said: unknown[]) => void printed.push(said.map((one) => (typeof one === "string" ? one : inspect(one, { depth: 9 }))).join(" "));
+  for (const name of names)
+    console[name] = (...said: unknown[]) =>
+      void printed.push(said.map((one) => (typeof one === "string" ? one : inspect(one, { depth: 9 }))).join(" "));
   try {
     await work();
   } finally {
@@ -120,24 +140,47 @@ async function printing(work: () => Promise<void>): Promise<string> {
 /** Every row of every table, as text. */
 function rowsOf(sqlite: DatabaseSync): string {
   const tables = sqlite.prepare("select name from sqlite_master where type = 'table'").all();
-  return tables.map(({ name }) => JSON.stringify(sqlite.prepare(`select * from "${String(name)}"`).all(), (_key, value: unknown) => (typeof value === "bigint" ? String(value) : value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value))).join("\n");
+  return tables
+    .map(({ name }) =>
+      JSON.stringify(sqlite.prepare(`select * from "${String(name)}"`).all(), (_key, value: unknown) =>
+        typeof value === "bigint"
+          ? String(value)
+          : value instanceof Uint8Array
+            ? Buffer.from(value).toString("latin1")
+            : value,
+      ),
+    )
+    .join("\n");
 }
 
 /** An upstream that answers, fails or breaks off, and tells back what it was asked. */
 function upstreamBy(random: Random): Promise<RawUpstream> {
   const frames = `event: message_start\ndata: ${JSON.stringify({ type: "message_start", message: { id: "m", type: "message", role: "assistant", model: "m", content: [], stop_reason: null, stop_sequence: null, usage: { input_tokens: 1, output_tokens: 1 } } })}\n\nevent: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"${ANSWER}"}}\n\n`;
-  const answer = { id: "m", type: "message", role: "assistant", model: "m", content: [{ type: "text", text: ANSWER }], stop_reason: "end_turn", stop_sequence: null, usage: { input_tokens: 1, output_tokens: 1 } };
+  const answer = {
+    id: "m",
+    type: "message",
+    role: "assistant",
+    model: "m",
+    content: [{ type: "text", text: ANSWER }],
+    stop_reason: "end_turn",
+    stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 1 },
+  };
   const kind = random.int(0, 6);
   const status = random.pick([400, 401, 403, 404, 413, 429, 500, 503]);
+  const error = (message: string): Buffer =>
+    whole(status, "application/json", JSON.stringify({ type: "error", error: { type: "api_error", message } }));
   return rawUpstream((socket, { head, body }) => {
-    const error = (message: string): Buffer => whole(status, "application/json", JSON.stringify({ type: "error", error: { type: "api_error", message } }));
     const said = [
       () => whole(200, "application/json", JSON.stringify(answer)),
       () => error(`You sent ${head}`),
       () => error(`The key ${UPSTREAM_KEY} may not.`),
       () => whole(200, `text/html; ${UPSTREAM_KEY}`, `<p>${head}${body}</p>`),
       () => Buffer.from(STREAM_HEAD + frames),
-      () => Buffer.from(`${STREAM_HEAD}${frames}event: error\ndata: {"type":"error","error":{"type":"api_error","message":"No ${UPSTREAM_KEY}"}}\n\n`),
+      () =>
+        Buffer.from(
+          `${STREAM_HEAD}${frames}event: error\ndata: {"type":"error","error":{"type":"api_error","message":"No ${UPSTREAM_KEY}"}}\n\n`,
+        ),
       () => Buffer.from(`${STREAM_HEAD}${frames}data: {"${UPSTREAM_KEY}\n\n`),
     ][kind];
     socket.end(said?.() ?? "");
@@ -146,13 +189,20 @@ function upstreamBy(random: Random): Promise<RawUpstream> {
 
 /** A relay, or a backend of the host's own that puts the caller's headers into its errors. */
 function backendBy(random: Random, { url }: RawUpstream): ModelBackend {
-  const relayed = relay({ format: "messages", baseUrl: url, apiKey: UPSTREAM_KEY, showUpstreamMessages: random.chance(0.5) });
+  const relayed = relay({
+    format: "messages",
+    baseUrl: url,
+    apiKey: UPSTREAM_KEY,
+    showUpstreamMessages: random.chance(0.5),
+  });
   if (random.chance(0.7)) return { ...relayed, image: answering.image };
   return {
     ...answering,
     async *chat(_request, { headers }) {
       if (random.chance(0.5)) yield ANSWER;
-      throw new Error(`Refused ${JSON.stringify([...headers])}`, { cause: { url: `https://a.example?key=${CALLER_KEY}`, headers } });
+      throw new Error(`Refused ${JSON.stringify([...headers])}`, {
+        cause: { url: `https://a.example?key=${CALLER_KEY}`, headers },
+      });
     },
   };
 }
@@ -163,7 +213,10 @@ function requestsBy(random: Random): Request[] {
   const messages = [{ role: "user", content: PROMPT }];
   const isQuery = random.chance(0.3);
   const [path, body] = isQuery
-    ? [`/v1beta/models/model-a:generateContent?key=${CALLER_KEY}`, { contents: [{ parts: [{ text: PROMPT }] }] }] as const
+    ? ([
+        `/v1beta/models/model-a:generateContent?key=${CALLER_KEY}`,
+        { contents: [{ parts: [{ text: PROMPT }] }] },
+      ] as const)
     : random.pick<readonly [string, object]>([
         ["/v1/messages", { model: "model-a", max_tokens: 50, stream, messages, metadata: { user_id: PROMPT } }],
         ["/v1/chat/completions", { model: "model-a", stream, messages, user: PROMPT }],
@@ -175,8 +228,16 @@ function requestsBy(random: Random): Request[] {
     "content-type": "application/json",
     "compat-version": "2026-10-21",
     traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
-    ...(!isQuery && random.pick<Record<string, string>>([{ "x-api-key": CALLER_KEY }, { authorization: `Bearer ${CALLER_KEY}` }, { authorization: `bearer  ${CALLER_KEY.slice(3)}` }, { authorization: `Basic ${CALLER_KEY}` }])),
+    ...(!isQuery &&
+      random.pick<Record<string, string>>([
+        { "x-api-key": CALLER_KEY },
+        { authorization: `Bearer ${CALLER_KEY}` },
+        { authorization: `bearer  ${CALLER_KEY.slice(3)}` },
+        { authorization: `Basic ${CALLER_KEY}` },
+      ])),
     ...(random.chance(0.6) && { "idempotency-key": "once" }),
   };
-  return [1, 2].map(() => new Request(`http://gateway.test${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+  return [1, 2].map(
+    () => new Request(`http://gateway.test${path}`, { method: "POST", headers, body: JSON.stringify(body) }),
+  );
 }

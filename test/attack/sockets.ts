@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CallRecord, type GatewayGauges, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
-import type { RunningHost } from "../hosts/host.ts";
+import type { RunningHost, TestHost } from "../hosts/host.ts";
 import { hostsOnNode } from "../hosts/index.ts";
 import type { Random } from "../properties/simulator/random.ts";
 import { answering } from "./answers.ts";
@@ -14,9 +14,9 @@ import { METERED, RICH } from "./stage.ts";
 export const sockets: Attack = {
   name: "sockets",
   does: "Raw sockets before each host on Node: broken, slow, half and hidden requests, and hang-ups",
-  counts: { full: 12_000, short: 250 },
+  counts: { full: 12_000, short: 120 },
   async open(run) {
-    const stages = await Promise.all(hostsOnNode.map((host) => openHost(host.start, host.mounts.at(-1) ?? "")));
+    const stages = await Promise.all(hostsOnNode.map((host) => openHost(host)));
     return {
       attempt: async (random) => attempt(run, random.pick(stages as [Served, ...Served[]]), random),
       close: async () => {
@@ -36,14 +36,15 @@ interface Served {
   readonly gauges: () => GatewayGauges | undefined;
 }
 
-async function openHost(start: (typeof hostsOnNode)[number]["start"], prefix: string): Promise<Served> {
+async function openHost({ mounts, ...testHost }: TestHost): Promise<Served> {
+  const prefix = mounts.at(-1) ?? "";
   const quotas = memoryQuotaStore([
     { apiKey: RICH, id: RICH },
     { apiKey: METERED, id: METERED, granted: 50_000_000 },
   ]);
   const records: CallRecord[] = [];
   let gauges: GatewayGauges | undefined;
-  const host = await start(
+  const host = await testHost.start(
     {
       backend: answering,
       quotas,
@@ -113,21 +114,38 @@ async function answersOthers(run: Run, { host, prefix }: Served, about: string):
     body: JSON.stringify(MESSAGE),
   });
   const text = await response.text();
-  run.check(response.status === 200, "An ordinary call is not served any more", `${response.status} ${text} after ${about}`);
+  run.check(
+    response.status === 200,
+    "An ordinary call is not served any more",
+    `${response.status} ${text} after ${about}`,
+  );
 }
 
 async function close(run: Run, { host, quotas, gauges }: Served): Promise<void> {
   for (let turn = 0; turn < 2_000 && (gauges()?.calls ?? 0) > 0; turn++) await nextTurn();
   run.check(gauges()?.calls === 0, "A call is still in flight when all connections are gone");
   run.check(gauges()?.bodyBytes === 0, "A body is left when all connections are gone");
-  for (const key of [RICH, METERED]) run.check(quotas.report(key)?.liveHolds === 0, "A hold is left when all connections are gone");
+  for (const key of [RICH, METERED])
+    run.check(quotas.report(key)?.liveHolds === 0, "A hold is left when all connections are gone");
   await host.gateway.close();
   await host.stop();
 }
 
 const MESSAGE = { model: "model-a", max_tokens: 50, messages: [{ role: "user", content: "Hi" }] };
 
-const HOLES: [string, ...string[]] = ["\u0000", "\r", "\n", "\r\n\r\n", "\t", " ", ":", "\u00ff", "a".repeat(70_000), "x: y\r\n", " folded\r\n"];
+const HOLES: [string, ...string[]] = [
+  "\u0000",
+  "\r",
+  "\n",
+  "\r\n\r\n",
+  "\t",
+  " ",
+  ":",
+  "\u00ff",
+  "a".repeat(70_000),
+  "x: y\r\n",
+  " folded\r\n",
+];
 
 const HEADERS: [string, ...string[]] = [
   "transfer-encoding: chunked",
@@ -157,7 +175,9 @@ const HEADERS: [string, ...string[]] = [
   "x-forwarded-for: 1\r\nforwarded: for=2",
   "cookie: a=b; a=c",
   `x-long: ${"y".repeat(7_000)}`,
-  ...Array.from({ length: 3 }, (_, index) => Array.from({ length: 60 * (index + 1) }, (_, number) => `x-${number}: ${number}`).join("\r\n")),
+  ...Array.from({ length: 3 }, (_, index) =>
+    Array.from({ length: 60 * (index + 1) }, (_, number) => `x-${number}: ${number}`).join("\r\n"),
+  ),
 ];
 
 function spokenBy(random: Random, prefix: string): Spoken {
@@ -175,13 +195,18 @@ function spokenBy(random: Random, prefix: string): Spoken {
 }
 
 /** Requests that stand behind the end of another one's body are asked for by right. */
-const hiddenIn = (requests: readonly string[]): number => (requests.some((request) => request.includes(AMBIGUOUS)) ? 1 : 0);
+const hiddenIn = (requests: readonly string[]): number =>
+  requests.some((request) => request.includes(AMBIGUOUS)) ? 1 : 0;
 
 const AMBIGUOUS = "x-hidden: 1";
 
 function cut(bytes: Buffer, random: Random): Buffer[] {
-  const cuts = Array.from({ length: random.chance(0.5) ? random.int(1, 12) : 0 }, () => random.int(0, bytes.length)).toSorted((one, other) => one - other);
-  return [...cuts, bytes.length].map((end, index) => bytes.subarray(cuts[index - 1] ?? 0, end)).filter(({ length }) => length > 0);
+  const cuts = Array.from({ length: random.chance(0.5) ? random.int(1, 12) : 0 }, () =>
+    random.int(0, bytes.length),
+  ).toSorted((one, other) => one - other);
+  return [...cuts, bytes.length]
+    .map((end, index) => bytes.subarray(cuts[index - 1] ?? 0, end))
+    .filter(({ length }) => length > 0);
 }
 
 const PATHS: [string, ...string[]] = [
@@ -200,9 +225,15 @@ const PATHS: [string, ...string[]] = [
 ];
 
 function requestBy(random: Random, prefix: string): string {
-  const path = random.chance(0.05) ? random.pick(["*", "http://evil.example/ai/v1/messages", "evil.example:443", "?", ""]) : prefix + random.pick(PATHS);
-  const method = random.chance(0.85) ? "POST" : random.pick(["GET", "HEAD", "OPTIONS", "PUT", "CONNECT", "TRACE", "post", "PRI", "M-SEARCH"]);
-  const version = random.chance(0.95) ? "HTTP/1.1" : random.pick(["HTTP/1.0", "HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "", "ICY"]);
+  const path = random.chance(0.05)
+    ? random.pick(["*", "http://evil.example/ai/v1/messages", "evil.example:443", "?", ""])
+    : prefix + random.pick(PATHS);
+  const method = random.chance(0.85)
+    ? "POST"
+    : random.pick(["GET", "HEAD", "OPTIONS", "PUT", "CONNECT", "TRACE", "post", "PRI", "M-SEARCH"]);
+  const version = random.chance(0.95)
+    ? "HTTP/1.1"
+    : random.pick(["HTTP/1.0", "HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "", "ICY"]);
   const stream = random.chance(0.4);
   const body = JSON.stringify({ ...MESSAGE, stream, prompt: "A hat", contents: [{ parts: [{ text: "Hi" }] }] });
   const isChunked = random.chance(0.25);
@@ -224,8 +255,19 @@ function requestBy(random: Random, prefix: string): string {
 function chunked(body: string, random: Random): string {
   const half = random.int(1, body.length - 1);
   const extension = random.chance(0.2) ? random.pick([";a=b", `;${"x".repeat(20_000)}`, ' ;a="\r\n"', ";\u0000"]) : "";
-  const size = (text: string): string => (random.chance(0.93) ? text.length.toString(16) : random.pick(["-1", "ffffffffffffffff", "0x5", "", "g", "00000000000000000005"]));
+  const size = (text: string): string =>
+    random.chance(0.93)
+      ? text.length.toString(16)
+      : random.pick(["-1", "ffffffffffffffff", "0x5", "", "g", "00000000000000000005"]);
   const [first, second] = [body.slice(0, half), body.slice(half)];
-  const end = random.chance(0.8) ? "0\r\n\r\n" : random.pick(["0\r\nx-trailer: 1\r\n\r\n", "0\r\ncontent-length: 1\r\n\r\n", "0\r\n", "", `0\r\n\r\nGET /v1/models HTTP/1.1\r\n${AMBIGUOUS}\r\n\r\n`]);
+  const end = random.chance(0.8)
+    ? "0\r\n\r\n"
+    : random.pick([
+        "0\r\nx-trailer: 1\r\n\r\n",
+        "0\r\ncontent-length: 1\r\n\r\n",
+        "0\r\n",
+        "",
+        `0\r\n\r\nGET /v1/models HTTP/1.1\r\n${AMBIGUOUS}\r\n\r\n`,
+      ]);
   return `${size(first)}${extension}\r\n${first}\r\n${size(second)}\r\n${second}\r\n${end}`;
 }

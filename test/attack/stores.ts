@@ -22,7 +22,7 @@ import { judge, keyed, METERED, type Sent, Stage, RICH } from "./stage.ts";
 export const stores: Attack = {
   name: "stores",
   does: "Hostile stores, limiters and runners in each verb, for a while or for ever",
-  counts: { full: 10_000, short: 100 },
+  counts: { full: 10_000, short: 50 },
   open: (run) => ({ attempt: (random, index) => attempt(run, random, index) }),
 };
 

@@ -17,7 +17,7 @@ import { aloneMs } from "./turns.ts";
 export const upstreams: Attack = {
   name: "upstreams",
   does: "Hostile upstreams: heads, frames, bodies and connections changed, huge answers, echoed keys",
-  counts: { full: 8_000, short: 150 },
+  counts: { full: 8_000, short: 100 },
   open: (run) => ({
     async attempt(random, index) {
       if (index % HUGE_EACH === 0) await huge(run, index / HUGE_EACH, random);

@@ -9,8 +9,12 @@ export interface Page {
   readonly text: string;
 }
 
-/** The README and all of docs. */
-export const pages: readonly Page[] = ["README.md", ...globSync("docs/*.md", { cwd: ROOT }).toSorted()].map((path) => ({
+/** The README, SECURITY.md and all of docs. */
+export const pages: readonly Page[] = [
+  "README.md",
+  "SECURITY.md",
+  ...globSync("docs/*.md", { cwd: ROOT }).toSorted(),
+].map((path) => ({
   path,
   text: readFileSync(`${ROOT}${path}`, "utf8"),
 }));

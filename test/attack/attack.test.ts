@@ -1,0 +1,69 @@
+/** The short form of every attack, and the frame's own eyes: each breach of the oracle is seen. `npm run attack` tries far more. */
+
+import { describe, expect, it } from "vitest";
+import { attacks } from "./attacks.ts";
+import { type Attack, attack, type Plan, type Siege } from "./frame.ts";
+import { tableOf } from "./report.ts";
+
+/** The seed of the tests; that of `npm run attack` is told on its command line. */
+const SEED = 20_261_123;
+
+describe("the gateway, attacked by", () => {
+  it.each(attacks)("$name, holds", async (one) => {
+    const { findings, attempts } = await attack(one, { seed: SEED, count: one.counts.short, isShort: true });
+    expect(findings).toEqual([]);
+    expect(attempts).toBeGreaterThan(9);
+  });
+});
+
+const once = (attempt: Siege["attempt"]): Attack => ({
+  name: "once",
+  does: "Tries one thing",
+  counts: { full: 1, short: 1 },
+  open: () => ({ attempt }),
+});
+
+const PLAN: Plan = { seed: 1, count: 1, isShort: true };
+
+describe("an attack", () => {
+  it("finds what throws, and what nobody handles", async () => {
+    const failing = once(async () => {
+      void Promise.reject(new Error("Nobody hears of it."));
+      throw new Error("It fails.");
+    });
+    const { findings } = await attack(failing, PLAN);
+    expect(findings.map(({ what }) => what)).toEqual([
+      "An attempt fails: Error: It fails.",
+      "Nobody handles: Error: Nobody hears of it.",
+    ]);
+  });
+
+  it("finds what keeps the event loop from turning", async () => {
+    const list = Array.from({ length: 100_000 }, (_, index) => ({ index }));
+    // Without a turn, as much work as takes longer than the tests are patient on any machine.
+    const work = async (): Promise<void> => {
+      for (let time = 0; time < 16; time++) JSON.parse(JSON.stringify(list));
+    };
+    const blocking: Attack = {
+      ...once(async () => {}),
+      open: (run) => ({ attempt: () => run.turning("Work", work) }),
+    };
+    const { findings } = await attack(blocking, PLAN);
+    expect(findings.map(({ what }) => what)).toEqual(["Work keeps the event loop from turning"]);
+  });
+
+  it("makes one attempt again, alone, as it was", async () => {
+    const numbers: number[] = [];
+    const drawing = once(async (random) => void numbers.push(random.next()));
+    await attack(drawing, { ...PLAN, count: 5 });
+    await attack(drawing, { ...PLAN, count: 5, at: 3 });
+    expect(numbers).toHaveLength(6);
+    expect(numbers[5]).toBe(numbers[3]);
+  });
+
+  it("becomes a row of the table", () => {
+    const [first] = attacks;
+    const result = { name: first?.name ?? "", attempts: 7, findings: [], longestTurnMs: 3.2 };
+    expect(tableOf([result]).split("\n")[2]).toMatch(/^\| `mutate` +\| Mutated requests.* \| +7 \| +0 \| +3 \|$/);
+  });
+});
