@@ -38,6 +38,8 @@ const LONG: readonly string[] = [
   "test/stores/redis*.test.ts",
   "test/backends/relay/hostile.test.ts",
   "test/media/png.test.ts",
+  "test/http/json-memory.test.ts",
+  "test/line/leaks.test.ts",
 ];
 
 const ORDER: readonly string[] = [...LONG, ...PLAYGROUND];
