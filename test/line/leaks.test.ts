@@ -89,6 +89,8 @@ interface Waiting {
   readonly run?: (stage: Stage) => Promise<void>;
   /** How many calls may be left, small as they are then: a store that answers late must still be told that it is too late. */
   readonly calls?: number;
+  /** Whether the host's context is needed on, because its store is still to be told something. Default: where calls are left. */
+  readonly isContextNeeded?: boolean;
 }
 
 const ONCE = { "idempotency-key": "once" };
@@ -153,7 +155,12 @@ const WAITING: readonly Waiting[] = [
   },
   { what: "a store that reserves nothing", quotas: { reserve: hangs }, calls: 1 },
   { what: "a store that reserves nothing, until the deadline", quotas: { reserve: hangs }, end: "deadline", calls: 1 },
-  { what: "a store that does not settle", quotas: { settle: hangs }, options: () => ({ backend: speaks }) },
+  {
+    what: "a store that does not settle",
+    quotas: { settle: hangs },
+    options: () => ({ backend: speaks }),
+    isContextNeeded: true,
+  },
   {
     what: "a store that renews nothing",
     quotas: { renew: hangs },
@@ -347,65 +354,68 @@ const BODY = { model: "any", max_tokens: 50, messages: [{ role: "user", content:
 describe("nothing of a call is left with", () => {
   let known = 0;
 
-  it.each(WAITING)("$what", async ({ options, quotas, sending, end = "hang-up", run, calls = 0 }) => {
-    const clock = manualClock();
-    const store = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 1_000_000 }], { clock });
-    const refs: { readonly what: string; readonly ref: WeakRef<object> }[] = [];
-    let isNoted = true;
-    const note = <Noted extends object>(what: string, noted: Noted): Noted => {
-      if (isNoted) refs.push({ what, ref: new WeakRef(noted) });
-      return noted;
-    };
-    const { backend = { chat: () => hangingAfter<string>() }, ...others } = (await options?.(clock)) ?? {};
-    const noting: ModelBackend = {
-      ...backend,
-      ...(backend.chat && {
-        chat: (request, call) =>
-          backend.chat?.(note("decoded request", request), note("context", call)) ?? hangingAfter(),
-      }),
-      ...(backend.image && {
-        image: (request, call) =>
-          backend.image?.(note("decoded request", request), note("context", call)) ?? hangingAfter(),
-      }),
-    };
-    const gateway = createGateway({
-      quotas: { ...verbsOf(store), ...quotas },
-      clock,
-      onFailure: () => {},
-      limits: { deadlineMs: DEADLINE_MS, replayDrainMs: 2 * DEADLINE_MS },
-      ...others,
-      backend: noting,
-    });
-    kept.push(gateway);
-    const send: Stage["send"] = ({ path = "/v1/messages", body = {}, stream, headers, isWatched = true } = {}) => {
-      isNoted = isWatched;
-      const client = new AbortController();
-      const isForever = body instanceof ReadableStream;
-      const own = path.startsWith("/v1/messages") ? { ...BODY, ...(stream && { stream }), ...body } : body;
-      const request = new Request(`http://host${path}`, {
-        method: "POST",
-        headers: {
-          authorization: "Bearer sk-one",
-          "x-goog-api-key": "sk-one",
-          "compat-version": "2023-06-01",
-          "content-type": "application/json",
-          ...headers,
-        },
-        body: isForever ? body : JSON.stringify(own),
-        duplex: "half",
-        signal: client.signal,
-      } as RequestInit);
-      // A body that goes on for ever holds its request by itself.
-      if (!isForever) note("request", request);
-      const answer = gateway.handle(request, { context: calls > 0 ? {} : note("host's context", {}) });
-      return { answer: Promise.resolve(answer), hangUp: () => client.abort() };
-    };
-    if (run) await run({ clock, send: (more) => send({ ...sending, ...more }) });
-    else await single({ clock, send }, sending, end);
-    for (let second = 0; second < 60; second++) await clock.advance(1_000);
-    expect(await leftOf(refs)).toEqual([]);
-    known += calls;
-  });
+  it.each(WAITING)(
+    "$what",
+    async ({ options, quotas, sending, end = "hang-up", run, calls = 0, isContextNeeded = calls > 0 }) => {
+      const clock = manualClock();
+      const store = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 1_000_000 }], { clock });
+      const refs: { readonly what: string; readonly ref: WeakRef<object> }[] = [];
+      let isNoted = true;
+      const note = <Noted extends object>(what: string, noted: Noted): Noted => {
+        if (isNoted) refs.push({ what, ref: new WeakRef(noted) });
+        return noted;
+      };
+      const { backend = { chat: () => hangingAfter<string>() }, ...others } = (await options?.(clock)) ?? {};
+      const noting: ModelBackend = {
+        ...backend,
+        ...(backend.chat && {
+          chat: (request, call) =>
+            backend.chat?.(note("decoded request", request), note("context", call)) ?? hangingAfter(),
+        }),
+        ...(backend.image && {
+          image: (request, call) =>
+            backend.image?.(note("decoded request", request), note("context", call)) ?? hangingAfter(),
+        }),
+      };
+      const gateway = createGateway({
+        quotas: { ...verbsOf(store), ...quotas },
+        clock,
+        onFailure: () => {},
+        limits: { deadlineMs: DEADLINE_MS, replayDrainMs: 2 * DEADLINE_MS },
+        ...others,
+        backend: noting,
+      });
+      kept.push(gateway);
+      const send: Stage["send"] = ({ path = "/v1/messages", body = {}, stream, headers, isWatched = true } = {}) => {
+        isNoted = isWatched;
+        const client = new AbortController();
+        const isForever = body instanceof ReadableStream;
+        const own = path.startsWith("/v1/messages") ? { ...BODY, ...(stream && { stream }), ...body } : body;
+        const request = new Request(`http://host${path}`, {
+          method: "POST",
+          headers: {
+            authorization: "Bearer sk-one",
+            "x-goog-api-key": "sk-one",
+            "compat-version": "2023-06-01",
+            "content-type": "application/json",
+            ...headers,
+          },
+          body: isForever ? body : JSON.stringify(own),
+          duplex: "half",
+          signal: client.signal,
+        } as RequestInit);
+        // A body that goes on for ever holds its request by itself.
+        if (!isForever) note("request", request);
+        const answer = gateway.handle(request, { context: isContextNeeded ? {} : note("host's context", {}) });
+        return { answer: Promise.resolve(answer), hangUp: () => client.abort() };
+      };
+      if (run) await run({ clock, send: (more) => send({ ...sending, ...more }) });
+      else await single({ clock, send }, sending, end);
+      for (let second = 0; second < 60; second++) await clock.advance(1_000);
+      expect(await leftOf(refs)).toEqual([]);
+      known += calls;
+    },
+  );
 
   it("any of them, but for what a late answer is told with", () => {
     expect(Number(queryObjects(Call))).toBeLessThanOrEqual(known);
