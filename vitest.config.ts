@@ -39,6 +39,8 @@ const LONG: readonly string[] = [
   "test/backends/relay/hostile.test.ts",
   "test/attack/attack.test.ts",
   "test/media/png.test.ts",
+  "test/http/json-memory.test.ts",
+  "test/line/leaks.test.ts",
 ];
 
 const ORDER: readonly string[] = [...LONG, ...PLAYGROUND];

@@ -4,6 +4,7 @@ import type { AnswerCollector, AnswerStream, Endpoint } from "../dialects/dialec
 import { NO_RETRY } from "../dialects/shared/no-retry.ts";
 import type { GatewayError } from "../errors.ts";
 import { type Answer, jsonAnswer } from "../http/answer.ts";
+import type { CallAbort } from "../http/call-abort.ts";
 import { EventStream } from "../http/event-stream.ts";
 import type { FieldFate } from "../model/fate.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -49,7 +50,7 @@ export function streamed<Event, Answered>(
   });
   // One that may be repeated can have more readers than its own client.
   const shared = call.recording?.stream(body, stream.keepAlive);
-  const own = shared?.reader((isThrough) => isThrough || call.abort.disconnect());
+  const own = shared?.reader(disconnecting(call.abort));
   const clientGone = (): void => {
     if (!shared) return body.drain();
     void own?.return();
@@ -70,6 +71,12 @@ export function streamed<Event, Answered>(
   call.recording?.open(answered, shared);
   return answered;
 }
+
+/** Tells of a client that stops reading. Written here, where it holds nothing of the call: a client may neither read on nor go. */
+const disconnecting =
+  (abort: CallAbort) =>
+  (isThrough: boolean): void =>
+    isThrough ? undefined : abort.disconnect();
 
 /** The error as its endpoint's format says it. */
 export function refusal(call: Answered, error: GatewayError): Answer {

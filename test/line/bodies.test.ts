@@ -179,6 +179,22 @@ describe("room", () => {
   });
 });
 
+/** A body that would be refused as malformed if it were parsed, and of which it can be told how much was read. */
+function unparsed(bytes: number): { readonly body: ReadableStream; readonly read: () => boolean } {
+  let isRead = false;
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        isRead = true;
+        controller.enqueue(new Uint8Array(bytes).fill(0x78));
+        controller.close();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return { body, read: () => isRead };
+}
+
 describe("a key with nothing left", () => {
   const FORM = "multipart/form-data; boundary=b";
 
@@ -209,22 +225,6 @@ describe("a key with nothing left", () => {
   });
 
   const MEDIUM_BYTES = 600;
-
-  /** A body that would be refused as malformed if it were parsed, and of which it can be told how much was read. */
-  function unparsed(bytes: number): { readonly body: ReadableStream; readonly read: () => boolean } {
-    let isRead = false;
-    const body = new ReadableStream<Uint8Array>(
-      {
-        pull(controller) {
-          isRead = true;
-          controller.enqueue(new Uint8Array(bytes).fill(0x78));
-          controller.close();
-        },
-      },
-      { highWaterMark: 0 },
-    );
-    return { body, read: () => isRead };
-  }
 
   it("has a body of middle size read while its balance is asked for, and not parsed", async () => {
     const told = Promise.withResolvers<void>();
