@@ -29,6 +29,9 @@ export interface CrowdPlan {
 export interface Crowded extends Soaked {
   readonly rounds: number;
   readonly uploads: number;
+  /** Streams that were cut though their clients had not gone: of clients that read, and of clients that took nothing for a while. */
+  readonly cutIdle: number;
+  readonly cutUnread: number;
   /** Memory while the crowd stands, round by round, once all garbage is collected. */
   readonly standing: readonly Pick<Rest, "heapBytes" | "bufferBytes">[];
 }
@@ -60,6 +63,7 @@ export async function crowd(host: SoakHost, plan: CrowdPlan): Promise<Crowded> {
 
 /** A stream that stands: its connection, and the moment at which its call is cut. */
 interface Standing {
+  readonly id: number;
   readonly connection: Connection;
   readonly fired: Promise<void>;
   readonly isRead: boolean;
@@ -81,13 +85,20 @@ class Visitors {
   }
 
   /** Comes, stays for as many rounds as there are, and goes. */
-  async visit(goesOn: CrowdPlan["goesOn"]): Promise<Pick<Crowded, "rounds" | "uploads" | "standing">> {
+  async visit(
+    goesOn: CrowdPlan["goesOn"],
+  ): Promise<Pick<Crowded, "rounds" | "uploads" | "cutIdle" | "cutUnread" | "standing">> {
     const { idle, unread, completions, replaced } = this.#plan;
-    const standing = [...(await this.#come(idle, true)), ...(await this.#come(unread, false))];
+    let standing = [...(await this.#come(idle, true)), ...(await this.#come(unread, false))];
     const memory: Crowded["standing"][number][] = [];
-    let [rounds, uploads] = [0, 0];
+    let [rounds, uploads, cutIdle, cutUnread] = [0, 0, 0, 0];
     for (; goesOn(rounds); rounds++) {
-      const leaving = this.#draw(standing, replaced);
+      const isCut = ({ id }: Standing): boolean => this.#subject.fired.has(id);
+      const leaving = standing.filter(isCut);
+      standing = standing.filter((stream) => !isCut(stream));
+      cutIdle += leaving.filter(({ isRead }) => isRead).length;
+      cutUnread += leaving.filter(({ isRead }) => !isRead).length;
+      leaving.push(...this.#draw(standing, replaced));
       const uploaded = await Promise.all([
         this.#upload(),
         this.#run.complete(completions),
@@ -95,13 +106,13 @@ class Visitors {
         this.#go(leaving),
       ]);
       uploads += uploaded[0];
-      const staying = leaving.filter(({ isRead }) => isRead).length;
-      standing.push(...(await this.#come(staying, true)), ...(await this.#come(leaving.length - staying, false)));
+      const read = leaving.filter(({ isRead }) => isRead).length;
+      standing.push(...(await this.#come(read, true)), ...(await this.#come(leaving.length - read, false)));
       memory.push(await this.#subject.memory());
     }
     await this.#go(standing);
     this.#subject.forget();
-    return { rounds, uploads, standing: memory };
+    return { rounds, uploads, cutIdle, cutUnread, standing: memory };
   }
 
   /** Takes some of the streams that stand, by chance. */
@@ -123,7 +134,7 @@ class Visitors {
       await connection.send(requestOf(form, script, crowdPayer(id)));
       await waiting;
       if (!isRead) await this.#subject.goOn([id]);
-      return { connection, fired, isRead };
+      return { id, connection, fired, isRead };
     });
   }
 

@@ -46,6 +46,7 @@ export function leftOf({ falseAborts, units, before, after, closedAtOnce }: Soak
 
 /** The same of a crowd, and by how many whole MiB memory grew while the crowd stood, or outside of the heap. */
 export interface CrowdLeft extends Left {
+  readonly cutIdle: number;
   readonly moreStandingMib: number;
   readonly moreBufferMib: number;
 }
@@ -58,6 +59,7 @@ export function crowdLeftOf(crowded: Crowded): CrowdLeft {
   const grown = more(Math.max(...heaps.slice(0, half)) + HEAP_TOLERANCE, Math.min(...heaps.slice(half)));
   return {
     ...leftOf(crowded),
+    cutIdle: crowded.cutIdle,
     moreStandingMib: Math.floor(grown / MIB),
     moreBufferMib: Math.floor(more(before.bufferBytes + HEAP_TOLERANCE, after.bufferBytes) / MIB),
   };

@@ -59,6 +59,7 @@ const CROWD_COLUMNS: readonly Column<Crowded>[] = [
   ...COMMON,
   ["rounds", ({ rounds }) => rounds],
   ["uploads", ({ uploads }) => uploads],
+  ["dropped", ({ cutUnread }) => cutUnread],
   ["buffers MiB", ({ before, after }) => `${inMib(before.bufferBytes)} → ${inMib(after.bufferBytes)}`],
   ["crowd MiB", ({ standing }) => `${inMib(standing[0]?.heapBytes ?? 0)} → ${inMib(standing.at(-1)?.heapBytes ?? 0)}`],
 ];
