@@ -28,7 +28,7 @@ export class Connection {
   }
 
   readonly #over = (error: Error): void => {
-    this.#failure ??= error;
+    this.#failure ??= new Error(`${error.message} What had come: ${this.#text.slice(-1_000)}`, { cause: error });
     this.#fail(this.#failure);
   };
 

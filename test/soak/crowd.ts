@@ -159,10 +159,9 @@ class Visitors {
         const length = head.length + this.#picture.length + end.length;
         const start = `${headOf("/v1/images/edits", crowdPayer(index), FORM.type, length)}\r\n${head}`;
         if (share === 1) {
-          const answering = connection.ask(start);
-          await connection.send(this.#picture);
-          await connection.send(end);
-          const [answer = ""] = await answering;
+          const asking = connection.ask(start);
+          const sending = [this.#picture, end].map((piece) => connection.send(piece));
+          const [[answer = ""]] = await Promise.all([asking, ...sending]);
           if (!answer.startsWith("HTTP/1.1 200 "))
             throw new Error(`An upload is not answered: ${answer.slice(0, 1_000)}`);
         } else {
