@@ -3,21 +3,32 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { H3, serveStatic } from "h3";
 import { toNodeHandler } from "h3/node";
+import { drain, dropIdle, PATIENCE_MS } from "../../adapters/connection.ts";
 import type { Gateway } from "../../src/index.ts";
-import { type OpenApiDocument, openApiDocument } from "../../src/openapi/index.ts";
+import { openApiDocument } from "../../src/openapi/index.ts";
 import { chatFormats } from "./app/formats/list.ts";
 import { findPageFiles } from "./files.ts";
 
-/** The page as a handler for Node's http server. What is not the page's is a bare 404. */
-export function pageHandler(gateway: Gateway): (req: IncomingMessage, res: ServerResponse) => void {
+/**
+ * The page as a handler for Node's http server. What is not the page's is a bare 404. A client that takes nothing of its answer, or sends
+ * on behind it, is let go after `patienceMs` milliseconds.
+ */
+export function pageHandler(
+  gateway: Gateway,
+  patienceMs: number = PATIENCE_MS,
+): (req: IncomingMessage, res: ServerResponse) => void {
   const files = findPageFiles();
   const headers = headersWith(files.importMapHash, "blob:");
   // The reference's styles bring their icons along; what it writes into the page itself has none.
   const referenceHeaders = headersWith("", "data:");
   const app = new H3({ silent: true, onError: () => new Response(null, { status: 404 }) });
   app.get("/page/formats.json", () => ownedFormats(gateway));
-  let document: OpenApiDocument | undefined;
-  app.get("/openapi.json", () => (document ??= openApiDocument(gateway, { title: "polygate playground" })));
+  // Written once: a client may ask a thousand times over one connection before it reads.
+  let document: string | undefined;
+  app.get("/openapi.json", ({ res }) => {
+    res.headers.set("content-type", "application/json");
+    return (document ??= JSON.stringify(openApiDocument(gateway, { title: "polygate playground" })));
+  });
   app.all("/**", (event) =>
     serveStatic(event, {
       headers: {
@@ -33,7 +44,11 @@ export function pageHandler(gateway: Gateway): (req: IncomingMessage, res: Serve
     }),
   );
   const handle = toNodeHandler(app);
-  return (req, res) => void handle(req, res);
+  return (req, res) => {
+    drain(req, patienceMs);
+    dropIdle(res, patienceMs);
+    void handle(req, res);
+  };
 }
 
 /** The ids of the chat formats that the gateway speaks. */

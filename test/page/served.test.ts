@@ -1,9 +1,13 @@
 /** How the page is served: which files, with which headers, and nothing that is not the page's. */
 
-import { connect } from "node:net";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { findPageFiles } from "../../playground/page/files.ts";
+import { pageHandler } from "../../playground/page/handler.ts";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { type Playground, startPlayground } from "../clients/playground.ts";
 
 let playground: Playground;
@@ -153,4 +157,45 @@ describe("the reference", () => {
 it("says which chat formats the gateway has", async () => {
   const formats = (await (await get("/page/formats.json")).json()) as string[];
   expect(formats).toEqual(expect.arrayContaining(["messages", "generate-content"]));
+});
+
+describe("a client of the page", () => {
+  const gateway = createGateway({ backend: {}, quotas: memoryQuotaStore([]) });
+
+  /** Sends a text to a page of its own, and reads nothing; resolves when the page's side has closed the connection. */
+  async function closesFor(sent: string): Promise<void> {
+    const server = createServer(pageHandler(gateway, 20)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const connected = once(server, "connection") as Promise<[Socket]>;
+    const client = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {});
+    client.pause().write(sent);
+    const [socket] = await connected;
+    await once(socket, "close");
+    client.destroy();
+    server.close();
+  }
+
+  it("is let go where it reads nothing of what it asks for", async () => {
+    const get = "GET /page/lib/swagger-ui-dist/swagger-ui-bundle.js HTTP/1.1\r\nhost: page\r\n\r\n";
+    await expect(closesFor(get.repeat(20))).resolves.toBeUndefined();
+  });
+
+  it("is let go where its body never ends", async () => {
+    const post = "POST / HTTP/1.1\r\nhost: page\r\ncontent-length: 1000000\r\n\r\nand so on";
+    await expect(closesFor(post)).resolves.toBeUndefined();
+  });
+
+  it("may ask for the document as often as it likes: it is written once", async () => {
+    const server = createServer(pageHandler(gateway)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/openapi.json`;
+    expect(await (await fetch(url)).json()).toHaveProperty("openapi");
+    const stringify = vi.spyOn(JSON, "stringify");
+    expect(await (await fetch(url)).json()).toHaveProperty("openapi");
+    const written = stringify.mock.calls.filter(([value]) => Object(value) === value && "openapi" in (value as object));
+    stringify.mockRestore();
+    expect(written).toEqual([]);
+    server.closeAllConnections();
+    server.close();
+  });
 });

@@ -10,10 +10,21 @@ export const POLICIES = ["cancels", "drains", "cuts"] as const;
 
 export type Policy = (typeof POLICIES)[number];
 
-/** The keys that pay, by what becomes of their calls: these end, these are cut short, and of these nobody can know. */
-export const PAYERS = ["ended", "cut", "raced"] as const;
+/** How many keys a crowd has: each stays within the share of a key. */
+const CROWD_KEYS = 16;
 
-export type Payer = (typeof PAYERS)[number];
+/** The keys that pay, by what becomes of their calls: these end, these are cut short, of these nobody can know, and these are a crowd's. */
+export type Payer = "ended" | "cut" | "raced" | `crowd-${number}`;
+
+/** The key of a crowd's call, by the number of the call. */
+export const crowdPayer = (number: number): Payer => `crowd-${number % CROWD_KEYS}`;
+
+export const PAYERS: readonly Payer[] = [
+  "ended",
+  "cut",
+  "raced",
+  ...Array.from({ length: CROWD_KEYS }, (_, number) => crowdPayer(number)),
+];
 
 export const apiKeyOf = (payer: Payer): string => `sk-${payer}`;
 
@@ -24,6 +35,8 @@ export interface Script {
   readonly waitsAfter?: number;
   /** Takes a turn of the event loop for each piece: whatever comes in meanwhile comes in between. */
   readonly slow?: true;
+  /** Goes on for ever with pieces of this many bytes, for as long as somebody takes them. */
+  readonly endlessBytes?: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
@@ -48,16 +61,22 @@ export interface Form {
   readonly last: string;
 }
 
+/** More than any script says: what a backend is cut for is not what is soaked. */
+const MAX_TOKENS = 1_000_000_000;
+
 const messages = (stream: boolean): Pick<Form, "streamed" | "path" | "body"> => ({
   streamed: stream,
   path: "/v1/messages",
-  body: (content) => ({ model: "model-a", max_tokens: 100, stream, messages: [{ role: "user", content }] }),
+  body: (content) => ({ model: "model-a", max_tokens: MAX_TOKENS, stream, messages: [{ role: "user", content }] }),
 });
 
 const generateContent = (verb: string, streamed: boolean): Form => ({
   streamed,
   path: `/v1beta/models/model-a:${verb}`,
-  body: (text) => ({ contents: [{ role: "user", parts: [{ text }] }] }),
+  body: (text) => ({
+    contents: [{ role: "user", parts: [{ text }] }],
+    generationConfig: { maxOutputTokens: MAX_TOKENS },
+  }),
   last: '"finishReason":"STOP"',
 });
 
@@ -72,17 +91,21 @@ export const FORMS: readonly Form[] = [
 /** A call as it goes over a connection. */
 export function requestOf(form: Form, script: Script, payer: Payer, keepAlive = true): string {
   const body = JSON.stringify(form.body(JSON.stringify(script)));
-  const lines = [
-    `POST ${PREFIX}${form.path} HTTP/1.1`,
+  const head = headOf(form.path, payer, "application/json", Buffer.byteLength(body));
+  return `${head}${keepAlive ? "" : "connection: close\r\n"}\r\n${body}`;
+}
+
+/** The head of a call, but for the empty line at its end. */
+export const headOf = (path: string, payer: Payer, type: string, bodyBytes: number): string =>
+  [
+    `POST ${PREFIX}${path} HTTP/1.1`,
     "host: 127.0.0.1",
     `authorization: Bearer ${apiKeyOf(payer)}`,
     "compat-version: 2026-10-21",
-    "content-type: application/json",
-    `content-length: ${Buffer.byteLength(body)}`,
-    ...(keepAlive ? [] : ["connection: close"]),
-  ];
-  return `${lines.join("\r\n")}\r\n\r\n${body}`;
-}
+    `content-type: ${type}`,
+    `content-length: ${bodyBytes}`,
+    "",
+  ].join("\r\n");
 
 /** Milliseconds since the Unix epoch, with fractions, by a clock that the processes of one machine share. */
 export const nowMs = (): number => performance.timeOrigin + performance.now();

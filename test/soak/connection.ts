@@ -14,18 +14,21 @@ export class Connection {
   #fail: (error: Error) => void = () => {};
   #failure: Error | undefined;
 
-  constructor(port: number) {
+  /** @param reads Whether anything is taken off the connection. */
+  constructor(port: number, reads = true) {
     this.#socket = connect(port, "127.0.0.1");
     this.#socket.setNoDelay(true).setEncoding("latin1");
-    this.#socket.on("data", (chunk: string) => {
+    const add = (chunk: string): void => {
       this.#text += chunk;
       this.#look();
-    });
+    };
+    if (reads) this.#socket.on("data", add);
+    else this.#socket.pause();
     this.#socket.on("error", this.#over).on("close", () => this.#over(new Error("The host closed the connection.")));
   }
 
   readonly #over = (error: Error): void => {
-    this.#failure ??= error;
+    this.#failure ??= new Error(`${error.message} What had come: ${this.#text.slice(-1_000)}`, { cause: error });
     this.#fail(this.#failure);
   };
 
@@ -44,7 +47,7 @@ export class Connection {
   }
 
   /** Resolves when the system has taken the text. */
-  send(text: string): Promise<void> {
+  send(text: string | Uint8Array): Promise<void> {
     return new Promise((resolve) => void this.#socket.write(text, () => resolve()));
   }
 

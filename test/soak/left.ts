@@ -1,5 +1,6 @@
 /** What a soak has left of what must leave nothing. */
 
+import type { Crowded } from "./crowd.ts";
 import type { Soaked } from "./soak.ts";
 import { handlesIn, type Rest } from "./subject.ts";
 
@@ -40,6 +41,27 @@ export function leftOf({ falseAborts, units, before, after, closedAtOnce }: Soak
     moreMib: Math.floor(more(before.heapBytes + HEAP_TOLERANCE, after.heapBytes) / MIB),
     failures: after.failures.length,
     openGateways: closedAtOnce.filter((atOnce) => !atOnce).length,
+  };
+}
+
+/** The same of a crowd, and by how many whole MiB memory grew while the crowd stood, or outside of the heap. */
+export interface CrowdLeft extends Left {
+  readonly cutIdle: number;
+  readonly moreStandingMib: number;
+  readonly moreBufferMib: number;
+}
+
+export function crowdLeftOf(crowded: Crowded): CrowdLeft {
+  const { before, after, standing } = crowded;
+  const heaps = standing.map(({ heapBytes }) => heapBytes);
+  const half = Math.ceil(heaps.length / 2);
+  // What grows stands higher at every moment of the second half than at any of the first.
+  const grown = more(Math.max(...heaps.slice(0, half)) + HEAP_TOLERANCE, Math.min(...heaps.slice(half)));
+  return {
+    ...leftOf(crowded),
+    cutIdle: crowded.cutIdle,
+    moreStandingMib: Math.floor(grown / MIB),
+    moreBufferMib: Math.floor(more(before.bufferBytes + HEAP_TOLERANCE, after.bufferBytes) / MIB),
   };
 }
 

@@ -29,6 +29,9 @@ export interface Census {
 /** Long enough for all calls to go on for which that is meant; no other timer of a gateway is as long. */
 const DRAIN_MS = 599_999;
 
+/** Longer than any soak: no call of it is to end by itself. */
+const DEADLINE_MS = 24 * 3_600_000;
+
 const HANG_UP = { cancels: "cancel", drains: { drainMs: DRAIN_MS }, cuts: { drainMs: 20 } } as const satisfies Record<
   Policy,
   NonNullable<GatewayOptions["backend"]["hangUp"]>
@@ -47,7 +50,7 @@ export async function beSoaked(serve: (options: GatewayOptions) => Promise<Serve
   const quotas = memoryQuotaStore(keys, { clock, maxRetained: 1_000 });
   const onFailure: NonNullable<GatewayOptions["onFailure"]> = ({ text }) => void failures.push(text);
   const open = (policy: Policy): Promise<Served> =>
-    serve({ backend: plays.backend(HANG_UP[policy]), quotas, clock, onFailure });
+    serve({ backend: plays.backend(HANG_UP[policy]), quotas, clock, onFailure, limits: { deadlineMs: DEADLINE_MS } });
   const served: Served[] = [];
 
   const peer = new Peer((line) => void process.stdout.write(line), {
@@ -58,6 +61,7 @@ export async function beSoaked(serve: (options: GatewayOptions) => Promise<Serve
     now: nowMs,
     goOn: (id: number) => plays.goOn(id),
     heapBytes,
+    bufferBytes: () => process.memoryUsage().external,
     census: (): Census => ({
       ledgers: Object.fromEntries(PAYERS.map((payer) => [payer, quotas.report(apiKeyOf(payer))])) as Census["ledgers"],
       running: plays.running,

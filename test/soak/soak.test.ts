@@ -1,14 +1,28 @@
-/** Thousands of calls that end and hundreds of clients that hang up leave no hold, handle or memory behind. */
+/** Thousands of calls that end, hundreds of clients that hang up, and a crowd of streams leave no hold, handle or memory behind. */
 
 import { beforeAll, describe, expect, it } from "vitest";
 import { soakHosts } from "./hosts.ts";
-import { type Left, leftOf } from "./left.ts";
+import { crowd, type CrowdPlan } from "./crowd.ts";
+import { crowdLeftOf, type Left, leftOf } from "./left.ts";
 import { type Plan, soak } from "./soak.ts";
 
 /** The full counts, of a hundred thousand, are those of `npm run soak`. */
 const PLAN: Plan = { warmUp: { completions: 2_000, hangUps: 450 }, completions: 3_000, hangUps: 450, timed: 0 };
 /** Where the line behind the mount is the same, what a mount alone may leave behind. */
 const SHARE: Plan = { warmUp: { completions: 500, hangUps: 180 }, completions: 200, hangUps: 180, timed: 0 };
+
+/** Of the crowd, `npm run soak -- crowd` has twenty-five times as many streams, and ten minutes. */
+const CROWD: CrowdPlan = {
+  idle: 200,
+  unread: 50,
+  uploads: 4,
+  uploadBytes: 2 ** 24,
+  completions: 200,
+  replaced: 20,
+  warmUpRounds: 1,
+  goesOn: (rounds) => rounds < 4,
+  seed: 1,
+};
 
 const MINUTES = 60_000;
 
@@ -29,4 +43,12 @@ describe.each(soakHosts)("$name", (host) => {
       expect(left).toMatchObject({ timers: 0, moreHandles: 0, moreFiles: 0, moreMib: 0 });
     });
   });
+});
+
+it("lets go of a crowd of idle streams, unread streams and uploads, and grows by nothing while it stands", async () => {
+  const [node] = soakHosts;
+  if (!node) throw new Error("There is no host.");
+  const crowded = await crowd(node, CROWD);
+  expect(crowded).toMatchObject({ rounds: 4, uploads: 12 });
+  expect(Object.entries(crowdLeftOf(crowded)).filter(([, count]) => count !== 0)).toEqual([]);
 });

@@ -39,7 +39,7 @@ const RACING: readonly Moment[] = ["while asking", "at once"];
 const CUTTING: readonly Moment[] = ["before the first", "in the middle"];
 
 /** The rounds of hang-ups, in turn: each policy, and each now and then with clients that leave before they are answered. */
-const round = (number: number): HangUps => ({
+export const round = (number: number): HangUps => ({
   together: TOGETHER,
   policy: POLICIES[number % POLICIES.length] as Policy,
   moments: number % 4 === 3 ? RACING : KNOWN,
@@ -81,7 +81,7 @@ async function inTime(round: Promise<HungUp>, { policy, moments }: HangUps): Pro
 }
 
 /** What has been asked of a host so far. The calls of the warm-up count: they must be as right as all others. */
-class Run {
+export class Run {
   readonly #subject: Subject;
   readonly #mayFire = new Set<number>();
   #calls = 0;
@@ -98,9 +98,22 @@ class Run {
   }
 
   async complete(calls: number): Promise<void> {
-    this.units += await complete(this.#subject, this.#calls, this.#calls + calls);
-    this.#calls += calls;
+    const first = this.#next(calls);
+    const units = await complete(this.#subject, first, first + calls);
+    this.units += units;
     this.completions += calls;
+  }
+
+  /** The id of a call that will be cut short. */
+  nextToCut(): number {
+    const id = this.#next(1);
+    this.#mayFire.add(id);
+    return id;
+  }
+
+  #next(calls: number): number {
+    this.#calls += calls;
+    return this.#calls - calls;
   }
 
   /** Rounds of hang-ups; how long each signal took. */
@@ -108,8 +121,7 @@ class Run {
     const delaysMs: number[] = [];
     for (let number = 0; number < rounds; number++) {
       const hangUps = roundOf(number);
-      const hungUp = await inTime(hangUp(this.#subject, this.#calls, hangUps), hangUps);
-      this.#calls += hangUps.together;
+      const hungUp = await inTime(hangUp(this.#subject, this.#next(hangUps.together), hangUps), hangUps);
       this.hangUps += hangUps.together;
       this.units += hungUp.units;
       for (const id of hungUp.mayFire) this.#mayFire.add(id);

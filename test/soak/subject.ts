@@ -20,6 +20,8 @@ interface Look extends Census {
 /** The same of a host that is at rest. */
 export interface Rest extends Look {
   readonly heapBytes: number;
+  /** Memory that the heap's objects hold outside of it: bodies above all. */
+  readonly bufferBytes: number;
 }
 
 /** How often, and how many times, a host is looked at until it is at rest; a quarter of a minute. */
@@ -115,7 +117,13 @@ export class Subject implements AsyncDisposable {
       still = openIn(next) === openIn(rest) ? still + 1 : 0;
       rest = next;
     }
-    return { ...rest, heapBytes: await this.#peer.call<number>("heapBytes") };
+    return { ...rest, ...(await this.memory()) };
+  }
+
+  /** Memory once all garbage is collected, in bytes. */
+  async memory(): Promise<Pick<Rest, "heapBytes" | "bufferBytes">> {
+    const heapBytes = await this.#peer.call<number>("heapBytes");
+    return { heapBytes, bufferBytes: await this.#peer.call<number>("bufferBytes") };
   }
 
   /** Closes the gateways: whether each had nothing to wait for. */
