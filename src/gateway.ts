@@ -70,6 +70,12 @@ export interface GatewayOptions<Context = unknown> extends DialectOptions {
   readonly imagePrice?: ImagePrice;
   /** How tokens are estimated where the backend has not counted them. Default: `countTokensByScript`, within 30 % of a real tokenizer. */
   readonly countTokens?: CountTokens;
+  /**
+   * Who counts the input before quota is held for a chat call: the gateway, by `estimate` (default), or the `backend`, whose
+   * `countInputTokens` is asked first. Where that is missing, cannot say or fails, the estimate stands in, and `onFailure` is told of a
+   * failure. It costs a request of the upstream for each call.
+   */
+  readonly countInput?: "estimate" | "backend";
   /** Overrides of `DEFAULT_LIMITS`. */
   readonly limits?: Partial<Limits>;
   /** Told of every failure whose inside the caller is not shown. What it throws is dropped. Default: prints it to standard error. */
@@ -220,6 +226,7 @@ function servicesOf(options: GatewayOptions): Services {
     price: options.price ?? tokenPrice,
     imagePrice: options.imagePrice ?? imagePriceTable,
     countTokens: options.countTokens ?? countTokensByScript,
+    countInput: options.countInput ?? "estimate",
     limits,
     clock,
     onFailure,

@@ -82,7 +82,9 @@ export class Call implements Incoming {
   secret: string | undefined = undefined;
   /** Whose call it is, once that is known. */
   key: ApiKey | undefined = undefined;
-  /** The tokens of the input, by estimate, once it was decoded. */
+  /** The tokens of the input as the backend counts them, where the host has it asked before the call. */
+  countedInput: number | undefined = undefined;
+  /** The tokens of the input, by that count or by estimate, once it was decoded. */
   inputTokens = 0;
   /** How many units are set aside for it, once they are. */
   granted = 0;

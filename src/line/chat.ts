@@ -9,11 +9,13 @@ import { assertSearchable, endAtStopSequences } from "../metering/stop-sequences
 import type { ChatRequest } from "../model/chat.ts";
 import type { AnswerEvent, ChatEvent } from "../model/event.ts";
 import type { FieldFate } from "../model/fate.ts";
+import type { ModelInfo } from "../ports/model-backend.ts";
 import { BackendContext } from "./backend-context.ts";
 import type { Call } from "./call.ts";
 import { BackendEvents } from "./run-backend.ts";
 import type { Operation } from "./operation.ts";
-import { doubt } from "./failure.ts";
+import { countByBackend } from "./count-input.ts";
+import { doubt, report } from "./failure.ts";
 
 export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, AnswerEvent> = {
   model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "chat" }),
@@ -30,10 +32,20 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
     );
   },
 
-  amounts(call, request) {
+  async countInput(call, key, request) {
+    try {
+      call.countedInput = await countByBackend(call, key, request);
+    } catch (error) {
+      // The estimate stands in; what keeps the backend from counting may keep it from answering, which is then told.
+      if (!call.isEnded) report(call, error, "model-backend");
+    }
+    call.assertLive();
+  },
+
+  amounts(call, request, model) {
     assertSearchable(request.stopSequences);
     const { countTokens, price } = call.services;
-    call.inputTokens = estimateInputTokens(request, countTokens);
+    call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
     return chatAmounts(request, call.inputTokens, price);
   },
 
@@ -64,6 +76,10 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
     };
   },
 };
+
+/** Lowers an estimate to the window that the model is listed with: no model takes more. */
+const withinWindow = (tokens: number, { maxInputTokens: most = tokens }: Partial<ModelInfo> = {}): number =>
+  most >= 1 && most < tokens ? Math.ceil(most) : tokens;
 
 /** Notes what of the answer the caller's format cannot say: its record tells, because the headers are out before. */
 function noteLosses(call: Call, endpoint: ChatEndpoint): (event: AnswerEvent) => void {

@@ -9,7 +9,7 @@ import { askStore } from "./ask-store.ts";
 import { authenticate } from "./authenticate.ts";
 import { authorizeModel, visibleModels } from "./authorize-model.ts";
 import type { Call } from "./call.ts";
-import { countInput } from "./count-input.ts";
+import { countInput as countQueried } from "./count-input.ts";
 import { chat } from "./chat.ts";
 import { failureOf } from "./failure.ts";
 import { image } from "./image.ts";
@@ -63,7 +63,7 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   endpoint: Endpoint,
   operation: Operation<Endpoint, Request, Event, Answered>,
 ): Promise<Answer> {
-  const { clock, limits, rateLimiter, replays } = call.services;
+  const { clock, countInput, limits, rateLimiter, replays } = call.services;
   const key = await authenticate(call);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   if (replays) call.repeatable = repeatableOf(call.request);
@@ -76,7 +76,8 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   call.stream = decoded.stream;
   const model = await authorizeModel(call, key, operation.model(endpoint, decoded));
   const asked = model ? operation.fit(endpoint, decoded, model) : decoded;
-  const amounts = operation.amounts(call, asked);
+  if (countInput === "backend" && operation.countInput) await operation.countInput(call, key, asked);
+  const amounts = operation.amounts(call, asked, model);
   if (rateLimiter) await limitTokens(call, key, asked.model, rateLimiter);
   const hold = await reserve(call, key, amounts);
   if (operation.prepare) await operation.prepare(call, key, endpoint, asked);
@@ -116,7 +117,7 @@ async function query(call: Call, endpoint: QueryEndpoint): Promise<Answer> {
   const authorize = async (name: string): Promise<void> =>
     void (await authorizeModel(call, key, { name, aliases: [], kind: "chat" }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
-  const count = (request: ChatRequest): Promise<number> => countInput(call, key, request);
+  const count = (request: ChatRequest): Promise<number> => countQueried(call, key, request);
   const answer = await endpoint.answer({ body, key, countInput: count, authorize, balance, models }, call);
   const completed = jsonAnswer(200, answer, callHeaders(call));
   call.recording?.complete(completed);

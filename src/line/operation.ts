@@ -37,8 +37,10 @@ export interface Operation<Endpoint, Request extends Asked, Event, Answered> {
   model(endpoint: Endpoint, request: Request): NamedModel;
   /** The request, held to what the model can. Throws where it asks for more. */
   fit(endpoint: Endpoint, request: Request, model: ModelInfo): Request;
-  /** What the request may cost. */
-  amounts(call: Call, request: Request): Amounts;
+  /** Asks the backend for the tokens of the input; missing where nothing is counted by tokens. Rejects only where the call has ended. */
+  countInput?(call: Call, key: ApiKey, request: Request): Promise<void>;
+  /** Returns the least and the most that the request may cost. */
+  amounts(call: Call, request: Request, model: ModelInfo | undefined): Amounts;
   /** What is done only for a caller who can pay, before the backend is asked. What it throws ends the call at no charge. */
   prepare?(call: Call, key: ApiKey, endpoint: Endpoint, request: Request): Promise<void>;
   /** Makes ready to run it within the units granted. Nothing runs yet. */

@@ -30,6 +30,7 @@ export interface Services {
   readonly price: Price;
   readonly imagePrice: ImagePrice;
   readonly countTokens: CountTokens;
+  readonly countInput: "estimate" | "backend";
   readonly limits: Limits;
   readonly clock: Clock;
   readonly onFailure: OnFailure;

@@ -90,3 +90,25 @@ export function textOfBase64(text: string): string | undefined {
     return undefined;
   }
 }
+
+/** The bytes that a base64 text stands for, of which only those that are read are decoded. */
+export class Base64File {
+  /** In bytes. */
+  readonly length: number;
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+    const padding = text.endsWith("==") ? 2 : Number(text.endsWith("="));
+    this.length = Math.max(0, Math.floor(text.length / 4) * 3 - padding);
+  }
+
+  /** Returns the bytes from `start` on, `count` of them or as many as there are. Throws for a text that is no base64 there. */
+  bytes(start: number, count: number): Uint8Array {
+    const end = Math.min(start + count, this.length);
+    if (start >= end) return new Uint8Array();
+    const from = Math.floor(start / 3);
+    const decoded = fromBase64(inStandardAlphabet(this.#text.slice(from * 4, Math.ceil(end / 3) * 4)));
+    return decoded.subarray(start - from * 3, end - from * 3);
+  }
+}

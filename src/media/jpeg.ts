@@ -39,6 +39,20 @@ export function readJpegSize(bytes: Uint8Array): ImageSize {
   throw new RangeError("The file ends before its scan");
 }
 
+/** The most markers before the size of a JPEG that is only estimated. */
+const MOST_EARLY_MARKERS = 1_000;
+
+/** Returns the size that the beginning of a JPEG tells, or undefined where it tells none so early. */
+export function findJpegSize(head: Uint8Array): ImageSize | undefined {
+  try {
+    for (const { marker, start, end } of segmentsIn(head, MOST_EARLY_MARKERS))
+      if (START_OF_FRAME.has(marker)) return readFrame(head.subarray(start, end));
+  } catch {
+    // The head ends within a segment, or is none.
+  }
+  return undefined;
+}
+
 /**
  * Whether the image ends somewhere after its first scan has begun, whose pixels cannot spell that marker. Cameras append
  * whole videos, so all of the file is searched, from its end, where the marker mostly is.
@@ -54,10 +68,10 @@ function hasEnd(bytes: Uint8Array, from: number): boolean {
 }
 
 /** The segments of a file up to its pixels. As in every decoder, bytes between them are passed over. */
-function* segmentsIn(bytes: Uint8Array): Generator<Segment> {
+function* segmentsIn(bytes: Uint8Array, mostMarkers = MAX_MARKERS): Generator<Segment> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 2;
-  for (let count = 0; count < MAX_MARKERS; count++) {
+  for (let count = 0; count < mostMarkers; count++) {
     if (bytes[at] !== 0xff) at = bytes.indexOf(0xff, at);
     if (at < 0 || at + 4 > bytes.length) return;
     const marker = view.getUint8(at + 1);
@@ -72,7 +86,7 @@ function* segmentsIn(bytes: Uint8Array): Generator<Segment> {
       at = end;
     }
   }
-  throw new RangeError(`There are more than ${MAX_MARKERS} markers`);
+  throw new RangeError(`There are more than ${mostMarkers} markers`);
 }
 
 const standsAlone = (marker: number): boolean =>

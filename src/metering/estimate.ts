@@ -2,13 +2,11 @@
 
 import type { ChatRequest, DocumentPart, JsonPart, Part, Tool } from "../model/chat.ts";
 import { assertTokens, type CountTokens, encryptedTokens } from "./count-tokens.ts";
-
-/** What an image or another medium costs, by the resolution it is looked at with (spec 8). */
-const MEDIA_TOKENS = { low: 64, medium: 256, high: 256 };
+import { MediaEstimate } from "./media-tokens.ts";
 
 /** The tokens of a request's whole input, at least 1. */
 export function estimateInputTokens(request: ChatRequest, countTokens: CountTokens): number {
-  const scale = { countTokens, mediaTokens: MEDIA_TOKENS[request.mediaResolution ?? "medium"] };
+  const scale = { countTokens, media: new MediaEstimate() };
   let tokens = 0;
   for (const part of request.system) tokens += partTokens(part, scale);
   for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, scale);
@@ -20,18 +18,18 @@ export function estimateInputTokens(request: ChatRequest, countTokens: CountToke
 /** By what parts are weighed. */
 interface Scale {
   readonly countTokens: CountTokens;
-  readonly mediaTokens: number;
+  readonly media: MediaEstimate;
 }
 
 function partTokens(part: Part | JsonPart, scale: Scale): number {
-  const { countTokens, mediaTokens } = scale;
+  const { countTokens, media } = scale;
   switch (part.type) {
     case "text":
     case "reasoning":
     case "refusal":
       return countTokens(part.text);
     case "media":
-      return mediaTokens;
+      return media.mediaTokens(part);
     case "document":
       return documentTokens(part, scale);
     case "tool-call":
@@ -51,11 +49,11 @@ function partTokens(part: Part | JsonPart, scale: Scale): number {
 }
 
 function documentTokens({ source, title, context }: DocumentPart, scale: Scale): number {
-  const { countTokens, mediaTokens } = scale;
+  const { countTokens, media } = scale;
   const around = countTokens(title ?? "") + countTokens(context ?? "");
   if (source.type === "text") return around + countTokens(source.text);
   if (source.type === "parts") return around + sum(source.parts, (part) => partTokens(part, scale));
-  return around + mediaTokens;
+  return around + media.documentTokens(source);
 }
 
 function toolTokens(tool: Tool, countTokens: CountTokens): number {

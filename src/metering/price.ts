@@ -4,8 +4,10 @@ import type { ChatRequest } from "../model/chat.ts";
 import { NO_USAGE, type Usage } from "../model/usage.ts";
 
 /**
- * The price of a usage for a model, in quota units; fractions are rounded up. It must not fall as a count rises: the
- * gateway asks it for the worst case before the call, and for the most output that a balance affords.
+ * The price of a usage for a model, in quota units; fractions are rounded up. It must not fall as the input or the output grows. Before a
+ * call the gateway asks it for the worst case: what the input and the output cost in each way in which they may be counted (read from a
+ * cache, written to it for 5 minutes or an hour, as reasoning, at each service tier), of which the dearest is held. It is asked again for
+ * the most output that a balance affords. A way that it throws at is left out.
  */
 export type Price = (usage: Usage, model: string) => number;
 
@@ -49,11 +51,67 @@ function outputBounds({ maxOutputTokens: max, reasoning }: ChatRequest): { min: 
   return { min: Math.min(max, reasoning?.type === "enabled" ? reasoning.budgetTokens + 1 : 1), max };
 }
 
-/** What a request costs when each candidate is as long as it may be. */
-function worst({ model, candidateCount = 1 }: ChatRequest, inputTokens: number, limit: number, price: Price): number {
-  const units = price({ ...NO_USAGE, inputTokens, outputTokens: limit * candidateCount }, model);
+/** Returns what `usage` becomes where its tokens are counted in another way. */
+type Way = (usage: Usage, request: ChatRequest) => Partial<Usage>;
+
+const cacheWrite = (inputTokens: number, byTtl: Readonly<Record<string, number>> = {}): Partial<Usage> => ({
+  cacheWriteTokens: inputTokens,
+  cacheWritesByTtl: byTtl,
+});
+
+/** The service tiers of the vendors' documents, in their words; a request may name another. */
+const TIERS = ["priority", "standard", "default", "flex", "scale", "batch"] as const;
+
+/**
+ * The ways in which a backend may count what a request takes. Those of one group exclude each other. The dearest of each group is kept for
+ * the groups behind it: of a price that adds up what the parts cost, times a factor for the tier, that is the dearest of all.
+ */
+const WAYS: readonly (readonly Way[])[] = [
+  [
+    ({ inputTokens }) => ({ cacheReadTokens: inputTokens }),
+    ({ inputTokens }) => cacheWrite(inputTokens),
+    ({ inputTokens }) => cacheWrite(inputTokens, { "5m": inputTokens }),
+    ({ inputTokens }) => cacheWrite(inputTokens, { "1h": inputTokens }),
+    ({ inputTokens }) => ({ toolUseTokens: inputTokens }),
+  ],
+  [({ outputTokens }) => ({ reasoningTokens: outputTokens })],
+  (["text", "image", "audio", "video", "document"] as const).map((modality): Way => ({ inputTokens, details }) => ({
+    details: { ...details, input: [{ modality, tokens: inputTokens }] },
+  })),
+  (["text", "image", "audio"] as const).map((modality): Way => ({ outputTokens, details }) => ({
+    details: { ...details, output: [{ modality, tokens: outputTokens }] },
+  })),
+  [
+    ...TIERS.map((serviceTier): Way => () => ({ serviceTier })),
+    (_usage, { serviceTier }) => (serviceTier === undefined ? {} : { serviceTier }),
+  ],
+];
+
+/** Returns what a request costs in the dearest way, when each candidate is as long as it may be. */
+function worst(request: ChatRequest, inputTokens: number, limit: number, price: Price): number {
+  const { model, candidateCount = 1 } = request;
+  let dearest: Usage = { ...NO_USAGE, inputTokens, outputTokens: limit * candidateCount };
+  let units = price(dearest, model);
+  // The default has one price for all of them.
+  for (const ways of price === tokenPrice ? [] : WAYS) {
+    const plain = dearest;
+    for (const way of ways) {
+      const usage = { ...plain, ...way(plain, request) };
+      const cost = costOr(units, price, usage, model);
+      if (cost > units) [dearest, units] = [usage, cost];
+    }
+  }
   // A price beyond counting is one that no balance covers; what is really charged must be a count.
   return assertUnits(Math.min(Number.MAX_SAFE_INTEGER, units), model);
+}
+
+/** Returns the price of a usage that may never come, or `otherwise` where the price knows no such usage. */
+function costOr(otherwise: number, price: Price, usage: Usage, model: string): number {
+  try {
+    return price(usage, model);
+  } catch {
+    return otherwise;
+  }
 }
 
 function assertUnits(price: number, model: string): number {

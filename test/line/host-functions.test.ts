@@ -41,8 +41,7 @@ const NONSENSE = [Number.NaN, Number.NEGATIVE_INFINITY, -1, "many" as unknown as
 
 /** A price that holds while quota is reserved, and fails when it comes to the charge. */
 const failingAtLast = (last: () => number): { price: GatewayOptions["price"] & object } => ({
-  price: ({ inputTokens, outputTokens, reasoningTokens }) =>
-    reasoningTokens > 0 ? last() : inputTokens + outputTokens,
+  price: ({ inputTokens, outputTokens }) => (outputTokens === 7 ? last() : inputTokens + outputTokens),
 });
 
 /** Errors that resist being looked at. */
