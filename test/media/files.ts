@@ -6,7 +6,11 @@ const u32 = (value: number): Buffer => {
   bytes.writeUInt32BE(value);
   return bytes;
 };
-const u32le = (value: number): Buffer => u32(value).reverse();
+const u32le = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+};
 
 export function pdf({
   pages,

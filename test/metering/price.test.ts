@@ -124,16 +124,16 @@ describe("the hold", () => {
       );
     fc.assert(
       fc.property(calls, ([{ rates: own, input, output, candidates }, usage, part]) => {
-        const price = priceOf(own);
+        const ownPrice = priceOf(own);
         const request = requestFor(output, { candidateCount: candidates, serviceTier: "of the caller's" });
-        const { atLeast, atMost } = chatAmounts(request, input, price);
-        expect(charge(price, usage, "m")).toBeLessThanOrEqual(atMost);
+        const { atLeast, atMost } = chatAmounts(request, input, ownPrice);
+        expect(charge(ownPrice, usage, "m")).toBeLessThanOrEqual(atMost);
         const granted = Math.floor(atLeast + (atMost - atLeast) * part);
-        const { maxOutputTokens } = affordable(request, input, price, granted);
+        const { maxOutputTokens } = affordable(request, input, ownPrice, granted);
         const outputTokens = Math.min(usage.outputTokens, maxOutputTokens * candidates);
         const reasoningTokens = Math.min(usage.reasoningTokens, outputTokens);
         const lowered = { ...usage, outputTokens, reasoningTokens, details: { input: usage.details?.input ?? [] } };
-        expect(charge(price, lowered, "m")).toBeLessThanOrEqual(granted);
+        expect(charge(ownPrice, lowered, "m")).toBeLessThanOrEqual(granted);
       }),
       { numRuns: 2_000 },
     );
@@ -141,18 +141,20 @@ describe("the hold", () => {
 
   it("leaves out a way that the price throws at, and no way that it counts", () => {
     const byTier: Record<string, number> = { standard: 1, batch: 0.5 };
-    const price: Price = ({ inputTokens, cacheWriteTokens, serviceTier = "standard" }) => {
+    const byTiers: Price = ({ inputTokens, cacheWriteTokens, serviceTier = "standard" }) => {
       const factor = byTier[serviceTier];
       if (factor === undefined) throw new Error(`There is no price of ${serviceTier}.`);
       return factor * (inputTokens + cacheWriteTokens);
     };
-    expect(chatAmounts(requestFor(1), 100, price)).toEqual({ atLeast: 200, atMost: 200 });
+    expect(chatAmounts(requestFor(1), 100, byTiers)).toEqual({ atLeast: 200, atMost: 200 });
   });
 });
 
+/** A token written to a cache for an hour costs five units. */
+const price: Price = ({ inputTokens, outputTokens, cacheWritesByTtl: { "1h": hour = 0 } = {} }) =>
+  inputTokens - hour + hour * 5 + outputTokens;
+
 describe("a price with dear cache writes", () => {
-  const price: Price = ({ inputTokens, outputTokens, cacheWritesByTtl: { "1h": hour = 0 } = {} }) =>
-    inputTokens - hour + hour * 5 + outputTokens;
   const written = { inputTokens: 1_000, cacheWriteTokens: 1_000, cacheWritesByTtl: { "1h": 1_000 }, outputTokens: 25 };
   const body = { messages: [{ role: "user", content: "x".repeat(1_000) }] };
 
