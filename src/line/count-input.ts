@@ -10,7 +10,9 @@ import type { Call } from "./call.ts";
 /** Returns the tokens of the input as the backend counts them, or by estimate where it does not. Throws what the backend throws. */
 export async function countInput(call: Call, key: ApiKey, request: ChatRequest): Promise<number> {
   const { countTokens } = call.services;
-  return (await countByBackend(call, key, request)) ?? estimateInputTokens(request, countTokens);
+  return (
+    (await countByBackend(call, key, request)) ?? estimateInputTokens(request, countTokens, request.mediaResolution)
+  );
 }
 
 /** Returns the backend's count of the input; undefined where it does not count. Throws what the backend throws. */

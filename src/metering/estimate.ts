@@ -4,9 +4,17 @@ import type { ChatRequest, DocumentPart, JsonPart, Part, Tool } from "../model/c
 import { assertTokens, type CountTokens, encryptedTokens } from "./count-tokens.ts";
 import { MediaEstimate } from "./media-tokens.ts";
 
-/** The tokens of a request's whole input, at least 1. */
-export function estimateInputTokens(request: ChatRequest, countTokens: CountTokens): number {
-  const scale = { countTokens, media: new MediaEstimate() };
+/**
+ * Estimates the tokens of a request's whole input, at least 1.
+ *
+ * @param resolution Counts pictures as the caller's format says for it: for an answer, where a hold takes the largest count of all vendors.
+ */
+export function estimateInputTokens(
+  request: ChatRequest,
+  countTokens: CountTokens,
+  resolution?: ChatRequest["mediaResolution"],
+): number {
+  const scale = { countTokens, media: new MediaEstimate(resolution) };
   let tokens = 0;
   for (const part of request.system) tokens += partTokens(part, scale);
   for (const message of request.messages) for (const part of message.parts) tokens += partTokens(part, scale);

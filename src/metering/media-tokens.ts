@@ -3,7 +3,7 @@
 import { Base64File } from "../media/base64.ts";
 import { pdfPages, pictureSize, recordingSeconds } from "../media/extent.ts";
 import type { ImageSize } from "../media/size.ts";
-import type { MediaPart, MediaSource } from "../model/chat.ts";
+import type { ChatRequest, MediaPart, MediaSource } from "../model/chat.ts";
 
 /**
  * The most tokens of one picture, and what one is taken to cost whose size is unknown: one at an address, in a provider's store, or in a
@@ -71,12 +71,22 @@ const LINKED_RECORDING_TOKENS = 1_048_576;
 /** The most files of a request whose headers are read; further ones count as if nobody had fetched them. Vendors take 600 at most. */
 const MOST_FILES = 600;
 
+/** Tokens of a picture by the resolution that a caller of generate-content names (spec 8, MediaResolution). */
+const RESOLUTION_TOKENS = { low: 64, medium: 256, high: 256 };
+
 /** Estimates the media of one request. */
 export class MediaEstimate {
+  readonly #pictureTokens: number | undefined;
   #files = 0;
+
+  /** @param resolution Counts each picture as the caller's format says for this resolution, whatever its pixels. */
+  constructor(resolution?: ChatRequest["mediaResolution"]) {
+    this.#pictureTokens = resolution && RESOLUTION_TOKENS[resolution];
+  }
 
   /** Returns the tokens of a picture, a sound or a film. */
   mediaTokens({ kind, source }: MediaPart): number {
+    if (kind === "image" && this.#pictureTokens !== undefined) return this.#pictureTokens;
     const file = this.#fileOf(source);
     if (kind !== "image") return file ? secondsOf(file, kind, source) * A_SECOND[kind] : LINKED_RECORDING_TOKENS;
     const size = file && pictureSize(file);

@@ -179,13 +179,13 @@ describe.each(pairs.filter(({ caller }) => caller.endless))("to a caller of $nam
     }
   });
 
-  it("an endless answer ends at its limit, in the caller's own format, and costs no more than an estimate may err", async () => {
+  it("an endless answer ends where no count within its limit could be believed, in the caller's own format", async () => {
     const more = upstream.frames[upstream.begun - 1] ?? "";
     for (const form of streamsOf(caller)) {
       const { answer, charge, record, failures } = await met(pair, form, thenForEver(() => more)(upstream));
-      expect(await form.textOf(answer())).toMatch(/^(?:Hel){80,150}$/);
+      expect(await form.textOf(answer())).toMatch(/^(?:Hel){600,640}$/);
       expect(await answer().text()).toMatch(/"max_tokens"|"MAX_TOKENS"|"length"/);
-      expect(charge.used).toBeLessThan(5 * LIMIT);
+      expect(charge.used).toBeLessThan(20 * LIMIT);
       expect(charge.estimated).toBe(charge.used);
       expect(record).toMatchObject({ outcome: "completed", units: charge.used, certainty: "estimated" });
       expect(failures).toEqual([]);
