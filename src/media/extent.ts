@@ -48,6 +48,10 @@ export function pdfPages(file: Base64File): number | undefined {
 
 const SLASH = 0x2f;
 const LETTER_E = 0x65;
+/** What must stand before a letter that is looked at: a slash before those of Type, Count, Linearized and N, and an e before n. */
+const LETTERS = new Uint8Array(256);
+for (const letter of "TCLN") LETTERS[letter.charCodeAt(0)] = SLASH;
+LETTERS["n".charCodeAt(0)] = LETTER_E;
 
 class PageCount {
   #objects = 0;
@@ -67,13 +71,17 @@ class PageCount {
     return this.#names >= MOST_NAMES;
   }
 
-  /** Looks at what begins in the first `length` bytes. */
+  /** Looks at what begins in the first `length` bytes. Most bytes are passed over by one comparison, and most names by two. */
   scan(bytes: Uint8Array, length: number): void {
     const end = Math.min(length, bytes.length);
-    for (let at = 0; at < end && this.#names < MOST_NAMES; at++) {
+    for (let at = 0; at < end; at++) {
       const byte = bytes[at];
+      if (byte !== SLASH && byte !== LETTER_E) continue;
+      const next = bytes[at + 1];
+      if (next === undefined || LETTERS[next] !== byte) continue;
       if (byte === SLASH) this.#name(bytes, at + 1);
-      else if (byte === LETTER_E && startsWith(bytes, at, "endobj")) this.#endObject();
+      else if (startsWith(bytes, at, "endobj")) this.#endObject();
+      if (this.#names >= MOST_NAMES) return;
     }
   }
 
