@@ -34,6 +34,7 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
     assertSearchable(request.stopSequences);
     const { countTokens, price } = call.services;
     call.inputTokens = estimateInputTokens(request, countTokens);
+    call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
     return chatAmounts(request, call.inputTokens, price);
   },
 
