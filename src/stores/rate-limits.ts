@@ -106,12 +106,12 @@ class FlexibleRateLimiter implements RateLimiter {
     if (!this.#enter(place, this.#perModel.callsAtOnce)) return NO_PLACE;
     const points = tokens + Math.min(outputTokens, this.#reservedOutputTokens);
     const least = Math.min(points, tokens + 1);
-    const ofKey = wantsOf("tokens", this.#perKey, nameOf(keyId), points).map((want) =>
-      this.#reserving(want, id, least),
-    );
-    const ofModel = wantsOf("tokens", this.#perModel, place, points).map((want) => this.#reserving(want, id, least));
-    const reserving = [...ofKey, ...ofModel];
     const begun = this.#live.get(id);
+    // A call that has not begun, or has ended, is not waited for by others: nobody would tell of its end.
+    const reserve = (want: Want): Want => (begun ? this.#reserving(want, id, least) : want);
+    const ofKey = wantsOf("tokens", this.#perKey, nameOf(keyId), points).map(reserve);
+    const ofModel = wantsOf("tokens", this.#perModel, place, points).map(reserve);
+    const reserving = [...ofKey, ...ofModel];
     if (begun) begun.reserving = reserving;
     try {
       const wants = [...ofKey, ...wantsOf("requests", this.#perModel, place, 1), ...ofModel];

@@ -90,20 +90,21 @@ describe("tokens", () => {
   });
 });
 
+const metered = (): { counter: RateLimiterMemory; limiter: RateLimiter } => {
+  const counter = new RateLimiterMemory({ points: 100, duration: MINUTE });
+  return { counter, limiter: flexibleRateLimiter({ perKey: { tokens: [counter] } }) };
+};
+
 describe("a call whose answer has less room than it may need", () => {
   const KEY = 'tokens:0:["key"]';
   const long = { model: "any", tokens: 40, outputTokens: 100 };
-  const opened = (): { counter: RateLimiterMemory; limiter: RateLimiter } => {
-    const counter = new RateLimiterMemory({ points: 100, duration: MINUTE });
-    return { counter, limiter: flexibleRateLimiter({ perKey: { tokens: [counter] } }) };
-  };
   const taken = async (limiter: RateLimiter, id: string, more: object = {}) => {
     await limiter.begin({ id, keyId: "key" });
     return limiter.take({ id, keyId: "key", ...long, ...more });
   };
 
   it("is content with it where it is alone, and others wait for its end", async () => {
-    const { counter, limiter } = opened();
+    const { counter, limiter } = metered();
     expect((await taken(limiter, "1")).refused).toBeUndefined();
     expect(await used(counter, KEY)).toBe(100);
     expect((await taken(limiter, "2", { tokens: 1, outputTokens: 1 })).refused).toEqual({
@@ -122,14 +123,14 @@ describe("a call whose answer has less room than it may need", () => {
   });
 
   it("is let in first of several that ask at once, and the others are not", async () => {
-    const { counter, limiter } = opened();
+    const { counter, limiter } = metered();
     const verdicts = await Promise.all(["1", "2", "3"].map((id) => taken(limiter, id)));
     expect(verdicts.map(({ refused }) => refused === undefined)).toEqual([true, false, false]);
     expect(await used(counter, KEY)).toBe(100);
   });
 
   it("leaves no trace where its counter hangs and it ends", async () => {
-    const { counter } = opened();
+    const { counter } = metered();
     let isHanging = true;
     const hanging: RateCounter = {
       points: counter.points,
@@ -138,14 +139,16 @@ describe("a call whose answer has less room than it may need", () => {
       reward: (key, points) => counter.reward(key, points),
     };
     const limiter = flexibleRateLimiter({ perKey: { tokens: [hanging] } });
-    void taken(limiter, "1");
+    await limiter.begin({ id: "1", keyId: "key" });
+    void limiter.take({ id: "1", keyId: "key", ...long });
     await limiter.end("1", 0);
+    void limiter.take({ id: "unknown", keyId: "key", ...long });
     isHanging = false;
     expect((await taken(limiter, "2")).refused).toBeUndefined();
   });
 
   it("is refused where not even its input has room", async () => {
-    const { counter, limiter } = opened();
+    const { counter, limiter } = metered();
     expect((await taken(limiter, "1", { tokens: 100 })).refused).toMatchObject({ by: "tokens" });
     expect(await used(counter, KEY)).toBe(0);
     // A call that was refused holds nothing: the next is alone.
