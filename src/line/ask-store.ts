@@ -7,6 +7,7 @@ import type { Cancel } from "../ports/clock.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failure.ts";
 import type { Services } from "./services.ts";
+import { tooLate } from "./settlements.ts";
 
 /** From when on a failure has kept its caller waiting, in milliseconds. What fails sooner needs no rest. */
 const SLOW_MS = 1_000;
@@ -162,7 +163,5 @@ const leftAlone = (port: Port, retryAfterMs: number): GatewayError =>
     retryAfterMs,
     cause: new Error("The store has taken too long several times in a row, and is left alone for a while."),
   });
-
-export const tooLate = (ms: number): Error => new Error(`The store took longer than ${ms} ms.`);
 
 const ignore = (): void => {};

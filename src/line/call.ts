@@ -86,6 +86,8 @@ export class Call implements Incoming {
   countedInput: number | undefined = undefined;
   /** The tokens of the input, by that count or by estimate, once it was decoded. */
   inputTokens = 0;
+  /** The most tokens that its answer may have, once it was decoded; 0 where no tokens limit it. */
+  maxOutputTokens = 0;
   /** How many units are set aside for it, once they are. */
   granted = 0;
   /** How its key's rates stand, where they were asked for: one of each kind at most. */

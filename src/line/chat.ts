@@ -46,6 +46,7 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
     assertSearchable(request.stopSequences);
     const { countTokens, price } = call.services;
     call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
+    call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
     return chatAmounts(request, call.inputTokens, price);
   },
 

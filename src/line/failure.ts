@@ -34,9 +34,28 @@ const isOutline = ({ code, port, cause }: GatewayError): boolean =>
 
 /** Reports what failed. A host's reporter that throws or rejects changes nothing. */
 export function report(call: Reported, thrown: unknown, port?: Port): void {
-  const error = toGatewayError(thrown, port);
-  const text = redact(describeError(error), call.secret);
+  const known = toGatewayError(thrown, port);
+  const described = describeError(known);
+  const text = redact(described, call.secret);
+  // Who prints the error and not its text must not print the caller's key.
+  const error = text === described ? known : withoutCause(known, text, call.secret);
   void guarded(() => call.services.onFailure({ error, requestId: call.id, port: error.port, text }));
+}
+
+/** The same error, its causes as a text that holds no secret. */
+function withoutCause(
+  { code, message, ...details }: GatewayError,
+  text: string,
+  secret: string | undefined,
+): GatewayError {
+  const { path, retryAfterMs, allow, port } = details;
+  return new GatewayError(code, redact(message, secret), {
+    cause: new Error(text),
+    ...(path && { path }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(allow && { allow }),
+    ...(port && { port }),
+  });
 }
 
 /** Reports what a backend said of itself that cannot be true; its answer is given all the same. */

@@ -63,3 +63,17 @@ export function saidBy(body: string | Form | undefined): Hashed {
     ...files.flatMap(({ field, name, bytes }) => [field, name ?? "", bytes]),
   ];
 }
+
+/**
+ * The part of a request's meaning that stands in its headers: the version of the format, and the beta features in any order and spelling.
+ * Nothing where it names neither.
+ */
+export function saidByHeaders(headers: Headers): Hashed {
+  const version = headers.get("compat-version") || headers.get("anthropic-version") || "";
+  const betas = [headers.get("compat-beta"), headers.get("anthropic-beta")]
+    .flatMap((list) => list?.split(",") ?? [])
+    .map((beta) => beta.trim())
+    .filter((beta) => beta !== "");
+  if (version === "" && betas.length === 0) return [];
+  return ["version", version, "betas", ...[...new Set(betas)].toSorted()];
+}

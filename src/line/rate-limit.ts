@@ -26,9 +26,9 @@ export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimite
   await askLimiter(call, "begin", () => limiter.begin({ id: call.id, keyId: key.id }, call.details), taken);
 }
 
-/** Counts the tokens of the input, by estimate. Throws `rate_limited`. */
+/** Counts the tokens of the input, by estimate, and tells how long the answer may become. Throws `rate_limited`. */
 export async function limitTokens(call: Call, key: ApiKey, model: string, limiter: RateLimiter): Promise<void> {
-  const demand = { id: call.id, keyId: key.id, model, tokens: call.inputTokens };
+  const demand = { id: call.id, keyId: key.id, model, tokens: call.inputTokens, outputTokens: call.maxOutputTokens };
   await askLimiter(call, "take", () => limiter.take(demand, call.details));
 }
 

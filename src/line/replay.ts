@@ -8,7 +8,7 @@ import type { SharedStream } from "../http/shared-stream.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Call } from "./call.ts";
 import { failureOf } from "./failure.ts";
-import { hashOf, saidBy } from "./fingerprint.ts";
+import { hashOf, saidBy, saidByHeaders } from "./fingerprint.ts";
 import { Recording } from "./recording.ts";
 import type { Repeatable } from "./repeatable.ts";
 import type { Entry, Opened, Replays, RunningCall } from "./replays.ts";
@@ -59,7 +59,8 @@ async function entryOf(
   query.delete("key");
   const scope = [key.id, endpoint.dialect, endpoint.path, tail];
   const id = await hashOf([...scope, idempotencyKey]);
-  return { id, keyId: key.id, fingerprint: await hashOf([...scope, query.toString(), ...saidBy(body)]) };
+  const said = [...saidByHeaders(request.headers), ...saidBy(body)];
+  return { id, keyId: key.id, fingerprint: await hashOf([...scope, query.toString(), ...said]) };
 }
 
 /** Waits for the answer of the call that this process is working on; undefined where that comes to nothing. */

@@ -8,7 +8,6 @@ import type { CallObserver } from "../ports/call-observer.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 import type { OnFailure } from "../ports/observer.ts";
 import type { Outcome, QuotaStore } from "../ports/quota-store.ts";
-import { TELL_AGAIN_MS, tooLate } from "./ask-store.ts";
 import { guarded } from "./failure.ts";
 import { quietly } from "./watch.ts";
 
@@ -37,6 +36,9 @@ export interface SettlementServices {
   readonly limits: Pick<Limits, "storeTimeoutMs" | "maxWaitingSettlements">;
   readonly onFailure: OnFailure;
 }
+
+/** How long the pauses are between two tries, in milliseconds: the last one for as long as the store fails. */
+const PAUSES_MS: readonly number[] = [500, 5_000, 30_000];
 
 /** How many settlements are told at once while the store answers. While it fails, one at a time finds out whether it is back. */
 const BATCH = 8;
@@ -138,8 +140,8 @@ export class Settlements {
     const { clock } = this.#services;
     this.#endTurn();
     // A gateway that closes has no time for long pauses.
-    const step = this.#closing ? 0 : Math.min(this.#failures, TELL_AGAIN_MS.length) - 1;
-    const pauseMs = TELL_AGAIN_MS[step] ?? 0;
+    const step = this.#closing ? 0 : Math.min(this.#failures, PAUSES_MS.length) - 1;
+    const pauseMs = PAUSES_MS[step] ?? 0;
     this.#busyUntil = clock.now() + pauseMs;
     this.#cancelPause = clock.after(pauseMs, () => void this.#tellNext());
   }
@@ -198,6 +200,8 @@ export class Settlements {
     done?.();
   }
 }
+
+export const tooLate = (ms: number): Error => new Error(`The store took longer than ${ms} ms.`);
 
 /** The call as its store may still know it. Its headers are gone with it: the caller's secret is among them. */
 const detailsOf = ({ id, context, clientAddress }: Settlement): CallInfo => ({

@@ -15,7 +15,10 @@ import type { CallInfo } from "./call-info.ts";
 export interface RateLimiter<Context = unknown> {
   /** A call of a key begins, nothing of its body being read yet: counts one request, and takes one place of its calls at once. */
   begin(demand: CallDemand, call?: CallInfo<Context>): Promise<RateVerdict>;
-  /** The call's model and input are known: counts the tokens, and a request and a place of what is limited by model. */
+  /**
+   * The call's model, its input and the limit of its answer are known: counts the tokens, and a request and a place of what is limited by
+   * model. A limiter that counts the input alone lets calls that run at once exceed a limit by all of their answers.
+   */
   take(demand: TokenDemand, call?: CallInfo<Context>): Promise<RateVerdict>;
   /** The call has ended: gives its places back, and counts `tokens` in place of those that were taken. An unknown id changes nothing. */
   end(id: string, tokens: number, call?: CallInfo<Context>): Promise<void>;
@@ -32,8 +35,10 @@ export interface CallDemand {
 /** A call whose model and input are known. */
 export interface TokenDemand extends CallDemand {
   readonly model: string;
-  /** The tokens of the input, by the gateway's estimate; those of the answer are counted at its end. */
+  /** The tokens of the input, by the gateway's estimate. */
   readonly tokens: number;
+  /** The most tokens that the answer may have, all candidates together; 0 where that is not known, as of pictures. */
+  readonly outputTokens?: number;
 }
 
 /** What is limited. */

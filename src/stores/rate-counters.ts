@@ -29,6 +29,16 @@ export interface Want {
   readonly counter: RateCounter;
   readonly key: string;
   readonly points: number;
+  /** Who reserves from the same window, of what is corrected when calls end. */
+  readonly reservation?: { readonly callId: string; readonly least: number; readonly shared: Reservations };
+}
+
+/** The calls of this process that hold a part of one window, or are about to. */
+export interface Reservations {
+  /** In the order in which they came. */
+  readonly calls: Set<string>;
+  /** How many points they hold. */
+  points: number;
 }
 
 /** What was counted, and until when its window lasts, in milliseconds since the Unix epoch. */
@@ -36,7 +46,13 @@ export interface Taken extends Want {
   readonly windowEnd: number;
 }
 
-/** Counts in each window, or, where one has no room, in none. */
+/** When a caller may come back whose limit is held by calls that may give some of it back, in milliseconds. */
+const HELD_RETRY_MS = 1_000;
+
+/**
+ * Counts in each window, or, where one has no room, in none. The first of the calls that reserve from a window is content with the room
+ * that there is: nobody could give it more. Others are not, or their answers could exceed the window all at once.
+ */
 export async function countAll(wants: readonly Want[], clock: Clock): Promise<RateVerdict & { taken: Taken[] }> {
   const taken: Taken[] = [];
   const limits: RateLimit[] = [];
@@ -47,15 +63,23 @@ export async function countAll(wants: readonly Want[], clock: Clock): Promise<Ra
         continue;
       }
       const { count, isFull } = await consume(want);
-      const { kind, counter } = want;
+      const { kind, counter, key, points } = want;
       const resetMs = Math.max(0, count.msBeforeNext);
       limits.push({ kind, limit: counter.points, remaining: isFull ? 0 : count.remainingPoints, resetMs });
       const windowEnd = count.msBeforeNext < 0 ? Number.POSITIVE_INFINITY : clock.now() + resetMs;
       // One that is blocked refuses without having counted.
-      if (!isFull || count.consumedPoints > counter.points) taken.push({ ...want, windowEnd });
+      const isCounted = !isFull || count.consumedPoints > counter.points;
+      if (isCounted) taken.push({ ...want, windowEnd });
       if (!isFull) continue;
+      const room = isCounted ? counter.points - (count.consumedPoints - points) : 0;
+      if (maySettleFor(want, room)) {
+        await counter.reward(key, points - room);
+        taken.splice(-1, 1, { ...want, points: room, windowEnd });
+        continue;
+      }
       await takeBack(taken);
-      return { refused: { by: kind, retryAfterMs: resetMs }, limits, taken: [] };
+      const retryAfterMs = isHeld(want, room) ? Math.min(HELD_RETRY_MS, resetMs) : resetMs;
+      return { refused: { by: kind, retryAfterMs }, limits, taken: [] };
     }
   } catch (error) {
     await takeBack(taken).catch(() => {});
@@ -63,6 +87,16 @@ export async function countAll(wants: readonly Want[], clock: Clock): Promise<Ra
   }
   return { limits, taken };
 }
+
+const maySettleFor = ({ reservation }: Want, room: number): boolean => {
+  if (!reservation || room < reservation.least) return false;
+  const [first] = reservation.shared.calls;
+  return first === reservation.callId;
+};
+
+/** Whether calls of this process hold enough that there may be room for another once they end. */
+const isHeld = ({ reservation }: Want, room: number): boolean =>
+  reservation !== undefined && reservation.shared.points > 0 && room + reservation.shared.points >= reservation.least;
 
 async function consume({ counter, key, points }: Want): Promise<{ count: RateCount; isFull: boolean }> {
   try {

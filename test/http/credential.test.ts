@@ -63,6 +63,25 @@ describe("redact", () => {
     expect(redact("The demo server knows sk-demo.", "demo")).toBe("The demo server knows [redacted].");
   });
 
+  const KEY = "sk-Qx7RtB29vLmZ4KpW8sYd";
+
+  it.each([
+    ["in lower case", `key: ${KEY.toLowerCase()}!`, "key: [redacted]!"],
+    ["in upper case", `key: ${KEY.toUpperCase()}!`, "key: [redacted]!"],
+    ["cut behind its beginning", `key: ${KEY.slice(0, 9)}… is wrong`, "key: [redacted]… is wrong"],
+    ["cut before its end", `key: …${KEY.slice(-8).toUpperCase()} is wrong`, "key: …[redacted] is wrong"],
+    ["twice, one behind the other", `${KEY}${KEY.slice(-9)}`, "[redacted]"],
+    ["behind a character whose lower case is longer", `İİ ${KEY.toUpperCase()}`, "İİ [redacted]"],
+    ["cut to less than eight characters", `key: ${KEY.slice(0, 7)}…`, `key: ${KEY.slice(0, 7)}…`],
+  ])("knows it %s", (_how, text, redacted) => {
+    expect(redact(text, KEY)).toBe(redacted);
+  });
+
+  it("leaves a word alone with which a key begins", () => {
+    expect(redact("The upstream-9 is away.", "sk-upstream-0123456789abcdef")).toBe("The upstream-9 is away.");
+    expect(redact("Not upstream-0123.", "sk-upstream-0123456789abcdef")).toBe("Not [redacted].");
+  });
+
   it("takes a key that is no text", () => {
     expect(redact("key \uD800 and some", "\uD800 and some")).toBe("key [redacted]");
   });

@@ -128,17 +128,40 @@ describe("each format", () => {
 const tokensLeft = (response: Response): string | null => response.headers.get("anthropic-ratelimit-tokens-remaining");
 
 describe("tokens", () => {
-  it("are taken by estimate, and corrected to what was used when the call ends", async () => {
-    const { send } = limited({ perKey: { tokens: [window(100)] } }, { backend: speaking(WORD, counted(30)) });
-    expect(tokensLeft(await send())).toBe(String(100 - INPUT));
-    expect(tokensLeft(await send())).toBe(String(100 - INPUT - 30 - INPUT));
+  it("are reserved with the answer, and corrected to what was used when the call ends", async () => {
+    const { send } = limited({ perKey: { tokens: [window(200)] } }, { backend: speaking(WORD, counted(30)) });
+    expect(tokensLeft(await send())).toBe(String(200 - INPUT - 50));
+    expect(tokensLeft(await send())).toBe(String(200 - INPUT - 30 - INPUT - 50));
+  });
+
+  it.each([
+    ["that say how long they may become", { max_tokens: 10 }, 10, 10],
+    ["that may become longer than they do", { max_tokens: 50 }, 10, 3],
+  ])("of calls at once %s stay within the limit", async (_what, body, output, admitted) => {
+    const counter = window(200);
+    const { promise: told, resolve: open } = Promise.withResolvers<void>();
+    const { send, clock } = limited(
+      { perKey: { tokens: [counter] } },
+      { backend: speaking(told, WORD, counted(output)), key: { granted: 100_000 } },
+    );
+    const answers = Array.from({ length: 18 }, () => send({ body }));
+    await clock.advance(0);
+    open();
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(admitted);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(18 - admitted);
+    const used = (await counter.get('tokens:0:["one"]'))?.consumedPoints;
+    expect(used).toBe(admitted * (INPUT + output));
+    // Those that were refused may come back as soon as one has ended, and not when the window does.
+    const refused = (await Promise.all(answers)).find(({ status }) => status === 429);
+    expect(refused?.headers.get("retry-after-ms")).toBe("1000");
   });
 
   it("of a call that comes to nothing are given back", async () => {
     const { send } = limited({ perKey: { tokens: [window(100)] } }, { backend: speaking(new Error("broken")) });
     const answers = [await send(), await send()];
     expect(answers.map(({ status }) => status)).toEqual([500, 500]);
-    expect(answers.map(tokensLeft)).toEqual(["90", "90"]);
+    expect(answers.map(tokensLeft)).toEqual(["40", "40"]);
   });
 
   it("beyond the limit are refused before quota is held, and a smaller call is still let in", async () => {
@@ -240,14 +263,14 @@ describe("a limiter", () => {
     const told: unknown[] = [];
     const rateLimiter = limiter({
       begin: async ({ keyId }, call) => (told.push(["begin", keyId, call?.requestId]), ALL_IS_WELL),
-      take: async ({ model, tokens }) => (told.push(["take", model, tokens]), ALL_IS_WELL),
+      take: async ({ model, tokens, outputTokens }) => (told.push(["take", model, tokens, outputTokens]), ALL_IS_WELL),
       end: async (id, tokens) => void told.push(["end", id, tokens]),
     });
     const { send } = opened({ rateLimiter, backend: speaking(WORD, counted(7)) });
     const id = (await send()).headers.get("request-id");
     expect(told).toEqual([
       ["begin", "one", id],
-      ["take", "any", INPUT],
+      ["take", "any", INPUT, 50],
       ["end", id, INPUT + 7],
     ]);
   });

@@ -178,6 +178,21 @@ describe("another request under the same key", () => {
     expect([(await repeat({ body: { system: "Another." } })).status, asked()]).toEqual([409, 1]);
   });
 
+  it.each<[what: string, headers: Record<string, string>, status: number]>([
+    ["of another version", { "compat-version": "2024-01-01" }, 409],
+    ["of another beta", { "compat-beta": "one,three" }, 409],
+    ["of one beta more", { "compat-beta": "one,two,three" }, 409],
+    ["of no beta", { "compat-beta": "" }, 409],
+    ["of the betas in another order, and twice", { "compat-beta": "two, one,two" }, 200],
+    ["of the betas under both names", { "compat-beta": "two", "anthropic-beta": "one" }, 200],
+    ["of the version under its other name", { "compat-version": "", "anthropic-version": "2023-06-01" }, 200],
+  ])("is compared by its version and betas: one %s", async (_what, headers, status) => {
+    const { repeat, asked } = repeating([once]);
+    const first = { "compat-beta": "one,two" };
+    expect((await repeat({ headers: first })).status).toBe(200);
+    expect([(await repeat({ headers: { ...first, ...headers } })).status, asked()]).toEqual([status, 1]);
+  });
+
   it("on another route, or of another model in the path, is a call of its own", async () => {
     const { repeat, asked } = repeating([once]);
     for (const send of [

@@ -90,6 +90,86 @@ describe("tokens", () => {
   });
 });
 
+const metered = (): { counter: RateLimiterMemory; limiter: RateLimiter } => {
+  const counter = new RateLimiterMemory({ points: 100, duration: MINUTE });
+  return { counter, limiter: flexibleRateLimiter({ perKey: { tokens: [counter] } }) };
+};
+
+describe("a call whose answer has less room than it may need", () => {
+  const KEY = 'tokens:0:["key"]';
+  const long = { model: "any", tokens: 40, outputTokens: 100 };
+  const taken = async (limiter: RateLimiter, id: string, more: object = {}) => {
+    await limiter.begin({ id, keyId: "key" });
+    return limiter.take({ id, keyId: "key", ...long, ...more });
+  };
+
+  it("is content with it where it is alone, and others wait for its end", async () => {
+    const { counter, limiter } = metered();
+    expect((await taken(limiter, "1")).refused).toBeUndefined();
+    expect(await used(counter, KEY)).toBe(100);
+    expect((await taken(limiter, "2", { tokens: 1, outputTokens: 1 })).refused).toEqual({
+      by: "tokens",
+      retryAfterMs: 1_000,
+    });
+    expect(await used(counter, KEY)).toBe(100);
+    await limiter.end("1", 45);
+    expect(await used(counter, KEY)).toBe(45);
+    // Alone again.
+    expect((await taken(limiter, "3")).refused).toBeUndefined();
+    expect(await used(counter, KEY)).toBe(100);
+    await limiter.end("3", 60);
+    // What was really used is no reservation: it comes back with the next window.
+    expect((await taken(limiter, "4")).refused).toEqual({ by: "tokens", retryAfterMs: MINUTE * 1_000 });
+  });
+
+  it("is let in first of several that ask at once, and the others are not", async () => {
+    const { counter, limiter } = metered();
+    const verdicts = await Promise.all(["1", "2", "3"].map((id) => taken(limiter, id)));
+    expect(verdicts.map(({ refused }) => refused === undefined)).toEqual([true, false, false]);
+    expect(await used(counter, KEY)).toBe(100);
+  });
+
+  it("leaves no trace where its counter hangs and it ends", async () => {
+    const { counter } = metered();
+    let isHanging = true;
+    const hanging: RateCounter = {
+      points: counter.points,
+      consume: (key, points) => (isHanging ? new Promise<never>(() => {}) : counter.consume(key, points)),
+      penalty: (key, points) => counter.penalty(key, points),
+      reward: (key, points) => counter.reward(key, points),
+    };
+    const limiter = flexibleRateLimiter({ perKey: { tokens: [hanging] } });
+    await limiter.begin({ id: "1", keyId: "key" });
+    void limiter.take({ id: "1", keyId: "key", ...long });
+    await limiter.end("1", 0);
+    void limiter.take({ id: "unknown", keyId: "key", ...long });
+    isHanging = false;
+    expect((await taken(limiter, "2")).refused).toBeUndefined();
+  });
+
+  it("is refused where not even its input has room", async () => {
+    const { counter, limiter } = metered();
+    expect((await taken(limiter, "1", { tokens: 100 })).refused).toMatchObject({ by: "tokens" });
+    expect(await used(counter, KEY)).toBe(0);
+    // A call that was refused holds nothing: the next is alone.
+    expect((await taken(limiter, "2")).refused).toBeUndefined();
+  });
+
+  it("reserves no more of its answer than the host says", async () => {
+    const counter = new RateLimiterMemory({ points: 100_000, duration: MINUTE });
+    const limiter = flexibleRateLimiter({ perKey: { tokens: [counter] } });
+    await taken(limiter, "1", { outputTokens: 64_000 });
+    expect(await used(counter, KEY)).toBe(40 + 8_192);
+    const none = new RateLimiterMemory({ points: 100, duration: MINUTE });
+    await taken(flexibleRateLimiter({ perKey: { tokens: [none] }, reservedOutputTokens: 0 }), "1");
+    expect(await used(none, KEY)).toBe(40);
+  });
+
+  it.each([-1, 1.5, Number.NaN])("cannot be told to reserve %d tokens", (reservedOutputTokens) => {
+    expect(() => flexibleRateLimiter({ reservedOutputTokens })).toThrow(RangeError);
+  });
+});
+
 describe("a call that ends while it takes", () => {
   it("keeps nothing", async () => {
     const { promise: open, resolve } = Promise.withResolvers<void>();

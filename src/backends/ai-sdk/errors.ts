@@ -110,8 +110,22 @@ function shown(thrown: unknown, mayHoldKey = false): Error {
 }
 
 function messageOf(thrown: unknown): string | undefined {
-  if (typeof thrown === "string") return thrown.slice(0, MAX_SHOWN_CHARS);
+  if (typeof thrown === "string") return withoutKeys(thrown);
   const { message, error } = (thrown ?? {}) as { message?: unknown; error?: unknown };
-  if (typeof message === "string") return message.slice(0, MAX_SHOWN_CHARS);
+  if (typeof message === "string") return withoutKeys(message);
   return isJsonObject(error) ? messageOf(error) : undefined;
 }
+
+/**
+ * Texts that look like a key, or a piece of one: behind a prefix that providers give their keys, as a UUID, or as a run of eight characters
+ * and more with a digit and a letter among them. Names of models and of parameters have few such runs.
+ */
+const KEY_LIKE =
+  /\b(?:sk|pk|rk|gsk|xai|hf|r8|pplx|csk|bearer|basic)[-_ ][\w+/=.~-]{8,}|\b[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\b|\b(?=[a-z_]*\d)(?=[\d_]*[a-z])\w{8,}/gi;
+
+/** The beginning of a provider's words without what may be a key: the provider has the host's, and nobody here knows it. */
+const withoutKeys = (words: string): string =>
+  words
+    .slice(0, 2 * MAX_SHOWN_CHARS)
+    .replaceAll(KEY_LIKE, "[redacted]")
+    .slice(0, MAX_SHOWN_CHARS);

@@ -5,7 +5,7 @@ import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../error
 import { redact } from "../../http/credential.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import { readBeginning } from "./body.ts";
-import type { Exchange } from "./exchange.ts";
+import { type Exchange, PhaseTimeout } from "./exchange.ts";
 import type { UpstreamResponse } from "./transport.ts";
 
 /** How much of a body that tells of an error is read, in bytes. */
@@ -16,6 +16,10 @@ const ERROR_BODY_MS = 5_000;
 
 /** How much of a body that is none is kept for the host, in characters. */
 const MAX_SHOWN_CHARS = 1_024;
+
+/** How many causes of causes are shown, and how many of the errors that one stands for. */
+const MAX_CAUSES = 4;
+const MAX_ERRORS = 4;
 
 /** Codes that speak of the relay's own account with the upstream, which is none of the caller's business. */
 const OWN_ACCOUNT: ReadonlySet<GatewayErrorCode> = new Set([
@@ -90,7 +94,10 @@ export class Failures {
 
   /** Any error of an exchange, fit for the caller: the upstream's own, or one of the connection to it. */
   told(thrown: unknown): GatewayError {
-    if (!(thrown instanceof GatewayError)) return toGatewayError(thrown, "model-backend");
+    if (!(thrown instanceof GatewayError)) {
+      const error = toGatewayError(thrown, "model-backend");
+      return this.#inWords(error, this.#shown(thrown), undefined);
+    }
     if (this.#told.has(thrown)) return thrown;
     const cause = this.#shown(thrown.cause);
     if (OWN_ACCOUNT.has(thrown.code)) return ownAccount(cause);
@@ -117,12 +124,26 @@ export class Failures {
     return this.redacted(text.slice(0, MAX_ERROR_BYTES)).slice(0, MAX_SHOWN_CHARS);
   }
 
-  /** A cause as the host may read it: a text, without secrets. */
-  #shown(cause: unknown): unknown {
-    if (cause === undefined) return undefined;
-    const text = cause instanceof Error ? cause.message : `The upstream's error: ${jsonOf(cause)}`;
-    const shown = this.redacted(text);
-    return cause instanceof Error && shown === text ? cause : new Error(shown.slice(0, MAX_SHOWN_CHARS));
+  /**
+   * A cause as the host may read it: its name, its code and its words without secrets, and so of what caused it. All else is left behind,
+   * because a library notes on its errors what the upstream has sent: undici the bytes that it could not read, in `data`.
+   */
+  #shown(cause: unknown, depth = 0): Error | undefined {
+    if (cause === undefined || cause instanceof PhaseTimeout) return cause;
+    if (!(cause instanceof Error)) return new Error(this.#shortened(`The upstream's error: ${jsonOf(cause)}`));
+    try {
+      const { name, message, code, cause: inner, errors } = cause as Error & Record<"code" | "errors", unknown>;
+      // What several attempts to connect came to has no words of its own.
+      const words =
+        message === "" && Array.isArray(errors) ? errors.slice(0, MAX_ERRORS).map(messageOf).join("; ") : message;
+      const deeper = depth < MAX_CAUSES ? this.#shown(inner, depth + 1) : undefined;
+      const shown = new Error(this.#shortened(words), deeper && { cause: deeper });
+      shown.name = this.#shortened(name);
+      return typeof code === "string" ? Object.assign(shown, { code: this.#shortened(code) }) : shown;
+    } catch {
+      // Getters may throw.
+      return new Error("The connection failed with what cannot be read.");
+    }
   }
 
   #unexpected(response: UpstreamResponse, beginning: string): Error {
@@ -131,6 +152,8 @@ export class Failures {
     return new Error(`The upstream answered ${response.status}, ${this.redacted(type)}: ${said}`);
   }
 }
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : "");
 
 const ownAccount = (cause: unknown): GatewayError =>
   new GatewayError("backend_refused", "The model backend refused this service.", { port: "model-backend", cause });

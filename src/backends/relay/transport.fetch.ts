@@ -35,8 +35,7 @@ class FetchTransport implements Transport {
     // Fetch does not tell when it has connected: all until the headers is one wait.
     exchange.connected();
     const init: RequestInit = { method, headers, redirect: "manual", signal: abort.signal };
-    // A copy typed as its own buffer's view, which is what the DOM's types ask for.
-    if (body !== undefined) init.body = typeof body === "string" ? body : new Uint8Array(body);
+    if (body !== undefined) init.body = bodyOf(body);
     return new FetchResponse(await pending.of(this.#fetch(this.#origin + path, init)), pending);
   }
 
@@ -44,6 +43,16 @@ class FetchTransport implements Transport {
   close(): Promise<void> {
     return Promise.resolve();
   }
+}
+
+/**
+ * The body as fetch is given it. Deno repeats a request whose connection ends before an answer, though the upstream may have read it,
+ * unless the body is one that it does not copy.
+ */
+function bodyOf(body: string | Uint8Array): BodyInit {
+  if ("Deno" in globalThis) return new Blob([typeof body === "string" ? body : new Uint8Array(body)]);
+  // A copy typed as its own buffer's view, which is what the DOM's types ask for.
+  return typeof body === "string" ? body : new Uint8Array(body);
 }
 
 class FetchResponse implements UpstreamResponse {

@@ -21,31 +21,28 @@ export const openTransport: OpenTransport = (origin, { connectMs }) =>
     });
   });
 
-/** Codes of a connection that ended. */
-const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
-
 class UndiciTransport implements Transport {
   readonly #open: () => Promise<Pool>;
   #opening: Promise<Pool> | undefined;
   /** The same, once it is open: no request waits for it any more. */
   #pool: Pool | undefined;
-  #answered = false;
 
   constructor(open: () => Promise<Pool>) {
     this.#open = open;
   }
 
+  /**
+   * Sends a request, and repeats it only where no byte of it was written: of all else an upstream may have begun to work. undici looks
+   * whether a kept connection has ended before it writes to it; one that was reset fails the request that waits for that look.
+   */
   async send(request: UpstreamRequest, exchange: Exchange): Promise<UpstreamResponse> {
     const pool = (this.#pool ??= await (this.#opening ??= this.#open()));
+    const handler = dispatched(pool, request, exchange);
     try {
-      const response = await dispatched(pool, request, exchange);
-      this.#answered = true;
-      return response;
+      return await handler.response;
     } catch (error) {
-      // An upstream may close a kept connection just when it is used again. Nothing was answered, so the request is sent once more;
-      // one that broke off when the upstream was at work on it cannot always be told from that, and may be worked on twice.
-      if (!this.#answered || exchange.reason !== undefined || !isClosed(error)) throw error;
-      return await dispatched(pool, request, exchange);
+      if (handler.isBegun || exchange.reason !== undefined || !isClosed(error)) throw error;
+      return dispatched(pool, request, exchange).response;
     }
   }
 
@@ -54,21 +51,17 @@ class UndiciTransport implements Transport {
   }
 }
 
-function dispatched(
-  pool: Pool,
-  { method, path, headers, body }: UpstreamRequest,
-  exchange: Exchange,
-): Promise<UpstreamResponse> {
+function dispatched(pool: Pool, { method, path, headers, body }: UpstreamRequest, exchange: Exchange): Handler {
   const handler = new Handler(exchange);
   pool.dispatch({ method, path, headers, body: body ?? null }, handler);
-  return handler.response;
+  return handler;
 }
 
-/** Whether a connection has ended, other than one of which it is known that nothing was ever read from it: that one was not kept. */
-function isClosed(error: unknown): boolean {
-  const { code, socket } = (error ?? {}) as { code?: unknown; socket?: { bytesRead?: number } };
-  return typeof code === "string" && CLOSED.has(code) && socket?.bytesRead !== 0;
-}
+/** Codes of a connection that ended. */
+const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
+
+const isClosed = (error: unknown): boolean =>
+  CLOSED.has(String((error as { code?: unknown } | null | undefined)?.code));
 
 /** One request on its connection, and its answer. */
 class Handler implements Dispatcher.DispatchHandler, Carrier {
@@ -91,6 +84,11 @@ class Handler implements Dispatcher.DispatchHandler, Carrier {
     });
     exchange.carrier = this;
     if (exchange.reason !== undefined) this.#reject(exchange.reason);
+  }
+
+  /** Whether the request was begun on a connection: from then on, the upstream may have read it. */
+  get isBegun(): boolean {
+    return this.#controller !== undefined;
   }
 
   // Also while there is no connection yet: one that is made later is told then.

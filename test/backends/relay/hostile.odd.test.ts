@@ -7,7 +7,7 @@ import { streamsOf } from "../../drivers/driver.ts";
 import { type Answering, expectAnswered } from "./hostile.expect.ts";
 import { pairOf, pairs, type Speaker, typeOf } from "./hostile.formats.ts";
 import { met, type Setting } from "./hostile.stage.ts";
-import { endless, head, type RawAnswer, STREAM_HEAD, whole } from "./raw-upstream.ts";
+import { endless, head, STREAM_HEAD, whole } from "./raw-upstream.ts";
 
 const bodyOf = ({ frames, body }: Speaker, stream: boolean): string =>
   stream ? frames.join("") : JSON.stringify(body);
@@ -132,20 +132,6 @@ describe.each(pairs)("to a caller of $name", (pair) => {
     for (const form of pair.caller.forms)
       if (form.stream || only !== "streams")
         await expectAnswered(pair, form, await met(pair, form, answer(pair.upstream, form.stream), setting));
-  });
-
-  it("an upstream that closes a kept connection just as it is used again is asked once more, for one charge", async () => {
-    for (const form of pair.caller.forms) {
-      let requests = 0;
-      const answer: RawAnswer = (socket) => {
-        // The second request on the connection finds it closed.
-        if (++requests === 2) return socket.destroy();
-        return socket.write(whole(200, typeOf(form.stream), bodyOf(pair.upstream, form.stream)));
-      };
-      const outcome = await met(pair, form, answer, { times: 2 });
-      await expectAnswered(pair, form, outcome, 2);
-      expect([requests, outcome.upstream.connections.made]).toEqual([3, 2]);
-    }
   });
 });
 
