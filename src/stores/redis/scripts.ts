@@ -3,172 +3,191 @@
 import { type Script, scriptOf } from "./client.ts";
 
 /**
- * What every script of a ledger begins with. KEYS: the key, its live holds, their leases, its resolved holds, their ends. ARGV: how far
- * the clock is ahead, how long resolved holds are retained, then the script's own.
+ * What every script of a ledger begins with. KEYS: the ledger and its times. ARGV: how far the clock is ahead, how long resolved holds
+ * are retained, then the script's own.
+ *
+ * The ledger is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved one
+ * `STATE USED OVERDRAFT`. The times are a sorted set of the holds' ids: when the lease of a live one ends, and when a resolved one
+ * was resolved, negative. One script reads and writes both with few commands, which are most of its cost.
  */
 const LEDGER = `
-local KEY, HOLDS, LEASES, RESOLVED, ENDS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local LEDGER, TIMES = KEYS[1], KEYS[2]
 local BATCH, MOST = 100, 9007199254740991
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
 local function int(number) return string.format('%.0f', number) end
 
-local key
-local stored = redis.call('HMGET', KEY, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated')
-if stored[1] then
-  key = { unlimited = stored[1] == '1', granted = tonumber(stored[2]), charged = tonumber(stored[3]),
-    held = tonumber(stored[4]), overdraft = tonumber(stored[5]), estimated = tonumber(stored[6]) }
+-- The stored books and a hold; false where there is no such key, and the name of a book that a hand has spoilt.
+local BOOKS = { 'granted', 'charged', 'held', 'overdraft', 'estimated' }
+local key, hold, spoilt
+local function read(id)
+  local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', 'hold:' .. id)
+  hold = stored[7]
+  if not stored[1] then return false end
+  key = { unlimited = stored[1] == '1' }
+  for index, name in ipairs(BOOKS) do
+    local units = tonumber(stored[index + 1])
+    if not units or units < 0 or units > MOST then spoilt = { 'spoilt', name, stored[index + 1] or '' } end
+    key[name] = units
+  end
+  return not spoilt
 end
 
 local function available()
   return math.max(0, key.granted - key.charged - key.held)
 end
 
-local function save()
-  redis.call('HSET', KEY, 'granted', int(key.granted), 'charged', int(key.charged), 'held', int(key.held),
-    'overdraft', int(key.overdraft), 'estimated', int(key.estimated))
+local function partsOf(stored)
+  local state, first, second = string.match(stored or '', '^(%a+) (%d+) (%d+)$')
+  return state, tonumber(first), tonumber(second)
 end
 
-local function tooMuch()
-  return key.charged > MOST or key.overdraft > MOST or key.held > MOST or key.granted > MOST
-end
-
--- Charges what was used as far as there is room; returns what there is none for.
-local function charge(used, estimated)
+-- Charges what was used, in place of what stands in the books for its hold; nothing where the sums cannot be counted.
+local function charge(used, estimated, held, charged, overdraft)
+  local heldThen, chargedThen, overdraftThen = key.held - held, key.charged - charged, key.overdraft - overdraft
   local over = 0
-  if not key.unlimited then over = math.max(0, used - available()) end
-  key.charged = key.charged + used - over
-  key.overdraft = key.overdraft + over
-  if estimated then key.estimated = key.estimated + used - over end
+  if not key.unlimited then over = math.max(0, used - math.max(0, key.granted - chargedThen - heldThen)) end
+  local charge = used - over
+  if charge > MOST - chargedThen - heldThen then return nil, 'used' end
+  if over > MOST - overdraftThen then return nil, 'overdrawn' end
+  key.held, key.charged, key.overdraft = heldThen, chargedThen + charge, overdraftThen + over
+  key.estimated = key.estimated - charged
+  if estimated then key.estimated = key.estimated + charge end
   return over
 end
 
+-- Writes the books, and a hold that is resolved.
 local function resolve(id, state, used, over)
-  redis.call('HDEL', HOLDS, id)
-  redis.call('ZREM', LEASES, id)
-  redis.call('HSET', RESOLVED, id, state .. ' ' .. int(used) .. ' ' .. int(over))
-  redis.call('ZADD', ENDS, int(now), id)
+  redis.call('HSET', LEDGER, 'charged', int(key.charged), 'held', int(key.held), 'overdraft', int(key.overdraft),
+    'estimated', int(key.estimated), 'hold:' .. id, state .. ' ' .. int(used) .. ' ' .. int(over))
+  redis.call('ZADD', TIMES, int(-now), id)
 end
 
-local function liveHold(id)
-  local hold = redis.call('HGET', HOLDS, id)
-  if not hold then return nil end
-  local granted, noted = string.match(hold, '^(%d+) (%d+)$')
-  return { granted = tonumber(granted), noted = tonumber(noted) }
-end
-
--- Charges holds whose leases have run out their last notes; returns how many.
+-- Charges holds whose leases have run out their last notes, as far as they can be counted; returns how many.
 local function expire()
-  local ids = redis.call('ZRANGEBYSCORE', LEASES, '-inf', int(now), 'LIMIT', 0, BATCH)
+  local ids = redis.call('ZRANGEBYSCORE', TIMES, 0, int(now), 'LIMIT', 0, BATCH)
   for _, id in ipairs(ids) do
-    local hold = liveHold(id)
-    key.held = key.held - hold.granted
-    resolve(id, 'expired', hold.noted, charge(hold.noted, true))
+    local _, granted, noted = partsOf(redis.call('HGET', LEDGER, 'hold:' .. id))
+    if granted then
+      local others = key.charged + key.held - granted
+      local countable = MOST - others
+      if not key.unlimited then countable = math.max(0, key.granted - others) + (MOST - key.overdraft) end
+      local used = math.min(noted, countable)
+      resolve(id, 'expired', used, charge(used, true, granted, 0, 0))
+    else
+      redis.call('ZREM', TIMES, id)
+    end
   end
-  if #ids > 0 then save() end
   return #ids
 end
 
--- Forgets holds that were resolved long ago; returns how many.
-local function forget(olderThan)
-  local ids = redis.call('ZRANGEBYSCORE', ENDS, '-inf', '(' .. int(now - olderThan), 'LIMIT', 0, BATCH)
+-- Forgets some holds that were resolved before a time; returns how many.
+local function forget(before)
+  local ids = redis.call('ZRANGEBYSCORE', TIMES, '(' .. int(-before), '(0', 'LIMIT', 0, BATCH)
   for _, id in ipairs(ids) do
-    redis.call('HDEL', RESOLVED, id)
-    redis.call('ZREM', ENDS, id)
+    redis.call('HDEL', LEDGER, 'hold:' .. id)
+    redis.call('ZREM', TIMES, id)
   end
   return #ids
 end
 `;
 
-/** Begins a verb: there may be more expired holds than one run should charge. */
+/** Begins a verb on the hold of ARGV[3]: there may be more expired holds than one run should charge. */
 const VERB = `${LEDGER}
-if not key then return { 'unknown' } end
-forget(tonumber(ARGV[2]))
-if expire() == BATCH then return { 'again' } end
+if not read(ARGV[3] or '') then return spoilt or { 'unknown' } end
+local expired = expire()
+if expired == BATCH then return { 'again' } end
+if expired > 0 and hold then hold = redis.call('HGET', LEDGER, 'hold:' .. ARGV[3]) end
+local state, first, second = partsOf(hold)
 `;
 
-/** ARGV: the hold's id, atLeast, atMost, the lease, the most that a hold of an unlimited key is granted. */
+/**
+ * KEYS: as above, and the owner of the hold's id where the server keeps all keys together. ARGV: the hold's id, atLeast, atMost, the
+ * lease, the most that a hold of an unlimited key is granted, the key's id.
+ */
 export const RESERVE: Script = scriptOf(`${VERB}
-local id, least, most, lease = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local hold = liveHold(id)
-if hold then return { 'granted', int(hold.granted) } end
-local known = redis.call('HEXISTS', RESOLVED, id) == 1
-local granted = math.min(most, available())
-if key.unlimited then granted = math.max(least, math.min(most, tonumber(ARGV[7]))) end
+if KEYS[3] then
+  local owner = redis.call('GET', KEYS[3])
+  if owner and owner ~= ARGV[8] then return { 'foreign' } end
+end
+if forget(now - tonumber(ARGV[2])) > 0 and redis.call('HEXISTS', LEDGER, 'hold:' .. ARGV[3]) == 0 then state = nil end
+if state == 'live' then return { 'granted', int(first) } end
 -- What is resolved is no leave to run another call.
-if known then return { 'known', int(available()), int(key.held) } end
+if state then return { 'known', int(available()), int(key.held) } end
+local least, most, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local granted = math.min(most, available())
+if key.unlimited then
+  local countable = MOST - key.charged - key.held
+  if least > countable then return { 'beyond', 'used' } end
+  granted = math.max(least, math.min(most, tonumber(ARGV[7]), countable))
+end
 if granted < least then return { 'refused', int(available()), int(key.held) } end
-key.held = key.held + granted
-if tooMuch() then return { 'beyond' } end
-redis.call('HSET', HOLDS, id, int(granted) .. ' 0')
-redis.call('ZADD', LEASES, int(now + lease), id)
-save()
+redis.call('HSET', LEDGER, 'held', int(key.held + granted), 'hold:' .. ARGV[3], 'live ' .. int(granted) .. ' 0')
+redis.call('ZADD', TIMES, int(now + lease), ARGV[3])
+if KEYS[3] then redis.call('SET', KEYS[3], ARGV[8], 'PX', int(lease + tonumber(ARGV[2]))) end
 return { 'granted', int(granted) }
 `);
 
 /** ARGV: the hold's id, the lease, what was used so far. */
 export const RENEW: Script = scriptOf(`${VERB}
-local hold = liveHold(ARGV[3])
-if hold then
-  redis.call('HSET', HOLDS, ARGV[3], int(hold.granted) .. ' ' .. int(tonumber(ARGV[5])))
-  redis.call('ZADD', LEASES, int(now + tonumber(ARGV[4])), ARGV[3])
+if not state then return { 'none' } end
+if state == 'live' then
+  redis.call('HSET', LEDGER, 'hold:' .. ARGV[3], 'live ' .. int(first) .. ' ' .. int(tonumber(ARGV[5])))
+  redis.call('ZADD', TIMES, int(now + tonumber(ARGV[4])), ARGV[3])
 end
 return { 'done' }
 `);
 
 /** ARGV: the hold's id, what was used, whether that is an estimate. */
 export const SETTLE: Script = scriptOf(`${VERB}
-local id, used, estimated = ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
-local hold = liveHold(id)
-local state = 'settled'
-if hold then
-  key.held = key.held - hold.granted
-else
-  local before, charged, over = string.match(redis.call('HGET', RESOLVED, id) or '', '^(%a+) (%d+) (%d+)$')
-  if before ~= 'expired' then return { 'done' } end
+if not state then return { 'none' } end
+local used, estimated = tonumber(ARGV[4]), ARGV[5] == '1'
+local over, beyond
+if state == 'live' then
+  over, beyond = charge(used, estimated, first, 0, 0)
+elseif state == 'expired' then
   -- The true count replaces what expiry charged.
-  state = 'corrected'
-  key.charged = key.charged - (tonumber(charged) - tonumber(over))
-  key.estimated = key.estimated - (tonumber(charged) - tonumber(over))
-  key.overdraft = key.overdraft - tonumber(over)
+  over, beyond = charge(used, estimated, 0, first - second, second)
+else
+  return { 'done' }
 end
-local over = charge(used, estimated)
-if tooMuch() then return { 'beyond' } end
-resolve(id, state, used, over)
-save()
+if beyond then return { 'beyond', beyond } end
+resolve(ARGV[3], state == 'live' and 'settled' or 'corrected', used, over)
 return { 'done' }
 `);
 
-/** Tells what a key has. ARGV: none. */
-export const REPORT: Script = scriptOf(`${VERB}
-local secrets = redis.call('HLEN', KEYS[6])
-local key_, revoked = unpack(redis.call('HMGET', KEY, 'key', 'revoked'))
-for _, ends in ipairs(redis.call('HVALS', KEYS[6])) do
+/** Tells what a key has, as it is stored; also of one that a hand has spoilt. KEYS: as above, and its secrets. ARGV: none. */
+export const REPORT: Script = scriptOf(`${LEDGER}
+if read('') and expire() == BATCH then return { 'again' } end
+if not key then return { 'unknown' } end
+local secrets = redis.call('HLEN', KEYS[3])
+for _, ends in ipairs(redis.call('HVALS', KEYS[3])) do
   if ends ~= '' and tonumber(ends) <= now then secrets = secrets - 1 end
 end
-return { 'told', key_, int(key.charged + key.held), int(available()), int(key.held), int(key.overdraft),
-  int(key.estimated), int(secrets), revoked or '0' }
+local told = redis.call('HMGET', LEDGER, 'key', 'revoked', unpack(BOOKS))
+for index, value in ipairs(told) do told[index] = value or '' end
+return { 'told', int(secrets), unpack(told) }
 `);
 
-/** Adds to a key's quota. ARGV: the units. */
+/** Adds to a key's quota. ARGV: none of a hold, the units. */
 export const GRANT: Script = scriptOf(`${VERB}
-if redis.call('HGET', KEY, 'revoked') == '1' then return { 'revoked' } end
+if redis.call('HGET', LEDGER, 'revoked') == '1' then return { 'revoked' } end
 if key.unlimited then return { 'unlimited' } end
-key.granted = key.granted + tonumber(ARGV[3])
-if tooMuch() then return { 'beyond' } end
-save()
+local units = tonumber(ARGV[4])
+if units > MOST - key.granted then return { 'beyond', 'granted' } end
+redis.call('HSET', LEDGER, 'granted', int(key.granted + units))
 return { 'done' }
 `);
 
 /** Charges some expired holds, and tells how many. */
 export const SWEEP: Script = scriptOf(`${LEDGER}
-if not key then return 0 end
-return expire()
+if not read('') then return spoilt or { 'done', '0' } end
+return { 'done', int(expire()) }
 `);
 
-/** Forgets some resolved holds, and tells how many. ARGV: how long ago they were resolved at least. */
+/** Forgets some resolved holds, and tells how many. ARGV: the time before which they were resolved. */
 export const PRUNE: Script = scriptOf(`${LEDGER}
-return forget(tonumber(ARGV[3]))
+return { 'done', int(forget(tonumber(ARGV[3]))) }
 `);
 
 /** Makes a key. KEYS: the key. ARGV: the key as JSON, whether it is unlimited, its grant, what was used. */
@@ -249,6 +268,8 @@ return 1
  * Returns whose it is.
  */
 export const CLAIM: Script = scriptOf(`
+-- By chance its slot may be that of the ledger, where it was taken in one script.
+if redis.call('TYPE', KEYS[1]).ok == 'string' then return redis.call('GET', KEYS[1]) end
 local owner = redis.call('HGET', KEYS[1], 'key')
 if owner and owner ~= ARGV[1] then return owner end
 redis.call('HSET', KEYS[1], 'key', ARGV[1])
@@ -259,15 +280,19 @@ return ARGV[1]
 
 /** Takes a claim back, of a hold that was refused. KEYS: the owner of the id. */
 export const UNCLAIM: Script = scriptOf(`
-if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'claims', -1) < 1 then
+if redis.call('TYPE', KEYS[1]).ok == 'hash' and redis.call('HINCRBY', KEYS[1], 'claims', -1) < 1 then
   redis.call('DEL', KEYS[1])
 end
 return 1
 `);
 
-/** Tells whose a hold is, and keeps that known. KEYS: the owner of the id. ARGV: for how long. */
+/**
+ * Tells whose a hold is, and keeps that known. KEYS: the owner of the id, which is a hash where it was claimed apart. ARGV: for how
+ * long.
+ */
 export const OWNER: Script = scriptOf(`
-local owner = redis.call('HGET', KEYS[1], 'key')
+local isClaimed = redis.call('TYPE', KEYS[1]).ok == 'hash'
+local owner = isClaimed and redis.call('HGET', KEYS[1], 'key') or redis.call('GET', KEYS[1])
 if owner and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return owner
 `);
