@@ -4,190 +4,210 @@ import { type Script, scriptOf } from "./client.ts";
 
 /**
  * What every script of a ledger begins with. KEYS: the ledger and its times. ARGV: how far the clock is ahead, how long resolved holds
- * are retained, then the script's own.
+ * are retained, the field of the verb's hold, then the script's own.
  *
  * The ledger is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved one
- * `STATE USED OVERDRAFT`. The times are a sorted set of the holds' ids: when the lease of a live one ends, and when a resolved one
- * was resolved, negative. One script reads and writes both with few commands, which are most of its cost.
+ * `STATE USED OVERDRAFT`. The times are a sorted set of the holds' fields: when the lease of a live one ends, and when a resolved one
+ * was resolved, negative. So one range holds the resolved ones that are to be forgotten, and the live ones whose lease has run out.
+ *
+ * Redis spends its time in the Lua of these scripts: the usual way through one makes no table, formats no number, and has few commands.
  */
 const LEDGER = `
-local LEDGER, TIMES = KEYS[1], KEYS[2]
-local BATCH, MOST = 100, 9007199254740991
+local LEDGER, TIMES, HOLD, BATCH, MOST = KEYS[1], KEYS[2], ARGV[3], 100, 9007199254740991
 local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
-local function int(number) return string.format('%.0f', number) end
+local now = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
+local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', HOLD)
+if not stored[1] then return { 'unknown' } end
+local unlimited, hold = stored[1] == '1', stored[7]
+local granted, charged, held = tonumber(stored[2]), tonumber(stored[3]), tonumber(stored[4])
+local overdraft, estimated = tonumber(stored[5]), tonumber(stored[6])
 
--- The stored books and a hold; false where there is no such key, and the name of a book that a hand has spoilt.
-local BOOKS = { 'granted', 'charged', 'held', 'overdraft', 'estimated' }
-local key, hold, spoilt
-local function read(id)
-  local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', 'hold:' .. id)
-  hold = stored[7]
-  if not stored[1] then return false end
-  key = { unlimited = stored[1] == '1' }
-  for index, name in ipairs(BOOKS) do
-    local units = tonumber(stored[index + 1])
-    if not units or units < 0 or units > MOST then spoilt = { 'spoilt', name, stored[index + 1] or '' } end
-    key[name] = units
-  end
-  return not spoilt
+-- Exact as text, which Lua itself is for less than 15 digits alone.
+local function text(number)
+  return number < 1e14 and number .. '' or string.format('%.0f', number)
 end
 
-local function available()
-  return math.max(0, key.granted - key.charged - key.held)
-end
-
-local function partsOf(stored)
-  local state, first, second = string.match(stored or '', '^(%a+) (%d+) (%d+)$')
+local function parts(value)
+  local state, first, second = string.match(value, '^(%a+) (%d+) (%d+)$')
   return state, tonumber(first), tonumber(second)
 end
 
--- Charges what was used, in place of what stands in the books for its hold; nothing where the sums cannot be counted.
-local function charge(used, estimated, held, charged, overdraft)
-  local heldThen, chargedThen, overdraftThen = key.held - held, key.charged - charged, key.overdraft - overdraft
+-- Charges what was used in place of what stands in the books for its hold, and returns the overdraft. Where the sums cannot be
+-- counted, it changes nothing and returns the name of the book.
+local function charge(used, isEstimated, heldBefore, chargedBefore, overdraftBefore)
+  local heldThen, chargedThen, overdraftThen = held - heldBefore, charged - chargedBefore, overdraft - overdraftBefore
   local over = 0
-  if not key.unlimited then over = math.max(0, used - math.max(0, key.granted - chargedThen - heldThen)) end
-  local charge = used - over
-  if charge > MOST - chargedThen - heldThen then return nil, 'used' end
+  if not unlimited then over = math.max(0, used - math.max(0, granted - chargedThen - heldThen)) end
+  local charged_ = used - over
+  if charged_ > MOST - chargedThen - heldThen then return nil, 'used' end
   if over > MOST - overdraftThen then return nil, 'overdrawn' end
-  key.held, key.charged, key.overdraft = heldThen, chargedThen + charge, overdraftThen + over
-  key.estimated = key.estimated - charged
-  if estimated then key.estimated = key.estimated + charge end
+  held, charged, overdraft, estimated = heldThen, chargedThen + charged_, overdraftThen + over, estimated - chargedBefore
+  if isEstimated then estimated = estimated + charged_ end
   return over
 end
 
 -- Writes the books, and a hold that is resolved.
 local function resolve(id, state, used, over)
-  redis.call('HSET', LEDGER, 'charged', int(key.charged), 'held', int(key.held), 'overdraft', int(key.overdraft),
-    'estimated', int(key.estimated), 'hold:' .. id, state .. ' ' .. int(used) .. ' ' .. int(over))
-  redis.call('ZADD', TIMES, int(-now), id)
+  redis.call('HSET', LEDGER, 'charged', charged, 'held', held, 'overdraft', overdraft, 'estimated', estimated,
+    id, state .. ' ' .. text(used) .. ' ' .. text(over))
+  redis.call('ZADD', TIMES, -now, id)
 end
+`;
 
--- Charges holds whose leases have run out their last notes, as far as they can be counted; returns how many.
-local function expire()
-  local ids = redis.call('ZRANGEBYSCORE', TIMES, 0, int(now), 'LIMIT', 0, BATCH)
+/** Tells a book that a hand has spoilt. */
+const SPOILT = `
+for index, name in ipairs({ 'granted', 'charged', 'held', 'overdraft', 'estimated' }) do
+  local units = tonumber(stored[index + 1])
+  if not units or units < 0 or units > MOST then return { 'spoilt', name, stored[index + 1] or '' } end
+end
+`;
+
+/** Whether the books are sound; cheap, because a sum that cannot be told is not sound either. */
+const IF_SPOILT = `
+if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
+  or math.max(granted, charged, held, overdraft, estimated) > MOST then ${SPOILT} end
+`;
+
+/** Charges leases that have run out their last notes, as far as they can be counted, and forgets resolved holds. */
+const TAKE = `
+local function take(ids)
   for _, id in ipairs(ids) do
-    local _, granted, noted = partsOf(redis.call('HGET', LEDGER, 'hold:' .. id))
-    if granted then
-      local others = key.charged + key.held - granted
+    local state, first, second = parts(redis.call('HGET', LEDGER, id) or '')
+    if state == 'live' then
+      local others = charged + held - first
       local countable = MOST - others
-      if not key.unlimited then countable = math.max(0, key.granted - others) + (MOST - key.overdraft) end
-      local used = math.min(noted, countable)
-      resolve(id, 'expired', used, charge(used, true, granted, 0, 0))
+      if not unlimited then countable = math.max(0, granted - others) + (MOST - overdraft) end
+      local used = math.min(second, countable)
+      resolve(id, 'expired', used, charge(used, true, first, 0, 0))
     else
+      redis.call('HDEL', LEDGER, id)
       redis.call('ZREM', TIMES, id)
     end
   end
   return #ids
 end
+`;
 
--- Forgets some holds that were resolved before a time; returns how many.
-local function forget(before)
-  local ids = redis.call('ZRANGEBYSCORE', TIMES, '(' .. int(-before), '(0', 'LIMIT', 0, BATCH)
-  for _, id in ipairs(ids) do
-    redis.call('HDEL', LEDGER, 'hold:' .. id)
-    redis.call('ZREM', TIMES, id)
-  end
-  return #ids
+/** Does what is due: all leases that have run out, and some of the holds that were resolved long ago. */
+const DUE = `
+local due = redis.call('ZRANGEBYSCORE', TIMES, ARGV[2] - now, now, 'LIMIT', 0, BATCH)
+local isMore = false
+if #due > 0 then
+  ${TAKE}
+  isMore = take(due) == BATCH and take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) == BATCH
+  hold = redis.call('HGET', LEDGER, HOLD)
 end
 `;
 
-/** Begins a verb on the hold of ARGV[3]: there may be more expired holds than one run should charge. */
-const VERB = `${LEDGER}
-if not read(ARGV[3] or '') then return spoilt or { 'unknown' } end
-local expired = expire()
-if expired == BATCH then return { 'again' } end
-if expired > 0 and hold then hold = redis.call('HGET', LEDGER, 'hold:' .. ARGV[3]) end
-local state, first, second = partsOf(hold)
+/** Begins a verb. There may be more expired holds than one run should charge. */
+const VERB = `${LEDGER}${IF_SPOILT}${DUE}
+if isMore then return { 'again' } end
 `;
 
 /**
- * KEYS: as above, and the owner of the hold's id where the server keeps all keys together. ARGV: the hold's id, atLeast, atMost, the
- * lease, the most that a hold of an unlimited key is granted, the key's id.
+ * KEYS: as above, and the owner of the hold's id where the server keeps all keys together. ARGV: the hold, atLeast, atMost, the lease,
+ * the most that a hold of an unlimited key is granted, the key's id, how long the owner is known. Returns what is granted as a number.
  */
 export const RESERVE: Script = scriptOf(`${VERB}
-if KEYS[3] then
-  local owner = redis.call('GET', KEYS[3])
-  if owner and owner ~= ARGV[8] then return { 'foreign' } end
+local function isForeign()
+  local owner = KEYS[3] and redis.call('GET', KEYS[3])
+  return owner and owner ~= ARGV[8]
 end
-if forget(now - tonumber(ARGV[2])) > 0 and redis.call('HEXISTS', LEDGER, 'hold:' .. ARGV[3]) == 0 then state = nil end
-if state == 'live' then return { 'granted', int(first) } end
--- What is resolved is no leave to run another call.
-if state then return { 'known', int(available()), int(key.held) } end
-local least, most, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local granted = math.min(most, available())
-if key.unlimited then
-  local countable = MOST - key.charged - key.held
-  if least > countable then return { 'beyond', 'used' } end
-  granted = math.max(least, math.min(most, tonumber(ARGV[7]), countable))
+local available = math.max(0, granted - charged - held)
+if hold then
+  local state, first = parts(hold)
+  if state == 'live' then return first end
+  -- What is resolved is no leave to run another call.
+  return { 'known', text(available), text(held) }
 end
-if granted < least then return { 'refused', int(available()), int(key.held) } end
-redis.call('HSET', LEDGER, 'held', int(key.held + granted), 'hold:' .. ARGV[3], 'live ' .. int(granted) .. ' 0')
-redis.call('ZADD', TIMES, int(now + lease), ARGV[3])
-if KEYS[3] then redis.call('SET', KEYS[3], ARGV[8], 'PX', int(lease + tonumber(ARGV[2]))) end
-return { 'granted', int(granted) }
+local least, most = tonumber(ARGV[4]), tonumber(ARGV[5])
+local units = math.min(most, available)
+if unlimited then
+  local countable = MOST - charged - held
+  if least > countable then return isForeign() and { 'foreign' } or { 'beyond', 'used' } end
+  units = math.max(least, math.min(most, tonumber(ARGV[7]), countable))
+end
+if units < least then return isForeign() and { 'foreign' } or { 'refused', text(available), text(held) } end
+if KEYS[3] and not redis.call('SET', KEYS[3], ARGV[8], 'NX', 'PX', ARGV[9]) then
+  if isForeign() then return { 'foreign' } end
+  redis.call('PEXPIRE', KEYS[3], ARGV[9])
+end
+redis.call('HSET', LEDGER, 'held', held + units, HOLD, 'live ' .. text(units) .. ' 0')
+redis.call('ZADD', TIMES, now + ARGV[6], HOLD)
+return units
 `);
 
-/** ARGV: the hold's id, the lease, what was used so far. */
+/** ARGV: the hold, the lease, what was used so far. */
 export const RENEW: Script = scriptOf(`${VERB}
-if not state then return { 'none' } end
+if not hold then return { 'none' } end
+local state, first = parts(hold)
 if state == 'live' then
-  redis.call('HSET', LEDGER, 'hold:' .. ARGV[3], 'live ' .. int(first) .. ' ' .. int(tonumber(ARGV[5])))
-  redis.call('ZADD', TIMES, int(now + tonumber(ARGV[4])), ARGV[3])
+  redis.call('HSET', LEDGER, HOLD, 'live ' .. text(first) .. ' ' .. ARGV[5])
+  redis.call('ZADD', TIMES, now + ARGV[4], HOLD)
 end
 return { 'done' }
 `);
 
-/** ARGV: the hold's id, what was used, whether that is an estimate. */
+/** ARGV: the hold, what was used, whether that is an estimate. */
 export const SETTLE: Script = scriptOf(`${VERB}
-if not state then return { 'none' } end
-local used, estimated = tonumber(ARGV[4]), ARGV[5] == '1'
-local over, beyond
+if not hold then return { 'none' } end
+local state, first, second = parts(hold)
+local used, over, beyond = tonumber(ARGV[4])
 if state == 'live' then
-  over, beyond = charge(used, estimated, first, 0, 0)
+  over, beyond = charge(used, ARGV[5] == '1', first, 0, 0)
 elseif state == 'expired' then
   -- The true count replaces what expiry charged.
-  over, beyond = charge(used, estimated, 0, first - second, second)
+  over, beyond = charge(used, ARGV[5] == '1', 0, first - second, second)
 else
-  return { 'done' }
+  return 'done'
 end
 if beyond then return { 'beyond', beyond } end
-resolve(ARGV[3], state == 'live' and 'settled' or 'corrected', used, over)
-return { 'done' }
+if over > 0 or state == 'expired' or ARGV[5] == '1' then
+  resolve(HOLD, state == 'live' and 'settled' or 'corrected', used, over)
+else
+  redis.call('HSET', LEDGER, 'charged', charged, 'held', held, HOLD, 'settled ' .. ARGV[4] .. ' 0')
+  redis.call('ZADD', TIMES, -now, HOLD)
+end
+return 'done'
 `);
 
 /** Tells what a key has, as it is stored; also of one that a hand has spoilt. KEYS: as above, and its secrets. ARGV: none. */
 export const REPORT: Script = scriptOf(`${LEDGER}
-if read('') and expire() == BATCH then return { 'again' } end
-if not key then return { 'unknown' } end
+local function isSpoilt() ${IF_SPOILT} end
+if not isSpoilt() then ${DUE} if isMore then return { 'again' } end end
 local secrets = redis.call('HLEN', KEYS[3])
 for _, ends in ipairs(redis.call('HVALS', KEYS[3])) do
   if ends ~= '' and tonumber(ends) <= now then secrets = secrets - 1 end
 end
-local told = redis.call('HMGET', LEDGER, 'key', 'revoked', unpack(BOOKS))
+local told = redis.call('HMGET', LEDGER, 'key', 'revoked', 'granted', 'charged', 'held', 'overdraft', 'estimated')
 for index, value in ipairs(told) do told[index] = value or '' end
-return { 'told', int(secrets), unpack(told) }
+return { 'told', secrets .. '', unpack(told) }
 `);
 
-/** Adds to a key's quota. ARGV: none of a hold, the units. */
+/** Adds to a key's quota. ARGV: no hold, the units. */
 export const GRANT: Script = scriptOf(`${VERB}
 if redis.call('HGET', LEDGER, 'revoked') == '1' then return { 'revoked' } end
-if key.unlimited then return { 'unlimited' } end
+if unlimited then return { 'unlimited' } end
 local units = tonumber(ARGV[4])
-if units > MOST - key.granted then return { 'beyond', 'granted' } end
-redis.call('HSET', LEDGER, 'granted', int(key.granted + units))
+if units > MOST - granted then return { 'beyond', 'granted' } end
+redis.call('HSET', LEDGER, 'granted', granted + units)
 return { 'done' }
 `);
 
-/** Charges some expired holds, and tells how many. */
-export const SWEEP: Script = scriptOf(`${LEDGER}
-if not read('') then return spoilt or { 'done', '0' } end
-return { 'done', int(expire()) }
+/** Charges some expired holds, and tells how many. ARGV: no hold. */
+export const SWEEP: Script = scriptOf(`${LEDGER}${IF_SPOILT}
+${TAKE}
+return { 'done', take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) .. '' }
 `);
 
-/** Forgets some resolved holds, and tells how many. ARGV: the time before which they were resolved. */
-export const PRUNE: Script = scriptOf(`${LEDGER}
-return { 'done', int(forget(tonumber(ARGV[3]))) }
+/** Forgets some resolved holds, and tells how many. ARGV: no hold, the time before which they were resolved. */
+export const PRUNE: Script = scriptOf(`
+local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. -ARGV[4], '(0', 'LIMIT', 0, 100)
+for _, id in ipairs(ids) do
+  redis.call('HDEL', KEYS[1], id)
+  redis.call('ZREM', KEYS[2], id)
+end
+return { 'done', #ids .. '' }
 `);
 
 /** Makes a key. KEYS: the key. ARGV: the key as JSON, whether it is unlimited, its grant, what was used. */

@@ -104,27 +104,24 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     assertHoldRequest(request);
     const { id, keyId } = request;
     if (!isStorableId(keyId)) return NOTHING;
-    const [answer, ...units] = this.#isCluster ? await this.#reserveApart(request) : await this.#reserveAtOnce(request);
-    switch (answer) {
-      case "granted":
-        this.#keyIds.add(id, keyId, 0);
-        return { granted: Number(units[0]) };
-      case "foreign":
-        throw foreignHold();
-      case "unknown":
-        // Nothing can be held for a key that there is not, and yet the id may be another's.
-        if ((await this.#ownerOf(id, 0)) !== undefined) throw foreignHold();
-        return NOTHING;
-      default:
-        return { refused: true, available: Number(units[0]), held: Number(units[1]) };
+    const answer = this.#isCluster ? await this.#reserveApart(request) : await this.#reserveAtOnce(request);
+    if (!Array.isArray(answer)) {
+      this.#keyIds.add(id, keyId, 0);
+      return { granted: Number(answer) };
     }
+    const [word, available, held] = listOf(answer);
+    if (word === "refused" || word === "known")
+      return { refused: true, available: Number(available), held: Number(held) };
+    // Nothing can be held for a key that there is not, and yet the id may be another's.
+    if (word === "foreign" || (await this.#ownerOf(id, 0)) !== undefined) throw foreignHold();
+    return NOTHING;
   }
 
   /** Takes the id and the units in one script. A cluster refuses that: an id has a slot of its own, for a later call knows it alone. */
-  async #reserveAtOnce(request: HoldRequest): Promise<readonly string[]> {
+  async #reserveAtOnce(request: HoldRequest): Promise<unknown> {
     const { id, keyId } = request;
     try {
-      return await this.#onLedger(scripts.RESERVE, keyId, reserveArgs(request), [this.#owner(id)]);
+      return await this.#onLedger(scripts.RESERVE, keyId, this.#reserveArgs(request), [this.#owner(id)]);
     } catch (error) {
       if (!(error instanceof Error && error.message.includes("CROSSSLOT"))) throw error;
       this.#isCluster = true;
@@ -133,27 +130,31 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   /** Claims the id first, and then the units. */
-  async #reserveApart(request: HoldRequest): Promise<readonly string[]> {
+  async #reserveApart(request: HoldRequest): Promise<unknown> {
     const { id, keyId, leaseMs } = request;
     const owner = await this.#run(scripts.CLAIM, [this.#owner(id)], [keyId, leaseMs + this.#retentionMs]);
     if (owner !== keyId) return ["foreign"];
-    const answer = await this.#onLedger(scripts.RESERVE, keyId, reserveArgs(request));
-    if (answer[0] !== "granted" && answer[0] !== "known") await this.#run(scripts.UNCLAIM, [this.#owner(id)], []);
+    const answer = await this.#onLedger(scripts.RESERVE, keyId, this.#reserveArgs(request));
+    if (Array.isArray(answer) && answer[0] !== "known") await this.#run(scripts.UNCLAIM, [this.#owner(id)], []);
     return answer;
+  }
+
+  #reserveArgs({ id, keyId, atLeast, atMost, leaseMs }: HoldRequest): readonly (string | number)[] {
+    return [fieldOf(id), atLeast, atMost, leaseMs, MOST_UNLIMITED, keyId, leaseMs + this.#retentionMs];
   }
 
   async renew(id: string, renewal: Renewal): Promise<void> {
     assertRenewal(renewal);
     // The id must be known for as long as its hold is, which may be for longer than it was first asked for.
     const keyId = await this.#ownerOf(id, renewal.leaseMs);
-    if (keyId !== undefined) await this.#onLedger(scripts.RENEW, keyId, [id, renewal.leaseMs, renewal.used]);
+    if (keyId !== undefined) await this.#onLedger(scripts.RENEW, keyId, [fieldOf(id), renewal.leaseMs, renewal.used]);
   }
 
   async settle(id: string, outcome: Outcome): Promise<void> {
     assertOutcome(outcome);
-    const args = [id, outcome.used, outcome.certainty === "estimated" ? 1 : 0];
+    const args = [fieldOf(id), outcome.used, outcome.certainty === "estimated" ? 1 : 0];
     const remembered = this.#keyIds.get(id);
-    if (remembered !== undefined && (await this.#onLedger(scripts.SETTLE, remembered, args))[0] === "done") return;
+    if (remembered !== undefined && (await this.#onLedger(scripts.SETTLE, remembered, args)) === "done") return;
     const keyId = await this.#ownerOf(id, 0);
     if (keyId !== undefined) await this.#onLedger(scripts.SETTLE, keyId, args);
   }
@@ -204,7 +205,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async grant(keyId: string, units: number): Promise<void> {
     assertUnits("units", units);
-    const [answer] = await this.#onLedger(scripts.GRANT, keyId, ["", units]);
+    const [answer] = listOf(await this.#onLedger(scripts.GRANT, keyId, ["", units]));
     if (answer === "unknown") throw noSuchKey(keyId);
     if (answer === "revoked") throw revokedKey(keyId);
     if (answer === "unlimited") throw new RangeError(`The API key ${keyId} is unlimited.`);
@@ -212,12 +213,8 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async report(keyId: string): Promise<KeyReport | undefined> {
     if (!isStorableId(keyId)) return undefined;
-    const [answer, secrets, key = "", revoked, ...books] = await this.#onLedger(
-      scripts.REPORT,
-      keyId,
-      [],
-      [this.#secretsOf(keyId)[1]],
-    );
+    const told = await this.#onLedger(scripts.REPORT, keyId, [""], [this.#secretsOf(keyId)[1]]);
+    const [answer, secrets, key = "", revoked, ...books] = listOf(told);
     if (answer === "unknown") return undefined;
     const [granted = "", charged = "", held = "", overdraft = "", estimated = ""] = books;
     const described = { secrets: Number(secrets), revoked: revoked === "1" };
@@ -253,7 +250,8 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
       const keyIds = await this.#pageOfKeys(after, 100);
       for (const keyId of keyIds)
         try {
-          for (let done = 1; done > 0; total += done) done = Number((await this.#onLedger(script, keyId, args))[1]);
+          for (let done = 1; done > 0; total += done)
+            done = Number(listOf(await this.#onLedger(script, keyId, ["", ...args]))[1] ?? 0);
         } catch (error) {
           errors.push(error);
         }
@@ -270,16 +268,15 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     keyId: string,
     args: readonly (string | number)[],
     keys: readonly string[] = [],
-  ): Promise<readonly string[]> {
+  ): Promise<unknown> {
     const [ledger, times] = this.#names(keyId);
     for (;;) {
-      const answer = listOf(
-        await this.#run(script, [ledger, times, ...keys], [this.#aheadMs(), this.#retentionMs, ...args]),
-      );
-      const [word, book = "", units = ""] = answer;
+      const answer = await this.#run(script, [ledger, times, ...keys], [this.#aheadMs(), this.#retentionMs, ...args]);
+      if (!Array.isArray(answer)) return answer;
+      const [word, book = "", units = ""] = listOf(answer);
       if (word === "beyond") throw beyondMost(keyId, book);
       if (word === "spoilt")
-        throw new Error(`The key ${keyId} is spoilt: its ${book} units are ${JSON.stringify(units)}.`);
+        throw new Error(`The key ${keyId} is spoilt: its ${book} units are ${units || "missing"}.`);
       if (word !== "again") return answer;
     }
   }
@@ -349,13 +346,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
 const NOTHING: Reservation = { refused: true, available: 0, held: 0 };
 
-const reserveArgs = ({ id, keyId, atLeast, atMost, leaseMs }: HoldRequest): readonly (string | number)[] => [
-  id,
-  atLeast,
-  atMost,
-  leaseMs,
-  MOST_UNLIMITED,
-  keyId,
-];
+/** The name of a hold within its key's ledger. */
+const fieldOf = (id: string): string => `hold:${id}`;
 
 const listOf = (answer: unknown): readonly string[] => (Array.isArray(answer) ? answer.map(String) : []);
