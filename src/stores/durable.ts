@@ -32,8 +32,10 @@ export interface KeyReport extends ApiKey {
   readonly spoilt?: readonly string[];
 }
 
+const BOOKS = ["granted", "charged", "held", "overdraft", "estimated"] as const;
+
 /** The books of a key as they are stored. */
-export type StoredBooks = Readonly<Record<"granted" | "charged" | "held" | "overdraft" | "estimated", string>>;
+export type StoredBooks = Readonly<Record<(typeof BOOKS)[number], string>>;
 
 /** Makes the report of a key, whatever its books are: one that a hand has spoilt must not hide the others of a list. */
 export function keyReportOf(
@@ -45,9 +47,7 @@ export function keyReportOf(
   const numberOf = (stored: string): number => (Number.isNaN(Number(stored)) ? 0 : Number(stored));
   const used = numberOf(charged) + numberOf(held);
   const available = Math.max(0, numberOf(books.granted) - used);
-  const unsound = Object.entries(books).flatMap(([name, stored]) =>
-    /^\d+$/.test(stored) && isUnits(+stored) ? [] : [name],
-  );
+  const unsound = BOOKS.filter((name) => !/^\d+$/.test(books[name]) || !isUnits(Number(books[name])));
   const all = [...spoilt, ...unsound, ...(unsound.length === 0 && !isUnits(used) ? ["charged", "held"] : [])];
   return {
     ...key,
