@@ -37,6 +37,8 @@ const BOOKS = ["granted", "charged", "held", "overdraft", "estimated"] as const;
 /** The books of a key as they are stored. */
 export type StoredBooks = Readonly<Record<(typeof BOOKS)[number], string>>;
 
+const numberOf = (stored: string): number => (Number.isNaN(Number(stored)) ? 0 : Number(stored));
+
 /** Makes the report of a key, whatever its books are: one that a hand has spoilt must not hide the others of a list. */
 export function keyReportOf(
   key: ApiKey,
@@ -44,7 +46,6 @@ export function keyReportOf(
   { spoilt = [], ...described }: Pick<KeyReport, "secrets" | "revoked" | "spoilt">,
 ): KeyReport {
   const { charged, held } = books;
-  const numberOf = (stored: string): number => (Number.isNaN(Number(stored)) ? 0 : Number(stored));
   const used = numberOf(charged) + numberOf(held);
   const available = Math.max(0, numberOf(books.granted) - used);
   const unsound = BOOKS.filter((name) => !/^\d+$/.test(books[name]) || !isUnits(Number(books[name])));

@@ -280,13 +280,14 @@ it("prunes up to one time, and ends however many calls are resolved meanwhile", 
   };
   await call();
   advance(1_000);
-  let [isOver, meanwhile] = [false, 0];
+  const over = new AbortController();
+  let meanwhile = 0;
   // Each statement of the run is followed by a call.
   const load = (async () => {
-    while (!isOver && meanwhile++ < 200) await call();
+    while (!over.signal.aborted && meanwhile++ < 200) await call();
   })();
   const pruned = await store.prune({ olderThanMs: 0 });
-  isOver = true;
+  over.abort();
   await load;
   expect(meanwhile, "the run ends by itself").toBeLessThan(200);
   expect(pruned).toBeLessThan(10);
