@@ -3,6 +3,8 @@
 import { parseArgs } from "node:util";
 import type { KeyReport } from "../stores/durable.ts";
 import { keyAdmin, type NewKeyOptions } from "./key-admin.ts";
+import { MOST_UNITS } from "../stores/account.ts";
+import { MOST_LISTED } from "../stores/durable-input.ts";
 import { openStore } from "./open-store.ts";
 import { type OpenedStore, UsageError } from "./opening.ts";
 
@@ -107,7 +109,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     read(_operands, { after, limit }) {
       const page = {
         ...(after !== undefined && { after }),
-        ...(limit !== undefined && { limit: integerOf("--limit", limit) }),
+        ...(limit !== undefined && { limit: integerOf("--limit", limit, { from: 1, to: MOST_LISTED }) }),
       };
       return ({ store }) => keyAdmin(store).list(page);
     },
@@ -202,9 +204,12 @@ function newKeyFrom({ id, name, granted, models, expires }: Values): NewKeyOptio
   };
 }
 
-function integerOf(name: string, text: string): number {
-  if (!/^\d{1,16}$/.test(text)) throw new UsageError(`${name} must be an integer from 0 up, not ${text}.`);
-  return Number(text);
+/** Reads an integer: an amount of units unless told. */
+function integerOf(name: string, text: string, { from = 0, to = MOST_UNITS } = {}): number {
+  const value = /^\d+$/.test(text) ? BigInt(text) : -1n;
+  if (value < from || value > to)
+    throw new UsageError(`${name} must be an integer from ${from} to ${to}, not ${text}.`);
+  return Number(value);
 }
 
 function secondsOf(text: string): number {

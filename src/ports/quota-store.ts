@@ -14,6 +14,8 @@ import type { CallInfo } from "./call-info.ts";
  *   that charge.
  * - Unlimited keys are metered, never refused.
  * - Holds belong to a key, not to a secret: a key may have several secrets, and removing one loses no charge.
+ * - A key counts up to 2^53 - 1 units of usage and of overdraft. What would pass that is rejected with a RangeError, and changes
+ *   nothing: the hold of a settlement stays. An expired lease is charged as much of its note as can be counted.
  *
  * `reserve`, `renew` and `settle` reject with a RangeError, and change nothing, for an amount that is no integer from 0 up and
  * for a lease that is no integer from 1 up. Whatever else a verb rejects with is taken for a store that is down.

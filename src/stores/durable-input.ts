@@ -76,10 +76,13 @@ export function hashOfSecret(apiKey: string): string {
   return hashApiKey(apiKey.replace(/^sk-/, ""));
 }
 
+/** The most keys of one list. */
+export const MOST_LISTED = 1_000;
+
 /** The page to list, with its limit. */
 export function pageOf({ after = "", limit = 100 }: KeyPage = {}): Required<KeyPage> {
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000)
-    throw new RangeError(`limit must be an integer from 1 to 1000, not ${limit}`);
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > MOST_LISTED)
+    throw new RangeError(`limit must be an integer from 1 to ${MOST_LISTED}, not ${limit}`);
   return { after, limit };
 }
 

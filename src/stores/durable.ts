@@ -2,6 +2,7 @@
 
 import type { ApiKey, QuotaStore } from "../ports/quota-store.ts";
 import type { ApiKeyOptions } from "./keyring.ts";
+import { isUnits } from "./units.ts";
 
 /** A key to add. Without a secret it is for a host that finds keys by itself, or whose secret comes later. */
 export interface DurableKeyOptions extends Omit<ApiKeyOptions, "apiKey"> {
@@ -24,6 +25,42 @@ export interface KeyReport extends ApiKey {
   /** How many secrets find the key now. */
   readonly secrets: number;
   readonly revoked: boolean;
+  /**
+   * The stored numbers that no verb can have written, by their names: negative ones, or ones beyond 2^53 - 1. The report's own numbers
+   * are not exact then, and the verbs reject for this key. Undefined for any other key.
+   */
+  readonly spoilt?: readonly string[];
+}
+
+const BOOKS = ["granted", "charged", "held", "overdraft", "estimated"] as const;
+
+/** The books of a key as they are stored. */
+export type StoredBooks = Readonly<Record<(typeof BOOKS)[number], string>>;
+
+const numberOf = (stored: string): number => (Number.isNaN(Number(stored)) ? 0 : Number(stored));
+
+/** Makes the report of a key, whatever its books are: one that a hand has spoilt must not hide the others of a list. */
+export function keyReportOf(
+  key: ApiKey,
+  books: StoredBooks,
+  { spoilt = [], ...described }: Pick<KeyReport, "secrets" | "revoked" | "spoilt">,
+): KeyReport {
+  const { charged, held } = books;
+  const used = numberOf(charged) + numberOf(held);
+  const available = Math.max(0, numberOf(books.granted) - used);
+  const unsound = BOOKS.filter((name) => !/^\d+$/.test(books[name]) || !isUnits(Number(books[name])));
+  const all = [...spoilt, ...unsound, ...(unsound.length === 0 && !isUnits(used) ? ["charged", "held"] : [])];
+  return {
+    ...key,
+    granted: used + available,
+    used,
+    available,
+    held: numberOf(held),
+    overdraft: numberOf(books.overdraft),
+    estimated: numberOf(books.estimated),
+    ...described,
+    ...(all.length > 0 && { spoilt: all }),
+  };
 }
 
 /** Which keys to list: those whose ids come after `after`, `limit` of them (1 to 1,000, default 100). */

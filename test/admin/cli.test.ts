@@ -120,6 +120,11 @@ describe("polygate keys", () => {
 
   it.each([
     [["keys", "create", "--granted", "many"], /--granted must be an integer/],
+    [["keys", "create", "--granted", "9007199254740992"], /--granted must be an integer from 0 to 9007199254740991/],
+    [["keys", "grant", "team", "9007199254740992"], /UNITS must be an integer from 0 to 9007199254740991/],
+    [["keys", "grant", "team", "99999999999999999999"], /UNITS must be an integer from 0 to/],
+    [["keys", "list", "--limit", "0"], /--limit must be an integer from 1 to 1000, not 0/],
+    [["keys", "list", "--limit", "5000"], /--limit must be an integer from 1 to 1000, not 5000/],
     [["keys", "create", "--expires", "soon"], /--expires must be a date/],
     [["keys", "rotate", "team", "--overlap", "1"], /--overlap must be a span of time/],
     [["keys", "rotate"], /Usage: polygate keys rotate ID/],
@@ -140,6 +145,9 @@ describe("polygate keys", () => {
     [["rotate", "team", "--overlap", "1"]],
     [["grant", "team", "many"]],
     [["list", "--limit", "many"]],
+    [["list", "--limit", "0"]],
+    [["list", "--limit", "5000"]],
+    [["grant", "team", "9007199254740992"]],
     [["prune"]],
     [["prune", "--older-than", "1"]],
   ])("refuses %j before it opens a store", async (args) => {

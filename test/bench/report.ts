@@ -36,7 +36,7 @@ export function report(scenario: ScenarioName, rounds: readonly Round[]): string
 }
 
 export const row = (...[name, ...cells]: [string, ...string[]]): string =>
-  `  ${name.padEnd(20)}${cells.map((cell) => cell.padStart(24)).join("")}`;
+  `  ${name.padEnd(24)}${cells.map((cell) => cell.padStart(24)).join("")}`;
 
 export function spread<T>(items: readonly T[], measure: (item: T) => number, digits: number): string {
   const values = items.map(measure);

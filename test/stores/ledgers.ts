@@ -72,29 +72,30 @@ const overRedis: SharedStore = {
       throw new Error("No node-redis client.");
     const { client, prefix } = place;
     const opened = await openStore(REDIS, { prefix });
-    const all = async (keyId: string, part: string): Promise<(readonly [id: string, words: readonly string[]])[]> => {
-      const told = await client.sendCommand(["HGETALL", `${prefix}:{${encodeURIComponent(keyId)}}:${part}`]);
+    /** The holds of a key: their state and two numbers, in one text. */
+    const all = async (keyId: string): Promise<(readonly [id: string, words: readonly string[]])[]> => {
+      const told = await client.sendCommand(["HGETALL", `${prefix}:{${encodeURIComponent(keyId)}}:ledger`]);
       const fields = Array.isArray(told) ? told.map(String) : Object.entries(Object(told)).flat().map(String);
-      return fields.flatMap((id, index) => (index % 2 === 0 ? [[id, (fields[index + 1] ?? "").split(" ")]] : []));
+      return fields.flatMap((name, index) =>
+        index % 2 === 0 && name.startsWith("hold:") ? [[name.slice(5), (fields[index + 1] ?? "").split(" ")]] : [],
+      );
     };
     return {
       ...opened,
       address: REDIS,
       prefix,
-      async holds(keyId) {
-        const live = (await all(keyId, "holds")).map(([id]) => ({ id, state: "live", used: 0 }) as const);
-        const resolved = (await all(keyId, "resolved")).map(([id, [state = "", used]]) => ({
-          id,
-          state: STATES[state as keyof typeof STATES],
-          used: Number(used),
-        }));
-        return [...live, ...resolved];
-      },
+      holds: async (keyId) =>
+        (await all(keyId)).map(([id, [state = "", used]]) =>
+          state === "live"
+            ? { id, state, used: 0 }
+            : { id, state: STATES[state as keyof typeof STATES], used: Number(used) },
+        ),
       async differences(keyId) {
         const report = await opened.store.report(keyId);
-        const live = (await all(keyId, "holds")).map(([, words]) => words);
-        const resolved = (await all(keyId, "resolved")).map(([, words]) => words);
-        const held = sum(live, 0);
+        const holds = (await all(keyId)).map(([, words]) => words);
+        const live = holds.filter(([state]) => state === "live");
+        const resolved = holds.filter(([state]) => state !== "live");
+        const held = sum(live, 1);
         const overdraft = sum(resolved, 2);
         const expected = { used: sum(resolved, 1) - overdraft + held, held, overdraft };
         return Object.entries(expected).flatMap(([field, value]) => {

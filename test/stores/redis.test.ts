@@ -113,6 +113,29 @@ describe.skipIf(!redisAnswers)("redisQuotaStore, beyond the port", () => {
     await expect(store.grant(await store.add(), 5)).rejects.toThrow(/unlimited/);
   });
 
+  it("names a key that a hand has spoilt, and leaves the others alone", async () => {
+    await store.add({ id: "sound", granted: 100 });
+    for (const id of [keyId, "sound"])
+      await store.reserve({ id: `late-${id}`, keyId: id, atLeast: 10, atMost: 10, leaseMs: LEASE_MS });
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const spoil = (charged: string) =>
+      client.sendCommand(["HSET", `${place.prefix}:{${encodeURIComponent(keyId)}}:ledger`, "charged", charged]);
+    advance(LEASE_MS);
+    for (const charged of ["9007199254740994", "-1", "many"]) {
+      await spoil(charged);
+      await expect(hold("next")).rejects.toThrow(`The key ${keyId} is spoilt: its charged units are ${charged}.`);
+      await expect(store.sweep()).rejects.toThrow(/is spoilt/);
+      expect(await store.list()).toMatchObject([
+        { id: "sound", used: 0, available: 100 },
+        { id: keyId, held: 10, spoilt: ["charged"] },
+      ]);
+    }
+    await spoil("0");
+    expect(await store.sweep()).toBe(1);
+    expect(await store.report(keyId)).not.toHaveProperty("spoilt");
+  });
+
   it("lists keys page by page", async () => {
     for (const id of ["a", "b", "z"]) await store.add({ id });
     expect((await store.list({ limit: 2 })).map(({ id }) => id)).toEqual(["a", "b"]);

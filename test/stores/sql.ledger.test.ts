@@ -116,6 +116,47 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
         expect(await verifyLedger(place.db, place)).toEqual([]);
       });
 
+      it("name a key whose row a hand has spoilt, and leave the others alone", async () => {
+        const place = await database.place();
+        const { store, advance } = storeAt(place);
+        const [spoilt, sound] = [await store.add({ granted: 100 }), await store.add({ granted: 100 })];
+        const hold = (keyId: string, name: string) =>
+          store.reserve({ id: `${keyId}-${name}`, keyId, atLeast: 10, atMost: 10, leaseMs: LEASE_MS });
+        for (const keyId of [spoilt, sound]) await hold(keyId, "late");
+        await store.renew(`${sound}-late`, { leaseMs: LEASE_MS, used: 4 });
+        const beyond = "9007199254740994";
+        const keys = sql.table(`${place.prefix}keys`);
+        await sql`UPDATE ${keys} SET charged = ${sql.raw(beyond)} WHERE id = ${spoilt}`.execute(place.db);
+        advance(LEASE_MS);
+        await expect(store.sweep()).rejects.toThrow(`The key ${spoilt} is spoilt: its charged units are ${beyond}.`);
+        await expect(hold(spoilt, "next")).rejects.toThrow(/is spoilt/);
+        expect(await hold(sound, "next")).toEqual({ granted: 10 });
+        expect(await store.balance(sound), "the sweep has charged it").toEqual({ used: 14, available: 86, held: 10 });
+        const listed = new Map((await store.list({ limit: 1_000 })).map((report) => [report.id, report]));
+        expect(listed.get(spoilt)).toMatchObject({ spoilt: ["charged"], held: 10 });
+        expect(listed.get(sound)).toMatchObject({ used: 14, held: 10 });
+        expect(listed.get(sound)).not.toHaveProperty("spoilt");
+        expect(await verifyLedger(place.db, place)).toMatchObject([
+          { table: "keys", id: spoilt, field: "charged", stored: beyond, expected: 0 },
+          { table: "keys", id: spoilt, field: "used" },
+        ]);
+        await sql`UPDATE ${keys} SET charged = 0 WHERE id = ${spoilt}`.execute(place.db);
+        await store.sweep();
+        // A hold that is spoilt is named as well, and its key goes on.
+        const holds = sql.table(`${place.prefix}holds`);
+        await sql`UPDATE ${holds} SET noted = ${sql.raw(beyond)} WHERE id = ${`${sound}-next`}`.execute(place.db);
+        advance(LEASE_MS);
+        expect(await hold(sound, "after")).toEqual({ granted: 10 });
+        expect(await store.balance(sound)).toMatchObject({ used: 24 });
+        expect(await verifyLedger(place.db, place)).toMatchObject([
+          { table: "holds", id: `${sound}-next`, field: "noted", stored: beyond, expected: 0 },
+        ]);
+        await sql`UPDATE ${holds} SET noted = 0 WHERE id = ${`${sound}-next`}`.execute(place.db);
+        await store.sweep();
+        expect(await verifyLedger(place.db, place)).toEqual([]);
+        await place.remove();
+      });
+
       it("are the same after pruning, and what is pruned is forgotten", async () => {
         const { store, advance } = storeAt(place);
         const keyId = await store.add({ granted: 2_000 });
@@ -224,6 +265,34 @@ describe("verifyLedger", () => {
     expect(await verifyLedger(place.db, place)).toContainEqual(expect.objectContaining(found));
     await place.remove();
   });
+});
+
+it("prunes up to one time, and ends however many calls are resolved meanwhile", async () => {
+  const place = await sqliteInMemory.place();
+  const { store, advance } = storeAt(place);
+  await store.add({ id: "key", granted: 1_000 });
+  let calls = 0;
+  const call = async (): Promise<void> => {
+    const id = `call-${calls++}`;
+    await store.reserve({ id, keyId: "key", atLeast: 1, atMost: 1, leaseMs: LEASE_MS });
+    await store.settle(id, { used: 1, certainty: "exact" });
+    advance(10);
+  };
+  await call();
+  advance(1_000);
+  const over = new AbortController();
+  let meanwhile = 0;
+  // Each statement of the run is followed by a call.
+  const load = (async () => {
+    while (!over.signal.aborted && meanwhile++ < 200) await call();
+  })();
+  const pruned = await store.prune({ olderThanMs: 0 });
+  over.abort();
+  await load;
+  expect(meanwhile, "the run ends by itself").toBeLessThan(200);
+  expect(pruned).toBeLessThan(10);
+  expect(await verifyLedger(place.db, place)).toEqual([]);
+  await place.remove();
 });
 
 it("ends its pruning also where a key was deleted by hand, and forgets the others' holds", async () => {

@@ -12,7 +12,7 @@ import {
   sqlQuotaStore,
   verifyLedger,
 } from "../../src/stores/sql/index.ts";
-import { sqliteDialect, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
+import { databases, sqliteDialect, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
 import { storeAt } from "./sql/open.ts";
 
 const LEASE_MS = 600_000;
@@ -30,6 +30,17 @@ describe("the schema", () => {
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     expect(await store.find("one"), "the same store works once it is").toBeUndefined();
     await db.destroy();
+  });
+
+  it("is found in another database of the same server", async () => {
+    const mysql = databases.find(({ dialect }) => dialect === "mysql");
+    if (!mysql?.available) return;
+    const [here, there] = [await mysql.place(), await mysql.place()];
+    const name = new URL(there.address ?? "").pathname.slice(1);
+    expect(await schemaVersion(here.db, { prefix: `${name}.${there.prefix}` })).toBe(SCHEMA_VERSION);
+    expect(await schemaVersion(here.db, { prefix: `${name}.other_` })).toBe(0);
+    expect(await schemaVersion(here.db, { prefix: "no_such_database.q_" })).toBe(0);
+    for (const place of [here, there]) await place.remove();
   });
 
   it("of a newer polygate is refused", async () => {

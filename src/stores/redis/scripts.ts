@@ -3,172 +3,211 @@
 import { type Script, scriptOf } from "./client.ts";
 
 /**
- * What every script of a ledger begins with. KEYS: the key, its live holds, their leases, its resolved holds, their ends. ARGV: how far
- * the clock is ahead, how long resolved holds are retained, then the script's own.
+ * What every script of a ledger begins with. KEYS: the ledger and its times. ARGV: how far the clock is ahead, how long resolved holds
+ * are retained, the field of the verb's hold, then the script's own.
+ *
+ * The ledger is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved one
+ * `STATE USED OVERDRAFT`. The times are a sorted set of the holds' fields: when the lease of a live one ends, and when a resolved one
+ * was resolved, negative. So one range holds the resolved ones that are to be forgotten, and the live ones whose lease has run out.
+ *
+ * Redis spends its time in the Lua of these scripts: the usual way through one makes no table, formats no number, and has few commands.
  */
 const LEDGER = `
-local KEY, HOLDS, LEASES, RESOLVED, ENDS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local BATCH, MOST = 100, 9007199254740991
+local LEDGER, TIMES, HOLD, BATCH, MOST = KEYS[1], KEYS[2], ARGV[3], 100, 9007199254740991
 local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
-local function int(number) return string.format('%.0f', number) end
+local now = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
+local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', HOLD)
+if not stored[1] then return { 'unknown' } end
+local unlimited, hold = stored[1] == '1', stored[7]
+local granted, charged, held = tonumber(stored[2]), tonumber(stored[3]), tonumber(stored[4])
+local overdraft, estimated = tonumber(stored[5]), tonumber(stored[6])
 
-local key
-local stored = redis.call('HMGET', KEY, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated')
-if stored[1] then
-  key = { unlimited = stored[1] == '1', granted = tonumber(stored[2]), charged = tonumber(stored[3]),
-    held = tonumber(stored[4]), overdraft = tonumber(stored[5]), estimated = tonumber(stored[6]) }
+-- Exact as text, which Lua itself is for less than 15 digits alone.
+local function text(number)
+  return number < 1e14 and number .. '' or string.format('%.0f', number)
 end
 
-local function available()
-  return math.max(0, key.granted - key.charged - key.held)
+local function parts(value)
+  local state, first, second = string.match(value, '^(%a+) (%d+) (%d+)$')
+  return state, tonumber(first), tonumber(second)
 end
 
-local function save()
-  redis.call('HSET', KEY, 'granted', int(key.granted), 'charged', int(key.charged), 'held', int(key.held),
-    'overdraft', int(key.overdraft), 'estimated', int(key.estimated))
-end
-
-local function tooMuch()
-  return key.charged > MOST or key.overdraft > MOST or key.held > MOST or key.granted > MOST
-end
-
--- Charges what was used as far as there is room; returns what there is none for.
-local function charge(used, estimated)
+-- Charges what was used in place of what stands in the books for its hold, and returns the overdraft. Where the sums cannot be
+-- counted, it changes nothing and returns the name of the book.
+local function charge(used, isEstimated, heldBefore, chargedBefore, overdraftBefore)
+  local heldThen, chargedThen, overdraftThen = held - heldBefore, charged - chargedBefore, overdraft - overdraftBefore
   local over = 0
-  if not key.unlimited then over = math.max(0, used - available()) end
-  key.charged = key.charged + used - over
-  key.overdraft = key.overdraft + over
-  if estimated then key.estimated = key.estimated + used - over end
+  if not unlimited then over = math.max(0, used - math.max(0, granted - chargedThen - heldThen)) end
+  local charged_ = used - over
+  if charged_ > MOST - chargedThen - heldThen then return nil, 'used' end
+  if over > MOST - overdraftThen then return nil, 'overdrawn' end
+  held, charged, overdraft, estimated = heldThen, chargedThen + charged_, overdraftThen + over, estimated - chargedBefore
+  if isEstimated then estimated = estimated + charged_ end
   return over
 end
 
+-- Writes the books, and a hold that is resolved.
 local function resolve(id, state, used, over)
-  redis.call('HDEL', HOLDS, id)
-  redis.call('ZREM', LEASES, id)
-  redis.call('HSET', RESOLVED, id, state .. ' ' .. int(used) .. ' ' .. int(over))
-  redis.call('ZADD', ENDS, int(now), id)
+  redis.call('HSET', LEDGER, 'charged', charged, 'held', held, 'overdraft', overdraft, 'estimated', estimated,
+    id, state .. ' ' .. text(used) .. ' ' .. text(over))
+  redis.call('ZADD', TIMES, -now, id)
 end
+`;
 
-local function liveHold(id)
-  local hold = redis.call('HGET', HOLDS, id)
-  if not hold then return nil end
-  local granted, noted = string.match(hold, '^(%d+) (%d+)$')
-  return { granted = tonumber(granted), noted = tonumber(noted) }
+/** Tells a book that a hand has spoilt. */
+const SPOILT = `
+for index, name in ipairs({ 'granted', 'charged', 'held', 'overdraft', 'estimated' }) do
+  local units = tonumber(stored[index + 1])
+  if not units or units < 0 or units > MOST then return { 'spoilt', name, stored[index + 1] or '' } end
 end
+`;
 
--- Charges holds whose leases have run out their last notes; returns how many.
-local function expire()
-  local ids = redis.call('ZRANGEBYSCORE', LEASES, '-inf', int(now), 'LIMIT', 0, BATCH)
+/** Whether the books are sound; cheap, because a sum that cannot be told is not sound either. */
+const IF_SPOILT = `
+if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
+  or math.max(granted, charged, held, overdraft, estimated) > MOST then ${SPOILT} end
+`;
+
+/** Charges leases that have run out their last notes, as far as they can be counted, and forgets resolved holds. */
+const TAKE = `
+local function take(ids)
   for _, id in ipairs(ids) do
-    local hold = liveHold(id)
-    key.held = key.held - hold.granted
-    resolve(id, 'expired', hold.noted, charge(hold.noted, true))
-  end
-  if #ids > 0 then save() end
-  return #ids
-end
-
--- Forgets holds that were resolved long ago; returns how many.
-local function forget(olderThan)
-  local ids = redis.call('ZRANGEBYSCORE', ENDS, '-inf', '(' .. int(now - olderThan), 'LIMIT', 0, BATCH)
-  for _, id in ipairs(ids) do
-    redis.call('HDEL', RESOLVED, id)
-    redis.call('ZREM', ENDS, id)
+    local state, first, second = parts(redis.call('HGET', LEDGER, id) or '')
+    if state == 'live' then
+      local others = charged + held - first
+      local countable = MOST - others
+      if not unlimited then countable = math.max(0, granted - others) + (MOST - overdraft) end
+      local used = math.min(second, countable)
+      resolve(id, 'expired', used, charge(used, true, first, 0, 0))
+    else
+      redis.call('HDEL', LEDGER, id)
+      redis.call('ZREM', TIMES, id)
+    end
   end
   return #ids
 end
 `;
 
-/** Begins a verb: there may be more expired holds than one run should charge. */
-const VERB = `${LEDGER}
-if not key then return { 'unknown' } end
-forget(tonumber(ARGV[2]))
-if expire() == BATCH then return { 'again' } end
+/** Does what is due: all leases that have run out, and some of the holds that were resolved long ago. */
+const DUE = `
+local due = redis.call('ZRANGEBYSCORE', TIMES, ARGV[2] - now, now, 'LIMIT', 0, BATCH)
+local isMore = false
+if #due > 0 then
+  ${TAKE}
+  isMore = take(due) == BATCH and take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) == BATCH
+  hold = redis.call('HGET', LEDGER, HOLD)
+end
 `;
 
-/** ARGV: the hold's id, atLeast, atMost, the lease, the most that a hold of an unlimited key is granted. */
+/** Begins a verb. There may be more expired holds than one run should charge. */
+const VERB = `${LEDGER}${IF_SPOILT}${DUE}
+if isMore then return { 'again' } end
+`;
+
+/**
+ * KEYS: as above, and the owner of the hold's id where the server keeps all keys together. ARGV: the hold, atLeast, atMost, the lease,
+ * the most that a hold of an unlimited key is granted, the key's id, how long the owner is known. Returns what is granted as a number.
+ */
 export const RESERVE: Script = scriptOf(`${VERB}
-local id, least, most, lease = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local hold = liveHold(id)
-if hold then return { 'granted', int(hold.granted) } end
-local known = redis.call('HEXISTS', RESOLVED, id) == 1
-local granted = math.min(most, available())
-if key.unlimited then granted = math.max(least, math.min(most, tonumber(ARGV[7]))) end
--- What is resolved is no leave to run another call.
-if known then return { 'known', int(available()), int(key.held) } end
-if granted < least then return { 'refused', int(available()), int(key.held) } end
-key.held = key.held + granted
-if tooMuch() then return { 'beyond' } end
-redis.call('HSET', HOLDS, id, int(granted) .. ' 0')
-redis.call('ZADD', LEASES, int(now + lease), id)
-save()
-return { 'granted', int(granted) }
+local function isForeign()
+  local owner = KEYS[3] and redis.call('GET', KEYS[3])
+  return owner and owner ~= ARGV[8]
+end
+local available = math.max(0, granted - charged - held)
+if hold then
+  local state, first = parts(hold)
+  if state == 'live' then return first end
+  -- What is resolved is no leave to run another call.
+  return { 'known', text(available), text(held) }
+end
+local least, most = tonumber(ARGV[4]), tonumber(ARGV[5])
+local units = math.min(most, available)
+if unlimited then
+  local countable = MOST - charged - held
+  if least > countable then return isForeign() and { 'foreign' } or { 'beyond', 'used' } end
+  units = math.max(least, math.min(most, tonumber(ARGV[7]), countable))
+end
+if units < least then return isForeign() and { 'foreign' } or { 'refused', text(available), text(held) } end
+if KEYS[3] and not redis.call('SET', KEYS[3], ARGV[8], 'NX', 'PX', ARGV[9]) then
+  if isForeign() then return { 'foreign' } end
+  redis.call('PEXPIRE', KEYS[3], ARGV[9])
+end
+redis.call('HSET', LEDGER, 'held', held + units, HOLD, 'live ' .. text(units) .. ' 0')
+redis.call('ZADD', TIMES, now + ARGV[6], HOLD)
+return units
 `);
 
-/** ARGV: the hold's id, the lease, what was used so far. */
+/** ARGV: the hold, the lease, what was used so far. */
 export const RENEW: Script = scriptOf(`${VERB}
-local hold = liveHold(ARGV[3])
-if hold then
-  redis.call('HSET', HOLDS, ARGV[3], int(hold.granted) .. ' ' .. int(tonumber(ARGV[5])))
-  redis.call('ZADD', LEASES, int(now + tonumber(ARGV[4])), ARGV[3])
+if not hold then return { 'none' } end
+local state, first = parts(hold)
+if state == 'live' then
+  redis.call('HSET', LEDGER, HOLD, 'live ' .. text(first) .. ' ' .. ARGV[5])
+  redis.call('ZADD', TIMES, now + ARGV[4], HOLD)
 end
 return { 'done' }
 `);
 
-/** ARGV: the hold's id, what was used, whether that is an estimate. */
+/** ARGV: the hold, what was used, whether that is an estimate. */
 export const SETTLE: Script = scriptOf(`${VERB}
-local id, used, estimated = ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
-local hold = liveHold(id)
-local state = 'settled'
-if hold then
-  key.held = key.held - hold.granted
-else
-  local before, charged, over = string.match(redis.call('HGET', RESOLVED, id) or '', '^(%a+) (%d+) (%d+)$')
-  if before ~= 'expired' then return { 'done' } end
+if not hold then return { 'none' } end
+local state, first, second = parts(hold)
+local used, over, beyond = tonumber(ARGV[4])
+if state == 'live' then
+  over, beyond = charge(used, ARGV[5] == '1', first, 0, 0)
+elseif state == 'expired' then
   -- The true count replaces what expiry charged.
-  state = 'corrected'
-  key.charged = key.charged - (tonumber(charged) - tonumber(over))
-  key.estimated = key.estimated - (tonumber(charged) - tonumber(over))
-  key.overdraft = key.overdraft - tonumber(over)
+  over, beyond = charge(used, ARGV[5] == '1', 0, first - second, second)
+else
+  return 'done'
 end
-local over = charge(used, estimated)
-if tooMuch() then return { 'beyond' } end
-resolve(id, state, used, over)
-save()
-return { 'done' }
+if beyond then return { 'beyond', beyond } end
+if over > 0 or state == 'expired' or ARGV[5] == '1' then
+  resolve(HOLD, state == 'live' and 'settled' or 'corrected', used, over)
+else
+  redis.call('HSET', LEDGER, 'charged', charged, 'held', held, HOLD, 'settled ' .. ARGV[4] .. ' 0')
+  redis.call('ZADD', TIMES, -now, HOLD)
+end
+return 'done'
 `);
 
-/** Tells what a key has. ARGV: none. */
-export const REPORT: Script = scriptOf(`${VERB}
-local secrets = redis.call('HLEN', KEYS[6])
-local key_, revoked = unpack(redis.call('HMGET', KEY, 'key', 'revoked'))
-for _, ends in ipairs(redis.call('HVALS', KEYS[6])) do
+/** Tells what a key has, as it is stored; also of one that a hand has spoilt. KEYS: as above, and its secrets. ARGV: none. */
+export const REPORT: Script = scriptOf(`${LEDGER}
+local function isSpoilt() ${IF_SPOILT} end
+if not isSpoilt() then ${DUE} if isMore then return { 'again' } end end
+local secrets = redis.call('HLEN', KEYS[3])
+for _, ends in ipairs(redis.call('HVALS', KEYS[3])) do
   if ends ~= '' and tonumber(ends) <= now then secrets = secrets - 1 end
 end
-return { 'told', key_, int(key.charged + key.held), int(available()), int(key.held), int(key.overdraft),
-  int(key.estimated), int(secrets), revoked or '0' }
+local told = redis.call('HMGET', LEDGER, 'key', 'revoked', 'granted', 'charged', 'held', 'overdraft', 'estimated')
+for index, value in ipairs(told) do told[index] = value or '' end
+return { 'told', secrets .. '', unpack(told) }
 `);
 
-/** Adds to a key's quota. ARGV: the units. */
+/** Adds to a key's quota. ARGV: no hold, the units. */
 export const GRANT: Script = scriptOf(`${VERB}
-if redis.call('HGET', KEY, 'revoked') == '1' then return { 'revoked' } end
-if key.unlimited then return { 'unlimited' } end
-key.granted = key.granted + tonumber(ARGV[3])
-if tooMuch() then return { 'beyond' } end
-save()
+if redis.call('HGET', LEDGER, 'revoked') == '1' then return { 'revoked' } end
+if unlimited then return { 'unlimited' } end
+local units = tonumber(ARGV[4])
+if units > MOST - granted then return { 'beyond', 'granted' } end
+redis.call('HSET', LEDGER, 'granted', granted + units)
 return { 'done' }
 `);
 
-/** Charges some expired holds, and tells how many. */
-export const SWEEP: Script = scriptOf(`${LEDGER}
-if not key then return 0 end
-return expire()
+/** Charges some expired holds, and tells how many. ARGV: no hold. */
+export const SWEEP: Script = scriptOf(`${LEDGER}${IF_SPOILT}
+${TAKE}
+return { 'done', take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) .. '' }
 `);
 
-/** Forgets some resolved holds, and tells how many. ARGV: how long ago they were resolved at least. */
-export const PRUNE: Script = scriptOf(`${LEDGER}
-return forget(tonumber(ARGV[3]))
+/** Forgets some resolved holds, and tells how many. ARGV: no hold, the time before which they were resolved. */
+export const PRUNE: Script = scriptOf(`
+local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. -ARGV[4], '(0', 'LIMIT', 0, 100)
+for _, id in ipairs(ids) do
+  redis.call('HDEL', KEYS[1], id)
+  redis.call('ZREM', KEYS[2], id)
+end
+return { 'done', #ids .. '' }
 `);
 
 /** Makes a key. KEYS: the key. ARGV: the key as JSON, whether it is unlimited, its grant, what was used. */
@@ -249,6 +288,8 @@ return 1
  * Returns whose it is.
  */
 export const CLAIM: Script = scriptOf(`
+-- By chance its slot may be that of the ledger, where it was taken in one script.
+if redis.call('TYPE', KEYS[1]).ok == 'string' then return redis.call('GET', KEYS[1]) end
 local owner = redis.call('HGET', KEYS[1], 'key')
 if owner and owner ~= ARGV[1] then return owner end
 redis.call('HSET', KEYS[1], 'key', ARGV[1])
@@ -259,15 +300,19 @@ return ARGV[1]
 
 /** Takes a claim back, of a hold that was refused. KEYS: the owner of the id. */
 export const UNCLAIM: Script = scriptOf(`
-if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'claims', -1) < 1 then
+if redis.call('TYPE', KEYS[1]).ok == 'hash' and redis.call('HINCRBY', KEYS[1], 'claims', -1) < 1 then
   redis.call('DEL', KEYS[1])
 end
 return 1
 `);
 
-/** Tells whose a hold is, and keeps that known. KEYS: the owner of the id. ARGV: for how long. */
+/**
+ * Tells whose a hold is, and keeps that known. KEYS: the owner of the id, which is a hash where it was claimed apart. ARGV: for how
+ * long.
+ */
 export const OWNER: Script = scriptOf(`
-local owner = redis.call('HGET', KEYS[1], 'key')
+local isClaimed = redis.call('TYPE', KEYS[1]).ok == 'hash'
+local owner = isClaimed and redis.call('HGET', KEYS[1], 'key') or redis.call('GET', KEYS[1])
 if owner and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return owner
 `);

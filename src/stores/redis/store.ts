@@ -3,9 +3,16 @@
 import { parseJson } from "../../model/json.ts";
 import type { CallInfo } from "../../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
-import { MOST_UNLIMITED } from "../account.ts";
+import { beyondMost, MOST_UNLIMITED } from "../account.ts";
 import { hashApiKey } from "../api-key-hash.ts";
-import type { DurableKeyOptions, DurableQuotaStore, KeyPage, KeyReport, Retention } from "../durable.ts";
+import {
+  type DurableKeyOptions,
+  type DurableQuotaStore,
+  type KeyPage,
+  type KeyReport,
+  keyReportOf,
+  type Retention,
+} from "../durable.ts";
 import {
   assertHoldRequest,
   assertOutcome,
@@ -21,6 +28,7 @@ import {
   pageOf,
   revokedKey,
 } from "../durable-input.ts";
+import { Generations } from "../generations.ts";
 import { assertUnits } from "../units.ts";
 import { commandsOf, type RedisClient, runScript, type Script, type SendCommand } from "./client.ts";
 import * as scripts from "./scripts.ts";
@@ -44,6 +52,9 @@ export interface RedisQuotaStoreOptions<Context = unknown> {
 
 const HOUR_MS = 3_600_000;
 
+/** How many holds a process remembers the keys of, at least: a hold of another process is looked up. */
+const MOST_REMEMBERED = 10_000;
+
 /**
  * Quota in Redis, for any number of processes. Leases end by the server's clock. What Redis loses, the ledger loses: without
  * persistence (`appendonly yes`) a server that dies forgets all keys and all usage, and with `appendfsync everysec` the last second.
@@ -61,6 +72,10 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   readonly #retentionMs: number;
   readonly #find: RedisQuotaStoreOptions<Context>["find"];
   readonly #aheadMs: () => number;
+  /** The keys of holds, by the holds' ids. */
+  readonly #keyIds = new Generations<string>(MOST_REMEMBERED, Number.POSITIVE_INFINITY, 0);
+  /** Whether the server keeps a key's ledger and the ids of its holds apart, which it says itself. */
+  #isCluster = false;
 
   constructor(options: RedisQuotaStoreOptions<Context>) {
     const { client, prefix = "polygate", retentionMs = HOUR_MS, find, aheadMs = () => 0 } = options;
@@ -87,35 +102,61 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async reserve(request: HoldRequest): Promise<Reservation> {
     assertHoldRequest(request);
-    const { id, keyId, atLeast, atMost, leaseMs } = request;
+    const { id, keyId } = request;
     if (!isStorableId(keyId)) return NOTHING;
-    // Whose the id is stands in a slot of its own: a later call knows the id alone.
+    const answer = this.#isCluster ? await this.#reserveApart(request) : await this.#reserveAtOnce(request);
+    if (!Array.isArray(answer)) {
+      this.#keyIds.add(id, keyId, 0);
+      return { granted: Number(answer) };
+    }
+    const [word, available, held] = listOf(answer);
+    if (word === "refused" || word === "known")
+      return { refused: true, available: Number(available), held: Number(held) };
+    // Nothing can be held for a key that there is not, and yet the id may be another's.
+    if (word === "foreign" || (await this.#ownerOf(id, 0)) !== undefined) throw foreignHold();
+    return NOTHING;
+  }
+
+  /** Takes the id and the units in one script. A cluster refuses that: an id has a slot of its own, for a later call knows it alone. */
+  async #reserveAtOnce(request: HoldRequest): Promise<unknown> {
+    const { id, keyId } = request;
+    try {
+      return await this.#onLedger(scripts.RESERVE, keyId, this.#reserveArgs(request), [this.#owner(id)]);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes("CROSSSLOT"))) throw error;
+      this.#isCluster = true;
+      return this.#reserveApart(request);
+    }
+  }
+
+  /** Claims the id first, and then the units. */
+  async #reserveApart(request: HoldRequest): Promise<unknown> {
+    const { id, keyId, leaseMs } = request;
     const owner = await this.#run(scripts.CLAIM, [this.#owner(id)], [keyId, leaseMs + this.#retentionMs]);
-    if (owner !== keyId) throw foreignHold();
-    const [answer, ...units] = await this.#onLedger(scripts.RESERVE, keyId, [
-      id,
-      atLeast,
-      atMost,
-      leaseMs,
-      MOST_UNLIMITED,
-    ]);
-    if (answer === "granted") return { granted: Number(units[0]) };
-    if (answer !== "known") await this.#run(scripts.UNCLAIM, [this.#owner(id)], []);
-    if (answer === "unknown") return NOTHING;
-    return { refused: true, available: Number(units[0]), held: Number(units[1]) };
+    if (owner !== keyId) return ["foreign"];
+    const answer = await this.#onLedger(scripts.RESERVE, keyId, this.#reserveArgs(request));
+    if (Array.isArray(answer) && answer[0] !== "known") await this.#run(scripts.UNCLAIM, [this.#owner(id)], []);
+    return answer;
+  }
+
+  #reserveArgs({ id, keyId, atLeast, atMost, leaseMs }: HoldRequest): readonly (string | number)[] {
+    return [fieldOf(id), atLeast, atMost, leaseMs, MOST_UNLIMITED, keyId, leaseMs + this.#retentionMs];
   }
 
   async renew(id: string, renewal: Renewal): Promise<void> {
     assertRenewal(renewal);
+    // The id must be known for as long as its hold is, which may be for longer than it was first asked for.
     const keyId = await this.#ownerOf(id, renewal.leaseMs);
-    if (keyId !== undefined) await this.#onLedger(scripts.RENEW, keyId, [id, renewal.leaseMs, renewal.used]);
+    if (keyId !== undefined) await this.#onLedger(scripts.RENEW, keyId, [fieldOf(id), renewal.leaseMs, renewal.used]);
   }
 
   async settle(id: string, outcome: Outcome): Promise<void> {
     assertOutcome(outcome);
+    const args = [fieldOf(id), outcome.used, outcome.certainty === "estimated" ? 1 : 0];
+    const remembered = this.#keyIds.get(id);
+    if (remembered !== undefined && (await this.#onLedger(scripts.SETTLE, remembered, args)) === "done") return;
     const keyId = await this.#ownerOf(id, 0);
-    const estimated = outcome.certainty === "estimated" ? 1 : 0;
-    if (keyId !== undefined) await this.#onLedger(scripts.SETTLE, keyId, [id, outcome.used, estimated]);
+    if (keyId !== undefined) await this.#onLedger(scripts.SETTLE, keyId, args);
   }
 
   async add(options: DurableKeyOptions = {}): Promise<string> {
@@ -164,7 +205,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async grant(keyId: string, units: number): Promise<void> {
     assertUnits("units", units);
-    const [answer] = await this.#onLedger(scripts.GRANT, keyId, [units]);
+    const [answer] = listOf(await this.#onLedger(scripts.GRANT, keyId, ["", units]));
     if (answer === "unknown") throw noSuchKey(keyId);
     if (answer === "revoked") throw revokedKey(keyId);
     if (answer === "unlimited") throw new RangeError(`The API key ${keyId} is unlimited.`);
@@ -172,16 +213,17 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async report(keyId: string): Promise<KeyReport | undefined> {
     if (!isStorableId(keyId)) return undefined;
-    const [answer, key = "", ...told] = await this.#onLedger(scripts.REPORT, keyId, []);
+    const told = await this.#onLedger(scripts.REPORT, keyId, [""], [this.#secretsOf(keyId)[1]]);
+    const [answer, secrets, key = "", revoked, ...books] = listOf(told);
     if (answer === "unknown") return undefined;
-    const [used = 0, available = 0, held = 0, overdraft = 0, estimated = 0, secrets = 0, revoked] = told.map(Number);
-    const units = { granted: used + available, used, available, held, overdraft, estimated };
-    return { ...(parseJson(key) as ApiKey), ...units, secrets, revoked: revoked === 1 };
+    const [granted = "", charged = "", held = "", overdraft = "", estimated = ""] = books;
+    const described = { secrets: Number(secrets), revoked: revoked === "1" };
+    return keyReportOf(parseJson(key) as ApiKey, { granted, charged, held, overdraft, estimated }, described);
   }
 
   async list(page?: KeyPage): Promise<readonly KeyReport[]> {
     const { after, limit } = pageOf(page);
-    const reports = await Promise.all((await this.#keyIds(after, limit)).map((keyId) => this.report(keyId)));
+    const reports = await Promise.all((await this.#pageOfKeys(after, limit)).map((keyId) => this.report(keyId)));
     return reports.filter((report) => report !== undefined);
   }
 
@@ -191,28 +233,51 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async prune({ olderThanMs }: Retention): Promise<number> {
     assertSpan("olderThanMs", olderThanMs);
-    return this.#onEachKey(scripts.PRUNE, [olderThanMs]);
+    // One cutoff for the whole run: holds that are resolved meanwhile are for the next.
+    const [seconds = "", micros = ""] = listOf(await this.#send(this.#index, "TIME", []));
+    const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + this.#aheadMs();
+    return this.#onEachKey(scripts.PRUNE, [now - olderThanMs]);
   }
 
-  /** Runs a script on every key until it has nothing more to do, and adds up what it did. */
+  /**
+   * Runs a script on every key until it has nothing more to do, and adds up what it did. A key that fails holds up no other: its
+   * error is thrown at the end.
+   */
   async #onEachKey(script: Script, args: readonly number[]): Promise<number> {
     let total = 0;
+    const errors: unknown[] = [];
     for (let after = ""; ;) {
-      const keyIds = await this.#keyIds(after, 100);
+      const keyIds = await this.#pageOfKeys(after, 100);
       for (const keyId of keyIds)
-        for (let done = 1; done > 0; total += done)
-          done = Number(await this.#run(script, this.#names(keyId), [this.#aheadMs(), this.#retentionMs, ...args]));
+        try {
+          for (let done = 1; done > 0; total += done)
+            done = Number(listOf(await this.#onLedger(script, keyId, ["", ...args]))[1] ?? 0);
+        } catch (error) {
+          errors.push(error);
+        }
       after = keyIds.at(-1) ?? "";
-      if (after === "") return total;
+      if (after !== "") continue;
+      if (errors.length > 0) throw errors[0];
+      return total;
     }
   }
 
-  /** Runs a verb on a key's ledger, again for as long as there are more expired holds than one run should charge. */
-  async #onLedger(script: Script, keyId: string, args: readonly (string | number)[]): Promise<readonly string[]> {
+  /** Runs a script on a key's ledger, again for as long as there are more expired holds than one run should charge. */
+  async #onLedger(
+    script: Script,
+    keyId: string,
+    args: readonly (string | number)[],
+    keys: readonly string[] = [],
+  ): Promise<unknown> {
+    const [ledger, times] = this.#names(keyId);
     for (;;) {
-      const answer = listOf(await this.#run(script, this.#names(keyId), [this.#aheadMs(), this.#retentionMs, ...args]));
-      if (answer[0] === "beyond") throw new RangeError("A number of the key's ledger would be beyond 2^53.");
-      if (answer[0] !== "again") return answer;
+      const answer = await this.#run(script, [ledger, times, ...keys], [this.#aheadMs(), this.#retentionMs, ...args]);
+      if (!Array.isArray(answer)) return answer;
+      const [word, book = "", units = ""] = listOf(answer);
+      if (word === "beyond") throw beyondMost(keyId, book);
+      if (word === "spoilt")
+        throw new Error(`The key ${keyId} is spoilt: its ${book} units are ${units || "missing"}.`);
+      if (word !== "again") return answer;
     }
   }
 
@@ -246,7 +311,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     return typeof owner === "string" ? owner : undefined;
   }
 
-  async #keyIds(after: string, limit: number): Promise<readonly string[]> {
+  async #pageOfKeys(after: string, limit: number): Promise<readonly string[]> {
     const first = after === "" ? "-" : `(${after}`;
     return listOf(await this.#send(this.#index, "ZRANGEBYLEX", [this.#index, first, "+", "LIMIT", "0", String(limit)]));
   }
@@ -268,17 +333,20 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   #secretsOf(keyId: string): [key: string, secrets: string] {
-    const [key, , , , , secrets] = this.#names(keyId);
-    return [key, secrets];
+    const [ledger, , secrets] = this.#names(keyId);
+    return [ledger, secrets];
   }
 
   /** The names of a key's ledger. What stands in braces decides the slot of a cluster; all of them share one. */
-  #names(keyId: string): [string, string, string, string, string, string] {
+  #names(keyId: string): [ledger: string, times: string, secrets: string] {
     const name = (part: string): string => `${this.#prefix}:{${encodeURIComponent(keyId)}}:${part}`;
-    return [name("key"), name("holds"), name("leases"), name("resolved"), name("ends"), name("secrets")];
+    return [name("ledger"), name("times"), name("secrets")];
   }
 }
 
 const NOTHING: Reservation = { refused: true, available: 0, held: 0 };
+
+/** The name of a hold within its key's ledger. */
+const fieldOf = (id: string): string => `hold:${id}`;
 
 const listOf = (answer: unknown): readonly string[] => (Array.isArray(answer) ? answer.map(String) : []);

@@ -1,6 +1,6 @@
 /** Where the databases differ: their clocks, their locks, and which of their errors call for another try. */
 
-import { type RawBuilder, sql } from "kysely";
+import { type AliasedRawBuilder, type RawBuilder, sql } from "kysely";
 import type { StoredInteger } from "./schema.ts";
 
 /** The databases that the store speaks to; MariaDB is `mysql`. */
@@ -15,6 +15,10 @@ export const DATABASE_TIME: Readonly<Record<SqlDialect, TimeExpression>> = {
   postgres: sql`CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)`,
   mysql: sql`(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)`,
 };
+
+/** A column as text, under its own name: exact, whatever number a driver can hold. */
+export const asText = <Column extends string>(dialect: SqlDialect, column: Column): AliasedRawBuilder<string, Column> =>
+  sql<string>`CAST(${sql.ref(column)} AS ${sql.raw(dialect === "mysql" ? "CHAR" : "TEXT")})`.as(column);
 
 /** Deadlocks, failed serializations, and rows that somebody else has just inserted. */
 const RETRIED_CODES = new Set(["40001", "40P01", "23505", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE"]);

@@ -65,14 +65,8 @@ export async function migrate(db: SqlDatabase, { dialect, ...options }: Migratio
 }
 
 /** The version of a database's schema; 0 where there is none. */
-export async function schemaVersion(db: SqlDatabase, options: TableOptions = {}): Promise<number> {
-  const tables = tablesOf(options);
-  const [name, schema] = tables.schema_version.split(".").toReversed();
-  const known = await db.withoutPlugins().introspection.getTables();
-  if (!known.some((table) => table.name === name && (schema === undefined || table.schema === schema))) return 0;
-  const found = await withTables(db, tables).selectFrom("schema_version").select("version").executeTakeFirst();
-  return Number(found?.version ?? 0);
-}
+export const schemaVersion = (db: SqlDatabase, options: TableOptions = {}): Promise<number> =>
+  versionOf(withTables(db, tablesOf(options)));
 
 /** Rejects, and says what to do, unless the schema is the one that this version works with. */
 export async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {
@@ -85,13 +79,17 @@ export async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {
   throw new Error(`The store's schema is version ${version}, and must be ${SCHEMA_VERSION}. ${advice}`);
 }
 
+/** The codes for a table or a schema that is not there: of PostgreSQL, MySQL and MariaDB. */
+const MISSING: ReadonlySet<unknown> = new Set(["42P01", "3F000", 1146, 1049]);
+
 /** A table that is not there is told apart from a database that is down. */
 async function versionOf(db: Kysely<SqlSchema>): Promise<number> {
   try {
     const found = await db.selectFrom("schema_version").select("version").executeTakeFirst();
     return Number(found?.version ?? 0);
   } catch (error) {
-    if (error instanceof Error && /no such table|does not exist|doesn't exist/i.test(error.message)) return 0;
+    const { code, errno, message } = error as { code?: unknown; errno?: unknown; message?: unknown };
+    if (MISSING.has(code) || MISSING.has(errno) || String(message).startsWith("no such table")) return 0;
     throw error;
   }
 }

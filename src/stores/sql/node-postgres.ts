@@ -36,6 +36,7 @@ export interface NodePostgresPool extends PostgresPool {
   on(event: "connect", listener: (client: ErrorEmitter) => void): unknown;
 }
 
+/** How the dialect works with a pool of `pg`. */
 export interface NodePostgresOptions {
   /**
    * Whether each connection keeps the statements of `reserve`, `renew` and `settle` planned, which saves the server half of their

@@ -31,11 +31,20 @@ const values = (parameters: readonly unknown[]): SQLInputValue[] => parameters a
 
 function statementOf(database: DatabaseSync, sql: string): SqliteStatement {
   const statement = database.prepare(sql);
+  // Else SQLite fails at an integer that a number does not hold, and with it at all rows of a page.
+  statement.setReadBigInts(true);
   return {
     reader: statement.columns().length > 0,
-    all: (parameters) => statement.all(...values(parameters)),
+    all: (parameters) => statement.all(...values(parameters)).map(withNumbers),
     run: (parameters) => statement.run(...values(parameters)),
     // An iterator is read while other queries run, which may be the same: it has a statement of its own.
     iterate: (parameters) => database.prepare(sql).iterate(...values(parameters)),
   };
+}
+
+/** Makes numbers of a row's integers, where that is exact. */
+function withNumbers(row: Record<string, unknown>): Record<string, unknown> {
+  for (const [name, value] of Object.entries(row))
+    if (typeof value === "bigint" && Number.isSafeInteger(Number(value))) row[name] = Number(value);
+  return row;
 }

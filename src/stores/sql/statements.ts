@@ -58,7 +58,7 @@ export const plannedNameOf = (text: string): string | undefined => plannedNames.
 /** The statements of one store. */
 export class Statements {
   readonly #building: Building;
-  readonly #compiled = new Map<Statement<never>, CompiledQuery<unknown>>();
+  readonly #compiled = new Map<Statement<never>, CompiledQuery>();
   /** Whether a statement is the same each time: a test's clock moves on. */
   readonly #isFixed: boolean;
 

@@ -1,4 +1,4 @@
-/** The stores' benchmark: the same gateway on each store that answers, beside memory. */
+/** The stores' benchmark: each beside a hand-written statement, and the same gateway on each store that answers, beside memory. */
 
 import { type Ledger, sharedStores } from "../../stores/ledgers.ts";
 import { Child } from "../child.ts";
@@ -6,6 +6,7 @@ import type { LoadOrder, LoadResult } from "../load.ts";
 import { row, spread } from "../report.ts";
 import type { ServerState } from "../server.ts";
 import { API_KEY } from "../workload.ts";
+import { benchPairs } from "./pairs.ts";
 import type { StoreAt } from "./server.ts";
 
 interface Plan {
@@ -29,6 +30,7 @@ interface Sample {
 
 export async function benchStores(isQuick: boolean): Promise<void> {
   const plan = isQuick ? QUICK : FULL;
+  await benchPairs(plan.rounds, plan.windowMs);
   await using processes = new AsyncDisposableStack();
   const load = processes.use(new Child<LoadOrder, LoadResult>("load.ts"));
   const ports = new Map<string, number>();
