@@ -79,6 +79,12 @@ function rateOf({ clock, minBytesPerSecond }: BodyIntake): (bytes: number) => vo
   };
 }
 
+/** The length that a request declares, in bytes; undefined where it declares none, or no number of HTTP's, which a host may let pass. */
+export function declaredBytes(headers: Headers): number | undefined {
+  const declared = headers.get("content-length");
+  return declared !== null && /^\d+$/.test(declared) ? Number(declared) : undefined;
+}
+
 /** What a body that could not be read to its end is to its caller. */
 export function brokenOff(request: Request, cause: unknown): GatewayError {
   if (cause instanceof GatewayError) return cause;

@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/utf8-length.ts";
-import { type BodyIntake, brokenOff, chunksOf, stalled } from "./body-chunks.ts";
+import { type BodyIntake, brokenOff, chunksOf, declaredBytes, stalled } from "./body-chunks.ts";
 import { consumedBody } from "./consumed-body.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 import { LATE, within } from "./within.ts";
@@ -16,8 +16,8 @@ const SMALL_BYTES = 64 * 1024;
  * `internal` where the host has read it and left nothing.
  */
 export function readText(request: Request, maxBytes: number, intake: BodyIntake): string | Promise<string> {
-  const declared = request.headers.get("content-length");
-  if (declared !== null && Number(declared) > maxBytes) throw tooLarge(maxBytes);
+  const declared = declaredBytes(request.headers);
+  if (declared !== undefined && declared > maxBytes) throw tooLarge(maxBytes);
   const consumed = consumedText(request);
   if (consumed === undefined) return readUnread(request, declared, maxBytes, intake);
   intake.lease.take(consumed.length);
@@ -25,13 +25,17 @@ export function readText(request: Request, maxBytes: number, intake: BodyIntake)
   return consumed;
 }
 
-function readUnread(request: Request, declared: string | null, maxBytes: number, intake: BodyIntake): Promise<string> {
+function readUnread(
+  request: Request,
+  declared: number | undefined,
+  maxBytes: number,
+  intake: BodyIntake,
+): Promise<string> {
   const encoding = request.headers.get("content-encoding");
   if (encoding !== null && encoding.toLowerCase() !== "identity")
     throw new GatewayError("unsupported_media_type", "The request body must not be compressed (content-encoding).");
-  const isSmall = declared !== null && Number(declared) <= SMALL_BYTES;
-  if (isSmall) return readAtOnce(request, Number(declared), maxBytes, intake);
-  return readChunks(request, declared !== null && Number(declared) <= maxBytes ? Number(declared) : maxBytes, intake);
+  if (declared !== undefined && declared <= SMALL_BYTES) return readAtOnce(request, declared, maxBytes, intake);
+  return readChunks(request, declared ?? maxBytes, intake);
 }
 
 async function readAtOnce(request: Request, declared: number, maxBytes: number, intake: BodyIntake): Promise<string> {

@@ -1,7 +1,7 @@
 /** Reads a multipart form within its limits, while its bytes arrive. */
 
 import { GatewayError } from "../errors.ts";
-import { type BodyIntake, chunksOf } from "./body-chunks.ts";
+import { type BodyIntake, chunksOf, declaredBytes } from "./body-chunks.ts";
 import type { Form, FormRules } from "./form.ts";
 import { FormParser, tooLarge } from "./form-parser.ts";
 import { consumedBody, readBefore } from "./consumed-body.ts";
@@ -40,12 +40,6 @@ function bufferedOf(request: Request, { lease }: BodyIntake): readonly Uint8Arra
   // What has become of a form elsewhere, its files on a disk perhaps, cannot be told.
   if ((left !== undefined && left !== "") || request.body?.locked) throw readBefore();
   return undefined;
-}
-
-/** What the body's length is said to be, in bytes. */
-function declaredBytes(headers: Headers): number | undefined {
-  const declared = headers.get("content-length");
-  return declared !== null && /^\d{1,15}$/.test(declared) ? Number(declared) : undefined;
 }
 
 const MULTIPART_TYPE = /^multipart\/form-data\s*(?:;|$)/i;

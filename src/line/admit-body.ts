@@ -1,6 +1,6 @@
 /** The step before a body is read: room for it, and no dear one for a key that cannot pay. */
 
-import type { BodyIntake } from "../http/body-chunks.ts";
+import { type BodyIntake, declaredBytes } from "../http/body-chunks.ts";
 import type { BodyLease } from "../http/body-room.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
@@ -26,7 +26,7 @@ export interface Admission {
  */
 export function admitBody(call: Call, key: ApiKey): Admission | Promise<Admission> {
   if (key.unlimited) return admit(call, key);
-  const bytes = declaredBytes(call.request);
+  const bytes = declaredBytes(call.request.headers) ?? Number.POSITIVE_INFINITY;
   const { largeBodyBytes, mediumBodyBytes } = call.limits;
   if (bytes > largeBodyBytes) return assertSolvent(call, key).then(() => admit(call, key));
   // Counting tokens is free, also for a key with nothing left, as long as it is little work.
@@ -42,12 +42,6 @@ function admit(call: Call, key: ApiKey, solvency?: Promise<void>): Admission {
   const lease = call.services.bodies.lease(key.id);
   call.defer(() => lease[Symbol.dispose]());
   return { intake: new Intake(call, lease), solvency };
-}
-
-function declaredBytes({ headers }: Request): number {
-  const declared = headers.get("content-length");
-  const bytes = declared === null ? Number.NaN : Number(declared);
-  return Number.isNaN(bytes) ? Number.POSITIVE_INFINITY : bytes;
 }
 
 async function assertSolvent(call: Call, key: ApiKey): Promise<void> {

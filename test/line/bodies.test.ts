@@ -116,6 +116,22 @@ function statusesOf(answers: readonly Promise<Response>[]): (number | undefined)
 const count = (statuses: readonly (number | undefined)[], status: number | undefined): number =>
   statuses.filter((one) => one === status).length;
 
+describe("a declared length that is none", () => {
+  // No server lets it pass, but a host may make its own Request.
+  it.each(["-1", "1.5", "1e3", "0x10", "Infinity", "many", "99999999999999999999"])(
+    "%s is not believed: nothing is booked by it, and no large body passes for a small one",
+    async (length) => {
+      const { gateway, asked } = opened({ largeBodyBytes: 500 });
+      const headers = { "content-length": length };
+      const isTooLarge = Number(length) > LIMITS.maxJsonBytes && /^\d+$/.test(length);
+      const charged = await gateway.fetch(requestOf(bodyOf(400), { key: "sk-1", headers }));
+      expect(charged.status).toBe(isTooLarge ? 413 : 200);
+      expect((await gateway.fetch(requestOf(bodyOf(), { key: "sk-empty", headers }))).status).toBe(429);
+      expect(asked).toEqual(["1", "empty"]);
+    },
+  );
+});
+
 describe("bodies whose last byte is withheld", () => {
   it.each([
     ["of a declared length", declared],
