@@ -10,6 +10,9 @@ const COMPLETED_UNDER: readonly Policy[] = ["cancels", "drains", "cuts"];
 /** How many clients ask at the same time. */
 const CLIENTS = 64;
 
+/** How long after the last call on a connection the next one may follow, in milliseconds: hosts close what is quiet for five seconds. */
+const KEPT_MS = 2_000;
+
 /**
  * How calls in a row are made. Most keep their connection. Some ask for it to be closed, some close it in the turn in
  * which the last byte came, and some do so after two calls that were sent at once.
@@ -47,14 +50,20 @@ export async function complete(subject: Subject, first: number, end: number): Pr
 class Kept implements Disposable {
   readonly #subject: Subject;
   readonly #connections = new Map<Policy, Connection>();
+  readonly #usedAtMs = new Map<Policy, number>();
 
   constructor(subject: Subject) {
     this.#subject = subject;
   }
 
   at(policy: Policy): Connection {
-    const connection = this.#connections.get(policy) ?? new Connection(this.#subject.port(policy));
+    const nowMs = performance.now();
+    const kept = this.#connections.get(policy);
+    const isFresh = nowMs - (this.#usedAtMs.get(policy) ?? 0) < KEPT_MS;
+    if (!isFresh) kept?.hangUp("closes");
+    const connection = isFresh && kept ? kept : new Connection(this.#subject.port(policy));
     this.#connections.set(policy, connection);
+    this.#usedAtMs.set(policy, nowMs);
     return connection;
   }
 

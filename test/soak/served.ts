@@ -2,7 +2,13 @@
 
 import process from "node:process";
 import { createInterface } from "node:readline";
-import { type Gateway, type GatewayOptions, type LedgerReport, memoryQuotaStore } from "../../src/index.ts";
+import {
+  type Gateway,
+  type GatewayOptions,
+  type LedgerReport,
+  type Limits,
+  memoryQuotaStore,
+} from "../../src/index.ts";
 import { Peer } from "../hosts/remote/peer.ts";
 import { Plays } from "./backend.ts";
 import { apiKeyOf, nextTurn, nowMs, type Payer, PAYERS, type Policy, POLICIES } from "./calls.ts";
@@ -29,8 +35,8 @@ export interface Census {
 /** Long enough for all calls to go on for which that is meant; no other timer of a gateway is as long. */
 const DRAIN_MS = 599_999;
 
-/** Longer than any soak: no call of it is to end by itself. */
-const DEADLINE_MS = 24 * 3_600_000;
+/** Longer than any soak: no call of it is to end by itself, and no upload because the machine is slow. */
+const LIMITS: Partial<Limits> = { deadlineMs: 24 * 3_600_000, bodyStallMs: 24 * 3_600_000, minBodyBytesPerSecond: 1 };
 
 const HANG_UP = { cancels: "cancel", drains: { drainMs: DRAIN_MS }, cuts: { drainMs: 20 } } as const satisfies Record<
   Policy,
@@ -50,7 +56,7 @@ export async function beSoaked(serve: (options: GatewayOptions) => Promise<Serve
   const quotas = memoryQuotaStore(keys, { clock, maxRetained: 1_000 });
   const onFailure: NonNullable<GatewayOptions["onFailure"]> = ({ text }) => void failures.push(text);
   const open = (policy: Policy): Promise<Served> =>
-    serve({ backend: plays.backend(HANG_UP[policy]), quotas, clock, onFailure, limits: { deadlineMs: DEADLINE_MS } });
+    serve({ backend: plays.backend(HANG_UP[policy]), quotas, clock, onFailure, limits: LIMITS });
   const served: Served[] = [];
 
   const peer = new Peer((line) => void process.stdout.write(line), {

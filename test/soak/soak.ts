@@ -68,8 +68,8 @@ export async function soak(host: SoakHost, plan: Plan): Promise<Soaked> {
   return { completions, hangUps, units, falseAborts, before, after, delaysMs, timedMs, closedAtOnce };
 }
 
-/** How long a round of hang-ups may take before it is given up, in milliseconds. */
-const PATIENCE_MS = 30_000;
+/** How long a round of hang-ups may take before it is given up, in milliseconds: to end what is stuck, not to measure. */
+const PATIENCE_MS = 300_000;
 
 async function inTime(round: Promise<HungUp>, { policy, moments }: HangUps): Promise<HungUp> {
   const { promise: late, reject } = Promise.withResolvers<never>();
