@@ -55,6 +55,8 @@ interface Wait {
   readonly body?: object;
   /** Whether calls carry an `Idempotency-Key`: the same one for each pair of them. */
   readonly isRepeated?: boolean;
+  /** Whether the host's function must still be told of the call when it answers late: it is told with the call's context. */
+  readonly isTold?: true;
 }
 
 async function* words(): AsyncGenerator<string> {
@@ -105,9 +107,12 @@ const drawing = (verb: "book" | "put", pool: Pool): Partial<StageOptions> => ({
 const WAITS: readonly Wait[] = [
   { what: "nothing", options: () => ({}) },
   { what: "nothing, streamed,", options: () => ({}), body: { stream: true } },
-  ...(["find", "reserve", "settle"] as const).map((verb): Wait => ({
+  { what: "the quota store's find", options: (pool) => around("find", pool) },
+  // A hold that comes late is given back, and a settlement is tried again.
+  ...(["reserve", "settle"] as const).map((verb): Wait => ({
     what: `the quota store's ${verb}`,
     options: (pool) => around(verb, pool),
+    isTold: true,
   })),
   {
     what: "the quota store's renew",
@@ -116,11 +121,14 @@ const WAITS: readonly Wait[] = [
   ...(["begin", "take", "end"] as const).map((verb): Wait => ({
     what: `the rate limiter's ${verb}`,
     options: (pool) => limiting(verb, pool),
+    // A place that comes late is given back.
+    ...(verb === "begin" && { isTold: true as const }),
   })),
   ...(["claim", "record", "release"] as const).map((verb): Wait => ({
     what: `the replay store's ${verb}`,
     options: (pool) => replaying(verb, pool),
     isRepeated: true,
+    ...(verb === "claim" && { isTold: true as const }),
   })),
   {
     what: "a call of another process that answers the same request",
@@ -144,6 +152,7 @@ const WAITS: readonly Wait[] = [
   ...(["book", "put"] as const).map((verb): Wait => ({
     what: `the image store's ${verb}`,
     options: (pool) => drawing(verb, pool),
+    ...(verb === "book" && { isTold: true as const }),
     ...PICTURE,
   })),
   { what: "the backend's next event", options: (pool) => ({ backend: iterating(() => pool.hang()) }) },
@@ -201,7 +210,7 @@ async function attempt(run: Run, wait: Wait, ending: (typeof ENDINGS)[number]): 
   run.check(
     left <= MAY_STAY,
     `${wait.what} keeps calls that are over`,
-    `${left} of ${CALLS}, where the caller ${ending}`,
+    `${left} of ${traces.length}, where the end is: ${ending}`,
   );
   // Keeps what hangs until here.
   run.check(pool.size >= 0, "A pool has less than nothing");
@@ -213,8 +222,9 @@ async function calls(stage: Stage, wait: Wait, ending: string): Promise<WeakRef<
   for (let number = 0; number < CALLS; number++) {
     const leaving = new AbortController();
     const context = { number };
-    traces.push(new WeakRef(context));
-    const asked = stage.send({ ...sentOf(wait, number), signal: leaving.signal, mounted: { context } });
+    if (!wait.isTold) traces.push(new WeakRef(context));
+    const made = (request: Request): void => void traces.push(new WeakRef(request));
+    const asked = stage.send({ ...sentOf(wait, number), signal: leaving.signal, mounted: { context }, made });
     const read = asked?.then((response) => response.text()).catch(() => {});
     await stage.clock.advance(10);
     if (ending === "hangs up") leaving.abort();

@@ -45,6 +45,8 @@ export interface Sent {
   readonly body?: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | undefined;
   readonly signal?: AbortSignal;
   readonly mounted?: Mounted;
+  /** Is given the request that is made of this. */
+  readonly made?: (request: Request) => void;
 }
 
 export interface Answered {
@@ -112,6 +114,7 @@ export class Stage {
   /** Sends a request and hands out the response, unread; undefined for one that no Request can say, or that is not the gateway's. */
   send(sent: Sent): Promise<Response> | undefined {
     const request = requestOf(sent);
+    if (request) sent.made?.(request);
     return request && this.gateway.handle(request, sent.mounted);
   }
 
