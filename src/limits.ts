@@ -13,6 +13,16 @@ export interface Limits {
    * array counts as two.
    */
   readonly maxJsonValues: number;
+  /** Most members of one object in a JSON request body, or in a JSON text in it. */
+  readonly maxJsonKeys: number;
+  /** Most elements of all arrays in a JSON request body and in the JSON texts in it: its messages, their parts, and all else. */
+  readonly maxJsonItems: number;
+  /** Most JSON values of a request's tools and of the schema of its answer, together, counted as `maxJsonValues` does: 400. */
+  readonly maxSchemaValues: number;
+  /** Most stop sequences of a request, whatever its format takes: 400. */
+  readonly maxStopSequences: number;
+  /** Most characters (UTF-16 units) of all stop sequences of a request: 400. */
+  readonly maxStopSequenceChars: number;
   /** Largest multipart body, in bytes: 413. */
   readonly maxUploadBytes: number;
   /** Calls of known keys that may be in flight at once, streams included. A further one is 503, with a time to come back. */
@@ -100,6 +110,11 @@ export const DEFAULT_LIMITS: Limits = {
   maxJsonBytes: 32 * MIB,
   maxJsonDepth: 200,
   maxJsonValues: 1_000_000,
+  maxJsonKeys: 10_000,
+  maxJsonItems: 100_000,
+  maxSchemaValues: 50_000,
+  maxStopSequences: 64,
+  maxStopSequenceChars: 4_096,
   // Sixteen images of 25 MiB, and a form around them.
   maxUploadBytes: 402 * MIB,
   maxCallsInFlight: 16_384,

@@ -55,6 +55,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "model",
     "errors",
     "http",
+    "media",
     "dialects/dialect",
     "dialects/codec",
     "dialects/shared",

@@ -33,6 +33,8 @@ export interface Incoming {
   baseUrl(): string;
   /** Fires when the call is cut short. */
   readonly signal: AbortSignal;
+  /** Lets the event loop serve others between two walks over a large body. Undefined for any other body: nothing is waited for. */
+  turn(): Promise<void> | undefined;
 }
 
 interface Route {
@@ -56,7 +58,7 @@ export interface ChatEndpoint extends Route {
   readonly kind: "chat";
   /** How callers spell the limit on the output, for an error that names it. */
   readonly maxOutputTokensPath: readonly string[];
-  decode(body: unknown, incoming: Incoming): ChatRequest;
+  decode(body: unknown, incoming: Incoming): ChatRequest | Promise<ChatRequest>;
   /** What of an event of the answer the format cannot say as it is. */
   lossesOf(event: AnswerEvent): readonly FieldFate[];
   /** Makes the body of a complete answer. */

@@ -48,7 +48,7 @@ const notAnObject = ({ input }: { readonly input: unknown }): string => `must be
 /** The result for an object or a list whose field breaks a rule. */
 function breachAt(
   input: object,
-  key: string,
+  key: string | number,
   value: unknown,
   [issue]: readonly [v.BaseIssue<unknown>, ...unknown[]],
 ): v.FailureDataset<v.BaseIssue<unknown>> {
@@ -108,6 +108,30 @@ export function record<const Value extends v.GenericSchema>(
     const holds = of(value);
     return (input) => isJsonObject(input) && Object.values(input).every((inner) => holds(inner));
   });
+}
+
+/**
+ * An array of values that are all held to one schema. It makes no copy, and runs the schema on the first wrong element alone: an array
+ * of a body may be long, and to explain each element as valibot does takes many times longer than to judge it.
+ */
+export function array<const Item extends v.GenericSchema>(
+  item: Item,
+  message: v.ErrorMessage<v.ArrayIssue> | undefined = undefined,
+): v.ArraySchema<Item, v.ErrorMessage<v.ArrayIssue> | undefined> {
+  const schema = v.array(item, message);
+  const ofValibot = schema["~run"];
+  const run: Run = (dataset, config) => {
+    const input = dataset.value;
+    if (!Array.isArray(input)) return ofValibot.call(schema, dataset, config);
+    const holds = predicateOf(item);
+    for (let index = 0; index < input.length; index++) {
+      const value: unknown = input[index];
+      const issues = holds(value) ? undefined : item["~run"]({ value }, config).issues;
+      if (issues) return breachAt(input, index, value, issues);
+    }
+    return { typed: true, value: input };
+  };
+  return Object.assign(schema, { "~run": run });
 }
 
 /** Picks the schema that a value is held to, by what it is. */

@@ -8,6 +8,7 @@ import { Wait } from "../http/within.ts";
 import { newRequestId } from "../http/request-id.ts";
 import { within } from "../http/within.ts";
 import type { Limits } from "../limits.ts";
+import { nextIteration } from "../media/yield-to-event-loop.ts";
 import type { Metered } from "../metering/meter.ts";
 import type { FieldFate } from "../model/fate.ts";
 import { JsonBudget } from "../model/json.ts";
@@ -62,6 +63,9 @@ export interface CutListener {
   /** The client is gone, while the call goes on for a while: nobody reads what is written. */
   clientGone?(): void;
 }
+
+/** From how many JSON values on each walk over a body has a turn of the event loop to itself: it takes some milliseconds. */
+const LARGE_BODY_VALUES = 10_000;
 
 const NO_RATES: readonly RateLimit[] = [];
 
@@ -191,6 +195,10 @@ export class Call implements Incoming {
 
   baseUrl(): string {
     return `${originOf(this.request.url)}${this.mounted.path ?? ""}${this.#prefix}`;
+  }
+
+  turn(): Promise<void> | undefined {
+    return this.json.values > LARGE_BODY_VALUES ? nextIteration() : undefined;
   }
 
   /** Ends the call early. */

@@ -43,7 +43,7 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
   },
 
   amounts(call, request, model) {
-    assertSearchable(request.stopSequences);
+    assertSearchable(request.stopSequences, call.limits);
     const { countTokens, price } = call.services;
     call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
     call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);

@@ -73,6 +73,9 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   if (answered) return answered;
   if (admission.solvency) await admission.solvency;
   const decoded = await decode(call, endpoint, sent);
+  const converted = call.turn();
+  if (converted) await converted;
+  call.assertLive();
   call.stream = decoded.stream;
   const model = await authorizeModel(call, key, operation.model(endpoint, decoded));
   const asked = model ? operation.fit(endpoint, decoded, model) : decoded;
@@ -82,6 +85,8 @@ async function generate<Request extends Asked, Event, Answered, Endpoint extends
   const hold = await reserve(call, key, amounts);
   if (operation.prepare) await operation.prepare(call, key, endpoint, asked);
   call.assertLive();
+  const held = call.turn();
+  if (held) await held;
   const run = operation.run(call, key, endpoint, asked);
   const askedAt = clock.now();
   const events = await runBackend(call, hold, run, asked.stream ? limits.keepAliveMs : undefined);

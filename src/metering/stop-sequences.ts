@@ -1,19 +1,26 @@
 /** Ends an answer's text at the first stop sequence, whatever its backend does about them. */
 
 import { GatewayError } from "../errors.ts";
+import type { Limits } from "../limits.ts";
 import type { ChatEvent, ContentEvent, NativeEvent } from "../model/event.ts";
 import { TextMatcher, Words } from "./text-matcher.ts";
 
-/** The most characters of all stop sequences of a request: what is looked for is held in memory. */
-const MOST_CHARACTERS = 65_536;
+/** How much is looked for in one answer: for each call, the search is made ready anew. */
+export type StopLimits = Pick<Limits, "maxStopSequences" | "maxStopSequenceChars">;
 
-/** Throws `invalid_request` for more stop sequences than can be looked for. */
-export function assertSearchable(sequences: readonly string[]): void {
-  const characters = sequences.reduce((sum, { length }) => sum + length, 0);
-  if (characters > MOST_CHARACTERS)
+/** Throws `invalid_request` for more stop sequences, or longer ones, than the limits allow. */
+export function assertSearchable(sequences: readonly string[], limits: StopLimits): void {
+  const { maxStopSequences, maxStopSequenceChars } = limits;
+  if (sequences.length > maxStopSequences)
     throw new GatewayError(
       "invalid_request",
-      `The stop sequences must have at most ${MOST_CHARACTERS} characters in all, not ${characters}.`,
+      `There must be at most ${maxStopSequences} stop sequences, not ${sequences.length}.`,
+    );
+  const chars = sequences.reduce((sum, { length }) => sum + length, 0);
+  if (chars > maxStopSequenceChars)
+    throw new GatewayError(
+      "invalid_request",
+      `The stop sequences must have at most ${maxStopSequenceChars} characters in all, not ${chars}.`,
     );
 }
 

@@ -19,13 +19,19 @@ export interface JsonLimits {
   readonly maxJsonDepth: number;
   /** Most values, containers and what is in them alike; an empty object or array counts as two. */
   readonly maxJsonValues: number;
+  /** Most members of one object. */
+  readonly maxJsonKeys: number;
+  /** Most elements of all arrays; an empty array counts as one. */
+  readonly maxJsonItems: number;
 }
 
-/** The limits of a text that comes with none of its own, such as a row of a store. */
+/** The limits of a text that comes with none of its own, such as a row of a store, or was held to narrower limits before. */
 export const DEFAULT_JSON_LIMITS: JsonLimits = {
-  maxJsonBytes: 32 * 1024 ** 2,
+  maxJsonBytes: 64 * 1024 ** 2,
   maxJsonDepth: 200,
   maxJsonValues: 1_000_000,
+  maxJsonKeys: 10_000,
+  maxJsonItems: 1_000_000,
 };
 
 /** A text or a value is beyond a limit. The message says what it is, such as `is nested deeper than 200 levels`. */
@@ -37,6 +43,11 @@ const tooDeep = ({ maxJsonDepth }: JsonLimits): JsonLimitError =>
   new JsonLimitError(`is nested deeper than ${maxJsonDepth} levels`);
 const tooMany = ({ maxJsonValues }: JsonLimits): JsonLimitError =>
   new JsonLimitError(`holds more than ${maxJsonValues} values`);
+const tooManyKeys = ({ maxJsonKeys }: JsonLimits): JsonLimitError =>
+  new JsonLimitError(`holds an object of more than ${maxJsonKeys} members`);
+
+const tooManyItems = ({ maxJsonItems }: JsonLimits): JsonLimitError =>
+  new JsonLimitError(`holds arrays of more than ${maxJsonItems} elements together`);
 
 /**
  * Memory that a value takes once it is parsed, beyond the bytes that it is written in: what the dearest values take in V8, objects
@@ -51,6 +62,8 @@ export class JsonBudget {
   values = 0;
   /** Books the memory of values before they are parsed; it throws where there is no room. */
   booking: { take(bytes: number): void } | undefined = undefined;
+  /** How many elements of arrays were counted so far. */
+  items = 0;
 
   constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
     this.limits = limits;
@@ -72,20 +85,29 @@ export function parseJson(text: string, budget: JsonBudget = new JsonBudget()): 
 /** The characters that hold JSON together. */
 const QUOTE = 0x22;
 const COMMA = 0x2c;
+const COLON = 0x3a;
 const ARRAY = 0x5b;
 const BACKSLASH = 0x5c;
 const ARRAY_END = 0x5d;
 const OBJECT = 0x7b;
 const OBJECT_END = 0x7d;
 
+const IS_ARRAY = -1;
+
+/** By depth, how many members each open object has, or that it is an array. Shared by all texts: nothing outlives the scan of one. */
+let members = new Int32Array(256);
+
 // Counts before the parser runs: a hostile text of ten million arrays takes seconds to become values. A text that is no JSON may be
 // counted wrongly, but not before the place where the parser stops.
 function countValues(text: string, budget: JsonBudget): void {
   const { limits } = budget;
-  const { maxJsonBytes, maxJsonDepth, maxJsonValues } = limits;
+  const { maxJsonBytes, maxJsonDepth, maxJsonValues, maxJsonKeys, maxJsonItems } = limits;
   if (text.length > maxJsonBytes) throw new JsonLimitError(`is larger than ${maxJsonBytes} bytes`);
+  if (members.length <= maxJsonDepth) members = new Int32Array(maxJsonDepth + 1);
+  members[0] = 0;
   let depth = 0;
   let values = budget.values + 1;
+  let { items } = budget;
   if (values > maxJsonValues) throw tooMany(limits);
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
@@ -93,14 +115,24 @@ function countValues(text: string, budget: JsonBudget): void {
         at = endOfString(text, at);
         continue;
       case ARRAY:
+        if (++depth > maxJsonDepth) throw tooDeep(limits);
+        if (++items > maxJsonItems) throw tooManyItems(limits);
+        members[depth] = IS_ARRAY;
+        break;
       case OBJECT:
         if (++depth > maxJsonDepth) throw tooDeep(limits);
+        members[depth] = 0;
         break;
+      case COLON:
+        if (++(members[depth] as number) > maxJsonKeys) throw tooManyKeys(limits);
+        continue;
       case ARRAY_END:
       case OBJECT_END:
-        depth--;
+        // More ends than beginnings are no JSON, and have no depth.
+        if (depth > 0) depth--;
         continue;
       case COMMA:
+        if (members[depth] === IS_ARRAY && ++items > maxJsonItems) throw tooManyItems(limits);
         break;
       default:
         continue;
@@ -108,6 +140,7 @@ function countValues(text: string, budget: JsonBudget): void {
     if (++values > maxJsonValues) throw tooMany(limits);
   }
   budget.values = values;
+  budget.items = items;
 }
 
 /** The index of the quote that ends a string: the next quote with an even number of backslashes before it. */

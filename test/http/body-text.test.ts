@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { readJson } from "./intake.ts";
 
-const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20 };
+const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20, maxJsonKeys: 20, maxJsonItems: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
 
 const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);

@@ -7,7 +7,7 @@ import { DEFAULT_LIMITS } from "../../src/limits.ts";
 import { streamOf } from "./byte-stream.ts";
 import { readJson } from "./intake.ts";
 
-const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20 };
+const LIMITS = { maxJsonBytes: 1_000, maxJsonDepth: 5, maxJsonValues: 20, maxJsonKeys: 20, maxJsonItems: 20 };
 const JSON_TYPE = { "content-type": "application/json" };
 
 const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
@@ -49,7 +49,7 @@ const members = (count: number): string =>
   JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, index])));
 
 describe("chunks", () => {
-  const wide = { maxJsonBytes: 1_000_000, maxJsonDepth: 100, maxJsonValues: 1_000_000 };
+  const wide = { ...DEFAULT_LIMITS, maxJsonDepth: 100 };
 
   it("may be cut anywhere", () =>
     fc.assert(

@@ -107,7 +107,7 @@ describe("24 MiB of base64 in a heap of 160 MiB", () => {
     [
       "a token count of a document in the alphabet for URLs",
       `{ contents: [{ parts: [{ inline_data: { mime_type: "application/pdf", data: data("-_") } }] }] }`,
-      `(body) => content.decodeRequest(content.readCountBody(body), target).messages[0].parts[0].source.data.length`,
+      `(body) => content.decodeRequest(content.COUNT.read(body, content.COUNT.spell(body)), target).messages[0].parts[0].source.data.length`,
     ],
     [
       "media in a function's response",

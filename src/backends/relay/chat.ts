@@ -1,6 +1,7 @@
 /** Relays chat to an upstream: the request in its format, the answer's events as they come. */
 
 import type { ChatCodec } from "../../dialects/codec.ts";
+import { nextIteration } from "../../media/yield-to-event-loop.ts";
 import type { ChatRequest, NativeRequest } from "../../model/chat.ts";
 import type { ChatEvent } from "../../model/event.ts";
 import type { CallContext, ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
@@ -48,6 +49,8 @@ export class ChatRelay implements RelayBackend {
     const model = names.upstreamName(request.model);
     const { fates, body, ...encoded } = this.#codec.encodeRequest(this.#asked(request, model));
     reportFates(fates, call, strict);
+    // To encode a long conversation and to write it are two walks: others are served between them.
+    if (isLong(request)) await nextIteration();
     const isHidden = model !== request.model && !showUpstreamModel;
     const exchange = new Exchange(clock, call.signal);
     const watch = observed(this.#upstream, { format: this.#format, model, stream: request.stream }, call);
@@ -119,6 +122,12 @@ function lastFinish(candidateCount: number): (event: ChatEvent) => boolean {
     return finished.size >= candidateCount;
   };
 }
+
+/** From how many parts on a conversation takes some milliseconds to be walked over. */
+const MANY_PARTS = 2_000;
+
+const isLong = ({ messages }: ChatRequest): boolean =>
+  messages.reduce((sum, { parts }) => sum + parts.length, 0) > MANY_PARTS;
 
 const isPermitted = (policy: NamePolicy, name: string): boolean =>
   policy === "pass" || (policy !== "none" && policy.includes(name));

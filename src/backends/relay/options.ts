@@ -96,6 +96,10 @@ export interface RelayLimits {
   readonly maxJsonDepth: number;
   /** Most JSON values of an event, of a complete answer, or of the arguments of all tool calls of an answer. */
   readonly maxJsonValues: number;
+  /** Most members of one object in the same. */
+  readonly maxJsonKeys: number;
+  /** Most elements of all arrays in the same. Likelihoods of tokens are many. */
+  readonly maxJsonItems: number;
 }
 
 const MIB = 1024 ** 2;
@@ -107,6 +111,8 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   maxPictureBytes: 25 * MIB,
   maxJsonDepth: 200,
   maxJsonValues: 1_000_000,
+  maxJsonKeys: 10_000,
+  maxJsonItems: 500_000,
 };
 
 /** An upstream as a backend. */

@@ -7,6 +7,7 @@ import type { AnswerEvent } from "../../model/event.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { AnswerCollector, AnswerContext, AnswerStream, Dialect } from "../dialect.ts";
 import { encodeError, errorStatus } from "../shared/openai-errors.ts";
+import { assertSchemaSize } from "../shared/schema-size.ts";
 import { openaiRateHeaders } from "../shared/rate-headers.ts";
 import { WholeAnswer } from "../shared/whole-answer.ts";
 import { lossesOf } from "./fates.answer.ts";
@@ -36,8 +37,14 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Dialect {
         path: "/v1/chat/completions",
         maxOutputTokensPath: ["max_completion_tokens"],
         ...route,
-        decode(body, { limits, json }) {
+        async decode(body, incoming) {
+          const { limits, json } = incoming;
+          const parsed = incoming.turn();
+          if (parsed) await parsed;
+          assertSchemaSize(body, ["tools", "functions", "response_format"], incoming);
           assertValid(ChatCompletionsRequest, body);
+          const valid = incoming.turn();
+          if (valid) await valid;
           return decodeRequest(body, limits.defaultMaxOutputTokens, json);
         },
         lossesOf,

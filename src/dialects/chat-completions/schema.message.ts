@@ -1,7 +1,7 @@
 /** The messages of a chat-completions request, one schema an object. */
 
 import * as v from "valibot";
-import { choice, object, shown, textOr, variant } from "../../http/validation.ts";
+import { array, choice, object, shown, textOr, variant } from "../../http/validation.ts";
 import { isBase64 } from "../../media/base64.ts";
 import { isJsonObject } from "../../model/json.ts";
 import { base64, text } from "../shared/schema.parts.ts";
@@ -52,7 +52,7 @@ const RefusalPart = object({ type: v.literal("refusal"), refusal: v.string() });
 
 /** A text, or parts of one kind or another. */
 const content = <const Part extends v.GenericSchema>(part: Part) =>
-  textOr(v.array(part, ({ input }) => `must be a string or an array, not ${shown(input)}`));
+  textOr(array(part, ({ input }) => `must be a string or an array, not ${shown(input)}`));
 
 const texts = content(variant([TextPart]));
 const name = v.nullish(v.string());
@@ -91,7 +91,7 @@ const AssistantMessage = object({
   refusal: v.nullish(v.string()),
   // What local servers call the reasoning that they show, and clients of theirs send back.
   reasoning_content: v.nullish(v.string()),
-  tool_calls: v.nullish(v.array(variant([FunctionCall, CustomCall]))),
+  tool_calls: v.nullish(array(variant([FunctionCall, CustomCall]))),
   name,
 });
 export type AssistantMessage = v.InferOutput<typeof AssistantMessage>;

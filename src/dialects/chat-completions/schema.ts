@@ -1,7 +1,7 @@
 /** The chat-completions request on the wire; what clients add beyond it passes through. */
 
 import * as v from "valibot";
-import { crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
+import { array, crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
 import { atMost, text } from "../shared/schema.parts.ts";
 import { unsaid, unsaidFinder } from "../shared/schema.unsaid.ts";
 import { between, integer, jsonObject } from "./schema.base.ts";
@@ -26,7 +26,7 @@ export type ResponseFormat = v.InferOutput<typeof ResponseFormat>;
 /** The most stop sequences that the format takes. */
 export const MAX_STOPS = 4;
 
-const Stop = textOr(v.pipe(v.array(v.string()), v.maxLength(MAX_STOPS, `must hold at most ${MAX_STOPS} texts`)));
+const Stop = textOr(v.pipe(array(v.string()), v.maxLength(MAX_STOPS, `must hold at most ${MAX_STOPS} texts`)));
 
 const Audio = object({
   // A voice of the caller's own is known to its provider alone.
@@ -44,7 +44,7 @@ const seed = v.pipe(
 
 const Body = object({
   model: atMost(text, 256),
-  messages: v.pipe(v.array(Message), v.minLength(1, "must hold at least one message")),
+  messages: v.pipe(array(Message), v.minLength(1, "must hold at least one message")),
   max_completion_tokens: v.nullish(integer(1)),
   max_tokens: v.nullish(integer(1)),
   stream: v.nullish(v.boolean()),
@@ -58,12 +58,12 @@ const Body = object({
   n: v.nullish(integer(1, 128)),
   logprobs: v.nullish(v.boolean()),
   top_logprobs: v.nullish(integer(0, 20)),
-  tools: v.nullish(v.array(Tool)),
+  tools: v.nullish(array(Tool)),
   tool_choice: v.nullish(ToolChoice),
   parallel_tool_calls: v.nullish(v.boolean()),
   response_format: v.nullish(ResponseFormat),
   reasoning_effort: v.nullish(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
-  modalities: v.nullish(v.array(v.picklist(["text", "audio", "image"]))),
+  modalities: v.nullish(array(v.picklist(["text", "audio", "image"]))),
   audio: v.nullish(Audio),
   service_tier: v.nullish(v.string()),
   user: v.nullish(v.string()),

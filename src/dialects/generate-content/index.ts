@@ -14,11 +14,12 @@ import type {
   Endpoint,
   Incoming,
 } from "../dialect.ts";
+import { assertSchemaSize } from "../shared/schema-size.ts";
 import { WholeAnswer } from "../shared/whole-answer.ts";
 import { encodeError, errorStatus } from "./errors.ts";
 import { lossesOf } from "./fates.answer.ts";
 import { modelEndpoints } from "./models.ts";
-import { decodeRequest, type Framing, type GenerateContentNative, readBody, readCountBody } from "./request.ts";
+import { type BodyReader, COUNT, decodeRequest, type Framing, type GenerateContentNative, REQUEST } from "./request.ts";
 import { AnswerCollector } from "./response.ts";
 import { DIALECT } from "./schema.base.ts";
 import { arrayFramer, sseFramer } from "./stream.framing.ts";
@@ -65,7 +66,7 @@ function endpointsOf(collection: string): Endpoint[] {
       expiredKeysMayAsk: false,
       body: "json",
       answer: async ({ body, authorize, countInput }, incoming) => {
-        const counted = decode(body, incoming, tuned, false, readCountBody);
+        const counted = await decode(body, incoming, tuned, false, COUNT);
         await authorize(counted.model);
         return { totalTokens: await countInput(counted) };
       },
@@ -96,15 +97,25 @@ function isOtherMethod(escaped: string): boolean {
   return colon > tail.lastIndexOf("/") && !METHODS.has(tail.slice(colon + 1));
 }
 
-function decode(
+async function decode(
   raw: unknown,
-  { request, tail, limits }: Incoming,
+  incoming: Incoming,
   tuned: boolean,
   stream: boolean,
-  read = readBody,
-): ChatRequest {
+  body: BodyReader = REQUEST,
+): Promise<ChatRequest> {
+  const { request, tail, limits } = incoming;
   const model = modelOf(tail, tuned);
-  return decodeRequest(read(raw), {
+  const parsed = incoming.turn();
+  if (parsed) await parsed;
+  assertSchemaSize(raw, WITH_SCHEMAS, incoming);
+  const spelled = body.spell(raw);
+  const alike = incoming.turn();
+  if (alike) await alike;
+  const read = body.read(raw, spelled);
+  const valid = incoming.turn();
+  if (valid) await valid;
+  return decodeRequest(read, {
     model,
     stream,
     defaultMaxOutputTokens: limits.defaultMaxOutputTokens,
@@ -112,6 +123,15 @@ function decode(
     raw,
   });
 }
+
+/** The fields of a body, in both spellings, that hold tools and schemas; a token count has the whole request in one of its own. */
+const WITH_SCHEMAS = [
+  "tools",
+  "generationConfig",
+  "generation_config",
+  "generateContentRequest",
+  "generate_content_request",
+];
 
 /** The model's id, which may hold slashes and colons: all that stands before the last colon (spec 4, note 4). */
 function modelOf(tail: string, tuned: boolean): string {

@@ -101,33 +101,46 @@ const encodeSafety = ({ category, threshold }: SafetySetting): WireSafety => ({
   threshold: THRESHOLD[threshold],
 });
 
+/** Reads a body in two walks, between which the event loop may serve others. */
+export interface BodyReader {
+  /** Brings a body to camelCase. Throws `invalid_request` for a field in both spellings. */
+  readonly spell: (raw: unknown) => unknown;
+  /**
+   * Returns the request in a body that is in camelCase. Throws `invalid_request` with the path of the first wrong field, as the
+   * caller spelled it in `raw`, and `failed_precondition` for an image in a file of an unsupported type.
+   */
+  readonly read: (raw: unknown, body: unknown) => GenerateContentRequest;
+}
+
 const inCamelCase = spellingWalk(GenerateContentRequest);
 const countInCamelCase = spellingWalk(CountTokensRequest);
 
-/**
- * The body of a request in camelCase. Throws `invalid_request` with the path of the first wrong field, as the caller spelled
- * it, and `failed_precondition` for an image in a file of an unsupported type.
- */
-export function readBody(raw: unknown): GenerateContentRequest {
-  const body = inCamelCase(raw, []);
-  return inCallersWords(raw, body, () => {
-    assertValid(GenerateContentRequest, body);
-    assertPreconditions(body, []);
-    return body;
-  });
-}
+/** Reads a request that is to be answered. */
+export const REQUEST: BodyReader = {
+  spell: (raw) => inCamelCase(raw, []),
+  read: (raw, body) =>
+    inCallersWords(raw, body, () => {
+      assertValid(GenerateContentRequest, body);
+      assertPreconditions(body, []);
+      return body;
+    }),
+};
 
-/** The request whose tokens are to be counted. Throws as `readBody` does. */
-export function readCountBody(raw: unknown): GenerateContentRequest {
-  const body = countInCamelCase(raw, []);
-  return inCallersWords(raw, body, () => {
-    assertValid(CountTokensRequest, body);
-    const { generateContentRequest, contents, ...fields } = body;
-    const counted = generateContentRequest ?? { ...fields, contents: contents ?? [] };
-    assertPreconditions(counted, generateContentRequest ? ["generateContentRequest"] : []);
-    return counted;
-  });
-}
+/** Reads a request whose tokens are to be counted. */
+export const COUNT: BodyReader = {
+  spell: (raw) => countInCamelCase(raw, []),
+  read: (raw, body) =>
+    inCallersWords(raw, body, () => {
+      assertValid(CountTokensRequest, body);
+      const { generateContentRequest, contents, ...fields } = body;
+      const counted = generateContentRequest ?? { ...fields, contents: contents ?? [] };
+      assertPreconditions(counted, generateContentRequest ? ["generateContentRequest"] : []);
+      return counted;
+    }),
+};
+
+/** Reads the body of a request that is to be answered, in one go. */
+export const readBody = (raw: unknown): GenerateContentRequest => REQUEST.read(raw, REQUEST.spell(raw));
 
 function assertPreconditions({ contents }: GenerateContentRequest, root: FieldPath): void {
   if (typeof contents === "string") return;
@@ -159,17 +172,27 @@ function inCallersWords<T>(raw: unknown, body: unknown, read: () => T): T {
  * stays.
  */
 function respelled(message: string, raw: unknown, snake: boolean): string {
+  const names = /"[^"]*"|\b[a-z]+(?:[A-Z][a-z]*)+\b/g;
+  if (!names.test(message)) return message;
   const keys = keysOf(raw);
-  return message.replace(/"[^"]*"|\b[a-z]+(?:[A-Z][a-z]*)+\b/g, (word) =>
+  return message.replace(names, (word) =>
     !word.startsWith('"') && !keys.has(word) && (snake || keys.has(snakeCase(word))) ? snakeCase(word) : word,
   );
 }
 
-function keysOf(value: unknown, keys: Set<string> = new Set()): Set<string> {
-  if (typeof value !== "object" || value === null) return keys;
-  for (const [key, inner] of Object.entries(value)) {
-    if (!Array.isArray(value)) keys.add(key);
-    keysOf(inner, keys);
+/** How many objects and arrays of a body are looked into for how its caller spells: a few show that. */
+const MAX_LOOKED_INTO = 1_000;
+
+function keysOf(body: unknown): Set<string> {
+  const keys = new Set<string>();
+  const open: unknown[] = [body];
+  for (let looked = 0; open.length > 0 && looked < MAX_LOOKED_INTO; looked++) {
+    const value = open.shift();
+    if (typeof value !== "object" || value === null) continue;
+    for (const [key, inner] of Object.entries(value).slice(0, MAX_LOOKED_INTO)) {
+      if (!Array.isArray(value)) keys.add(key);
+      if (open.length < MAX_LOOKED_INTO && typeof inner === "object") open.push(inner);
+    }
   }
   return keys;
 }

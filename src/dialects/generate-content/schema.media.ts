@@ -59,14 +59,22 @@ const KIND_OF: ReadonlyMap<string, MediaKind> = new Map(
 const INLINE_IMAGES: readonly string[] = ["image/gif"];
 const INLINE_TEXTS: readonly string[] = ["text/plain", "text/csv", "application/json"];
 
+/** The most characters of a type, its parameters included. */
+export const MAX_MIME_TYPE_CHARS = 255;
+
 /** A type without its parameters: `audio/ogg; codecs=opus` is `audio/ogg`. */
-const essence = (mimeType: string): string => (mimeType.split(";", 1)[0] ?? "").trim().toLowerCase();
+const essence = (mimeType: string): string =>
+  (mimeType.slice(0, MAX_MIME_TYPE_CHARS).split(";", 1)[0] ?? "").trim().toLowerCase();
 
 /** What a type is, or undefined for one that the format does not take. */
-export const mediaKind = (mimeType: string): MediaKind | undefined => KIND_OF.get(essence(mimeType));
+export const mediaKind = (mimeType: string): MediaKind | undefined =>
+  // Most are written as they are listed.
+  KIND_OF.get(mimeType) ?? KIND_OF.get(essence(mimeType));
 
 /** What a type is that comes as base64, or undefined for one that is not taken. */
 export function inlineKind(mimeType: string): MediaKind | undefined {
+  const known = KIND_OF.get(mimeType);
+  if (known) return known;
   if (isPlainText(mimeType)) return "document";
   return INLINE_IMAGES.includes(essence(mimeType)) ? "image" : mediaKind(mimeType);
 }

@@ -81,25 +81,44 @@ const BOUNDS = [
 /** What may stand for the type. */
 const INSTEAD_OF_TYPE = ["anyOf", "oneOf", "allOf", "$ref", "ref"];
 
-/** The rules of a schema, and of those inside it, that look at several fields. */
-export function* schemaBreaches(schema: JsonObject, path: FieldPath): Generator<RuleBreach> {
-  const node: Keywords & JsonObject = schema;
-  if (node.type == null && !INSTEAD_OF_TYPE.some((name) => node[name] != null))
-    yield { path: [...path, "type"], message: "is required" };
-  for (const [min, max] of BOUNDS)
-    if (node[min] != null && node[max] != null && Number(node[min]) > Number(node[max]))
-      yield { path: [...path, min], message: `must not be greater than ${max} (${node[max]})` };
-  yield* requiredBreaches(node, path);
-  for (const [other, at] of innerSchemas(node)) yield* schemaBreaches(other, [...path, ...at]);
+/** A schema, and its place within the schema around it. */
+interface Placed {
+  readonly schema: JsonObject;
+  readonly around: Placed | undefined;
+  readonly at: FieldPath;
 }
 
-function* requiredBreaches({ required, properties }: Keywords, path: FieldPath): Generator<RuleBreach> {
+/**
+ * The rules of a schema, and of those inside it, that look at several fields. It keeps a list of its own of what is still to be looked
+ * at, and makes a path for a breach alone: what each level of a deep schema hands through all others takes the square of their number.
+ */
+export function* schemaBreaches(root: JsonObject, path: FieldPath): Generator<RuleBreach> {
+  const open: Placed[] = [{ schema: root, around: undefined, at: path }];
+  for (let placed = open.pop(); placed; placed = open.pop()) {
+    const { schema } = placed;
+    for (const breach of ownBreaches(schema)) yield { ...breach, path: [...pathOf(placed), ...breach.path] };
+    const inside = Array.from(innerSchemas(schema), ([inner, at]): Placed => ({ schema: inner, around: placed, at }));
+    for (const each of inside.toReversed()) open.push(each);
+  }
+}
+
+function pathOf(placed: Placed): FieldPath {
+  const places: FieldPath[] = [];
+  for (let each: Placed | undefined = placed; each; each = each.around) places.push(each.at);
+  return places.toReversed().flat();
+}
+
+/** The breaches of one schema, by their place in it. */
+function* ownBreaches(node: Keywords & JsonObject): Generator<RuleBreach> {
+  if (node.type == null && !INSTEAD_OF_TYPE.some((name) => node[name] != null))
+    yield { path: ["type"], message: "is required" };
+  for (const [min, max] of BOUNDS)
+    if (node[min] != null && node[max] != null && Number(node[min]) > Number(node[max]))
+      yield { path: [min], message: `must not be greater than ${max} (${node[max]})` };
+  const { required, properties } = node;
   for (const [index, name] of (required ?? []).entries())
     if (!Object.hasOwn(properties ?? {}, name))
-      yield {
-        path: [...path, "required", index],
-        message: `must name one of the properties: there is no ${shown(name)}`,
-      };
+      yield { path: ["required", index], message: `must name one of the properties: there is no ${shown(name)}` };
 }
 
 function* innerSchemas(schema: Keywords): Generator<[JsonObject, FieldPath]> {

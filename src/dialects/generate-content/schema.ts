@@ -1,9 +1,9 @@
 /** The generate-content format on the wire (spec 2.8, 8), one schema an object, in camelCase; what clients add passes through. */
 
 import * as v from "valibot";
-import { choice, crossCheck, type FieldPath, type RuleBreach, shown, textOr } from "../../http/validation.ts";
+import { array, choice, crossCheck, type FieldPath, type RuleBreach, shown, textOr } from "../../http/validation.ts";
 import { ANY_BASE64_FORMAT, isAnyBase64, textOfBase64 } from "../../media/base64.ts";
-import { text } from "../shared/schema.parts.ts";
+import { atMost, text } from "../shared/schema.parts.ts";
 import { unsaid, unsaidFinder, whole } from "../shared/schema.unsaid.ts";
 import { carried, carriedAs, jsonObject, listOrOne, object, optionalText, unsaidField } from "./schema.base.ts";
 import { configBreaches, GenerationConfig } from "./schema.config.ts";
@@ -15,6 +15,7 @@ import {
   isInlineOnly,
   isOtherText,
   isPlainText,
+  MAX_MIME_TYPE_CHARS,
   SUPPORTED_IMAGES,
 } from "./schema.media.ts";
 import { OpenApiSchema } from "./schema.openapi.ts";
@@ -22,7 +23,7 @@ import { OpenApiSchema } from "./schema.openapi.ts";
 const InlineData = object({
   mimeType: unsaid(
     v.pipe(
-      v.string(),
+      atMost(v.string(), MAX_MIME_TYPE_CHARS),
       v.check(isInlineMedia, `must be a supported type: ${INLINE_MEDIA.join(", ")}`),
       v.metadata({ examples: INLINE_MEDIA }),
     ),
@@ -35,7 +36,7 @@ const InlineData = object({
   ),
   displayName: unsaidField,
 });
-const FileData = object({ mimeType: text, fileUri: text, displayName: unsaidField });
+const FileData = object({ mimeType: atMost(text, MAX_MIME_TYPE_CHARS), fileUri: text, displayName: unsaidField });
 const FunctionCall = object({
   id: optionalText,
   name: text,
@@ -48,7 +49,7 @@ const FunctionResponse = object({
   name: text,
   response: jsonObject,
   /** Media that the function answered with. */
-  parts: v.nullish(v.array(object({ inlineData: v.nullish(InlineData), fileData: v.nullish(FileData) }))),
+  parts: v.nullish(array(object({ inlineData: v.nullish(InlineData), fileData: v.nullish(FileData) }))),
   willContinue: unsaidField,
 });
 const ExecutableCode = object({
@@ -82,7 +83,7 @@ export const Part = object({
 });
 export type Part = v.InferOutput<typeof Part>;
 
-const parts = listOrOne(v.pipe(v.array(Part), v.minLength(1, "must hold at least one part")), Part);
+const parts = listOrOne(v.pipe(array(Part), v.minLength(1, "must hold at least one part")), Part);
 
 export const Content = object({
   // An empty role is how some encoders write none.
@@ -92,7 +93,7 @@ export const Content = object({
 export type Content = v.InferOutput<typeof Content>;
 
 export const Contents = textOr(
-  listOrOne(v.pipe(v.array(textOr(Content)), v.minLength(1, "must hold at least one content")), Content),
+  listOrOne(v.pipe(array(textOr(Content)), v.minLength(1, "must hold at least one content")), Content),
 );
 export type Contents = v.InferOutput<typeof Contents>;
 
@@ -110,7 +111,7 @@ export type FunctionDeclaration = v.InferOutput<typeof FunctionDeclaration>;
 /** Each of its fields is a tool, also one that is not known here. */
 export const Tool = whole(
   object({
-    functionDeclarations: v.nullish(v.array(FunctionDeclaration)),
+    functionDeclarations: v.nullish(array(FunctionDeclaration)),
     // It has no options that the neutral model knows.
     codeExecution: unsaid(v.nullish(jsonObject)),
     googleSearch: carried,
@@ -132,7 +133,7 @@ const FunctionCallingConfig = object({
     v.nullish(v.picklist(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
     (mode) => mode === "VALIDATED",
   ),
-  allowedFunctionNames: v.nullish(v.array(v.string())),
+  allowedFunctionNames: v.nullish(array(v.string())),
 });
 export type FunctionCallingConfig = v.InferOutput<typeof FunctionCallingConfig>;
 
@@ -147,14 +148,14 @@ const FIELDS = {
   model: carried,
   contents: Contents,
   // The AI SDK 4 sends its only tool without a list around it, which the official service takes.
-  tools: v.nullish(listOrOne(v.array(Tool), Tool)),
+  tools: v.nullish(listOrOne(array(Tool), Tool)),
   toolConfig: v.nullish(
     object({
       functionCallingConfig: v.nullish(FunctionCallingConfig),
       retrievalConfig: unsaid(carriedAs(object({ languageCode: carried, latLng: carried }))),
     }),
   ),
-  safetySettings: v.nullish(v.array(SafetySetting)),
+  safetySettings: v.nullish(array(SafetySetting)),
   // The role of an instruction means nothing, and some clients send one that no content may have.
   systemInstruction: v.nullish(textOr(object({ parts, role: carried }))),
   generationConfig: v.nullish(GenerationConfig),

@@ -7,6 +7,7 @@ import type { ChatRequest } from "../../model/chat.ts";
 import type { AnswerEvent } from "../../model/event.ts";
 import { isJsonObject } from "../../model/json.ts";
 import type { AnswerCollector as Collector, AnswerContext, AnswerStream, Dialect, Incoming } from "../dialect.ts";
+import { assertSchemaSize } from "../shared/schema-size.ts";
 import { anthropicRateHeaders } from "../shared/rate-headers.ts";
 import { WholeAnswer } from "../shared/whole-answer.ts";
 import { encodeError, errorStatus } from "./errors.ts";
@@ -34,9 +35,14 @@ export interface MessagesOptions {
 export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOptions = {}): Dialect {
   const schema = messagesRequest({ vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" });
 
-  function decode(body: unknown, { request }: Incoming): ChatRequest {
-    const headers = readHeaders(request.headers);
+  async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
+    const headers = readHeaders(incoming.request.headers);
+    const parsed = incoming.turn();
+    if (parsed) await parsed;
+    assertSchemaSize(body, ["tools", "output_config"], incoming);
     assertValid(schema, body);
+    const valid = incoming.turn();
+    if (valid) await valid;
     return decodeRequest(body, headers);
   }
 
@@ -71,7 +77,7 @@ export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOpt
         expiredKeysMayAsk: false,
         body: "json",
         answer: async ({ body, authorize, countInput }, incoming) => {
-          const counted = decode(withMaxTokens(body), incoming);
+          const counted = await decode(withMaxTokens(body), incoming);
           await authorize(counted.model);
           return { input_tokens: await countInput(counted) };
         },

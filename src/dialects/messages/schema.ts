@@ -1,7 +1,7 @@
 /** The messages format on the wire (spec 2.6, 8), one schema an object; what clients add beyond the spec passes through. */
 
 import * as v from "valibot";
-import { crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
+import { array, crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { atMost, base64, text } from "../shared/schema.parts.ts";
 import { unsaid, unsaidFinder, whole } from "../shared/schema.unsaid.ts";
@@ -41,7 +41,7 @@ export type ImageBlock = v.InferOutput<ReturnType<typeof imageBlock>>;
 
 /** Blocks of content, where a text may stand instead. */
 const list = <const Block extends v.GenericSchema>(block: Block) =>
-  v.array(block, ({ input }) => `must be a string or an array, not ${shown(input)}`);
+  array(block, ({ input }) => `must be a string or an array, not ${shown(input)}`);
 
 const PROVIDER_BLOCKS = [
   "search_result",
@@ -227,10 +227,10 @@ function body(rules: MessagesRules) {
   return object({
     model: atMost(text, 256),
     max_tokens: integer(rules.vendorRanges ? 1 : 2),
-    messages: v.pipe(v.array(Message), v.minLength(1, "must hold at least one message")),
+    messages: v.pipe(array(Message), v.minLength(1, "must hold at least one message")),
     system: v.nullish(textOr(list(TextBlock))),
     metadata: v.nullish(object({ user_id: v.nullish(atMost(v.string(), 256)) })),
-    stop_sequences: v.nullish(v.array(text)),
+    stop_sequences: v.nullish(array(text)),
     stream: v.nullish(v.boolean()),
     temperature: v.nullish(
       v.pipe(v.number(), v.minValue(0, "must be between 0 and 1"), v.maxValue(1, "must be between 0 and 1")),
@@ -243,7 +243,7 @@ function body(rules: MessagesRules) {
     top_k: v.nullish(integer(rules.vendorRanges ? 0 : 1)),
     thinking: v.nullish(Thinking),
     tool_choice: v.nullish(ToolChoice),
-    tools: v.nullish(v.array(variant([CustomTool, ComputerTool, BashTool, TextEditorTool, LaterTool]))),
+    tools: v.nullish(array(variant([CustomTool, ComputerTool, BashTool, TextEditorTool, LaterTool]))),
     output_config: v.nullish(OutputConfig),
     // Of whatever type it is: no field beyond the spec is refused.
     service_tier: unsaid(anything, (tier) => typeof tier !== "string"),
