@@ -2,6 +2,7 @@
 
 import type { AnswerDecoder } from "../../dialects/codec.ts";
 import { GatewayError } from "../../errors.ts";
+import { nextIteration } from "../../media/yield-to-event-loop.ts";
 import { readText } from "./body.ts";
 import { EventReader } from "./event-source.ts";
 import { type Exchange, PhaseTimeout } from "./exchange.ts";
@@ -28,11 +29,16 @@ export interface AnswerSource<Event> {
 /** How long a stream whose answer has finished may stay open, in milliseconds: some upstreams forget to close theirs. */
 const LINGER_MS = 5_000;
 
+/** From how many characters on a frame or a body takes some milliseconds to be walked over: others are served between two walks. */
+const LARGE_CHARS = 128 * 1024;
+
 export class StreamedAnswer<Event> implements Answer<Event> {
   readonly #source: AnswerSource<Event>;
   readonly #reader: EventReader;
   #isFirst = true;
   #isFinished = false;
+  /** How much of the frames was decoded at one go, in characters. */
+  #decodedChars = 0;
   /** What went wrong in a frame that came together with good ones, which are handed on before. */
   #error: { readonly thrown: unknown } | undefined;
 
@@ -60,6 +66,8 @@ export class StreamedAnswer<Event> implements Answer<Event> {
         return undefined;
       }
       const events = this.#decoded(piece);
+      // What is made of a large frame is a walk of its own, and so is what was just done.
+      if (this.#decodedChars > LARGE_CHARS) await nextIteration();
       if (events.length > 0) return events;
     }
   }
@@ -74,10 +82,13 @@ export class StreamedAnswer<Event> implements Answer<Event> {
   #decoded(piece: Uint8Array): readonly Event[] {
     const frames = this.#reader.feed(piece);
     const events: Event[] = [];
+    this.#decodedChars = 0;
     if (frames.length === 0) return events;
     try {
-      for (const { event, data } of frames)
+      for (const { event, data } of frames) {
+        this.#decodedChars += data.length;
         for (const decoded of this.#source.decoder.frame(event, data)) events.push(decoded);
+      }
     } catch (thrown) {
       this.#error = { thrown };
     }
@@ -117,6 +128,10 @@ export class CompleteAnswer<Event> implements Answer<Event> {
     } catch (error) {
       throw brokenOff(error);
     }
-    return decoder.answer(text);
+    const isLarge = text.length > LARGE_CHARS;
+    if (isLarge) await nextIteration();
+    const events = decoder.answer(text);
+    if (isLarge) await nextIteration();
+    return events;
   }
 }

@@ -5,7 +5,7 @@ import type { ChatEvent, ContentEvent, NativeEvent } from "../../model/event.ts"
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import { AnsweredArguments } from "../shared/tool-calls.ts";
 import type { AnswerDecoder as Decoder } from "../codec.ts";
-import { HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { collected, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { decodeFinish, decodeLogprobs, decodeUsage, isCutShort } from "./answer.ts";
 import { type AnswerCalls, CallReader } from "./answer.calls.ts";
 import { decodeStreamError } from "./errors.ts";
@@ -41,7 +41,7 @@ export class AnswerDecoder implements Decoder {
     const frames = [{ ...(event !== undefined && { event }), data }];
     if (data === DONE) return [{ type: "native", dialect: DIALECT, means: [...this.#done()], frames }];
     const chunk = parseAnswer(data, this.#limits);
-    const means = [...this.#read(chunk, event === "error")];
+    const means = collected(this.#read(chunk, event === "error"));
     return [{ type: "native", dialect: DIALECT, means, frames, unsaid: () => unsaidInAnswer(chunk, this.#unsaid) }];
   }
 
@@ -54,8 +54,13 @@ export class AnswerDecoder implements Decoder {
     const answer = parseAnswer(body, this.#limits);
     if (isJsonObject(answer) && answer["error"] == null && !isNonEmpty(answer["choices"]))
       throw upstreamFailed("The model backend's answer holds no choice.");
-    const means = [...this.#read(answer, false), ...this.#done()];
+    const means = collected(this.#whole(answer));
     return [{ type: "native", dialect: DIALECT, means, body, unsaid: () => unsaidInAnswer(answer, this.#unsaid) }];
+  }
+
+  *#whole(answer: unknown): Generator<Meant> {
+    yield* this.#read(answer, false);
+    yield* this.#done();
   }
 
   /** The ends that a server has not told of. */

@@ -5,7 +5,7 @@ import type { ChatEvent, ContentEvent, FinishReason, NativeEvent } from "../../m
 import type { JsonLimits, JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder as Decoder } from "../codec.ts";
-import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { collected, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { annotationsOf } from "./response.annotations.ts";
 import { decodeFeedback, decodeUsage } from "./response.ts";
@@ -76,7 +76,12 @@ export class AnswerDecoder implements Decoder {
     if (chunk["error"] != null) throw decodeErrorBody(chunk["error"]);
     if (!isValid(GenerateContentResponse, chunk))
       throw upstreamFailed("The model backend's answer has not the shape of one.");
-    return [...this.#start(chunk), ...this.#content(chunk)];
+    return collected(this.#meaning(chunk));
+  }
+
+  *#meaning(chunk: GenerateContentResponse): Generator<Meaning> {
+    yield* this.#start(chunk);
+    yield* this.#content(chunk);
   }
 
   *#start({ responseId, modelVersion }: GenerateContentResponse): Generator<Meaning> {

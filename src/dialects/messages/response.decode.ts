@@ -5,7 +5,7 @@ import type { ChatEvent, NativeEvent } from "../../model/event.ts";
 import type { JsonLimits, JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder as Decoder } from "../codec.ts";
-import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { collected, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { DIALECT } from "./request.ts";
 import { BlockDecoder } from "./response.blocks.ts";
@@ -62,7 +62,7 @@ export class AnswerDecoder implements Decoder {
     const wire = parseAnswerObject(body, this.#limits);
     if (wire["type"] === "error") throw decodeErrorBody(wire);
     if (!isValid(MessageAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
-    const means = [...this.#whole(wire)];
+    const means = collected(this.#whole(wire));
     return [{ type: "native", dialect: DIALECT, body, means, unsaid: () => unsaidInAnswer(wire, this.#unsaid) }];
   }
 
@@ -87,7 +87,7 @@ export class AnswerDecoder implements Decoder {
       const { index, delta } = wire as FrameOf<typeof known>;
       return this.#blocks.delta(index, delta, chars);
     }
-    return [...this.#meaning(known, wire, chars)];
+    return collected(this.#meaning(known, wire, chars));
   }
 
   *#meaning(type: Exclude<FrameType, "content_block_delta">, wire: unknown, chars: number): Generator<Meaning> {

@@ -31,6 +31,20 @@ export function parseAnswerObject(text: string, limits?: JsonLimits): JsonObject
 export const upstreamFailed = (message: string, cause?: unknown): GatewayError =>
   new GatewayError("backend_failed", message, { port: "model-backend", cause });
 
+/** The most events that one frame of a stream, or one complete answer, may mean. A model calls tens of tools at once, not thousands. */
+const MAX_EVENTS = 10_000;
+
+/** Collects what a frame or a complete answer means. Throws `backend_failed`, and makes no more of it, beyond `MAX_EVENTS`. */
+export function collected<Event>(events: Iterable<Event>): Event[] {
+  const list: Event[] = [];
+  for (const event of events) {
+    if (list.length === MAX_EVENTS)
+      throw upstreamFailed(`The model backend said more than ${MAX_EVENTS} things at once.`);
+    list.push(event);
+  }
+  return list;
+}
+
 /** How much of an answer a decoder holds back at most, in characters. */
 const MAX_HELD_CHARS = 16 * 1024 ** 2;
 
