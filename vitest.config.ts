@@ -41,6 +41,7 @@ const LONG: readonly string[] = [
   "test/media/png.test.ts",
   "test/http/json-memory.test.ts",
   "test/line/leaks.test.ts",
+  "test/line/large-bodies.test.ts",
 ];
 
 const ORDER: readonly string[] = [...LONG, ...PLAYGROUND];

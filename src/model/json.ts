@@ -79,8 +79,16 @@ export function parseJson(text: string, budget: JsonBudget = new JsonBudget()): 
   const before = budget.values;
   countValues(text, budget);
   budget.booking?.take((budget.values - before) * VALUE_BYTES);
-  return JSON.parse(text);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    budget.values += VALUES_OF_AN_ERROR;
+    throw error;
+  }
 }
+
+/** How many values a text counts as that is no JSON: to make the error takes as long. A body may hold many such texts. */
+const VALUES_OF_AN_ERROR = 200;
 
 /** The characters that hold JSON together. */
 const QUOTE = 0x22;

@@ -205,6 +205,32 @@ describe("values", () => {
     expect(await codeOf(readJson(declared(make(maxJsonValues)), LIMITS))).toBe("malformed_body");
   });
 
+  it("of one object may be as many as its limit, and no more, however many objects there are", async () => {
+    const limits = { ...DEFAULT_LIMITS, maxJsonKeys: 3 };
+    const some = `[${`${members(3)},`.repeat(50)}{"a":{"b":1,"c":[{"d":":"}],"e":2},"f":3,"g":4}]`;
+    expect(await readJson(declared(some), limits)).toHaveLength(51);
+    const error: unknown = await readJson(declared(`[{},{"a":${members(4)}}]`), limits).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toMatchObject({
+      code: "malformed_body",
+      message: "The request body holds an object of more than 3 members.",
+    });
+  });
+
+  it("of all arrays may be as many as their limit, and no more; those of objects do not count", async () => {
+    const limits = { ...DEFAULT_LIMITS, maxJsonItems: 10 };
+    const most = `{"a":${zeros(4)},"b":[${zeros(2)},[],{"x":1,"y":2,"z":3}],"c":1,"d":2}`;
+    expect(await readJson(declared(most), limits)).toBeTypeOf("object");
+    const error: unknown = await readJson(declared(most.replace("[]", "[0,0]")), limits).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toMatchObject({
+      code: "malformed_body",
+      message: "The request body holds arrays of more than 10 elements together.",
+    });
+  });
+
   it.each(["[]", "{}"])("that are %s, millions of them, are refused before they are made", async (value) => {
     const parse = vi.spyOn(JSON, "parse");
     const text = "[" + `${value},`.repeat(1_000_000) + "0]";

@@ -167,3 +167,108 @@ describe("what a backend yields", () => {
     expect(bench.report()).toMatchObject({ held: 0 });
   });
 });
+
+describe("the tools and schemas of a request", () => {
+  const limits = { maxSchemaValues: 100 };
+  const schemaOf = (count: number): object => ({
+    type: "object",
+    properties: Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, { type: "string" }])),
+  });
+  const contents = [{ parts: [{ text: "hi" }] }];
+  const gemini = "/v1beta/models/m:generateContent";
+  const wanted = { responseMimeType: "application/json" };
+  const bodies = (count: number): readonly (readonly [path: string, field: string, body: object])[] => [
+    ["/v1/messages", "tools", { tools: [{ name: "f", input_schema: schemaOf(count) }] }],
+    ["/v1/messages", "output_config", { output_config: { format: { type: "json_schema", schema: schemaOf(count) } } }],
+    [PATH, "tools", { ...hi, tools: [{ type: "function", function: { name: "f", parameters: schemaOf(count) } }] }],
+    [
+      PATH,
+      "response_format",
+      { ...hi, response_format: { type: "json_schema", json_schema: { name: "n", schema: schemaOf(count) } } },
+    ],
+    [gemini, "tools", { contents, tools: [{ functionDeclarations: [{ name: "f", parameters: schemaOf(count) }] }] }],
+    [gemini, "generationConfig", { contents, generationConfig: { ...wanted, responseSchema: schemaOf(count) } }],
+    [gemini, "generation_config", { contents, generation_config: { ...wanted, response_schema: schemaOf(count) } }],
+    [
+      gemini.replace("generateContent", "countTokens"),
+      "generateContentRequest",
+      {
+        generateContentRequest: { contents, generationConfig: { ...wanted, responseJsonSchema: schemaOf(count) } },
+      },
+    ],
+  ];
+
+  it.each(bodies(60))("are bounded in %s: %s", async (path, field, body) => {
+    const { send } = opened({ limits, key: { granted: 1_000_000 } });
+    const text = path === "/v1/messages" ? body : JSON.stringify({ model: "any", ...body });
+    const refused = await send({ path, body: text });
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain(`${field}: holds more than 100 values, with all tools and schemas`);
+  });
+
+  it.each(bodies(25))("may be as large as the limit in %s: %s", async (path, _field, body) => {
+    const { send } = opened({ limits, key: { granted: 1_000_000 } });
+    const text = path === "/v1/messages" ? body : JSON.stringify({ model: "any", ...body });
+    expect((await send({ path, body: text })).status).toBe(200);
+  });
+
+  it("count together, while a long conversation beside them does not", async () => {
+    const { send } = opened({ limits, key: { granted: 1_000_000 } });
+    const messages = Array.from({ length: 200 }, () => ({ role: "user", content: "hi" }));
+    const tool = (name: string): object => ({ name, input_schema: schemaOf(12) });
+    expect((await send({ body: { messages, tools: [tool("a")] } })).status).toBe(200);
+    expect((await send({ body: { messages, tools: [tool("a"), tool("b"), tool("c")] } })).status).toBe(400);
+  });
+});
+
+describe("stop sequences", () => {
+  const stop = async (sequences: readonly string[]): Promise<string> => {
+    const response = await opened().send({ body: { stop_sequences: sequences } });
+    return response.status === 200 ? "taken" : response.text();
+  };
+
+  it("are bounded in number and length, whatever the format takes", async () => {
+    expect(await stop(Array.from({ length: 64 }, (_, at) => `${at}`))).toBe("taken");
+    expect(await stop(["x".repeat(4_096)])).toBe("taken");
+    expect(await stop(Array.from({ length: 65 }, (_, at) => `${at}`))).toContain("at most 64 stop sequences, not 65");
+    expect(await stop(["x".repeat(4_000), "y".repeat(97)])).toContain("at most 4096 characters in all, not 4097");
+  });
+});
+
+describe("what an upstream says at once", () => {
+  const calls = (count: number): object => ({
+    tool_calls: Array.from({ length: count }, (_, at) => ({ ...callOf(`c${at}`, "{}"), index: at })),
+  });
+  const parts = (count: number): string =>
+    JSON.stringify({ candidates: [{ content: { parts: Array.from({ length: count }, () => ({ text: "a" })) } }] });
+  const blocks = (count: number): string =>
+    JSON.stringify({
+      content: Array.from({ length: count }, () => ({ type: "text", text: "a" })),
+      stop_reason: "end_turn",
+    });
+
+  it.each([
+    ["chat-completions", inOpenAi(calls(5_000)), {}],
+    ["chat-completions", piece({ delta: calls(5_000) }), { type: "text/event-stream" }],
+    ["generate-content", parts(20_000), {}],
+    ["messages", blocks(20_000), {}],
+  ] as const)("in one answer or event of %s is bounded", async (format, body, options) => {
+    const bench = before(format, body, options);
+    expect(await failedAs(await bench.send({ body: { ...hi, stream: "type" in options } }))).toEqual(FAILED);
+    expect(bench.failures[0]?.text).toContain("said more than 10000 things at once");
+  });
+
+  it("may be some hundred calls", async () => {
+    const { send } = before("chat-completions", inOpenAi(calls(500)));
+    const answer = (await (await send({ body: hi })).json()) as { content: readonly object[] };
+    expect(answer.content).toHaveLength(500);
+  });
+
+  it("may tell the same id again and again, with the next ones taken already", async () => {
+    const taken = Array.from({ length: 1_000 }, (_, at) => ({ ...callOf(`x_${at + 1_001}`, "{}"), index: at }));
+    const same = Array.from({ length: 1_000 }, (_, at) => ({ ...callOf("x", "{}"), index: at + 1_000 }));
+    const { send } = before("chat-completions", inOpenAi({ tool_calls: [...taken, ...same] }));
+    const answer = (await (await send({ body: hi })).json()) as { content: readonly { id: string }[] };
+    expect(new Set(answer.content.map(({ id }) => id)).size).toBe(2_000);
+  });
+});
