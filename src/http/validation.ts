@@ -116,7 +116,7 @@ export function record<const Value extends v.GenericSchema>(
  */
 export function array<const Item extends v.GenericSchema>(
   item: Item,
-  message: v.ErrorMessage<v.ArrayIssue> | undefined = undefined,
+  message?: v.ErrorMessage<v.ArrayIssue>,
 ): v.ArraySchema<Item, v.ErrorMessage<v.ArrayIssue> | undefined> {
   const schema = v.array(item, message);
   const ofValibot = schema["~run"];

@@ -168,12 +168,15 @@ describe("what a backend yields", () => {
   });
 });
 
+const schemaOf = (count: number): object => ({
+  type: "object",
+  properties: Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, { type: "string" }])),
+});
+
+const toolOf = (name: string): object => ({ name, input_schema: schemaOf(12) });
+
 describe("the tools and schemas of a request", () => {
   const limits = { maxSchemaValues: 100 };
-  const schemaOf = (count: number): object => ({
-    type: "object",
-    properties: Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, { type: "string" }])),
-  });
   const contents = [{ parts: [{ text: "hi" }] }];
   const gemini = "/v1beta/models/m:generateContent";
   const wanted = { responseMimeType: "application/json" };
@@ -215,18 +218,17 @@ describe("the tools and schemas of a request", () => {
   it("count together, while a long conversation beside them does not", async () => {
     const { send } = opened({ limits, key: { granted: 1_000_000 } });
     const messages = Array.from({ length: 200 }, () => ({ role: "user", content: "hi" }));
-    const tool = (name: string): object => ({ name, input_schema: schemaOf(12) });
-    expect((await send({ body: { messages, tools: [tool("a")] } })).status).toBe(200);
-    expect((await send({ body: { messages, tools: [tool("a"), tool("b"), tool("c")] } })).status).toBe(400);
+    expect((await send({ body: { messages, tools: [toolOf("a")] } })).status).toBe(200);
+    expect((await send({ body: { messages, tools: [toolOf("a"), toolOf("b"), toolOf("c")] } })).status).toBe(400);
   });
 });
 
-describe("stop sequences", () => {
-  const stop = async (sequences: readonly string[]): Promise<string> => {
-    const response = await opened().send({ body: { stop_sequences: sequences } });
-    return response.status === 200 ? "taken" : response.text();
-  };
+const stop = async (sequences: readonly string[]): Promise<string> => {
+  const response = await opened().send({ body: { stop_sequences: sequences } });
+  return response.status === 200 ? "taken" : response.text();
+};
 
+describe("stop sequences", () => {
   it("are bounded in number and length, whatever the format takes", async () => {
     expect(await stop(Array.from({ length: 64 }, (_, at) => `${at}`))).toBe("taken");
     expect(await stop(["x".repeat(4_096)])).toBe("taken");
@@ -235,18 +237,18 @@ describe("stop sequences", () => {
   });
 });
 
-describe("what an upstream says at once", () => {
-  const calls = (count: number): object => ({
-    tool_calls: Array.from({ length: count }, (_, at) => ({ ...callOf(`c${at}`, "{}"), index: at })),
+const calls = (count: number): object => ({
+  tool_calls: Array.from({ length: count }, (_, at) => ({ ...callOf(`c${at}`, "{}"), index: at })),
+});
+const parts = (count: number): string =>
+  JSON.stringify({ candidates: [{ content: { parts: Array.from({ length: count }, () => ({ text: "a" })) } }] });
+const blocks = (count: number): string =>
+  JSON.stringify({
+    content: Array.from({ length: count }, () => ({ type: "text", text: "a" })),
+    stop_reason: "end_turn",
   });
-  const parts = (count: number): string =>
-    JSON.stringify({ candidates: [{ content: { parts: Array.from({ length: count }, () => ({ text: "a" })) } }] });
-  const blocks = (count: number): string =>
-    JSON.stringify({
-      content: Array.from({ length: count }, () => ({ type: "text", text: "a" })),
-      stop_reason: "end_turn",
-    });
 
+describe("what an upstream says at once", () => {
   it.each([
     ["chat-completions", inOpenAi(calls(5_000)), {}],
     ["chat-completions", piece({ delta: calls(5_000) }), { type: "text/event-stream" }],
