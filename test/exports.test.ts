@@ -64,6 +64,7 @@ it("polygate/stores/sql", () => {
     "SCHEMA_VERSION",
     "migrate",
     "migrations",
+    "nodePostgresDialect",
     "nodeSqliteDialect",
     "schemaVersion",
     "sqlQuotaStore",

@@ -76,6 +76,67 @@ describe("the schema", () => {
   });
 });
 
+const holdAtOnce = (store: DurableQuotaStore, keyIds: readonly string[]) =>
+  Promise.allSettled(
+    keyIds.map((keyId, index) =>
+      store.reserve({ id: `call-${index}`, keyId, atLeast: 10, atMost: 10, leaseMs: LEASE_MS }),
+    ),
+  );
+
+describe("verbs that wait at the same time", () => {
+  let place: Pick<TestPlace, "db" | "dialect" | "prefix">;
+  let locks = 0;
+  beforeEach(async () => {
+    const prefix = "polygate_";
+    locks = 0;
+    const log = ({ query }: { readonly query: { readonly sql: string } }): void => {
+      if (query.sql.startsWith(`update "${prefix}keys" set "held" = "held"`)) locks++;
+    };
+    place = { db: new Kysely({ dialect: sqliteDialect(":memory:"), log }), dialect: "sqlite", prefix };
+    await migrate(place.db, place);
+  });
+  afterEach(() => place.db.destroy());
+
+  it.each([
+    [undefined, 2],
+    [4, 11],
+    [1, 41],
+  ])("share transactions of %s verbs", async (maxVerbsPerTransaction, transactions) => {
+    const options = maxVerbsPerTransaction === undefined ? {} : { maxVerbsPerTransaction };
+    const store = sqlQuotaStore({ ...place, ...options });
+    const keyId = await store.add({ granted: 200 });
+    const outcomes = await holdAtOnce(
+      store,
+      Array.from({ length: 41 }, () => keyId),
+    );
+    const grants = outcomes.filter((outcome) => outcome.status === "fulfilled" && !outcome.value.refused);
+    expect([grants.length, locks]).toEqual([20, transactions]);
+    expect(await verifyLedger(place.db, place)).toEqual([]);
+  });
+
+  it("do not share what one of them meets", async () => {
+    const store = sqlQuotaStore(place);
+    const keyIds = await Promise.all([200, undefined, 200].map((granted) => store.add(granted ? { granted } : {})));
+    const [first = "", huge = "", spoilt = ""] = keyIds;
+    await sql`UPDATE polygate_keys SET charged = 9007199254740990 WHERE id = ${huge}`.execute(place.db);
+    await sql`UPDATE polygate_keys SET charged = -1 WHERE id = ${spoilt}`.execute(place.db);
+    const outcomes = await holdAtOnce(store, [first, first, huge, spoilt, first]);
+    expect(
+      outcomes.map((outcome) => (outcome.status === "fulfilled" ? outcome.value : String(outcome.reason))),
+    ).toEqual([
+      { granted: 10 },
+      { granted: 10 },
+      expect.stringMatching(/^RangeError: The used units of the key .* would be beyond 2\^53 - 1/),
+      expect.stringMatching(/is spoilt/),
+      { granted: 10 },
+    ]);
+  });
+
+  it.each([0, 1.5, 1_001, Number.NaN])("refuses to share transactions of %d", (maxVerbsPerTransaction) => {
+    expect(() => sqlQuotaStore({ ...place, maxVerbsPerTransaction })).toThrow(RangeError);
+  });
+});
+
 describe("sqlQuotaStore, beyond the port", () => {
   let place: TestPlace;
   let store: DurableQuotaStore;

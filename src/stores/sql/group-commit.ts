@@ -5,15 +5,13 @@ import { lockKey, type LedgerAccess, type LockedKey, SWEEP_BATCH } from "./locke
 /** Does work in a transaction, again after a conflict. */
 export type Transact = <T>(work: (access: LedgerAccess) => Promise<T>) => Promise<T>;
 
-/** The most verbs that one transaction does. */
-const MOST_VERBS = 64;
-
 /** A verb that waits for its turn. */
 interface Verb {
   readonly keyId: string;
   readonly holdId: string;
   /** Does the verb on its locked key; undefined where there is no such key. It may run again, after a conflict. */
   readonly work: (key: LockedKey | undefined) => unknown;
+  /** Tells the answer, or that the verb is to lead the next group. */
   readonly resolve: (answer: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -21,35 +19,51 @@ interface Verb {
 /** An answer that counts once its transaction is committed. */
 type Done = () => void;
 
-export class GroupCommit {
-  readonly #transact: Transact;
+/** Tells a verb that waits to lead the next group. */
+const LEAD = Symbol("lead");
+
+export interface GroupCommitOptions {
+  readonly transact: Transact;
+  /** The most verbs that one transaction does. */
+  readonly maxVerbs: number;
   /** Whether all keys share one turn: in a database that lets in one writer at a time. */
-  readonly #oneWriter: boolean;
+  readonly oneWriter: boolean;
+}
+
+export class GroupCommit {
+  readonly #options: GroupCommitOptions;
   /** The verbs that wait, by their turn. A turn is there while a transaction of it is under way. */
   readonly #waiting = new Map<string, Verb[]>();
 
-  constructor(transact: Transact, oneWriter: boolean) {
-    this.#transact = transact;
-    this.#oneWriter = oneWriter;
+  constructor(options: GroupCommitOptions) {
+    this.#options = options;
   }
 
   /** Does a verb on a key under its lock, with every lease of the key that has run out accounted for. */
-  do<T>(keyId: string, holdId: string, work: (key: LockedKey | undefined) => T): Promise<T> {
+  async do<T>(keyId: string, holdId: string, work: (key: LockedKey | undefined) => T): Promise<T> {
+    const turn = this.#options.oneWriter ? "" : keyId;
+    const waiting = this.#waiting.get(turn);
+    if (waiting) {
+      const told = await new Promise<unknown>((resolve, reject) => {
+        waiting.push({ keyId, holdId, work, resolve, reject });
+      });
+      // What is told is what the work has returned.
+      if (told !== LEAD) return told as T;
+    } else this.#waiting.set(turn, []);
+    // The first verb of a group asks the database from its own asynchronous context, as tracing has it.
     return new Promise<T>((resolve, reject) => {
-      // What is resolved with is what the work has returned.
-      const verb: Verb = { keyId, holdId, work, resolve: resolve as (answer: unknown) => void, reject };
-      const turn = this.#oneWriter ? "" : keyId;
-      const waiting = this.#waiting.get(turn);
-      if (waiting) waiting.push(verb);
-      else void this.#take(turn, [verb]);
+      void this.#lead(turn, { keyId, holdId, work, resolve: (answer) => resolve(answer as T), reject });
     });
   }
 
-  /** Does one group after the other, until no verb waits for the turn. */
-  async #take(turn: string, waiting: Verb[]): Promise<void> {
-    this.#waiting.set(turn, waiting);
-    while (waiting.length > 0) await this.#commit(Map.groupBy(waiting.splice(0, MOST_VERBS), ({ keyId }) => keyId));
-    this.#waiting.delete(turn);
+  /** Does a verb, and those that wait with it, and hands the turn on. */
+  async #lead(turn: string, verb: Verb): Promise<void> {
+    const waiting = this.#waiting.get(turn) ?? [];
+    const others = waiting.splice(0, this.#options.maxVerbs - 1);
+    await this.#commit(Map.groupBy([verb, ...others], ({ keyId }) => keyId));
+    const next = waiting.shift();
+    if (next) next.resolve(LEAD);
+    else this.#waiting.delete(turn);
   }
 
   /** Never rejects: each verb is told what becomes of it. */
@@ -59,7 +73,7 @@ export class GroupCommit {
       // Again for the keys of which more leases have run out than one transaction charges.
       while (left.size > 0) {
         const verbs = left;
-        const { answers, again } = await this.#transact((access) => run(access, verbs));
+        const { answers, again } = await this.#options.transact((access) => run(access, verbs));
         for (const answer of answers) answer();
         left = again;
       }

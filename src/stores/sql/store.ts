@@ -37,6 +37,11 @@ export interface SqlQuotaStoreOptions<Context = unknown> extends TableOptions {
    * store, without a secret.
    */
   readonly find?: (apiKey: string, call?: CallInfo<Context>) => Promise<ApiKey | undefined>;
+  /**
+   * The most verbs of this process that share a transaction when they wait for one key, or in SQLite for any: an integer from 1 to
+   * 1,000, 64 unless told. With 1 each verb has a transaction of its own. Any other number is a RangeError.
+   */
+  readonly maxVerbsPerTransaction?: number;
   /** Changes the time that leases end by. For tests: `(now) => sql`${now} + 60000``. */
   readonly clock?: (now: TimeExpression) => TimeExpression;
 }
@@ -67,7 +72,10 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   /** How many statements of a key are under way, where the database can do a verb in one. */
   readonly #alone = new Map<string, number>();
 
-  constructor({ db, dialect, find, clock, ...names }: SqlQuotaStoreOptions<Context>) {
+  constructor(options: SqlQuotaStoreOptions<Context>) {
+    const { db, dialect, find, clock, maxVerbsPerTransaction = 64, ...names } = options;
+    if (!Number.isSafeInteger(maxVerbsPerTransaction) || maxVerbsPerTransaction < 1 || maxVerbsPerTransaction > 1_000)
+      throw new RangeError(`maxVerbsPerTransaction must be an integer from 1 to 1000, not ${maxVerbsPerTransaction}`);
     const tables = withTables(db, tablesOf(names));
     const now = DATABASE_TIME[dialect];
     this.#access = {
@@ -80,7 +88,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     };
     this.#find = find;
     this.#attempt = attemptsOn(tables, dialect);
-    this.#groups = new GroupCommit((work) => this.#transact(work), dialect === "sqlite");
+    this.#groups = new GroupCommit({
+      transact: (work) => this.#transact(work),
+      maxVerbs: maxVerbsPerTransaction,
+      oneWriter: dialect === "sqlite",
+    });
   }
 
   async find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined> {

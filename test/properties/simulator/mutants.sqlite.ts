@@ -32,9 +32,9 @@ export const sqliteMutants: readonly Mutant[] = [
     breaks: [CHARGED_ONCE, LEASED],
     statement: (statement) =>
       statement.replace(
-        /^select \* from "polygate_holds" where "id" = \?/,
+        /^select \* from "polygate_holds" where "id" in \(\?\)/,
         `select id, key_id, replace(state, 'settled', 'live') AS state, granted, noted, renewals, used, overdraft, expires_at, resolved_at
-          from "polygate_holds" where "id" = ?`,
+          from "polygate_holds" where "id" in (?)`,
       ),
   },
   {

@@ -93,20 +93,19 @@ class RedisServer implements SimulatedStore {
       const { now } = this.#parts.timeline;
       const ahead = String(now * SCALE - Date.now());
       const answer = await this.send(args.map((arg) => (arg === String(AHEAD) ? ahead : arg)));
-      const [script, , keys, name = ""] = args;
+      const [script, , , name = ""] = args;
       // The scripts of a ledger, beside those that look up whose an id is.
-      if (delivery && script?.startsWith("EVAL") && keys === "6")
+      if (delivery && script?.startsWith("EVAL") && name.endsWith(":ledger"))
         this.#parts.ledgerLaws.worked(delivery, await this.#audit(keyIdIn(name)), now);
       return answer;
     });
   }
 
   async #audit(keyId: string): Promise<Audit> {
-    const name = (part: string): string => `${this.#prefix}:{${keyId}}:${part}`;
-    const key = await this.#client.hGetAll(name("key"));
-    const units = (field: string): number => Number(key[field]);
+    const ledger = await this.#client.hGetAll(`${this.#prefix}:{${keyId}}:ledger`);
+    const units = (field: string): number => Number(ledger[field]);
     const [granted, charged, held] = [units("granted"), units("charged"), units("held")];
-    const liveHolds = await this.#client.hLen(name("holds"));
+    const liveHolds = Object.values(ledger).filter((value) => value.startsWith("live ")).length;
     return { keyId, granted, charged, held, liveHolds, overdraft: units("overdraft"), estimated: units("estimated") };
   }
 }

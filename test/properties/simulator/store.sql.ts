@@ -96,7 +96,9 @@ class SqliteServer implements SimulatedStore {
     let store = this.#stores.get(process);
     if (!store) {
       const db: SqlDatabase = new Kysely({ dialect: this.#shared.dialectOf(process) });
-      store = sqlQuotaStore({ db, dialect: "sqlite", clock: () => sql`world_now()` });
+      // A transaction for each verb: the laws look at what each of them alone has done.
+      const options = { maxVerbsPerTransaction: 1, clock: () => sql<number>`world_now()` };
+      store = sqlQuotaStore({ db, dialect: "sqlite", ...options });
       this.#stores.set(process, store);
     }
     return store;
