@@ -13,7 +13,7 @@ export const backends: Attack = {
   name: "backends",
   does: "Hostile backends in each function: events of any order and shape, lies, failures, endless waits",
   counts: { full: 30_000, short: 300 },
-  open: (run) => ({ attempt: (random) => attempt(run, random) }),
+  open: (run) => ({ isMeasured: true, attempt: (random) => attempt(run, random) }),
 };
 
 async function attempt(run: Run, random: Random): Promise<void> {

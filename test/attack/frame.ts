@@ -18,6 +18,8 @@ export interface Attack {
 export interface Siege {
   /** The number of attempts there are, where that is known: no more are made. */
   readonly count?: number;
+  /** Whether the turns of the event loop are measured in all of an attempt: where the attacker itself does little beside. */
+  readonly isMeasured?: boolean;
   /** Makes one attempt. What it throws is a finding. */
   attempt(random: Random, index: number): Promise<void>;
   /** Looks at what is left behind, and closes everything. */
@@ -40,8 +42,11 @@ export interface Result {
   readonly name: string;
   readonly attempts: number;
   readonly findings: readonly Finding[];
-  /** The longest time without a turn of the event loop, in milliseconds of CPU, beside what parsing the same JSON alone takes. */
-  readonly longestTurnMs: number;
+  /**
+   * The longest time without a turn of the event loop, in milliseconds of CPU, beside what parsing the same JSON alone takes; undefined
+   * where it is not measured.
+   */
+  readonly longestTurnMs: number | undefined;
 }
 
 export interface Plan {
@@ -70,7 +75,7 @@ export class Run {
   readonly plan: Plan;
   readonly #findings = new Map<string, Finding>();
   #index = -1;
-  #longestTurnMs = 0;
+  #longestTurnMs: number | undefined;
 
   constructor(plan: Plan) {
     this.plan = plan;
@@ -80,7 +85,7 @@ export class Run {
     return [...this.#findings.values()];
   }
 
-  get longestTurnMs(): number {
+  get longestTurnMs(): number | undefined {
     return this.#longestTurnMs;
   }
 
@@ -110,7 +115,7 @@ export class Run {
       leastMs = Math.min(leastMs, ms - aloneMs);
       const isBlocked = leastMs > allowedMs && leastMs > allowedMs * slowness();
       if (isBlocked && measured < MEASUREMENTS) continue;
-      this.#longestTurnMs = Math.max(this.#longestTurnMs, leastMs);
+      this.noteTurn(leastMs);
       if (isBlocked)
         this.find(`${what} keeps the event loop from turning`, `${Math.round(leastMs)} ms beside parsing alone`);
       return done;
@@ -119,14 +124,18 @@ export class Run {
 
   /** Notes how long the event loop did not turn, where no breach depends on it. */
   noteTurn(ms: number): void {
-    this.#longestTurnMs = Math.max(this.#longestTurnMs, ms);
+    this.#longestTurnMs = Math.max(this.#longestTurnMs ?? 0, ms);
   }
 
   /** Makes one attempt, watched. */
   async attempt(siege: Siege, index: number): Promise<void> {
     this.#index = index;
     this.plan.begin?.(index);
-    await this.#watched(() => siege.attempt(new Random(this.plan.seed * 65_537 + index), index));
+    const make = (): Promise<void> => siege.attempt(new Random(this.plan.seed * 65_537 + index), index);
+    await this.#watched(async () => {
+      if (siege.isMeasured) this.noteTurn((await longestTurn(make)).ms);
+      else await make();
+    });
   }
 
   async close(siege: Siege): Promise<void> {

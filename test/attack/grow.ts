@@ -9,6 +9,7 @@ import { isValid } from "../../src/http/validation.predicate.ts";
 import { type Shape, shapeOf } from "../../src/http/validation.shape.ts";
 import { DEFAULT_LIMITS, type GatewayEndpoint } from "../../src/index.ts";
 import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "../properties/wire-fields.requests.ts";
+import { Random } from "../properties/simulator/random.ts";
 import { answering } from "./answers.ts";
 import type { Attack, Run } from "./frame.ts";
 import { judgeMistake, keyed, RICH, Stage } from "./stage.ts";
@@ -21,9 +22,15 @@ export const grow: Attack = {
   open(run) {
     const stage = new Stage({ backend: answering, withoutReplays: true });
     for (const route of unknownRoutes(stage.gateway.endpoints)) run.find("A route has no schema to grow", route);
-    const attempts = targets
+    const all = targets
       .filter(({ isAlike }) => !(isAlike && run.plan.isShort))
       .flatMap((target) => growthsOf(target, run.plan.isShort));
+    // In an order of chance, so that fewer attempts are a sample of all.
+    const random = new Random(run.plan.seed);
+    const attempts = all
+      .map((growth) => ({ growth, order: random.next() }))
+      .toSorted((one, other) => one.order - other.order)
+      .map(({ growth }) => growth);
     return {
       count: attempts.length,
       async attempt(_random, index) {

@@ -51,7 +51,7 @@ function inProcess(name: string): Promise<Result> {
   return new Promise((resolve) => {
     child.on("exit", (code, signal) => {
       const ended = { what: "The process ends", detail: signal ?? `code ${code}`, index, times: 1 };
-      resolve(result ?? { name, attempts: index, findings: [ended], longestTurnMs: 0 });
+      resolve(result ?? { name, attempts: index, findings: [ended], longestTurnMs: undefined });
     });
   });
 }
@@ -80,6 +80,6 @@ if (own) {
       console.error(`  ${what} (${times} times; first --seed ${seed} --at ${index})\n    ${detail}`);
   }
   console.log(tableOf(results));
-  if (values.write) await writeTable(results, seed);
+  if (values.write) await writeTable(results, seed, values.short);
   if (results.some(({ findings }) => findings.length > 0)) process.exitCode = 1;
 }

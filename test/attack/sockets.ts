@@ -18,6 +18,7 @@ export const sockets: Attack = {
   async open(run) {
     const stages = await Promise.all(hostsOnNode.map((host) => openHost(host)));
     return {
+      isMeasured: true,
       attempt: async (random) => attempt(run, random.pick(stages as [Served, ...Served[]]), random),
       close: async () => {
         for (const stage of stages) await close(run, stage);

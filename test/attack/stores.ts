@@ -23,7 +23,7 @@ export const stores: Attack = {
   name: "stores",
   does: "Hostile stores, limiters and runners in each verb, for a while or for ever",
   counts: { full: 10_000, short: 50 },
-  open: (run) => ({ attempt: (random, index) => attempt(run, random, index) }),
+  open: (run) => ({ isMeasured: true, attempt: (random, index) => attempt(run, random, index) }),
 };
 
 /** Where a verb misbehaves: which one, how, from which of its calls on, and how many of them. */
