@@ -144,6 +144,8 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
   }
 
   readonly #onQuiet = (): void => {
+    // A clock may fire what was cancelled.
+    if (this.#ended) return;
     const { clock, keepAlive } = this.#options;
     const isSilent = clock.now() - this.#lastFrameAt >= keepAlive.afterMs;
     // A client that does not read needs no keep-alive: what it has not read yet is one.
