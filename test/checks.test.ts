@@ -24,7 +24,7 @@ const TRACKED: readonly string[] = [
 
 it("tracks sources, tests, docs and configuration alone", async () => {
   const { code, output } = await run("git", ["ls-files"], ROOT);
-  expect(code, output).toBe(0);
+  expect({ code, output }).toMatchObject({ code: 0 });
   const files = output.trim().split("\n");
   expect(files.length).toBeGreaterThan(100);
   expect(files.filter((file) => !TRACKED.some((pattern) => matchesGlob(file, pattern)))).toEqual([]);
