@@ -81,12 +81,15 @@ export class BackendEvents<Event> implements AsyncIterableIterator<Event, undefi
     // A backend may return what is no promise.
     Promise.resolve(asked).then(
       (step) => {
+        const resolve = this.#resolve;
+        this.#resolve = this.#reject = undefined;
         if (step.done) this.#source = undefined;
-        this.#resolve?.(step);
+        resolve?.(step);
       },
       (reason: unknown) => {
-        this.#source = undefined;
-        this.#reject?.(reason);
+        const reject = this.#reject;
+        this.#resolve = this.#reject = this.#source = undefined;
+        reject?.(reason);
       },
     );
   }
@@ -106,7 +109,8 @@ export class BackendEvents<Event> implements AsyncIterableIterator<Event, undefi
     void this.return();
     const [call, reject] = [this.#call, this.#reject];
     this.#call = this.#resolve = this.#reject = undefined;
-    if (call) reject?.(call.endedBecause);
+    // An error is made only where somebody waits: its stack costs more than the rest of the end.
+    if (call && reject) reject(call.endedBecause);
   }
 }
 
