@@ -308,8 +308,8 @@ export class Call implements Incoming {
 
   /** Lets go of all that is large: what still knows the call, such as a store that has not answered yet, keeps little of it. */
   #letGo(): void {
-    const { context, clientAddress } = this.mounted;
-    this.mounted = { context, clientAddress };
+    // Not read off the mount once more, which makes the context when it is asked for it.
+    this.mounted = { context: this.context, clientAddress: this.#details?.clientAddress };
     this.#request = this.#settled = undefined;
     this.meter = this.recording = this.repeatable = this.booking = this.listener = this.place = undefined;
   }
