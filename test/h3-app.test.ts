@@ -57,12 +57,13 @@ describe("another h3 app mounts it where a route's own path occurs already", () 
   });
 });
 
+const draws = async function* () {
+  yield drawn(0);
+};
+
 it("tells the address of a picture as it is under the mount", async () => {
-  const image = async function* () {
-    yield drawn(0);
-  };
   const gateway = createGateway({
-    backend: { image },
+    backend: { image: draws },
     quotas: memoryQuotaStore([{ apiKey: "sk-1", granted: 1_000_000 }]),
   });
   const path = "/v1/images/generations";
