@@ -1,11 +1,7 @@
 /** Writes an answer to Node's response. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import process from "node:process";
 import type { Answer } from "../src/index.ts";
-
-/** Frames that are ready in the same turn go out in one piece, up to so many characters. */
-const MAX_PIECE = 64 * 1024;
 
 /** Hands an answer to its response: a complete one at once; a stream until it is through, or its client is gone. */
 export function send(res: ServerResponse, { status, headers, body }: Answer): Promise<void> | undefined {
@@ -19,22 +15,11 @@ export function send(res: ServerResponse, { status, headers, body }: Answer): Pr
   return undefined;
 }
 
-async function sendStream(res: ServerResponse, frames: AsyncIterableIterator<string>): Promise<void> {
-  let piece = "";
-  let isScheduled = false;
-  const flush = (): void => {
-    isScheduled = false;
-    if (piece !== "" && !res.destroyed) res.write(piece);
-    piece = "";
-  };
-  for await (const frame of frames) {
-    piece += frame;
-    if (!isScheduled) process.nextTick(flush);
-    isScheduled = true;
-    if (piece.length > MAX_PIECE) flush();
+async function sendStream(res: ServerResponse, pieces: AsyncIterableIterator<string>): Promise<void> {
+  for await (const piece of pieces) {
+    if (!res.destroyed) res.write(piece);
     if (res.writableNeedDrain) await drained(res);
   }
-  flush();
   if (!res.destroyed) res.end();
 }
 

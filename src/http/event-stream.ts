@@ -3,8 +3,11 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
 
 export interface EventStreamOptions {
-  /** Makes the next frames, as one text; undefined at the end. Called again only once its promise has settled. */
-  readonly frames: () => Promise<string | undefined>;
+  /**
+   * Makes frames, and gives them to `write` until that returns false: nobody reads more for now. Resolves with whether there may be
+   * more. Called again only once its promise has settled.
+   */
+  readonly frames: (write: (frames: string) => boolean) => Promise<boolean>;
   /** Whether the frames that came last are the last there are: then the source is not asked again. */
   readonly isLast: () => boolean;
   readonly clock: Clock;
@@ -22,11 +25,17 @@ export interface EventStreamOptions {
 
 type Step = IteratorResult<string, undefined>;
 
+/** How many characters of one turn are handed on as one piece at the most. */
+const MAX_PIECE_CHARS = 64 * 1024;
+
+/** Calls back when the promises of this turn have settled. Without it, as in Workers, every frame is a piece of its own. */
+const nextTick = (globalThis as { process?: { nextTick?: (callback: () => void) => void } }).process?.nextTick;
+
 const DONE: Step = { done: true, value: undefined };
 
 /** The options of a stream that has ended. */
 const OVER: Omit<EventStreamOptions, "clock"> = {
-  frames: () => Promise.resolve(undefined),
+  frames: () => Promise.resolve(false),
   isLast: () => true,
   silentSince: 0,
   keepAlive: { frame: "", afterMs: 0 },
@@ -42,6 +51,8 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
   /** Frames that nobody has read yet. */
   #ready = "";
   #pulling = false;
+  /** Whether what is ready is handed on at the end of this turn. */
+  #isDue = false;
   #draining = false;
   #ended = false;
   #lastFrameAt: number;
@@ -99,18 +110,39 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
     if (this.#pulling || this.#ended) return;
     this.#pulling = true;
     if (!this.#cancelKeepAlive) this.#armKeepAlive();
-    this.#options.frames().then(this.#onFrames, this.#onFailure);
+    this.#options.frames(this.#write).then(this.#onPulled, this.#onFailure);
   }
 
-  readonly #onFrames = (frames: string | undefined): void => {
+  /** Takes frames. Those of one turn are one piece: to hand on a piece costs more than to make a frame. */
+  readonly #write = (frames: string): boolean => {
+    if (this.#ended) return false;
+    if (!this.#draining) this.#ready += frames;
+    // At once, not when the reader comes back: a reader that has gone meanwhile never does.
+    if (this.#options.isLast()) {
+      this.#end();
+      return false;
+    }
+    if (this.#draining) return true;
+    if (this.#reader && nextTick && this.#ready.length <= MAX_PIECE_CHARS) {
+      if (!this.#isDue) nextTick(this.#onTurnEnd);
+      this.#isDue = true;
+      return true;
+    }
+    this.#written();
+    return false;
+  };
+
+  readonly #onTurnEnd = (): void => {
+    this.#isDue = false;
+    if (this.#ready !== "" && !this.#ended) this.#written();
+  };
+
+  readonly #onPulled = (mayGoOn: boolean): void => {
     this.#pulling = false;
     if (this.#ended) return;
-    if (frames === undefined) return this.#end();
-    if (!this.#draining) this.#ready += frames;
-    // At once, not when the reader comes back: one that has gone meanwhile never does.
-    if (this.#options.isLast()) return this.#end();
-    if (this.#draining) return this.#pull();
-    this.#written();
+    if (!mayGoOn) return this.#end();
+    // The reader may have come back meanwhile.
+    if (this.#draining || (this.#reader && this.#ready === "")) this.#pull();
   };
 
   readonly #onFailure = (error: unknown): void => {

@@ -19,7 +19,10 @@ export async function complete<Event, Answered>(
   events: MeteredEvents<Event, Answered>,
   collector: AnswerCollector<Answered>,
 ): Promise<Answer> {
-  await events.each((event) => collector.add(event));
+  await events.each((event) => {
+    collector.add(event);
+    return true;
+  });
   return jsonAnswer(200, collector.body(), answerHeaders(call));
 }
 
@@ -32,14 +35,11 @@ export function streamed<Event, Answered>(
 ): Answer {
   const { clock, limits } = call.services;
   const body = new EventStream({
-    async frames() {
-      for (;;) {
-        const event = await events.next();
-        if (event === undefined) return undefined;
+    frames: (write) =>
+      events.each((event) => {
         const frames = stream.encode(event);
-        if (frames !== "") return frames;
-      }
-    },
+        return frames === "" || write(frames);
+      }),
     isLast: () => events.isFinished,
     clock,
     silentSince,

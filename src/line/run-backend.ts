@@ -177,38 +177,23 @@ export class MeteredEvents<Event, Answered> {
     return within(first, quietMs, services.clock, (end) => this.#call.defer(end));
   }
 
-  /** The next event of the answer; undefined after its finish. */
-  async next(): Promise<Answered | undefined> {
-    try {
-      const opening = this.#opening.shift();
-      if (opening !== undefined) return opening;
-      if (!this.#started) {
-        this.#started = true;
-        return this.#meter.start(undefined);
-      }
-      while (!this.#done) {
-        const passed = this.#take(await (this.#pending ?? this.#source.next()));
-        if (++this.#count % EVENTS_A_SLICE === 0) await nextIteration();
-        if (passed !== undefined) return passed;
-      }
-      return this.#finished ? undefined : await this.#finish();
-    } catch (error) {
-      throw toGatewayError(error, "model-backend");
-    }
-  }
-
-  /** Hands on every event of the answer, to its finish: the same as `next`, at the cost of one promise for all. */
-  async each(hand: (event: Answered) => void): Promise<void> {
+  /**
+   * Hands on the events of the answer, up to its finish, until `hand` returns false. Resolves with whether events are still to come.
+   * One promise for many events, because most of what an event costs is the promises that it passes through.
+   */
+  async each(hand: (event: Answered) => boolean): Promise<boolean> {
     try {
       if (!this.#started) this.#opening.push(this.#meter.start(undefined));
       this.#started = true;
-      for (const event of this.#opening) hand(event);
+      for (let event = this.#opening.shift(); event !== undefined; event = this.#opening.shift())
+        if (!hand(event)) return true;
       while (!this.#done) {
         const passed = this.#take(await (this.#pending ?? this.#source.next()));
         if (++this.#count % EVENTS_A_SLICE === 0) await nextIteration();
-        if (passed !== undefined) hand(passed);
+        if (passed !== undefined && !hand(passed)) return true;
       }
-      hand(await this.#finish());
+      if (!this.#finished) hand(await this.#finish());
+      return false;
     } catch (error) {
       throw toGatewayError(error, "model-backend");
     }

@@ -59,7 +59,11 @@ function bench(waitedMs = 0, policy: "cut" | "drain" = "cut"): Bench {
   const [source, clock, told] = [new Source(), manualClock(), [] as string[]];
   let behindMs = 0;
   const stream: EventStream = new EventStream({
-    frames: () => source.next(),
+    frames: async (write) => {
+      const frame = await source.next();
+      if (frame !== undefined) write(frame);
+      return frame !== undefined;
+    },
     isLast: () => source.isLast,
     clock: { ...clock, now: () => clock.now() - behindMs },
     silentSince: clock.now() - waitedMs,
@@ -105,6 +109,53 @@ describe("frames", () => {
     source.give(undefined);
     expect(await read()).toBeUndefined();
     expect(told).toEqual(["ended"]);
+  });
+});
+
+/** A stream of a source that makes frames for as long as they are taken; `made` counts them. */
+function eager(frames: readonly (string | Promise<string>)[]): { stream: EventStream; made: () => number } {
+  const left = [...frames];
+  const stream = new EventStream({
+    async frames(write) {
+      for (let frame = left.shift(); frame !== undefined; frame = left.shift()) if (!write(await frame)) return true;
+      return false;
+    },
+    isLast: () => false,
+    clock: manualClock(),
+    silentSince: 0,
+    keepAlive: { frame: "(quiet)", afterMs: QUIET_MS },
+    failed: () => "",
+    cancelled: () => {},
+    ended: () => {},
+  });
+  return { stream, made: () => frames.length - left.length };
+}
+
+describe("frames of one turn", () => {
+  it("are one piece", async () => {
+    const later = turn().then(() => "d");
+    const { stream } = eager(["a", "b", "c", later, "e"]);
+    expect((await stream.next()).value).toBe("abc");
+    expect((await stream.next()).value).toBe("de");
+    expect((await stream.next()).done).toBe(true);
+  });
+
+  it("are cut where a piece is long enough, and no more of them are made than one piece holds", async () => {
+    const { stream, made } = eager(Array.from({ length: 100 }, () => "x".repeat(10_000)));
+    await turn();
+    expect(made()).toBe(0);
+    expect((await stream.next()).value).toHaveLength(70_000);
+    await turn();
+    expect(made()).toBe(7);
+  });
+
+  it("are one piece also where the first of them comes late", async () => {
+    const first = Promise.withResolvers<string>();
+    const { stream, made } = eager([first.promise, "b", "c"]);
+    const reading = stream.next();
+    first.resolve("a");
+    expect((await reading).value).toBe("abc");
+    expect(made()).toBe(3);
   });
 });
 

@@ -10,6 +10,7 @@ import {
   INPUT,
   microtasks,
   never,
+  obedient,
   opened,
   requestOf,
   type Opened,
@@ -52,7 +53,7 @@ describe("a client that is gone", () => {
     const around: Around = (store) => ({
       settle: (id, outcome) => taken.promise.then(() => store.settle(id, outcome)),
     });
-    const bench = opened({ backend: speaking(WORD, never), around });
+    const bench = opened({ backend: obedient(), around });
     const client = new AbortController();
     const request = new Request(requestOf(true), { signal: client.signal });
     const waitingFor: Promise<unknown>[] = [];
