@@ -2,7 +2,7 @@
 
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { FetchMount } from "./fetch-mount.ts";
+import { ServerMount } from "./fetch-mount.ts";
 
 assertNodeVersion();
 
@@ -35,7 +35,7 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
   const routes = gateway.at(prefix);
   return (request, server) => {
     const address = server.requestIP?.(request)?.address;
-    const response = routes.handle(request, new FetchMount(() => context?.(request, server), address));
+    const response = routes.handle(request, new ServerMount(request, () => context?.(request, server), address));
     if (!response) return fallback(request, server);
     server.timeout(request, 0);
     return response;

@@ -2,7 +2,7 @@
 
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { FetchMount } from "./fetch-mount.ts";
+import { ServerMount } from "./fetch-mount.ts";
 
 assertNodeVersion();
 
@@ -27,7 +27,8 @@ export function toDenoHandler<Info = unknown, Context = unknown>(
 ): DenoHandler<Info> {
   const routes = gateway.at(prefix);
   return (request, info) =>
-    routes.handle(request, new FetchMount(() => context?.(request, info), addressOf(info))) ?? fallback(request, info);
+    routes.handle(request, new ServerMount(request, () => context?.(request, info), addressOf(info))) ??
+    fallback(request, info);
 }
 
 /** A connection over TCP tells its other end; one over a socket file has none. */

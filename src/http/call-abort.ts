@@ -3,8 +3,11 @@
 import { GatewayError } from "../errors.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
 
-/** Tells when the client has disconnected: calls back once, or never. */
-export type OnDisconnect = (listener: () => void) => void;
+/**
+ * Tells when the client has disconnected: calls back once, or never. May return a function that the gateway calls when the call has
+ * ended and needs to hear nothing more.
+ */
+export type OnDisconnect = (listener: () => void) => (() => void) | void;
 
 /** Who hears of an abort. Each is called once at most. */
 export interface AbortListener {

@@ -163,10 +163,13 @@ export class Call implements Incoming {
 
   #listenForDisconnect(): void {
     // A mount may keep what it is given for as long as its connection lives.
-    const { abort } = this;
+    const { abort, mounted } = this;
     const disconnect = (): void => abort.disconnect();
-    const { onDisconnect } = this.mounted;
-    if (onDisconnect) return onDisconnect(disconnect);
+    if (mounted.onDisconnect) {
+      const stop = mounted.onDisconnect(disconnect);
+      if (stop) this.defer(stop);
+      return;
+    }
     const { signal } = this.request;
     if (signal.aborted) return disconnect();
     signal.addEventListener("abort", disconnect, { once: true });
