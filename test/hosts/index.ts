@@ -30,6 +30,6 @@ export const hostsOnNode: readonly TestHost[] = [
 /** The hosts in a runtime of their own. */
 export const runtimes: readonly TestHost[] = [
   remoteHost("bun", "bun.ts"),
-  remoteHost("deno", "deno.ts", ["run", "--allow-all", "--quiet"]),
+  remoteHost("deno", "deno.ts", ["run", "--allow-all", "--quiet", "--unstable-no-legacy-abort"]),
   edgeHost(),
 ];
