@@ -1,15 +1,17 @@
 /** A process beside this one that answers questions, one at a time, and ends when it is let go of or its parent is gone. */
 
-import { type ChildProcess, fork, type Serializable } from "node:child_process";
+import { type ChildProcess, fork, type ForkOptions, type Serializable } from "node:child_process";
 import { once } from "node:events";
+
+type ChildOptions = Pick<ForkOptions, "execPath" | "execArgv" | "cwd" | "env">;
 
 export class Child<Question extends Serializable, Answer> implements AsyncDisposable {
   readonly #process: ChildProcess;
   readonly #exit: Promise<void>;
 
-  /** Runs a script of this folder. */
-  constructor(script: string, options: { args?: readonly string[]; execArgv?: string[] } = {}) {
-    this.#process = fork(new URL(script, import.meta.url), options.args, { execArgv: options.execArgv ?? [] });
+  /** Runs a script of this folder: in Node, or in the runtime at `execPath`. */
+  constructor(script: string, { args, ...options }: { args?: readonly string[] } & ChildOptions = {}) {
+    this.#process = fork(new URL(script, import.meta.url), args, { execArgv: [], ...options });
     this.#exit = once(this.#process, "exit").then(() => {});
   }
 

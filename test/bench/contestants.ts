@@ -3,8 +3,8 @@
 import type { RequestListener, ServerResponse } from "node:http";
 import { H3, toNodeHandler as toH3NodeHandler } from "h3/node";
 import { toNodeHandler } from "../../adapters/node.ts";
-import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
-import { API_KEY, completeAnswer, PIECES, streamedAnswer, TEXT } from "./workload.ts";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { API_KEY, backend, completeAnswer, streamedAnswer, streamOf } from "./workload.ts";
 
 const STREAM_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
 
@@ -18,7 +18,7 @@ export const CONTESTANTS: Readonly<Record<ContestantName, () => RequestListener>
   "bare h3": () => {
     const app = new H3().post("/v1/messages", async ({ req }) => {
       const { stream } = (await req.json()) as { stream: boolean };
-      return stream ? new Response(bytesOf(streamedAnswer()), { headers: STREAM_HEADERS }) : completeAnswer();
+      return stream ? new Response(streamOf(streamedAnswer()), { headers: STREAM_HEADERS }) : completeAnswer();
     });
     return toH3NodeHandler(app);
   },
@@ -27,25 +27,6 @@ export const CONTESTANTS: Readonly<Record<ContestantName, () => RequestListener>
     req.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => void answer(Buffer.concat(chunks), res));
   },
 };
-
-/** Answers at once: what a call takes is the gateway's. */
-export const backend: ModelBackend = {
-  async *chat({ stream }) {
-    if (stream) yield* PIECES;
-    else yield TEXT;
-  },
-};
-
-function bytesOf(frames: AsyncIterator<string, void>): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  return new ReadableStream({
-    async pull(controller) {
-      const step = await frames.next();
-      if (step.done) controller.close();
-      else controller.enqueue(encoder.encode(step.value));
-    },
-  });
-}
 
 async function answer(body: Buffer, res: ServerResponse): Promise<void> {
   const { stream } = JSON.parse(body.toString()) as { stream: boolean };

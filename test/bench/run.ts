@@ -3,9 +3,11 @@
 import { Child } from "./child.ts";
 import { type ContestantName, CONTESTANTS } from "./contestants.ts";
 import { profiled } from "./profile.ts";
+import { benchPeers } from "./peers/run.ts";
 import { benchRelay } from "./relay/run.ts";
 import { report, type Round } from "./report.ts";
 import { type Load, type Sample, sample, type Server, warmUp } from "./sample.ts";
+import { benchRuntimes } from "./runtimes/run.ts";
 import { benchStores } from "./stores/run.ts";
 import { type ScenarioName, SCENARIOS } from "./workload.ts";
 
@@ -52,7 +54,12 @@ async function profile(scenario: ScenarioName): Promise<void> {
 const serverOf = (name: ContestantName, execArgv: string[] = []): Server =>
   new Child("server.ts", { args: [name], execArgv });
 
-const others = { relay: benchRelay, stores: benchStores };
+const others = {
+  peers: benchPeers,
+  relay: benchRelay,
+  runtimes: benchRuntimes,
+  stores: benchStores,
+};
 for (const [name, bench] of Object.entries(others))
   if (process.argv.includes(name)) {
     await bench(process.argv.includes("--quick"));

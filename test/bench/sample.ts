@@ -22,13 +22,39 @@ export async function warmUp(server: Server, load: Load, scenario: ScenarioName,
   await load.ask({ port, scenario, until: { calls } });
 }
 
-export async function sample(server: Server, load: Load, scenario: ScenarioName, ms: number): Promise<Sample> {
+/** @param connections Default: the scenario's own number. */
+export async function sample(
+  server: Server,
+  load: Load,
+  scenario: ScenarioName,
+  ms: number,
+  connections?: number,
+): Promise<Sample> {
   const before = await server.ask("state");
-  const { answers, seconds, bytes } = await load.ask({ port: before.port, scenario, until: { ms } });
+  const order: LoadOrder = { port: before.port, scenario, until: { ms } };
+  const { answers, seconds, bytes } = await load.ask(connections === undefined ? order : { ...order, connections });
   const after = await server.ask("state");
   return {
     answersPerSecond: answers / seconds,
     bytesPerAnswer: bytes / answers,
     cpuMicrosPerAnswer: (after.cpuMicros - before.cpuMicros) / answers,
   };
+}
+
+/** Measures every server in each round. A round begins with another server each time, so that none always runs in the wake of the same other. */
+export async function interleaved<Name, Value>(
+  rounds: number,
+  servers: ReadonlyMap<Name, Server>,
+  measure: (server: Server, name: Name) => Promise<Value>,
+): Promise<ReadonlyMap<Name, Value>[]> {
+  const measured: ReadonlyMap<Name, Value>[] = [];
+  const entries = [...servers];
+  for (let round = 0; round < rounds; round++) {
+    const values = new Map<Name, Value>();
+    const first = round % entries.length;
+    for (const [name, server] of [...entries.slice(first), ...entries.slice(0, first)])
+      values.set(name, await measure(server, name));
+    measured.push(values);
+  }
+  return measured;
 }

@@ -1,5 +1,7 @@
 /** What every contestant is asked and what it answers: the request, the complete answer, and the same answer as frames. */
 
+import type { ModelBackend } from "../../src/index.ts";
+
 export type ScenarioName = "complete" | "streamed";
 
 export interface Scenario {
@@ -77,3 +79,23 @@ export async function* streamedAnswer(): AsyncGenerator<string, void, undefined>
 
 const frame = (value: { readonly type: string; readonly [field: string]: unknown }): string =>
   `event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`;
+
+/** The frames as the bytes of a fetch handler's body. */
+export function streamOf(frames: AsyncIterator<string, void>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  return new ReadableStream({
+    async pull(controller) {
+      const step = await frames.next();
+      if (step.done) controller.close();
+      else controller.enqueue(encoder.encode(step.value));
+    },
+  });
+}
+
+/** The backend of every gateway: answers at once, so that the time of a call is the gateway's. */
+export const backend: ModelBackend = {
+  async *chat({ stream }) {
+    if (stream) yield* PIECES;
+    else yield TEXT;
+  },
+};

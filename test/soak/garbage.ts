@@ -11,7 +11,7 @@ import { getHeapSpaceStatistics } from "node:v8";
 import { relay } from "../../src/backends/relay/index.ts";
 import { isStream } from "../../src/http/answer.ts";
 import { createGateway, memoryQuotaStore, type ModelBackend, type QuotaStore } from "../../src/index.ts";
-import { backend } from "../bench/contestants.ts";
+import { backend } from "../bench/workload.ts";
 import { median } from "../bench/report.ts";
 import { API_KEY, completeAnswer, SCENARIOS } from "../bench/workload.ts";
 

@@ -21,7 +21,7 @@ const TICK_MICROS = 10_000;
 
 const config = (folder: string, port: number, upstream: string): string => `
 daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/errors;
-events { worker_connections 1024; }
+events { worker_connections 8192; }
 http {
   access_log off; keepalive_requests 1000000000;
   client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy; fastcgi_temp_path ${folder}/fastcgi;
@@ -38,7 +38,7 @@ http {
 `;
 
 /** Resolves when it listens; the process that has started it ends with it, and it with the process. */
-export async function startNginx(upstream: string): Promise<() => ServerState> {
+export async function startNginx(upstream: string): Promise<() => ServerState & { readonly pid: number }> {
   const folder = mkdtempSync(join(tmpdir(), "polygate-nginx-"));
   const port = await freePort();
   writeFileSync(join(folder, "nginx.conf"), config(folder, port, upstream));
@@ -49,10 +49,10 @@ export async function startNginx(upstream: string): Promise<() => ServerState> {
     rmSync(folder, { recursive: true });
   });
   while (!(await isListening(port))) await setTimeout(20);
-  return () => ({ port, cpuMicros: cpuMicros(nginx.pid) });
+  return () => ({ port, cpuMicros: cpuMicros(nginx.pid), pid: nginx.pid ?? 0 });
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
@@ -60,7 +60,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-function isListening(port: number): Promise<boolean> {
+export function isListening(port: number): Promise<boolean> {
   const socket = connect(port, "127.0.0.1");
   return new Promise<boolean>((resolve) => {
     socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
@@ -68,7 +68,7 @@ function isListening(port: number): Promise<boolean> {
 }
 
 /** The 12th and 13th field behind the name in parentheses: its own time, and the system's for it. */
-function cpuMicros(pid: number | undefined): number {
+export function cpuMicros(pid: number | undefined): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) * TICK_MICROS;
 }

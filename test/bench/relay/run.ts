@@ -2,7 +2,7 @@
 
 import { Child } from "../child.ts";
 import { median, row, spread } from "../report.ts";
-import { type Load, type Sample, sample, type Server, warmUp } from "../sample.ts";
+import { interleaved, type Load, type Sample, sample, type Server, warmUp } from "../sample.ts";
 import { type ScenarioName, SCENARIOS } from "../workload.ts";
 import type { Pace, RelayContestant } from "./contestants.ts";
 import type { FirstTokenOrder } from "./first-token.ts";
@@ -77,24 +77,6 @@ async function started(processes: AsyncDisposableStack, pace: Pace): Promise<Ser
   const before = (name: RelayContestant): Server =>
     name === "direct" ? direct : processes.use(new Child("relay/server.ts", { args: [name, upstream] }));
   return new Map(NAMES.map((name) => [name, before(name)]));
-}
-
-/** Each round begins with another contestant, so that none always runs in the wake of the same other. */
-async function interleaved<Value>(
-  rounds: number,
-  servers: Servers,
-  measure: (server: Server) => Promise<Value>,
-): Promise<Round<Value>[]> {
-  const measured: Round<Value>[] = [];
-  const entries = [...servers];
-  for (let round = 0; round < rounds; round++) {
-    const values = new Map<RelayContestant, Value>();
-    const first = round % entries.length;
-    for (const [name, server] of [...entries.slice(first), ...entries.slice(0, first)])
-      values.set(name, await measure(server));
-    measured.push(values);
-  }
-  return measured;
 }
 
 /**

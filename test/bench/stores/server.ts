@@ -7,9 +7,8 @@ import { toNodeHandler } from "../../../adapters/node.ts";
 import { openStore } from "../../../src/admin/open-store.ts";
 import { createGateway, memoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
 import { answerParent } from "../child.ts";
-import { backend } from "../contestants.ts";
 import type { ServerState } from "../server.ts";
-import { API_KEY } from "../workload.ts";
+import { API_KEY, backend } from "../workload.ts";
 
 /** Where the store is; the key is there already. */
 export interface StoreAt {
