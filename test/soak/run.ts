@@ -61,7 +61,10 @@ const CROWD_COLUMNS: readonly Column<Crowded>[] = [
   ["uploads", ({ uploads }) => uploads],
   ["dropped", ({ cutUnread }) => cutUnread],
   ["buffers MiB", ({ before, after }) => `${inMib(before.bufferBytes)} → ${inMib(after.bufferBytes)}`],
-  ["crowd MiB", ({ standing }) => `${inMib(standing[0]?.heapBytes ?? 0)} → ${inMib(standing.at(-1)?.heapBytes ?? 0)}`],
+  [
+    "heap in crowd MiB",
+    ({ standing }) => `${inMib(standing[0]?.heapBytes ?? 0)} → ${inMib(standing.at(-1)?.heapBytes ?? 0)}`,
+  ],
 ];
 
 const inMib = (bytes: number): string => (bytes / 2 ** 20).toFixed(1);
