@@ -18,7 +18,7 @@ const TRACKED: readonly string[] = [
   "playground/**/*.{ts,py,html,css,svg}",
   "docs/*.{md,png}",
   "test/**/*.{ts,json}",
-  "test/docs/*.mjs",
+  "test/{docs,playground}/*.mjs",
   "test/recordings/**/*.{txt,md}",
 ];
 
