@@ -74,8 +74,26 @@ export class JsonBudget {
  * The value of a stranger's text. Throws a `JsonLimitError` for a text beyond the limits, before it is parsed, and a `SyntaxError`
  * for a text that is no JSON. A `SyntaxError` quotes the text, which may hold secrets. Where the budget books memory, what its booking
  * throws.
+ *
+ * @param bounds A budget, which counts the text with others of its message, or the limits of this text alone.
  */
-export function parseJson(text: string, budget: JsonBudget = new JsonBudget()): unknown {
+export function parseJson(text: string, bounds: JsonBudget | JsonLimits = DEFAULT_JSON_LIMITS): unknown {
+  if (bounds instanceof JsonBudget) return parseCounted(text, bounds);
+  return isTooShort(text, bounds) ? JSON.parse(text) : parseCounted(text, new JsonBudget(bounds));
+}
+
+/** Whether no JSON of this length can be beyond the limits: a level takes two characters, and all else one. Most frames of a stream are. */
+const isTooShort = (
+  { length }: string,
+  { maxJsonBytes, maxJsonDepth, maxJsonValues, maxJsonKeys, maxJsonItems }: JsonLimits,
+): boolean =>
+  length <= 2 * maxJsonDepth &&
+  length <= maxJsonBytes &&
+  length <= maxJsonValues &&
+  length <= maxJsonKeys &&
+  length <= maxJsonItems;
+
+function parseCounted(text: string, budget: JsonBudget): unknown {
   const before = budget.values;
   countValues(text, budget);
   budget.booking?.take((budget.values - before) * VALUE_BYTES);

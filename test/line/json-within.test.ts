@@ -1,8 +1,9 @@
 /** Holds the JSON inside bodies, answers and backends' events to the limits of the body around it. */
 
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { relay } from "../../src/backends/relay/index.ts";
-import { DEFAULT_JSON_LIMITS } from "../../src/model/json.ts";
+import { DEFAULT_JSON_LIMITS, JsonBudget, JsonLimitError, type JsonLimits, parseJson } from "../../src/model/json.ts";
 import type { ChatEvent } from "../../src/index.ts";
 import { errorCode, opened, type Opened, speaking } from "./bench.ts";
 
@@ -174,6 +175,28 @@ const schemaOf = (count: number): object => ({
 });
 
 const toolOf = (name: string): object => ({ name, input_schema: schemaOf(12) });
+
+const fits = (text: string, bounds: JsonBudget | JsonLimits): unknown => {
+  try {
+    return parseJson(text, bounds);
+  } catch (error) {
+    return error instanceof JsonLimitError ? error.message : "no JSON";
+  }
+};
+
+describe("a text with limits of its own", () => {
+  const limits = { maxJsonBytes: 1_000, maxJsonDepth: 10, maxJsonValues: 30, maxJsonKeys: 25, maxJsonItems: 25 };
+  const json = fc.json({ maxDepth: 12 });
+
+  it("is held to them as a counted text is, however short it is", () => {
+    const tight = fc.constantFrom(...Array.from({ length: 14 }, (_, levels) => nested(levels)), "[1,2,3", "{{{{{{");
+    fc.assert(
+      fc.property(fc.oneof(json, tight), (text) => {
+        expect(fits(text, limits)).toEqual(fits(text, new JsonBudget(limits)));
+      }),
+    );
+  });
+});
 
 describe("the tools and schemas of a request", () => {
   const limits = { maxSchemaValues: 100 };

@@ -1,19 +1,12 @@
 /** What every dialect says alike about an upstream: its JSON, and what its errors mean for the caller of the gateway. */
 
 import { GatewayError, type GatewayErrorCode } from "../../errors.ts";
-import {
-  isJsonObject,
-  JsonBudget,
-  JsonLimitError,
-  type JsonLimits,
-  type JsonObject,
-  parseJson,
-} from "../../model/json.ts";
+import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 
 /** Returns the value of an upstream's JSON. Throws `backend_failed` for a text that is none, or is beyond the limits. */
 export function parseAnswer(text: string, limits?: JsonLimits): unknown {
   try {
-    return parseJson(text, new JsonBudget(limits));
+    return parseJson(text, limits);
   } catch (cause) {
     if (cause instanceof JsonLimitError)
       throw upstreamFailed(`The model backend's answer is too large: its JSON ${cause.message}.`);
