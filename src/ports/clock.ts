@@ -46,7 +46,7 @@ const MAX_SHARED_TIMERS = 64;
 function afterInDeno(): Clock["after"] | undefined {
   const { process } = globalThis as { process?: Partial<DenoProcess> };
   if (process?.versions?.["deno"] === undefined) return undefined;
-  const hooks = process.getBuiltinModule?.("node:async_hooks");
+  const hooks = process.getBuiltinModule?.("async_hooks");
   if (!hooks) return undefined;
   const timers = new Map<number, SharedTimer>();
   return (ms, callback) => {
@@ -62,7 +62,7 @@ function afterInDeno(): Clock["after"] | undefined {
 /** The part of Deno's `process` that is used here. */
 interface DenoProcess {
   readonly versions: Readonly<Record<string, string | undefined>>;
-  getBuiltinModule(name: "node:async_hooks"): {
+  getBuiltinModule(name: "async_hooks"): {
     readonly AsyncLocalStorage: { snapshot(): (callback: () => void) => void };
   };
 }

@@ -9,8 +9,8 @@ import { build } from "tsdown";
 import { expect, it } from "vitest";
 import { entriesOf, type PackageStage } from "./stage.ts";
 
-/** The core with Node's adapter and all that they depend on, minified and compressed: what it is today and 15 %. */
-const MOST_BYTES = 100_000;
+/** The core with Node's adapter and all that they depend on, minified and compressed: what it is today (110,000 bytes) and 5 %. */
+const MOST_BYTES = 115_000;
 
 export function lintersSuite(stage: () => PackageStage): void {
   it("publint finds nothing", async () => {
