@@ -19,6 +19,8 @@ export interface Limits {
   readonly maxJsonItems: number;
   /** Most JSON values of a request's tools and of the schema of its answer, together, counted as `maxJsonValues` does: 400. */
   readonly maxSchemaValues: number;
+  /** Most characters of the names and texts in a request's tools and in the schema of its answer together. */
+  readonly maxSchemaChars: number;
   /** Most stop sequences of a request, whatever its format takes: 400. */
   readonly maxStopSequences: number;
   /** Most characters (UTF-16 units) of all stop sequences of a request: 400. */
@@ -113,6 +115,7 @@ export const DEFAULT_LIMITS: Limits = {
   maxJsonKeys: 10_000,
   maxJsonItems: 100_000,
   maxSchemaValues: 50_000,
+  maxSchemaChars: 4 * MIB,
   maxStopSequences: 64,
   maxStopSequenceChars: 4_096,
   // Sixteen images of 25 MiB, and a form around them.

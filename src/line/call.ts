@@ -64,9 +64,6 @@ export interface CutListener {
   clientGone?(): void;
 }
 
-/** From how many JSON values on each walk over a body has a turn of the event loop to itself: it takes some milliseconds. */
-const LARGE_BODY_VALUES = 10_000;
-
 const NO_RATES: readonly RateLimit[] = [];
 
 export class Call implements Incoming {
@@ -201,7 +198,7 @@ export class Call implements Incoming {
   }
 
   turn(): Promise<void> | undefined {
-    return this.json.values > LARGE_BODY_VALUES ? nextIteration() : undefined;
+    return this.json.isLarge ? nextIteration() : undefined;
   }
 
   /** Ends the call early. */

@@ -39,6 +39,8 @@ export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";
 }
 
+const tooLarge = ({ maxJsonBytes }: JsonLimits): JsonLimitError =>
+  new JsonLimitError(`is larger than ${maxJsonBytes} bytes`);
 const tooDeep = ({ maxJsonDepth }: JsonLimits): JsonLimitError =>
   new JsonLimitError(`is nested deeper than ${maxJsonDepth} levels`);
 const tooMany = ({ maxJsonValues }: JsonLimits): JsonLimitError =>
@@ -60,6 +62,8 @@ export class JsonBudget {
   readonly limits: JsonLimits;
   /** How many values were counted so far. */
   values = 0;
+  /** How many UTF-16 units the texts had so far. */
+  chars = 0;
   /** Books the memory of values before they are parsed; it throws where there is no room. */
   booking: { take(bytes: number): void } | undefined = undefined;
   /** How many elements of arrays were counted so far. */
@@ -68,7 +72,15 @@ export class JsonBudget {
   constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
     this.limits = limits;
   }
+
+  /** Whether one walk over the message takes milliseconds, so that each walk deserves a turn of the event loop of its own. */
+  get isLarge(): boolean {
+    return this.values > LARGE_VALUES || this.chars > LARGE_CHARS;
+  }
 }
+
+const LARGE_VALUES = 10_000;
+const LARGE_CHARS = 2 * 1024 ** 2;
 
 /**
  * The value of a stranger's text. Throws a `JsonLimitError` for a text beyond the limits, before it is parsed, and a `SyntaxError`
@@ -96,6 +108,7 @@ const isTooShort = (
 function parseCounted(text: string, budget: JsonBudget): unknown {
   const before = budget.values;
   countValues(text, budget);
+  budget.chars += text.length;
   budget.booking?.take((budget.values - before) * VALUE_BYTES);
   try {
     return JSON.parse(text);
@@ -128,7 +141,7 @@ let members = new Int32Array(256);
 function countValues(text: string, budget: JsonBudget): void {
   const { limits } = budget;
   const { maxJsonBytes, maxJsonDepth, maxJsonValues, maxJsonKeys, maxJsonItems } = limits;
-  if (text.length > maxJsonBytes) throw new JsonLimitError(`is larger than ${maxJsonBytes} bytes`);
+  if (text.length > maxJsonBytes) throw tooLarge(limits);
   if (members.length <= maxJsonDepth) members = new Int32Array(maxJsonDepth + 1);
   members[0] = 0;
   let depth = 0;
@@ -180,11 +193,13 @@ function endOfString(text: string, start: number): number {
 }
 
 /**
- * Holds a value that a host's function made to the limits: it may be cyclic, or deeper than a recursion may go. Throws a
- * `JsonLimitError`; a cyclic value is nested too deep.
+ * Holds a value that was parsed already, or that a host's function made, to the limits: it may be cyclic, or deeper than a recursion
+ * may go. Throws a `JsonLimitError`; a cyclic value is nested too deep. Names and texts are counted in characters, each other value as
+ * one.
  */
 export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JSON_LIMITS): void {
   let values = 1;
+  let chars = typeof value === "string" ? value.length : 0;
   let level: object[] = isContainer(value) ? [value] : [];
   for (let depth = 1; level.length > 0; depth++) {
     if (depth > limits.maxJsonDepth) throw tooDeep(limits);
@@ -193,10 +208,16 @@ export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JS
       const inner: readonly unknown[] = Array.isArray(container) ? container : Object.values(container);
       values += inner.length + 1;
       if (values > limits.maxJsonValues) throw tooMany(limits);
-      for (const each of inner) if (isContainer(each)) next.push(each);
+      for (const each of inner) {
+        chars += typeof each === "string" ? each.length : 1;
+        if (isContainer(each)) next.push(each);
+      }
+      if (!Array.isArray(container)) for (const name of Object.keys(container)) chars += name.length;
     }
+    if (chars > limits.maxJsonBytes) throw tooLarge(limits);
     level = next;
   }
+  if (chars > limits.maxJsonBytes) throw tooLarge(limits);
 }
 
 const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;

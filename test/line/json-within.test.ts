@@ -217,7 +217,7 @@ describe("the tools and schemas of a request", () => {
     [gemini, "generation_config", { contents, generation_config: { ...wanted, response_schema: schemaOf(count) } }],
     [
       gemini.replace("generateContent", "countTokens"),
-      "generateContentRequest",
+      "generateContentRequest.generationConfig",
       {
         generateContentRequest: { contents, generationConfig: { ...wanted, responseJsonSchema: schemaOf(count) } },
       },
@@ -243,6 +243,27 @@ describe("the tools and schemas of a request", () => {
     const messages = Array.from({ length: 200 }, () => ({ role: "user", content: "hi" }));
     expect((await send({ body: { messages, tools: [toolOf("a")] } })).status).toBe(200);
     expect((await send({ body: { messages, tools: [toolOf("a"), toolOf("b"), toolOf("c")] } })).status).toBe(400);
+  });
+});
+
+describe("the texts in a request's tools and schemas", () => {
+  const limits = { maxSchemaChars: 1_000 };
+  const long = "x".repeat(2_000);
+
+  it("are bounded together", async () => {
+    const { send } = opened({ limits, key: { granted: 1_000_000 } });
+    const tool = { name: "f", description: long, input_schema: { type: "object" } };
+    const refused = await send({ body: { tools: [tool] } });
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain("tools: is larger than 1000 bytes, with all tools and schemas");
+  });
+
+  it("are not those of a conversation, also where a token count wraps its request", async () => {
+    const { send } = opened({ limits, key: { granted: 1_000_000 } });
+    expect((await send({ body: { messages: [{ role: "user", content: long }] } })).status).toBe(200);
+    const generateContentRequest = { contents: [{ parts: [{ text: long }] }], tools: [{ codeExecution: {} }] };
+    const path = "/v1beta/models/m:countTokens";
+    expect((await send({ path, body: JSON.stringify({ generateContentRequest }) })).status).toBe(200);
   });
 });
 

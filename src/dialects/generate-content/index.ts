@@ -124,14 +124,10 @@ async function decode(
   });
 }
 
-/** The fields of a body, in both spellings, that hold tools and schemas; a token count has the whole request in one of its own. */
-const WITH_SCHEMAS = [
-  "tools",
-  "generationConfig",
-  "generation_config",
-  "generateContentRequest",
-  "generate_content_request",
-];
+/** The fields of a body, in both spellings, that hold tools and schemas; a token count has the whole request in a field of its own. */
+const WITH_SCHEMAS = ["", "generateContentRequest.", "generate_content_request."].flatMap((request) =>
+  ["tools", "generationConfig", "generation_config"].map((field) => `${request}${field}`),
+);
 
 /** The model's id, which may hold slashes and colons: all that stands before the last colon (spec 4, note 4). */
 function modelOf(tail: string, tuned: boolean): string {

@@ -5,22 +5,30 @@ import { assertJsonBounds, isJsonObject, JsonLimitError } from "../../model/json
 import type { Incoming } from "../dialect.ts";
 
 /**
- * Throws `invalid_request` where the named fields of a body hold more values together than `maxSchemaValues`.
+ * Throws `invalid_request` where the named fields of a body hold more values together than `maxSchemaValues`, or more characters than
+ * `maxSchemaChars`.
  *
- * @param fields The fields that hold tools and schemas. The error names the first of them that the body has.
+ * @param fields The paths of the fields that hold tools and schemas, such as `tools`. The error names the first that the body has.
  */
 export function assertSchemaSize(body: unknown, fields: readonly string[], { json, limits }: Incoming): void {
-  // A body of no more values in all needs no count.
-  if (json.values <= limits.maxSchemaValues || !isJsonObject(body)) return;
-  const present = fields.filter((field) => body[field] != null);
+  const { maxSchemaValues, maxSchemaChars } = limits;
+  // A body that holds no more in all needs no count.
+  if (json.values <= maxSchemaValues && json.chars <= maxSchemaChars) return;
+  const present = fields.map((field) => field.split(".")).filter((path) => valueAt(body, path) != null);
   try {
-    const held = present.map((field) => body[field]);
-    assertJsonBounds(held, { ...limits, maxJsonValues: limits.maxSchemaValues, maxJsonDepth: limits.maxJsonDepth + 1 });
+    const held = present.map((path) => valueAt(body, path));
+    const maxJsonDepth = limits.maxJsonDepth + 1;
+    assertJsonBounds(held, { ...limits, maxJsonDepth, maxJsonValues: maxSchemaValues, maxJsonBytes: maxSchemaChars });
   } catch (error) {
     if (!(error instanceof JsonLimitError)) throw error;
-    const [field = ""] = present;
-    throw new GatewayError("invalid_request", `${field}: ${error.message}, with all tools and schemas of the request`, {
-      path: [field],
-    });
+    const [path = []] = present;
+    const message = `${path.join(".")}: ${error.message}, with all tools and schemas of the request`;
+    throw new GatewayError("invalid_request", message, { path });
   }
+}
+
+function valueAt(body: unknown, path: readonly string[]): unknown {
+  let value = body;
+  for (const name of path) value = isJsonObject(value) ? value[name] : undefined;
+  return value;
 }
