@@ -33,7 +33,7 @@ import { SharedRoom } from "./ports/shared-room.ts";
 import { beforeOwn, below, checkedPrefix, endpointFor, methodNotAllowed, type Route, Routes } from "./routes.ts";
 import { memoryImageStore } from "./stores/memory-images.ts";
 
-/** What a host injects, and what it may set. */
+/** The ports that a host injects, and the options that it may set. */
 export interface GatewayOptions<Context = unknown> extends DialectOptions {
   /** What answers. */
   readonly backend: ModelBackend<Context>;

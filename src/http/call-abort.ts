@@ -59,7 +59,7 @@ export class CallAbort {
     return Math.max(0, this.#deadlineAt - this.#clock.now());
   }
 
-  /** Whether nobody waits for the answer any more. */
+  /** True once the client is gone: nobody waits for the answer any more. */
   get isClientGone(): boolean {
     return this.#clientGone;
   }
@@ -75,7 +75,7 @@ export class CallAbort {
     this.#cancelDrain?.();
   }
 
-  /** One that has joined waits no more. */
+  /** Takes back one `join()`. */
   leave(): void {
     this.#others--;
     if (this.#clientGone) this.#drain();

@@ -75,7 +75,7 @@ export class SharedStream {
     return reader;
   }
 
-  /** From now on asks the source for what is left whenever nobody reads. Readers have it read at their pace. */
+  /** Reads the rest of the source whenever no reader is there. A reader sets the pace while it is there. */
   async runOn(): Promise<void> {
     this.#runsOn = true;
     while (!this.#isDone && this.#readers.size === 0) await this.more();
@@ -106,7 +106,7 @@ export class SharedStream {
       return;
     }
     const { maxBytes, keepAlive } = this.#options;
-    // What has only just come nobody can have read yet.
+    // The new piece does not count as unread yet: no reader can have read it.
     for (const reader of this.#readers) if (this.#bytes - reader.readBytes > maxBytes) reader.fail(tooSlow());
     this.#bytes += utf8Length(step.value);
     this.#last = this.#last.next = pieceOf(step.value, step.value === keepAlive, this.#bytes);

@@ -13,7 +13,7 @@ export interface NamedModel {
   readonly said?: string | undefined;
   /** Other names that keys and backends may know it by. */
   readonly aliases: readonly string[];
-  /** What it is asked for. */
+  /** The kind of request: chat or image. */
   readonly kind: ModelKind;
 }
 

@@ -109,9 +109,9 @@ export class Call implements Incoming {
   meter: Metered | undefined = undefined;
   /** What the key is charged, once that is settled. */
   charged: Outcome | undefined = undefined;
-  /** What makes it one that may be repeated, where it has an `Idempotency-Key` and the host a store for it. */
+  /** The call's idempotency key, where it has one and the host has a store for repetitions. */
   repeatable: Repeatable | undefined = undefined;
-  /** What keeps its answer for a repetition, where this is the first call of its kind. */
+  /** Keeps the answer for repetitions, where this is the first call of its idempotency key. */
   recording: AnswerRecorder | undefined = undefined;
   /** The id of the call with whose answer it is answered, where it is a repetition. */
   replayOf: string | undefined = undefined;

@@ -22,7 +22,7 @@ export const chat: Operation<ChatEndpoint, ChatRequest, ChatEvent | string, Answ
 
   fit({ maxOutputTokensPath: path }, request, { maxOutputTokens: most }) {
     if (most === undefined) return request;
-    // Whoever names no limit gets the model's own.
+    // Default to the model's own output limit.
     if (request.limitedByDefault) return { ...request, maxOutputTokens: most };
     if (request.maxOutputTokens <= most) return request;
     throw new GatewayError(

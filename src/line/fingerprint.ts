@@ -20,7 +20,7 @@ const native = globalThis.process?.getBuiltinModule?.("node:crypto") as NativeCr
 /** How much is hashed at once, in bytes or characters. */
 const SLICE = 256 * 1024;
 
-/** What is hashed: texts and bytes, of which each counts apart (`["ab", "c"]` is not `["a", "bc"]`). */
+/** The texts and bytes to hash. Each counts apart: `["ab", "c"]` is not `["a", "bc"]`. */
 export type Hashed = readonly (string | Uint8Array)[];
 
 const encoder = new TextEncoder();

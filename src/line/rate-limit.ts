@@ -70,7 +70,7 @@ async function verdictOf(
   }
 }
 
-/** Of each kind the limit of which least remains, without what is no count. */
+/** For each kind of limit, keeps the one closest to exhaustion; skips limits that are no counts. */
 function tightest(limits: readonly RateLimit[]): readonly RateLimit[] {
   const byKind = new Map<string, RateLimit>();
   for (const found of limits) {

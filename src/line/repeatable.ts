@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 
-/** What makes a call one that may be repeated. */
+/** The idempotency key of a call that its caller may repeat. */
 export interface Repeatable {
   readonly idempotencyKey: string;
 }

@@ -47,7 +47,7 @@ export async function replay(
   }
 }
 
-/** What is the same for all repetitions of a call: whose it is, where it goes to, and what it says. */
+/** Returns the id and the fingerprint that all repetitions of a call share: made of its key, its route and its content. */
 async function entryOf(
   { endpoint, tail, request }: Call,
   key: ApiKey,

@@ -22,7 +22,7 @@ export interface Entry {
   readonly fingerprint: string;
 }
 
-/** An answer, or one that is being streamed. */
+/** A recorded answer, or an answer that is still being streamed. */
 export type Opened = RecordedAnswer | (Omit<RecordedAnswer, "body"> & { readonly shared: SharedStream });
 
 /** A call of this process that works on an entry, as those see it that repeat it. */

@@ -78,7 +78,7 @@ export class BackendEvents<Event> implements AsyncIterableIterator<Event, undefi
 
   /** Listens to the backend. The functions are written here, where there is nothing of the call that they could hold. */
   #hear(asked: Promise<Step<Event>>): void {
-    // A backend may return what is no promise.
+    // A backend may return a value that is no promise.
     Promise.resolve(asked).then(
       (step) => {
         const resolve = this.#resolve;

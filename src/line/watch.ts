@@ -145,7 +145,7 @@ function ran<Result>(around: (work: () => Result) => unknown, work: () => Result
 export function quietly<Result>(ask: () => Result): Result | undefined {
   try {
     const said = ask();
-    // One that is async by mistake may reject later on.
+    // A function that is async by mistake may reject later.
     if (said instanceof Promise) void guarded(() => said);
     return said;
   } catch {

@@ -171,7 +171,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   get overrun(): boolean {
     const limit = this.#options.request.maxOutputTokens * this.#candidates;
-    // Nobody counts what comes behind the last finish.
+    // The backend's count ends at its last finish; text behind it is estimated.
     const uncounted = this.#outputEstimate - (this.#estimateAtFinish ?? 0);
     const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
     const { times, tokens } = isCounted ? UNDERCOUNT : TOLERANCE;

@@ -94,7 +94,7 @@ class CandidateText {
   #passedOver = 0;
   readonly #matcher: TextMatcher;
   readonly #candidate: { readonly candidate?: number };
-  /** Of which block the text is that was kept back. */
+  /** The block of the text that was kept back. */
   #block: string | undefined;
   /** Notes on text that was kept back. */
   #waiting: OwnEvent[] = [];

@@ -126,7 +126,7 @@ export interface UpstreamOutcome {
   readonly errorCode?: GatewayErrorCode | undefined;
   /** The model that it says has answered. */
   readonly model?: string | undefined;
-  /** What it has counted itself. */
+  /** Counts that the backend reported itself. */
   readonly usage?: Partial<Usage> | undefined;
   readonly finishReason?: FinishReason | undefined;
   /** How long the first event took, in milliseconds from when it was asked. */

@@ -41,7 +41,7 @@ export interface TokenDemand extends CallDemand {
   readonly outputTokens?: number;
 }
 
-/** What is limited. */
+/** The kind of limit. */
 export type RateKind = "requests" | "tokens" | "calls";
 
 /** Whether a call may go on, and how its limits stand. */

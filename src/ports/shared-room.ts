@@ -18,7 +18,7 @@ export class SharedRoom {
   readonly capacity: number;
   /** The most that one key can hold, which it finds only while the others hold nothing. */
   readonly mostPerKey: number;
-  /** How many times what is free a key may hold. */
+  /** A key may hold this multiple of the free room. */
   readonly #multiple: number;
   #taken = 0;
   readonly #byKey = new Map<string, number>();

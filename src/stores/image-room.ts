@@ -33,7 +33,7 @@ export class ImageRoom {
   readonly #clock: Clock;
   /** In the order of their putting, which with lifetimes alike is that of their end, or else sorted when that is needed. */
   readonly #images = new Map<string, Counted>();
-  /** What is still set aside. */
+  /** The bookings that are still open. */
   readonly #bookings = new Map<ImageBooking, WantedRoom>();
   #imageBytes = 0;
   /** The latest end of an image so far; one that ends earlier is put in the wrong place. */

@@ -173,7 +173,7 @@ class Ledger implements MemoryQuotaStore {
   /** The answer to a reservation whose id is taken by the same key. */
   #again(id: string, account: Account): Reservation {
     const hold = this.#holds.live(id);
-    // What is resolved is no leave to run another call.
+    // A resolved hold does not admit another call.
     return hold ? { granted: hold.granted } : refusalOf(account);
   }
 

@@ -9,7 +9,7 @@ export interface RateCounter {
   readonly points: number;
   /** Counts; rejects with the same, which is no Error, where that is more than the window has. */
   consume(key: string, points: number): Promise<RateCount>;
-  /** Counts, whatever the window has. */
+  /** Counts points even where the window has none left. */
   penalty(key: string, points: number): Promise<RateCount>;
   /** Takes back what was counted. */
   reward(key: string, points: number): Promise<RateCount>;
@@ -23,7 +23,7 @@ export interface RateCount {
   readonly msBeforeNext: number;
 }
 
-/** What is to be counted. */
+/** One count to be made. */
 export interface Want {
   readonly kind: RateLimit["kind"];
   readonly counter: RateCounter;
@@ -67,7 +67,7 @@ export async function countAll(wants: readonly Want[], clock: Clock): Promise<Ra
       const resetMs = Math.max(0, count.msBeforeNext);
       limits.push({ kind, limit: counter.points, remaining: isFull ? 0 : count.remainingPoints, resetMs });
       const windowEnd = count.msBeforeNext < 0 ? Number.POSITIVE_INFINITY : clock.now() + resetMs;
-      // One that is blocked refuses without having counted.
+      // A blocked key is refused without being counted.
       const isCounted = !isFull || count.consumedPoints > counter.points;
       if (isCounted) taken.push({ ...want, windowEnd });
       if (!isFull) continue;

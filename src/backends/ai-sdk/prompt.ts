@@ -96,7 +96,7 @@ class PromptWriter {
     }
   }
 
-  /** What is said beside a part. */
+  /** Returns the provider options of a part: its cache hint and its signature. */
   options(cache: CacheHint | undefined, signature?: string): { providerOptions?: ProviderOptions } {
     const hint: ProviderOptions =
       cache && this.#traits.isAnthropic ? { anthropic: { cacheControl: hintOf(cache) } } : {};

@@ -35,7 +35,7 @@ const OWN_ACCOUNT: ReadonlySet<GatewayErrorCode> = new Set([
 ]);
 
 export interface FailureOptions {
-  /** What is sent to the upstream and shown to nobody. */
+  /** Secrets that are sent upstream and never logged. */
   readonly secrets: readonly string[];
   /** Whether callers see the upstream's own messages. */
   readonly showMessages: boolean;

@@ -84,7 +84,7 @@ export class Upstream {
     this.#own = {
       ...hostHeaders,
       ...credential,
-      // What is compressed comes later than it could; one that does so all the same is understood.
+      // Compression delays a stream. An upstream that compresses all the same is understood.
       "accept-encoding": "identity",
     };
     const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hostHeaders)];

@@ -23,7 +23,7 @@ interface OpenBlock {
   heldChars: number;
 }
 
-/** What an open block takes, whatever is in it. */
+/** Characters that an open block costs, apart from its content. */
 const BLOCK_CHARS = 64;
 
 /** Reads the blocks of one answer. Throws `backend_failed` for a block that the format cannot have. */

@@ -41,7 +41,7 @@ export interface RedisReplayStoreOptions extends Partial<KeyBounds> {
  */
 export const redisReplayStore = (options: RedisReplayStoreOptions): ReplayStore => new RedisReplays(options);
 
-/** What is stored beside the body. */
+/** The fields of an answer that are stored beside its body. */
 type Head = Omit<RecordedAnswer, "body"> & { readonly hasBody: boolean };
 
 class RedisReplays implements ReplayStore {

@@ -47,7 +47,7 @@ export class GroupCommit {
       const told = await new Promise<unknown>((resolve, reject) => {
         waiting.push({ keyId, holdId, work, resolve, reject });
       });
-      // What is told is what the work has returned.
+      // `told` is the value that the work has returned.
       if (told !== LEAD) return told as T;
     } else this.#waiting.set(turn, []);
     // The first verb of a group asks the database from its own asynchronous context, as tracing has it.

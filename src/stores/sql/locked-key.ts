@@ -96,7 +96,7 @@ const HOLD_COLUMNS = [
 
 const HOLD_NUMBERS = ["granted", "noted", "renewals", "used", "overdraft", "expires_at"] as const;
 
-/** What of a hold changes. */
+/** The columns of a hold that change. */
 const HOLD_CHANGES = ["state", "noted", "renewals", "used", "overdraft", "expires_at", "resolved_at"] as const;
 
 const ENTRY_COLUMNS = [
@@ -212,7 +212,7 @@ export class LockedKey {
   reserve(id: string, atLeast: number, atMost: number, leaseMs: number): Reservation {
     if (this.isForeign(id)) throw foreignHold();
     const known = this.#holds.get(id);
-    // What is resolved is no leave to run another call.
+    // A resolved hold does not admit another call.
     if (known) return known.state === "live" ? { granted: known.granted } : this.#refusal();
     const granted = this.account.grantable(atLeast, atMost);
     if (granted < atLeast) return this.#refusal();

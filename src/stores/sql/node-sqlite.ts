@@ -26,7 +26,7 @@ export function nodeSqliteDialect(database: DatabaseSync): SqliteDialect {
 /** To prepare a statement takes longer than to run it, and the store has a few dozen of them. */
 const MAX_PREPARED = 200;
 
-// Kysely's parameters are whatever the query holds; SQLite itself rejects what it cannot store.
+// Kysely's parameters are of any type; SQLite itself rejects a value that it cannot store.
 const values = (parameters: readonly unknown[]): SQLInputValue[] => parameters as SQLInputValue[];
 
 function statementOf(database: DatabaseSync, sql: string): SqliteStatement {

@@ -53,7 +53,7 @@ export interface HoldTable {
   renewals: Integer;
   /** What a resolved hold has used. */
   used: Integer;
-  /** What of it the key could not cover. */
+  /** The units of `used` that the key could not cover. */
   overdraft: Integer;
   expires_at: Integer;
   /** Unix time in milliseconds; null while the hold lives. */

@@ -180,7 +180,7 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   async sweep(): Promise<number> {
     return this.#onEachKey(
       (after) => expiredKeys(this.#access, after),
-      // Whoever has locked a key sweeps it.
+      // Sweep a key only while its row is locked.
       (keyId) => this.#sweepOnce(keyId, true),
     );
   }
