@@ -46,6 +46,9 @@ const BATCH = 8;
 /** How much longer than its time a pause or a batch may take before it counts as stopped by the runtime, in milliseconds. */
 const GRACE_MS = 1_000;
 
+/** How often the timer fires that keeps the process alive while the gateway closes, in milliseconds. It does nothing. */
+const HELD_MS = 60_000;
+
 /**
  * The queue of one gateway. All of its settlements share one pause, which grows while the store fails: a store that comes back is
  * not met by all of them at once, and one that hangs is left with one unanswered question a pause.
@@ -112,16 +115,22 @@ export class Settlements {
   async #close(callsEnded: Promise<void>, deadlineMs: number): Promise<void> {
     const { clock } = this.#services;
     const closesAt = clock.now() + deadlineMs;
-    if (this.#cancelPause) void this.#tellNext();
-    await callsEnded;
-    const leftMs = closesAt - clock.now();
-    if (this.#waiting.size > 0 && leftMs > 0) {
-      let cancel: Cancel | undefined;
-      await new Promise<void>((resolve) => {
-        this.#drained = resolve;
-        cancel = clock.after(leftMs, resolve);
-      });
-      cancel?.();
+    // The clock's timers keep no process alive, and one that ends now would neither settle nor report what is left.
+    const held = setInterval(() => {}, HELD_MS);
+    try {
+      if (this.#cancelPause) void this.#tellNext();
+      await callsEnded;
+      const leftMs = closesAt - clock.now();
+      if (this.#waiting.size > 0 && leftMs > 0) {
+        let cancel: Cancel | undefined;
+        await new Promise<void>((resolve) => {
+          this.#drained = resolve;
+          cancel = clock.after(leftMs, resolve);
+        });
+        cancel?.();
+      }
+    } finally {
+      clearInterval(held);
     }
     this.#isClosed = true;
     this.#endTurn();

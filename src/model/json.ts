@@ -174,12 +174,25 @@ function countValues(text: string, budget: JsonBudget): void {
         if (members[depth] === IS_ARRAY && ++items > maxJsonItems) throw tooManyItems(limits);
         break;
       default:
+        if (at % PLAIN_CHARS === 0) at = lastPlain(text, at);
         continue;
     }
     if (++values > maxJsonValues) throw tooMany(limits);
   }
   budget.values = values;
   budget.items = items;
+}
+
+/** After how many characters the scan tries to leap over white space and digits. Rarely: most texts have little of them in a row. */
+const PLAIN_CHARS = 256;
+
+/** All that holds JSON together, and the beginnings of strings. V8 looks for them many times faster than a loop does. */
+const HOLDING = /["[\]{},:]/g;
+
+/** The index of the last of the characters from `start` on that neither hold JSON together nor begin a string. */
+function lastPlain(text: string, start: number): number {
+  HOLDING.lastIndex = start;
+  return HOLDING.test(text) ? HOLDING.lastIndex - 2 : text.length;
 }
 
 /** The index of the quote that ends a string: the next quote with an even number of backslashes before it. */

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
+import { DEFAULT_JSON_LIMITS, JsonBudget, parseJson } from "../../src/model/json.ts";
 import { streamOf } from "./byte-stream.ts";
 import { readJson } from "./intake.ts";
 
@@ -237,6 +238,24 @@ describe("values", () => {
     expect(await codeOf(readJson(declared(text), { ...DEFAULT_LIMITS, maxJsonDepth: 200 }))).toBe("malformed_body");
     expect(parse).not.toHaveBeenCalled();
     parse.mockRestore();
+  });
+});
+
+describe("white space and digits", () => {
+  it.each([
+    ["white space", " ", "1"],
+    ["digits", "1", ""],
+  ])("hide no value, however long a run of %s is", (_what, plain, end) => {
+    for (let length = 1; length <= 1_100; length++) {
+      const run = plain.repeat(length) + end;
+      const budget = new JsonBudget();
+      const text = `[${run},${run},{"[,":${run}},${run},"${run},",[${run}],${run}]`;
+      parseJson(text, budget);
+      expect([budget.values, budget.items]).toEqual([10, 8]);
+      expect(() => parseJson(text, { ...DEFAULT_JSON_LIMITS, maxJsonDepth: 1 })).toThrow(
+        "is nested deeper than 1 levels",
+      );
+    }
   });
 });
 

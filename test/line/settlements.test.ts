@@ -1,5 +1,7 @@
 /** A settlement that its store does not take: retried while the process lives, and told to the host where that ends. */
 
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it, vi } from "vitest";
@@ -175,6 +177,29 @@ describe("closing", () => {
     // The question that the store has not answered is given up in its own time.
     await bench.clock.advance(1_000);
     expect(bench.clock.pending).toBe(0);
+  });
+
+  it.each([
+    ["settles", 5_000, "settled"],
+    ["tells of", 50, "unsettled"],
+  ])("%s what waits before a process ends that nothing else keeps alive", async (_what, deadlineMs, expected) => {
+    const script = `
+      const { createGateway, memoryQuotaStore } = await import(${JSON.stringify(new URL("../../src/index.ts", import.meta.url))});
+      const store = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 1_000 }]);
+      let tried = 0;
+      const quotas = Object.assign(store, { settle: async () => {
+        if (tried++ < 2) throw new Error("The database is away.");
+        console.log("settled");
+      } });
+      const onFailure = ({ unsettled }) => unsettled && console.log("unsettled");
+      const gateway = createGateway({ quotas, onFailure, backend: { async *chat() { yield "word"; } } });
+      const headers = { "x-api-key": "sk-one", "compat-version": "1", "content-type": "application/json" };
+      const body = JSON.stringify({ model: "any", max_tokens: 50, messages: [{ role: "user", content: "hi" }] });
+      await gateway.fetch(new Request("http://host/v1/messages", { method: "POST", headers, body }));
+      void gateway.close({ deadlineMs: ${deadlineMs} }).then(() => console.log("closed"));
+    `;
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script]);
+    expect(stdout.trim().split("\n")).toEqual([expected, "closed"]);
   });
 
   it("prints what is left where its host listens to nothing", async () => {
