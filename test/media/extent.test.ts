@@ -89,6 +89,14 @@ describe("the pages of a PDF", () => {
   });
 });
 
+/** A box of an MP4. */
+function box(name: string, content: Buffer): Buffer {
+  const head = Buffer.alloc(8);
+  head.writeUInt32BE(8 + content.length);
+  head.write(name, 4);
+  return Buffer.concat([head, content]);
+}
+
 describe("the length of a recording", () => {
   it.each<[format: string, file: Uint8Array]>([
     ["WAV", wav(12)],
@@ -146,12 +154,6 @@ describe("the length of a recording", () => {
   });
 
   it("of an MP4 is looked for in its first movie alone, however many it has", () => {
-    const box = (name: string, content: Buffer): Buffer => {
-      const head = Buffer.alloc(8);
-      head.writeUInt32BE(8 + content.length);
-      head.write(name, 4);
-      return Buffer.concat([head, content]);
-    };
     const empty = box("moov", Buffer.concat(Array.from({ length: 50 }, () => box("free", Buffer.alloc(0)))));
     const file = fileOf(Buffer.concat([box("ftyp", Buffer.alloc(8)), ...Array.from({ length: 40 }, () => empty)]));
     const reads = vi.spyOn(file, "bytes");
