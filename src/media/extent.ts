@@ -232,43 +232,44 @@ function oggSeconds(view: DataView, file: Base64File): number | undefined {
   return undefined;
 }
 
-/** The boxes of an MP4 between two places: their names, and where their content begins and ends (ISO 14496-12). */
-function* boxesIn(file: Base64File, from: number, to: number): Generator<{ name: string; start: number; end: number }> {
+/** The first box of a name in an MP4 between two places: where its content begins and ends (ISO 14496-12). */
+function boxIn(file: Base64File, name: string, from: number, to: number): { start: number; end: number } | undefined {
   for (let at = from, step = 0; at + 8 <= to && step < MOST_BOXES; step++) {
     const bytes = file.bytes(at, 16);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const short = view.getUint32(0);
     const size = short === 1 ? view.getUint32(8) * 2 ** 32 + view.getUint32(12) : short === 0 ? to - at : short;
-    if (size < 8) return;
-    yield { name: nameAt(view, 4), start: at + (short === 1 ? 16 : 8), end: Math.min(to, at + size) };
+    if (size < 8) return undefined;
+    if (nameAt(view, 4) === name) return { start: at + (short === 1 ? 16 : 8), end: Math.min(to, at + size) };
     at += size;
   }
+  return undefined;
 }
 
+/** By the first movie header of the first movie: a file has one of each. */
 function mp4Seconds(file: Base64File): number | undefined {
-  for (const movie of boxesIn(file, 0, file.length)) {
-    if (movie.name !== "moov") continue;
-    for (const header of boxesIn(file, movie.start, movie.end)) {
-      if (header.name !== "mvhd") continue;
-      const bytes = file.bytes(header.start, 32);
-      const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-      return view.getUint8(0) === 1
-        ? (view.getUint32(24) * 2 ** 32 + view.getUint32(28)) / view.getUint32(20)
-        : view.getUint32(16) / view.getUint32(12);
-    }
-  }
-  return undefined;
+  const movie = boxIn(file, "moov", 0, file.length);
+  const header = movie && boxIn(file, "mvhd", movie.start, movie.end);
+  if (!header) return undefined;
+  const bytes = file.bytes(header.start, 32);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return view.getUint8(0) === 1
+    ? (view.getUint32(24) * 2 ** 32 + view.getUint32(28)) / view.getUint32(20)
+    : view.getUint32(16) / view.getUint32(12);
 }
 
 /** By the elements Duration and TimestampScale near the beginning (RFC 9559). */
 function matroskaSeconds(view: DataView): number | undefined {
   let scale = 1_000_000;
   let duration: number | undefined;
-  for (let at = 0; at + 11 <= view.byteLength; at++) {
-    const id = view.getUint16(at);
-    if (id === 0x2ad7 && view.getUint8(at + 2) === 0xb1 && view.getUint8(at + 3) === 0x83)
+  const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  for (let at = 0; at + 11 <= bytes.length; at++) {
+    const first = bytes[at];
+    // Most bytes begin neither.
+    if (first !== 0x2a && first !== 0x44) continue;
+    if (first === 0x2a && bytes[at + 1] === 0xd7 && bytes[at + 2] === 0xb1 && bytes[at + 3] === 0x83)
       scale = view.getUint32(at + 3) & 0xffffff;
-    if (id !== 0x4489 || duration !== undefined) continue;
+    if (first !== 0x44 || bytes[at + 1] !== 0x89 || duration !== undefined) continue;
     if (view.getUint8(at + 2) === 0x84) duration = view.getFloat32(at + 3);
     else if (view.getUint8(at + 2) === 0x88) duration = view.getFloat64(at + 3);
   }

@@ -65,8 +65,8 @@ const RATES = {
 const RAW_AUDIO = /^audio\/(?:pcm|l16)(?:;.*?\brate=(\d{4,6}))?/i;
 const RAW_RATE_HZ = 16_000;
 
-/** A sound or a film that nobody has fetched may fill the largest window, which is Google's. */
-const LINKED_RECORDING_TOKENS = 1_048_576;
+/** The most tokens of a sound or a film, also of one that nobody has fetched: the largest window, which is Google's. */
+const MOST_RECORDING_TOKENS = 1_048_576;
 
 /** The most files of a request whose headers are read; further ones count as if nobody had fetched them. Vendors take 600 at most. */
 const MOST_FILES = 600;
@@ -88,7 +88,10 @@ export class MediaEstimate {
   mediaTokens({ kind, source }: MediaPart): number {
     if (kind === "image" && this.#pictureTokens !== undefined) return this.#pictureTokens;
     const file = this.#fileOf(source);
-    if (kind !== "image") return file ? secondsOf(file, kind, source) * A_SECOND[kind] : LINKED_RECORDING_TOKENS;
+    if (kind !== "image")
+      return file
+        ? Math.min(MOST_RECORDING_TOKENS, secondsOf(file, kind, source) * A_SECOND[kind])
+        : MOST_RECORDING_TOKENS;
     const size = file && pictureSize(file);
     return size ? pictureTokens(size) : MOST_PICTURE_TOKENS;
   }
@@ -133,6 +136,6 @@ function openaiTiles({ width, height }: ImageSize): number {
 function secondsOf(file: Base64File, kind: "audio" | "video", source: MediaSource): number {
   const { most, fewest } = RATES[kind];
   const raw = source.type === "base64" ? RAW_AUDIO.exec(source.mediaType) : null;
-  const told = raw ? file.length / (2 * Number(raw[1] ?? RAW_RATE_HZ)) : recordingSeconds(file);
+  const told = raw ? file.length / (2 * (Number(raw[1]) || RAW_RATE_HZ)) : recordingSeconds(file);
   return Math.max(told ?? file.length / fewest, file.length / most);
 }

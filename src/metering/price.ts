@@ -1,6 +1,6 @@
 /** What a chat call costs, in the quota's unit, before it and after it. */
 
-import type { ChatRequest } from "../model/chat.ts";
+import type { ChatRequest, OutputModality } from "../model/chat.ts";
 import { NO_USAGE, type Usage } from "../model/usage.ts";
 
 /**
@@ -59,6 +59,10 @@ const cacheWrite = (inputTokens: number, byTtl: Readonly<Record<string, number>>
   cacheWritesByTtl: byTtl,
 });
 
+/** Whether an answer may be of a modality: of any where the request names none, for some models make pictures unasked. */
+const mayAnswer = ({ modalities = [] }: ChatRequest, modality: OutputModality): boolean =>
+  modality === "text" || modalities.length === 0 || modalities.includes(modality);
+
 /** The service tiers of the vendors' documents, in their words; a request may name another. */
 const TIERS = ["priority", "standard", "default", "flex", "scale", "batch"] as const;
 
@@ -78,9 +82,11 @@ const WAYS: readonly (readonly Way[])[] = [
   (["text", "image", "audio", "video", "document"] as const).map((modality): Way => ({ inputTokens, details }) => ({
     details: { ...details, input: [{ modality, tokens: inputTokens }] },
   })),
-  (["text", "image", "audio"] as const).map((modality): Way => ({ outputTokens, details }) => ({
-    details: { ...details, output: [{ modality, tokens: outputTokens }] },
-  })),
+  (["text", "image", "audio"] as const).map(
+    (modality): Way =>
+      ({ outputTokens, details }, request) =>
+        mayAnswer(request, modality) ? { details: { ...details, output: [{ modality, tokens: outputTokens }] } } : {},
+  ),
   [
     ...TIERS.map((serviceTier): Way => () => ({ serviceTier })),
     (_usage, { serviceTier }) => (serviceTier === undefined ? {} : { serviceTier }),

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import sharp from "sharp";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { Base64File } from "../../src/media/base64.ts";
 import { pdfPages, pictureSize, recordingSeconds } from "../../src/media/extent.ts";
 import { adts, aiff, flac, matroska, mp3, mp4, ogg, pdf, wav } from "./files.ts";
@@ -89,6 +89,14 @@ describe("the pages of a PDF", () => {
   });
 });
 
+/** A box of an MP4. */
+function box(name: string, content: Buffer): Buffer {
+  const head = Buffer.alloc(8);
+  head.writeUInt32BE(8 + content.length);
+  head.write(name, 4);
+  return Buffer.concat([head, content]);
+}
+
 describe("the length of a recording", () => {
   it.each<[format: string, file: Uint8Array]>([
     ["WAV", wav(12)],
@@ -143,5 +151,13 @@ describe("the length of a recording", () => {
       }),
       { numRuns: 1_000 },
     );
+  });
+
+  it("of an MP4 is looked for in its first movie alone, however many it has", () => {
+    const empty = box("moov", Buffer.concat(Array.from({ length: 50 }, () => box("free", Buffer.alloc(0)))));
+    const file = fileOf(Buffer.concat([box("ftyp", Buffer.alloc(8)), ...Array.from({ length: 40 }, () => empty)]));
+    const reads = vi.spyOn(file, "bytes");
+    expect(recordingSeconds(file)).toBeUndefined();
+    expect(reads.mock.calls.length).toBeLessThan(60);
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type ChatRequest, countTokensByScript, GatewayError, type ModelBackend, type Part } from "../../src/index.ts";
 import { estimateInputTokens } from "../../src/metering/estimate.ts";
 import { INPUT, opened, WORD } from "../line/bench.ts";
-import { mp3, mp4, pdf, wav } from "../media/files.ts";
+import { aiff, mp3, mp4, pdf, wav } from "../media/files.ts";
 
 const tokensOf = (...parts: readonly Part[]): number => {
   const request: ChatRequest = {
@@ -105,6 +105,25 @@ describe("a recording", () => {
     const source = { type: "url", url: "https://example.com/a.mp4" } as const;
     expect(tokensOf({ type: "media", kind: "video", source })).toBe(1_048_576);
     expect(tokensOf({ type: "media", kind: "audio", source })).toBe(1_048_576);
+  });
+
+  it("costs no more than the largest window, whatever its header tells", () => {
+    const endless = aiff(1);
+    endless.writeUInt32BE(0xffffffff, 22);
+    // A rate of samples of nearly nothing: what it comes to in tokens is beyond every number.
+    endless.writeUInt16BE(15_391, 28);
+    endless.writeUInt32BE(0x80000000, 30);
+    expect(tokensOf(media("audio", "audio/aiff", endless))).toBe(1_048_576);
+    expect(tokensOf(media("audio", "audio/aiff", endless), media("audio", "audio/aiff", endless))).toBe(2_097_152);
+    const slow = wav(100);
+    slow.writeUInt32LE(1, 28);
+    expect(tokensOf(media("audio", "audio/wav", slow))).toBe(1_048_576);
+  });
+
+  it("of raw samples whose rate is none costs as one at the usual rate", () => {
+    const samples = Buffer.alloc(32_000 * 3);
+    for (const mediaType of ["audio/pcm", "audio/pcm;rate=16000", "audio/pcm;rate=0000"])
+      expect(tokensOf(media("audio", mediaType, samples))).toBe(3 * 32);
   });
 });
 

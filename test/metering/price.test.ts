@@ -202,3 +202,28 @@ describe("a price with dear cache writes", () => {
     expect(report()).toMatchObject({ used: 100, overdraft: 407, held: 0 });
   });
 });
+
+/** Twelve units for a token of a picture, and one for any other. */
+const dearPictures: Price = ({ outputTokens, details }) =>
+  (details?.output ?? [{ modality: "text", tokens: outputTokens }]).reduce(
+    (sum, { modality, tokens }) => sum + tokens * (modality === "image" ? 12 : 1),
+    0,
+  );
+
+const mostOf = (changes?: Partial<ChatRequest>): number =>
+  chatAmounts(requestFor(1_000, changes), 10, dearPictures).atMost;
+
+describe("a price that is dearer for pictures than for text", () => {
+  it("is held for pictures only where the answer may have some", () => {
+    expect(mostOf({ modalities: ["text"] })).toBe(1_000);
+    expect(mostOf({ modalities: ["text", "image"] })).toBe(12_000);
+    // Some models make pictures unasked.
+    expect(mostOf()).toBe(12_000);
+    expect(mostOf({ modalities: [] })).toBe(12_000);
+  });
+
+  it("does not shorten an answer of text that the balance affords", () => {
+    const request = requestFor(1_000, { modalities: ["text"] });
+    expect(affordable(request, 10, dearPictures, 1_000).maxOutputTokens).toBe(1_000);
+  });
+});
