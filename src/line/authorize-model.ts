@@ -20,6 +20,8 @@ export interface NamedModel {
 /** What the backend says of the model; undefined where it lists none. Throws `model_not_allowed` or `model_not_found`. */
 export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Promise<ModelInfo | undefined> | undefined {
   const { name, said = name, aliases } = named;
+  // A lone surrogate is half a character: no model has such a name, and no address can hold it.
+  if (!name.isWellFormed()) throw noModel(said);
   call.model = name;
   const names = [name, ...aliases];
   if (!mayUse(key, names))
@@ -35,10 +37,13 @@ async function listedModel(
   const models = await modelsOf(call);
   const info = models?.find(({ id, kinds }) => names.includes(id) && (kinds?.includes(kind) ?? true));
   // A model that does something else is none to its caller.
-  if (models && !info) throw new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
+  if (models && !info) throw noModel(said);
   call.modelListed = info !== undefined;
   return info;
 }
+
+const noModel = (said: string): GatewayError =>
+  new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
 
 /** The models on offer that a key may use; none where the backend lists none. */
 export async function visibleModels(call: Call, key: ApiKey): Promise<readonly ListedModel[]> {

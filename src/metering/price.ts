@@ -114,7 +114,8 @@ function worst(request: ChatRequest, inputTokens: number, limit: number, price: 
 /** Returns the price of a usage that may never come, or `otherwise` where the price knows no such usage. */
 function costOr(otherwise: number, price: Price, usage: Usage, model: string): number {
   try {
-    return price(usage, model);
+    const cost = price(usage, model);
+    return Number.isFinite(cost) ? cost : otherwise;
   } catch {
     return otherwise;
   }

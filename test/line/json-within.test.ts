@@ -318,3 +318,32 @@ describe("what an upstream says at once", () => {
     expect(new Set(answer.content.map(({ id }) => id)).size).toBe(2_000);
   });
 });
+
+it("a model's name with half a character is no model, whatever the upstream's format", async () => {
+  const fetch = (): Promise<Response> => Promise.reject(new Error("The upstream was asked."));
+  for (const format of ["generate-content", "messages", "chat-completions"] as const) {
+    const backend = relay({ format, baseUrl: "http://127.0.0.1:9/v1", apiKey: "k", fetch });
+    const { send, failures } = opened({ backend });
+    const body = JSON.stringify({ model: "m\ud83d", messages: [{ role: "user", content: "hi" }] });
+    const refused = await send({ path: PATH, body });
+    expect(await errorCode(refused)).toBe("model_not_found");
+    expect(refused.status).toBe(404);
+    expect(failures).toEqual([]);
+  }
+});
+
+it("an answer with twenty likelihoods for each of 8,000 tokens is taken", async () => {
+  const likely = { token: " the", logprob: -0.1, bytes: [32, 116, 104, 101] };
+  const content = Array.from({ length: 8_000 }, () => ({ ...likely, top_logprobs: Array(20).fill(likely) }));
+  const message = { role: "assistant", content: "hi" };
+  const choices = [{ index: 0, message, logprobs: { content }, finish_reason: "stop" }];
+  const usage = { prompt_tokens: 10, completion_tokens: 8_000, total_tokens: 8_010 };
+  const answer = { id: "c", object: "chat.completion", created: 1, model: "m", choices, usage };
+  const fetch = (): Promise<Response> => Promise.resolve(Response.json(answer));
+  const backend = relay({ format: "chat-completions", baseUrl: "http://127.0.0.1:9/v1", apiKey: "k", fetch });
+  const { send } = opened({ backend, key: { granted: 1_000_000 } });
+  const asked = { model: "m", logprobs: true, top_logprobs: 20, messages: [{ role: "user", content: "hi" }] };
+  const told = await send({ path: PATH, body: JSON.stringify(asked) });
+  expect(told.status).toBe(200);
+  expect(((await told.json()) as typeof answer).choices[0]?.logprobs.content).toHaveLength(8_000);
+});

@@ -148,6 +148,11 @@ describe("the hold", () => {
     };
     expect(chatAmounts(requestFor(1), 100, byTiers)).toEqual({ atLeast: 200, atMost: 200 });
   });
+
+  it("leaves out a way that the price gives no finite number for", () => {
+    const plainOnly: Price = ({ inputTokens, cacheReadTokens }) => (cacheReadTokens > 0 ? Infinity : inputTokens);
+    expect(chatAmounts(requestFor(1), 100, plainOnly)).toEqual({ atLeast: 100, atMost: 100 });
+  });
 });
 
 /** A token written to a cache for an hour costs five units. */

@@ -110,9 +110,10 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   maxBodyBytes: 64 * MIB,
   maxPictureBytes: 25 * MIB,
   maxJsonDepth: 200,
-  maxJsonValues: 1_000_000,
+  // 20,000 tokens with 20 likelihoods each, and the bytes of each.
+  maxJsonValues: 5_000_000,
   maxJsonKeys: 10_000,
-  maxJsonItems: 500_000,
+  maxJsonItems: 3_000_000,
 };
 
 /** An upstream as a backend. */
