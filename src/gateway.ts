@@ -237,7 +237,8 @@ function servicesOf(options: GatewayOptions): Services {
     inFlight: new InFlightCalls(
       clock,
       limits.deadlineMs,
-      new SharedRoom(limits.maxCallsInFlight, limits.maxCallsPerKey),
+      // A host that sets only the room leaves each key half of it.
+      new SharedRoom(limits.maxCallsInFlight, options.limits?.maxCallsPerKey),
     ),
     settlements: new Settlements({ quotas, clock, limits, onFailure }),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
