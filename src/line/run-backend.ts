@@ -83,7 +83,7 @@ export class BackendEvents<Event> implements AsyncIterableIterator<Event, undefi
       (step) => {
         const resolve = this.#resolve;
         this.#resolve = this.#reject = undefined;
-        if (step.done) this.#source = undefined;
+        if (isLast(step)) this.#source = undefined;
         resolve?.(step);
       },
       (reason: unknown) => {
@@ -111,6 +111,15 @@ export class BackendEvents<Event> implements AsyncIterableIterator<Event, undefi
     this.#call = this.#resolve = this.#reject = undefined;
     // An error is made only where somebody waits: its stack costs more than the rest of the end.
     if (call && reject) reject(call.endedBecause);
+  }
+}
+
+/** Whether nothing comes after a step. What is no step is met where it is read; thrown here, nobody would catch its error. */
+function isLast(step: Step<unknown>): boolean {
+  try {
+    return Boolean(step.done);
+  } catch {
+    return true;
   }
 }
 

@@ -269,6 +269,30 @@ describe("a backend without types", () => {
   });
 });
 
+describe("an iterator of a backend's own", () => {
+  it.each<readonly [what: string, step: unknown]>([
+    ["undefined", undefined],
+    ["null", null],
+    [
+      "an object that throws",
+      {
+        get done() {
+          return boom();
+        },
+      },
+    ],
+  ])("whose step is %s has failed, and leaves no hold", async (_what, step) => {
+    for (const image of [false, true]) {
+      const events = { [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(step) }) };
+      const backend = { chat: () => events, image: () => events } as unknown as ModelBackend;
+      const bench = opened({ backend, key: { granted: 1_000_000 } });
+      const picture = { path: "/v1/images/generations", body: { prompt: "a cat", model: "image-model-2" } };
+      expect((await bench.send(image ? picture : {})).status).toBe(500);
+      expect(bench.report()).toMatchObject(AT_REST);
+    }
+  });
+});
+
 describe("an error that a backend throws", () => {
   it("with a code that nobody knows is reported, and told as the backend's", async () => {
     const odd = new GatewayError("overloaded_maybe" as "busy", "secret inside");
