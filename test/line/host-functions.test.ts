@@ -285,7 +285,7 @@ describe("an iterator of a backend's own", () => {
     for (const image of [false, true]) {
       const events = { [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(step) }) };
       const backend = { chat: () => events, image: () => events } as unknown as ModelBackend;
-      const bench = opened({ backend });
+      const bench = opened({ backend, key: { granted: 1_000_000 } });
       const picture = { path: "/v1/images/generations", body: { prompt: "a cat", model: "image-model-2" } };
       expect((await bench.send(image ? picture : {})).status).toBe(500);
       expect(bench.report()).toMatchObject(AT_REST);
