@@ -33,6 +33,18 @@ const BLOT = "[redacted]";
 export function redact(text: string, apiKey: string | undefined): string {
   const bare = withoutPrefix(apiKey ?? "");
   if (bare === "" || text === "") return text;
+  // JSON may write a character in several ways: PHP writes a slash as `\/`, .NET a plus as `\u002B`.
+  const plain = text.includes("\\") ? unescaped(text) : text;
+  const shown = blottedOut(plain, bare);
+  return shown === plain ? blottedOut(text, bare) : blottedOut(shown, bare);
+}
+
+const unescaped = (text: string): string =>
+  text.replaceAll(/\\u([\da-f]{4})|\\(["\\/])/gi, (_escape, code: string | undefined, char: string) =>
+    code === undefined ? char : String.fromCharCode(Number.parseInt(code, 16)),
+  );
+
+function blottedOut(text: string, bare: string): string {
   const lowered = loweredInPlace(text);
   const spots: Spot[] = [];
   for (const secret of spellings(`sk-${bare}`)) findWhole(lowered, secret, spots);

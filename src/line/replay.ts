@@ -5,6 +5,7 @@ import { queryOf } from "../http/address.ts";
 import type { Answer } from "../http/answer.ts";
 import type { Form } from "../http/form.ts";
 import type { SharedStream } from "../http/shared-stream.ts";
+import { utf8Length } from "../model/utf8-length.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Call } from "./call.ts";
 import { failureOf } from "./failure.ts";
@@ -120,9 +121,50 @@ async function answerAgain(call: Call, opened: Opened): Promise<Answer> {
   call.replayOf = requestId;
   call.status = status;
   call.stream = stream;
-  if (typeof body === "string") await call.answered();
+  if (typeof body !== "string") return { status, headers, body };
+  if (body.length > PIECE_CHARS) return { status, headers, body: inPieces(call, body) };
+  await call.answered();
   return { status, headers, body };
 }
+
+/** Characters of a recorded answer that are handed on at once: a client that reads nothing takes no more memory than these. */
+const PIECE_CHARS = 64 * 1024;
+
+/**
+ * Returns a recorded answer piece by piece, as its client reads it. The call ends with the last piece; until then the answer is booked
+ * in the room for the key's bodies. Throws `busy` where the key holds too much there.
+ */
+function inPieces(call: Call, body: string): AsyncIterableIterator<string, undefined> {
+  if (call.key) {
+    const lease = call.services.bodies.lease(call.key.id);
+    call.defer(() => lease[Symbol.dispose]());
+    lease.take(utf8Length(body));
+  }
+  call.listener = {
+    cut(reason) {
+      call.error = failureOf(call, reason);
+      void call.end();
+    },
+  };
+  return piecesOf(call, body);
+}
+
+async function* piecesOf(call: Call, body: string): AsyncGenerator<string, undefined> {
+  try {
+    for (let at = 0, end = 0; at < body.length; at = end) {
+      call.assertLive();
+      end = at + PIECE_CHARS;
+      // The two halves of a character stay together.
+      if (isHighSurrogate(body.charCodeAt(end - 1))) end++;
+      yield body.slice(at, end);
+    }
+    return undefined;
+  } finally {
+    await call.answered();
+  }
+}
+
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 
 /** The stream that another call is answered with, from its beginning. The call ends with it. */
 function followed(call: Call, shared: SharedStream): AsyncIterableIterator<string, undefined> | undefined {

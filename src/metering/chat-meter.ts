@@ -306,7 +306,12 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     }
     const { outputTokens, ...others } = this.#known;
     if (outputTokens === undefined || !this.#isFinal) return;
-    if (outputTokens * UNDERCOUNT.times + UNDERCOUNT.tokens >= this.#outputEstimate) return;
+    const { times, tokens } = UNDERCOUNT;
+    const limit = this.#options.request.maxOutputTokens * this.#candidates;
+    const isTooLow = outputTokens * times + tokens < this.#outputEstimate;
+    // What a model thought may be in no event, but it counts toward the limit.
+    const isTooHigh = outputTokens > Math.max(limit, this.#outputEstimate) * times + tokens;
+    if (!isTooLow && !isTooHigh) return;
     this.#known = others;
     this.#doubt(`The model backend reported ${outputTokens} output tokens for about ${this.#outputEstimate}.`);
   }

@@ -55,6 +55,8 @@ describe("redact", () => {
   it.each([
     ["JSON", JSON.stringify({ key: 'sk-a"b\\c d/é+f' }), '{"key":"[redacted]"}'],
     ["a URL", `https://up.test/?key=${encodeURIComponent('a"b\\c d/é+f')}&a=1`, "https://up.test/?key=[redacted]&a=1"],
+    ["PHP", '{"key":"sk-a\\"b\\\\c d\\/\\u00e9+f"}', '{"key":"[redacted]"}'],
+    [".NET", '{"key":"a\\u0022b\\\\c d/\\u00E9\\u002Bf"}', '{"key":"[redacted]"}'],
   ])("knows it as %s writes it", (_name, text, redacted) => {
     expect(redact(text, 'a"b\\c d/é+f')).toBe(redacted);
   });

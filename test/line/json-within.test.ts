@@ -319,10 +319,11 @@ describe("what an upstream says at once", () => {
   });
 });
 
+const unasked = (): Promise<Response> => Promise.reject(new Error("The upstream was asked."));
+
 it("a model's name with half a character is no model, whatever the upstream's format", async () => {
-  const fetch = (): Promise<Response> => Promise.reject(new Error("The upstream was asked."));
   for (const format of ["generate-content", "messages", "chat-completions"] as const) {
-    const backend = relay({ format, baseUrl: "http://127.0.0.1:9/v1", apiKey: "k", fetch });
+    const backend = relay({ format, baseUrl: "http://127.0.0.1:9/v1", apiKey: "k", fetch: unasked });
     const { send, failures } = opened({ backend });
     const body = JSON.stringify({ model: "m\ud83d", messages: [{ role: "user", content: "hi" }] });
     const refused = await send({ path: PATH, body });
@@ -334,7 +335,8 @@ it("a model's name with half a character is no model, whatever the upstream's fo
 
 it("an answer with twenty likelihoods for each of 8,000 tokens is taken", async () => {
   const likely = { token: " the", logprob: -0.1, bytes: [32, 116, 104, 101] };
-  const content = Array.from({ length: 8_000 }, () => ({ ...likely, top_logprobs: Array(20).fill(likely) }));
+  const others = Array.from({ length: 20 }, () => likely);
+  const content = Array.from({ length: 8_000 }, () => ({ ...likely, top_logprobs: others }));
   const message = { role: "assistant", content: "hi" };
   const choices = [{ index: 0, message, logprobs: { content }, finish_reason: "stop" }];
   const usage = { prompt_tokens: 10, completion_tokens: 8_000, total_tokens: 8_010 };

@@ -179,3 +179,33 @@ describe("a client that is gone", () => {
     expect([(await answer).status, asked(), report()]).toMatchObject([499, 0, AT_REST]);
   });
 });
+
+describe("a large answer that is repeated", () => {
+  const large = "🦊".repeat(100_000);
+  const room = { maxBodyBytesInFlight: 4_000_000, maxBodyBytesPerKey: 2_000_000 };
+  const script = [[large, counted(300_000)]];
+  const key = { granted: 10_000_000 };
+  const send: Send = { body: { max_tokens: 400_000 } };
+
+  it("is the same, also where a piece would end within a character", async () => {
+    const { repeat, asked, clock, report } = repeating(script, { key });
+    const first = await (await repeat(send)).text();
+    const again = await repeat(send);
+    expect(await again.text()).toBe(first);
+    expect(again.headers.get("polygate-replayed")).not.toBeNull();
+    expect(asked()).toBe(1);
+    await clock.advance(0);
+    expect(report()).toMatchObject({ used: INPUT + 300_000, ...AT_REST });
+  });
+
+  it("takes no more room than the key's share while nobody reads, and gives it back", async () => {
+    const { repeat, clock } = repeating(script, { limits: room, key });
+    await (await repeat(send)).text();
+    const unread = await Promise.all(Array.from({ length: 10 }, () => repeat(send)));
+    const statuses = unread.map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([200, 503]));
+    for (const { body } of unread) await body?.cancel();
+    await clock.advance(0);
+    expect((await repeat(send)).status).toBe(200);
+  });
+});

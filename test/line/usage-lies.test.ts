@@ -40,6 +40,15 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used, estimated: used, ...AT_REST });
   });
 
+  it("of far more output than was asked for or came is charged by estimate, and reported once", async () => {
+    const { send, failures, report } = opened({
+      backend: speaking(WORD, finish({ inputTokens: INPUT, outputTokens: 2 ** 32 })),
+    });
+    await (await send({ body: { stream, max_tokens: 16 } })).text();
+    expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);
+    expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
+  });
+
   it("that was told before a stop sequence ended the text is no count of it", async () => {
     const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
     const { send, failures, report } = opened({ backend: speaking(start, "x".repeat(200), "STOP", counted(170)) });

@@ -110,6 +110,8 @@ const usages = (most: { input: number; output: number }): fc.Arbitrary<Usage> =>
       };
     });
 
+const plainOnly: Price = ({ inputTokens, cacheReadTokens }) => (cacheReadTokens > 0 ? Infinity : inputTokens);
+
 describe("the hold", () => {
   it("covers every usage within the estimate and the limit, and what a lowered limit lets through", () => {
     const calls = fc
@@ -150,7 +152,6 @@ describe("the hold", () => {
   });
 
   it("leaves out a way that the price gives no finite number for", () => {
-    const plainOnly: Price = ({ inputTokens, cacheReadTokens }) => (cacheReadTokens > 0 ? Infinity : inputTokens);
     expect(chatAmounts(requestFor(1), 100, plainOnly)).toEqual({ atLeast: 100, atMost: 100 });
   });
 });

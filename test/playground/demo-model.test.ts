@@ -316,7 +316,7 @@ it.each<[what: string, schema: JsonObject]>([
     },
   ],
   ["all of several", { allOf: [withProperty({ type: "integer" }), { required: ["it"] }] }],
-  ["one of 100,000 values", { enum: Array.from({ length: 100_000 }, (_, index) => `value ${index}`) }],
+  ["one of 40,000 values", { enum: Array.from({ length: 40_000 }, (_, index) => `value ${index}`) }],
 ])("arguments satisfy %s", async (_what, schema) => {
   expect(Object.keys(await argumentsFor(withProperty(schema)))).toEqual(["it"]);
 });

@@ -123,11 +123,19 @@ function lastFinish(candidateCount: number): (event: ChatEvent) => boolean {
   };
 }
 
-/** From how many parts on a conversation takes some milliseconds to be walked over. */
+/** From how many parts or characters on a conversation takes some milliseconds to be walked over. */
 const MANY_PARTS = 2_000;
+const MANY_CHARS = 2 * 1024 ** 2;
 
-const isLong = ({ messages }: ChatRequest): boolean =>
-  messages.reduce((sum, { parts }) => sum + parts.length, 0) > MANY_PARTS;
+function isLong({ messages }: ChatRequest): boolean {
+  let count = 0;
+  let chars = 0;
+  for (const { parts } of messages) {
+    count += parts.length;
+    for (const part of parts) chars += "text" in part ? part.text.length : 0;
+  }
+  return count > MANY_PARTS || chars > MANY_CHARS;
+}
 
 const isPermitted = (policy: NamePolicy, name: string): boolean =>
   policy === "pass" || (policy !== "none" && policy.includes(name));
