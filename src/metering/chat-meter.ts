@@ -308,7 +308,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     if (outputTokens === undefined || !this.#isFinal) return;
     const { times, tokens } = UNDERCOUNT;
     const limit = this.#options.request.maxOutputTokens * this.#candidates;
-    const isTooLow = outputTokens * times + tokens < this.#outputEstimate;
+    // A count of nothing for words that came is never true; any other small count may be, by the slack.
+    const isNothing = outputTokens === 0 && this.#outputEstimate >= 1;
+    const isTooLow = isNothing || outputTokens * times + tokens < this.#outputEstimate;
     // What a model thought may be in no event, but it counts toward the limit.
     const isTooHigh = outputTokens > Math.max(limit, this.#outputEstimate) * times + tokens;
     if (!isTooLow && !isTooHigh) return;

@@ -40,6 +40,15 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used, estimated: used, ...AT_REST });
   });
 
+  it("of no output for words that came is charged by estimate, and reported once", async () => {
+    const { send, failures, report } = opened({
+      backend: speaking(WORD, finish({ inputTokens: INPUT, outputTokens: 0 })),
+    });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed" } }]);
+    expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
+  });
+
   it("of far more output than was asked for or came is charged by estimate, and reported once", async () => {
     const { send, failures, report } = opened({
       backend: speaking(WORD, finish({ inputTokens: INPUT, outputTokens: 2 ** 32 })),
