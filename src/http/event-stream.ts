@@ -48,7 +48,7 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
   #options: EventStreamOptions;
   /** Who waits for the next frames. */
   #reader: ((step: Step) => void) | undefined;
-  /** Frames that nobody has read yet. */
+  /** The frames that are still unread. */
   #ready = "";
   #pulling = false;
   /** Whether what is ready is handed on at the end of this turn. */

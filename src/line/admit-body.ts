@@ -1,4 +1,4 @@
-/** The step before a body is read: room for it, and no dear one for a key that cannot pay. */
+/** The step before a body is read: books room for the body, and refuses a large one of a key that cannot pay. */
 
 import { type BodyIntake, declaredBytes } from "../http/body-chunks.ts";
 import type { BodyLease } from "../http/body-room.ts";
@@ -8,7 +8,7 @@ import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { refusalOf } from "./reserve.ts";
 
-/** What a body is let in with. */
+/** The terms under which a body is admitted. */
 export interface Admission {
   /** The terms under which it is taken in; what it books is given back when the call ends. */
   readonly intake: BodyIntake;

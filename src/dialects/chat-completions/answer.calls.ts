@@ -31,7 +31,7 @@ export interface AnswerCalls {
   /** The last number that was put behind an id which another call had already. */
   suffix: number;
   readonly inventId: () => string;
-  /** Counts what is held of the answer. */
+  /** Counts the parts of the answer that are held in memory. */
   readonly heldBack: HeldBack;
   readonly args: AnsweredArguments;
 }

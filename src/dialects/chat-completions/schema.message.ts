@@ -120,7 +120,7 @@ const BY_ROLE: ReadonlyMap<unknown, v.GenericSchema<unknown, Message>> = new Map
 ]);
 const noRole = object({ role: v.picklist(Array.from(BY_ROLE.keys(), String)) });
 
-/** One message. Its role decides what it may hold. */
+/** A message. Its role decides which fields it may have. */
 export const Message: v.GenericSchema<unknown, Message> = choice(
   [SystemMessage, UserMessage, AssistantMessage, ToolMessage],
   (input) => (isJsonObject(input) && BY_ROLE.get(input["role"])) || noRole,

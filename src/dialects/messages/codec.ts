@@ -57,6 +57,6 @@ function translated(request: ChatRequest): Pick<EncodedRequest, "body" | "fates"
 function overlaid({ body }: NativeRequest, { model, maxOutputTokens, stream }: ChatRequest): JsonObject {
   const said = body as JsonObject;
   const changed = { ...said, model, max_tokens: maxOutputTokens };
-  // One that leaves it out means no stream already.
+  // A request without the field already means no stream.
   return stream === (said["stream"] ?? false) ? changed : { ...changed, stream };
 }

@@ -24,7 +24,7 @@ const LEAD = Symbol("lead");
 
 export interface GroupCommitOptions {
   readonly transact: Transact;
-  /** The most verbs that one transaction does. */
+  /** The upper bound of verbs in one transaction. */
   readonly maxVerbs: number;
   /** Whether all keys share one turn: in a database that lets in one writer at a time. */
   readonly oneWriter: boolean;

@@ -21,7 +21,7 @@ import {
 } from "./schema.ts";
 import { byCount, slot, slotRows, type Statement, type Statements, valuesOf } from "./statements.ts";
 
-/** The most expired holds that one transaction charges. */
+/** The upper bound of expired holds that one transaction charges. */
 export const SWEEP_BATCH = 100;
 
 /** What verbs work with: the tables, the store's statements, and how the database tells its time and locks a row. */
@@ -326,7 +326,7 @@ export class LockedKey {
   }
 }
 
-/** The most rows that one statement inserts. */
+/** The upper bound of rows that one statement inserts. */
 const MOST_ROWS = 128;
 
 /** A hold's row with its numbers checked; undefined where one is none that a verb has written. */

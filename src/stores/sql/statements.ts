@@ -34,7 +34,7 @@ export const slot = <T>(index: number): RawBuilder<T> => sql<T>`${new Slot(index
 export const slotRows = <Row extends object>(columns: readonly (keyof Row & string)[], count: number): Row[] =>
   Array.from(
     { length: count },
-    // A slot stands for whatever its column takes.
+    // A slot stands for any value that its column takes.
     (_, row) => Object.fromEntries(columns.map((name, at) => [name, slot(row * columns.length + at)])) as Row,
   );
 
