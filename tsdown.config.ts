@@ -1,4 +1,7 @@
-/** Builds what is published: one ES module and one declaration file for each entry of package.json's exports. */
+/**
+ * Builds the published package: one ES module and one declaration file for each entry of package.json's exports. The entries are
+ * built three times: for every runtime, for Node where an entry has its own transport, and as one file for Workers.
+ */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,11 +12,16 @@ const root = fileURLToPath(new URL(".", import.meta.url));
 
 const shared: UserConfig = { platform: "neutral", target: "es2024", publint: { strict: true }, failOnWarn: true };
 
+/** Replaces Node's transport of the relay by the one over `fetch`, so that an entry for every runtime imports no `node:` module. */
+const fetchOnly = {
+  [`${root}src/upstreams/relay/transport.node.ts`]: `${root}src/upstreams/relay/transport.fetch.ts`,
+};
+
 const entry = {
   index: "src/index.ts",
-  "backends/ai-sdk": "src/backends/ai-sdk/index.ts",
-  "backends/relay": "src/backends/relay/index.ts",
-  "backends/route": "src/backends/route/index.ts",
+  "backends/ai-sdk": "src/upstreams/ai-sdk/index.ts",
+  "backends/relay": "src/upstreams/relay/index.ts",
+  "backends/route": "src/upstreams/route/index.ts",
   bun: "adapters/bun.ts",
   deno: "adapters/deno.ts",
   express: "adapters/express.ts",
@@ -28,25 +36,21 @@ const entry = {
   testing: "test/contracts/index.ts",
 };
 
-/** The relay with Node's own transport, which package.json's exports choose there; the entry above has that of all other runtimes. */
-const node: UserConfig = {
-  ...shared,
-  entry: { "backends/relay.node": "src/backends/relay/index.ts" },
-  inputOptions: { resolve: { conditionNames: ["node", "import", "default"] } },
-};
+/** The relay with both transports. The exports of package.json choose this file on Node. */
+const nodeEntry = { "backends/relay.node": "src/upstreams/relay/index.ts" };
 
 const edge = { edge: "adapters/edge.ts" };
 
-// Whatever is imported must be a declared dependency: none of it is ever copied into the package.
-// Node's own modules are for the entries that are about Node or tests; a test holds that the index reaches none.
+// Every imported package must be a declared dependency: no code of it is copied into the package.
+// `node:` modules are allowed in entries for Node and for tests. test/package.test.ts holds that the index imports none.
 const deps = { onlyBundle: [], neverBundle: [/^node:/] };
 
 const polyfills = `${root}adapters/edge-polyfills.ts`;
 
-// The one would stand for `process/` as well, which has an entry of its own; the other is what the polyfill itself is made of.
+// Leave out two aliases of unenv: `process` would also match `process/`, and the polyfill itself imports `buffer/index.js`.
 const { process: _process, "buffer/index.js": _buffer, ...nodelessAlias } = env(nodeless).alias;
 
-/** Writes a file with the licence of each package whose code is in a bundle. */
+/** Writes a file with the licences of all packages whose code is in a bundle. */
 const licenses = (fileName: string): Rolldown.Plugin => ({
   name: "licenses",
   generateBundle(_options, bundle) {
@@ -60,34 +64,35 @@ const licenses = (fileName: string): Rolldown.Plugin => ({
 function licenseIn(folder: string): string {
   const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8")) as Record<string, string>;
   const file = readdirSync(folder).find((found) => /^licen[cs]e/i.test(found));
-  if (!file) throw new Error(`${name} ${version} is copied into a bundle, and its licence is not there.`);
+  if (!file) throw new Error(`${name} ${version} is copied into a bundle, and has no licence file.`);
   return `${name} ${version}\n\n${readFileSync(`${folder}/${file}`, "utf8").trim()}`;
 }
 
-/** Builds the one entry for runtimes that may have no module but the one that they are given: it holds all that it uses. */
+/** Builds the entry for Workers: one file that contains everything it uses, because a Worker may consist of a single module. */
 export const edgeBundle = (outDir: string): UserConfig => ({
   ...shared,
   entry: edge,
   outDir,
   dts: false,
   deps: { alwaysBundle: [/./], onlyBundle: false },
-  // There is no Node to ask for its faster hash.
+  // The bundle never runs on Node. With `process` undefined, the build drops the code that looks for Node's faster hash.
   define: { "globalThis.process": "undefined" },
   inputOptions: {
-    // Where its parts lay on the machine that built it is nobody's business.
+    // Debug information would publish the paths of the machine that builds.
     experimental: { attachDebugInfo: "none" },
     resolve: {
       conditionNames: ["workerd", "worker", "browser", "import", "default"],
       mainFields: ["browser", "module", "main"],
       alias: {
+        ...fetchOnly,
         ...nodelessAlias,
-        // unenv's stream and string decoder are mocks, and its emitter is no function, which busboy's streams extend.
+        // busboy extends real streams and a real emitter: unenv's stream and string decoder are mocks, and its emitter is no function.
         stream: "readable-stream",
         "node:stream": "readable-stream",
         events: "events/events.js",
         string_decoder: "string_decoder/lib/string_decoder.js",
         buffer: polyfills,
-        // As readable-stream asks for it.
+        // readable-stream imports `process` with a slash.
         "process/": polyfills,
       },
     },
@@ -98,8 +103,8 @@ export const edgeBundle = (outDir: string): UserConfig => ({
 });
 
 const config: UserConfig[] = defineConfig([
-  { ...shared, entry, deps, dts: false },
-  { ...node, deps, dts: false },
+  { ...shared, entry, alias: fetchOnly, deps, dts: false },
+  { ...shared, entry: nodeEntry, deps, dts: false },
   { ...shared, entry: { ...entry, ...edge }, deps, dts: { oxc: true, emitDtsOnly: true } },
   edgeBundle(`${root}dist`),
 ]);

@@ -1,11 +1,11 @@
-/** Finds and runs the tests of the library and of the playground, and the checks; benchmarks apart. */
+/** Sorts the test files into projects: the library (long and short files), the playground, and the checks. */
 
 import { matchesGlob } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What is not about how polygate behaves: whether the sources, the lock file, the package and the docs are in order. */
+/** The checks of the sources, the lock file, the package and the docs. No test of behaviour is among them. */
 const CHECKS: readonly string[] = [
   "test/checks.test.ts",
   "test/package.test.ts",
@@ -13,7 +13,7 @@ const CHECKS: readonly string[] = [
   "test/lockfile.test.ts",
 ];
 
-/** The playground's own, longest first: its page, its demo model, its Python. */
+/** The tests of the playground, longest first: its page, its demo model, its Python. */
 const PLAYGROUND: readonly string[] = [
   "test/page/page.test.ts",
   "test/playground/python.test.ts",
@@ -23,8 +23,8 @@ const PLAYGROUND: readonly string[] = [
 ];
 
 /**
- * What takes long, longest first: begun last, one of them would hold up the end of the run. Each runs in a process of its own,
- * where some look at memory, and some leave other processes to end with theirs. All others share a few, and what is loaded there.
+ * The files that take long, longest first: a long file that begins last would delay the end of the run. Each runs in a process of its own,
+ * because some measure memory, and some start processes that end with theirs. All other files share a few processes and their modules.
  */
 const LONG: readonly string[] = [
   "test/suites/runtimes.test.ts",
@@ -36,48 +36,48 @@ const LONG: readonly string[] = [
   "test/stores/sql.*.test.ts",
   "test/stores/outage.test.ts",
   "test/stores/redis*.test.ts",
-  "test/backends/relay/hostile.test.ts",
+  "test/upstreams/relay/hostile.test.ts",
   "test/attack/attack.test.ts",
   "test/media/png.test.ts",
   "test/http/json-memory.test.ts",
-  "test/line/leaks.test.ts",
-  "test/line/large-bodies.test.ts",
+  "test/pipeline/leaks.test.ts",
+  "test/pipeline/large-bodies.test.ts",
 ];
 
 const ORDER: readonly string[] = [...LONG, ...PLAYGROUND];
 
-/** Runs the files in this order, and then the others. */
+/** Runs the files of `ORDER` first. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    // oxlint-disable-next-line unicorn/no-array-sort -- the sequencer's own, which hands over another array
-    return (await super.sort(files)).toSorted((one, other) => placeOf(one) - placeOf(other));
+    // oxlint-disable-next-line unicorn/no-array-sort -- a method of the sequencer, which returns a new array
+    return (await super.sort(files)).toSorted((one, other) => positionOf(one) - positionOf(other));
   }
 }
 
-function placeOf({ moduleId }: TestSpecification): number {
-  const place = ORDER.findIndex((pattern) => matchesGlob(moduleId, `**/${pattern}`));
-  return place < 0 ? ORDER.length : place;
+function positionOf({ moduleId }: TestSpecification): number {
+  const position = ORDER.findIndex((pattern) => matchesGlob(moduleId, `**/${pattern}`));
+  return position < 0 ? ORDER.length : position;
 }
 
 const config: ViteUserConfig = defineConfig({
   test: {
-    // One more than a small machine has cores: some files wait most of the time. The suites open real sockets and start
-    // processes, so that still more only contend.
+    // One worker more than a small machine has cores, because some files mostly wait. More workers would compete: the suites open
+    // real sockets and start processes.
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
-    setupFiles: ["test/seed.setup.ts"],
-    // Room for what is young, of which tests make much: it is collected less often, and most of it is garbage by then.
+    setupFiles: ["test/setup.ts"],
+    // A larger young generation: tests make much garbage, and V8 collects it less often.
     execArgv: ["--max-semi-space-size=32"],
     env: {
-      // Node keeps there what it has compiled, for the hundreds of processes that the tests start.
+      // Node caches compiled code in this folder for the hundreds of processes that the tests start.
       NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/compiled", import.meta.url)),
-      // The compiler and the linter, which are Go: no more threads than one, for others work beside them, and no garbage is
-      // collected below what a small machine can spare. There is little of it, and to look for it takes a quarter of their time.
+      // For the compiler and the linter, which are written in Go: one thread, because other tests run beside them, and no garbage
+      // collection below 2 GiB, which would take a quarter of their time.
       GOMAXPROCS: "1",
       GOGC: "off",
       GOMEMLIMIT: "2GiB",
     },
-    // To end what is stuck, not to measure: a machine may be as slow as it likes.
+    // Ends a stuck test. No test depends on the speed of the machine.
     testTimeout: 180_000,
     expect: { poll: { timeout: 60_000, interval: 5 } },
     hookTimeout: 180_000,

@@ -2,29 +2,29 @@
 
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { ServerMount } from "./fetch-mount.ts";
+import { notFound, ServerMount } from "./fetch-mount.ts";
 
 assertNodeVersion();
 
-/** What the handler touches of Bun's server. */
+/** The parts of Bun's server that the handler uses. */
 export interface BunServer {
   timeout(request: Request, seconds: number): void;
   requestIP?(request: Request): { readonly address: string } | null;
 }
 
-/** What `Bun.serve` takes as its `fetch`. */
+/** A `fetch` function for `Bun.serve`. */
 export type BunHandler<Server extends BunServer> = (request: Request, server: Server) => Response | Promise<Response>;
 
 export interface BunMountOptions<Server extends BunServer, Context = unknown> extends MountOptions {
-  /** Answers the routes that the gateway does not own. Default: a bare 404. */
+  /** Answers the routes that the gateway does not own. Default: a 404 without a body. */
   readonly fallback?: BunHandler<Server>;
-  /** Makes the host's own context for a request: what `call.context` is to the backend and the stores. */
+  /** Makes the host's own context for a request. The backend and the stores receive it as `call.context`. */
   readonly context?: (request: Request, server: Server) => Context;
 }
 
 /**
- * The gateway as the `fetch` of `Bun.serve`, or one of its `routes`. Bun would close a connection on which nothing was written
- * for ten seconds; on the gateway's own routes that is off, because the gateway has a deadline of its own.
+ * Returns the gateway as the `fetch` of `Bun.serve`, or as one of its `routes`. Switches off Bun's idle timeout of ten seconds for the
+ * gateway's own routes, because the gateway has a deadline of its own.
  *
  * @example Bun.serve({ fetch: toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) });
  */
@@ -41,5 +41,3 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
     return response;
   };
 }
-
-const notFound = (): Response => new Response(null, { status: 404 });

@@ -1,21 +1,16 @@
-/** What busboy and its streams use of Node's globals, for runtimes that have none. The build puts these in their place. */
+/** Replaces the globals of Node that busboy and its streams use. The build injects this file into the edge bundle only. */
 
 import { Buffer } from "buffer/index.js";
 
-type Encoding = (typeof ENCODINGS)[number];
+// busboy calls these undocumented methods of Node's Buffer because they are fast. The polyfill lacks them.
+for (const encoding of ["base64", "hex", "latin1", "ucs2"] as const)
+  Object.defineProperty(Buffer.prototype, `${encoding}Slice`, {
+    value(this: Buffer, start?: number, end?: number): string {
+      return this.toString(encoding, start, end);
+    },
+  });
 
-const ENCODINGS = ["base64", "hex", "latin1", "ucs2"] as const;
-
-/** A method of Node's own Buffer that its documentation leaves out, and that busboy calls for its speed. */
-const sliceIn = (encoding: Encoding) =>
-  function (this: Buffer, start?: number, end?: number): string {
-    return this.toString(encoding, start, end);
-  };
-
-for (const encoding of ENCODINGS)
-  Object.defineProperty(Buffer.prototype, `${encoding}Slice`, { value: sliceIn(encoding) });
-
-// Not the polyfill's own, which replaces what is no UTF-8 in a manner of its own.
+// The polyfill has a `utf8Slice`, but it replaces invalid bytes differently from Node.
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 Object.defineProperty(Buffer.prototype, "utf8Slice", {
   value(this: Buffer, start?: number, end?: number): string {
@@ -23,7 +18,10 @@ Object.defineProperty(Buffer.prototype, "utf8Slice", {
   },
 });
 
-/** A turn belongs to the request that asked for it: one queue for all would die with the request that happens to empty it. */
+/**
+ * Runs the callback as a microtask of the current request. A queue that all requests share would stop when the request that empties
+ * it ends.
+ */
 const nextTick = (callback: (...args: readonly unknown[]) => void, ...args: readonly unknown[]): void =>
   queueMicrotask(() => callback(...args));
 

@@ -1,4 +1,4 @@
-/** Mounts a gateway in Express, 4 and 5, which take the mount's prefix off the request's address themselves. */
+/** Mounts a gateway in Express 4 and 5, which remove the mount's prefix from the request's address themselves. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Gateway } from "../src/index.ts";
@@ -7,12 +7,12 @@ import { type NodeHandlerOptions, toNodeHandler } from "./node.ts";
 
 assertNodeVersion();
 
-/** A middleware, as `app.use` takes it. */
+/** A middleware for `app.use`. */
 export type ExpressHandler = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void;
 
 /**
- * The gateway as an Express middleware. A route that the gateway does not own goes to the next handler, its body unread; what
- * fails in the mount itself goes to the error handlers.
+ * Returns the gateway as an Express middleware. Passes a route that the gateway does not own to the next handler with its body unread, and
+ * errors of the mount itself to the error handlers.
  *
  * @example app.use("/ai", toExpressHandler(gateway, { context: (req: Request) => ({ user: req.user }) }));
  */

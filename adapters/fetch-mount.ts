@@ -1,8 +1,11 @@
-/** What a fetch host knows of a request that the request does not say. */
+/** Mounts a gateway on hosts that answer a fetch `Request`: the parts that the adapters of Bun, Deno and the edge share. */
 
 import type { Mounted, WaitUntil } from "../src/index.ts";
 
-/** The host's context is made when the gateway takes up the call, and for no other route. */
+/** Answers a route that neither the gateway nor the host owns. */
+export const notFound = (): Response => new Response(null, { status: 404 });
+
+/** Gives the gateway the facts about a request that only the host knows. Makes the host's context only when the gateway begins a call. */
 export class FetchMount<Context> implements Mounted<Context> {
   readonly clientAddress: string | undefined;
   readonly waitUntil: WaitUntil | undefined;
@@ -20,9 +23,9 @@ export class FetchMount<Context> implements Mounted<Context> {
 }
 
 /**
- * On a server whose requests share one event loop, such as those of Bun and Deno. The request's signal is asked for when the call has
- * outlived a turn of the loop, because the signal costs more than many a short call's other steps. A client that is gone by then is
- * heard of at once.
+ * A mount for servers whose requests share one event loop, such as Bun's and Deno's. Reads a request's signal only when its call
+ * still runs after one turn of the loop, because reading the signal is expensive for a short call. A client that disconnected during
+ * that turn is noticed when the signal is read.
  */
 export class ServerMount<Context> extends FetchMount<Context> {
   readonly #request: Request;
@@ -33,13 +36,13 @@ export class ServerMount<Context> extends FetchMount<Context> {
   }
 
   onDisconnect(listener: () => void): () => void {
-    const waiting = new Disconnect(this.#request, listener);
-    if (begun.push(waiting) === 1) setImmediate(listenToAll);
-    return () => waiting.stop();
+    const disconnect = new Disconnect(this.#request, listener);
+    if (begun.push(disconnect) === 1) setImmediate(listenToAll);
+    return () => disconnect.stop();
   }
 }
 
-/** The calls that have begun in this turn of the event loop. */
+/** The calls that began in this turn of the event loop. */
 let begun: Disconnect[] = [];
 
 function listenToAll(): void {
@@ -48,9 +51,8 @@ function listenToAll(): void {
   for (const call of calls) call.listen();
 }
 
-/** A call that wants to hear of its client's end. */
+/** Calls the listener when a client disconnects. `stop` releases the request and the listener when the call ends. */
 class Disconnect {
-  /** Both are undefined once the call has ended. */
   #request: Request | undefined;
   #listener: (() => void) | undefined;
 

@@ -4,17 +4,15 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { drain, dropIdle, PATIENCE_MS } from "./connection.ts";
-import { NodeMount } from "./node-mount.ts";
-import { send, varyOf } from "./send.ts";
+import { drain, dropIdle, mergedVary, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
-/** What the middleware touches of Koa's context. */
+/** The parts of Koa's context that the middleware uses. */
 export interface KoaContext {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  /** Koa's own request; `body` is where Koa's body parsers leave theirs. */
+  /** Koa's own request. Koa's body parsers store the parsed body in its `body`. */
   readonly request: object;
   readonly originalUrl?: string;
   respond?: boolean | undefined;
@@ -23,13 +21,13 @@ export interface KoaContext {
   set(name: string, value: string): void;
 }
 
-/** Koa's context as a `context` function knows it whose parameter has no type of the host's. */
+/** The type of Koa's context when the parameter of the host's `context` function declares no other type. */
 export interface KoaDefaultContext extends KoaContext {
-  /** Where the app's middleware keeps what later middleware is to know. */
+  /** The values that the app's middleware keeps for later middleware. */
   readonly state: Readonly<Record<string, unknown>>;
 }
 
-/** A middleware, as Koa's `app.use` takes it. */
+/** A middleware for Koa's `app.use`. */
 export type KoaMiddleware = (context: KoaContext, next: () => Promise<unknown>) => Promise<void>;
 
 export interface KoaMiddlewareOptions<
@@ -37,17 +35,17 @@ export interface KoaMiddlewareOptions<
   Ctx extends KoaContext = KoaDefaultContext,
 > extends MountOptions {
   /**
-   * Makes the host's own context for a request, from Koa's: what `call.context` is to the backend and the stores.
+   * Makes the host's own context for a request from Koa's context. The backend and the stores receive it as `call.context`.
    *
    * @example (context) => context.state["user"]
    */
   readonly context?: (context: Ctx) => Context;
-  /** As for `toNodeHandler`. */
+  /** The same as in `NodeHandlerOptions`. */
   readonly patienceMs?: number;
 }
 
 /**
- * The gateway as a Koa middleware. A route that the gateway does not own goes to the next one, its body unread.
+ * Returns the gateway as a Koa middleware. Passes a route that the gateway does not own to the next middleware, with its body unread.
  *
  * @example app.use(toKoaMiddleware(gateway, { prefix: "/ai" })); // or app.use(mount("/ai", toKoaMiddleware(gateway)))
  */
@@ -58,7 +56,7 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
   const routes = gateway.at(prefix);
   return async (context, next) => {
     const { req, res } = context;
-    // Koa's body parsers leave a body in Koa's own request, and not where Node's leave theirs.
+    // Koa's body parsers store the parsed body on Koa's request; the gateway reads it from Node's request.
     const { body: parsed } = context.request as { readonly body?: unknown };
     if (parsed !== undefined) Object.assign(req, { body: parsed });
     const mounted = new NodeMount<Context>(req, res, context, contextOf && (() => contextOf(context as Ctx)));
@@ -67,11 +65,11 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
     drain(req, patienceMs);
     dropIdle(res, patienceMs);
     const { status, headers, body } = answer;
-    // A stream goes past Koa, which would report each client that hangs up on one as an error of the app.
+    // Send a stream without Koa: Koa would report each disconnected client as an error of the app.
     context.respond = body === null || typeof body === "string" || body instanceof Uint8Array;
     if (!context.respond) return send(res, answer);
     context.body = body === null ? null : Buffer.from(body as string | Uint8Array);
     context.status = status;
-    for (const [name, value] of Object.entries({ ...headers, ...varyOf(res, headers) })) context.set(name, value);
+    for (const [name, value] of Object.entries({ ...headers, ...mergedVary(res, headers) })) context.set(name, value);
   };
 }

@@ -1,44 +1,119 @@
-/** What a host knows of a request that the request does not say: where the gateway is mounted, who is there, its own context. */
+/** Mounts a gateway on Node's http server: the parts that the adapters of Node and Koa share. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Mounted } from "../src/index.ts";
-import { disconnectOf } from "./send.ts";
+import type { Answer, Mounted } from "../src/index.ts";
 
-/** On Node's http server. The host's context is made when the gateway takes up the call, and for no other route. */
+/** Gives the gateway the facts about a request that only the host knows. Makes the host's context only when the gateway begins a call. */
 export class NodeMount<Context> implements Mounted<Context> {
+  /** The beginning of the request's path that the host's framework has removed from the address. */
   readonly path: string;
-  readonly onDisconnect: (listener: () => void) => void;
   readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
   readonly #context: ((req: IncomingMessage) => Context) | undefined;
 
-  /** @param whole Where Connect, Express and Koa leave the whole address as `originalUrl`, beside the one that the handler is to see. */
+  /** @param owner The object on which Connect, Express or Koa keeps the original address, as `originalUrl`. */
   constructor(
     req: IncomingMessage,
     res: ServerResponse,
-    whole: object,
+    owner: object,
     context: ((req: IncomingMessage) => Context) | undefined,
   ) {
-    this.path = takenOff(req.url ?? "", whole);
-    this.onDisconnect = disconnectOf(req, res);
+    this.path = removedPath(req.url ?? "", owner);
     this.#req = req;
+    this.#res = res;
     this.#context = context;
   }
 
   get context(): Context | undefined {
     return this.#context?.(this.#req);
   }
+
   get clientAddress(): string | undefined {
     return this.#req.socket?.remoteAddress;
   }
+
+  onDisconnect(listener: () => void): void {
+    const req = this.#req;
+    const res = this.#res;
+    if (res.destroyed || req.errored || (req.destroyed && !req.complete)) return listener();
+    // Listen to the response: the request emits `close` as soon as its body is read.
+    res.on("close", () => {
+      if (!res.writableEnded) listener();
+    });
+  }
 }
 
-/** What the host has taken off the beginning of the address. */
-function takenOff(url: string, whole: object): string {
-  const { originalUrl = url } = whole as { readonly originalUrl?: string };
+function removedPath(url: string, owner: object): string {
+  const { originalUrl = url } = owner as { readonly originalUrl?: string };
   if (originalUrl === url) return "";
-  const [rest, before] = [withoutOrigin(url), withoutOrigin(originalUrl)];
-  return before.endsWith(rest) ? before.slice(0, before.length - rest.length) : "";
+  const [rest, whole] = [withoutOrigin(url), withoutOrigin(originalUrl)];
+  return whole.endsWith(rest) ? whole.slice(0, whole.length - rest.length) : "";
 }
 
-/** A proxy's client writes the origin into the request's target, which frameworks leave there. */
+/** Removes the origin from a request target. Clients of a proxy send the origin, and frameworks do not remove it. */
 const withoutOrigin = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, "");
+
+/** The default of `patienceMs`, in milliseconds. */
+export const PATIENCE_MS = 60_000;
+
+/**
+ * Discards the rest of a request's body after the answer, because some clients read nothing before they have sent everything. Closes
+ * the connection when the client still sends after `patienceMs`.
+ */
+export function drain(req: IncomingMessage, patienceMs: number): void {
+  // A closed request emits no further `close`, so its timer would never be cleared.
+  if (req.complete || req.destroyed) return;
+  // Remove the listeners of a reader that stopped early: they would still collect the data.
+  req.removeAllListeners("data").resume();
+  const timer = setTimeout(() => req.destroy(), patienceMs).unref();
+  req.once("close", () => clearTimeout(timer));
+}
+
+/** Closes the connection of a client that reads nothing of its answer for `patienceMs`. */
+export function dropIdle(res: ServerResponse, patienceMs: number): void {
+  const { socket } = res;
+  // The response to a pipelined request gets its socket only after the responses before it are sent.
+  if (!socket) return void res.once("socket", () => dropIdle(res, patienceMs));
+  if (socket.timeout) return;
+  // A stream may pause for any time. Close the connection only when the client does not read output that waits.
+  res.setTimeout(patienceMs, () => res.writableLength > 0 && res.destroy());
+  // Clear the timeout before Node's own `finish` listener sets the keep-alive timeout for the next request.
+  res.prependOnceListener("finish", () => socket.setTimeout(0));
+}
+
+/** Writes an answer to a response: a complete one at once; a stream until it ends or its client disconnects. */
+export function send(res: ServerResponse, { status, headers, body }: Answer): Promise<void> | undefined {
+  if (res.destroyed) return undefined;
+  const isStream = typeof body === "object" && body !== null && Symbol.asyncIterator in body;
+  const hasLength = isStream || body === null || "content-length" in headers;
+  const length = hasLength ? {} : { "content-length": Buffer.byteLength(body) };
+  res.writeHead(status, { ...headers, ...length, ...mergedVary(res, headers) });
+  if (isStream) return sendStream(res, body);
+  res.end(body);
+  return undefined;
+}
+
+async function sendStream(res: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
+  for await (const piece of pieces) {
+    if (!res.destroyed) res.write(piece);
+    if (res.writableNeedDrain) await drained(res);
+  }
+  if (!res.destroyed) res.end();
+}
+
+/** Resolves when the response can take more data, or is closed. */
+function drained(res: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      res.off("drain", done).off("close", done);
+      resolve();
+    };
+    res.on("drain", done).on("close", done);
+  });
+}
+
+/** Returns the `vary` header of an answer with the values that the host's middleware has set. Otherwise the answer would overwrite them. */
+export function mergedVary(res: ServerResponse, headers: Answer["headers"]): { vary?: string } {
+  const before = res.getHeader("vary");
+  return before !== undefined && headers["vary"] !== undefined ? { vary: `${headers["vary"]}, ${String(before)}` } : {};
+}

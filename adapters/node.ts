@@ -1,12 +1,10 @@
-/** Mounts a gateway on Node's own http server, or behind anything that calls a handler with (req, res, next). */
+/** Mounts a gateway on Node's own http server, and in every framework that calls a handler with (req, res, next). */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { Answer, Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { drain, dropIdle, PATIENCE_MS } from "./connection.ts";
-import { NodeMount } from "./node-mount.ts";
-import { send } from "./send.ts";
+import { drain, dropIdle, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -17,18 +15,19 @@ export interface NodeHandlerOptions<
   Context = unknown,
   Req extends IncomingMessage = IncomingMessage,
 > extends MountOptions {
-  /** Makes the host's own context for a request: what `call.context` is to the backend and the stores. */
+  /** Makes the host's own context for a request. The backend and the stores receive it as `call.context`. */
   readonly context?: (req: Req) => Context;
   /**
-   * How long a client may take nothing of its answer, or go on sending after it, before its connection is closed; in
-   * milliseconds, a minute by default. Where the server has a `timeout`, the former is as long as that.
+   * The time in milliseconds after which a client's connection is closed when the client does not read its answer, or when it still
+   * sends its request after the answer. Default: 60,000. When the server has a `timeout` of its own, that time decides about clients
+   * that do not read.
    */
   readonly patienceMs?: number;
 }
 
 /**
- * The gateway as a Node handler. A route that the gateway does not own goes to `next`, or is a bare 404 without one. So does a
- * failure of the mount itself, or it is a bare 500.
+ * Returns the gateway as a Node handler. A route that the gateway does not own goes to `next`; without `next` it gets a 404 without a body.
+ * An error of the mount itself goes to `next` as well; without `next` it gets a 500 without a body.
  *
  * @example http.createServer(toNodeHandler(gateway)).listen(3000);
  */
@@ -37,7 +36,7 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
   { prefix = "", patienceMs = PATIENCE_MS, context }: NodeHandlerOptions<Context, Req> = {},
 ): NodeHandler {
   const routes = gateway.at(prefix);
-  // The host knows what its requests are.
+  // The host knows the type of its requests.
   const contextOf = context as ((req: IncomingMessage) => Context) | undefined;
   const answer = async (...[req, res, next]: Parameters<NodeHandler>): Promise<void> => {
     let answered: Answer | undefined;
@@ -45,22 +44,22 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
       answered = await routes.answer(new NodeRequest({ req, res }), new NodeMount(req, res, req, contextOf));
     } catch (error) {
       if (next) return next(error instanceof Error ? error : new Error(String(error)));
-      answered = bare(500);
+      answered = emptyAnswer(500);
     }
     if (!answered && next) return next();
     drain(req, patienceMs);
     try {
-      const sending = send(res, answered ?? bare(404));
-      // Most complete answers are out by now.
+      const sending = send(res, answered ?? emptyAnswer(404));
+      // Skip the timeout for an answer that is completely written, which is the usual case.
       if (!res.writableFinished) dropIdle(res, patienceMs);
       await sending;
     } catch {
-      // An answer that breaks off has nobody left to be told; the call itself has settled by then.
+      // The answer ended early, and the client can no longer get an error. The call itself is already settled.
       res.destroy();
     }
   };
-  // What the host's own `next` throws is the host's: it stays an unhandled rejection.
+  // Do not catch an error of the host's `next`: the host must see it, as an unhandled rejection.
   return (req, res, next) => void answer(req, res, next);
 }
 
-const bare = (status: number): Answer => ({ status, headers: {}, body: null });
+const emptyAnswer = (status: number): Answer => ({ status, headers: {}, body: null });

@@ -2,9 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import { relay, type RelayFormat } from "../src/backends/relay/index.ts";
-import { route, type RouteUpstream } from "../src/backends/route/index.ts";
 import type { ModelBackend } from "../src/index.ts";
+import { relay, type RelayFormat } from "../src/upstreams/relay/index.ts";
+import { route, type RouteUpstream } from "../src/upstreams/route/index.ts";
 import { fail } from "./address.ts";
 import { observer } from "./metrics.ts";
 

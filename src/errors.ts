@@ -1,73 +1,73 @@
-/** The one error type of the gateway: a code that every dialect can encode, a message fit for the wire, and the cause kept inside. */
+/** The error type of the gateway: a code that every format can encode, a message for the caller, and a cause for the host alone. */
 
 /**
- * Why a call was refused or failed, in words that belong to no wire format. Each dialect maps every code to its own
- * status and body (spec 7), so a new code does not compile until each dialect has decided how it looks.
+ * The codes of errors, independent of wire formats. Each format maps every code to a status and a body (spec 7), so a new code does not
+ * compile until each format has a row for it.
  */
 export const GATEWAY_ERROR_CODES = [
-  "invalid_request", // a field is wrong; `path` names it
-  "malformed_body", // empty, not JSON, or nested beyond reason
+  "invalid_request", // a field has a wrong value; `path` names it
+  "malformed_body", // empty, not JSON, or nested too deep
   "unsupported_media_type",
   "body_too_large",
-  "failed_precondition", // well-formed, but what it asks for is not there or not supported
-  "not_found", // the route is the gateway's, but there is no such thing
+  "failed_precondition", // the request is well-formed, but needs something that is missing or not supported
+  "not_found", // the route exists, but the resource does not
   "method_not_allowed",
   "missing_api_key",
-  "malformed_credential", // an Authorization header of another scheme
+  "malformed_credential", // the Authorization header has another scheme than Bearer
   "invalid_api_key",
   "expired_api_key",
   "model_not_found",
   "model_not_allowed",
-  "quota_exhausted", // nothing is left
-  "quota_insufficient", // something is left, but too little for this request
-  "quota_held", // what is left is held by other calls, which may give some of it back; `retryAfterMs` says when to come back
+  "quota_exhausted", // the key has no quota left
+  "quota_insufficient", // the remaining quota is too small for this request
+  "quota_held", // other calls hold the remaining quota and may return some of it; `retryAfterMs` says when to retry
   "rate_limited",
-  "idempotency_key_reused", // another request was sent under it, or its answer is not there to be given again
-  "idempotency_key_in_use", // the request of that key is still being answered; `retryAfterMs` says when to come back
-  "busy", // the gateway itself is full or closing; `retryAfterMs` says when to come back
+  "idempotency_key_reused", // a different request has used the key, or the first answer was not kept
+  "idempotency_key_in_use", // the first request with the key is still in flight; `retryAfterMs` says when to retry
+  "busy", // the gateway is full or closing; `retryAfterMs` says when to retry
   "client_closed",
   "deadline_exceeded",
   "backend_unavailable",
-  "backend_overloaded", // it is there, but takes no more for now
-  "backend_refused", // it does not take the host's own credential or account for this request
+  "backend_overloaded", // the backend takes no more requests for now
+  "backend_refused", // the backend rejects the host's own credential or account
   "backend_failed",
-  "store_unavailable", // a store of the host's failed
+  "store_unavailable", // a store of the host failed
   "internal",
 ] as const;
 
-/** Why a call was refused or failed, in words that belong to no wire format. */
+/** The reason why a call was refused or failed. */
 export type GatewayErrorCode = (typeof GATEWAY_ERROR_CODES)[number];
 
 const KNOWN_CODES: ReadonlySet<string> = new Set(GATEWAY_ERROR_CODES);
 
-/** What a host injects, by the name of its port: which of them failed. */
+/** The parts that a host provides. An error names the part that failed. */
 export type Port = "model-backend" | "quota-store" | "image-store" | "rate-limiter" | "replay-store" | "code-runner";
 
-/** What an error carries beside its code and message. */
+/** The details of an error, beside its code and message. */
 export interface GatewayErrorDetails {
-  /** The field at fault, in the caller's own spelling, as keys from the body's root: `["messages", 2, "content"]`. */
+  /** The path of the wrong field from the root of the body, in the caller's spelling: `["messages", 2, "content"]`. */
   readonly path?: readonly (string | number)[];
-  /** How long the caller should wait before trying again, in milliseconds. */
+  /** The time that the caller should wait before a retry, in milliseconds. */
   readonly retryAfterMs?: number;
-  /** The methods that a route takes, where another one was used. */
+  /** The methods that the route supports, for the error of a request with another method. */
   readonly allow?: readonly string[];
-  /** What of the host's failed. Reported to the host, never to the caller. */
+  /** The part of the host that failed. Reported to the host, never to the caller. */
   readonly port?: Port;
-  /** What was thrown underneath. Reported to the host, never to the caller. */
+  /** The original error. Reported to the host, never to the caller. */
   readonly cause?: unknown;
 }
 
-/** What every copy of this library knows its errors by. */
+/** Marks a GatewayError, so that errors from another copy of this library are recognised too. */
 const BRAND = Symbol.for("polygate.GatewayError");
 
 /**
- * The error that backends, stores and the gateway itself throw. Its `message` reaches the caller word for word, so it
- * must hold no secret and nothing of the host's inside.
+ * The error that backends, stores and the gateway throw. Its `message` reaches the caller word for word, so it must not contain secrets or
+ * internals of the host.
  *
  * @example throw new GatewayError("rate_limited", "The upstream is busy.", { retryAfterMs: 2_000 });
  */
 export class GatewayError extends Error {
-  /** One that another copy of this library has made is one too: a bundle brings a copy of its own. */
+  /** Makes `instanceof` true also for errors of other copies of this library. A bundle can contain its own copy. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (this !== GatewayError) return super[Symbol.hasInstance](value);
     return typeof value === "object" && value !== null && BRAND in value;
@@ -106,10 +106,10 @@ const TIMED_OUT = new Set(["ETIMEDOUT", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY
 const STORES: ReadonlySet<Port> = new Set<Port>(["quota-store", "image-store", "rate-limiter", "replay-store"]);
 
 /**
- * Normalises any thrown value. What is no GatewayError keeps its own message in `cause`, because that may hold addresses,
- * queries or keys.
+ * Turns any thrown value into a GatewayError. The message of another error stays in `cause`, because it may contain addresses, queries or
+ * keys.
  *
- * @param port What of the host's threw it; undefined where it was the gateway itself.
+ * @param port The part of the host that threw the value; undefined for the gateway itself.
  */
 export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
   if (isKnown(thrown)) return thrown;
@@ -121,7 +121,7 @@ export function toGatewayError(thrown: unknown, port?: Port): GatewayError {
 
 function isKnown(thrown: unknown): thrown is GatewayError {
   try {
-    // A code of another version of this library, or of a caller without types, is one that no dialect can encode.
+    // Another version of this library, or code without types, may use an unknown code. No format can encode such a code.
     return thrown instanceof GatewayError && KNOWN_CODES.has(thrown.code);
   } catch {
     return false;
@@ -138,21 +138,21 @@ function backendError(thrown: unknown): GatewayError {
   return new GatewayError("backend_failed", "The model backend failed.", details);
 }
 
-/** By what the failures of a connection are known: the codes of the error and of its cause, and the error's name. */
+/** Returns the values that identify a failed connection: the codes of the error and of its cause, and the name of the error. */
 function namesOf(thrown: unknown): { codes: string[]; name: unknown } {
   try {
     const { cause, code, name } = (thrown ?? {}) as { cause?: unknown; code?: unknown; name?: unknown };
     return { codes: [code, (cause as { code?: unknown } | null | undefined)?.code].map(String), name };
   } catch {
-    // Getters may throw, and what is no text may not become one.
+    // A getter or the `toString` of the thrown value has thrown.
     return { codes: [], name: undefined };
   }
 }
 
-/** How many causes of causes are described: a chain may be endless, or lead back into itself. */
+/** The most causes that `describeError` describes. A chain of causes may be endless or circular. */
 const MAX_CAUSES = 8;
 
-/** An error and what caused it, each with its stack, for a log. Never throws. */
+/** Describes an error and its causes with their stacks, for a log. Never throws. */
 export function describeError(error: unknown): string {
   const described: string[] = [];
   for (let cause: unknown = error; cause !== undefined && described.length <= MAX_CAUSES;) {

@@ -1,4 +1,4 @@
-/** The public names of polygate, one by one. */
+/** The public exports of polygate. */
 
 import { assertNodeVersion } from "./node-version.ts";
 
@@ -7,14 +7,13 @@ assertNodeVersion();
 export {
   createGateway,
   type Gateway,
-  type GatewayApp,
   type GatewayEndpoint,
   type GatewayOptions,
-  type GatewayRoutes,
   type MountOptions,
 } from "./gateway.ts";
-export type { CorsOptions } from "./http/cors.ts";
-export type { Mounted } from "./line/call.ts";
+export type { GatewayApp, GatewayRoutes } from "./routes.ts";
+export type { CorsOptions } from "./http/answer.ts";
+export type { Mounted } from "./pipeline/call.ts";
 export type { CallOutcome, CallRecord, Failure, OnCall, OnFailure, UnsettledCharge } from "./ports/observer.ts";
 export type {
   AskedUpstream,
@@ -28,17 +27,16 @@ export type {
   RateDecision,
   UpstreamObserver,
   UpstreamOutcome,
-} from "./ports/call-observer.ts";
+} from "./ports/observer.ts";
 export type { Answer } from "./http/answer.ts";
 export { GatewayError, type GatewayErrorCode, type GatewayErrorDetails, type Port } from "./errors.ts";
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
-export type { DialectOptions } from "./dialects/index.ts";
-export type { ImagesOptions } from "./dialects/images/index.ts";
-export type { FileProfile, ImageProfile, OperationProfile } from "./dialects/images/schema.profiles.ts";
-export type { MessagesOptions } from "./dialects/messages/index.ts";
-export { type CountTokens, countTokensByScript } from "./metering/count-tokens.ts";
-export { type ImageKind, type ImagePrice, imagePriceTable } from "./metering/image-price.ts";
-export { type Price, tokenPrice } from "./metering/price.ts";
+export type { FormatOptions } from "./formats/index.ts";
+export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";
+export type { MessagesOptions } from "./formats/messages/index.ts";
+export { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
+export { type ImageKind, type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
+export { type Price, tokenPrice } from "./kinds/chat/price.ts";
 export type {
   CacheHint,
   ChatMessage,
@@ -72,7 +70,7 @@ export type {
   ToolChoice,
   ToolResultPart,
   WireObject,
-} from "./model/chat.ts";
+} from "./kinds/chat/request.ts";
 export type {
   Annotation,
   Attribution,
@@ -86,9 +84,9 @@ export type {
   SafetyRating,
   Segment,
   Support,
-} from "./model/annotation.ts";
-export type { ChatEvent, ContentEvent, FinishEvent, FinishReason, StartEvent } from "./model/event.ts";
-export type { Fate, FieldFate } from "./model/fate.ts";
+} from "./kinds/chat/event.ts";
+export type { ChatEvent, ContentEvent, FinishEvent, FinishReason, StartEvent } from "./kinds/chat/event.ts";
+export type { ConversionKind, Conversion } from "./model/conversion.ts";
 export type {
   ImageDelivery,
   ImageDrawn,
@@ -98,13 +96,13 @@ export type {
   ImageOperation,
   ImageRequest,
   ImageUsage,
-} from "./model/image.ts";
+} from "./kinds/image/request.ts";
 export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CodeCall, CodeResult, CodeRunner, CodeToRun } from "./ports/code-runner.ts";
-export type { WaitUntil } from "./ports/wait-until.ts";
-export type { CallInfo } from "./ports/call-info.ts";
+export type { WaitUntil } from "./ports/call.ts";
+export type { CallInfo } from "./ports/call.ts";
 export {
   type ImageBooking,
   type ImageStore,
@@ -113,7 +111,8 @@ export {
   TOMBSTONE_MS,
   type WantedRoom,
 } from "./ports/image-store.ts";
-export type { CallContext, HangUp, ModelBackend, ModelInfo, ModelKind } from "./ports/model-backend.ts";
+export type { CallContext, HangUp, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
+export type { ModelKind } from "./ports/call.ts";
 export type {
   ApiKey,
   Balance,
@@ -133,8 +132,8 @@ export type {
   ReplayState,
   ReplayStore,
 } from "./ports/replay-store.ts";
-export { hashApiKey } from "./stores/api-key-hash.ts";
-export type { ApiKeyOptions } from "./stores/keyring.ts";
+export { hashApiKey } from "./stores/ledger.ts";
+export type { ApiKeyOptions } from "./stores/ledger.ts";
 export {
   type LedgerReport,
   type MemoryQuotaStore,
@@ -144,7 +143,7 @@ export {
 export { type MemoryImageStore, memoryImageStore, type MemoryImageStoreOptions } from "./stores/memory-images.ts";
 export { type MemoryReplayStore, memoryReplayStore, type MemoryReplayStoreOptions } from "./stores/memory-replays.ts";
 export { flexibleRateLimiter, type FlexibleRateLimiterOptions, type RateLimits } from "./stores/rate-limits.ts";
-export type { RateCount, RateCounter } from "./stores/rate-counters.ts";
+export type { RateCount, RateCounter } from "./stores/rate-limits.ts";
 export {
   type ImageStorage,
   type UnstorageImageStore,

@@ -1,113 +1,127 @@
-/** Every byte, count and time limit of the gateway: its name, its default, and how a host overrides it. */
+/** The limits of the gateway on bytes, counts and times, with their defaults. */
 
 import { overridden } from "./overrides.ts";
 
-/** The gateway's limits. Each must be a positive integer; a time at most 2^31 - 1 ms, almost 25 days. */
+/**
+ * The limits of a gateway. Each is a positive integer; a time is at most 2^31 - 1 ms, almost 25 days. A status in a description, such as
+ * 400, is the answer to a request beyond the limit.
+ */
 export interface Limits {
-  /** Largest JSON request body, in bytes. A larger one is 413 before it is read, or at the chunk that passes the limit. */
+  /**
+   * Largest JSON request body, in bytes: 413. If the request declares its length, it is refused before its body is read; otherwise at the
+   * chunk that exceeds the limit.
+   */
   readonly maxJsonBytes: number;
-  /** Deepest nesting of objects and arrays in a JSON request body, and in each JSON text in it, such as a tool call's `arguments`. */
+  /**
+   * Deepest nesting of objects and arrays in a JSON request body, and in each JSON text inside it, such as the `arguments` of a tool call.
+   */
   readonly maxJsonDepth: number;
   /**
-   * Most values in a JSON request body and in the JSON texts in it together, containers and what is in them alike; an empty object or
-   * array counts as two.
+   * The most values in a JSON request body, including the values of the JSON texts inside it. Objects, arrays and their contents all count;
+   * an empty object or array counts as two.
    */
   readonly maxJsonValues: number;
-  /** Most members of one object in a JSON request body, or in a JSON text in it. */
+  /** The most members of one object in a JSON request body, or in a JSON text inside it. */
   readonly maxJsonKeys: number;
-  /** Most elements of all arrays in a JSON request body and in the JSON texts in it: its messages, their parts, and all else. */
+  /** The most elements of all arrays in a JSON request body and in the JSON texts inside it, such as messages and their parts. */
   readonly maxJsonItems: number;
-  /** Most JSON values of a request's tools and of the schema of its answer, together, counted as `maxJsonValues` does: 400. */
+  /** The most JSON values of a request's tools and of the schema of its answer together, counted like `maxJsonValues`: 400. */
   readonly maxSchemaValues: number;
-  /** Most characters of the names and texts in a request's tools and in the schema of its answer together. */
+  /** The most characters of the names and texts in a request's tools and in the schema of its answer together. */
   readonly maxSchemaChars: number;
-  /** Most stop sequences of a request, whatever its format takes: 400. */
+  /** The most stop sequences of a request, in any format: 400. */
   readonly maxStopSequences: number;
-  /** Most characters (UTF-16 units) of all stop sequences of a request: 400. */
+  /** The most characters (UTF-16 units) of all stop sequences of a request together: 400. */
   readonly maxStopSequenceChars: number;
   /** Largest multipart body, in bytes: 413. */
   readonly maxUploadBytes: number;
-  /** Calls of known keys that may be in flight at once, streams included. A further one is 503, with a time to come back. */
+  /** The most calls of known keys that are in flight at once, streams included. A further call gets 503 with `retry-after`. */
   readonly maxCallsInFlight: number;
   /**
-   * The most of them that one key may have, which it finds while the others have few: a key gets no more than so many times what is
-   * free that a key without any finds room. With the half, as by default, it gets as many as are still free.
+   * The most calls in flight of one key while other keys have few calls. This limit shrinks as the gateway fills, so that a key without
+   * calls still finds room. With the default, half of `maxCallsInFlight`, a key may have as many calls as the gateway still has free.
    */
   readonly maxCallsPerKey: number;
   /**
-   * Memory that the bodies of all requests together may take, in bytes: what they are written in, and for each value of a JSON body what
-   * it takes at most once it is parsed. A request that finds no room is 503, with a time to come back.
+   * The most memory for the bodies of all requests together, in bytes. Counts the bytes of each body, and for each JSON value the most
+   * memory that the parsed value can take. A request that finds no room gets 503 with `retry-after`.
    */
   readonly maxBodyBytesInFlight: number;
-  /** The most of it that the requests of one key may take, shared among keys as `maxCallsPerKey` is. */
+  /** The most memory for the bodies of one key, in bytes. This limit shrinks as other keys take room, like `maxCallsPerKey`. */
   readonly maxBodyBytesPerKey: number;
-  /**
-   * From which length on a body is parsed only for a key that has something left, in bytes. The store is asked while the body is read.
-   */
+  /** A body with more bytes than this is parsed only if the key has quota left. The store is asked while the body is read. */
   readonly mediumBodyBytes: number;
-  /** From which length on a body is not even read for a key with nothing left, in bytes. */
+  /** A body with more bytes than this is read only if the key has quota left. */
   readonly largeBodyBytes: number;
-  /** How long a body may be silent, in milliseconds: 504. It takes room from others meanwhile. */
+  /** Longest pause while a body arrives, in milliseconds: 504. A body that has stopped arriving takes room from other bodies. */
   readonly bodyStallMs: number;
-  /** The least rate of a large body over every ten seconds and more, in bytes a second: 504. */
+  /** Lowest rate of a large body, in bytes a second, measured over ten seconds or more: 504. */
   readonly minBodyBytesPerSecond: number;
-  /** Largest file of a multipart body, in bytes: 413 at the chunk that passes the limit. */
+  /** Largest file of a multipart body, in bytes: 413 at the chunk that exceeds the limit. */
   readonly maxImageBytes: number;
-  /** All that is not the content of a file in a multipart body (fields, part headers, boundaries), in bytes: 413. */
+  /** Largest multipart body without the contents of its files (fields, part headers, boundaries), in bytes: 413. */
   readonly maxFormBytes: number;
-  /** Largest value of a field in a multipart body, in bytes: 413. */
+  /** Largest value of one field in a multipart body, in bytes: 413. */
   readonly maxFieldBytes: number;
-  /** Most fields of a multipart body that are not files. */
+  /** The most fields of a multipart body, without files: 400. */
   readonly maxFields: number;
-  /** Most files of a multipart body. */
+  /** The most files of a multipart body: 400. */
   readonly maxFiles: number;
-  /** Most pixels of an image that is sent, whatever its format: 400. */
+  /** The most pixels of one image in a request, in any format: 400. */
   readonly maxImagePixels: number;
-  /** Most pixels of all PNGs of a multipart body. They are unfolded, and a small file must not be long work: 400. */
+  /**
+   * The most pixels of all PNGs of a multipart body together: 400. PNGs are decompressed to check them, so this limit bounds the work that
+   * a small file can cause.
+   */
   readonly maxPngPixels: number;
-  /** How long one call may take from its first byte to its last, in milliseconds. Then it is 504 and the backend is aborted. */
+  /** Longest duration of a call, from its first byte to its last, in milliseconds. Then the backend is aborted, and the call gets 504. */
   readonly deadlineMs: number;
-  /** The longest silence in a stream, in milliseconds, before a keep-alive is written. */
+  /** Longest silence in a streamed answer before a keep-alive is written, in milliseconds. */
   readonly keepAliveMs: number;
-  /** How long a quota hold outlives its last renewal, in milliseconds. Live calls renew theirs at a third of this. */
+  /** Lifetime of a quota hold after its last renewal, in milliseconds. A running call renews its hold after a third of this time. */
   readonly leaseMs: number;
   /**
-   * How soon the store notes what a live call has used, in milliseconds after the last note; a tenth of it for the first. What is not
-   * more than a hundredth of that waits for the next renewal. A process that dies loses of each call what came since its last note.
+   * How often a running call writes its usage to the store: the time between two writes, in milliseconds. The first write comes after a
+   * tenth of this time. An increase of 1 % or less waits for the next renewal. A process that dies loses the usage of each call since the
+   * call's last write.
    */
   readonly usageNoteMs: number;
-  /** How long a store may take for one verb, in milliseconds: then it counts as failed, 503. A settlement goes on beside its answer. */
+  /**
+   * Longest time of one store operation, in milliseconds. A slower operation counts as failed: 503. A slow settlement does not fail its
+   * call: it continues after the answer.
+   */
   readonly storeTimeoutMs: number;
   /**
-   * Most settlements that wait for a store that failed at the end of their calls. Beyond it the oldest is given up, and `onFailure` is told
-   * what was not charged. Each keeps the call's id, its count and the host's own context in memory.
+   * The most settlements that wait for a retry, because the store failed when their calls ended. When there are more, the oldest is given
+   * up, and `onFailure` receives the lost charge. Each waiting settlement keeps the id of its call, its charge and the host's own context
+   * in memory.
    */
   readonly maxWaitingSettlements: number;
   /**
-   * How often in a row a store or the rate limiter must take too long until calls no longer wait for it: they are 503 at once, or go on
-   * without the limiter where `rateLimiterDown` is `open`. A failure that comes within a second is not counted: nobody waits for it.
+   * The number of timeouts in a row after which calls no longer wait for a store or the rate limiter. Such calls get 503 at once, or
+   * continue without the limiter if `rateLimiterDown` is `open`. A failure within a second does not count, because it delays no call.
    */
   readonly storeBreakerFailures: number;
-  /** How long it is left alone then, before one call tries it again, in milliseconds. Settlements are tried all the while. */
+  /** Time before one call tries such a store or rate limiter again, in milliseconds. Settlements do not wait for this time. */
   readonly storeBreakerOpenMs: number;
-  /** Largest answer that is kept for a repeated request, in bytes. A larger one is given once: its repetition is 409. */
+  /** Largest answer that is kept for a repeated request, in bytes. The repetition of a request with a larger answer gets 409. */
   readonly maxReplayBytes: number;
-  /** How long an answer is kept for a repeated request, in milliseconds. */
+  /** Time that an answer is kept for a repeated request, in milliseconds. */
   readonly replayRetentionMs: number;
   /**
-   * How long a call with an `Idempotency-Key` goes on while nobody waits for its answer, in milliseconds: the time in which a
-   * client whose connection broke has to come back. Then it is cut, and a later repetition is a call of its own.
+   * Time that a call with an `Idempotency-Key` continues after its client has disconnected, in milliseconds, so that the client can repeat
+   * the request. Then the call is cut, and a later repetition is a new call.
    */
   readonly replayDrainMs: number;
-  /** How long code that a model wrote may run, waiting for its turn included, in milliseconds. */
+  /** Longest run of code that a model wrote, including the wait for its turn, in milliseconds. */
   readonly codeDeadlineMs: number;
-  /** The output tokens reserved for a request that names no limit of its own. */
+  /** Output tokens that are reserved for a request without a limit of its own. */
   readonly defaultMaxOutputTokens: number;
 }
 
 const MIB = 1024 * 1024;
 
-/** What holds unless a host says otherwise. */
+/** The limits of a gateway whose host sets none. */
 export const DEFAULT_LIMITS: Limits = {
   maxJsonBytes: 32 * MIB,
   maxJsonDepth: 200,
@@ -116,9 +130,9 @@ export const DEFAULT_LIMITS: Limits = {
   maxJsonItems: 100_000,
   maxSchemaValues: 50_000,
   maxSchemaChars: 4 * MIB,
-  maxStopSequences: 64,
+  maxStopSequences: 16,
   maxStopSequenceChars: 4_096,
-  // Sixteen images of 25 MiB, and a form around them.
+  // Room for sixteen images of 25 MiB and the form around them.
   maxUploadBytes: 402 * MIB,
   maxCallsInFlight: 16_384,
   maxCallsPerKey: 8_192,
@@ -133,12 +147,12 @@ export const DEFAULT_LIMITS: Limits = {
   maxFieldBytes: MIB / 4,
   maxFields: 64,
   maxFiles: 17,
-  // What common decoders take.
+  // The most pixels that common decoders accept.
   maxImagePixels: 2 ** 28,
-  // Sixteen images of 4 megapixels, or five of 12.
+  // Room for sixteen images of 4 megapixels, or five of 12.
   maxPngPixels: 2 ** 26,
   deadlineMs: 600_000,
-  // Under Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
+  // Stay below Bun's idle timeout of 10 s, the shortest of the known runtimes and proxies.
   keepAliveMs: 8_000,
   leaseMs: 60_000,
   usageNoteMs: 1_000,
@@ -147,7 +161,7 @@ export const DEFAULT_LIMITS: Limits = {
   storeBreakerFailures: 5,
   storeBreakerOpenMs: 5_000,
   maxReplayBytes: 8 * MIB,
-  // As long as the addresses of pictures are valid that an answer may hold.
+  // As long as the links to pictures in an answer are valid.
   replayRetentionMs: 3_600_000,
   replayDrainMs: 60_000,
   codeDeadlineMs: 30_000,
@@ -155,7 +169,8 @@ export const DEFAULT_LIMITS: Limits = {
 };
 
 /**
- * The defaults with a host's overrides, of which an undefined one is none. Throws a RangeError that names a limit which is no
- * positive integer, is more than a timer can wait, or does not exist.
+ * Returns the defaults with a host's overrides. An undefined override counts as absent.
+ *
+ * @throws RangeError that names a limit which is not a positive integer, is longer than a timer can wait, or does not exist.
  */
 export const resolveLimits = (overrides?: Partial<Limits>): Limits => overridden("limits", DEFAULT_LIMITS, overrides);

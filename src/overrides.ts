@@ -1,8 +1,8 @@
-/** A host's numbers in place of the defaults, checked before a call depends on them. */
+/** Replaces default numbers by the host's own, and checks these before any call uses them. */
 
-/** What a number may be. */
+/** A rule for the value of an option that is a number. */
 export interface NumberRule {
-  /** After "must be". */
+  /** The words after "must be" in the error. */
   readonly words: string;
   allows(value: number): boolean;
 }
@@ -17,14 +17,15 @@ export const FROM_ZERO: NumberRule = {
   allows: (value) => Number.isSafeInteger(value) && value >= 0,
 };
 
-/** Timers fire at once where they are set for later than this. */
+/** The longest wait of a timer, in milliseconds. Runtimes fire a timer at once when it is set for longer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * The defaults with a host's overrides, of which an undefined one is none. Throws a RangeError that names one which breaks its rule
- * (unless told, it must be a positive integer), is a time of more than a timer can wait, or does not exist.
+ * Returns the defaults with a host's overrides. An undefined override counts as absent.
  *
- * @param option What the error calls the whole of them, such as `limits`.
+ * @param option The name of the option in errors, such as `limits`.
+ * @param rules The rule of each number, by name. Default: a positive integer.
+ * @throws RangeError that names an override which breaks its rule, is longer than a timer can wait, or does not exist.
  */
 export function overridden<Numbers extends Readonly<Record<keyof Numbers, number>>>(
   option: string,

@@ -1,15 +1,19 @@
-/** The sources are in order: their format, the linter's rules, their types, and nothing beside them is tracked. */
+/** The sources are formatted, free of lint and type errors, and the only files that git tracks. */
 
 import { matchesGlob } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT, run } from "./package/stage.ts";
 
-it.each(["format:check", "lint", "types"])("npm run %s finds nothing", { timeout: 240_000 }, async (script) => {
-  const { code, output } = await run("npm", ["run", "--silent", script], ROOT);
-  expect(code, `npm run ${script}\n${output}`).toBe(0);
-});
+it.each(["check:format", "check:lint", "check:types"])(
+  "npm run %s finds nothing",
+  { timeout: 240_000 },
+  async (script) => {
+    const { code, output } = await run("npm", ["run", "--silent", script], ROOT);
+    expect(code, `npm run ${script}\n${output}`).toBe(0);
+  },
+);
 
-/** The kinds of files that may be tracked. A log, a profile or a dump is of none of them. */
+/** The kinds of files that git may track. A log, a profile or a dump matches none. */
 const TRACKED: readonly string[] = [
   "*.{md,json,ts}",
   "{LICENSE,.gitignore,.ox*rc.json}",
@@ -22,7 +26,7 @@ const TRACKED: readonly string[] = [
   "test/recordings/**/*.{txt,md}",
 ];
 
-it("tracks sources, tests, docs and configuration alone", async () => {
+it("tracks only sources, tests, docs and configuration", async () => {
   const { code, output } = await run("git", ["ls-files"], ROOT);
   expect({ code, output }).toMatchObject({ code: 0 });
   const files = output.trim().split("\n");

@@ -50,6 +50,7 @@ describe("another h3 app mounts it where a route's own path occurs already", () 
     expect((await host.request(`${place}${ENDPOINT}`, { method: "POST" })).status).toBe(401);
     expect((await host.request(`${place}${ENDPOINT}/`, { method: "POST" })).status).toBe(401);
     expect(await firstModel(host, `${place}/v1/models/two`)).toBe("two");
+    expect(await firstModel(host, `${place}/v1/models/two/`)).toBe("two");
     expect(await firstModel(host, `${place}/v1/models/v1%2Fmodels%2Fone`)).toBe("v1/models/one");
     expect(await firstModel(host, `${place}/v1/models/v1/models/one`)).toBe("v1/models/one");
     // An escape that a path does not need has the length of three characters.

@@ -31,59 +31,69 @@ const importsIn = (file: string, text: string): Import[] =>
 const LAYERS = [
   ["overrides"],
   ["model", "errors", "limits", "node-version"],
+  ["vocabulary"],
   ["ports"],
   ["http", "media"],
-  ["metering"],
-  ["dialects/dialect", "dialects/codec"],
-  ["dialects/shared"],
-  ["dialects/*"],
-  ["dialects"],
-  ["links"],
-  ["line"],
+  ["kinds"],
+  ["formats/format"],
+  ["formats/shared"],
+  ["formats/*"],
+  ["formats"],
+  ["pipeline"],
+  ["registry"],
   ["routes"],
   ["gateway"],
 ];
-/** The parts that stand beside the layers, with what each may import beside its own files. */
+/** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
-  backends: ["ports", "model", "errors", "overrides", "node-version"],
-  // Its fates and errors are said in the words that the codecs share.
-  "backends/ai-sdk": ["ports", "overrides", "node-version", "model", "errors", "media", "dialects/shared"],
-  "backends/relay": [
+  upstreams: ["ports", "model", "vocabulary", "errors", "overrides", "node-version"],
+  // Conversions and errors use the words that the formats share.
+  "upstreams/ai-sdk": [
     "ports",
     "overrides",
     "node-version",
     "model",
+    "vocabulary",
+    "errors",
+    "media",
+    "formats/shared",
+  ],
+  "upstreams/relay": [
+    "ports",
+    "overrides",
+    "node-version",
+    "model",
+    "vocabulary",
     "errors",
     "http",
     "media",
-    "dialects/dialect",
-    "dialects/codec",
-    "dialects/shared",
-    "dialects/*",
+    "formats/format",
+    "formats/shared",
+    "formats/*",
   ],
-  stores: ["ports", "model", "errors", "node-version"],
+  stores: ["ports", "model", "vocabulary", "errors", "node-version"],
   "stores/sql": ["stores", "ports", "model", "errors", "node-version"],
   "stores/redis": ["stores", "ports", "model", "errors", "node-version"],
   admin: ["stores", "stores/sql", "stores/redis", "ports", "node-version"],
-  index: [...LAYERS.flat(), "backends", "backends/relay", "stores"],
-  // The document is made of what each format has on the wire, its schemas and errors, which the index does not publish.
-  openapi: ["index", "node-version", "model", "dialects/shared", "dialects/*"],
+  index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
+  // The document is made from each format's schemas and errors, which the index does not publish.
+  openapi: ["index", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
   telemetry: ["index", "node-version"],
-  // The bundle for the edge holds the backends as well.
-  adapters: ["index", "node-version", "backends", "backends/relay"],
+  // The bundle for the edge holds the upstreams as well.
+  adapters: ["index", "node-version", "upstreams", "upstreams/relay"],
   playground: [
     "index",
     "openapi",
     "telemetry",
     "adapters",
-    "backends",
-    "backends/relay",
+    "upstreams",
+    "upstreams/relay",
     "stores/sql",
     "stores/redis",
     "admin",
   ],
 };
-/** What a layer may import of the parts that stand beside: a gateway falls back on the stores in memory. */
+/** A layer's imports from the parts that stand beside: a gateway falls back on the stores in memory. */
 const FALLS_BACK_ON: Readonly<Record<string, readonly string[]>> = { gateway: ["stores"] };
 
 const manifest: unknown = JSON.parse(textOf("package.json"));
@@ -93,9 +103,9 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   // The polyfills are copied into the one entry that needs them.
   adapters: /^(?:buffer|h3|srvx|node:.*)$/,
   // Models are told by their shape: nothing of their library is imported.
-  "backends/ai-sdk": /^$/,
+  "upstreams/ai-sdk": /^$/,
   // Each runtime's own transport.
-  "backends/relay": /^(?:undici|eventsource-parser|node:(?:stream|zlib))$/,
+  "upstreams/relay": /^(?:undici|eventsource-parser|node:(?:stream|zlib))$/,
   // The optional peers are for the stores over SQL and Redis, and for the command that opens them.
   admin: /^(?:kysely|mysql2|pg|redis|node:.*)$/,
   "stores/sql": /^(?:kysely|node:sqlite)$/,
@@ -111,22 +121,25 @@ function partOf(file: string): string | undefined {
   const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
   if (top === "adapters" || top === "playground") return top;
   if (top !== "src" || folder === undefined) return undefined;
-  if (folder === "dialects" && rest.length > 1) return `dialects/${rest[0]}`;
-  if (folder === "dialects") return rest[0] === "index" ? "dialects" : `dialects/${rest[0]}`;
-  if (folder === "backends" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `backends/${rest[0]}`;
+  if (folder === "formats" && rest.length > 1) return `formats/${rest[0]}`;
+  if (folder === "formats") return rest[0] === "index" ? "formats" : `formats/${rest[0]}`;
+  // The requests and events of a kind are types that even the ports are written in.
+  if (folder === "kinds" && rest.at(-1) === "index") return "registry";
+  if (folder === "kinds" && (rest[1] === "request" || rest[1] === "event")) return "vocabulary";
+  if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
   // What has an entry of its own in the package.
   if (folder === "stores" && rest.length > 1) return `stores/${rest[0]}`;
   return folder;
 }
 
-const BELOW_THE_DIALECTS = ["dialects/dialect", "dialects/codec", "dialects/shared"];
+const BELOW_THE_FORMATS = ["formats/format", "formats/shared"];
 
 const kindOf = (part: string): string =>
-  part.startsWith("dialects/") && !BELOW_THE_DIALECTS.includes(part) ? "dialects/*" : part;
+  part.startsWith("formats/") && !BELOW_THE_FORMATS.includes(part) ? "formats/*" : part;
 
 function mayImport(from: string, to: string): boolean {
   // Of one folder, though one of its files may import more than the others.
-  if (from === to || (from.startsWith("backends") && to.startsWith("backends"))) return true;
+  if (from === to || (from.startsWith("upstreams") && to.startsWith("upstreams"))) return true;
   const layer = LAYERS.findIndex((parts) => parts.includes(kindOf(from)));
   const allowed = ASIDE[from] ?? [...LAYERS.slice(0, layer).flat(), ...(FALLS_BACK_ON[from] ?? [])];
   return allowed.includes(kindOf(to));
@@ -143,8 +156,6 @@ function breach(found: Import): string | undefined {
   if (part === undefined || !(LAYERS.flat().includes(kindOf(part)) || part in ASIDE))
     return "has no place in the layers";
   if (!found.specifier.startsWith(".")) {
-    // What is chosen by the runtime, among files of the importing part.
-    if (found.specifier.startsWith("#")) return part === "backends/relay" ? undefined : "this is the relay's own";
     const name = packageOf(found.specifier);
     return (PACKAGES[part]?.test(name) ?? name in dependencies) ? undefined : `${part} must not import this package`;
   }
@@ -207,12 +218,12 @@ describe("the layers", () => {
 });
 
 describe("a file", () => {
-  it("of a dialect has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|response|stream|errors|fates|codec|models)";
+  it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
+    const room = "(?:schema|request|answer|stream|errors|conversions)";
     const name = new RegExp(
-      String.raw`^src/dialects/(?:index|dialect|codec|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?|${room}/.+))\.ts$`,
+      String.raw`^src/formats/(?:index|format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`,
     );
-    expect(filesOf("src/dialects/**/*.*").filter((file) => !name.test(file))).toEqual([]);
+    expect(filesOf("src/formats/**/*.*").filter((file) => !name.test(file))).toEqual([]);
   });
 
   it("parses JSON in one place, which holds limits, unless it is listed here with a reason", () => {
@@ -239,13 +250,13 @@ describe("a file", () => {
   });
 
   it("never mentions the folder that is not part of the repository", () => {
-    // The dialects have a folder of that name below them.
+    // The formats have a folder of that name below them.
     const everything = filesOf("{src,adapters,playground,test,.ci}/**/*.*", ".ci/*", "*.{md,json,ts}");
     const mentions = everything
       .filter((file) => file !== "package-lock.json")
       .flatMap((file) =>
         Array.from(
-          textOf(file).matchAll(/.*(?<!(?:dialects|\.\.)\/)\bshared\/.*/g),
+          textOf(file).matchAll(/.*(?<!(?:formats|\.\.)\/)\bshared\/.*/g),
           ([line]) => `${file}: ${line.trim()}`,
         ),
       );
@@ -268,23 +279,20 @@ describe("these rules", () => {
   });
 
   it.each([
-    ["src/model/chat.ts", "../ports/clock.ts"],
-    ["src/model/chat.ts", "../errors.ts"],
+    ["src/model/usage.ts", "../ports/clock.ts"],
+    ["src/model/usage.ts", "../errors.ts"],
     ["src/errors.ts", "./limits.ts"],
     ["src/ports/clock.ts", "../http/credential.ts"],
-    ["src/http/credential.ts", "../metering/price.ts"],
-    ["src/metering/price.ts", "../dialects/dialect.ts"],
-    ["src/dialects/dialect.ts", "./messages/index.ts"],
-    ["src/dialects/messages/index.ts", "../token-usage/index.ts"],
-    ["src/dialects/messages/index.ts", "../index.ts"],
-    ["src/dialects/messages/index.ts", "../../line/line.ts"],
-    ["src/dialects/shared/tools.ts", "../messages/index.ts"],
-    ["src/dialects/index.ts", "../links/publish.ts"],
-    ["src/links/publish.ts", "../line/line.ts"],
-    ["src/links/publish.ts", "../stores/memory-images.ts"],
-    ["src/line/line.ts", "../gateway.ts"],
-    ["src/line/call.ts", "../stores/memory.ts"],
-    ["src/openapi/document.ts", "../line/line.ts"],
+    ["src/http/credential.ts", "../kinds/chat/price.ts"],
+    ["src/kinds/chat/price.ts", "../../formats/format.ts"],
+    ["src/formats/format.ts", "./messages/index.ts"],
+    ["src/formats/messages/index.ts", "../token-usage/index.ts"],
+    ["src/formats/messages/index.ts", "../index.ts"],
+    ["src/formats/messages/index.ts", "../../pipeline/pipeline.ts"],
+    ["src/formats/shared/tools.ts", "../messages/index.ts"],
+    ["src/pipeline/pipeline.ts", "../gateway.ts"],
+    ["src/pipeline/call.ts", "../stores/memory.ts"],
+    ["src/openapi/document.ts", "../pipeline/pipeline.ts"],
     ["src/openapi/document.ts", "h3"],
     ["src/gateway.ts", "./openapi/document.ts"],
     ["src/gateway.ts", "@valibot/to-json-schema"],
@@ -296,8 +304,8 @@ describe("these rules", () => {
     ["src/gateway.ts", "node:http"],
     ["src/gateway.ts", "vitest"],
     ["src/stores/memory.ts", "../limits.ts"],
-    ["src/stores/memory.ts", "../metering/price.ts"],
-    ["src/backends/route.ts", "../dialects/messages/stream.ts"],
+    ["src/stores/memory.ts", "../kinds/chat/price.ts"],
+    ["src/upstreams/route.ts", "../formats/messages/stream.ts"],
     ["src/utils.ts", "./errors.ts"],
     ["adapters/node.ts", "../src/gateway.ts"],
     ["adapters/node.ts", "valibot"],
@@ -311,24 +319,22 @@ describe("these rules", () => {
   });
 
   it.each([
-    ["src/dialects/messages/index.ts", "../dialect.ts"],
-    ["src/dialects/messages/index.ts", "./stream.ts"],
-    ["src/dialects/index.ts", "./messages/index.ts"],
-    ["src/dialects/messages/index.ts", "../shared/tools.ts"],
-    ["src/links/publish.ts", "../dialects/dialect.ts"],
-    ["src/line/line.ts", "../links/publish.ts"],
-    ["src/line/line.ts", "../metering/price.ts"],
-    ["src/line/line.ts", "./call.ts"],
-    ["src/routes.ts", "./line/line.ts"],
+    ["src/formats/messages/index.ts", "../format.ts"],
+    ["src/formats/messages/index.ts", "./stream.ts"],
+    ["src/formats/index.ts", "./messages/index.ts"],
+    ["src/formats/messages/index.ts", "../shared/tools.ts"],
+    ["src/pipeline/pipeline.ts", "../kinds/chat/price.ts"],
+    ["src/pipeline/pipeline.ts", "./call.ts"],
+    ["src/routes.ts", "./pipeline/pipeline.ts"],
     ["src/gateway.ts", "./stores/memory-images.ts"],
     ["src/index.ts", "./stores/memory.ts"],
     ["src/openapi/document.ts", "../index.ts"],
-    ["src/openapi/messages.ts", "../dialects/messages/schema.answer.ts"],
-    ["src/openapi/schemas.ts", "@valibot/to-json-schema"],
+    ["src/openapi/formats.ts", "../formats/messages/schema.answer.ts"],
+    ["src/openapi/document.ts", "@valibot/to-json-schema"],
     ["playground/page/handler.ts", "../../src/openapi/index.ts"],
-    ["src/backends/relay.ts", "../dialects/messages/stream.ts"],
-    ["src/backends/relay/index.ts", "../../dialects/shared/tools.ts"],
-    ["src/backends/route.ts", "./relay.ts"],
+    ["src/upstreams/relay.ts", "../formats/messages/stream.ts"],
+    ["src/upstreams/relay/index.ts", "../../formats/shared/tools.ts"],
+    ["src/upstreams/route.ts", "./relay.ts"],
     ["src/stores/sql.ts", "@noble/hashes/sha2.js"],
     ["adapters/express.ts", "./node.ts"],
     ["adapters/node.ts", "srvx/node"],

@@ -1,4 +1,4 @@
-/** Installing changes nothing in a fresh clone: the lock file holds what npm makes of package.json, and no more. */
+/** The lock file is exactly the one that npm makes from package.json, so that installing changes nothing in a fresh clone. */
 
 import { execFile } from "node:child_process";
 import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
@@ -15,7 +15,7 @@ it("is what an install leaves behind", async () => {
   await using stack = new AsyncDisposableStack();
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   for (const name of ["package.json", "package-lock.json"]) await copyFile(join(root, name), join(folder, name));
-  // Neither a registry nor what was fetched before is asked.
+  // Use neither a registry nor the cache.
   const apart = ["--offline", "--cache", join(folder, "cache"), "--no-audit", "--ignore-scripts"];
   await promisify(execFile)("npm", ["install", "--package-lock-only", ...apart], { cwd: folder });
   const [before, after] = await Promise.all(

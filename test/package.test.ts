@@ -42,7 +42,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 let folder: string;
 let project: string;
 let tarball: string;
-/** What is in the tarball: the text of each file by its path. */
+/** The text of each file in the tarball, by its path. */
 let packed: ReadonlyMap<string, string>;
 
 async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
@@ -61,7 +61,7 @@ beforeAll(async () => {
   const installed = join(project, "node_modules", "polygate");
   await mkdir(installed, { recursive: true });
 
-  // A copy, because a build empties `dist`, and others may be using the one of this checkout.
+  // Build in a copy: a build empties `dist`, which may be in use in this checkout.
   const leftOut = new Set(["node_modules", ".git", "dist"]);
   await cp(root, checkout, { recursive: true, filter: (source) => !leftOut.has(basename(source)) });
   await symlink(join(root, "node_modules"), join(checkout, "node_modules"));
@@ -81,7 +81,7 @@ beforeAll(async () => {
   );
   const manifest = JSON.parse(packed.get("package.json") ?? "") as { dependencies: Record<string, string> };
   await writeFile(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  // The peers are what `polygate/openapi` and `polygate/telemetry` ask of their host.
+  // The peers are those of `polygate/openapi` and `polygate/telemetry`.
   for (const name of [
     ...Object.keys(manifest.dependencies),
     "@types/node",
@@ -123,7 +123,7 @@ it.each(NODES)("answers from an installed copy, on %s", async (_name, node) => {
       }),
     );
     const exported = [typeof toNodeHandler(gateway), Object.keys(testing).length > 0];
-    // One that the other copy has made, and one that is none.
+    // An error of the other copy, and an ordinary error.
     const known = [new edge.GatewayError("busy", "Full."), new Error("busy")].map((error) => error instanceof GatewayError);
     console.log(JSON.stringify({ status: response.status, exported, known, body: await response.json() }));
   `;
@@ -187,7 +187,7 @@ consumersSuite(stage);
 runtimesSuite(stage);
 lintersSuite(stage);
 
-/** Both transports of the relay have one entry's types. */
+/** The relay has two files, but one declaration file. */
 const typesOf = (name: string): string[] => (name === "backends/relay.node" ? [] : [`dist/${name}.d.ts`]);
 
 it("holds only what is published", async () => {
@@ -199,6 +199,28 @@ it("holds only what is published", async () => {
   const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs.map((name) => `docs/${name}`)];
   expect(others.toSorted()).toEqual([...pages, "dist/edge.licenses.txt", "package.json"].toSorted());
 });
+
+it("names no path in its manifest that the package lacks", () => {
+  const {
+    scripts: _ofAClone,
+    bin,
+    files,
+    ...manifest
+  } = JSON.parse(packed.get("package.json") ?? "") as {
+    scripts: object;
+    bin: object;
+    files: readonly string[];
+  };
+  const relative = stringsIn(manifest).filter((text) => text.startsWith("."));
+  const named = [...relative, ...stringsIn(bin), ...files].map((path) => posix.normalize(path));
+  expect(named).toContain("dist/index.js");
+  const paths = [...packed.keys()];
+  expect(named.filter((name) => !paths.some((path) => path === name || path.startsWith(`${name}/`)))).toEqual([]);
+});
+
+/** Returns every string in a JSON value, at any depth. */
+const stringsIn = (value: unknown): string[] =>
+  typeof value === "string" ? [value] : Object.values(value ?? {}).flatMap(stringsIn);
 
 it("is found under no framework or format that it does not support yet", () => {
   const { keywords, exports } = JSON.parse(packed.get("package.json") ?? "") as {
@@ -214,7 +236,7 @@ it("says nothing of the machine that built it", () => {
   const mentions = Array.from(packed, ([path, text]) => [
     path,
     ...places.filter((place) => text.includes(place)),
-    ...(text.match(/(?<!(?:dialects|\.\.)\/)\bshared\//g) ?? []),
+    ...(text.match(/(?<!(?:formats|\.\.)\/)\bshared\//g) ?? []),
   ]).filter(({ length }) => length > 1);
   expect(mentions).toEqual([]);
 });

@@ -1,9 +1,9 @@
 /** The public types, as a host meets them. The compiler checks what `expectTypeOf` says; running it checks the rest. */
 
 import { createServer, type RequestListener } from "node:http";
-import { describe, expect, expectTypeOf, it } from "vitest";
 import Koa from "koa";
 import mount from "koa-mount";
+import { describe, expect, expectTypeOf, it } from "vitest";
 import { toKoaMiddleware } from "../adapters/koa.ts";
 import { type NodeHandler, toNodeHandler } from "../adapters/node.ts";
 import {
@@ -87,7 +87,7 @@ function textOf(event: ChatEvent): string {
       return event.text;
     case "provider":
     case "native":
-      return event.dialect;
+      return event.format;
     case "annotation":
       return event.annotation.type;
     case "prompt-feedback":

@@ -21,7 +21,7 @@ const FORMATS: Readonly<Record<SoundFormat, { mediaType: string; file: (samples:
  * `failed_precondition` for a form that the demo cannot make.
  */
 export function soundFormatOf({ modalities, native }: ChatRequest): SoundFormat {
-  const audio = native?.dialect === "chat-completions" ? native.body["audio"] : undefined;
+  const audio = native?.format === "chat-completions" ? native.body["audio"] : undefined;
   if (!modalities?.includes("audio") || typeof audio !== "object" || audio === null) return "wav";
   const format = "format" in audio ? (audio.format ?? "wav") : "wav";
   if (format === "wav" || format === "pcm16") return format;

@@ -7,9 +7,9 @@ import { Kysely } from "kysely";
 import { Pool } from "pg";
 import { RateLimiterPostgres } from "rate-limiter-flexible";
 import { toExpressHandler } from "../../adapters/express.ts";
-import { relay } from "../../src/backends/relay/index.ts";
 import { type CallRecord, createGateway, flexibleRateLimiter } from "../../src/index.ts";
 import { migrate, nodePostgresDialect, sqlQuotaStore, sqlReplayStore } from "../../src/stores/sql/index.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
 
 const { DATABASE_URL = "", UPSTREAM_URL = "", UPSTREAM_KEY, PORT = "3000" } = process.env;
 

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { H3, serveStatic } from "h3";
 import { toNodeHandler } from "h3/node";
-import { drain, dropIdle, PATIENCE_MS } from "../../adapters/connection.ts";
+import { drain, dropIdle, PATIENCE_MS } from "../../adapters/node-mount.ts";
 import type { Gateway } from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
 import { chatFormats } from "./app/formats/list.ts";

@@ -3,7 +3,8 @@
 
 import process from "node:process";
 
-// An address may hold a password, and anybody may list processes. This hides it before anything else is loaded.
+// A store's address may contain a password, and any user can list processes. The title hides the arguments, before anything else is
+// loaded.
 const args = process.argv.slice(2);
 process.title = "polygate";
 

@@ -1,14 +1,12 @@
-/** The commands of `polygate keys`: what each takes, and what it prints. */
+/** The commands of `polygate keys`: their options, functions and output. */
 
 import { parseArgs } from "node:util";
-import type { KeyReport } from "../stores/durable.ts";
-import { keyAdmin, type NewKeyOptions } from "./key-admin.ts";
-import { MOST_UNITS } from "../stores/account.ts";
-import { MOST_LISTED } from "../stores/durable-input.ts";
-import { openStore } from "./open-store.ts";
-import { type OpenedStore, UsageError } from "./opening.ts";
+import { type KeyReport, MOST_LISTED } from "../stores/durable.ts";
+import { MOST_UNITS } from "../stores/ledger.ts";
+import { type KeyAdmin, keyAdmin, type NewKeyOptions } from "./key-admin.ts";
+import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
 
-/** Where a command finds its surroundings. */
+/** The environment variables of a command, and the function that prints its output. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly print: (line: string) => void;
@@ -52,21 +50,23 @@ type Parsed = ReturnType<typeof parse>;
 type Values = Parsed["values"];
 
 interface Command {
-  /** The names of what stands after the command. */
-  readonly operands: readonly string[];
-  /** The options that it takes beside those of every command. */
-  readonly options: readonly (keyof Values)[];
-  /** Reads the command line, before a store is opened; returns what is done with one. Throws a UsageError where a value is wrong. */
-  read(operands: readonly string[], values: Values): (opened: OpenedStore) => Promise<unknown>;
+  /** The names of the required arguments after the command. */
+  readonly operands?: readonly string[];
+  /** The options that the command takes beside those of every command. */
+  readonly options?: readonly (keyof Values)[];
+  /**
+   * Checks the arguments before a store is opened, and returns the function that runs the command. Throws a UsageError for a wrong
+   * value.
+   */
+  read(operands: readonly string[], values: Values): (keys: KeyAdmin, opened: OpenedStore) => Promise<unknown>;
 }
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   create: {
-    operands: [],
     options: ["id", "name", "granted", "models", "expires"],
     read(_operands, values) {
       const key = newKeyFrom(values);
-      return ({ store }) => keyAdmin(store).create(key);
+      return (keys) => keys.create(key);
     },
   },
   rotate: {
@@ -74,90 +74,78 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     options: ["overlap"],
     read([id = ""], { overlap }) {
       const rotation = overlap === undefined ? {} : { overlapMs: spanOf("--overlap", overlap) };
-      return ({ store }) => keyAdmin(store).rotate(id, rotation);
+      return (keys) => keys.rotate(id, rotation);
     },
   },
   revoke: {
     operands: ["ID"],
-    options: [],
-    read:
-      ([id = ""]) =>
-      async ({ store }) => {
-        await keyAdmin(store).revoke(id);
+    read([id = ""]) {
+      return async (keys) => {
+        await keys.revoke(id);
         return { id, revoked: true };
-      },
+      };
+    },
   },
   grant: {
     operands: ["ID", "UNITS"],
-    options: [],
     read([id = "", text = ""]) {
       const units = integerOf("UNITS", text);
-      return ({ store }) => keyAdmin(store).grant(id, units);
+      return (keys) => keys.grant(id, units);
     },
   },
   usage: {
     operands: ["ID"],
-    options: [],
-    read:
-      ([id = ""]) =>
-      ({ store }) =>
-        keyAdmin(store).usage(id),
+    read([id = ""]) {
+      return (keys) => keys.usage(id);
+    },
   },
   list: {
-    operands: [],
     options: ["after", "limit"],
     read(_operands, { after, limit }) {
       const page = {
         ...(after !== undefined && { after }),
         ...(limit !== undefined && { limit: integerOf("--limit", limit, { from: 1, to: MOST_LISTED }) }),
       };
-      return ({ store }) => keyAdmin(store).list(page);
+      return (keys) => keys.list(page);
     },
   },
   sweep: {
-    operands: [],
-    options: [],
-    read:
-      () =>
-      async ({ store }) => ({ swept: await store.sweep() }),
+    read() {
+      return async (_keys, { store }) => ({ swept: await store.sweep() });
+    },
   },
   prune: {
-    operands: [],
     options: ["older-than"],
     read(_operands, { "older-than": span }) {
       if (span === undefined) throw new UsageError("prune needs --older-than, such as 30d.");
       const olderThanMs = spanOf("--older-than", span);
-      return async ({ store }) => ({ pruned: await store.prune({ olderThanMs }) });
+      return async (_keys, { store }) => ({ pruned: await store.prune({ olderThanMs }) });
     },
   },
   verify: {
-    operands: [],
-    options: [],
-    read:
-      () =>
-      async ({ verify }) => {
+    read() {
+      return async (_keys, { verify }) => {
         if (!verify) throw new UsageError("Only the stores over SQL keep a journal.");
         const differences = await verify();
         if (differences.length > 0) throw new Error(differences.map(sentenceOf).join("\n"));
         return { differences: 0 };
-      },
+      };
+    },
   },
   migrate: {
-    operands: [],
-    options: [],
-    read:
-      () =>
-      async ({ migrate }) => {
+    read() {
+      return async (_keys, { migrate }) => {
         if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
         await migrate();
         return { migrated: true };
-      },
+      };
+    },
   },
 };
 
 const COMMON: readonly (keyof Values)[] = ["store", "prefix", "json", "help"];
 
-/** Runs a command line, without the program's own name. Rejects with a UsageError where it is wrong. */
+/** Runs a command line, given without the program's name. Rejects with a UsageError when the command line is wrong. */
 export async function runCommand(args: readonly string[], { env, print }: Terminal): Promise<void> {
   const { values, positionals } = parse(args);
   const [group, name = "", ...operands] = positionals;
@@ -170,7 +158,7 @@ export async function runCommand(args: readonly string[], { env, print }: Termin
   if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
   const opened = await openStore(address, { prefix: values.prefix, create: name === "migrate" });
   try {
-    const answer = await work(opened);
+    const answer = await work(keyAdmin(opened.store), opened);
     print(values.json ? JSON.stringify(answer, undefined, 2) : textOf(answer));
   } finally {
     await opened.close();
@@ -185,12 +173,12 @@ function parse(args: readonly string[]) {
   }
 }
 
-/** What a command does not take would otherwise be passed over: a wrong word must not look as if it had worked. */
+/** Throws a UsageError for operands and options that the command does not take. If they were ignored, a mistake would look like success. */
 function assertTaken(name: string, command: Command, operands: readonly string[], values: Values): void {
-  if (operands.length !== command.operands.length)
-    throw new UsageError(`Usage: polygate keys ${[name, ...command.operands].join(" ")}`);
+  const { operands: names = [], options = [] } = command;
+  if (operands.length !== names.length) throw new UsageError(`Usage: polygate keys ${[name, ...names].join(" ")}`);
   for (const option of Object.keys(values) as (keyof Values)[])
-    if (!COMMON.includes(option) && !command.options.includes(option))
+    if (!COMMON.includes(option) && !options.includes(option))
       throw new UsageError(`keys ${name} takes no --${option}.`);
 }
 
@@ -204,7 +192,7 @@ function newKeyFrom({ id, name, granted, models, expires }: Values): NewKeyOptio
   };
 }
 
-/** Reads an integer: an amount of units unless told. */
+/** Parses an integer. The default range is that of an amount of units. */
 function integerOf(name: string, text: string, { from = 0, to = MOST_UNITS } = {}): number {
   const value = /^\d+$/.test(text) ? BigInt(text) : -1n;
   if (value < from || value > to)
@@ -231,7 +219,7 @@ const sentenceOf = (difference: object): string =>
     .map(([name, value]) => `${name} ${String(value)}`)
     .join(", ");
 
-/** An answer for people: a line for each field, or for each key. */
+/** Formats an answer for people: a line for each field, or for each key of a list. */
 function textOf(answer: unknown): string {
   if (Array.isArray(answer)) return (answer as KeyReport[]).map(lineOf).join("\n");
   const lines = Object.entries(answer as object).map(([name, value]) => `${name}: ${wordOf(value)}`);

@@ -1,4 +1,4 @@
-/** The public face of "polygate/admin": making, rotating, revoking, granting and listing api keys. */
+/** The exports of "polygate/admin": makes, rotates, revokes and lists api keys, and grants them units. */
 
 import { assertNodeVersion } from "../node-version.ts";
 
@@ -12,5 +12,4 @@ export type {
   KeyReport,
   Retention,
 } from "../stores/durable.ts";
-export { newApiKey } from "./api-key.ts";
-export { type IssuedKey, type KeyAdmin, keyAdmin, type NewKeyOptions, type Rotation } from "./key-admin.ts";
+export { type IssuedKey, type KeyAdmin, keyAdmin, newApiKey, type NewKeyOptions, type Rotation } from "./key-admin.ts";

@@ -1,37 +1,37 @@
-/** Manages api keys over any durable quota store: the secrets are made here, and shown once. */
+/** Manages api keys over any durable quota store: makes their secrets, and shows them once. */
 
 import type { DurableKeyOptions, KeyDirectory, KeyPage, KeyReport } from "../stores/durable.ts";
-import { newApiKey } from "./api-key.ts";
+import { noSuchKey } from "../stores/ledger.ts";
 
-/** A key to make. Its secret is made up. */
+/** The key that `create` makes. Its secret is random. */
 export type NewKeyOptions = Omit<DurableKeyOptions, "apiKey">;
 
-/** A key's id and a new secret, which nobody can be shown again. */
+/** A key's id and its new secret, which cannot be shown again. */
 export interface IssuedKey {
   readonly id: string;
-  /** With `sk-`. */
+  /** The secret, with its prefix `sk-`. */
   readonly apiKey: string;
 }
 
-/** How a key is given a new secret. */
+/** Options of `rotate`. */
 export interface Rotation {
-  /** How long its other secrets still find the key, in milliseconds: an integer from 0 up, a day unless told. */
+  /** The time in milliseconds for which the key's other secrets stay valid: an integer from 0 up, a day by default. */
   readonly overlapMs?: number;
 }
 
-/** What can be done with keys. An id that there is not, or an amount that is none, is rejected with a RangeError. */
+/** Methods to manage keys. They reject with a RangeError for an unknown id or a wrong amount. */
 export interface KeyAdmin {
   /** Makes a key. Without `granted` it is unlimited. */
   create(key?: NewKeyOptions): Promise<IssuedKey>;
-  /** Gives a key a new secret. Its other secrets find it until the overlap is over. */
+  /** Gives a key a new secret. Its other secrets stay valid until the overlap is over. */
   rotate(keyId: string, rotation?: Rotation): Promise<IssuedKey>;
-  /** Takes all secrets from a key for good. Calls under way are still charged. */
+  /** Deletes all secrets of a key for good. Running calls are still charged. */
   revoke(keyId: string): Promise<void>;
-  /** Adds units to a key's quota, and returns what it has then. */
+  /** Adds units to a key's quota, and returns the key's new report. */
   grant(keyId: string, units: number): Promise<KeyReport>;
-  /** Keys in the order of their ids, 100 at a time unless told. */
+  /** Lists keys in the order of their ids, 100 at a time by default. */
   list(page?: KeyPage): Promise<readonly KeyReport[]>;
-  /** What a key has used, and what it has left. */
+  /** Reports the units that a key has used and has left. */
   usage(keyId: string): Promise<KeyReport>;
 }
 
@@ -46,7 +46,7 @@ const DAY_MS = 86_400_000;
 export function keyAdmin(keys: KeyDirectory): KeyAdmin {
   const usage = async (keyId: string): Promise<KeyReport> => {
     const report = await keys.report(keyId);
-    if (!report) throw new RangeError(`There is no API key of the id ${keyId}.`);
+    if (!report) throw noSuchKey(keyId);
     return report;
   };
   return {
@@ -67,4 +67,13 @@ export function keyAdmin(keys: KeyDirectory): KeyAdmin {
     list: (page) => keys.list(page),
     usage,
   };
+}
+
+const SECRET_BYTES = 32;
+
+/** Makes a new secret: `sk-` and 256 random bits in URL-safe characters. */
+export function newApiKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(SECRET_BYTES));
+  const text = btoa(String.fromCharCode(...bytes));
+  return `sk-${text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
 }

@@ -1,48 +1,75 @@
-/** Opens the store that an address names: for a command, which uses it once, or for a server that stays up. */
+/** Opens a store by its address, either for one command or for a long-running gateway. */
 
 import { existsSync } from "node:fs";
+import type * as kyselyPackage from "kysely";
+import type { DurableQuotaStore } from "../stores/durable.ts";
 import { redisQuotaStore } from "../stores/redis/index.ts";
-import type * as sqlStores from "./open-sql.ts";
-import { installed, type OpenedStore, type OpenOptions, UsageError } from "./opening.ts";
+import type * as sqlStores from "../stores/sql/index.ts";
 
-/** What went wrong with a store, in one line, without the password of an address. */
-export function describeProblem(error: unknown): string {
-  const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
-  return text.replaceAll(/(\w+:\/\/)[^\s/@]*@/g, "$1***@");
+/** A store, with functions to maintain and to close it. */
+export interface OpenedStore {
+  readonly store: DurableQuotaStore;
+  /** Makes or updates the tables. Undefined for a store without tables. */
+  readonly migrate?: () => Promise<void>;
+  /** Compares balances and journal. Undefined for a store without a journal. */
+  readonly verify?: () => Promise<readonly sqlStores.LedgerDifference[]>;
+  close(): Promise<void>;
 }
 
-const ADDRESSES = "sqlite:FILE, postgres://…, mysql://… or redis://…";
+export interface OpenOptions {
+  /** The prefix of the names of tables, or of keys in Redis. Default: the store's own. */
+  readonly prefix?: string | undefined;
+  /** Creates the SQLite file when it does not exist. */
+  readonly create?: boolean;
+  /** The most connections to an SQL server: 2 by default. */
+  readonly connections?: number;
+  /**
+   * Set this for a long-running gateway. The client then reconnects to Redis after a lost connection, and has no timeout of its own,
+   * because the gateway limits the time of each store call. A failure of the first connection is an error in any case.
+   */
+  readonly forGateway?: boolean;
+}
+
+/** The error for a wrong address or option. Its message is meant for the caller, and contains no password. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
 
 /**
- * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…`. Throws a UsageError for any other address, and where a package
- * that the store needs is not installed.
+ * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…`. Throws a UsageError for any other address, and when a package that
+ * the store needs is not installed.
  */
 export async function openStore(address: string, options: OpenOptions = {}): Promise<OpenedStore> {
-  const scheme = /^([a-z]+):/.exec(address)?.[1];
-  switch (scheme) {
+  const { prefix, connections = 2 } = options;
+  switch (/^([a-z]+):/.exec(address)?.[1]) {
     case "sqlite": {
       const file = sqliteFile(address, options);
-      return (await loadSqlStores()).openSqlite(file, options);
+      return openSql("sqlite", prefix, async ({ nodeSqliteDialect }) => {
+        const { DatabaseSync } = await import("node:sqlite");
+        const database = new DatabaseSync(file);
+        database.exec("PRAGMA journal_mode = WAL");
+        return nodeSqliteDialect(database);
+      });
     }
     case "postgres":
     case "postgresql":
-      return (await loadSqlStores()).openPostgres(address, options);
+      return openSql("postgres", prefix, async ({ nodePostgresDialect }) => {
+        const { Pool } = await installed("pg", import("pg"));
+        return nodePostgresDialect(new Pool({ connectionString: address, max: connections }));
+      });
     case "mysql":
     case "mariadb":
-      return (await loadSqlStores()).openMysql(address.replace(/^mariadb:/, "mysql:"), options);
+      return openSql("mysql", prefix, async (_stores, { MysqlDialect }) => {
+        const { createPool } = await installed("mysql2", import("mysql2"));
+        const uri = address.replace(/^mariadb:/, "mysql:");
+        return new MysqlDialect({ pool: createPool({ uri, connectionLimit: connections }) });
+      });
     case "redis":
     case "rediss":
       return openRedis(address, options);
     default:
-      throw new UsageError(`The address of a store must be ${ADDRESSES}.`);
+      throw new UsageError("The address of a store must be sqlite:FILE, postgres://…, mysql://… or redis://….");
   }
-}
-
-/** Loaded only here, after Kysely: where that is missing, all else works. */
-async function loadSqlStores(): Promise<typeof sqlStores> {
-  await installed("kysely", import("kysely"));
-  return import("./open-sql.ts");
 }
 
 function sqliteFile(address: string, { create = false }: OpenOptions): string {
@@ -52,10 +79,28 @@ function sqliteFile(address: string, { create = false }: OpenOptions): string {
   return file;
 }
 
-/** How long a lost Redis is left alone before it is tried again, in milliseconds. */
+/** Opens a store over SQL. Kysely is loaded only here: a host that keeps its keys in Redis need not have it. */
+async function openSql(
+  dialect: sqlStores.SqlDialect,
+  prefix: string | undefined,
+  connect: (stores: typeof sqlStores, kysely: typeof kyselyPackage) => Promise<kyselyPackage.Dialect>,
+): Promise<OpenedStore> {
+  const kysely = await installed("kysely", import("kysely"));
+  const stores = await import("../stores/sql/index.ts");
+  const db: sqlStores.SqlDatabase = new kysely.Kysely({ dialect: await connect(stores, kysely) });
+  const names = { dialect, prefix };
+  return {
+    store: stores.sqlQuotaStore({ db, ...names }),
+    migrate: () => stores.migrate(db, names),
+    verify: () => stores.verifyLedger(db, names),
+    close: () => db.destroy(),
+  };
+}
+
+/** The wait before each attempt to reconnect to Redis, in milliseconds. */
 const RECONNECT_MS = 500;
 
-/** For the client's own timeout, which begins while a command waits for others. */
+/** Switches off the client's command timeout: it would include the time that a command waits for earlier commands. */
 const NO_TIMEOUT = 0;
 
 async function openRedis(url: string, { prefix, forGateway = false }: OpenOptions): Promise<OpenedStore> {
@@ -67,9 +112,9 @@ async function openRedis(url: string, { prefix, forGateway = false }: OpenOption
     socket: { reconnectStrategy },
     ...(forGateway && { commandOptions: { timeout: NO_TIMEOUT } }),
   });
-  // It is told by the call that fails, too.
+  // Ignore the event: the failing call rejects with the same error.
   client.on("error", () => {});
-  // Before it connects: a connection would keep a process from its end after a prefix that is refused here.
+  // Make the store before connecting: it may refuse the prefix, and an open connection would then keep the process running.
   const store = redisQuotaStore({
     client: { sendCommand: (args: string[]) => client.sendCommand(args) },
     ...(prefix !== undefined && { prefix }),
@@ -77,4 +122,20 @@ async function openRedis(url: string, { prefix, forGateway = false }: OpenOption
   await client.connect();
   isUp = true;
   return { store, close: () => client.close() };
+}
+
+/** Loads a package that only some stores need. Rejects with a UsageError when it is not installed. */
+async function installed<T>(name: string, module: Promise<T>): Promise<T> {
+  try {
+    return await module;
+  } catch (error) {
+    throw new UsageError(`This store needs the package "${name}": npm install ${name}`, { cause: error });
+  }
+}
+
+/** Describes a problem with a store in one line, without the password of an address. */
+export function describeProblem(error: unknown): string {
+  const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
+  return text.replaceAll(/(\w+:\/\/)[^\s/@]*@/g, "$1***@");
 }

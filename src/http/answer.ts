@@ -1,17 +1,17 @@
-/** A plain answer: what the gateway says, before a mount writes it in the way of its runtime. */
+/** An answer as plain data, before a mount writes it in its runtime's own way; and the CORS options. */
 
 import { FastResponse } from "srvx";
 
 const encoder = new TextEncoder();
 
-/** An answer as data. A stream's frames come from its body, and are made only as they are asked for. */
+/** An answer as data. A stream makes its frames only as they are read. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array | AsyncIterableIterator<string> | null;
 }
 
-/** A body that is JSON already, and is sent word for word. */
+/** A body that is JSON already, and is sent unchanged. */
 export class RawJson {
   readonly text: string;
 
@@ -20,7 +20,7 @@ export class RawJson {
   }
 }
 
-/** A JSON answer. */
+/** Returns a JSON answer. */
 export const jsonAnswer = (status: number, body: unknown, headers: Readonly<Record<string, string>>): Answer => ({
   status,
   headers: { "content-type": "application/json", ...headers },
@@ -30,11 +30,11 @@ export const jsonAnswer = (status: number, body: unknown, headers: Readonly<Reco
 /** The answer to a route that the gateway does not own. */
 export const NOT_FOUND: Answer = { status: 404, headers: {}, body: null };
 
-/** Whether an answer's body is made piece by piece. */
+/** Tells whether a body is a stream. */
 export const isStream = (body: Answer["body"]): body is AsyncIterableIterator<string> =>
   typeof body === "object" && body !== null && Symbol.asyncIterator in body;
 
-/** The answer to a HEAD request: it says how long its body would be, and has none. */
+/** Returns the answer to a HEAD request: the length of the body, without the body. */
 export function withoutBody({ status, headers, body }: Answer): Answer {
   if (body === null) return { status, headers, body };
   if (!isStream(body)) {
@@ -45,15 +45,15 @@ export function withoutBody({ status, headers, body }: Answer): Answer {
   return { status, headers, body: null };
 }
 
-/** The answer as the fetch standard has it. */
+/** Returns the answer as a fetch response. */
 export function toResponse({ status, headers, body }: Answer): Response {
   const content = isStream(body) ? byteStream(body) : (body as string | Uint8Array<ArrayBuffer> | null);
   const init = { status, headers };
-  // srvx's own response is the faster one, but not known as a response where a host has replaced the platform's class, as Hono does.
+  // srvx's response is faster, but no instance of a response class that a host has put in place of the platform's, as Hono does.
   return FastResponse.prototype instanceof Response ? new FastResponse(content, init) : new Response(content, init);
 }
 
-/** The pieces as bytes, each made when the reader asks for it. */
+/** Returns the pieces as bytes, each made when the reader asks for it. */
 function byteStream(pieces: AsyncIterableIterator<string>): ReadableStream<Uint8Array> {
   return new ReadableStream({
     async pull(controller) {
@@ -63,4 +63,30 @@ function byteStream(pieces: AsyncIterableIterator<string>): ReadableStream<Uint8
     },
     cancel: () => void pieces.return?.(),
   });
+}
+
+/**
+ * The answers to browsers (https://fetch.spec.whatwg.org/#http-cors-protocol). The fields are those of h3's CORS rules.
+ */
+export interface CorsOptions {
+  /**
+   * The pages that may call, by origin, or a function that decides. A regular expression matches anywhere in an origin: write `^` and
+   * `$`, and escape dots. Default: every page.
+   */
+  origin?: "*" | "null" | (string | RegExp)[] | ((origin: string) => boolean);
+  /** The methods that a page may use. Default: all. */
+  methods?: "*" | string[];
+  /** The headers that a page may send. Default: all. With a replay store, a list gets `Idempotency-Key` as well. */
+  allowHeaders?: "*" | string[];
+  /** The headers of an answer that a page may read. Default: all. */
+  exposeHeaders?: "*" | string[];
+  /** Allows cookies and other credentials; the other fields must then be lists. Default: false. */
+  credentials?: boolean;
+  /** The time for which a browser may remember a preflight, in seconds. Default: the browser's own time. */
+  maxAge?: string | false;
+  /** The answer to a preflight. */
+  preflight?: {
+    /** Default: 204. */
+    statusCode?: number;
+  };
 }

@@ -1,75 +1,59 @@
-/** Bounds what all bodies of a gateway together may hold in memory, and what those of one key may. */
+/** Bounds the memory of all request bodies of a gateway, and of the bodies of one key. */
 
 import { GatewayError } from "../errors.ts";
 import { SharedRoom } from "../ports/shared-room.ts";
 
-/** How long a caller should wait who found no room, in milliseconds: about as long as a large body takes. */
+/** The pause before a caller that found no room should retry, in milliseconds: about the time of a large body. */
 const RETRY_AFTER_MS = 2_000;
 
-/** What one request holds of the room. Disposing of it gives everything back; a second time changes nothing. */
+/** The bytes of one request. Dispose of the lease to give them back; disposing twice is harmless. */
 export interface BodyLease extends Disposable {
   /**
-   * Takes so many bytes more. Throws `busy` when the others leave too little, and `body_too_large` when the request would
-   * not fit even if it were alone; what was taken before stays taken until the lease is disposed of.
+   * Books `bytes` more. Throws `busy` when the other bodies leave too little room, and `body_too_large` when the body would not fit even
+   * alone. Bytes that were booked before stay booked until the lease is disposed of.
    */
   take(bytes: number): void;
 }
 
 /**
- * The body bytes in flight of a whole gateway: from when they arrive until their request has been handled.
+ * The bytes of all bodies in flight, from their arrival until their request is handled.
  *
  * @example
- * const lease = room.lease(key.id);
- * try {
- *   for await (const chunk of body) lease.take(chunk.length);
- *   …
- * } finally {
- *   lease[Symbol.dispose]();
- * }
+ * using lease = room.lease(key.id);
+ * for await (const chunk of body) lease.take(chunk.length);
  */
 export class BodyRoom {
-  readonly #booked: Booked;
+  /** The number of leases that hold any bytes. */
+  bodies = 0;
+  readonly room: SharedRoom;
 
   /**
-   * @param maxBytes The bytes that all bodies may take, a positive integer; anything else is a RangeError.
-   * @param maxBytesPerKey The most that the bodies of one key may take. The whole room means that one key may keep all others out.
+   * @param maxBytes The bytes of all bodies together, a positive integer; anything else is a RangeError.
+   * @param maxBytesPerKey The bytes of the bodies of one key. The whole room means that one key may keep all others out.
    */
   constructor(maxBytes: number, maxBytesPerKey: number = maxBytes) {
-    const names = ["maxBodyBytesInFlight", "maxBodyBytesPerKey"];
-    this.#booked = { room: new SharedRoom(maxBytes, maxBytesPerKey, names), bodies: 0 };
+    this.room = new SharedRoom(maxBytes, maxBytesPerKey, ["maxBodyBytesInFlight", "maxBodyBytesPerKey"]);
   }
 
-  /** What is taken now, in bytes: 0 when no body is in flight. */
+  /** The booked bytes: 0 when no body is in flight. */
   get takenBytes(): number {
-    return this.#booked.room.taken;
+    return this.room.taken;
   }
 
-  /** How many requests hold any of it. */
-  get bodies(): number {
-    return this.#booked.bodies;
-  }
-
-  /** Opens an empty lease, for one request of a key. */
+  /** Opens an empty lease for one request of a key. */
   lease(keyId: string): BodyLease {
-    return new Lease(this.#booked, keyId);
+    return new Lease(this, keyId);
   }
-}
-
-/** What all leases of a room hold together. */
-interface Booked {
-  readonly room: SharedRoom;
-  /** How many leases hold any bytes. */
-  bodies: number;
 }
 
 class Lease implements BodyLease {
-  readonly #booked: Booked;
+  readonly #bodies: BodyRoom;
   readonly #keyId: string;
   #held = 0;
   #open = true;
 
-  constructor(booked: Booked, keyId: string) {
-    this.#booked = booked;
+  constructor(bodies: BodyRoom, keyId: string) {
+    this.#bodies = bodies;
     this.#keyId = keyId;
   }
 
@@ -77,21 +61,21 @@ class Lease implements BodyLease {
     if (!this.#open) throw new RangeError("This lease was given back already.");
     if (!Number.isSafeInteger(bytes) || bytes < 0)
       throw new RangeError(`Bytes must be an integer from 0 up, not ${bytes}`);
-    const { room } = this.#booked;
+    const { room } = this.#bodies;
     if (this.#held + bytes > room.mostPerKey)
       throw new GatewayError("body_too_large", `The request body takes more than ${room.mostPerKey} bytes of memory.`);
-    const refusal = room.refuses(this.#keyId, bytes);
-    if (refusal) throw busy(refusal);
-    room.add(this.#keyId, bytes);
-    if (this.#held === 0 && bytes > 0) this.#booked.bodies++;
+    const refusal = room.take(this.#keyId, bytes);
+    if (refusal)
+      throw new GatewayError("busy", `${BUSY[refusal]} Try again shortly.`, { retryAfterMs: RETRY_AFTER_MS });
+    if (this.#held === 0 && bytes > 0) this.#bodies.bodies++;
     this.#held += bytes;
   }
 
   [Symbol.dispose](): void {
     if (!this.#open) return;
     this.#open = false;
-    this.#booked.room.remove(this.#keyId, this.#held);
-    if (this.#held > 0) this.#booked.bodies--;
+    this.#bodies.room.remove(this.#keyId, this.#held);
+    if (this.#held > 0) this.#bodies.bodies--;
   }
 }
 
@@ -99,6 +83,3 @@ const BUSY = {
   room: "The gateway is receiving as many bodies as it can hold.",
   share: "This API key is sending as many bodies at once as it may.",
 } as const;
-
-const busy = (why: keyof typeof BUSY): GatewayError =>
-  new GatewayError("busy", `${BUSY[why]} Try again shortly.`, { retryAfterMs: RETRY_AFTER_MS });

@@ -1,34 +1,37 @@
-/** A streamed body: frames made only as they are read, keep-alives while their source is quiet, one end whatever ends it. */
+/**
+ * A streamed body: makes frames only as they are read, writes keep-alives while the source is quiet, and has one end.
+ */
 
 import type { Cancel, Clock } from "../ports/clock.ts";
 
 export interface EventStreamOptions {
   /**
-   * Makes frames, and gives them to `write` until that returns false: nobody reads more for now. Resolves with whether there may be
-   * more. Called again only once its promise has settled.
+   * Makes frames and passes them to `write` until `write` returns false, because nobody reads more for now. Resolves with whether more
+   * frames may follow. Called again only after its promise has settled.
    */
   readonly frames: (write: (frames: string) => boolean) => Promise<boolean>;
-  /** Whether the frames that came last are the last there are: then the source is not asked again. */
+  /** True after the last frame: the source is not asked again. */
   readonly isLast: () => boolean;
   readonly clock: Clock;
-  /** Since when the client has heard nothing, in milliseconds since the Unix epoch. */
+  /** The time of the last sign of life to the client, in milliseconds since the Unix epoch. */
   readonly silentSince: number;
-  /** The frame that says nothing, and after how many milliseconds of silence it is written. */
+  /** The frame without content, and the silence after which it is written, in milliseconds. */
   readonly keepAlive: { readonly frame: string; readonly afterMs: number };
-  /** The frame that tells the client of a failure. */
+  /** Returns the frame that tells the client of a failure. */
   readonly failed: (error: unknown) => string;
-  /** The client has stopped reading. */
+  /** Called when the client has stopped reading. */
   readonly cancelled: () => void;
-  /** No frame will be made any more. Called once. */
+  /** Called once, when no more frames will be made. */
   readonly ended: () => void;
 }
 
-type Step = IteratorResult<string, undefined>;
+/** One piece of a streamed body, or its end. */
+export type Step = IteratorResult<string, undefined>;
 
-/** How many characters of one turn are handed on as one piece at the most. */
+/** The longest piece that is made of one turn's frames, in characters. */
 const MAX_PIECE_CHARS = 64 * 1024;
 
-/** Calls back when the promises of this turn have settled. Without it, as in Workers, every frame is a piece of its own. */
+/** Calls back when the promises of this turn have settled. Without it, as in Workers, every frame is its own piece. */
 const nextTick = (globalThis as { process?: { nextTick?: (callback: () => void) => void } }).process?.nextTick;
 
 const DONE: Step = { done: true, value: undefined };
@@ -46,12 +49,12 @@ const OVER: Omit<EventStreamOptions, "clock"> = {
 
 export class EventStream implements AsyncIterableIterator<string, undefined> {
   #options: EventStreamOptions;
-  /** Who waits for the next frames. */
+  /** The reader that waits for the next frames. */
   #reader: ((step: Step) => void) | undefined;
-  /** The frames that are still unread. */
+  /** The unread frames. */
   #ready = "";
   #pulling = false;
-  /** Whether what is ready is handed on at the end of this turn. */
+  /** True when the ready frames go out at the end of this turn. */
   #isDue = false;
   #draining = false;
   #ended = false;
@@ -74,7 +77,7 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
     });
   }
 
-  /** The client has stopped reading. */
+  /** Called when the client has stopped reading. */
   return(): Promise<Step> {
     this.#options.cancelled();
     return Promise.resolve(DONE);
@@ -83,19 +86,19 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
   /** Ends the body with the frame that tells of a failure. */
   fail(error: unknown): void {
     if (this.#ended) return;
-    // Also where nobody reads the frame: it is by making it that the failure is reported.
+    // Make the frame even after the client has left: `failed` also reports the failure.
     const frame = this.#options.failed(error);
     if (!this.#draining) this.#ready += frame;
     this.#end();
   }
 
-  /** Nobody reads any more: runs the source to its end at once. */
+  /** Runs the source to its end, and drops its frames: the client has left. */
   drain(): void {
     this.#draining = true;
     this.#pull();
   }
 
-  /** Gives the reader what there is for it, if anything. */
+  /** Gives the reader the ready frames. Returns false when there are none. */
   #deliver(): boolean {
     const reader = this.#reader;
     if (!reader || (this.#ready === "" && !this.#ended)) return false;
@@ -113,11 +116,13 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
     this.#options.frames(this.#write).then(this.#onPulled, this.#onFailure);
   }
 
-  /** Takes frames. Those of one turn are one piece: to hand on a piece costs more than to make a frame. */
+  /**
+   * Takes frames. The frames of one turn become one piece, because passing on a piece costs more than making a frame.
+   */
   readonly #write = (frames: string): boolean => {
     if (this.#ended) return false;
     if (!this.#draining) this.#ready += frames;
-    // At once, not when the reader comes back: a reader that has gone meanwhile never does.
+    // End at once, not at the next read: a client that has left never reads again.
     if (this.#options.isLast()) {
       this.#end();
       return false;
@@ -159,28 +164,28 @@ export class EventStream implements AsyncIterableIterator<string, undefined> {
     this.#ended = true;
     this.#cancelKeepAlive?.();
     const { ended } = this.#options;
-    // Its reader may never come back, and keep it as long as its connection lives.
+    // A reader may never come back, and keep this object as long as its connection lives.
     this.#options = { ...OVER, clock: this.#options.clock };
     ended();
     this.#deliver();
   }
 
-  /** One timer, set anew only when it fires: a frame costs none. */
+  /** Uses one timer, set again only when it fires: a frame costs no timer. */
   #armKeepAlive(): void {
     const { clock, keepAlive } = this.#options;
     const now = clock.now();
-    // A clock that has jumped back must make the timer neither fire in a storm nor fall silent until it has caught up.
+    // After a clock has jumped back, the timer must neither fire in a storm nor stay silent for long.
     this.#lastFrameAt = Math.min(this.#lastFrameAt, now);
     const silentMs = now - this.#lastFrameAt;
     this.#cancelKeepAlive = clock.after(Math.max(0, keepAlive.afterMs - silentMs), this.#onQuiet);
   }
 
   readonly #onQuiet = (): void => {
-    // A clock may fire what was cancelled in the same turn.
+    // A clock may fire a timer that was cancelled in the same turn.
     if (this.#ended) return;
     const { clock, keepAlive } = this.#options;
     const isSilent = clock.now() - this.#lastFrameAt >= keepAlive.afterMs;
-    // A client that does not read needs no keep-alive: what it has not read yet is one.
+    // A client that does not read needs no keep-alive: unread frames wait for it.
     if (isSilent && this.#reader) this.#ready += keepAlive.frame;
     if (isSilent) this.#written();
     this.#armKeepAlive();

@@ -1,37 +1,275 @@
-/** What a multipart form holds, and how much of it there may be. */
+/** Reads multipart forms (RFC 7578) within limits, while their bytes arrive, and writes them. */
 
-/** What a form may hold. Each is a positive integer. */
+import type { Busboy, FileInfo } from "busboy";
+import { GatewayError } from "../errors.ts";
+import {
+  type BodyIntake,
+  chunksOf,
+  concatenated,
+  consumedBody,
+  declaredBytes,
+  GrowingBytes,
+  readBefore,
+} from "./body.ts";
+
+/** The limits of a form. Each is a positive integer. */
 export interface MultipartLimits {
-  /** The whole body, in bytes: 413, before it is read where the length is declared. */
+  /** The whole body, in bytes: 413, before the body is read if its length is declared. */
   readonly maxUploadBytes: number;
-  /** All that is not the content of a file (fields, part headers, boundaries), in bytes: 413. */
+  /** Everything but the contents of files (fields, part headers, boundaries), in bytes: 413. */
   readonly maxFormBytes: number;
-  /** One field's value, in bytes: 413 that names the field. */
+  /** The value of one field, in bytes: 413 that names the field. */
   readonly maxFieldBytes: number;
-  /** Fields that are not files: 400 that names the first too many. */
+  /** The number of fields that are not files: 400 that names the first field beyond the limit. */
   readonly maxFields: number;
-  /** Files: 400 that names the field of the first too many. */
+  /** The number of files: 400 that names the field of the first file beyond the limit. */
   readonly maxFiles: number;
 }
 
-/** What a form is held to. */
-export interface FormRules {
+interface FormRules {
   readonly limits: MultipartLimits;
-  /** The largest file that a field may hold, in bytes, or undefined for a field that takes no file. */
+  /** Returns the largest file of a field, in bytes, or undefined for a field that takes no file. */
   maxFileBytes(field: string): number | undefined;
 }
 
-/** A form as it came: names are the client's own (`image[]`), values are text. */
+/** A form as it was sent: names are the client's own (`image[]`), values are text. */
 export interface Form {
-  /** Each field's values in their order. */
+  /** The values of each field, in order. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
-  /** The files in their order. */
   readonly files: readonly UploadedFile[];
 }
 
 export interface UploadedFile {
   readonly field: string;
-  /** What the client calls the file, without folders; never to be used as a path. */
+  /** The client's name of the file, without folders. Never use it as a path. */
   readonly name: string | undefined;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
+
+const MULTIPART_TYPE = /^multipart\/form-data\s*(?:;|$)/i;
+
+/**
+ * Reads the form in a request's body. Beyond a limit, nothing more is read and nothing is kept.
+ *
+ * @throws GatewayError `unsupported_media_type`, `malformed_body`, `body_too_large`, `invalid_request` (with the field as `path`), `internal`
+ * if the host has read the body and left no bytes, and the errors of `chunksOf`.
+ */
+export async function readMultipart(request: Request, rules: FormRules, intake: BodyIntake): Promise<Form> {
+  const { headers } = request;
+  const type = headers.get("content-type");
+  if (type === null || !MULTIPART_TYPE.test(type))
+    throw new GatewayError("unsupported_media_type", "The request's content-type must be multipart/form-data.");
+  const encoding = headers.get("content-encoding");
+  if (encoding !== null && encoding.toLowerCase() !== "identity")
+    throw new GatewayError("unsupported_media_type", "The request body must not be compressed (content-encoding).");
+  const { maxUploadBytes } = rules.limits;
+  const maxBytes = declaredBytes(headers) ?? maxUploadBytes;
+  if (maxBytes > maxUploadBytes) throw tooLarge(maxUploadBytes);
+  const parser = await FormParser.open(type, rules, maxBytes);
+  let received = 0;
+  try {
+    for await (const chunk of bufferedBy(request, intake) ?? chunksOf(request, intake)) {
+      received += chunk.length;
+      if (received > maxBytes) throw tooLarge(maxBytes);
+      await parser.write(chunk);
+    }
+    return await parser.end();
+  } finally {
+    parser.close();
+  }
+}
+
+/** Returns the bytes of a form that a middleware has read, or undefined for an unread body. Throws `internal` for a form without bytes. */
+function bufferedBy(request: Request, { lease }: BodyIntake): readonly Uint8Array[] | undefined {
+  const consumed = consumedBody(request);
+  if (consumed instanceof Uint8Array) {
+    lease.take(consumed.length);
+    return [consumed];
+  }
+  // A parsed form is of no use: its files may be on a disk.
+  if ((consumed !== undefined && consumed !== "") || request.body?.locked) throw readBefore();
+  return undefined;
+}
+
+/** The bytes that the parser gets at once, so that a huge chunk neither fills its buffers nor blocks the event loop for long. */
+const SLICE_BYTES = 64 * 1024;
+
+/** Collects the parts that busboy finds. The first failure ends it. */
+class FormParser {
+  readonly #parser: Busboy;
+  readonly #rules: FormRules;
+  readonly #bodyBytes: number;
+  readonly #fields = new Map<string, string[]>();
+  #files: UploadedFile[] = [];
+  #fieldCount = 0;
+  #fileCount = 0;
+  /** The bytes so far that are not contents of files, and the last slice of a file that busboy has not passed on yet. */
+  #formBytes = 0;
+  #failure: GatewayError | undefined;
+
+  private constructor(parser: Busboy, rules: FormRules, bodyBytes: number) {
+    this.#parser = parser;
+    this.#rules = rules;
+    this.#bodyBytes = bodyBytes;
+    parser.on("field", (name: string | undefined, value, { valueTruncated }) =>
+      this.#onField(name, value, valueTruncated),
+    );
+    parser.on("file", (name: string | undefined, stream, info) => this.#onFile(name, stream, info));
+    parser.on("partsLimit", () => this.#fail(new GatewayError("invalid_request", "The form has too many parts.")));
+    parser.on("error", (cause) => this.#fail(malformed("The request body is not a whole multipart form.", cause)));
+  }
+
+  /**
+   * Throws `malformed_body` for a content type without a boundary.
+   *
+   * @param type The request's content type.
+   * @param bodyBytes The largest possible body, in bytes.
+   */
+  static async open(type: string, rules: FormRules, bodyBytes: number): Promise<FormParser> {
+    // Import busboy only when it is needed: it uses Node's streams, which a host without forms may not have.
+    const { default: busboy } = await import("busboy");
+    const { maxFieldBytes, maxFields, maxFiles } = rules.limits;
+    // Allow one more than the limit: busboy reports the limit itself and everything beyond it in the same way.
+    const limits = { fieldSize: maxFieldBytes + 1, parts: maxFields + maxFiles + 1 };
+    try {
+      const headers = { "content-type": type };
+      return new FormParser(busboy({ headers, limits, defParamCharset: "utf8" }), rules, bodyBytes);
+    } catch (cause) {
+      throw malformed("The request's content-type must name the boundary of its multipart/form-data.", cause);
+    }
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
+      const slice = chunk.subarray(at, at + SLICE_BYTES);
+      this.#formBytes += slice.length;
+      // Backpressure: busboy calls back when it has processed the slice.
+      await new Promise<void>((resolve) => this.#parser.write(slice, () => resolve()));
+      if (this.#failure) throw this.#failure;
+      const { maxFormBytes } = this.#rules.limits;
+      if (this.#formBytes > maxFormBytes + SLICE_BYTES)
+        throw new GatewayError("body_too_large", `The form's fields are larger than ${maxFormBytes} bytes.`);
+    }
+  }
+
+  async end(): Promise<Form> {
+    await new Promise<void>((resolve) => this.#parser.on("close", resolve).end());
+    if (this.#failure) throw this.#failure;
+    return { fields: this.#fields, files: this.#files };
+  }
+
+  /** Drops all files and stops the parser. */
+  close(): void {
+    this.#files = [];
+    this.#parser.destroy();
+  }
+
+  #fail(failure: GatewayError): undefined {
+    this.#failure ??= failure;
+    return undefined;
+  }
+
+  #onField(name: string | undefined, value: string | undefined, isTruncated: boolean): void {
+    const { maxFields, maxFieldBytes } = this.#rules.limits;
+    if (name === undefined) return this.#fail(malformed("A part of the form has no name."));
+    const field = unescaped(name);
+    if (++this.#fieldCount > maxFields)
+      return this.#fail(invalid(field, `The form has more than ${maxFields} fields.`));
+    if (isTruncated) return this.#fail(tooLargeField(field, `The field is larger than ${maxFieldBytes} bytes.`));
+    if (value === undefined) return this.#fail(malformed("A field of the form is in a charset that is not supported."));
+    // Browsers and fetch turn every line break into CRLF.
+    const text = value.replaceAll("\r\n", "\n");
+    const values = this.#fields.get(field);
+    if (values) values.push(text);
+    else this.#fields.set(field, [text]);
+  }
+
+  #onFile(part: string | undefined, stream: NodeJS.ReadableStream, { filename }: Partial<FileInfo>): void {
+    // The form's own error reports a file that breaks off.
+    stream.on("error", () => {});
+    const field = part === undefined ? undefined : unescaped(part);
+    const maxBytes = this.#maxBytesOf(field);
+    if (field === undefined || maxBytes === undefined) return void stream.resume();
+    const content = new GrowingBytes(Math.min(maxBytes, this.#bodyBytes));
+    stream.on("data", (chunk: Uint8Array) => {
+      this.#formBytes -= chunk.length;
+      if (this.#failure) return;
+      if (content.length + chunk.length <= maxBytes) return content.append(chunk);
+      this.#fail(tooLargeField(field, `The file is larger than ${maxBytes} bytes.`));
+    });
+    const index = this.#files.length;
+    const name = filename === undefined ? undefined : unescaped(filename);
+    this.#files.push({ field, name, bytes: new Uint8Array() });
+    stream.on("end", () => {
+      if (!this.#failure) this.#files[index] = { field, name, bytes: content.seal() };
+    });
+  }
+
+  /** Returns the largest file of a field, in bytes, or undefined for a file that is not accepted. */
+  #maxBytesOf(field: string | undefined): number | undefined {
+    const { maxFiles } = this.#rules.limits;
+    if (field === undefined) return this.#fail(malformed("A part of the form has no name."));
+    if (++this.#fileCount > maxFiles) return this.#fail(invalid(field, `The form has more than ${maxFiles} files.`));
+    const maxBytes = this.#rules.maxFileBytes(field);
+    if (maxBytes === undefined) return this.#fail(invalid(field, "This field takes no file."));
+    return this.#failure ? undefined : maxBytes;
+  }
+}
+
+const UNESCAPED: Readonly<Record<string, string>> = { "%22": '"', "%0A": "\n", "%0D": "\r" };
+
+/** Decodes the three escapes of names in part headers. Any other percent sign stands for itself. */
+const unescaped = (name: string): string =>
+  name.replaceAll(/%22|%0A|%0D/gi, (escape) => UNESCAPED[escape.toUpperCase()] ?? escape);
+
+const malformed = (message: string, cause?: unknown): GatewayError =>
+  new GatewayError("malformed_body", message, { cause });
+const invalid = (field: string, message: string): GatewayError =>
+  new GatewayError("invalid_request", `${field}: ${message}`, { path: [field] });
+const tooLarge = (maxBytes: number): GatewayError =>
+  new GatewayError("body_too_large", `The request body is larger than ${maxBytes} bytes.`);
+const tooLargeField = (field: string, message: string): GatewayError =>
+  new GatewayError("body_too_large", `${field}: ${message}`, { path: [field] });
+
+/** A field of a form to write: a text or a file. */
+export interface FormPart {
+  readonly name: string;
+  readonly value: string | FormFile;
+}
+
+interface FormFile {
+  readonly fileName: string;
+  readonly mediaType: string;
+  readonly bytes: Uint8Array;
+}
+
+interface FormBody {
+  /** The content type, with the boundary between parts. */
+  readonly contentType: string;
+  readonly bytes: Uint8Array;
+}
+
+/** Writes a form as one piece of bytes. Each file is copied once. */
+export function encodeForm(parts: readonly FormPart[]): FormBody {
+  // A random boundary, which no file contains.
+  const boundary = `polygate-${crypto.randomUUID()}`;
+  const encoder = new TextEncoder();
+  const pieces = parts.flatMap((part) => [
+    encoder.encode(`--${boundary}\r\n${headersOf(part)}\r\n\r\n`),
+    typeof part.value === "string" ? encoder.encode(part.value) : part.value.bytes,
+    encoder.encode("\r\n"),
+  ]);
+  pieces.push(encoder.encode(`--${boundary}--\r\n`));
+  return { contentType: `multipart/form-data; boundary=${boundary}`, bytes: concatenated(pieces) };
+}
+
+function headersOf({ name, value }: FormPart): string {
+  const disposition = `content-disposition: form-data; name="${escaped(name)}"`;
+  if (typeof value === "string") return disposition;
+  return `${disposition}; filename="${escaped(value.fileName)}"\r\ncontent-type: ${value.mediaType}`;
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { '"': "%22", "\n": "%0A", "\r": "%0D" };
+
+/** Escapes the characters that would end a name in a part header. */
+const escaped = (name: string): string => name.replaceAll(/["\n\r]/g, (char) => ESCAPES[char] ?? char);

@@ -1,58 +1,48 @@
-/** A streamed body with several readers: each reads it from its beginning, and then what comes, at its own pace. */
+/** A streamed body with several readers. Each reads from the beginning, at its own pace. */
 
 import { GatewayError } from "../errors.ts";
-import { utf8Length } from "../model/utf8-length.ts";
-import { Wait } from "./within.ts";
-
-type Step = IteratorResult<string, undefined>;
+import { utf8Length } from "../model/json.ts";
+import type { Step } from "./event-stream.ts";
+import { Wait } from "./wait.ts";
 
 const DONE: Step = { done: true, value: undefined };
 
-/** What the source gave at once. Readers hold on to the piece that they have read last, so what all have read is freed. */
+/** A text of the source, in a linked list. A reader holds the piece that it has read last, so pieces that all have read are freed. */
 interface Piece {
   readonly text: string;
-  /** Whether it says nothing, and is for those alone who wait while it comes. */
   readonly isKeepAlive: boolean;
-  /** How many bytes the source had given with it. */
+  /** The bytes of the source up to the end of this piece. */
   readonly endsAt: number;
   next: Piece | undefined;
 }
 
-const pieceOf = (text: string, isKeepAlive: boolean, endsAt: number): Piece => ({
-  text,
-  isKeepAlive,
-  endsAt,
-  next: undefined,
-});
-
 export interface SharedStreamOptions {
   /**
-   * Beyond so many bytes the beginning is not kept any more: who comes then comes too late. Nor is so much kept for a reader who is
-   * slower than others: who is further behind is broken off.
+   * The most bytes that are kept: of the beginning, for readers who come later, and for a reader who is slower than others. A reader who falls
+   * further behind is broken off.
    */
   readonly maxBytes: number;
-  /** The piece of the source that says nothing. */
+  /** The text of a keep-alive, which is only for readers who wait while it arrives. */
   readonly keepAlive: string;
 }
 
-/** The source is asked for its next piece as soon as one of the readers wants one. */
+/** Asks the source for its next piece as soon as one of the readers wants one. */
 export class SharedStream {
   readonly #source: AsyncIterator<string, undefined>;
   readonly #options: SharedStreamOptions;
-  /** What stands before the first piece; undefined once the beginning is not kept. */
-  #beginning: Piece | undefined = pieceOf("", false, 0);
+  /** An empty piece before the first one; undefined once the beginning is no longer kept. */
+  #beginning: Piece | undefined;
   #last: Piece;
-  #bytes = 0;
   #isDone = false;
   readonly #readers = new Set<SharedReader>();
   #runsOn = false;
   #pulling: Promise<void> | undefined;
 
-  /** @param source It must not reject: it tells of its failures in its last piece. */
+  /** @param source Must not reject: it reports a failure in its last piece. */
   constructor(source: AsyncIterator<string, undefined>, options: SharedStreamOptions) {
     this.#source = source;
     this.#options = options;
-    this.#last = this.#beginning ?? pieceOf("", false, 0);
+    this.#last = this.#beginning = { text: "", isKeepAlive: false, endsAt: 0, next: undefined };
   }
 
   get isDone(): boolean {
@@ -60,33 +50,33 @@ export class SharedStream {
   }
 
   /**
-   * One more reader; undefined where it would miss the beginning.
+   * Adds a reader. Returns undefined if the beginning is no longer kept.
    *
-   * @param left Is called once, when the reader stops before the end, or is through.
+   * @param onLeave Called once, when the reader stops or has read everything.
    */
-  reader(left: (isThrough: boolean) => void): SharedReader | undefined {
+  reader(onLeave: (isThrough: boolean) => void): SharedReader | undefined {
     if (!this.#beginning) return undefined;
     const reader = new SharedReader(this, this.#beginning, (isThrough) => {
       this.#readers.delete(reader);
-      left(isThrough);
+      onLeave(isThrough);
       if (this.#runsOn) void this.runOn();
     });
     this.#readers.add(reader);
     return reader;
   }
 
-  /** Reads the rest of the source whenever no reader is there. A reader sets the pace while it is there. */
+  /** Reads the rest of the source, whenever there are no readers. While there are readers, they set the pace. */
   async runOn(): Promise<void> {
     this.#runsOn = true;
     while (!this.#isDone && this.#readers.size === 0) await this.more();
   }
 
-  /** Asks the source for all that is left, whether anybody reads it or not. */
+  /** Reads the rest of the source, with or without readers. */
   async drain(): Promise<void> {
     while (!this.#isDone) await this.more();
   }
 
-  /** All of it, without the keep-alives, once it is done; undefined where it was too long to be kept. */
+  /** Returns the whole text without keep-alives; undefined before the end, or if the text was too long to be kept. */
   text(): string | undefined {
     if (!this.#beginning || !this.#isDone) return undefined;
     const texts: string[] = [];
@@ -94,44 +84,46 @@ export class SharedStream {
     return texts.join("");
   }
 
-  /** Resolves when there is one more piece, or the end. */
+  /** Resolves when there is a further piece, or the end. */
   more(): Promise<void> {
-    return (this.#pulling ??= this.#source.next().then(this.#take));
+    return (this.#pulling ??= this.#source.next().then((step) => this.#take(step)));
   }
 
-  readonly #take = (step: Step): void => {
+  #take(step: Step): void {
     this.#pulling = undefined;
     if (step.done) {
       this.#isDone = true;
       return;
     }
     const { maxBytes, keepAlive } = this.#options;
+    const { endsAt } = this.#last;
     // The new piece does not count as unread yet: no reader can have read it.
-    for (const reader of this.#readers) if (this.#bytes - reader.readBytes > maxBytes) reader.fail(tooSlow());
-    this.#bytes += utf8Length(step.value);
-    this.#last = this.#last.next = pieceOf(step.value, step.value === keepAlive, this.#bytes);
-    if (this.#bytes > maxBytes) this.#beginning = undefined;
-  };
+    for (const reader of this.#readers) if (endsAt - reader.readBytes > maxBytes) reader.fail(tooSlow());
+    const text = step.value;
+    const piece = { text, isKeepAlive: text === keepAlive, endsAt: endsAt + utf8Length(text), next: undefined };
+    this.#last = this.#last.next = piece;
+    if (piece.endsAt > maxBytes) this.#beginning = undefined;
+  }
 }
 
 const tooSlow = (): GatewayError => new GatewayError("client_closed", "The client reads too slowly.");
 
+/** A reader of a shared stream. Drops its references when it leaves: a connection may keep this object for as long as it lives. */
 export class SharedReader implements AsyncIterableIterator<string, undefined> {
-  /** Undefined once it has left: who reads may never come back, and keep this object as long as its connection lives. */
   #stream: SharedStream | undefined;
   #at: Piece;
-  #left: ((isThrough: boolean) => void) | undefined;
+  #onLeave: ((isThrough: boolean) => void) | undefined;
   #failure: { readonly reason: unknown } | undefined;
-  /** For the next piece. */
+  /** The wait for the next piece. */
   #wait: Wait<void> | undefined;
 
-  constructor(stream: SharedStream, beginning: Piece, left: (isThrough: boolean) => void) {
+  constructor(stream: SharedStream, beginning: Piece, onLeave: (isThrough: boolean) => void) {
     this.#stream = stream;
     this.#at = beginning;
-    this.#left = left;
+    this.#onLeave = onLeave;
   }
 
-  /** How far it has read. */
+  /** The bytes that were read so far. */
   get readBytes(): number {
     return this.#at.endsAt;
   }
@@ -143,9 +135,9 @@ export class SharedReader implements AsyncIterableIterator<string, undefined> {
   async next(): Promise<Step> {
     for (;;) {
       if (this.#failure) throw this.#failure.reason;
-      const text = this.#left ? this.#unread() : "";
-      if (text !== "") return { done: false, value: text };
       const stream = this.#stream;
+      const text = stream ? this.#unread() : "";
+      if (text !== "") return { done: false, value: text };
       if (!stream || stream.isDone) {
         this.#leave(true);
         return DONE;
@@ -163,13 +155,13 @@ export class SharedReader implements AsyncIterableIterator<string, undefined> {
     return DONE;
   }
 
-  /** Breaks the reading off: who reads is told the reason. */
+  /** Breaks the reader off with a reason. */
   fail(reason: unknown): void {
     this.#failure = { reason };
     this.#leave(false);
   }
 
-  /** All that has come since, without keep-alives that are behind. */
+  /** Returns all pieces since the last call, without keep-alives that are out of date. */
   #unread(): string {
     let text = "";
     for (let next = this.#at.next; next; next = next.next) {
@@ -180,11 +172,11 @@ export class SharedReader implements AsyncIterableIterator<string, undefined> {
   }
 
   #leave(isThrough: boolean): void {
-    const left = this.#left;
-    this.#left = this.#stream = undefined;
-    // What it has not read is kept for it no longer.
+    const onLeave = this.#onLeave;
+    this.#onLeave = this.#stream = undefined;
+    // Release the pieces that were not read.
     this.#at = { ...this.#at, next: undefined };
     this.#wait?.resolve();
-    left?.(isThrough);
+    onLeave?.(isThrough);
   }
 }

@@ -1,155 +1,85 @@
-/** Tells how much a medium holds (pixels, pages, seconds) by its headers. Reads little, decodes nothing, and believes no more than it must. */
+/**
+ * Estimates the size of a media file (pixels, pages or seconds) from its headers. Reads little of the file, and decodes no content.
+ *
+ * The packages for this are large: music-metadata 12 has 1.2 MB and ten dependencies, unpdf 1.8 (PDF.js) has 2.3 MB. Both read whole files.
+ */
 
 import { imageMeta } from "image-meta";
 import type { Base64File } from "./base64.ts";
-import { findJpegSize } from "./jpeg.ts";
-import type { ImageSize } from "./size.ts";
+import { type ImageSize, jpegSize } from "./picture.ts";
 
-/** The beginning of a picture in which its size is looked for: JPEGs have thumbnails and colour profiles before it. */
-const PICTURE_HEAD_BYTES = 256 * 1024;
-/** The beginning that is shown to the reader of all other formats of pictures, which walks from box to box. */
-const OTHER_HEAD_BYTES = 4 * 1024;
+/** The bytes at the beginning of a JPEG that are searched for its size. Thumbnails and colour profiles come before the size. */
+const JPEG_HEAD_BYTES = 256 * 1024;
+/** The bytes at the beginning of any other picture that image-meta receives. */
+const PICTURE_HEAD_BYTES = 4 * 1024;
 
-/** Returns the size of a picture in pixels, or undefined where its header tells none. */
+/** Returns the size of a picture, or undefined for a header without a size. */
 export function pictureSize(file: Base64File): ImageSize | undefined {
   try {
     const [first, second] = file.bytes(0, 2);
-    if (first === 0xff && second === 0xd8) return findJpegSize(file.bytes(0, PICTURE_HEAD_BYTES));
-    // Drawings in XML have no pixels, and no vendor takes them.
+    if (first === 0xff && second === 0xd8) return jpegSize(file.bytes(0, JPEG_HEAD_BYTES), true);
+    // Skip drawings in XML, such as SVG (first character `<`): they have no pixels, and no vendor accepts them.
     if (first === 0x3c || first === undefined) return undefined;
-    const { width, height } = imageMeta(file.bytes(0, OTHER_HEAD_BYTES));
+    const { width, height } = imageMeta(file.bytes(0, PICTURE_HEAD_BYTES));
     return width >= 1 && height >= 1 ? { width, height } : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** How much of a document is decoded at a time, in bytes: a multiple of three. */
+/** The bytes of a document that are decoded at a time. A multiple of three, because base64 encodes three bytes together. */
 const PIECE_BYTES = 192 * 1024;
-/** How far pieces overlap, so that no entry of a page is cut. */
+/** The overlap of two pieces, in bytes. Longer than any match, so that each match is whole in one piece. */
 const OVERLAP_BYTES = 96;
-/** The most names of a document that are looked at: more only keep everyone busy. */
-const MOST_NAMES = 200_000;
+/** The most matches that are counted in a document. */
+const MAX_MATCHES = 200_000;
+
+/** Matches entries about pages, and the end of an object. The amount of white space is limited, so that the search takes linear time. */
+const PDF_ENTRY =
+  /\/Type[ \t\r\n]{0,16}\/Page(?:(s)|(?![A-Za-z0-9]))|\/Count[ \t\r\n]{1,16}(\d{1,6})|\/(Linearized)|\/N[ \t\r\n]{1,16}(\d{1,6})|(endobj)/g;
 
 /**
- * Returns the number of pages of a PDF that its plain objects tell: the page objects, or the largest count of a page tree, whichever is
- * more. Undefined where none is told, as in files whose objects are compressed. One linear pass (ISO 32000-1, 7.7.3).
+ * Returns the number of pages of a PDF, or undefined if the number is hidden in compressed objects. Takes the number of page objects or the
+ * largest count of a page tree, whichever is larger (ISO 32000-1, 7.7.3). A linearized file also has the number in its first object (annex
+ * F).
  */
 export function pdfPages(file: Base64File): number | undefined {
-  const count = new PageCount();
+  const decoder = new TextDecoder("latin1");
+  let pageObjects = 0;
+  let largestCount = 0;
+  let object = { isTree: false, isLinearized: false, count: 0 };
+  let matches = 0;
   try {
-    for (let start = 0; start < file.length && !count.isFull; start += PIECE_BYTES)
-      count.scan(file.bytes(start, PIECE_BYTES + OVERLAP_BYTES), PIECE_BYTES);
+    for (let start = 0; start < file.length && matches < MAX_MATCHES; start += PIECE_BYTES) {
+      const text = decoder.decode(file.bytes(start, PIECE_BYTES + OVERLAP_BYTES));
+      for (const { index, 1: tree, 2: count, 3: linearized, 4: pages, 5: end } of text.matchAll(PDF_ENTRY)) {
+        // Leave matches in the overlap to the next piece.
+        if (index >= PIECE_BYTES || ++matches > MAX_MATCHES) break;
+        if (tree) object.isTree = true;
+        else if (count) object.count = Number(count);
+        else if (linearized) object.isLinearized = true;
+        else if (pages) largestCount = object.isLinearized ? Math.max(largestCount, Number(pages)) : largestCount;
+        else if (!end) pageObjects++;
+        else {
+          if (object.isTree) largestCount = Math.max(largestCount, object.count);
+          object = { isTree: false, isLinearized: false, count: 0 };
+        }
+      }
+    }
   } catch {
     return undefined;
   }
-  return count.pages > 0 ? count.pages : undefined;
+  return Math.max(pageObjects, largestCount) || undefined;
 }
 
-const SLASH = 0x2f;
-const LETTER_E = 0x65;
-/** What must stand before a letter that is looked at: a slash before those of Type, Count, Linearized and N, and an e before n. */
-const LETTERS = new Uint8Array(256);
-for (const letter of "TCLN") LETTERS[letter.charCodeAt(0)] = SLASH;
-LETTERS["n".charCodeAt(0)] = LETTER_E;
+/** The bytes that are read at the beginning of a recording, and at its end. */
+const RECORDING_BYTES = 64 * 1024;
+/** The most chunks or frames that are read. */
+const MAX_STEPS = 1_000;
+/** The most boxes of an MP4 that are read. Each box is decoded separately, which costs time. */
+const MAX_BOXES = 50;
 
-class PageCount {
-  #objects = 0;
-  #most = 0;
-  #names = 0;
-  /** Whether the object at hand is a node of the page tree, and the count that it has. */
-  #isTree = false;
-  #count = 0;
-  /** Whether the file tells its pages in its first object, as those that are made for the web do (annex F). */
-  #isLinear = false;
-
-  get pages(): number {
-    return Math.max(this.#objects, this.#most);
-  }
-
-  get isFull(): boolean {
-    return this.#names >= MOST_NAMES;
-  }
-
-  /** Looks at what begins in the first `length` bytes. Most bytes are passed over by one comparison, and most names by two. */
-  scan(bytes: Uint8Array, length: number): void {
-    const end = Math.min(length, bytes.length);
-    for (let at = 0; at < end; at++) {
-      const byte = bytes[at];
-      if (byte !== SLASH && byte !== LETTER_E) continue;
-      const next = bytes[at + 1];
-      if (next === undefined || LETTERS[next] !== byte) continue;
-      if (byte === SLASH) this.#name(bytes, at + 1);
-      else if (startsWith(bytes, at, "endobj")) this.#endObject();
-      if (this.#names >= MOST_NAMES) return;
-    }
-  }
-
-  #name(bytes: Uint8Array, at: number): void {
-    if (startsWith(bytes, at, "Type")) this.#type(bytes, afterSpace(bytes, at + 4));
-    else if (startsWith(bytes, at, "Count")) this.#count = numberAt(bytes, at + 5) ?? this.#count;
-    else if (startsWith(bytes, at, "Linearized")) this.#isLinear = true;
-    else if (this.#isLinear && startsWith(bytes, at, "N"))
-      this.#most = Math.max(this.#most, numberAt(bytes, at + 1) ?? 0);
-    else return;
-    this.#names++;
-  }
-
-  #type(bytes: Uint8Array, at: number): void {
-    if (bytes[at] !== SLASH || !startsWith(bytes, at + 1, "Page")) return;
-    if (startsWith(bytes, at + 5, "s")) this.#isTree = true;
-    else if (!isRegular(bytes[at + 5])) this.#objects++;
-  }
-
-  #endObject(): void {
-    if (this.#isTree) this.#most = Math.max(this.#most, this.#count);
-    this.#isTree = false;
-    this.#isLinear = false;
-    this.#count = 0;
-    this.#names++;
-  }
-}
-
-/** The number of at most six digits behind white space; undefined where none is. */
-function numberAt(bytes: Uint8Array, from: number): number | undefined {
-  let at = afterSpace(bytes, from);
-  if (at === from) return undefined;
-  const end = at + 6;
-  let number: number | undefined;
-  for (let digit = digitAt(bytes, at); digit !== undefined && at < end; digit = digitAt(bytes, ++at))
-    number = (number ?? 0) * 10 + digit;
-  return number;
-}
-
-function startsWith(bytes: Uint8Array, at: number, text: string): boolean {
-  for (let index = 0; index < text.length; index++) if (bytes[at + index] !== text.charCodeAt(index)) return false;
-  return true;
-}
-
-function digitAt(bytes: Uint8Array, at: number): number | undefined {
-  const byte = bytes[at];
-  return byte !== undefined && byte >= 0x30 && byte <= 0x39 ? byte - 0x30 : undefined;
-}
-
-/** The place behind at most 16 characters of white space. */
-function afterSpace(bytes: Uint8Array, from: number): number {
-  let at = from;
-  while (at < from + 16 && (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09)) at++;
-  return at;
-}
-
-/** Whether a byte goes on with a name. */
-const isRegular = (byte: number | undefined): boolean =>
-  byte !== undefined &&
-  ((byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a) || (byte >= 0x30 && byte <= 0x39));
-
-/** The largest head, and tail, of a recording that is read, in bytes. */
-const HEAD_BYTES = 64 * 1024;
-/** The most chunks or frames that are walked over, and the most boxes of an MP4, each of which is decoded by itself. */
-const MOST_STEPS = 1_000;
-const MOST_BOXES = 50;
-
-/** Returns how long a sound or a film lasts, in seconds, or undefined where its header tells nothing that can be true. */
+/** Returns the length of a sound or a film in seconds, or undefined for a header without a plausible length. */
 export function recordingSeconds(file: Base64File): number | undefined {
   try {
     const seconds = secondsOf(file);
@@ -160,8 +90,8 @@ export function recordingSeconds(file: Base64File): number | undefined {
 }
 
 function secondsOf(file: Base64File): number | undefined {
-  const head = file.bytes(0, HEAD_BYTES);
-  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const head = file.bytes(0, RECORDING_BYTES);
+  const view = viewOf(head);
   const magic = String.fromCharCode(...head.subarray(0, 12));
   if (magic.startsWith("RIFF") && magic.endsWith("WAVE")) return wavSeconds(view, file.length);
   if (magic.startsWith("FORM") && /AIF[FC]$/.test(magic)) return aiffSeconds(view);
@@ -169,40 +99,42 @@ function secondsOf(file: Base64File): number | undefined {
   if (magic.startsWith("OggS")) return oggSeconds(view, file);
   if (magic.slice(4, 8) === "ftyp") return mp4Seconds(file);
   if (magic.startsWith("\x1a\x45\xdf\xa3")) return matroskaSeconds(view);
-  if (magic.startsWith("ID3")) return frameSeconds(file, 10 + syncSafe(head.subarray(6, 10)));
-  return frameSeconds(file, 0);
+  // An ID3 tag may come before the frames. Each byte of its length has seven bits.
+  const tagBytes = magic.startsWith("ID3")
+    ? 10 + head.subarray(6, 10).reduce((sum, byte) => sum * 128 + (byte & 0x7f), 0)
+    : 0;
+  return frameSeconds(viewOf(file.bytes(tagBytes, RECORDING_BYTES)), file.length - tagBytes);
 }
 
-/** The chunks of a RIFF or an IFF file: their names, and where their content begins. */
-function* chunksIn(view: DataView, littleEndian: boolean): Generator<{ name: string; at: number; size: number }> {
-  for (let at = 12, step = 0; at + 8 <= view.byteLength && step < MOST_STEPS; step++) {
-    const size = view.getUint32(at + 4, littleEndian);
-    yield { name: nameAt(view, at), at: at + 8, size };
-    at += 8 + size + (size % 2);
-  }
-}
+const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 const nameAt = (view: DataView, at: number): string =>
   String.fromCharCode(view.getUint8(at), view.getUint8(at + 1), view.getUint8(at + 2), view.getUint8(at + 3));
 
-function wavSeconds(view: DataView, length: number): number | undefined {
-  let bytesPerSecond = 0;
-  for (const { name, at } of chunksIn(view, true)) {
-    if (name === "fmt ") bytesPerSecond = view.getUint32(at + 8, true);
-    // A stream's header tells no length, so that of the file is taken.
-    if (name === "data") return (length - at) / bytesPerSecond;
+/** Returns the offset of the content of the first RIFF or IFF chunk of a name, or undefined. */
+function chunkIn(view: DataView, wanted: string, littleEndian: boolean): number | undefined {
+  for (let at = 12, step = 0; at + 8 <= view.byteLength && step < MAX_STEPS; step++) {
+    if (nameAt(view, at) === wanted) return at + 8;
+    const size = view.getUint32(at + 4, littleEndian);
+    at += 8 + size + (size % 2);
   }
   return undefined;
 }
 
+function wavSeconds(view: DataView, length: number): number | undefined {
+  const format = chunkIn(view, "fmt ", true);
+  const data = chunkIn(view, "data", true);
+  if (format === undefined || data === undefined) return undefined;
+  // The header of a streamed WAV has no length, so use the length of the file.
+  return (length - data) / view.getUint32(format + 8, true);
+}
+
 function aiffSeconds(view: DataView): number | undefined {
-  for (const { name, at } of chunksIn(view, false)) {
-    if (name !== "COMM") continue;
-    // The rate is an 80-bit float: an exponent, and a mantissa of which 32 bits are enough.
-    const rate = view.getUint32(at + 10) * 2 ** ((view.getUint16(at + 8) & 0x7fff) - 16_383 - 31);
-    return view.getUint32(at + 2) / rate;
-  }
-  return undefined;
+  const common = chunkIn(view, "COMM", false);
+  if (common === undefined) return undefined;
+  // The rate is an 80-bit float: an exponent, and a mantissa whose first 32 bits are enough.
+  const rate = view.getUint32(common + 10) * 2 ** ((view.getUint16(common + 8) & 0x7fff) - 16_383 - 31);
+  return view.getUint32(common + 2) / rate;
 }
 
 function flacSeconds(view: DataView): number {
@@ -211,32 +143,35 @@ function flacSeconds(view: DataView): number {
   return samples / rate;
 }
 
-/** By the position that the last page tells (RFC 3533). */
-function oggSeconds(view: DataView, file: Base64File): number | undefined {
-  const begin = 27 + view.getUint8(26);
-  const name = nameAt(view, begin) + nameAt(view, begin + 4);
-  const rate =
-    name === "OpusHead"
-      ? 48_000
-      : name.endsWith("vorbis\0") || name.startsWith("\x01vorbis")
-        ? view.getUint32(begin + 12, true)
-        : undefined;
-  if (rate === undefined) return undefined;
-  const start = Math.max(0, file.length - HEAD_BYTES);
-  const tail = file.bytes(start, HEAD_BYTES);
-  for (let at = tail.length - 14; at >= 0; at--)
-    if (tail[at] === 0x4f && startsWith(tail, at, "OggS")) {
-      const page = new DataView(tail.buffer, tail.byteOffset + at, 14);
-      return (page.getUint32(6, true) + page.getUint32(10, true) * 2 ** 32) / rate;
-    }
+/** Reads the sample position in the last Ogg page (RFC 3533). */
+function oggSeconds(head: DataView, file: Base64File): number | undefined {
+  const codec = 27 + head.getUint8(26);
+  const name = nameAt(head, codec) + nameAt(head, codec + 4);
+  const isVorbis = name.startsWith("\x01vorbis");
+  if (!isVorbis && name !== "OpusHead") return undefined;
+  const rate = isVorbis ? head.getUint32(codec + 12, true) : 48_000;
+  const end = viewOf(file.bytes(Math.max(0, file.length - RECORDING_BYTES), RECORDING_BYTES));
+  for (let at = end.byteLength - 14; at >= 0; at--)
+    if (end.getUint8(at) === 0x4f && nameAt(end, at) === "OggS")
+      return (end.getUint32(at + 6, true) + end.getUint32(at + 10, true) * 2 ** 32) / rate;
   return undefined;
 }
 
-/** The first box of a name in an MP4 between two places: where its content begins and ends (ISO 14496-12). */
+/** Reads the movie header. A file has one movie with one header (ISO 14496-12). */
+function mp4Seconds(file: Base64File): number | undefined {
+  const movie = boxIn(file, "moov", 0, file.length);
+  const header = movie && boxIn(file, "mvhd", movie.start, movie.end);
+  if (!header) return undefined;
+  const view = viewOf(file.bytes(header.start, 32));
+  return view.getUint8(0) === 1
+    ? (view.getUint32(24) * 2 ** 32 + view.getUint32(28)) / view.getUint32(20)
+    : view.getUint32(16) / view.getUint32(12);
+}
+
+/** Returns the content of the first MP4 box of a name between two offsets. */
 function boxIn(file: Base64File, name: string, from: number, to: number): { start: number; end: number } | undefined {
-  for (let at = from, step = 0; at + 8 <= to && step < MOST_BOXES; step++) {
-    const bytes = file.bytes(at, 16);
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = from, step = 0; at + 8 <= to && step < MAX_BOXES; step++) {
+    const view = viewOf(file.bytes(at, 16));
     const short = view.getUint32(0);
     const size = short === 1 ? view.getUint32(8) * 2 ** 32 + view.getUint32(12) : short === 0 ? to - at : short;
     if (size < 8) return undefined;
@@ -246,37 +181,19 @@ function boxIn(file: Base64File, name: string, from: number, to: number): { star
   return undefined;
 }
 
-/** By the first movie header of the first movie: a file has one of each. */
-function mp4Seconds(file: Base64File): number | undefined {
-  const movie = boxIn(file, "moov", 0, file.length);
-  const header = movie && boxIn(file, "mvhd", movie.start, movie.end);
-  if (!header) return undefined;
-  const bytes = file.bytes(header.start, 32);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return view.getUint8(0) === 1
-    ? (view.getUint32(24) * 2 ** 32 + view.getUint32(28)) / view.getUint32(20)
-    : view.getUint32(16) / view.getUint32(12);
-}
-
-/** By the elements Duration and TimestampScale near the beginning (RFC 9559). */
+/** Reads the elements Duration and TimestampScale near the beginning (RFC 9559). */
 function matroskaSeconds(view: DataView): number | undefined {
   let scale = 1_000_000;
   let duration: number | undefined;
-  const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-  for (let at = 0; at + 11 <= bytes.length; at++) {
-    const first = bytes[at];
-    // Most bytes begin neither.
-    if (first !== 0x2a && first !== 0x44) continue;
-    if (first === 0x2a && bytes[at + 1] === 0xd7 && bytes[at + 2] === 0xb1 && bytes[at + 3] === 0x83)
-      scale = view.getUint32(at + 3) & 0xffffff;
-    if (first !== 0x44 || bytes[at + 1] !== 0x89 || duration !== undefined) continue;
+  for (let at = 0; at + 11 <= view.byteLength; at++) {
+    const first = view.getUint8(at);
+    if (first === 0x2a && view.getUint32(at) === 0x2ad7b183) scale = view.getUint32(at + 3) & 0xffffff;
+    if (first !== 0x44 || view.getUint8(at + 1) !== 0x89 || duration !== undefined) continue;
     if (view.getUint8(at + 2) === 0x84) duration = view.getFloat32(at + 3);
     else if (view.getUint8(at + 2) === 0x88) duration = view.getFloat64(at + 3);
   }
   return duration === undefined ? undefined : (duration * scale) / 1e9;
 }
-
-const syncSafe = (bytes: Uint8Array): number => bytes.reduce((sum, byte) => sum * 128 + (byte & 0x7f), 0);
 
 /** Kilobits a second by version (1; 2 and 2.5) and layer (1, 2, 3) of MPEG audio (ISO 11172-3, 2.4.2.3). */
 const KILOBITS: Readonly<Record<string, readonly number[]>> = {
@@ -288,23 +205,22 @@ const KILOBITS: Readonly<Record<string, readonly number[]>> = {
   "2.3": [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 };
 
-/** Of MP3 and of AAC in ADTS, whose frames begin with eleven bits that are set. */
-function frameSeconds(file: Base64File, start: number): number | undefined {
-  const bytes = file.bytes(start, HEAD_BYTES);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < 8 || view.getUint16(0) < 0xffe0) return undefined;
-  const layer = (bytes[1] ?? 0) & 6;
-  return layer === 0 ? adtsSeconds(view, file.length - start) : mpegSeconds(view, file.length - start);
+/** Reads MP3, and AAC in ADTS: their frames begin with eleven set bits. */
+function frameSeconds(view: DataView, length: number): number | undefined {
+  if (view.byteLength < 8 || view.getUint16(0) < 0xffe0) return undefined;
+  const layer = view.getUint8(1) & 6;
+  return layer === 0 ? adtsSeconds(view, length) : mpegSeconds(view, length);
 }
 
-/** By the frames that the first one counts, or by its bitrate. */
+/** Uses the number of frames, if the first frame has a tag with this number. Otherwise uses the bitrate. */
 function mpegSeconds(view: DataView, length: number): number | undefined {
-  const [version, layer] = [(view.getUint8(1) >> 3) & 3, 4 - ((view.getUint8(1) >> 1) & 3)];
+  const version = (view.getUint8(1) >> 3) & 3;
+  const layer = 4 - ((view.getUint8(1) >> 1) & 3);
   const kilobits = KILOBITS[`${version === 3 ? 1 : 2}.${layer}`]?.[view.getUint8(2) >> 4];
-  const rate =
-    ([44_100, 48_000, 32_000][(view.getUint8(2) >> 2) & 3] ?? 0) / (version === 3 ? 1 : version === 2 ? 2 : 4);
+  const baseRate = [44_100, 48_000, 32_000][(view.getUint8(2) >> 2) & 3] ?? 0;
+  const rate = baseRate / (version === 3 ? 1 : version === 2 ? 2 : 4);
   const samples = layer === 1 ? 384 : layer === 3 && version !== 3 ? 576 : 1_152;
-  // The tag of a file whose bitrate varies stands in its first frame, behind the side information.
+  // A file of varying bitrate has a tag in its first frame, after the side information.
   for (let at = 4; at < 48 && at + 12 <= view.byteLength; at++) {
     const name = nameAt(view, at);
     if ((name === "Xing" || name === "Info") && view.getUint8(at + 7) & 1)
@@ -317,11 +233,12 @@ const AAC_RATES: readonly number[] = [
   96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350,
 ];
 
-/** By the average length of the first frames, each of 1,024 samples (ISO 13818-7, 6.2). */
+/** Uses the average length of the first frames, each of 1,024 samples (ISO 13818-7, 6.2). */
 function adtsSeconds(view: DataView, length: number): number | undefined {
   const rate = AAC_RATES[(view.getUint8(2) >> 2) & 15];
-  let [at, frames] = [0, 0];
-  for (; at + 7 <= view.byteLength && frames < MOST_STEPS; frames++) {
+  let at = 0;
+  let frames = 0;
+  for (; at + 7 <= view.byteLength && frames < MAX_STEPS; frames++) {
     const size = ((view.getUint8(at + 3) & 3) << 11) | (view.getUint8(at + 4) << 3) | (view.getUint8(at + 5) >> 5);
     if (view.getUint16(at) < 0xfff0 || size < 7) break;
     at += size;

@@ -1,8 +1,33 @@
-/** Counts the rows of a PNG in its inflated pixel data, and looks for a transparent pixel in them where that is asked. */
+/** Counts the rows of a PNG in its inflated pixel data, and looks for a transparent pixel in them. */
 
-import { GRAY, GRAY_ALPHA, PALETTE, PngFault, type PngHeader, RGB_ALPHA } from "./png-chunks.ts";
+/** A fault of a PNG. The message is the end of a sentence: `it has no pixels`. `inspectPng` converts this error to a GatewayError. */
+export class PngFault extends Error {
+  override readonly name = "PngFault";
+}
 
-/** The first column and row, and the steps, of the seven pictures that an interlaced one is sent in. */
+export const ColorType = { gray: 0, rgb: 2, palette: 3, grayAlpha: 4, rgbAlpha: 6 } as const;
+
+/** For each colour type: the samples of a pixel, and the allowed bits of a sample. */
+export const COLOR_TYPES: Readonly<Record<number, { readonly samples: number; readonly depths: readonly number[] }>> = {
+  [ColorType.gray]: { samples: 1, depths: [1, 2, 4, 8, 16] },
+  [ColorType.rgb]: { samples: 3, depths: [8, 16] },
+  [ColorType.palette]: { samples: 1, depths: [1, 2, 4, 8] },
+  [ColorType.grayAlpha]: { samples: 2, depths: [8, 16] },
+  [ColorType.rgbAlpha]: { samples: 4, depths: [8, 16] },
+};
+
+export interface PngHeader {
+  readonly width: number;
+  readonly height: number;
+  /** The bits of one sample. */
+  readonly depth: number;
+  readonly colorType: number;
+  /** The samples of one pixel. */
+  readonly samples: number;
+  readonly isInterlaced: boolean;
+}
+
+/** The first column and row, and the steps, of the seven passes of an interlaced picture. */
 const ADAM7 = [
   [0, 0, 8, 8],
   [4, 0, 8, 8],
@@ -14,89 +39,76 @@ const ADAM7 = [
 ] as const;
 
 interface Pass {
-  /** Pixels a row. */
+  /** The pixels of one row. */
   readonly width: number;
   readonly rows: number;
 }
 
-/** What to look for in a PNG. */
-export interface RowOptions {
-  /** Whether to look for a transparent pixel, for which every byte is worked out; otherwise one of each row is looked at. */
-  readonly seekTransparency?: boolean;
-}
-
-/** Takes inflated bytes as they come; holds two rows in memory. */
+/** Checks inflated bytes as they arrive. Keeps two rows in memory. */
 export class PngRows {
-  readonly #header: PngHeader;
-  readonly #isFound: Finder | undefined;
+  /** True once a fully transparent pixel (alpha zero) was found. */
+  hasTransparency = false;
+  readonly #rowBits: number;
+  readonly #bytesPerPixel: number;
+  /**
+   * Tells whether a row has a transparent pixel; undefined if no pixel can be transparent, or if the caller does not ask for transparency.
+   */
+  readonly #isTransparent: RowTest | undefined;
   readonly #passes: readonly Pass[];
   #pass = 0;
   #row = 0;
-  /** The row that is being filled, after the byte that names its filter; the one before it stands in `#above`. */
+  /** The current row and the row above it. Each begins with the byte that names its filter. */
   #line: Uint8Array;
   #above: Uint8Array;
   #filled = 0;
-  #hasTransparency = false;
 
-  constructor(header: PngHeader, transparency: Uint8Array | undefined, { seekTransparency = false }: RowOptions = {}) {
-    this.#header = header;
-    this.#isFound = seekTransparency ? finderOf(header, transparency) : undefined;
+  constructor(header: PngHeader, transparency: Uint8Array | undefined, seekTransparency: boolean) {
+    this.#rowBits = header.samples * header.depth;
+    this.#bytesPerPixel = Math.max(1, this.#rowBits / 8);
+    this.#isTransparent = seekTransparency ? transparencyTest(header, transparency) : undefined;
     this.#passes = passesOf(header);
-    const width = this.#passes[0]?.width ?? 0;
-    this.#line = this.#newLine(width);
-    this.#above = this.#newLine(width);
+    this.#line = this.#newLine();
+    this.#above = this.#newLine();
   }
 
-  /** Whether a pixel was seen that is fully transparent (alpha zero). */
-  get hasTransparency(): boolean {
-    return this.#hasTransparency;
-  }
-
-  /** Takes the next bytes; throws a PngFault when they are more than the image has, or no rows. */
+  /** Takes the next bytes. Throws a PngFault for more bytes than the picture has, and for an unknown filter. */
   push(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length;) {
       if (this.#pass === this.#passes.length) throw new PngFault("it holds more pixel data than its size tells");
-      if (this.#filled === 0) assertFilter(bytes[at]);
+      const filter = bytes[at] ?? 0;
+      if (this.#filled === 0 && filter > 4) throw new PngFault(`it has a row with filter ${filter}, which is none`);
       const end = Math.min(bytes.length, at + this.#line.length - this.#filled);
-      if (this.#isSeeking) this.#line.set(bytes.subarray(at, end), this.#filled);
+      // Rows after the first transparent pixel are only counted.
+      if (this.#isTransparent && !this.hasTransparency) this.#line.set(bytes.subarray(at, end), this.#filled);
       this.#filled += end - at;
       at = end;
       if (this.#filled === this.#line.length) this.#endRow();
     }
   }
 
-  /** Throws a PngFault when rows are missing. */
+  /** Throws a PngFault for missing rows. */
   end(): void {
     if (this.#pass < this.#passes.length) throw new PngFault("it holds less pixel data than its size tells");
   }
 
-  /** What comes after the first transparent pixel need not be looked at. */
-  get #isSeeking(): boolean {
-    return this.#isFound !== undefined && !this.#hasTransparency;
-  }
-
   #endRow(): void {
     const pass = this.#passes[this.#pass];
-    if (pass && this.#isFound && this.#isSeeking) {
-      const bytesPerPixel = Math.max(1, (this.#header.samples * this.#header.depth) / 8);
-      unfilter(this.#line, this.#above, bytesPerPixel);
-      this.#hasTransparency = this.#isFound(this.#line.subarray(1), pass.width);
+    if (pass && this.#isTransparent && !this.hasTransparency) {
+      unfilter(this.#line, this.#above, this.#bytesPerPixel);
+      this.hasTransparency = this.#isTransparent(this.#line.subarray(1), pass.width);
       [this.#line, this.#above] = [this.#above, this.#line];
     }
     this.#filled = 0;
-    if (++this.#row === pass?.rows) this.#nextPass();
-  }
-
-  #nextPass(): void {
+    if (++this.#row !== pass?.rows) return;
     this.#row = 0;
-    const next = this.#passes[++this.#pass];
-    if (!next) return;
-    this.#line = this.#newLine(next.width);
-    this.#above = this.#newLine(next.width);
+    this.#pass++;
+    this.#line = this.#newLine();
+    this.#above = this.#newLine();
   }
 
-  #newLine(width: number): Uint8Array {
-    return new Uint8Array(1 + Math.ceil((width * this.#header.samples * this.#header.depth) / 8));
+  #newLine(): Uint8Array {
+    const width = this.#passes[this.#pass]?.width ?? 0;
+    return new Uint8Array(1 + Math.ceil((width * this.#rowBits) / 8));
   }
 }
 
@@ -108,18 +120,14 @@ function passesOf({ width, height, isInterlaced }: PngHeader): readonly Pass[] {
   })).filter((pass) => pass.width > 0 && pass.rows > 0);
 }
 
-function assertFilter(filter = 0): void {
-  if (filter > 4) throw new PngFault(`it has a row with filter ${filter}, which is none`);
-}
-
 /**
- * Undoes a row's filter in place (PNG, section 9.2). Both rows begin with the byte that names their filter. Loops without
- * calls or cases inside, because this is the one place where every byte of a large image passes through this language.
+ * Undoes the filter of a row in place (PNG, section 9.2). The loops contain no calls and do not check the filter, because every byte of a
+ * large picture passes through them.
  */
 function unfilter(line: Uint8Array, above: Uint8Array, step: number): void {
   const [filter] = line;
   const { length } = line;
-  // To the left of the first pixel, all is zero.
+  // The bytes to the left of the first pixel count as zero.
   const second = Math.min(1 + step, length);
   if (filter === 1) for (let at = second; at < length; at++) line[at] = (line[at] ?? 0) + (line[at - step] ?? 0);
   if (filter === 2) for (let at = 1; at < length; at++) line[at] = (line[at] ?? 0) + (above[at] ?? 0);
@@ -143,30 +151,29 @@ function unfilter(line: Uint8Array, above: Uint8Array, step: number): void {
   }
 }
 
-/** Whether a row of so many pixels has a transparent one. */
-type Finder = (row: Uint8Array, width: number) => boolean;
+/** Tells whether a row of `width` pixels has a transparent pixel. */
+type RowTest = (row: Uint8Array, width: number) => boolean;
 
-/** What to look for; undefined where no pixel can be transparent. */
-function finderOf(header: PngHeader, transparency: Uint8Array | undefined): Finder | undefined {
+function transparencyTest(header: PngHeader, transparency: Uint8Array | undefined): RowTest | undefined {
   const { colorType, depth, samples } = header;
   const sampleBytes = depth / 8;
-  if (colorType === GRAY_ALPHA || colorType === RGB_ALPHA)
-    return finderOfBytes(new Uint8Array(sampleBytes), (samples - 1) * sampleBytes, samples * sampleBytes);
+  if (colorType === ColorType.grayAlpha || colorType === ColorType.rgbAlpha)
+    return hasBytes(new Uint8Array(sampleBytes), (samples - 1) * sampleBytes, samples * sampleBytes);
   if (!transparency) return undefined;
-  if (colorType === PALETTE) {
+  if (colorType === ColorType.palette) {
     const clear = new Set(Array.from(transparency.keys()).filter((index) => transparency[index] === 0));
-    return clear.size > 0 ? finderOfSamples(clear, depth) : undefined;
+    return clear.size > 0 ? hasSamples(clear, depth) : undefined;
   }
-  if (colorType === GRAY && depth < 8)
-    return finderOfSamples(new Set([(transparency[1] ?? 0) & (2 ** depth - 1)]), depth);
-  // Samples of tRNS have two bytes each, of which 8-bit images use the lower one.
+  if (colorType === ColorType.gray && depth < 8)
+    return hasSamples(new Set([(transparency[1] ?? 0) & (2 ** depth - 1)]), depth);
+  // The samples of tRNS have two bytes each; pictures of 8 bits use the lower one.
   const color = depth === 8 ? transparency.filter((_, index) => index % 2 === 1) : transparency;
-  return finderOfBytes(color, 0, samples * sampleBytes);
+  return hasBytes(color, 0, samples * sampleBytes);
 }
 
 /** Looks for the given bytes at an offset in each pixel. */
-const finderOfBytes =
-  (wanted: Uint8Array, offset: number, bytesPerPixel: number): Finder =>
+const hasBytes =
+  (wanted: Uint8Array, offset: number, bytesPerPixel: number): RowTest =>
   (row) => {
     for (let at = offset; at < row.length; at += bytesPerPixel) {
       let matching = 0;
@@ -176,9 +183,9 @@ const finderOfBytes =
     return false;
   };
 
-/** Looks for the given samples in a row of one sample a pixel, several of which may share a byte. */
-const finderOfSamples =
-  (wanted: ReadonlySet<number>, depth: number): Finder =>
+/** Looks for the given samples in a row of one sample a pixel; several samples may share a byte. */
+const hasSamples =
+  (wanted: ReadonlySet<number>, depth: number): RowTest =>
   (row, width) => {
     const perByte = 8 / depth;
     for (let pixel = 0; pixel < width; pixel++) {

@@ -1,5 +1,6 @@
-/** JSON: its values, and the one place where a text that a stranger wrote becomes a value, within limits. */
+/** JSON values, and the only parser for texts of callers and upstreams, with limits. */
 
+/** Any JSON value. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 
 /** A JSON object. */
@@ -7,25 +8,25 @@ export interface JsonObject {
   [key: string]: JsonValue;
 }
 
-/** Whether a parsed JSON value is an object rather than an array, a scalar or null. */
+/** Tells whether a parsed value is a JSON object, not an array, a scalar or null. */
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Bounds of the JSON in one message: a request, a complete answer, an event of a stream, a row of a store. */
+/** The limits of the JSON in one message: a request, a complete answer, an event of a stream, a row of a store. */
 export interface JsonLimits {
-  /** Largest text, in bytes. A text of more UTF-16 units than this has more bytes, too. */
+  /** Largest text, in bytes. */
   readonly maxJsonBytes: number;
   /** Deepest nesting of objects and arrays. */
   readonly maxJsonDepth: number;
-  /** Most values, containers and what is in them alike; an empty object or array counts as two. */
+  /** Most values, containers included; an empty object or array counts as two. */
   readonly maxJsonValues: number;
   /** Most members of one object. */
   readonly maxJsonKeys: number;
-  /** Most elements of all arrays; an empty array counts as one. */
+  /** Most elements of all arrays together; an empty array counts as one. */
   readonly maxJsonItems: number;
 }
 
-/** The limits of a text that comes with none of its own, such as a row of a store, or was held to narrower limits before. */
+/** The default limits, for a row of a store, or for a text that was already checked against narrower limits. */
 export const DEFAULT_JSON_LIMITS: JsonLimits = {
   maxJsonBytes: 64 * 1024 ** 2,
   maxJsonDepth: 200,
@@ -34,7 +35,7 @@ export const DEFAULT_JSON_LIMITS: JsonLimits = {
   maxJsonItems: 1_000_000,
 };
 
-/** A text or a value is beyond a limit. The message says what it is, such as `is nested deeper than 200 levels`. */
+/** Thrown for a text or a value that exceeds a limit. The message is the end of a sentence: `is nested deeper than 200 levels`. */
 export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";
 }
@@ -47,81 +48,78 @@ const tooMany = ({ maxJsonValues }: JsonLimits): JsonLimitError =>
   new JsonLimitError(`holds more than ${maxJsonValues} values`);
 const tooManyKeys = ({ maxJsonKeys }: JsonLimits): JsonLimitError =>
   new JsonLimitError(`holds an object of more than ${maxJsonKeys} members`);
-
 const tooManyItems = ({ maxJsonItems }: JsonLimits): JsonLimitError =>
   new JsonLimitError(`holds arrays of more than ${maxJsonItems} elements together`);
 
 /**
- * Memory that a value takes once it is parsed, beyond the bytes that it is written in: what the dearest values take in V8, objects
- * with a single numeric key, one within another. Most take a quarter of that. A test measures it.
+ * The memory of one parsed value beside its text, in bytes. This is the highest cost in V8, for nested objects with a single numeric key.
+ * Usual values take a quarter. A test measures the number.
  */
-export const VALUE_BYTES = 208;
+const VALUE_BYTES = 208;
 
-/** Counts the values of all texts of one message: texts of JSON inside a body, such as a tool call's arguments, count with it. */
+/** A message with more values or characters than this is large: one walk over it takes milliseconds. */
+const LARGE_VALUES = 10_000;
+const LARGE_CHARS = 2 * 1024 ** 2;
+
+/** Counts the values of all texts of one message. Texts inside a body, such as a tool call's arguments, count with the body. */
 export class JsonBudget {
   readonly limits: JsonLimits;
-  /** How many values were counted so far. */
+  /** The values counted so far. */
   values = 0;
-  /** How many UTF-16 units the texts had so far. */
-  chars = 0;
-  /** Books the memory of values before they are parsed; it throws where there is no room. */
-  booking: { take(bytes: number): void } | undefined = undefined;
-  /** How many elements of arrays were counted so far. */
+  /** The array elements counted so far. */
   items = 0;
+  /** The UTF-16 units of the texts so far. */
+  chars = 0;
+  /** True for a large message. Let the event loop serve other work before each further walk over it. */
+  isLarge = false;
+  /** Books memory for values before they are parsed; throws when there is no room. */
+  booking: { take(bytes: number): void } | undefined = undefined;
 
   constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
     this.limits = limits;
   }
-
-  /** Whether one walk over the message takes milliseconds, so that each walk deserves a turn of the event loop of its own. */
-  get isLarge(): boolean {
-    return this.values > LARGE_VALUES || this.chars > LARGE_CHARS;
-  }
 }
-
-const LARGE_VALUES = 10_000;
-const LARGE_CHARS = 2 * 1024 ** 2;
 
 /**
- * The value of a stranger's text. Throws a `JsonLimitError` for a text beyond the limits, before it is parsed, and a `SyntaxError`
- * for a text that is no JSON. A `SyntaxError` quotes the text, which may hold secrets. Where the budget books memory, what its booking
- * throws.
+ * Parses a text of a caller, an upstream or a store.
  *
- * @param bounds A budget, which counts the text with others of its message, or the limits of this text alone.
+ * Throws a `JsonLimitError` for a text beyond the limits, before the text is parsed. Throws a `SyntaxError` for a text that is not JSON;
+ * its message quotes the text, which may contain secrets. Also throws the errors of the budget's booking.
+ *
+ * @param bounds A budget, which counts the text with other texts of its message, or the limits of this text alone.
  */
 export function parseJson(text: string, bounds: JsonBudget | JsonLimits = DEFAULT_JSON_LIMITS): unknown {
-  if (bounds instanceof JsonBudget) return parseCounted(text, bounds);
-  return isTooShort(text, bounds) ? JSON.parse(text) : parseCounted(text, new JsonBudget(bounds));
-}
-
-/** Whether no JSON of this length can be beyond the limits: a level takes two characters, and all else one. Most frames of a stream are. */
-const isTooShort = (
-  { length }: string,
-  { maxJsonBytes, maxJsonDepth, maxJsonValues, maxJsonKeys, maxJsonItems }: JsonLimits,
-): boolean =>
-  length <= 2 * maxJsonDepth &&
-  length <= maxJsonBytes &&
-  length <= maxJsonValues &&
-  length <= maxJsonKeys &&
-  length <= maxJsonItems;
-
-function parseCounted(text: string, budget: JsonBudget): unknown {
-  const before = budget.values;
-  countValues(text, budget);
-  budget.chars += text.length;
-  budget.booking?.take((budget.values - before) * VALUE_BYTES);
+  if (!(bounds instanceof JsonBudget)) {
+    if (isWithin(text.length, bounds)) return JSON.parse(text);
+    return parseJson(text, new JsonBudget(bounds));
+  }
+  const before = bounds.values;
+  countValues(text, bounds);
+  bounds.chars += text.length;
+  bounds.isLarge = bounds.values > LARGE_VALUES || bounds.chars > LARGE_CHARS;
+  bounds.booking?.take((bounds.values - before) * VALUE_BYTES);
   try {
     return JSON.parse(text);
   } catch (error) {
-    budget.values += VALUES_OF_AN_ERROR;
+    bounds.values += VALUES_OF_AN_ERROR;
     throw error;
   }
 }
 
-/** How many values a text counts as that is no JSON: to make the error takes as long. A body may hold many such texts. */
+/** The number of values that a text counts as if it is not JSON: creating the error takes as long. A body may hold many such texts. */
 const VALUES_OF_AN_ERROR = 200;
 
-/** The characters that hold JSON together. */
+/**
+ * Tells whether a text is too short to break any limit: a level takes two characters, everything else one. Most frames of streams are this
+ * short.
+ */
+const isWithin = (length: number, limits: JsonLimits): boolean =>
+  length <= 2 * limits.maxJsonDepth &&
+  length <= limits.maxJsonBytes &&
+  length <= limits.maxJsonValues &&
+  length <= limits.maxJsonKeys &&
+  length <= limits.maxJsonItems;
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
@@ -133,11 +131,22 @@ const OBJECT_END = 0x7d;
 
 const IS_ARRAY = -1;
 
-/** By depth, how many members each open object has, or that it is an array. Shared by all texts: nothing outlives the scan of one. */
+/** The number of members of each open object by depth, or IS_ARRAY. Shared by all texts, because a scan never pauses. */
 let members = new Int32Array(256);
 
-// Counts before the parser runs: a hostile text of ten million arrays takes seconds to become values. A text that is no JSON may be
-// counted wrongly, but not before the place where the parser stops.
+/**
+ * At multiples of this index, the scan skips white space and digits with `STRUCTURE`. Most texts have few of them in a row, so more tries
+ * cost time.
+ */
+const PLAIN_CHARS = 256;
+
+/** Matches the structure of JSON and the beginnings of strings. In V8, this is many times faster than a loop. */
+const STRUCTURE = /["[\]{},:]/g;
+
+/**
+ * Counts the values of a text before the parser runs, because a hostile text of ten million arrays takes seconds to become values. The
+ * count of a text that is not JSON is right up to the place where the parser stops.
+ */
 function countValues(text: string, budget: JsonBudget): void {
   const { limits } = budget;
   const { maxJsonBytes, maxJsonDepth, maxJsonValues, maxJsonKeys, maxJsonItems } = limits;
@@ -151,7 +160,9 @@ function countValues(text: string, budget: JsonBudget): void {
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case QUOTE:
-        at = endOfString(text, at);
+        at = text.indexOf('"', at + 1);
+        if (at < 0) at = text.length;
+        else if (text.charCodeAt(at - 1) === BACKSLASH) at = endOfEscaped(text, at);
         continue;
       case ARRAY:
         if (++depth > maxJsonDepth) throw tooDeep(limits);
@@ -167,14 +178,17 @@ function countValues(text: string, budget: JsonBudget): void {
         continue;
       case ARRAY_END:
       case OBJECT_END:
-        // More ends than beginnings are no JSON, and have no depth.
+        // A text with more ends than beginnings is not JSON.
         if (depth > 0) depth--;
         continue;
       case COMMA:
         if (members[depth] === IS_ARRAY && ++items > maxJsonItems) throw tooManyItems(limits);
         break;
       default:
-        if (at % PLAIN_CHARS === 0) at = lastPlain(text, at);
+        if (at % PLAIN_CHARS === 0) {
+          STRUCTURE.lastIndex = at;
+          at = STRUCTURE.test(text) ? STRUCTURE.lastIndex - 2 : text.length;
+        }
         continue;
     }
     if (++values > maxJsonValues) throw tooMany(limits);
@@ -183,21 +197,9 @@ function countValues(text: string, budget: JsonBudget): void {
   budget.items = items;
 }
 
-/** After how many characters the scan tries to leap over white space and digits. Rarely: most texts have little of them in a row. */
-const PLAIN_CHARS = 256;
-
-/** All that holds JSON together, and the beginnings of strings. V8 looks for them many times faster than a loop does. */
-const HOLDING = /["[\]{},:]/g;
-
-/** The index of the last of the characters from `start` on that neither hold JSON together nor begin a string. */
-function lastPlain(text: string, start: number): number {
-  HOLDING.lastIndex = start;
-  return HOLDING.test(text) ? HOLDING.lastIndex - 2 : text.length;
-}
-
-/** The index of the quote that ends a string: the next quote with an even number of backslashes before it. */
-function endOfString(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+/** Returns the index of the quote that ends a string: the first one from `end` on with an even number of backslashes before it. */
+function endOfEscaped(text: string, end: number): number {
+  for (; end >= 0; end = text.indexOf('"', end + 1)) {
     let escapes = end;
     while (text.charCodeAt(escapes - 1) === BACKSLASH) escapes--;
     if ((end - escapes) % 2 === 0) return end;
@@ -206,9 +208,9 @@ function endOfString(text: string, start: number): number {
 }
 
 /**
- * Holds a value that was parsed already, or that a host's function made, to the limits: it may be cyclic, or deeper than a recursion
- * may go. Throws a `JsonLimitError`; a cyclic value is nested too deep. Names and texts are counted in characters, each other value as
- * one.
+ * Checks a parsed value, or a value that a host's function made, against the limits. Throws a `JsonLimitError`, also for a cyclic value,
+ * which is nested too deep. Names and strings count with their characters, every other value as one character. Walks level by level,
+ * because recursion could overflow the stack.
  */
 export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JSON_LIMITS): void {
   let values = 1;
@@ -218,14 +220,18 @@ export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JS
     if (depth > limits.maxJsonDepth) throw tooDeep(limits);
     const next: object[] = [];
     for (const container of level) {
-      const inner: readonly unknown[] = Array.isArray(container) ? container : Object.values(container);
-      values += inner.length + 1;
+      const names = Array.isArray(container) ? undefined : Object.keys(container);
+      const inner = container as Readonly<Record<string, unknown>>;
+      const { length } = names ?? (container as readonly unknown[]);
+      values += length + 1;
+      // Check before the walk: an array of a host may be sparse and very long.
       if (values > limits.maxJsonValues) throw tooMany(limits);
-      for (const each of inner) {
-        chars += typeof each === "string" ? each.length : 1;
+      for (let index = 0; index < length; index++) {
+        const name = names?.[index];
+        const each = inner[name ?? index];
+        chars += (name?.length ?? 0) + (typeof each === "string" ? each.length : 1);
         if (isContainer(each)) next.push(each);
       }
-      if (!Array.isArray(container)) for (const name of Object.keys(container)) chars += name.length;
     }
     if (chars > limits.maxJsonBytes) throw tooLarge(limits);
     level = next;
@@ -234,3 +240,20 @@ export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JS
 }
 
 const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+const { Buffer } = globalThis as { Buffer?: { byteLength(text: string): number } };
+
+/** Returns the length of a text in UTF-8, in bytes. Does not encode the text, because a prompt may be megabytes long. */
+export const utf8Length = (text: string): number => (Buffer ? Buffer.byteLength(text) : countUtf8(text));
+
+/** Counts bytes where the runtime has no `Buffer`. */
+function countUtf8(text: string): number {
+  let bytes = text.length;
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index);
+    if (unit < 0x80) continue;
+    // A surrogate is half of a four-byte character: two bytes for each half.
+    bytes += unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 1 : 2;
+  }
+  return bytes;
+}

@@ -1,8 +1,8 @@
-/** What a call consumed, in tokens (counted units, never secrets). */
+/** The token counts of a call. They hold no secrets. */
 
 /**
- * Token counts of one call, cumulative: a later report replaces an earlier one, it never adds to it.
- * `inputTokens` is the whole input; the cache counts are parts of it, so a dialect that reports them apart subtracts.
+ * The token counts of one call. Counts are cumulative: a later report replaces an earlier one. `inputTokens` is the whole input, and the
+ * cache counts are parts of it.
  */
 export interface Usage {
   readonly inputTokens: number;
@@ -11,17 +11,17 @@ export interface Usage {
   readonly cacheReadTokens: number;
   /** Input tokens that were written to a prompt cache. */
   readonly cacheWriteTokens: number;
-  /** Output tokens spent on reasoning; a part of `outputTokens`. */
+  /** Output tokens for reasoning; a part of `outputTokens`. */
   readonly reasoningTokens: number;
-  /** Input tokens that the results of the provider's own tools took; a part of `inputTokens`. */
+  /** Input tokens for the results of the provider's own tools; a part of `inputTokens`. */
   readonly toolUseTokens?: number;
-  /** Input tokens that were written to a cache, by how long it lives (`5m`, `1h`): they differ in price. */
+  /** Input tokens that were written to a cache, by the lifetime of the cache (`5m`, `1h`): lifetimes differ in price. */
   readonly cacheWritesByTtl?: Readonly<Record<string, number>>;
-  /** How often each of the provider's own tools ran, by its name, such as `web_search`. */
+  /** The number of runs of each of the provider's own tools, by the tool's name, such as `web_search`. */
   readonly serverToolUses?: Readonly<Record<string, number>>;
-  /** The service tier that the answer was given at, in the provider's own word. */
+  /** The service tier of the answer, in the provider's own word. */
   readonly serviceTier?: string;
-  /** The counts by what they count, as far as the backend knows. */
+  /** The counts by kind of content, as far as the backend knows them. */
   readonly details?: UsageDetails;
 }
 
@@ -33,16 +33,16 @@ export interface UsageDetails {
   readonly toolUse?: readonly ModalityCount[];
 }
 
-/** Tokens of one kind of content. */
+/** The tokens of one kind of content. */
 export interface ModalityCount {
   readonly modality: "unspecified" | "text" | "image" | "video" | "audio" | "document";
   readonly tokens: number;
 }
 
-/** Whether a charge rests on the backend's own counts or on the gateway's estimate. */
+/** The basis of a charge: `exact` for the backend's own counts, `estimated` for the gateway's estimate. */
 export type Certainty = "exact" | "estimated";
 
-/** Nothing at all. */
+/** A usage of zero tokens. */
 export const NO_USAGE: Usage = {
   inputTokens: 0,
   outputTokens: 0,
@@ -52,8 +52,8 @@ export const NO_USAGE: Usage = {
 };
 
 /**
- * The same counts, where a whole that is less than its parts, and so leaves them out, has them added: cached tokens are a part of the
- * input, and reasoning of the output. The same object where nothing is to be added.
+ * Makes each total at least the sum of its parts. Cached tokens are a part of the input, and reasoning is a part of the output. A total
+ * that is smaller than its parts does not include them, so they are added to it. Returns the same object when nothing is added.
  */
 export function withParts(counts: Partial<Usage>): Partial<Usage> {
   const { inputTokens, outputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = counts;

@@ -1,61 +1,75 @@
-/** Writes the OpenAPI document of a gateway: the parts of its formats, put together. */
+/** Writes the OpenAPI document of a gateway from its endpoints, and from the operations and schemas of its formats. */
 
-import type { Gateway, GatewayEndpoint } from "../index.ts";
-import { chatCompletionsFormat } from "./chat-completions.ts";
-import { generateContentFormat } from "./generate-content.ts";
-import { imagesFormat } from "./images.ts";
-import { merged } from "./merge.ts";
-import { messagesFormat } from "./messages.ts";
-import { referredFrom, schemasOf } from "./schemas.ts";
-import { HEADERS, IDEMPOTENCY_KEY, SECURITY_SCHEMES } from "./shapes.ts";
-import { tokenUsageFormat } from "./token-usage.ts";
-import type { Format, FormatOperation, OpenApiDocument, Operation, Server } from "./types.ts";
+import { toJsonSchemaDefs } from "@valibot/to-json-schema";
+import { NO_RETRY } from "../formats/shared/errors.ts";
+import {
+  type FormatOptions,
+  type Gateway,
+  GatewayError,
+  type GatewayErrorCode,
+  type GatewayErrorDetails,
+} from "../index.ts";
+import { chatCompletions, generateContent, messages, sharedOperations, tokenUsage } from "./formats.ts";
+import { images } from "./images.ts";
+import {
+  type ApiResponse,
+  type ErrorCause,
+  type FormatDescription,
+  type JsonSchema,
+  type MediaType,
+  type OpenApiDocument,
+  type Operation,
+  type Parameter,
+  parameter,
+  ref,
+  type Reference,
+  SCHEMAS,
+  type Server,
+  type SharedOperation,
+} from "./parts.ts";
 
-/** The formats. A new one is a file beside this and a line in here. */
-const FORMATS: readonly Format[] = [
-  messagesFormat,
-  generateContentFormat,
-  chatCompletionsFormat,
-  imagesFormat,
-  tokenUsageFormat,
-];
+/** The formats in the order of the document. */
+const FORMATS: readonly FormatDescription[] = [messages, generateContent, chatCompletions, images, tokenUsage];
 
-/** What a host may say of its own service. */
+/** A host's description of its own service. */
 export interface OpenApiOptions {
   /** Default: `polygate`. */
   readonly title?: string;
   /** The version of the host's service. Default: `1`. */
   readonly version?: string;
   readonly description?: string;
-  /** Where the gateway is mounted. Default: the root of the host that serves the document. */
+  /** The addresses of the gateway. Default: the root of the host that serves the document. */
   readonly servers?: readonly Server[];
 }
 
 const DESCRIPTION = "One gateway to models, in the wire formats that official clients speak.";
 
 /**
- * The OpenAPI 3.1 document of a gateway's routes, as plain JSON: its request bodies are the schemas that the gateway itself
- * holds requests to. It describes what this gateway owns, by its backend and the options of its formats.
+ * Returns the OpenAPI 3.1 document of a gateway as plain JSON. It contains the endpoints of this gateway, which depend on its backend and
+ * the options of its formats. The schemas of request bodies are those with which the gateway validates.
  *
- * @throws Error for a gateway with an endpoint that no format here describes: one of another version of this library.
+ * @throws Error for an endpoint that no format here describes: the gateway comes from another version of this library.
  * @example const json = JSON.stringify(openApiDocument(gateway, { servers: [{ url: "https://example.com/ai" }] }));
  */
 export function openApiDocument<Context>(
   { endpoints, formats }: Pick<Gateway<Context>, "endpoints" | "formats">,
   options: OpenApiOptions = {},
 ): OpenApiDocument {
-  const parts = FORMATS.filter(({ name }) => endpoints.some(({ format }) => format === name)).map(({ name, part }) => ({
-    name,
-    ...part(formats),
-  }));
-  const described = parts.flatMap(({ name, operations }) => operations.map((one) => ({ format: name, ...one })));
-  const owned = described.filter((one) => endpoints.some((endpoint) => isOf(one, endpoint)));
-  const unknown = endpoints.find((endpoint) => !owned.some((one) => isOf(one, endpoint)));
-  if (unknown)
-    throw new Error(`There is no description of ${unknown.format}'s endpoint ${unknown.method} ${unknown.path}.`);
-  const paths = pathsOf(owned);
-  const schemas = Object.assign({}, ...parts.map(schemasOf)) as ReturnType<typeof schemasOf>;
-  return plain({
+  const paths: Record<string, Record<string, Operation>> = {};
+  const unknown = new Set(endpoints);
+  for (const operation of [...FORMATS.flatMap(operationsOf), ...sharedOperations]) {
+    const [kind, method = "", path = ""] = operation.endpoint.split(" ");
+    const pattern = path.replace(/\{.*/, "**");
+    const served = endpoints.filter((one) => one.kind === kind && one.method === method && one.path === pattern);
+    const sharing = operation.formats.filter(({ name }) => served.some(({ format }) => format === name));
+    if (sharing.length === 0) continue;
+    const described = { ...operation, formats: sharing };
+    (paths[path] ??= {})[method.toLowerCase()] = operationOf(described, kind === "query", method, path);
+    for (const endpoint of served) if (sharing.some(({ name }) => name === endpoint.format)) unknown.delete(endpoint);
+  }
+  for (const { format, method, path } of unknown)
+    throw new Error(`There is no description of ${format}'s endpoint ${method} ${path}.`);
+  const document: OpenApiDocument = {
     openapi: "3.1.1",
     info: {
       title: options.title ?? "polygate",
@@ -63,34 +77,225 @@ export function openApiDocument<Context>(
       description: options.description ?? DESCRIPTION,
     },
     servers: options.servers ?? [{ url: "/" }],
-    tags: parts.map(({ tag }) => tag),
+    tags: FORMATS.filter(({ name }) => endpoints.some(({ format }) => format === name)).map(({ tag }) => tag),
     paths,
-    components: { schemas: referredFrom(paths, schemas), securitySchemes: SECURITY_SCHEMES, headers: HEADERS },
-  });
+    components: {
+      schemas: reachable(paths, jsonSchemasOf(formats)),
+      securitySchemes: SECURITY_SCHEMES,
+      headers: HEADERS,
+    },
+  };
+  // Copy the document: hosts may change it, and the tables are shared.
+  return JSON.parse(JSON.stringify(document)) as OpenApiDocument;
 }
 
-/** Whether an operation is answered by an endpoint. */
-const isOf = (one: FormatOperation & { readonly format: string }, endpoint: GatewayEndpoint): boolean =>
-  one.endpoint === endpoint.path &&
-  one.format === endpoint.format &&
-  one.kind === endpoint.kind &&
-  one.method === endpoint.method;
+const operationsOf = (format: FormatDescription): SharedOperation[] =>
+  format.operations.map((operation) => ({ ...operation, formats: [format] }));
 
-function pathsOf(operations: readonly FormatOperation[]): Record<string, Record<string, Operation>> {
-  const paths: Record<string, Record<string, Operation>> = {};
-  for (const { path, method, operation } of operations) {
-    const item = (paths[path] ??= {});
-    const key = method.toLowerCase();
-    const one = method === "POST" ? repeatable(operation) : operation;
-    item[key] = item[key] ? merged(item[key], one) : one;
+/** The parameters inside paths. */
+const PATH_PARAMETERS: readonly Parameter[] = [
+  parameter("path", "model", "The model's name, percent-encoded. It may hold slashes.", {
+    type: "string",
+    minLength: 1,
+  }),
+  parameter("path", "id", "The last part of the `url` in an image answer."),
+];
+const IDEMPOTENCY_KEY = parameter(
+  "header",
+  "Idempotency-Key",
+  "The caller's own name for this request. Where this service keeps answers, a repeated request with the same key gets the " +
+    "same answer at no charge.",
+  { type: "string", pattern: "^[!-~]{1,255}$" },
+);
+
+/** Makes an operation of the document from a row of the tables. */
+function operationOf(row: SharedOperation, isQuery: boolean, method: string, path: string): Operation {
+  const { formats, operationId, summary, description, request, rules, files, answer, events } = row;
+  const responses: Record<string, ApiResponse> = {
+    ...errorAnswers(formats, row.causes ?? causesOf(isQuery, method, path)),
+    ...row.responses,
+  };
+  if (answer) {
+    const content = { "application/json": bodyOf(answer), ...(events && { "text/event-stream": bodyOf(events) }) };
+    responses["200"] = { description: row.answerDescription ?? "The answer.", content };
   }
-  return paths;
+  return {
+    operationId,
+    summary,
+    ...(description && { description }),
+    tags: formats.map(({ tag }) => tag.name),
+    security: row.security ?? [...new Set(formats.flatMap(({ security }) => security))],
+    parameters: [
+      ...PATH_PARAMETERS.filter(({ name }) => path.includes(`{${name}}`)),
+      ...(row.parameters ?? []),
+      ...(method === "POST" ? [IDEMPOTENCY_KEY] : []),
+    ],
+    ...(request && {
+      requestBody: {
+        required: true,
+        ...(rules && { description: rules }),
+        content: files ? { "multipart/form-data": formOf(request, files) } : { "application/json": bodyOf(request) },
+      },
+    }),
+    responses: Object.fromEntries(
+      Object.entries(responses).map(([status, one]) => [
+        status,
+        { ...one, headers: { ...ID_HEADERS, ...one.headers } },
+      ]),
+    ),
+  };
 }
 
-const repeatable = (operation: Operation): Operation => ({
-  ...operation,
-  parameters: [...operation.parameters, IDEMPOTENCY_KEY],
+const formOf = (schema: string, files: readonly string[]): MediaType => ({
+  schema: ref(schema),
+  encoding: Object.fromEntries(files.map((field) => [field, { contentType: "image/png, image/webp, image/jpeg" }])),
 });
 
-/** Plain JSON, of which no part is shared with another document. */
-const plain = (document: OpenApiDocument): OpenApiDocument => JSON.parse(JSON.stringify(document)) as OpenApiDocument;
+function bodyOf(schema: string): MediaType {
+  const examples = FORMATS.flatMap((format) => Object.entries(format.examples[schema] ?? {}));
+  const named = examples.map(([summary, value], index) => [`example${index + 1}`, { summary, value }] as const);
+  return { schema: ref(schema), examples: Object.fromEntries(named) };
+}
+
+const RETRY = { retryAfterMs: 2_000 };
+
+/** For each error code: its cause, and an example with a message like the gateway's. */
+const ERRORS: Readonly<
+  Record<GatewayErrorCode, readonly [ErrorCause, message: string, details?: GatewayErrorDetails]>
+> = {
+  invalid_request: ["input", "model: is required", { path: ["model"] }],
+  malformed_body: ["body", "The body is not valid JSON."],
+  unsupported_media_type: ["body", "The content-type must be the one that this route takes."],
+  body_too_large: ["body", "The body is larger than this service takes."],
+  failed_precondition: ["backend", "What the request refers to is not there."],
+  not_found: ["lookup", 'There is no model "other".', { path: ["model"] }],
+  method_not_allowed: ["route", "This route takes POST, not PUT.", { allow: ["POST"] }],
+  missing_api_key: ["key", "An API key is required."],
+  malformed_credential: ["key", "The Authorization header must hold a Bearer token."],
+  invalid_api_key: ["key", "The API key is not known."],
+  expired_api_key: ["expiry", "The API key has expired."],
+  model_not_found: ["model", 'There is no model "other".', { path: ["model"] }],
+  model_not_allowed: ["model", 'This API key may not use the model "other".', { path: ["model"] }],
+  quota_exhausted: ["quota", "The quota of this API key is used up."],
+  quota_insufficient: ["quota", "The quota of this API key is too small for this request."],
+  quota_held: ["quota", "What is left of the quota is held by calls that are still running.", RETRY],
+  rate_limited: ["quota", "There are too many requests.", RETRY],
+  idempotency_key_reused: ["replay", "Another request was sent with this Idempotency-Key."],
+  idempotency_key_in_use: ["replay", "The request of this Idempotency-Key is still being answered.", RETRY],
+  busy: ["gateway", "This service is full.", RETRY],
+  client_closed: ["gateway", "The caller has closed the connection."],
+  deadline_exceeded: ["gateway", "The call took too long."],
+  backend_unavailable: ["backend", "The model backend cannot be reached."],
+  backend_overloaded: ["backend", "The model backend takes no more requests for now.", RETRY],
+  backend_refused: ["backend", "The model backend refused this service."],
+  backend_failed: ["backend", "The model backend failed."],
+  store_unavailable: ["gateway", "A store of this service is not available."],
+  internal: ["gateway", "The gateway had an internal error."],
+};
+
+/**
+ * Returns the causes that apply to an operation. A list of models comes from the backend, so it has the backend's errors. A token count has
+ * none, because it is an estimate by default.
+ */
+function causesOf(isQuery: boolean, method: string, path: string): ErrorCause[] {
+  const causes: ErrorCause[] = ["route", "key", "expiry", "input", "gateway"];
+  if (method === "POST") causes.push("body", "model", "replay");
+  if (method === "GET" || !isQuery) causes.push("backend");
+  if (!isQuery) causes.push("quota");
+  return path.endsWith("{model}") ? [...causes, "lookup"] : causes;
+}
+
+/** Makes the error answers of an operation by status. Each format encodes an example of each code. */
+function errorAnswers(
+  formats: readonly FormatDescription[],
+  causes: readonly ErrorCause[],
+): Record<string, ApiResponse> {
+  const met = Object.entries(ERRORS).filter(([, [cause]]) => causes.includes(cause));
+  const errors = met.flatMap(([code, [, summary, details]]) =>
+    formats.map((format) => {
+      const error = new GatewayError(code as GatewayErrorCode, summary, details);
+      const value = format.errors.encodeError(error, "req_0123456789abcdef");
+      const name = formats.length > 1 ? `${code} (${format.name})` : code;
+      return { format, error, example: [name, { summary, value }] as const };
+    }),
+  );
+  const byStatus = Map.groupBy(errors, ({ format, error }) => String(format.errors.errorStatus(error)));
+  const answers = Array.from(byStatus, ([status, same]): [string, ApiResponse] => {
+    const [schema = {}, ...others] = [...new Set(same.map(({ format }) => format.errorSchema))].map(ref);
+    const examples = Object.fromEntries(same.map(({ example }) => example));
+    const answer = {
+      description: [...new Set(same.map(({ error }) => `\`${error.code}\``))].join(", "),
+      headers: Object.assign({}, ...same.map(({ error }) => headersOf(error))) as Record<string, Reference>,
+      content: {
+        "application/json": { schema: others.length > 0 ? { anyOf: [schema, ...others] } : schema, examples },
+      },
+    };
+    return [status, answer];
+  });
+  return Object.fromEntries(answers);
+}
+
+const headersOf = ({ code, allow, retryAfterMs }: GatewayError): Record<string, Reference> => ({
+  ...(allow && headerRefs("allow")),
+  ...(retryAfterMs !== undefined && headerRefs("retry-after", "retry-after-ms")),
+  ...(NO_RETRY.has(code) && headerRefs("x-should-retry")),
+});
+
+/** The ways to send an API key. */
+const SECURITY_SCHEMES: Readonly<Record<string, JsonSchema>> = {
+  bearer: { type: "http", scheme: "bearer", description: "`Authorization: Bearer <API_KEY>`" },
+  apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
+  googApiKey: { type: "apiKey", in: "header", name: "x-goog-api-key" },
+  queryKey: { type: "apiKey", in: "query", name: "key", description: "A key in an address may end up in logs." },
+};
+
+const HEADERS = {
+  "request-id": { description: "The id of this call, for questions about it.", schema: { type: "string" } },
+  "x-request-id": { description: "The same id, under the name that other clients read.", schema: { type: "string" } },
+  "retry-after": { description: "Seconds to wait before the next try.", schema: { type: "integer", minimum: 0 } },
+  "retry-after-ms": { description: "The same in milliseconds.", schema: { type: "number", minimum: 0 } },
+  "x-should-retry": {
+    description: "`false` where no retry helps: waiting changes neither the quota nor the key.",
+    schema: { const: "false" },
+  },
+  allow: { description: "The methods that this path takes.", schema: { type: "string" } },
+} as const satisfies Record<string, JsonSchema>;
+
+const headerRefs = (...names: readonly (keyof typeof HEADERS)[]): Record<string, Reference> =>
+  Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+
+/** The headers of every answer. */
+const ID_HEADERS = headerRefs("request-id", "x-request-id");
+
+/**
+ * The actions of valibot that JSON Schema cannot express: rules over several fields, rules for texts that the schemas repeat as
+ * metadata, and marks for fields that other formats do not have.
+ */
+export const ignoreActions: string[] = ["check", "raw_check", "finite", "unsupported", "whole"];
+
+/** Converts the schemas of all formats to JSON Schema. */
+function jsonSchemasOf(options: FormatOptions): Record<string, JsonSchema> {
+  const definitions = Object.fromEntries(FORMATS.flatMap((format) => Object.entries(format.schemas(options))));
+  const converted = toJsonSchemaDefs(definitions, {
+    target: "draft-2020-12",
+    typeMode: "input",
+    ignoreActions,
+    overrideRef: ({ referenceId }) => `${SCHEMAS}${referenceId}`,
+  }) as unknown as Record<string, JsonSchema>;
+  return Object.assign(converted, ...FORMATS.map((format) => format.jsonSchemas?.(converted, options)));
+}
+
+/** Keeps the schemas that the paths reference, directly or through another schema. Sorts them by name. */
+function reachable(paths: unknown, schemas: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
+  const names = new Set(namesIn(paths));
+  // The loop also visits the names that it adds.
+  for (const name of names) for (const inner of namesIn(schemas[name])) names.add(inner);
+  return Object.fromEntries([...names].toSorted().map((name) => [name, schemas[name] ?? {}]));
+}
+
+function* namesIn(value: unknown): Generator<string> {
+  if (typeof value !== "object" || value === null) return;
+  const { $ref } = value as { readonly $ref?: unknown };
+  if (typeof $ref === "string" && $ref.startsWith(SCHEMAS)) yield $ref.slice(SCHEMAS.length);
+  for (const inner of Object.values(value)) yield* namesIn(inner);
+}

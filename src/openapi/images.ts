@@ -1,36 +1,34 @@
-/** The images format's part of the document (spec 2.1 to 2.4, 3, 4, 7.4, 8). */
+/** Describes the images format for the document, with the rules of each model as JSON Schema (spec 2.1 to 2.4, 8). */
 
-import { OpenAIError } from "../dialects/shared/schema.openai-errors.ts";
-import { encodeError, errorStatus } from "../dialects/shared/openai-errors.ts";
-import { ImageObject, ImagesAnswer, ImagesStreamEvent, ImagesUsage } from "../dialects/images/schema.answer.ts";
-import { ImageFields } from "../dialects/images/schema.ts";
-import { type ErrorFormat, errorResponses, MODEL_CALL } from "./errors.ts";
-import { bodySchemas } from "./images.rules.ts";
-import { answered, anyOfSchemes, examplesOf, ID_HEADERS, jsonContent, parameter, schemaRef } from "./shapes.ts";
-import type { ApiResponse, Format, FormatOperation, MediaType, Operation } from "./types.ts";
+import * as v from "valibot";
+import { ImageModels } from "../formats/images/request.models.ts";
+import {
+  DEFAULT_MODEL,
+  DEFAULT_MULTI_MODEL,
+  IMAGE_PROFILES,
+  type ImageCatalog,
+  type OperationProfile,
+} from "../formats/images/request.profiles.ts";
+import { ImageFields, ImageObject, ImagesAnswer, ImagesStreamEvent, ImagesUsage } from "../formats/images/schema.ts";
+import * as errors from "../formats/shared/errors.ts";
+import { OpenAIError } from "../formats/shared/schema.ts";
+import type { ImageOperation } from "../index.ts";
+import {
+  type ApiResponse,
+  BEARER,
+  type FormatDescription,
+  type FormatOperation,
+  type JsonSchema,
+  MAYBE_STREAM,
+  parameter,
+  ref,
+} from "./parts.ts";
 
-const NAME = "Images";
-
-export const imagesFormat: Format = {
-  name: "images",
-  part: ({ images = {} }) => ({
-    tag: { name: NAME, description: "Pictures made from a prompt, or from other pictures." },
-    schemas: { ImageFields, ImageObject, ImagesUsage, ImagesAnswer, ImagesStreamEvent, OpenAIError },
-    derived: ({ ImageFields: fields = {} }) => bodySchemas(fields, images),
-    operations: [GENERATE, EDIT, VARY, FILE],
-  }),
+const PNG = "iVBORw0KGgo=";
+const LINK = {
+  url: "https://example.com/v1/images/files/img_0123456789abcdef",
+  revised_prompt: "A red hat on a table",
 };
-
-const ERRORS: ErrorFormat = {
-  schema: schemaRef("OpenAIError"),
-  encode: (error) => ({ status: errorStatus(error), body: encodeError(error) }),
-};
-
-const LINKED = {
-  created: 1_700_000_000,
-  data: [{ url: "https://example.com/v1/images/files/img_0123456789abcdef", revised_prompt: "A red hat on a table" }],
-};
-const DATA = { created: 1_700_000_000, data: [{ b64_json: "iVBORw0KGgo=" }] };
 const TRAITS = {
   created_at: 1_700_000_000,
   size: "1024x1024",
@@ -38,128 +36,185 @@ const TRAITS = {
   background: "auto",
   output_format: "png",
 };
-const streamOf = (name: string): MediaType => ({
-  schema: schemaRef("ImagesStreamEvent"),
-  examples: examplesOf(
-    [
-      "An unfinished picture",
-      { type: `${name}.partial_image`, b64_json: "iVBORw0KGgo=", partial_image_index: 0, ...TRAITS },
-    ],
-    ["A picture", { type: `${name}.completed`, b64_json: "iVBORw0KGgo=", ...TRAITS }],
-  ),
+
+const FILE: JsonSchema = { type: "string", format: "binary" };
+const FILES: JsonSchema = { anyOf: [FILE, { type: "array", items: FILE, minItems: 1 }] };
+const PICTURES = { "image/png": { schema: FILE }, "image/jpeg": { schema: FILE }, "image/webp": { schema: FILE } };
+
+/** The operations that make pictures. The names of schemas, paths and stream events are derived from `name`. */
+const MAKING = [
+  { name: "Generation", operationId: "createImage", summary: "Draws pictures from a prompt." },
+  {
+    name: "Edit",
+    operationId: "editImage",
+    summary: "Changes pictures, or the part of a picture that a mask leaves open, by a prompt.",
+    files: ["image", "image[]", "mask"],
+  },
+  { name: "Variation", operationId: "varyImage", summary: "Draws variations of a picture.", files: ["image"] },
+];
+
+const [PARTIAL, COMPLETED] = ImagesStreamEvent.options;
+
+/** Narrows the schema of stream events to one operation. */
+const eventOf = (event: string): v.GenericSchema =>
+  v.union([
+    v.object({ ...PARTIAL.entries, type: v.literal(`${event}.partial_image`) }),
+    v.object({ ...COMPLETED.entries, type: v.literal(`${event}.completed`) }),
+    OpenAIError,
+  ]);
+const eventExamples = (event: string): Record<string, object> => ({
+  "An unfinished picture": { type: `${event}.partial_image`, b64_json: PNG, partial_image_index: 0, ...TRAITS },
+  "A picture": { type: `${event}.completed`, b64_json: PNG, ...TRAITS },
+});
+const eventsBy = <Made>(make: (event: string) => Made): Record<string, Made> =>
+  Object.fromEntries(MAKING.map(({ name }) => [`Image${name}Event`, make(`image_${name.toLowerCase()}`)]));
+
+/** Makes an error answer that only the route of finished pictures has. */
+const fileError = (code: string, message: string): ApiResponse => ({
+  description: `\`${code}\``,
+  content: {
+    "application/json": {
+      schema: ref("OpenAIError"),
+      examples: {
+        [code]: { summary: message, value: { error: { message, type: "invalid_request_error", param: null, code } } },
+      },
+    },
+  },
 });
 
-interface Making {
-  readonly path: string;
-  readonly operationId: string;
-  readonly summary: string;
-  readonly event: string;
-  readonly content: Readonly<Record<string, MediaType>>;
+export const images: FormatDescription = {
+  name: "images",
+  tag: { name: "Images", description: "Pictures made from a prompt, or from other pictures." },
+  security: [BEARER],
+  errorSchema: "OpenAIError",
+  errors,
+  schemas: () => ({
+    ImageFields,
+    ImageObject,
+    ImagesUsage,
+    ImagesAnswer,
+    OpenAIError,
+    ...eventsBy(eventOf),
+  }),
+  jsonSchemas: ({ ImageFields: fields = {} }, { images: catalog = {} }) => bodies(fields, catalog),
+  examples: {
+    ImageGenerationRequest: {
+      "A prompt": { prompt: "A red hat" },
+      "More detail": {
+        model: "image-model-3",
+        prompt: "A red hat",
+        quality: "hd",
+        size: "1792x1024",
+        style: "natural",
+      },
+      "A stream": { model: "image-model-multi", prompt: "A red hat", stream: true, partial_images: 2 },
+    },
+    ImagesAnswer: {
+      "An address": { created: 1_700_000_000, data: [LINK] },
+      "The data itself": { created: 1_700_000_000, data: [{ b64_json: PNG }] },
+    },
+    ...eventsBy(eventExamples),
+  },
+  operations: [
+    ...MAKING.map(({ name, ...operation }): FormatOperation => ({
+      ...operation,
+      endpoint: `image POST /v1/images/${name.toLowerCase()}s`,
+      request: `Image${name}Request`,
+      answer: "ImagesAnswer",
+      events: `Image${name}Event`,
+      answerDescription:
+        `${MAYBE_STREAM} The event's name is the \`type\` in the data. A failure on the way is an event named \`error\`. The ` +
+        "address of a picture is valid for 60 minutes.",
+    })),
+    {
+      endpoint: "public GET /v1/images/files/{id}",
+      operationId: "getImageFile",
+      summary: "Serves a picture at its own address, which needs no key.",
+      security: [],
+      parameters: [
+        parameter("header", "range", "One range of bytes."),
+        parameter("header", "if-none-match", "The tags of the caller's copies."),
+      ],
+      causes: ["route", "gateway"],
+      responses: {
+        200: { description: "The picture.", content: PICTURES },
+        206: { description: "A part of the picture.", content: PICTURES },
+        304: { description: "The caller's copy is still valid." },
+        404: fileError("image_not_found", "There is no image at this address."),
+        410: fileError("image_expired", "The image was kept for a time and is gone."),
+        416: fileError("range_not_satisfiable", "The range lies outside of the image."),
+      },
+    },
+  ],
+};
+
+/** Makes the bodies of the operations from the schema of all fields. */
+function bodies(fields: JsonSchema, catalog: ImageCatalog): Record<string, JsonSchema> {
+  const edit = bodyOf("edit", fields, catalog, {
+    image: FILES,
+    "image[]": FILES,
+    "image[0]": FILE,
+    "image[1]": FILE,
+    mask: FILE,
+  });
+  const vary = bodyOf("vary", fields, catalog, { image: FILE });
+  return {
+    ImageGenerationRequest: { ...bodyOf("generate", fields, catalog), required: ["prompt"] },
+    ImageEditRequest: {
+      ...edit,
+      required: ["prompt"],
+      anyOf: ["image", "image[]", "image[0]"].map((name) => ({ required: [name] })),
+    },
+    ImageVariationRequest: { ...vary, required: ["image"], not: { required: ["mask"] } },
+  };
 }
 
-const making = ({ path, operationId, summary, event, content }: Making): FormatOperation => ({
-  kind: "image",
-  method: "POST",
-  endpoint: path,
-  path,
-  operation: {
-    operationId,
-    summary,
-    tags: [NAME],
-    security: anyOfSchemes("bearer"),
-    parameters: [],
-    requestBody: { required: true, content },
-    responses: {
-      200: answered(
-        "The pictures: one JSON object, or, where `stream` is true, a stream of server-sent events. The schema of the stream is that " +
-          "of the data of one event; the event's name is the `type` in its data. A failure on the way is an event named `error`. " +
-          "A picture's address is valid for 60 minutes.",
-        {
-          ...jsonContent(schemaRef("ImagesAnswer"), examplesOf(["An address", LINKED], ["The data itself", DATA])),
-          "text/event-stream": streamOf(event),
-        },
-      ),
-      ...errorResponses(ERRORS, MODEL_CALL),
-    },
-  } satisfies Operation,
-});
+/** The schema of a field that a model does not take: the field is absent or null. */
+const NONE: JsonSchema = { type: "null" };
 
-const GENERATE: FormatOperation = making({
-  path: "/v1/images/generations",
-  operationId: "createImage",
-  summary: "Draws pictures from a prompt.",
-  event: "image_generation",
-  content: jsonContent(
-    schemaRef("ImageGenerationRequest"),
-    examplesOf(
-      ["A prompt", { prompt: "A red hat" }],
-      [
-        "More detail",
-        { model: "image-model-3", prompt: "A red hat", quality: "hd", size: "1792x1024", style: "natural" },
-      ],
-      ["A stream", { model: "image-model-multi", prompt: "A red hat", stream: true, partial_images: 2 }],
-    ),
-  ),
-});
-
-const form = (schema: string, files: readonly string[]): Record<string, MediaType> => ({
-  "multipart/form-data": {
-    schema: schemaRef(schema),
-    encoding: Object.fromEntries(files.map((field) => [field, { contentType: "image/png, image/webp, image/jpeg" }])),
-  },
-});
-
-const EDIT: FormatOperation = making({
-  path: "/v1/images/edits",
-  operationId: "editImage",
-  summary: "Changes pictures, or what a mask lets through of one, by a prompt.",
-  event: "image_edit",
-  content: form("ImageEditRequest", ["image", "image[]", "mask"]),
-});
-
-const VARY: FormatOperation = making({
-  path: "/v1/images/variations",
-  operationId: "varyImage",
-  summary: "Draws variations of a picture.",
-  event: "image_variation",
-  content: form("ImageVariationRequest", ["image"]),
-});
-
-const PICTURE: MediaType = { schema: { type: "string", format: "binary" } };
-const PICTURES = { "image/png": PICTURE, "image/jpeg": PICTURE, "image/webp": PICTURE };
-
-const noFile = (description: string, code: string, message: string): ApiResponse => ({
-  description,
-  headers: ID_HEADERS,
-  content: jsonContent(
-    schemaRef("OpenAIError"),
-    examplesOf([message, { error: { message, type: "invalid_request_error", param: null, code } }]),
-  ),
-});
-
-const FILE: FormatOperation = {
-  kind: "public",
-  method: "GET",
-  endpoint: "/v1/images/files/**",
-  path: "/v1/images/files/{id}",
-  operation: {
-    operationId: "getImageFile",
-    summary: "Serves a picture at its own address, which needs no key.",
-    tags: [NAME],
-    security: [],
-    parameters: [
-      parameter("path", "id", "As it stands in the `url` of an image answer."),
-      parameter("header", "range", "One range of bytes."),
-      parameter("header", "if-none-match", "The tags of what the caller has."),
+/** Makes the body of an operation: its fields and files, the models that support it, and the rules of each model. */
+function bodyOf(
+  operation: ImageOperation,
+  fields: JsonSchema,
+  catalog: ImageCatalog,
+  files: JsonSchema = {},
+): JsonSchema {
+  const models = new ImageModels(catalog);
+  const able = Object.entries({ ...IMAGE_PROFILES, ...catalog.models }).flatMap(([id, { operations }]) => {
+    const profile = operations[operation];
+    return profile ? [{ id, names: [id, ...models.aliasesOf(id)], rules: rulesOf(profile, operation) }] : [];
+  });
+  const defaults = operation === "edit" ? [DEFAULT_MODEL, DEFAULT_MULTI_MODEL] : [DEFAULT_MODEL];
+  const unnamed = able.filter(({ id }) => defaults.includes(id)).map(({ rules }) => rules);
+  const model = { enum: [...able.flatMap(({ names }) => names), null], default: DEFAULT_MODEL };
+  return {
+    type: "object",
+    properties: { ...files, ...(fields["properties"] as JsonSchema), model },
+    allOf: [
+      ...able.map(({ names, rules }) => when({ properties: { model: { enum: names } }, required: ["model"] }, rules)),
+      ...(unnamed.length > 0 ? [when({ properties: { model: NONE } }, { anyOf: unnamed })] : []),
     ],
-    responses: {
-      200: answered("The picture.", PICTURES),
-      206: answered("A part of the picture.", PICTURES),
-      304: { description: "The caller has it already.", headers: ID_HEADERS },
-      ...errorResponses(ERRORS, ["route", "gateway"]),
-      404: noFile("`image_not_found`", "image_not_found", "There is no image at this address."),
-      410: noFile("`image_expired`", "image_expired", "The image was kept for a time and is gone."),
-      416: noFile("`range_not_satisfiable`", "range_not_satisfiable", "The range lies outside of the image."),
+  };
+}
+
+const when = (condition: JsonSchema, rules: JsonSchema): JsonSchema => ({ anyOf: [{ not: condition }, rules] });
+
+const FINISHING = ["background", "moderation", "output_format", "output_compression", "partial_images"];
+
+/** The rules of one model, from its profile. */
+function rulesOf(profile: OperationProfile, operation: ImageOperation): JsonSchema {
+  const oneOf = (values: readonly string[] | undefined): JsonSchema => (values ? { enum: [...values, null] } : NONE);
+  const maxItems = profile.originals?.maxFiles;
+  return {
+    properties: {
+      ...(operation !== "vary" && { prompt: { type: "string", minLength: 1, maxLength: profile.maxPromptLength } }),
+      n: { anyOf: [{ type: "integer", minimum: 1, maximum: profile.maxCount }, NONE] },
+      size: oneOf(profile.sizes),
+      quality: oneOf(profile.qualities),
+      style: oneOf(profile.styles),
+      ...(maxItems !== undefined && { image: { maxItems }, "image[]": { maxItems } }),
+      ...(!profile.finishing && Object.fromEntries(FINISHING.map((field) => [field, NONE]))),
+      ...(!profile.fidelity && { input_fidelity: NONE }),
     },
-  },
-};
+  };
+}

@@ -1,4 +1,4 @@
-/** polygate/openapi: describes a gateway's routes to tools that read OpenAPI. It needs the optional peer `@valibot/to-json-schema`. */
+/** polygate/openapi: describes a gateway to tools that read OpenAPI. Needs the optional peer `@valibot/to-json-schema`. */
 
 import { assertNodeVersion } from "../node-version.ts";
 
@@ -16,4 +16,4 @@ export type {
   Reference,
   Server,
   Tag,
-} from "./types.ts";
+} from "./parts.ts";

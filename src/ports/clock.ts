@@ -1,24 +1,62 @@
-/** Time, injected: what the gateway knows of now and later. */
+/** The gateway's time: the clock, timers, and pauses in long work. */
 
-/** Where the gateway takes its time from. Tests inject one that they wind by hand. */
+/** The work between two pauses, as a number of bytes to read. This much work takes a few milliseconds. */
+const SLICE_BYTES = 2 * 1024 * 1024;
+
+export interface YieldOptions {
+  /** Ends the work at the next pause, which rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Resolves when the event loop has served other work. Default: at its next iteration. */
+  readonly pause?: () => Promise<void>;
+}
+
+/** Cuts the work of one job into slices, so that the event loop serves other work between them. */
+export class EventLoopYielder {
+  readonly #signal: AbortSignal | undefined;
+  readonly #pause: () => Promise<void>;
+  #bytes = 0;
+
+  constructor({ signal, pause = nextIteration }: YieldOptions = {}) {
+    this.#signal = signal;
+    this.#pause = pause;
+  }
+
+  /** Counts finished work. Returns true when the caller should await `pause`. A check that returns false costs no promise. */
+  isDue(bytes: number): boolean {
+    this.#bytes += bytes;
+    return this.#bytes >= SLICE_BYTES;
+  }
+
+  /** Lets the event loop serve other work. Rejects with the signal's reason when the signal has fired. */
+  async pause(): Promise<void> {
+    this.#bytes = 0;
+    await this.#pause();
+    this.#signal?.throwIfAborted();
+  }
+}
+
+/** Resolves at the event loop's next iteration, by a timer, because every runtime has timers. */
+export const nextIteration = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve));
+
+/** The gateway's source of time. Tests inject a clock that they advance by hand. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   now(): number;
-  /** Calls back once, after `ms` milliseconds, unless cancelled. */
+  /** Calls back once, after `ms` milliseconds. */
   after(ms: number, callback: () => void): Cancel;
   /** Calls back every `ms` milliseconds until cancelled. */
   every(ms: number, callback: () => void): Cancel;
 }
 
-/** Cancels what it was returned for; more than once is harmless. */
+/** Cancels a timer. A second call changes nothing. */
 export type Cancel = () => void;
 
-/** Keeps no process alive. Node, Bun and Deno hand out objects that can be unreferenced; browsers and Workers hand out numbers. */
+/** Lets the process end before the timer fires. Timers of Node, Bun and Deno have `unref`; timers of browsers and Workers are numbers. */
 function unref(timer: unknown): void {
   (timer as { unref?: () => void }).unref?.();
 }
 
-/** The machine's own clock. Its timers keep no process alive. */
+/** The machine's clock. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after: afterInDeno() ?? after,
@@ -35,13 +73,13 @@ function after(ms: number, callback: () => void): Cancel {
   return () => clearTimeout(timer);
 }
 
-/** How many lengths share timers at once. A wait of one more length gets a timer of its own. */
+/** The most shared timers. There is one for each length of wait; waits of further lengths get their own timers. */
 const MAX_SHARED_TIMERS = 64;
 
 /**
- * Calls back as `after` does, with one timer of the runtime's for all waits of the same length; undefined outside of Deno. A call
- * waits for two or three lengths that every call has, and cancels nearly all of these waits. In Deno a timer of its own for each wait
- * would cost a third of a short call; elsewhere a timer is cheap, and in Workers it belongs to one request.
+ * Returns a function like `after` that uses one timer of the runtime for all waits of the same length; undefined outside Deno. All calls
+ * use the same two or three lengths, and cancel nearly all of their waits. In Deno, separate timers take a third of the time of a short
+ * call. In other runtimes a timer is cheap. In Workers a timer belongs to one request, so calls cannot share it.
  */
 function afterInDeno(): Clock["after"] | undefined {
   const { process } = globalThis as { process?: Partial<DenoProcess> };
@@ -53,13 +91,13 @@ function afterInDeno(): Clock["after"] | undefined {
     let timer = timers.get(ms);
     if (!timer && timers.size >= MAX_SHARED_TIMERS) return after(ms, callback);
     if (!timer) timers.set(ms, (timer = new SharedTimer(ms, () => timers.delete(ms))));
-    // The callback runs in the asynchronous context of its own call, not in that of the call whose wait has armed the timer.
+    // Run the callback in the asynchronous context of its own call, not of the call that armed the timer.
     const inContext = hooks.AsyncLocalStorage.snapshot();
     return timer.add(() => inContext(callback));
   };
 }
 
-/** The part of Deno's `process` that is used here. */
+/** The part of Deno's `process` that this file uses. */
 interface DenoProcess {
   readonly versions: Readonly<Record<string, string | undefined>>;
   getBuiltinModule(name: "async_hooks"): {
@@ -67,23 +105,23 @@ interface DenoProcess {
   };
 }
 
-/** A wait, as a link of the list of those of the same length, from the soonest to the latest. */
+/** A wait, in a linked list of the waits of the same length, from the earliest to the latest. */
 interface Wait {
-  /** Undefined once the wait is over or cancelled. */
+  /** Undefined when the wait is over or cancelled. */
   callback: (() => void) | undefined;
   readonly dueAt: number;
   previous: Wait | undefined;
   next: Wait | undefined;
 }
 
-/** Waits of one length behind one timer, which is armed for the soonest of them. */
+/** The waits of one length. One timer is armed for the earliest of them. */
 export class SharedTimer {
   readonly #ms: number;
   readonly #emptied: () => void;
   #first: Wait | undefined;
   #last: Wait | undefined;
 
-  /** @param emptied Is called when nothing waits any more, and no timer is armed. */
+  /** @param emptied Called when no wait is left, and no timer is armed. */
   constructor(ms: number, emptied: () => void) {
     this.#ms = ms;
     this.#emptied = emptied;
@@ -91,7 +129,7 @@ export class SharedTimer {
   }
 
   add(callback: () => void): Cancel {
-    // As long as the runtime's own timers wait at the least, so that waits which add waits do not go on for ever.
+    // At least 1 ms, like the runtime's timers: a callback that adds a wait of 0 ms must not keep `#fire` busy for ever.
     const dueAt = performance.now() + Math.max(1, this.#ms);
     const wait: Wait = { callback, dueAt, previous: this.#last, next: undefined };
     if (this.#last) this.#last.next = wait;
@@ -107,7 +145,7 @@ export class SharedTimer {
     else this.#first = next;
     if (next) next.previous = previous;
     else this.#last = previous;
-    // Nothing hangs on a wait that is not in the list.
+    // Free the callback and the neighbours, even while the caller keeps the cancel function.
     wait.callback = wait.previous = wait.next = undefined;
   }
 
@@ -118,14 +156,14 @@ export class SharedTimer {
   #fire(): void {
     const now = performance.now();
     try {
-      // A wait that a callback adds is due later than now.
+      // A callback may add waits, but they are due after `now`.
       for (let wait = this.#first; wait && wait.dueAt <= now; wait = this.#first) {
         const { callback } = wait;
         this.#remove(wait);
         callback?.();
       }
     } finally {
-      // A callback that throws ends this turn; the others that are due get the next one.
+      // When a callback throws, the other due waits fire in the next turn.
       if (this.#first) this.#arm(Math.max(0, this.#first.dueAt - performance.now()));
       else this.#emptied();
     }

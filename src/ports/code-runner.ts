@@ -1,44 +1,44 @@
-/** The port behind which code that a model wrote is run. */
+/** The port for runners of code that models write. */
 
 /**
- * Runs code that nobody has read, apart from the machine it runs on. Each run is fresh: nothing that one run sets or writes
- * is seen by another. Runs may overlap; a runner that takes only so many at once lets the others wait.
+ * Runs untrusted code, isolated from its machine. Each run is fresh: no run sees variables or files of another run. Several runs may be
+ * active at once. A runner that limits concurrent runs makes further runs wait.
  */
 export interface CodeRunner {
   /**
-   * Runs one piece of code to its end. Never rejects for what the code does: an exception, a crash and an exhausted memory are
-   * outcomes. Rejects with the signal's reason when that fires, and with an Error of its own when no code can be run at all.
-   * Either way nothing of the code still runs when the promise is settled.
+   * Runs one piece of code to its end. Resolves also when the code throws, crashes or uses too much memory. Rejects with the signal's
+   * reason when the signal fires, and with its own Error when the runner cannot run any code. The code must have ended when the promise
+   * settles.
    */
   run(code: CodeToRun, call: CodeCall): Promise<CodeResult>;
 }
 
-/** A piece of code, whole. */
+/** A complete piece of code. */
 export interface CodeToRun {
   readonly language: "python";
   readonly code: string;
 }
 
-/** What a run is told about the call that it belongs to. */
+/** The details of the call that needs a run. */
 export interface CodeCall {
   /**
-   * Whose call it is (`ApiKey.id`). A runner that lets runs wait takes turns between keys, so that the runs of one key do not keep
-   * those of another waiting.
+   * The key of the call (`ApiKey.id`). A runner with waiting runs must take turns between keys: runs of one key must not block those of
+   * another.
    */
   readonly keyId: string;
-  /** Fires when nobody waits for the outcome any more; the run then ends at once. */
+  /** Fires when the call no longer needs the outcome. The run must then end at once. */
   readonly signal: AbortSignal;
-  /** How long the run may take, in milliseconds: waiting for its turn and loading the language included. */
+  /** The most time for the run, in milliseconds. Includes the wait for a turn and the time to load the language. */
   readonly deadlineMs: number;
 }
 
-/** How a run ended. */
+/** The result of a run. */
 export interface CodeResult {
-  /** `failed` is the code's own end: an exception, an exit code other than 0, a crash, more memory than it may have. */
+  /** `failed`: an exception, an exit code other than 0, a crash, or too much memory. */
   readonly outcome: "ok" | "failed" | "deadline-exceeded";
   /**
-   * What the code printed until then, standard output and error in the order of printing, an exception's traceback last.
-   * A runner cuts what is too long and says so here. Nothing in it tells of the machine that ran the code.
+   * The printed text: standard output and standard error in the order of printing, then the traceback of an exception. A runner cuts long
+   * output, and says so in the text. The text must not reveal anything about the machine.
    */
   readonly output: string;
 }

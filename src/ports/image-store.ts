@@ -1,66 +1,66 @@
-/** The port behind which finished images live until their URLs expire. */
+/** The port for stores of finished images. An image lives until its URL expires. */
 
 /**
- * Where the images of an answer are kept while their URLs live (60 minutes, spec 8).
+ * Stores the images of answers while their URLs live (60 minutes, spec 8).
  *
  * Promises, which `polygate/testing` checks:
- * - What was put is what is got, byte by byte, until it expires; whether by this process or, where the store is shared, by another.
- * - From `expiresAt` on, to the millisecond by the store's clock, an image is never handed out again. It is `"gone"` for at
- *   least TOMBSTONE_MS, and then unknown. The gateway answers 410 for the one and 404 for the other, and compares
- *   `expiresAt` with its own clock as well, so that a store whose clock lags does not prolong a URL.
- * - An image that was put stays until `expiresAt`, however many come after it. A store that is full refuses the new one.
- * - What was booked is free for the images that it was booked for, whatever others book and put meanwhile.
- * - One key alone cannot book the whole of a store whose room is limited.
- * - An id that was never put, or that is no id at all (`isImageId`), is unknown; it is never used as a path.
+ * - An image is returned with the same bytes until it expires, also by other processes that share the store.
+ * - From `expiresAt` on, exact to the millisecond by the store's clock, an image is never returned again. It is `"gone"` for at least
+ *   TOMBSTONE_MS, and then unknown. The gateway answers 410 for a gone image, and 404 for an unknown one. It also compares `expiresAt` with
+ *   its own clock, so that a slow clock of the store does not prolong a URL.
+ * - An image stays until `expiresAt`, no matter how many images follow. A full store refuses the new image.
+ * - Booked room stays free for the images of its call, no matter how much other calls book and put.
+ * - One key alone cannot book all room of a store with limited room.
+ * - An id that was never put is unknown, and so is an invalid id (`isImageId`). An invalid id is never used as a path.
  */
 export interface ImageStore {
   /**
-   * Sets room aside for the images of one call, before anything is paid for them. Rejects with a GatewayError `busy`, which
-   * carries `retryAfterMs`, where there is too little, in all or for this key. A store whose room has no limit may leave it out.
+   * Books room for the images of one call, before the call costs anything. Rejects with a GatewayError `busy`, which has `retryAfterMs`,
+   * when the store has too little room, or too little for this key. Optional: a store with unlimited room needs no bookings.
    */
   book?(room: WantedRoom): Promise<ImageBooking>;
   /**
-   * Keeps an image, in booked room as far as that goes. Its bytes belong to the store from then on and must not be changed.
-   * Rejects with a RangeError for an id that is none, or an image that the store can never hold; with a GatewayError `busy`
-   * where neither the booking nor anything else has room for it.
+   * Stores an image, first in the booked room. The bytes then belong to the store: the caller must not change them. Rejects with a
+   * RangeError for an invalid id, and for an image that is larger than the whole store. Rejects with a GatewayError `busy` when neither the
+   * booking nor the rest of the store has room.
    */
   put(image: StoredImage, booking?: ImageBooking): Promise<void>;
-  /** The image with this id; `"gone"` when there was one; undefined when none is known. */
+  /** Returns an image by its id; `"gone"` for an expired image, and undefined for an unknown id. */
   get(id: string): Promise<StoredImage | "gone" | undefined>;
 }
 
-/** The room that a call may need. */
+/** A request for room. */
 export interface WantedRoom {
-  /** Whose images they are (`ApiKey.id`). */
+  /** The key of the call (`ApiKey.id`). */
   readonly keyId: string;
-  /** The most that they take together, in bytes: an integer from 0 up. */
+  /** The largest size of all images together, in bytes: an integer from 0 up. */
   readonly bytes: number;
 }
 
-/** Room that is set aside. */
+/** Booked room. */
 export interface ImageBooking {
-  /** Gives back what no image has taken. Returns at once and never throws; a second time changes nothing. */
+  /** Frees the room that no image has taken. Returns at once, and never throws. A second call changes nothing. */
   release(): void;
 }
 
-/** A finished picture, as it is kept. */
+/** A finished image in the store. */
 export interface StoredImage {
-  /** From `newImageId`. Whoever has it may see the image. */
+  /** The id, from `newImageId`. Everybody who knows the id can see the image. */
   readonly id: string;
   readonly bytes: Uint8Array;
-  /** Such as `image/png`. */
+  /** The media type, such as `image/png`. */
   readonly mediaType: string;
-  /** The first moment at which it is gone, in milliseconds since the Unix epoch. */
+  /** The first moment at which the image is gone, in milliseconds since the Unix epoch. */
   readonly expiresAt: number;
 }
 
-/** How long an image that has expired is remembered as gone, in milliseconds, at least. */
+/** The shortest time for which a store remembers an expired image as gone, in milliseconds. */
 export const TOMBSTONE_MS = 3_600_000;
 
-/** So many that no guess hits, even where a file system takes upper and lower case for the same. */
+/** The random bytes of an id: enough to prevent guessing, even if a file system ignores upper and lower case. */
 const ID_BYTES = 24;
 
-/** A new id that cannot be guessed: 192 random bits as 32 characters that are safe in a URL and a file name. */
+/** Returns a new id that cannot be guessed: 192 random bits, as 32 characters that are safe in URLs and file names. */
 export function newImageId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
   return btoa(String.fromCharCode(...bytes))
@@ -68,10 +68,10 @@ export function newImageId(): string {
     .replaceAll("/", "_");
 }
 
-/** Whether a text can be an id: 1 to 128 letters, digits, `-` and `_`, so that it can never name anything else. */
+/** Tells whether a text is a valid id: 1 to 128 letters, digits, `-` and `_`. Such a text cannot name any other file. */
 export const isImageId = (text: string): boolean => /^[A-Za-z0-9_-]{1,128}$/.test(text);
 
-/** Throws a RangeError for a text that is no id. */
+/** Throws a RangeError for an invalid id. */
 export function assertImageId(text: string): void {
   if (!isImageId(text))
     throw new RangeError(`An image's id must be 1 to 128 letters, digits, "-" and "_", not ${JSON.stringify(text)}`);

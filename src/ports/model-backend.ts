@@ -1,16 +1,16 @@
-/** The port behind which models answer. */
+/** The port for backends, which pass requests to models and yield their answers. */
 
-import type { ChatRequest } from "../model/chat.ts";
-import type { ChatEvent } from "../model/event.ts";
-import type { FieldFate } from "../model/fate.ts";
+import type { ChatEvent } from "../kinds/chat/event.ts";
+import type { ChatRequest } from "../kinds/chat/request.ts";
+import type { ImageEvent, ImageRequest } from "../kinds/image/request.ts";
+import type { Conversion } from "../model/conversion.ts";
+import type { CallInfo, ModelKind } from "./call.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";
-import type { ImageEvent, ImageRequest } from "../model/image.ts";
-import type { CallInfo } from "./call-info.ts";
-import type { AskedUpstream, UpstreamObserver } from "./call-observer.ts";
+import type { AskedUpstream, UpstreamObserver } from "./observer.ts";
 import type { ApiKey } from "./quota-store.ts";
 
 /**
- * What answers. A backend implements what it can do; the gateway owns no route that its backend cannot serve.
+ * Answers requests. A backend implements the methods that it supports. The gateway has only the routes of those methods.
  *
  * @example
  * const backend: ModelBackend = {
@@ -21,71 +21,73 @@ import type { ApiKey } from "./quota-store.ts";
  */
 export interface ModelBackend<Context = unknown> {
   /**
-   * What a client that hangs up does to its call. `cancel` (default) fires the call's signal at once, and charges what was
-   * generated until then. With `drainMs`, the backend may go on for so many milliseconds, unread, so that it can report its
-   * exact usage; then the signal fires. A function decides by the model that is asked for.
+   * The end of a call after its client has disconnected. `cancel` (default) fires the call's signal at once, and charges the answer so far.
+   * With `drainMs`, the backend may continue for that many milliseconds, to report its exact usage. Then the signal fires. A function
+   * chooses by the requested model.
    */
   readonly hangUp?: HangUp | ((model: string) => HangUp);
-  /** The models on offer. Where it is missing, every model name is let through. Called once a request: cache in here. */
+  /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**
-   * Answers one chat request. A yielded string is a piece of the answer's text. Honour `request.maxOutputTokens`, and stop
-   * when `call.signal` fires. Throw a GatewayError to choose what the caller sees; anything else becomes a server error.
+   * Answers a chat request. A yielded string is a piece of the answer's text. Respect `request.maxOutputTokens`, and stop when
+   * `call.signal` fires. Throw a GatewayError to choose the caller's error. Any other error becomes a server error.
    */
   chat?(request: ChatRequest, call: CallContext<Context>): AsyncIterable<ChatEvent | string>;
   /**
-   * Counts the input tokens of a chat request that is not to be answered; costs no quota. Resolves with undefined where it cannot say,
-   * and throws as `chat` does. Default: estimated by the gateway's `countTokens`.
+   * Counts the input tokens of a chat request, without an answer and without a charge. Resolves with undefined when it cannot count. Errors
+   * are handled as in `chat`. Default: the gateway estimates the count with `countTokens`.
    */
   countInputTokens?(request: ChatRequest, call: CallContext<Context>): Promise<number | undefined>;
   /**
-   * Draws, edits or varies pictures: yields one `image` for each of `request.count`, as each is done. Pictures that come are
-   * charged, also where the call fails or is cut short after them.
+   * Draws, edits or varies images. Yields each finished image, up to `request.count`. Yielded images are charged, even when the call fails
+   * or is cut later.
    */
   image?(request: ImageRequest, call: CallContext<Context>): AsyncIterable<ImageEvent>;
 }
 
-/** What a client that hangs up does to its call; the time in milliseconds. */
+/** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };
 
 /** A model on offer. */
 export interface ModelInfo {
   readonly id: string;
-  /** What it does; a caller who asks it for anything else is told that there is no such model. Absent: everything. */
+  /** The kinds of requests that the model answers. For other kinds, callers are told that the model does not exist. Default: all kinds. */
   readonly kinds?: readonly ModelKind[];
-  /** A name for people. Default: the id. */
+  /** The displayed name. Default: the id. */
   readonly displayName?: string;
-  /** When it came, as Unix time in seconds. */
+  /** The date of the model, as Unix time in seconds. */
   readonly createdAt?: number;
-  /** The most input tokens that a request for this model may have; told to callers, and left to the backend to hold. */
+  /** The most input tokens of a request. Callers can read the number, but only the backend enforces it. */
   readonly maxInputTokens?: number;
-  /** The most output tokens a request for this model may ask for. */
+  /** The most output tokens that a request may ask for. */
   readonly maxOutputTokens?: number;
 }
 
-/** What a backend is told about the call beside the request itself. Its signal is made when it is read: a copy by spread lacks it. */
+/**
+ * The details of a call that a backend receives beside the request. `signal` is a getter of the class, so a copy by spread has no signal.
+ */
 export interface CallContext<Context = unknown> extends CallInfo<Context> {
-  /** Fires when the client is gone, the deadline has passed or the gateway closes; its reason is a GatewayError. Never fires on a normal end. */
+  /**
+   * Fires when the client is gone, the deadline has passed or the gateway closes. Its reason is a GatewayError. Never fires on a normal
+   * end.
+   */
   readonly signal: AbortSignal;
-  /** Whose call it is, without the secret. */
+  /** The caller's key, without its secret. */
   readonly key: ApiKey;
   /**
-   * Runs code that the model wrote, for a backend that cannot: there where the host has injected a code runner and the request
-   * has the `code-execution` tool. The backend yields the code and what came of it as events. Rejects when the signal fires.
+   * Runs code that the model wrote, for a backend without a sandbox. Present when the host has a code runner and the request has the
+   * `code-execution` tool. The backend yields the code and its result as events. Rejects when the signal fires.
    */
   readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
   /**
-   * Tells the caller what became of fields that could not be passed on as they are: those that were dropped in the header
-   * `polygate-dropped`, those that were approximated in `polygate-approximated`. Heard before the first event alone; a later report
-   * replaces an earlier one.
+   * Reports the fields of the request that the backend could not pass on unchanged. The caller receives dropped fields in the header
+   * `polygate-dropped`, and approximated fields in `polygate-approximated`. Only reports before the first event reach the caller. A later
+   * report replaces an earlier one.
    */
-  reportFates(fates: readonly FieldFate[]): void;
+  reportConversions(conversions: readonly Conversion[]): void;
   /**
-   * Tells the gateway's observer that an upstream is asked, for a backend that asks one: there where the gateway has an observer. Send
-   * the headers that it returns with the request, and call its `end` once, however the exchange ends. `relay` does so by itself.
+   * Tells the gateway's observer about a request to an upstream. Present when the gateway has an observer. Send the returned headers with
+   * the request, and call `end` exactly once, however the exchange ends. `relay` does this by itself.
    */
   readonly observeUpstream?: ((asked: AskedUpstream) => UpstreamObserver) | undefined;
 }
-
-/** `chat` answers conversations, `image` draws pictures. */
-export type ModelKind = "chat" | "image";

@@ -1,106 +1,239 @@
-/** What a host hears of its gateway's calls. */
+/** The ports that tell a host about its gateway's calls: failures, records of finished calls, and calls while they run. */
 
 import type { GatewayError, GatewayErrorCode, Port } from "../errors.ts";
-import type { FieldFate } from "../model/fate.ts";
-import type { ImageUsage } from "../model/image.ts";
+import type { FinishReason } from "../kinds/chat/event.ts";
+import type { ImageUsage } from "../kinds/image/request.ts";
+import type { Conversion } from "../model/conversion.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
+import type { ModelKind } from "./call.ts";
 import type { ApiKey, Outcome } from "./quota-store.ts";
+import type { RateKind } from "./rate-limiter.ts";
 
-/** A failure that the caller is told only the outline of, or nothing at all. */
+/** A failure whose details the caller does not receive. */
 export interface Failure {
-  /** With what was thrown underneath as its `cause`. */
+  /** The error. Its `cause` is the original error. */
   readonly error: GatewayError;
   /** The id that the caller received as `request-id`. */
   readonly requestId: string;
-  /** What of the host's failed; undefined where it was the gateway itself. */
+  /** The part of the host that failed; undefined for a failure of the gateway itself. */
   readonly port: Port | undefined;
   /**
-   * What the key was not charged: the quota store has not confirmed the settlement of this call, and it is retried no more. Book it by
-   * hand, or settle the call by its id. Undefined for every other failure.
+   * The lost charge, if the gateway gave up a settlement that the quota store did not confirm. Book the charge by hand, or settle the call
+   * by its id. Undefined for every other failure.
    */
   readonly unsettled?: UnsettledCharge;
-  /** The error with its causes and stacks, for a log; the caller's api key is blotted out wherever it stood. */
+  /** The error with its causes and stacks, for a log. The caller's api key is removed everywhere. */
   readonly text: string;
 }
 
-/** The charge of a call that is not in the ledger. */
+/** A charge that is not in the ledger. */
 export interface UnsettledCharge extends Outcome {
-  /** The `ApiKey.id` of the key that owes it. */
+  /** The `ApiKey.id` of the key that owes the charge. */
   readonly keyId: string;
 }
 
-/** Is told of a failure. What it throws, or rejects with, is dropped. */
+/** Receives a failure. Its own errors and rejections are ignored. */
 export type OnFailure = (failure: Failure) => unknown;
 
 /**
- * How a call ended.
- * - `completed`: its answer was made to its last byte.
- * - `refused`: it ended before the backend was asked, for what the caller sent, may do or has left, or because the gateway was full.
- * - `failed`: the backend, a store or the gateway itself failed, or the backend threw an error of its choice; part of a stream may
- *   have been sent by then.
- * - `client-closed`: the client was gone before the end. Where the backend was allowed to drain, the count may be exact all the same.
+ * The end of a call.
+ * - `completed`: the answer was complete.
+ * - `refused`: the call ended before the backend was asked. The request was invalid or not allowed, the quota or a rate limit was
+ *   exhausted, or the gateway was full.
+ * - `failed`: the backend, a store or the gateway failed, or the backend threw a GatewayError. A part of a stream may have been sent.
+ * - `client-closed`: the client disconnected before the end. The count is exact if the backend was allowed to finish.
  * - `deadline`: the call took longer than `limits.deadlineMs`.
  * - `shutdown`: `gateway.close` cut it.
  */
 export type CallOutcome = "completed" | "refused" | "failed" | "client-closed" | "deadline" | "shutdown";
 
-/** One finished call: what a bill, a metric or a log needs, and neither prompt, answer nor secret. */
+/** The record of a finished call, for bills, metrics and logs. Contains no prompt, no answer and no secret. */
 export interface CallRecord<Context = unknown> {
   /** The id that the caller received as `request-id`. */
   readonly requestId: string;
-  /** The host's own, as the mount's `context` option made it for this request. */
+  /** The host's own value for this request, from the mount's `context` option. */
   readonly context: Context | undefined;
-  /** Whose call it was; undefined where it ended before that was known, or its route needs no key. */
+  /** The caller's key; undefined when the call ended before the key was known, and for routes without a key. */
   readonly key: Pick<ApiKey, "id" | "name"> | undefined;
   /** The wire format: `messages`, `generate-content`, `chat-completions`, `images` or `token-usage`. */
-  readonly dialect: string;
+  readonly format: string;
   readonly method: string;
-  /** The route's pattern below the gateway's mount, such as `/v1beta/models/**`: never an address, which may hold a key. */
+  /** The route's pattern below the gateway's mount, such as `/v1beta/models/**`. Never the request's address, which may contain a key. */
   readonly route: string;
   /**
-   * The model that was asked for, an image model under its own name where it was asked for by an alias; undefined where the call
-   * ended before that was read, or names none.
+   * The requested model; for an alias of an image model, the model's own name. Undefined when the request names no model, or the call
+   * ended before the body was read.
    */
   readonly modelAsked: string | undefined;
-  /** Whether the backend lists the model that was asked for. Where not, its name is the caller's own text: no label for a metric. */
+  /** True when the backend lists the requested model. Otherwise its name is the caller's own text, and unsafe as a label of a metric. */
   readonly modelListed: boolean;
-  /** The model that the backend says has answered; undefined where it says none. */
+  /** The answering model, if the backend names it. */
   readonly modelAnswered: string | undefined;
-  /** Whether a streamed answer was asked for. */
+  /** True when a stream was requested. */
   readonly stream: boolean;
-  /** Tokens by kind, completed by estimates; undefined where no chat backend has done anything. */
+  /** The tokens of a chat, completed by estimates; undefined when no chat backend has done anything. */
   readonly usage: Usage | undefined;
-  /** How many pictures came, and the tokens that they took; undefined where no image backend was asked. */
+  /** The number of finished images, and their tokens; undefined when no image backend was asked. */
   readonly images: { readonly count: number; readonly usage: ImageUsage } | undefined;
   /**
-   * What the call cost, in quota units. Where the key had less left, its `used` grew by what was left, and its `overdraft` by the
-   * rest. A store that could not be told of it in time is told again beside the call; where that comes to nothing, `onFailure` is
-   * told which call is not settled.
+   * The cost of the call, in quota units. If the cost exceeds the hold and the key's available units, the rest is added to `overdraft`, not
+   * to `used`. A settlement that the store does not accept in time is retried. When a settlement is given up, `onFailure` receives the
+   * charge.
    */
   readonly units: number;
-  /** Whether the units rest on the backend's own counts. */
+  /** The basis of `units`. */
   readonly certainty: Certainty;
   /**
-   * The `requestId` of the call whose recorded answer this one was given, under the same `Idempotency-Key`; undefined for a call
-   * that was answered on its own. A repetition costs nothing and has neither model nor usage: those stand in the first record.
+   * The `requestId` of the earlier call with the same `Idempotency-Key` whose recorded answer this call received; undefined for a call with
+   * its own answer. A repeated answer costs nothing. Its record has no model and no usage: the first record has them.
    */
   readonly replayOf: string | undefined;
   readonly outcome: CallOutcome;
-  /** The HTTP status; that of a stream that broke off is 200. 499 where a client was gone before it got one. */
+  /** The HTTP status. A stream that broke off has 200. A call has 499 when its client disconnected before the status was sent. */
   readonly status: number;
-  /** Why the call did not complete; undefined where nothing went wrong. */
+  /** The code of the error that ended the call; undefined without an error. */
   readonly errorCode: GatewayErrorCode | undefined;
-  /** When it began, in milliseconds since the Unix epoch, by the gateway's clock. */
+  /** The start of the call, in milliseconds since the Unix epoch, by the gateway's clock. */
   readonly beganAt: number;
-  /** How long after `beganAt` the backend's first event came, in milliseconds; undefined where none came. */
+  /** The time from `beganAt` to the backend's first event, in milliseconds; undefined without an event. */
   readonly firstEventMs: number | undefined;
-  /** How long after `beganAt` the call ended, in milliseconds. */
+  /** The time from `beganAt` to the end of the call, in milliseconds. */
   readonly endMs: number;
-  /** The fields of the request that the backend could not be told. */
-  readonly dropped: readonly FieldFate[];
-  /** What of the backend's answer the caller's format cannot say as it is; `answer.` stands before each field. */
-  readonly droppedFromAnswer: readonly FieldFate[];
+  /** The fields of the request that the backend could not receive unchanged. */
+  readonly dropped: readonly Conversion[];
+  /** The fields of the backend's answer that the caller's format cannot express unchanged, each with the prefix `answer.`. */
+  readonly droppedFromAnswer: readonly Conversion[];
 }
 
-/** Is told of a call that has ended and is settled. What it throws, or rejects with, is dropped, and no answer waits for it. */
+/** Receives the record of a call that has ended and is settled. Its own errors and rejections are ignored, and no answer waits for it. */
 export type OnCall<Context = unknown> = (record: CallRecord<Context>) => unknown;
+
+/**
+ * Observes gateways, routes and running calls, for traces and metrics. Errors and rejections of its functions are ignored. No function
+ * receives a prompt, an answer or an api key, except in the request's headers.
+ */
+export interface Observer<Context = unknown> {
+  /** Called when a gateway is created. Returns a function to call when the gateway closes. */
+  watchGateway?(gauges: GatewayGauges): (() => void) | undefined;
+  /** Called when a `route` with this observer is created. */
+  watchBreakers?(breakers: readonly BreakerGauge[]): void;
+  /** Called when the headers of a call have been read. Returns undefined to observe the call no further. */
+  begin(call: BegunCall<Context>): CallObserver<Context> | undefined;
+}
+
+/** The current state of a gateway. Each field is a getter that returns the current value. */
+export interface GatewayGauges {
+  /** The number of calls that have begun and are not yet settled. */
+  readonly calls: number;
+  /** The number of settlements of ended calls that the quota store has not accepted yet. They are retried. */
+  readonly waitingSettlements: number;
+  /** The number of requests whose body, or a part of it, is in memory. */
+  readonly bodies: number;
+  /** The bytes of those bodies. */
+  readonly bodyBytes: number;
+}
+
+/** The state of a circuit breaker: `closed` lets all calls pass, `open` lets no call pass, and `half-open` lets one call try. */
+export type BreakerState = "closed" | "open" | "half-open";
+
+/** The circuit breaker of one upstream of a route. */
+export interface BreakerGauge {
+  /** The pattern of the upstream's models, as the host wrote it. */
+  readonly route: string;
+  /** The upstream's name, or its number in the route, from 0. */
+  readonly upstream: string;
+  /** The current state. */
+  readonly state: BreakerState;
+}
+
+/** A call whose headers have been read. */
+export interface BegunCall<Context = unknown> {
+  /** The id that the caller receives as `request-id`. */
+  readonly requestId: string;
+  /** The host's own value for this request, from the mount's `context` option. */
+  readonly context: Context | undefined;
+  /** The request's headers, as they arrived. They contain the caller's secret. */
+  readonly headers: Headers;
+  /** The wire format, as in `CallRecord`. */
+  readonly format: string;
+  /** `chat` and `image`: a model answers. `query` and `public`: the gateway answers, and `public` requests need no key. */
+  readonly kind: ModelKind | "query" | "public";
+  readonly method: string;
+  /** The route's pattern, never the request's address. */
+  readonly route: string;
+}
+
+/** Observes one call. */
+export interface CallObserver<Context = unknown> {
+  /** Runs a step of the backend's work, for example inside an active span. Must run it once, immediately, and return its result. */
+  run?<Result>(work: () => Result): Result;
+  /** Called after the rate limiter has decided about a request or its tokens. */
+  rateLimit?(decision: RateDecision): void;
+  /** Called when the call's hold has changed. A retried settlement may come after `end`. */
+  hold?(change: HoldChange): void;
+  /** Called before a backend asks an upstream. A call may ask several upstreams, in sequence or at once. */
+  upstream?(asked: AskedUpstream): UpstreamObserver | undefined;
+  /** Called when the call has ended. Its settlement is done, or is retried later. */
+  end(record: CallRecord<Context>): void;
+}
+
+/** The decision of the rate limiter; `down` when it failed or took too long. */
+export type RateDecision =
+  | { readonly decision: "admitted" | "down"; readonly by?: never }
+  | { readonly decision: "refused"; readonly by: RateKind };
+
+/** A change of a hold. Amounts are in quota units. */
+export type HoldChange =
+  | { readonly type: "reserved"; readonly granted: number }
+  | {
+      readonly type: "settled";
+      readonly granted: number;
+      /** The charge, which may be more than `granted`. */
+      readonly used: number;
+      readonly certainty: Certainty;
+      /** True when the lease had expired before the settlement, by the gateway's clock. The store then charged an estimate first. */
+      readonly expired: boolean;
+    }
+  /** The settlement is given up. `onFailure` receives the charge, and the hold ends with its lease. */
+  | { readonly type: "abandoned"; readonly granted: number };
+
+/** A request to an upstream. */
+export interface AskedUpstream {
+  /** The upstream's wire format. */
+  readonly format: string;
+  /** The upstream's name of the model. */
+  readonly model: string;
+  /** True when the host has named the model. Otherwise its name is the caller's own text. */
+  readonly modelListed: boolean;
+  readonly stream: boolean;
+  /** The upstream's host name. */
+  readonly address: string;
+  readonly port: number;
+}
+
+/** Observes one exchange with an upstream. */
+export interface UpstreamObserver {
+  /** Additional headers of the request, such as `traceparent`. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Runs the function that sends the request. Must run it once, immediately, and return its result. */
+  run<Result>(work: () => Result): Result;
+  /** Called once, when the exchange has ended. */
+  end(outcome: UpstreamOutcome): void;
+}
+
+/** The end of an exchange with an upstream. Unknown fields are undefined. */
+export interface UpstreamOutcome {
+  /** The HTTP status of the answer. */
+  readonly status?: number | undefined;
+  /** The code of the error that ended the exchange; undefined without an error. */
+  readonly errorCode?: GatewayErrorCode | undefined;
+  /** The answering model, if the upstream names it. */
+  readonly model?: string | undefined;
+  /** The counts that the upstream reported. */
+  readonly usage?: Partial<Usage> | undefined;
+  readonly finishReason?: FinishReason | undefined;
+  /** The time from the request to the first event, in milliseconds. */
+  readonly firstEventMs?: number | undefined;
+  /** The time of the whole exchange, in milliseconds. */
+  readonly endMs: number;
+}

@@ -1,121 +1,123 @@
-/** The port behind which api keys and their quota live: a two-phase ledger, race-safe by its verbs. */
+/** The port for stores of api keys and their quota: a ledger that first reserves units and later settles them, safe against races. */
 
 import type { Certainty } from "../model/usage.ts";
-import type { CallInfo } from "./call-info.ts";
+import type { CallInfo } from "./call.ts";
 
 /**
- * Where quota lives. Amounts are integers from 0 up, in a unit of the host's choice (by default one unit is one token).
+ * Stores api keys and their quota. Amounts are integers from 0 up, in a unit of the host's choice. By default, one unit is one token.
  *
  * Laws, which `polygate/testing` checks:
- * - granted = used + available at every instant; a live hold counts as used.
- * - Of concurrent reservations exactly those that fit are admitted; available never falls below zero.
- * - A hold is resolved once: settled, or expired. Settling above the hold takes what is still available, and records the
- *   rest as overdraft. An expired lease is charged what its last renewal noted, as an estimate. Settling after expiry corrects
- *   that charge.
- * - Unlimited keys are metered, never refused.
- * - Holds belong to a key, not to a secret: a key may have several secrets, and removing one loses no charge.
- * - A key counts up to 2^53 - 1 units of usage and of overdraft. What would pass that is rejected with a RangeError, and changes
- *   nothing: the hold of a settlement stays. An expired lease is charged as much of its note as can be counted.
+ * - granted = used + available at every instant. A live hold counts as used.
+ * - Of concurrent reservations, the store admits those that fit together, and refuses the others. Available units never fall below zero.
+ * - A hold is resolved once: it is settled, or it expires. A settlement of more units than the hold takes available units, and records the
+ *   rest as overdraft. When a lease expires, the store charges the amount of the last renewal, as an estimate. A settlement after expiry
+ *   corrects that charge.
+ * - Unlimited keys are metered, but never refused.
+ * - Holds belong to a key, not to a secret. A key may have several secrets, and removing a secret loses no charge.
+ * - A key counts at most 2^53 - 1 units of usage, and as many of overdraft. A verb that would exceed this maximum rejects with a RangeError
+ *   and changes nothing; after such a settlement, the hold remains. The charge of an expired lease stops at the maximum.
  *
- * `reserve`, `renew` and `settle` reject with a RangeError, and change nothing, for an amount that is no integer from 0 up and
- * for a lease that is no integer from 1 up. Whatever else a verb rejects with is taken for a store that is down.
+ * `reserve`, `renew` and `settle` reject with a RangeError, and change nothing, when an amount is not an integer from 0 up, or a lease is
+ * not an integer from 1 up. Any other rejection means that the store is down.
  *
- * Each verb is told about the call that it works for, with the host's own context; work outside of any call leaves it out.
+ * Each verb receives the details of the call that needs it, with the host's own context. `call` is undefined for work outside a call.
  */
 export interface QuotaStore<Context = unknown> {
   /**
-   * Who an api key (given without its `sk-` prefix) belongs to; undefined when it is unknown or deleted. It tells nothing that a
-   * call changes, so that a host may cache it.
+   * Finds an api key by its secret, which is passed without the `sk-` prefix. Resolves with undefined for an unknown or deleted key. Calls
+   * do not change the result, so a host may cache it.
    */
   find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined>;
-  /** What a key has used and what it has left; undefined when there is no such key. */
+  /** Returns the used and the available units of a key; undefined for an unknown key. */
   balance(keyId: string, call?: CallInfo<Context>): Promise<Balance | undefined>;
   /**
-   * Atomically holds as much as is available between `atLeast` and `atMost`, for one lease by the store's own clock. Refuses
-   * when less than `atLeast` is available, and says what it saw at that moment. A key that there is not has nothing available.
+   * Atomically holds as many available units as possible between `atLeast` and `atMost`, for one lease by the store's own clock. Refuses
+   * when fewer than `atLeast` units are available, and returns the state of that moment. An unknown key has no available units.
    *
-   * The same id again holds nothing more: a live hold's grant is told again; one that was settled or has expired is refused, for
-   * nothing is held any more on which a call could run. A store may forget resolved ids after a while. A refusal leaves no trace:
-   * its id may be reserved later, by any key. Rejects with a RangeError, beside the above, when `atLeast` is more
-   * than `atMost`, and for an id that belongs to another key, also when both keys ask for it at once.
+   * Reserving an id again does not hold more units. If the hold is live, its grant is returned again. If the hold was settled or has
+   * expired, the reservation is refused, because no units are held for the call. A store may forget resolved ids after a while. A refused
+   * id may be reserved later, by any key.
+   *
+   * Also rejects with a RangeError when `atLeast` is more than `atMost`, and for an id that belongs to another key, even when both keys
+   * reserve it at once.
    */
   reserve(hold: HoldRequest, call?: CallInfo<Context>): Promise<Reservation>;
   /**
-   * Renews the lease of a live hold, from now on, and notes what it has used so far: an expired lease is charged the last note.
-   * Changes nothing when the hold is resolved or unknown. A call that goes on generating asks for it every `limits.usageNoteMs`.
+   * Renews the lease of a live hold from now on, and records the units used so far. If the lease expires, the store charges the last
+   * recorded amount. Changes nothing for a resolved or unknown hold. A call whose usage grows renews its lease every `limits.usageNoteMs`.
    */
   renew(id: string, renewal: Renewal, call?: CallInfo<Context>): Promise<void>;
   /**
-   * Charges `used` (0 voids the hold) and returns the rest, once: a second call changes nothing. Of a hold whose lease ran out
-   * before, it replaces what expiry charged, once. Changes nothing when the hold is unknown.
+   * Charges `used` units and frees the rest of the hold; 0 frees the whole hold. A second settlement changes nothing. The first settlement
+   * after expiry replaces the charge of the expiry. Changes nothing for an unknown hold.
    */
   settle(id: string, outcome: Outcome, call?: CallInfo<Context>): Promise<void>;
 }
 
-/** What a call asks to be held. */
+/** A request for a hold. */
 export interface HoldRequest {
-  /** Unique to one call. */
+  /** The id of the hold, unique to one call. */
   readonly id: string;
   /** The `ApiKey.id` of the key that pays. */
   readonly keyId: string;
-  /** The fewest units with which the call can run. */
+  /** The fewest units that the call needs. */
   readonly atLeast: number;
   /** The most units that the call can use. */
   readonly atMost: number;
-  /** How long the hold lives unless it is renewed, in milliseconds. */
+  /** The lifetime of the hold without a renewal, in milliseconds. */
   readonly leaseMs: number;
 }
 
-/** What came of a reservation. */
+/** The result of a reservation. */
 export type Reservation =
-  /** Units that are held: between `atLeast` and `atMost`. */
+  /** The held units, between `atLeast` and `atMost`. */
   { readonly granted: number; readonly refused?: never } | Refusal;
 
-/** What the store saw of the key at the moment in which it refused. */
+/** The state of the key at the moment of the refusal. */
 export interface Refusal {
   readonly refused: true;
-  /** Units that were available. */
+  /** The available units. */
   readonly available: number;
-  /** Units of the key's live holds, some of which may come back. */
+  /** The units of the key's live holds. Some of them may become available again. */
   readonly held: number;
 }
 
-/** What a live call tells of itself. */
+/** A renewal of a hold. */
 export interface Renewal {
-  /** How long the hold lives from now on unless it is renewed again, in milliseconds. */
+  /** The lifetime of the hold from now on without another renewal, in milliseconds. */
   readonly leaseMs: number;
-  /** Units used so far; may exceed the hold. */
+  /** The units used so far. They may exceed the hold. */
   readonly used: number;
 }
 
-/** How a hold ends. */
+/** The final charge of a hold. */
 export interface Outcome {
-  /** Units to charge; may exceed the hold. */
+  /** The units to charge. They may exceed the hold. */
   readonly used: number;
-  /** Whether that count is the backend's own or the gateway's estimate. A store keeps the sum of what rests on estimates. */
+  /** The basis of `used`. A store keeps the sum of estimated charges. */
   readonly certainty: Certainty;
 }
 
-/** Who an api key belongs to and what it may do (spec 2.5). It never holds the secret. */
+/** The owner and the rights of an api key (spec 2.5), without its secret. */
 export interface ApiKey {
-  /** Identifies the key towards the other verbs; not the secret. */
+  /** Identifies the key in the other verbs. It is not the secret. */
   readonly id: string;
   /** The name that its owner gave it. */
   readonly name: string;
-  /** Metered, but never refused. */
+  /** True for a key that is metered, but never refused. */
   readonly unlimited: boolean;
-  /** Model name to whether it is allowed; consulted when `modelLimitsEnabled`. */
+  /** The allowed models, by name. Applies when `modelLimitsEnabled` is true. */
   readonly modelLimits: Readonly<Record<string, boolean>>;
   readonly modelLimitsEnabled: boolean;
-  /** Unix time in seconds; 0 or -1 never expires. */
+  /** The expiry, as Unix time in seconds. A key with 0 or -1 never expires. */
   readonly expiresAt: number;
 }
 
-/** A key's quota, in units. What was granted is the sum of the two. */
+/** A key's quota, in units. Its granted units are the sum of `used` and `available`. */
 export interface Balance {
-  /** Live holds included. */
+  /** The used units, with those of live holds. */
   readonly used: number;
   readonly available: number;
-  /** Units of live holds: a part of `used`, some of which may come back. */
+  /** The units of live holds: a part of `used`. Some of them may become available again. */
   readonly held: number;
 }

@@ -1,64 +1,69 @@
-/** The port behind which rates are counted: requests, tokens and calls at once. */
+/** The port for rate limiters: requests, tokens and concurrent calls. */
 
-import type { CallInfo } from "./call-info.ts";
+import type { CallInfo } from "./call.ts";
 
 /**
- * How often a key may call. Windows, and whether one counts by key, by model or both, are the limiter's own.
+ * Limits the rate of a key's calls. The limiter chooses its time windows, and counts by key, by model or by both.
  *
  * Promises:
- * - A refused verb counts nothing: whoever waits as long as it was told is not worse off for having asked.
- * - Of calls that ask at once, no more are let in than the limit on calls at once has places for.
- * - After a `begin` that admits, the gateway calls `end` once, however the call ends; after one that refuses, it does not.
+ * - A refusal counts nothing, so a refused attempt does not make a later attempt fail.
+ * - The limit on concurrent calls also holds for calls that begin at the same time.
+ * - After `begin` has admitted a call, the gateway calls `end` exactly once, however the call ends. After a refusal by `begin`, it does not
+ *   call `end`.
  *
- * What a verb rejects with is taken for a limiter that is down, and so is one that takes longer than `limits.storeTimeoutMs`.
+ * A limiter counts as down when a verb rejects, or takes longer than `limits.storeTimeoutMs`.
  */
 export interface RateLimiter<Context = unknown> {
-  /** A call of a key begins, nothing of its body being read yet: counts one request, and takes one place of its calls at once. */
+  /** Counts a request and a concurrent call of the key. Called before the body is read. */
   begin(demand: CallDemand, call?: CallInfo<Context>): Promise<RateVerdict>;
   /**
-   * The call's model, its input and the limit of its answer are known: counts the tokens, and a request and a place of what is limited by
-   * model. A limiter that counts the input alone lets calls that run at once exceed a limit by all of their answers.
+   * Counts the tokens of a call. Limits by model also count the request and the concurrent call here. Called when the model, the input and
+   * the limit of the answer are known. If a limiter ignores `outputTokens`, concurrent calls can exceed a limit by the length of all their
+   * answers.
    */
   take(demand: TokenDemand, call?: CallInfo<Context>): Promise<RateVerdict>;
-  /** The call has ended: gives its places back, and counts `tokens` in place of those that were taken. An unknown id changes nothing. */
+  /**
+   * Ends a call: it no longer counts as concurrent, and `tokens`, its real usage, replaces the tokens that `take` counted. Changes nothing
+   * for an unknown id.
+   */
   end(id: string, tokens: number, call?: CallInfo<Context>): Promise<void>;
 }
 
-/** A call that begins, and whose it is. */
+/** A call that begins. */
 export interface CallDemand {
-  /** Unique to one call. */
+  /** The id of the call, unique to one call. */
   readonly id: string;
-  /** The `ApiKey.id` of the caller. */
+  /** The `ApiKey.id` of the caller's key. */
   readonly keyId: string;
 }
 
 /** A call whose model and input are known. */
 export interface TokenDemand extends CallDemand {
   readonly model: string;
-  /** The tokens of the input, by the gateway's estimate. */
+  /** The input tokens, by the gateway's estimate. */
   readonly tokens: number;
-  /** The most tokens that the answer may have, all candidates together; 0 where that is not known, as of pictures. */
+  /** The most tokens of the answer, of all candidates together; 0 when unknown, as for images. */
   readonly outputTokens?: number;
 }
 
 /** The kind of limit. */
 export type RateKind = "requests" | "tokens" | "calls";
 
-/** Whether a call may go on, and how its limits stand. */
+/** The decision about a call, and the state of its limits. */
 export interface RateVerdict {
-  /** Why the call may not go on, and in how many milliseconds it may come back; absent where it may. */
+  /** The limit that refuses the call, and the time until a retry, in milliseconds; absent for an admitted call. */
   readonly refused?: { readonly by: RateKind; readonly retryAfterMs: number };
-  /** How the limits stand that were asked. Of each kind the caller is told the one of which least remains. */
+  /** The state of each consulted limit. The answer's headers tell the caller, for each kind, the limit that is closest to exhaustion. */
   readonly limits: readonly RateLimit[];
 }
 
-/** How one limit stands. */
+/** The state of one limit. */
 export interface RateLimit {
   readonly kind: Exclude<RateKind, "calls">;
-  /** How many a window has, from 0. */
+  /** The most requests or tokens of one window, from 0. */
   readonly limit: number;
-  /** How many of them are left, from 0. */
+  /** The requests or tokens that are left in this window, from 0. */
   readonly remaining: number;
-  /** How long until the window begins anew, in milliseconds. */
+  /** The time until the next window, in milliseconds. */
   readonly resetMs: number;
 }

@@ -1,71 +1,72 @@
-/** The port behind which answers are kept for callers who repeat a request under the same `Idempotency-Key`. */
+/** The port for stores of answers, which callers get again when they repeat a request with the same `Idempotency-Key`. */
 
-import type { CallInfo } from "./call-info.ts";
+import type { CallInfo } from "./call.ts";
 
 /**
- * Who works on a repeated request, and what came of it. An entry belongs to one api key, one route and one `Idempotency-Key`:
- * first a call claims it, for one lease at a time, then its answer is recorded, or the entry is released.
+ * Stores the state of repeatable requests. An entry belongs to one api key, one route and one `Idempotency-Key`. A call claims the entry,
+ * for one lease at a time. Then its answer is recorded, or the entry is released.
  *
  * Promises, which `polygate/testing` checks:
- * - Of calls that claim a free entry at once, exactly one gets it, also where several processes share the store.
- * - Whoever does not get it is told the fingerprint that the entry was claimed with, whatever its own is.
- * - A claim whose lease has run out by the store's own clock is free. The call that holds it renews it by claiming again.
- * - An answer that was recorded is told character by character for as long as it is retained, and never after that.
- * - Only the call that holds an entry, or one whose entry nobody holds, records or releases it; any other changes nothing.
- * - A store is bounded: it may forget recorded answers early, the oldest first. It never forgets a claim whose lease runs.
+ * - When several calls claim a free entry at once, exactly one gets it, also when several processes share the store.
+ * - Each other call receives the fingerprint of the claim, even when its own is different.
+ * - A claim expires with its lease, by the store's own clock. Its call renews the lease by claiming again.
+ * - A recorded answer is returned without any change until its retention ends, and never after that.
+ * - Only the call that holds an entry records or releases it. While no call holds the entry, any call can. All other attempts change
+ *   nothing.
+ * - A store is bounded: it may forget recorded answers early, the oldest first. It never forgets a claim with a running lease.
  *
- * What a verb rejects with is taken for a store that is down, and so is one that takes longer than `limits.storeTimeoutMs`.
+ * A store counts as down when a verb rejects, or takes longer than `limits.storeTimeoutMs`.
  */
 export interface ReplayStore<Context = unknown> {
-  /** Takes an entry for a call, or tells who has it. A call that has it already renews its lease. Atomic. */
+  /** Claims an entry for a call, or returns its state. Renews the lease of a call that holds the entry. Atomic. */
   claim(claim: ReplayClaim, call?: CallInfo<Context>): Promise<ReplayState>;
-  /** Keeps the answer of the call that holds the entry, which is answered from then on. */
+  /** Records the answer of the call that holds the entry. */
   record(record: ReplayRecord, call?: CallInfo<Context>): Promise<void>;
-  /** Gives up a call's claim, so that the next one that asks gets it. A recorded answer stays. */
+  /** Ends a call's claim, so that the next call gets the entry. A recorded answer stays. */
   release(holder: ReplayHolder, call?: CallInfo<Context>): Promise<void>;
 }
 
-/** Whose entry it is, and which call speaks of it. */
+/** An entry, and the call that works on it. */
 export interface ReplayHolder {
-  /** The entry: 64 hexadecimal digits. */
+  /** The id of the entry: 64 hexadecimal digits. */
   readonly id: string;
-  /** The `ApiKey.id` of the caller: a store may bound what one key fills of it. */
+  /** The `ApiKey.id` of the caller's key. A store may limit the entries of one key. */
   readonly keyId: string;
   /** The request id of the call. */
   readonly callId: string;
 }
 
 export interface ReplayClaim extends ReplayHolder {
-  /** What the request says, as a hash of 64 hexadecimal digits: two requests of one entry are the same where these are. */
+  /** A hash of the request, as 64 hexadecimal digits. Requests of one entry with the same fingerprint are the same request. */
   readonly fingerprint: string;
-  /** How long the claim holds unless it is renewed, in milliseconds: an integer from 1 up. */
+  /** The lifetime of the claim without a renewal, in milliseconds: an integer from 1 up. */
   readonly leaseMs: number;
 }
 
 export interface ReplayRecord extends ReplayHolder {
   readonly fingerprint: string;
   readonly answer: RecordedAnswer;
-  /** How long the answer is retained, in milliseconds: an integer from 1 up. */
+  /** The time until the answer may be forgotten, in milliseconds: an integer from 1 up. */
   readonly retainMs: number;
 }
 
-/** What an entry is. */
+/** The state of an entry. */
 export type ReplayState =
-  /** It is the asking call's: it was free, or it was that call's already. */
+  /** The call that made the claim holds the entry. */
   | { readonly state: "claimed" }
-  /** Another call has it, and has not ended. */
+  /** Another call holds the entry, and has not ended. */
   | { readonly state: "running"; readonly fingerprint: string }
   | { readonly state: "answered"; readonly fingerprint: string; readonly answer: RecordedAnswer };
 
-/** An answer, as it can be given again. */
+/** A recorded answer. */
 export interface RecordedAnswer {
-  /** The request id of the call that was answered with it. */
+  /** The request id of the call that was answered first. */
   readonly requestId: string;
   readonly status: number;
-  /** Those headers that belong to the answer, and not to the one call. */
+  /** The headers of the answer, without headers that belong to one call, such as the request id. */
   readonly headers: Readonly<Record<string, string>>;
-  /** All of it; of a streamed answer every frame but the keep-alives. Undefined where it was too large to be kept. */
+  /** The complete body; a stream has every frame except keep-alives. Undefined for a body that was too large to keep. */
   readonly body: string | undefined;
-  /** Whether it was a stream. */
+  /** True for a stream. */
   readonly stream: boolean;
 }

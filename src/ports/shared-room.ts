@@ -1,32 +1,33 @@
-/** Divides a bounded room among api keys, so that no key can take what another key needs. */
+/** Divides a bounded room among API keys, so that no key can take the room that another key needs. */
 
 /**
- * The thresholds of a shared buffer (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
- * 1998). A key may hold a fixed multiple of what is still free, and never more than `mostPerKey`. Where `mostPerKey` is half of the
- * room, the multiple is 1: the first key can take half, the second half of the rest, and a key that holds nothing always finds some.
+ * Uses the dynamic thresholds of a shared buffer (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
+ * 1998). A key may hold a fixed multiple of the free room, and never more than `mostPerKey`. With `mostPerKey` at half of the room, the
+ * multiple is 1: the first key can take half of the room, the second key half of the rest, and a key that holds nothing always finds some
+ * room.
  *
- * The class counts only; what a refusal is called is up to the caller.
+ * This class only counts. Its callers choose the error of a refusal.
  *
  * @example
  * const room = new SharedRoom(100, 50);
- * if (room.refuses(key.id, 30)) throw busy();
- * room.add(key.id, 30);
+ * if (room.take(key.id, 30)) throw busy();
  * …
  * room.remove(key.id, 30);
  */
 export class SharedRoom {
   readonly capacity: number;
-  /** The most that one key can hold, which it finds only while the others hold nothing. */
+  /** The most that one key can hold. A key can take this much only while other keys hold nothing. */
   readonly mostPerKey: number;
+  /** The amount that all keys hold together. */
+  taken = 0;
   /** A key may hold this multiple of the free room. */
   readonly #multiple: number;
-  #taken = 0;
   readonly #byKey = new Map<string, number>();
 
   /**
-   * @param mostPerKey The whole capacity means that one key may keep all others out.
-   * @param names What the error calls the two numbers.
-   * @throws RangeError that names the one which is no positive integer.
+   * @param mostPerKey The limit of one key. If it is the whole capacity, sharing is off, and one key may keep all others out.
+   * @param names The names of the two numbers in errors.
+   * @throws RangeError for a number that is not a positive integer.
    */
   constructor(
     capacity: number,
@@ -41,40 +42,46 @@ export class SharedRoom {
     this.#multiple = Math.max(1, this.mostPerKey / (capacity - this.mostPerKey));
   }
 
-  /** What all keys hold together. */
-  get taken(): number {
-    return this.#taken;
-  }
-
   get free(): number {
-    return this.capacity - this.#taken;
+    return this.capacity - this.taken;
   }
 
   heldBy(keyId: string): number {
     return this.#byKey.get(keyId) ?? 0;
   }
 
-  /** Why a key cannot have so much more: the `room` has too little for anybody, or the key has its `share`; undefined where it can. */
+  /**
+   * Returns the reason why a key cannot take `amount` more; undefined if it can. `room`: too little is free. `share`: the key would exceed
+   * its share.
+   */
   refuses(keyId: string, amount: number): "room" | "share" | undefined {
-    const free = this.free - amount;
+    const free = this.capacity - this.taken - amount;
     if (free < 0) return "room";
-    const held = this.heldBy(keyId);
+    const held = this.#byKey.get(keyId) ?? 0;
     if (held + amount > this.mostPerKey) return "share";
-    // One more than the threshold, so that a room of few places can be filled.
+    // Allow one more than the threshold, so that a room with a small capacity can be filled.
     if (held + amount <= this.#multiple * free + 1 || this.mostPerKey === this.capacity) return undefined;
     return held === 0 ? "room" : "share";
   }
 
-  /** Counts what was given, to a key or to nobody in particular. */
+  /** Gives a key `amount` more, or returns the reason of a refusal, like `refuses`. */
+  take(keyId: string, amount: number): "room" | "share" | undefined {
+    const refusal = this.refuses(keyId, amount);
+    if (!refusal) this.add(keyId, amount);
+    return refusal;
+  }
+
+  /** Counts an amount without a check. An amount without a key counts only toward the whole room. */
   add(keyId: string | undefined, amount: number): void {
-    this.#taken += amount;
-    if (keyId === undefined || amount === 0) return;
-    const held = this.heldBy(keyId) + amount;
+    if (amount === 0) return;
+    this.taken += amount;
+    if (keyId === undefined) return;
+    const held = (this.#byKey.get(keyId) ?? 0) + amount;
     if (held === 0) this.#byKey.delete(keyId);
     else this.#byKey.set(keyId, held);
   }
 
-  /** Counts what was given back. */
+  /** Frees an amount that was counted. */
   remove(keyId: string | undefined, amount: number): void {
     this.add(keyId, -amount);
   }

@@ -1,112 +1,181 @@
-/** What a durable quota store offers its host beside the port: keys, their secrets, reports and housekeeping. */
+/** The methods of a durable quota store that only the host calls: keys, secrets, reports and maintenance. */
 
-import type { ApiKey, QuotaStore } from "../ports/quota-store.ts";
-import type { ApiKeyOptions } from "./keyring.ts";
-import { isUnits } from "./units.ts";
+import type { ApiKey, HoldRequest, QuotaStore } from "../ports/quota-store.ts";
+import { type ApiKeyOptions, assertHoldAmounts, type Book, BOOKS, newKeyOf } from "./ledger.ts";
 
-/** A key to add. Without a secret it is for a host that finds keys by itself, or whose secret comes later. */
+/** A key to add. A key without a secret is for a host that looks keys up by itself, or that adds the secret later. */
 export interface DurableKeyOptions extends Omit<ApiKeyOptions, "apiKey"> {
   /** The key's secret, or each of its secrets, with or without `sk-`. Only their hashes are kept. */
   readonly apiKey?: string | readonly string[];
 }
 
-/** A key and what its ledger holds, in units. What was granted is `used` and `available` together. */
+/** A key and its books, in units. `granted` is the sum of `used` and `available`. */
 export interface KeyReport extends ApiKey {
   readonly granted: number;
-  /** Live holds included. */
+  /** Includes the units of live holds. */
   readonly used: number;
   readonly available: number;
-  /** Units of live holds; a part of `used`. */
+  /** Units of live holds, which `used` includes. */
   readonly held: number;
-  /** Units that were consumed beyond what the key had. */
+  /** Units that were consumed beyond the key's quota. */
   readonly overdraft: number;
   /** Units of `used` that rest on estimates. */
   readonly estimated: number;
-  /** How many secrets find the key now. */
+  /** The number of valid secrets of the key. */
   readonly secrets: number;
   readonly revoked: boolean;
   /**
-   * The stored numbers that no verb can have written, by their names: negative ones, or ones beyond 2^53 - 1. The report's own numbers
-   * are not exact then, and the verbs reject for this key. Undefined for any other key.
+   * The names of corrupt stored numbers: negative ones, or ones beyond 2^53 - 1. The numbers of such a report are not exact, and the
+   * verbs reject for such a key. Undefined when all numbers are valid.
    */
   readonly spoilt?: readonly string[];
 }
 
-const BOOKS = ["granted", "charged", "held", "overdraft", "estimated"] as const;
-
-/** The books of a key as they are stored. */
-export type StoredBooks = Readonly<Record<(typeof BOOKS)[number], string>>;
-
-const numberOf = (stored: string): number => (Number.isNaN(Number(stored)) ? 0 : Number(stored));
-
-/** Makes the report of a key, whatever its books are: one that a hand has spoilt must not hide the others of a list. */
-export function keyReportOf(
-  key: ApiKey,
-  books: StoredBooks,
-  { spoilt = [], ...described }: Pick<KeyReport, "secrets" | "revoked" | "spoilt">,
-): KeyReport {
-  const { charged, held } = books;
-  const used = numberOf(charged) + numberOf(held);
-  const available = Math.max(0, numberOf(books.granted) - used);
-  const unsound = BOOKS.filter((name) => !/^\d+$/.test(books[name]) || !isUnits(Number(books[name])));
-  const all = [...spoilt, ...unsound, ...(unsound.length === 0 && !isUnits(used) ? ["charged", "held"] : [])];
-  return {
-    ...key,
-    granted: used + available,
-    used,
-    available,
-    held: numberOf(held),
-    overdraft: numberOf(books.overdraft),
-    estimated: numberOf(books.estimated),
-    ...described,
-    ...(all.length > 0 && { spoilt: all }),
-  };
-}
-
-/** Which keys to list: those whose ids come after `after`, `limit` of them (1 to 1,000, default 100). */
+/** A page of keys: `limit` of them (1 to 1,000, default 100) whose ids come after `after`. */
 export interface KeyPage {
   readonly after?: string;
   readonly limit?: number;
 }
 
-/** Which resolved holds to forget. */
+/** Decides which resolved holds `prune` deletes. */
 export interface Retention {
-  /** Holds that were resolved longer ago than this are forgotten, in milliseconds: an integer from 0 up. */
+  /** Holds that were resolved more than this many milliseconds ago are deleted: an integer from 0 up. */
   readonly olderThanMs: number;
 }
 
-/** The host's side of a durable store. Ids and secrets that break a rule below are rejected with a RangeError. */
+/**
+ * The methods of a durable store that only the host calls. They reject with a RangeError for an id or a secret that breaks a rule
+ * below.
+ */
 export interface KeyDirectory {
   /**
-   * Adds a key and returns its id, which is made up unless told. Rejects when its numbers are no quota, or when its id or a
-   * secret is known already. An id is 1 to 190 characters without control characters and without spaces at its ends.
+   * Adds a key and returns its id, which is random by default. Rejects when the key's numbers are not a valid quota, or when its id
+   * or one of its secrets exists already. An id is 1 to 190 characters without control characters and without spaces at its ends.
    */
   add(key?: DurableKeyOptions): Promise<string>;
-  /** Gives a key one more secret. Rejects when there is no such key, it is revoked, or the secret is known already. */
+  /** Gives a key one more secret. Rejects when there is no such key, it is revoked, or the secret exists already. */
   addSecret(keyId: string, apiKey: string): Promise<void>;
   /**
-   * Gives a key a new secret, and ends all others after `overlapMs` (an integer from 0 up) by the store's clock. Rejects as
-   * `addSecret` does.
+   * Gives a key a new secret. All other secrets of the key expire after `overlapMs` (an integer from 0 up) by the store's clock.
+   * Rejects as `addSecret` does.
    */
   rotateSecret(keyId: string, apiKey: string, overlapMs: number): Promise<void>;
-  /** Forgets a secret, with or without `sk-`. Its key and the key's holds stay. An unknown secret changes nothing. */
+  /** Deletes a secret, given with or without `sk-`. Its key and the key's holds stay. An unknown secret changes nothing. */
   removeSecret(apiKey: string): Promise<void>;
-  /** Forgets all secrets of a key for good. Calls under way are still charged. Rejects when there is no such key. */
+  /** Deletes all secrets of a key for good. Running calls are still charged. Rejects when there is no such key. */
   revoke(keyId: string): Promise<void>;
   /** Adds units to a key's quota. Rejects for an unlimited key, and when there is no such key. */
   grant(keyId: string, units: number): Promise<void>;
-  /** A key and its ledger; undefined when there is no such key. */
+  /** Returns a key and its books; undefined when there is no such key. */
   report(keyId: string): Promise<KeyReport | undefined>;
-  /** Keys in the order of their ids. */
+  /** Lists keys in the order of their ids. */
   list(page?: KeyPage): Promise<readonly KeyReport[]>;
   /**
-   * Charges the holds of all keys whose leases have run out, and returns how many there were. The verbs do this for the key
-   * at hand; a host calls it now and then for idle keys.
+   * Charges all holds whose leases have expired, and returns their number. The verbs do this only for the key that they work on, so a
+   * host calls `sweep` regularly for idle keys.
    */
   sweep(): Promise<number>;
-  /** Forgets resolved holds and their entries in the journal, and returns how many holds there were. Balances stay. */
+  /** Deletes resolved holds and their journal entries, and returns the number of holds. Balances do not change. */
   prune(retention: Retention): Promise<number>;
 }
 
-/** A quota store that survives its process. */
+/** A quota store that keeps its data when the process ends. */
 export interface DurableQuotaStore<Context = unknown> extends QuotaStore<Context>, KeyDirectory {}
+
+export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);
+export const unlimitedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is unlimited.`);
+
+/** The error for a key with corrupt numbers, for example after a change by hand. */
+export const spoiltKey = (keyId: string, book: string, stored: unknown): Error =>
+  new Error(`The key ${keyId} is spoilt: its ${book} units are ${String(stored)}.`);
+
+/** Makes the report of a key. Does not throw for corrupt numbers, because one corrupt key must not make a list of keys fail. */
+export function keyReportOf(
+  key: ApiKey,
+  books: Readonly<Record<Book, string>>,
+  { spoilt = [], ...described }: Pick<KeyReport, "secrets" | "revoked" | "spoilt">,
+): KeyReport {
+  const unitsOf = (book: Book): number => Number(books[book]) || 0;
+  const used = unitsOf("charged") + unitsOf("held");
+  const available = Math.max(0, unitsOf("granted") - used);
+  const unsound: string[] = BOOKS.filter((book) => !/^\d+$/.test(books[book]) || !isUnits(Number(books[book])));
+  if (unsound.length === 0 && !isUnits(used)) unsound.push("charged", "held");
+  const all = [...spoilt, ...unsound];
+  return {
+    ...key,
+    granted: used + available,
+    used,
+    available,
+    held: unitsOf("held"),
+    overdraft: unitsOf("overdraft"),
+    estimated: unitsOf("estimated"),
+    ...described,
+    ...(all.length > 0 && { spoilt: all }),
+  };
+}
+
+/** True for a valid amount of units: an integer from 0 to 2^53 - 1. */
+export const isUnits = (units: number): boolean => Number.isSafeInteger(units) && units >= 0;
+
+// The checks below reject values that a database cannot store, or would return changed.
+
+const MAX_ID_LENGTH = 190;
+
+/** Some databases ignore spaces at the end of an id when they compare ids, and some cannot store control characters. */
+const UNSAFE = /^\s|\s$|\p{Cc}/u;
+
+/** True for an id that every database can store. Stores treat any other id as unknown. */
+export const isStorableId = (id: string): boolean =>
+  id.length > 0 && id.length <= MAX_ID_LENGTH && !UNSAFE.test(id) && id.isWellFormed();
+
+/** Throws a RangeError for wrong amounts, or for an id that a database cannot store. */
+export function assertHoldRequest(request: HoldRequest): void {
+  assertHoldAmounts(request);
+  if (!isStorableId(request.id)) throw new RangeError(`A hold's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
+}
+
+/** Checks a key to add, and gives it a random id unless it has one. */
+export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof newKeyOf> {
+  const { id = `key-${crypto.randomUUID()}`, name = id } = options;
+  if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
+  if (!name.isWellFormed() || name.length > 1_000 || name.includes("\0"))
+    throw new RangeError("A key's name must be text of at most 1,000 characters.");
+  return newKeyOf(id, options);
+}
+
+/** The most keys of one page. */
+export const MOST_LISTED = 1_000;
+
+/** Fills in the defaults of a page. Throws a RangeError for a limit out of range. */
+export function pageOf({ after = "", limit = 100 }: KeyPage = {}): Required<KeyPage> {
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > MOST_LISTED)
+    throw new RangeError(`limit must be an integer from 1 to ${MOST_LISTED}, not ${limit}`);
+  return { after, limit };
+}
+
+/** One transaction or script charges or deletes at most this many holds. */
+export const HOLDS_AT_ONCE = 100;
+
+/** A process remembers the keys of at least this many holds. For other holds it asks the database. */
+export const MOST_REMEMBERED = 10_000;
+
+/**
+ * Runs `work` for each key, again as long as it returns `HOLDS_AT_ONCE` holds, and returns the total number of holds. When a key
+ * fails, the other keys are still processed; the first error is thrown at the end.
+ */
+export async function onEachKey(
+  keysAfter: (after: string) => Promise<readonly string[]>,
+  work: (keyId: string) => Promise<number>,
+): Promise<number> {
+  let total = 0;
+  const errors: unknown[] = [];
+  for (let keyIds = await keysAfter(""); keyIds.length > 0; keyIds = await keysAfter(keyIds.at(-1) ?? ""))
+    for (const keyId of keyIds)
+      try {
+        for (let done = HOLDS_AT_ONCE; done >= HOLDS_AT_ONCE; total += done) done = await work(keyId);
+      } catch (error) {
+        errors.push(error);
+      }
+  if (errors.length > 0) throw errors[0];
+  return total;
+}

@@ -2,59 +2,74 @@
 
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../ports/quota-store.ts";
-import type { Account, Hold } from "./account.ts";
-import { Holds } from "./holds.ts";
-import { type ApiKeyOptions, Keyring } from "./keyring.ts";
-import { assertUnits, isLease, isUnits, unitsMessage } from "./units.ts";
+import {
+  Account,
+  type ApiKeyOptions,
+  assertHoldAmounts,
+  assertInteger,
+  assertOutcome,
+  assertRenewal,
+  foreignHold,
+  hashApiKey,
+  hashOfSecret,
+  type Hold,
+  knownKey,
+  knownSecret,
+  newKeyOf,
+  noSuchKey,
+  TwoGenerationMap,
+  UNKNOWN_KEY,
+} from "./ledger.ts";
 
-/** What a key's ledger holds, for audits: `used` counts live holds as well. */
+/** The books of a key, in units. Hosts read them for audits. */
 export interface LedgerReport {
   readonly granted: number;
+  /** Includes the units of live holds. */
   readonly used: number;
   readonly available: number;
-  /** Units of live holds; a part of `used`. */
+  /** Units of live holds, which `used` includes. */
   readonly held: number;
   readonly liveHolds: number;
-  /** Units that were consumed beyond what the key had. */
+  /** Units that were consumed beyond the key's quota. */
   readonly overdraft: number;
   /** Units of `used` that rest on estimates. */
   readonly estimated: number;
 }
 
-/** What a host may set for a ledger in memory. */
+/** Options of the ledger in memory. */
 export interface MemoryQuotaStoreOptions {
-  /** Default: the machine's own. */
+  /** Default: the machine's clock. */
   readonly clock?: Clock;
   /**
-   * The most settled holds that are retained, so that a repeated call changes nothing. Each is retained until an hour has passed
-   * or half this number have been settled after it. Default 10,000; the more there are, the longer each call takes to look up its
-   * id. Live holds, and those whose lease ran out less than an hour ago, are retained beside them, however many they are.
+   * The most settled holds that are remembered, so that settling a hold twice changes nothing: an integer from 0 up, default 10,000.
+   * A hold is remembered for an hour, or until half this number of holds were settled after it. The more holds are remembered, the
+   * longer the look-up in each call takes. Live holds, and holds whose lease expired less than an hour ago, are not counted.
    */
   readonly maxRetained?: number;
 }
 
-/** The host's side of the ledger: its keys and their secrets. */
+/** A quota store in memory, with the methods by which a host manages keys and secrets. */
 export interface MemoryQuotaStore extends QuotaStore {
   /**
-   * Adds a key and returns its id. Throws a RangeError when its numbers are no quota, or its id or a secret is known already, or
-   * it has no secret.
+   * Adds a key and returns its id. Throws a RangeError when the key's numbers are not a valid quota, when its id or a secret exists
+   * already, and when it has no secret.
    */
   add(key: ApiKeyOptions): string;
-  /** Forgets a key and its secrets. Its live holds end without a charge. An id that is unknown changes nothing. */
+  /** Deletes a key and its secrets. Its live holds end without a charge. An unknown id changes nothing. */
   remove(keyId: string): void;
-  /** Gives a key one more secret. Throws a RangeError when there is no such key, or the secret is known already. */
+  /** Gives a key one more secret. Throws a RangeError when there is no such key, or the secret exists already. */
   addSecret(keyId: string, apiKey: string): void;
   /**
-   * Forgets a secret, with or without `sk-`. Its key stays, even without any secret: calls under way are charged to it. A secret
-   * that is unknown changes nothing.
+   * Deletes a secret, given with or without `sk-`. Its key stays, even without any secret, because running calls are charged to the
+   * key. An unknown secret changes nothing.
    */
   removeSecret(apiKey: string): void;
-  /** The ledger of a key, or undefined when there is no such key. */
+  /** Returns the books of a key; undefined when there is no such key. */
   report(keyId: string): LedgerReport | undefined;
 }
 
 /**
- * Quota in memory. Its verbs run to their end without waiting, so no two can race.
+ * Makes a quota store in memory. Each verb runs synchronously, so two verbs can never race.
  *
  * @example
  * const quotas = memoryQuotaStore([{ apiKey: "sk-team-a", granted: 1_000_000 }]);
@@ -63,131 +78,185 @@ export function memoryQuotaStore(
   keys: readonly ApiKeyOptions[] = [],
   { clock = systemClock, maxRetained = 10_000 }: MemoryQuotaStoreOptions = {},
 ): MemoryQuotaStore {
-  assertUnits("maxRetained", maxRetained);
-  const store = new Ledger(clock, maxRetained);
+  assertInteger("maxRetained", maxRetained, 0);
+  const store = new MemoryLedger(clock, maxRetained);
   for (const key of keys) store.add(key);
   return store;
 }
 
-// Every request runs these verbs, so they are plain functions: an async one costs more than the promise that it returns.
-class Ledger implements MemoryQuotaStore {
+/**
+ * The time for which a resolved hold is remembered, in milliseconds. During this time, settling a settled hold again changes nothing,
+ * and settling an expired hold corrects its charge.
+ */
+const RETAINED_MS = 3_600_000;
+
+interface MemoryHold extends Hold {
+  readonly id: string;
+  readonly account: Account;
+  /** The end of the lease, in milliseconds since the Unix epoch. */
+  expiresAt: number;
+}
+
+// Every request runs these verbs, so they are plain functions that return promises: an async function costs more.
+class MemoryLedger implements MemoryQuotaStore {
   readonly #clock: Clock;
-  readonly #keys = new Keyring();
-  readonly #holds: Holds<Account, Hold>;
+  readonly #accounts = new Map<string, Account>();
+  readonly #bySecret = new Map<string, Account>();
+  readonly #live = new Map<string, MemoryHold>();
+  /** Holds whose lease has expired, each for a full hour: a late `settle` may still bring the true count. */
+  readonly #expired: TwoGenerationMap<MemoryHold>;
+  /** The accounts of settled holds, by the holds' ids, for an hour or until too many holds were settled after them. */
+  readonly #settled: TwoGenerationMap<Account>;
+  /** No live hold expires before this time. */
+  #nextExpiry = Number.POSITIVE_INFINITY;
+  #named = 0;
 
   constructor(clock: Clock, maxRetained: number) {
     this.#clock = clock;
-    this.#holds = new Holds(maxRetained, clock.now());
-  }
-
-  add(key: ApiKeyOptions): string {
-    return this.#keys.add(key);
-  }
-
-  remove(keyId: string): void {
-    const account = this.#keys.remove(keyId);
-    if (account) this.#holds.drop(account);
-  }
-
-  addSecret(keyId: string, apiKey: string): void {
-    this.#keys.addSecret(keyId, apiKey);
-  }
-
-  removeSecret(apiKey: string): void {
-    this.#keys.removeSecret(apiKey);
-  }
-
-  report(keyId: string): LedgerReport | undefined {
-    this.#expire(this.#clock.now());
-    const account = this.#keys.get(keyId);
-    if (!account) return undefined;
-    const { used, available, held, liveHolds, overdraft, estimated } = account;
-    return { granted: used + available, used, available, held, liveHolds, overdraft, estimated };
+    this.#expired = new TwoGenerationMap(Number.POSITIVE_INFINITY, RETAINED_MS, clock.now());
+    this.#settled = new TwoGenerationMap(Math.floor(maxRetained / 2), RETAINED_MS, clock.now());
   }
 
   find(apiKey: string): Promise<ApiKey | undefined> {
-    return Promise.resolve(this.#keys.find(apiKey)?.key);
+    return Promise.resolve(this.#bySecret.get(hashApiKey(apiKey))?.key);
   }
 
-  balance(keyId: string): Promise<Balance | undefined> {
-    this.#expire(this.#clock.now());
-    const account = this.#keys.get(keyId);
-    return Promise.resolve(account && { used: account.used, available: account.available, held: account.held });
-  }
-
-  reserve({ id, keyId, atLeast, atMost, leaseMs }: HoldRequest): Promise<Reservation> {
-    if (!isUnits(atLeast)) return notUnits("atLeast", atLeast);
-    if (!isUnits(atMost)) return notUnits("atMost", atMost);
-    if (atLeast > atMost) return rejected("A hold's atLeast cannot be more than its atMost.");
-    if (!isLease(leaseMs)) return notLease(leaseMs);
-    const now = this.#clock.now();
-    this.#expire(now);
-    const account = this.#keys.get(keyId);
-    const owner = this.#holds.ownerOf(id);
-    if (owner && owner.key.id !== keyId) return rejected("A hold of this id belongs to another key.");
-    if (!account) return Promise.resolve({ refused: true, available: 0, held: 0 });
-    if (owner) return Promise.resolve(this.#again(id, account));
+  reserve(request: HoldRequest): Promise<Reservation> {
     try {
-      const granted = account.grantable(atLeast, atMost);
-      if (granted < atLeast) return Promise.resolve(refusalOf(account));
-      this.#holds.open(account.hold(id, granted, now + leaseMs));
+      assertHoldAmounts(request);
+      const { id, keyId, atLeast, atMost, leaseMs } = request;
+      const now = this.#clock.now();
+      if (now >= this.#nextExpiry) this.#expire(now);
+      const live = this.#live.get(id);
+      const owner = live?.account ?? this.#expired.get(id, now)?.account ?? this.#settled.get(id, now);
+      if (owner && owner.key.id !== keyId) throw foreignHold();
+      const account = this.#accounts.get(keyId);
+      if (!account) return Promise.resolve(UNKNOWN_KEY);
+      if (live) return Promise.resolve({ granted: live.granted });
+      // A resolved hold does not admit another call.
+      const granted = owner ? undefined : account.reserve(atLeast, atMost);
+      if (granted === undefined) return Promise.resolve(account.refusal);
+      const expiresAt = now + leaseMs;
+      this.#live.set(id, { id, account, expiresAt, state: "live", granted, noted: 0, used: 0, overdraft: 0 });
+      if (expiresAt < this.#nextExpiry) this.#nextExpiry = expiresAt;
       return Promise.resolve({ granted });
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  renew(id: string, { leaseMs, used }: Renewal): Promise<void> {
-    if (!isLease(leaseMs)) return notLease(leaseMs);
-    if (!isUnits(used)) return notUnits("used", used);
+  renew(id: string, renewal: Renewal): Promise<void> {
+    try {
+      assertRenewal(renewal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     const now = this.#clock.now();
-    this.#expire(now);
-    const hold = this.#holds.live(id);
+    if (now >= this.#nextExpiry) this.#expire(now);
+    const hold = this.#live.get(id);
     if (!hold) return DONE;
-    hold.used = used;
-    this.#holds.lease(hold, now + leaseMs);
+    hold.noted = renewal.used;
+    hold.expiresAt = now + renewal.leaseMs;
+    if (hold.expiresAt < this.#nextExpiry) this.#nextExpiry = hold.expiresAt;
     return DONE;
   }
 
-  settle(id: string, { used, certainty }: Outcome): Promise<void> {
-    if (!isUnits(used)) return notUnits("used", used);
-    if (certainty !== "exact" && certainty !== "estimated")
-      return rejected(`certainty must be "exact" or "estimated", not ${String(certainty)}`);
-    const now = this.#clock.now();
-    this.#expire(now);
+  settle(id: string, outcome: Outcome): Promise<void> {
     try {
-      const hold = this.#holds.live(id);
-      if (hold) {
-        hold.account.resolve(hold, used, certainty);
-        this.#holds.settle(hold, now);
+      assertOutcome(outcome);
+      const now = this.#clock.now();
+      if (now >= this.#nextExpiry) this.#expire(now);
+      const live = this.#live.get(id);
+      if (live) {
+        live.account.resolve(live, "settled", outcome.used, outcome.certainty);
+        this.#live.delete(id);
+        this.#settled.add(id, live.account, now);
         return DONE;
       }
-      const expired = this.#holds.expired(id);
-      if (expired) expired.account.correct(expired, used, certainty);
+      const expired = this.#expired.get(id, now);
+      if (expired?.state === "expired") expired.account.resolve(expired, "corrected", outcome.used, outcome.certainty);
       return DONE;
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  /** The answer to a reservation whose id is taken by the same key. */
-  #again(id: string, account: Account): Reservation {
-    const hold = this.#holds.live(id);
-    // A resolved hold does not admit another call.
-    return hold ? { granted: hold.granted } : refusalOf(account);
+  // Looks at every live hold. This is rare, because most holds are renewed or settled long before their lease ends.
+  #expire(now: number): void {
+    const ended: MemoryHold[] = [];
+    this.#nextExpiry = Number.POSITIVE_INFINITY;
+    for (const hold of this.#live.values()) {
+      if (hold.expiresAt <= now) ended.push(hold);
+      else this.#nextExpiry = Math.min(this.#nextExpiry, hold.expiresAt);
+    }
+    for (const hold of ended.toSorted((one, other) => one.expiresAt - other.expiresAt)) {
+      this.#live.delete(hold.id);
+      this.#expired.add(hold.id, hold, now);
+      hold.account.expire(hold);
+    }
   }
 
-  /** Charges every hold whose lease has run out what its last renewal noted. */
-  #expire(now: number): void {
-    for (const hold of this.#holds.expire(now)) hold.account.expire(hold);
+  balance(keyId: string): Promise<Balance | undefined> {
+    const account = this.#currentAccount(keyId);
+    return Promise.resolve(account && { used: account.used, available: account.available, held: account.held });
+  }
+
+  report(keyId: string): LedgerReport | undefined {
+    const account = this.#currentAccount(keyId);
+    if (!account) return undefined;
+    let liveHolds = 0;
+    for (const hold of this.#live.values()) if (hold.account === account) liveHolds++;
+    const { used, available, held, overdraft, estimated } = account;
+    return { granted: used + available, used, available, held, liveHolds, overdraft, estimated };
+  }
+
+  /** Returns the account of a key after charging all expired holds. */
+  #currentAccount(keyId: string): Account | undefined {
+    const now = this.#clock.now();
+    if (now >= this.#nextExpiry) this.#expire(now);
+    return this.#accounts.get(keyId);
+  }
+
+  add(options: ApiKeyOptions): string {
+    const { id = this.#nextId() } = options;
+    if (this.#accounts.has(id)) throw knownKey(id);
+    const { key, granted, used, hashes } = newKeyOf(id, options);
+    if (hashes.length === 0) throw new RangeError("An API key needs a secret.");
+    if (hashes.some((hash) => this.#bySecret.has(hash))) throw knownSecret();
+    const account = new Account(key, granted, used);
+    this.#accounts.set(id, account);
+    for (const hash of hashes) this.#bySecret.set(hash, account);
+    return id;
+  }
+
+  #nextId(): string {
+    let id: string;
+    do id = `key-${++this.#named}`;
+    while (this.#accounts.has(id));
+    return id;
+  }
+
+  remove(keyId: string): void {
+    const account = this.#accounts.get(keyId);
+    if (!account) return;
+    this.#accounts.delete(keyId);
+    for (const [hash, owner] of this.#bySecret) if (owner === account) this.#bySecret.delete(hash);
+    for (const [id, hold] of this.#live) if (hold.account === account) this.#live.delete(id);
+  }
+
+  addSecret(keyId: string, apiKey: string): void {
+    const account = this.#accounts.get(keyId);
+    if (!account) throw noSuchKey(keyId);
+    const hash = hashOfSecret(apiKey);
+    if (this.#bySecret.has(hash)) throw knownSecret();
+    this.#bySecret.set(hash, account);
+  }
+
+  removeSecret(apiKey: string): void {
+    // Do not use `hashOfSecret`, which throws for an empty secret: an unknown secret must change nothing.
+    this.#bySecret.delete(hashApiKey(apiKey.replace(/^sk-/, "")));
   }
 }
 
-const refusalOf = ({ available, held }: Account): Reservation => ({ refused: true, available, held });
-
-/** What every verb that has nothing to tell answers with. */
+/** The result of all verbs that return no value. */
 const DONE: Promise<void> = Promise.resolve();
-
-const rejected = (message: string): Promise<never> => Promise.reject(new RangeError(message));
-const notUnits = (name: string, units: number): Promise<never> => rejected(unitsMessage(name, units));
-const notLease = (leaseMs: number): Promise<never> => rejected(`leaseMs must be an integer from 1 up, not ${leaseMs}`);

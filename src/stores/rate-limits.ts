@@ -1,64 +1,62 @@
-/** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis, in SQL, as the host hands them in. */
+/** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
-import {
-  correct,
-  countAll,
-  type RateCounter,
-  type Reservations,
-  takeBack,
-  type Taken,
-  type Want,
-} from "./rate-counters.ts";
 
-/** Limits on one thing. Of several windows, such as a minute and a day, each must have room. */
+/** A counter of rate-limiter-flexible: for example RateLimiterMemory, RateLimiterRedis or RateLimiterPostgres. */
+export interface RateCounter {
+  /** The limit of one window, in points. */
+  readonly points: number;
+  /** Counts points. Rejects with a RateCount (not an Error) when the window has too few points left. */
+  consume(key: string, points: number): Promise<RateCount>;
+  /** Counts points even when the window has none left. */
+  penalty(key: string, points: number): Promise<RateCount>;
+  /** Gives counted points back to the window. */
+  reward(key: string, points: number): Promise<RateCount>;
+}
+
+/** The state of a counter. */
+export interface RateCount {
+  readonly remainingPoints: number;
+  readonly consumedPoints: number;
+  /** The time until the window is reset, in milliseconds; -1 for a window that is never reset. */
+  readonly msBeforeNext: number;
+}
+
+/** The limits of a key, or of a key with a model. When there are several windows, such as a minute and a day, a call needs room in each. */
 export interface RateLimits {
   readonly requests?: readonly RateCounter[];
   /**
-   * Tokens in and out: a call reserves its input, by estimate, and its answer, as long as that may become, and what it used takes the place
-   * of that when it ends. Counters that block a key when it is over its limit (`blockDuration`) are for requests alone.
+   * Limits on input and output tokens together. A call reserves its estimated input and the longest answer that it may get. When the
+   * call ends, the tokens that it used replace the reservation. Counters that block a key over its limit (`blockDuration`) are for
+   * requests only.
    */
   readonly tokens?: readonly RateCounter[];
-  /** How many calls may run at once, from 1: counted in this process alone. */
+  /** The most calls that may run at once, from 1. Each process counts its own calls. */
   readonly callsAtOnce?: number;
 }
 
 /** The limits of a `flexibleRateLimiter`. */
 export interface FlexibleRateLimiterOptions {
-  /** What each key may do. */
+  /** The limits of each key. */
   readonly perKey?: RateLimits;
-  /** What each key may do with each model. */
+  /** The limits of each key with each model. */
   readonly perModel?: RateLimits;
   /**
-   * The most tokens of its answer that a call reserves, from 0. Many clients ask for far longer answers than they get: a call that reserved
-   * all of that would keep others out in vain. Default: 8,192.
+   * The most output tokens that a call reserves, from 0. Many clients allow far longer answers than they get; reserving all of these
+   * tokens would refuse other calls without need. Default: 8,192.
    */
   readonly reservedOutputTokens?: number;
-  /** Default: the machine's own, which is also rate-limiter-flexible's. */
+  /** Default: the machine's clock, which rate-limiter-flexible uses, too. */
   readonly clock?: Clock;
 }
 
-/** What a live call has taken. */
-interface LiveCall {
-  readonly tokens: Taken[];
-  readonly places: string[];
-  /** What it is about to take, too: a counter may hang. */
-  reserving: readonly Want[];
-}
-
-/** How many tokens of its answer a call reserves at most, unless the host says otherwise. */
 const RESERVED_OUTPUT_TOKENS = 8_192;
 
-/** When a caller may come back whose calls at once are too many, in milliseconds: nobody knows when one ends. */
-const PLACE_RETRY_MS = 1_000;
-
-const NO_PLACE: RateVerdict = { refused: { by: "calls", retryAfterMs: PLACE_RETRY_MS }, limits: [] };
-
 /**
- * Limits by the counters that it is given: no counter may stand in two lists.
+ * Makes a rate limiter from the given counters. A counter must not be in two lists.
  *
- * @throws RangeError where `callsAtOnce` is no integer from 1, or `reservedOutputTokens` none from 0.
+ * @throws RangeError when `callsAtOnce` is not an integer from 1 up, or `reservedOutputTokens` is not an integer from 0 up.
  * @example
  * const rateLimiter = flexibleRateLimiter({
  *   perKey: { requests: [new RateLimiterMemory({ points: 60, duration: 60 })], callsAtOnce: 8 },
@@ -74,15 +72,52 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
   return new FlexibleRateLimiter(options);
 }
 
+/** A count to be made in one window. */
+interface WantedCount {
+  readonly kind: RateLimit["kind"];
+  readonly counter: RateCounter;
+  readonly key: string;
+  readonly points: number;
+  /** Set for a window of tokens: the reservation, which is corrected when the call ends. */
+  readonly reservation?: { readonly callId: string; readonly least: number; readonly shared: Reservations };
+}
+
+/** The calls of this process that have reserved points of one window, or are about to. */
+interface Reservations {
+  /** The ids of the calls, in the order in which they came. */
+  readonly calls: Set<string>;
+  /** The sum of the points that these calls have reserved. */
+  points: number;
+}
+
+/** A count that was made. */
+interface TakenCount extends WantedCount {
+  /** Milliseconds since the Unix epoch; infinite for a window that never ends. */
+  readonly windowEnd: number;
+}
+
+interface LiveCall {
+  readonly tokens: TakenCount[];
+  /** The names of the slots that the call takes, one for each `callsAtOnce` limit. */
+  readonly slots: string[];
+  /** The reservations that the call is making. `end` cancels them even when a counter hangs. */
+  reserving: readonly WantedCount[];
+}
+
+/** The retry time when too many calls run at once, in milliseconds. It is a guess, because the end of a running call is not known. */
+const SLOT_RETRY_MS = 1_000;
+
+const NO_SLOT: RateVerdict = { refused: { by: "calls", retryAfterMs: SLOT_RETRY_MS }, limits: [] };
+
 class FlexibleRateLimiter implements RateLimiter {
   readonly #perKey: RateLimits;
   readonly #perModel: RateLimits;
+  readonly #reservedOutputTokens: number;
   readonly #clock: Clock;
   readonly #live = new Map<string, LiveCall>();
-  /** How many places are taken, by whom. */
-  readonly #places = new Map<string, number>();
-  readonly #reservedOutputTokens: number;
-  /** By the name of a window: which calls have reserved from it. */
+  /** The number of slots that are taken, by name. */
+  readonly #slots = new Map<string, number>();
+  /** The calls that have reserved from a window, by the window's key. */
   readonly #reservations = new Map<string, Reservations>();
 
   constructor(options: FlexibleRateLimiterOptions) {
@@ -94,105 +129,176 @@ class FlexibleRateLimiter implements RateLimiter {
   }
 
   async begin({ id, keyId }: CallDemand): Promise<RateVerdict> {
-    const place = nameOf(keyId);
-    if (!this.#enter(place, this.#perKey.callsAtOnce)) return NO_PLACE;
-    const verdict = await this.#count(place, wantsOf("requests", this.#perKey, place, 1));
-    if (!verdict.refused) this.#live.set(id, { tokens: [], places: [place], reserving: [] });
-    return verdict;
+    const slot = nameOf(keyId);
+    if (!this.#enter(slot, this.#perKey.callsAtOnce)) return NO_SLOT;
+    try {
+      const verdict = await countAll(wantsOf("requests", this.#perKey, slot, 1), this.#clock);
+      if (verdict.refused) this.#leave(slot);
+      else this.#live.set(id, { tokens: [], slots: [slot], reserving: [] });
+      return verdict;
+    } catch (error) {
+      this.#leave(slot);
+      throw error;
+    }
   }
 
   async take({ id, keyId, model, tokens, outputTokens = 0 }: TokenDemand): Promise<RateVerdict> {
-    const place = nameOf(keyId, model);
-    if (!this.#enter(place, this.#perModel.callsAtOnce)) return NO_PLACE;
+    const slot = nameOf(keyId, model);
+    if (!this.#enter(slot, this.#perModel.callsAtOnce)) return NO_SLOT;
     const points = tokens + Math.min(outputTokens, this.#reservedOutputTokens);
-    const least = Math.min(points, tokens + 1);
     const begun = this.#live.get(id);
-    // A call that has not begun, or has ended, is not waited for by others: nobody would tell of its end.
-    const reserve = (want: Want): Want => (begun ? this.#reserving(want, id, least) : want);
+    const least = Math.min(points, tokens + 1);
+    // Register the reservation only when the call is live: for any other call, no `end` follows that would remove it.
+    const reserve = (want: WantedCount): WantedCount => (begun ? this.#reserving(want, id, least) : want);
     const ofKey = wantsOf("tokens", this.#perKey, nameOf(keyId), points).map(reserve);
-    const ofModel = wantsOf("tokens", this.#perModel, place, points).map(reserve);
+    const ofModel = wantsOf("tokens", this.#perModel, slot, points).map(reserve);
     const reserving = [...ofKey, ...ofModel];
     if (begun) begun.reserving = reserving;
-    try {
-      const wants = [...ofKey, ...wantsOf("requests", this.#perModel, place, 1), ...ofModel];
-      const { taken, ...verdict } = await this.#count(place, wants);
-      if (verdict.refused) {
-        this.#letGo(reserving);
-        return verdict;
-      }
-      const live = this.#live.get(id);
-      if (live) {
-        const reserved = taken.filter(({ kind }) => kind === "tokens");
-        for (const one of reserved) if (one.reservation) one.reservation.shared.points += one.points;
-        live.tokens.push(...reserved);
-        live.places.push(place);
-      } else {
-        // The call has ended meanwhile.
-        this.#letGo(reserving);
-        this.#leave(place);
-        await takeBack(taken);
-      }
-      return verdict;
-    } catch (error) {
-      this.#letGo(reserving);
+    const giveUp = (): void => {
+      this.#cancel(reserving);
+      this.#leave(slot);
+    };
+    const wants = [...ofKey, ...wantsOf("requests", this.#perModel, slot, 1), ...ofModel];
+    const { taken, ...verdict } = await countAll(wants, this.#clock).catch((error: unknown) => {
+      giveUp();
       throw error;
+    });
+    // The call may have ended meanwhile.
+    const live = this.#live.get(id);
+    if (verdict.refused || !live) {
+      giveUp();
+      await takeBack(taken);
+      return verdict;
     }
+    const reserved = taken.filter(({ kind }) => kind === "tokens");
+    for (const { reservation, points } of reserved) if (reservation) reservation.shared.points += points;
+    live.tokens.push(...reserved);
+    live.slots.push(slot);
+    return verdict;
   }
 
   async end(id: string, tokens: number): Promise<void> {
     const live = this.#live.get(id);
     if (!live) return;
     this.#live.delete(id);
-    for (const place of live.places) this.#leave(place);
+    for (const slot of live.slots) this.#leave(slot);
     for (const { reservation, points } of live.tokens) if (reservation) reservation.shared.points -= points;
-    this.#letGo(live.reserving);
+    this.#cancel(live.reserving);
     await Promise.all(live.tokens.map((taken) => correct(taken, tokens, this.#clock)));
   }
 
-  /** Notes that a call is about to reserve from a window. */
-  #reserving(want: Want, callId: string, least: number): Want {
+  /** Registers a call that is about to reserve from a window. */
+  #reserving(want: WantedCount, callId: string, least: number): WantedCount {
     let shared = this.#reservations.get(want.key);
     if (!shared) this.#reservations.set(want.key, (shared = { calls: new Set(), points: 0 }));
     shared.calls.add(callId);
     return { ...want, reservation: { callId, least, shared } };
   }
 
-  #letGo(wants: readonly Want[]): void {
+  #cancel(wants: readonly WantedCount[]): void {
     for (const { key, reservation } of wants) {
       reservation?.shared.calls.delete(reservation.callId);
       if (reservation?.shared.calls.size === 0) this.#reservations.delete(key);
     }
   }
 
-  /** Counts, and gives the place back where that cannot be. */
-  async #count(place: string, wants: readonly Want[]): Promise<RateVerdict & { taken: Taken[] }> {
-    try {
-      const counted = await countAll(wants, this.#clock);
-      if (counted.refused) this.#leave(place);
-      return counted;
-    } catch (error) {
-      this.#leave(place);
-      throw error;
-    }
-  }
-
-  #enter(place: string, most = Number.POSITIVE_INFINITY): boolean {
-    const taken = this.#places.get(place) ?? 0;
+  #enter(slot: string, most = Number.POSITIVE_INFINITY): boolean {
+    const taken = this.#slots.get(slot) ?? 0;
     if (taken >= most) return false;
-    this.#places.set(place, taken + 1);
+    this.#slots.set(slot, taken + 1);
     return true;
   }
 
-  #leave(place: string): void {
-    const taken = this.#places.get(place) ?? 0;
-    if (taken > 1) this.#places.set(place, taken - 1);
-    else this.#places.delete(place);
+  #leave(slot: string): void {
+    const taken = this.#slots.get(slot) ?? 0;
+    if (taken > 1) this.#slots.set(slot, taken - 1);
+    else this.#slots.delete(slot);
   }
 }
 
-/** A name that no other key or model has, whatever theirs are made of. */
+/** Makes a name that is unique for a key and a model, whatever characters they contain. */
 const nameOf = (...names: readonly string[]): string => JSON.stringify(names);
 
-/** What is to be counted in each window. Windows of one store share it, so each has keys of its own. */
-const wantsOf = (kind: RateLimit["kind"], limits: RateLimits, name: string, points: number): Want[] =>
+/** Returns the counts to make, one for each window. Several counters may use one store, so each window has its own key. */
+const wantsOf = (kind: RateLimit["kind"], limits: RateLimits, name: string, points: number): WantedCount[] =>
   (limits[kind] ?? []).map((counter, index) => ({ kind, counter, key: `${kind}:${index}:${name}`, points }));
+
+/** The retry time when running calls have reserved tokens that they may not need, in milliseconds. */
+const HELD_RETRY_MS = 1_000;
+
+/**
+ * Counts in all windows, or in none when one of them has no room. The earliest call that reserves from a window may reserve less than
+ * it wants, because waiting would not get it more. Other calls are refused then: together, all answers could exceed the window.
+ */
+async function countAll(wants: readonly WantedCount[], clock: Clock): Promise<RateVerdict & { taken: TakenCount[] }> {
+  const taken: TakenCount[] = [];
+  const limits: RateLimit[] = [];
+  try {
+    for (const want of wants) {
+      if (want.points === 0) {
+        taken.push({ ...want, windowEnd: 0 });
+        continue;
+      }
+      const { count, isFull } = await consume(want);
+      const { kind, counter, key, points } = want;
+      const resetMs = Math.max(0, count.msBeforeNext);
+      limits.push({ kind, limit: counter.points, remaining: isFull ? 0 : count.remainingPoints, resetMs });
+      const windowEnd = count.msBeforeNext < 0 ? Number.POSITIVE_INFINITY : clock.now() + resetMs;
+      // A blocked key is refused without being counted.
+      const isCounted = !isFull || count.consumedPoints > counter.points;
+      if (isCounted) taken.push({ ...want, windowEnd });
+      if (!isFull) continue;
+      const room = isCounted ? counter.points - (count.consumedPoints - points) : 0;
+      if (maySettleFor(want, room)) {
+        await counter.reward(key, points - room);
+        taken.splice(-1, 1, { ...want, points: room, windowEnd });
+        continue;
+      }
+      await takeBack(taken);
+      const retryAfterMs = isHeld(want, room) ? Math.min(HELD_RETRY_MS, resetMs) : resetMs;
+      return { refused: { by: kind, retryAfterMs }, limits, taken: [] };
+    }
+  } catch (error) {
+    await takeBack(taken).catch(() => {});
+    throw error;
+  }
+  return { limits, taken };
+}
+
+async function consume({ counter, key, points }: WantedCount): Promise<{ count: RateCount; isFull: boolean }> {
+  try {
+    return { count: await counter.consume(key, points), isFull: false };
+  } catch (thrown) {
+    if (thrown instanceof Error || typeof thrown !== "object" || thrown === null || !("msBeforeNext" in thrown))
+      throw thrown;
+    return { count: thrown as RateCount, isFull: true };
+  }
+}
+
+/** True when a call may reserve less than it wants: it is the first of the window's calls, and the room is enough for its input. */
+function maySettleFor({ reservation }: WantedCount, room: number): boolean {
+  if (!reservation || room < reservation.least) return false;
+  const [first] = reservation.shared.calls;
+  return first === reservation.callId;
+}
+
+/** True when there may be enough room once the other calls of this process end and give back what they did not use. */
+const isHeld = ({ reservation }: WantedCount, room: number): boolean =>
+  reservation !== undefined && reservation.shared.points > 0 && room + reservation.shared.points >= reservation.least;
+
+/** Gives back all counted points. */
+async function takeBack(taken: readonly TakenCount[]): Promise<void> {
+  const counted = taken.filter(({ points }) => points > 0);
+  await Promise.all(counted.map(({ counter, key, points }) => counter.reward(key, points)));
+}
+
+/** Replaces the reserved points by `points`, which the call has used. */
+async function correct(
+  { counter, key, points: before, windowEnd }: TakenCount,
+  points: number,
+  clock: Clock,
+): Promise<void> {
+  if (points > before) await counter.penalty(key, points - before);
+  // Give no points back after the end of their window: they would enlarge the next window.
+  else if (points < before && clock.now() < windowEnd) await counter.reward(key, before - points);
+}

@@ -1,4 +1,4 @@
-/** An ImageStore over unstorage, so that files, Redis, S3 or whatever else it drives serves a fleet. */
+/** An ImageStore over unstorage: keeps images in files, Redis, S3 or any other driver, for any number of processes. */
 
 import { parseJson } from "../model/json.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
@@ -11,9 +11,9 @@ import {
   TOMBSTONE_MS,
   type WantedRoom,
 } from "../ports/image-store.ts";
-import { ImageRoom } from "./image-room.ts";
+import { ImageRoom } from "./memory-images.ts";
 
-/** What this store needs of an unstorage `Storage`; any that `createStorage` or `prefixStorage` makes will do. */
+/** The part of an unstorage `Storage` that the store uses. `createStorage` and `prefixStorage` make such a storage. */
 export interface ImageStorage {
   getItemRaw(key: string): Promise<unknown>;
   setItemRaw(key: string, value: Uint8Array, options?: { ttl?: number }): Promise<void>;
@@ -22,18 +22,18 @@ export interface ImageStorage {
   getKeys(base?: string): Promise<string[]>;
 }
 
-/** Where pictures stand in a storage, and how much they may take. */
+/** The keys of the images in a storage, and the room that they may take. */
 export interface UnstorageImageStoreOptions {
-  /** Where in the storage the images stand. `polygate:images` unless told. */
+  /** The prefix of the images' keys: `polygate:images` by default. */
   readonly base?: string;
   /**
-   * The most that the images of this process may take, in bytes: a positive integer. No limit unless told. Processes that
-   * share a storage count each for itself, and one that starts anew counts from 0.
+   * The most bytes that the images of this process may take: a positive integer. No limit by default. Each process counts only the
+   * images that it has put since its start.
    */
   readonly maxBytes?: number;
   /**
-   * The most that those of one api key may take, in bytes: a positive integer, half of `maxBytes` unless told. A key that holds some
-   * gets no more than is still free, so that others find room.
+   * The most bytes that the images of one api key may take: a positive integer, half of `maxBytes` by default. An image is refused
+   * when the images of its key would take more bytes than stay free, so that other keys find room.
    */
   readonly maxBytesPerKey?: number;
   readonly clock?: Clock;
@@ -42,60 +42,54 @@ export interface UnstorageImageStoreOptions {
 export interface UnstorageImageStore extends ImageStore {
   book(room: WantedRoom): Promise<ImageBooking>;
   /**
-   * Gives up the bytes of what has expired, and the memory of what expired long ago. The store does this by itself when an
-   * image is put, every ten minutes at most; a host may do it more often, or when nothing is put any more.
+   * Deletes the bytes of expired images, and the tombstones of images that expired long ago. `put` does this as well, at most every
+   * ten minutes. A host may call it more often, or when no more images are put.
    */
   sweep(): Promise<void>;
 }
 
 const SWEEP_EVERY_MS = 600_000;
-
-/** How many images a sweep looks after while the caller of a new one waits for it. */
+/** The most images that a sweep within `put` handles, because the caller waits for the sweep. */
 const SWEPT_WITH_AN_IMAGE = 20;
-/** What a note holds. All that it says is in its key; some drivers take an empty item for none. */
+/** The content of a note. All information is in the note's key, but some drivers treat an empty item as missing. */
 const NOTE = "1";
 
 /**
- * Images in an unstorage storage. An image is one item, its expiry and type before its bytes, so that it is there whole or
- * not at all; a note beside it has its expiry in the key, so that a sweep reads no image. Drivers that know `ttl` also delete by
- * themselves.
+ * Makes a store that keeps images in an unstorage storage. Each image is one item, which begins with its expiry and media type, so an
+ * image is never stored in part. A second item, the note, has the expiry in its key, so that a sweep reads no image. Drivers that
+ * support `ttl` also delete by themselves.
  *
  * @example
  * const images = unstorageImageStore(createStorage({ driver: redisDriver({ url: process.env.REDIS_URL }) }));
  */
-export function unstorageImageStore(
+export const unstorageImageStore = (
   storage: ImageStorage,
-  { base = "polygate:images", clock = systemClock, ...limits }: UnstorageImageStoreOptions = {},
-): UnstorageImageStore {
-  return new Images(storage, base, roomOf(limits, clock), clock);
-}
+  options: UnstorageImageStoreOptions = {},
+): UnstorageImageStore => new UnstorageImages(storage, options);
 
-/** Undefined where there is no limit, so that nothing is counted in vain. */
-function roomOf({ maxBytes, maxBytesPerKey }: UnstorageImageStoreOptions, clock: Clock): ImageRoom | undefined {
-  if (maxBytes === undefined && maxBytesPerKey === undefined) return undefined;
-  return new ImageRoom({ maxBytes: maxBytes ?? Number.MAX_SAFE_INTEGER, maxBytesPerKey }, clock);
-}
-
-const UNLIMITED: ImageBooking = { release: () => {} };
-
-class Images implements UnstorageImageStore {
+class UnstorageImages implements UnstorageImageStore {
   readonly #storage: ImageStorage;
   readonly #base: string;
+  /** Undefined when there is no limit: then nothing needs to be counted. */
   readonly #room: ImageRoom | undefined;
   readonly #clock: Clock;
   #nextSweep: number;
 
-  constructor(storage: ImageStorage, base: string, room: ImageRoom | undefined, clock: Clock) {
+  constructor(
+    storage: ImageStorage,
+    { base = "polygate:images", maxBytes, maxBytesPerKey, clock = systemClock }: UnstorageImageStoreOptions,
+  ) {
     this.#storage = storage;
     this.#base = base;
-    this.#room = room;
     this.#clock = clock;
     this.#nextSweep = clock.now();
+    if (maxBytes !== undefined || maxBytesPerKey !== undefined)
+      this.#room = new ImageRoom(maxBytes ?? Number.MAX_SAFE_INTEGER, maxBytesPerKey, clock);
   }
 
   async book(wanted: WantedRoom): Promise<ImageBooking> {
     this.#room?.expire();
-    return this.#room?.book(wanted) ?? UNLIMITED;
+    return this.#room?.book(wanted) ?? { release: () => {} };
   }
 
   async put(image: StoredImage, booking?: ImageBooking): Promise<void> {
@@ -110,21 +104,21 @@ class Images implements UnstorageImageStore {
     }
     if (this.#clock.now() < this.#nextSweep) return;
     this.#nextSweep = this.#clock.now() + SWEEP_EVERY_MS;
-    // The image is kept, whatever becomes of the old ones. A caller waits for it, so the next image looks after what is too much now.
+    // The image stays stored when the sweep fails. The next `put` continues an unfinished sweep, so that no caller waits long.
     const isDone = await this.#sweep(SWEPT_WITH_AN_IMAGE).catch(() => true);
     if (!isDone) this.#nextSweep = this.#clock.now();
   }
 
   async #write({ id, bytes, mediaType, expiresAt }: StoredImage): Promise<void> {
     const ttl = this.#secondsUntil(expiresAt + TOMBSTONE_MS);
-    // First the note of its end: should the image fail to follow, a sweep still finds what there is to delete.
+    // Write the note first: if writing the image fails, a sweep still finds everything that must be deleted.
     await this.#storage.setItem(this.#key("expiries", id, expiresAt), NOTE, { ttl });
     await this.#storage.setItemRaw(this.#key("files", id), pack({ mediaType, expiresAt }, bytes), { ttl });
   }
 
   async get(id: string): Promise<StoredImage | "gone" | undefined> {
     if (!isImageId(id)) return undefined;
-    const item = bytesOf(await this.#storage.getItemRaw(this.#key("files", id)));
+    const item = rawBytes(await this.#storage.getItemRaw(this.#key("files", id)));
     if (!item) return undefined;
     const { head, bytes } = unpack(item);
     const now = this.#clock.now();
@@ -138,19 +132,19 @@ class Images implements UnstorageImageStore {
     await this.#sweep(Number.POSITIVE_INFINITY);
   }
 
-  /** Looks after so many images at most whose time is over; whether these were all. */
+  /** Handles at most `most` expired images and old tombstones. Returns true when none are left. */
   async #sweep(most: number): Promise<boolean> {
     const now = this.#clock.now();
     const expired = (await this.#notes("expiries")).filter(({ expiresAt }) => now >= expiresAt);
     const forgotten = (await this.#notes("tombstones")).filter(({ expiresAt }) => now >= expiresAt + TOMBSTONE_MS);
-    const over = [...expired, ...forgotten];
-    for (const { id, expiresAt } of over.slice(0, most))
+    const all = [...expired, ...forgotten];
+    for (const { id, expiresAt } of all.slice(0, most))
       if (now < expiresAt + TOMBSTONE_MS) await this.#leaveTombstone(id, expiresAt);
       else await this.#forget(id, expiresAt);
-    return over.length <= most;
+    return all.length <= most;
   }
 
-  /** Leaves of an image only that there was one. */
+  /** Replaces an image by a tombstone, which records that the image existed. */
   async #leaveTombstone(id: string, expiresAt: number): Promise<void> {
     const ttl = this.#secondsUntil(expiresAt + TOMBSTONE_MS);
     const tombstone = pack({ mediaType: "", expiresAt }, new Uint8Array());
@@ -182,13 +176,14 @@ class Images implements UnstorageImageStore {
   }
 }
 
-interface Head {
+/** The fields of an image that are stored before its bytes. */
+interface ImageHead {
   readonly mediaType: string;
   readonly expiresAt: number;
 }
 
-/** The length of the head in four bytes, the head as JSON, the bytes. */
-function pack(head: Head, bytes: Uint8Array): Uint8Array {
+/** Makes an item: the length of the head in four bytes, the head as JSON, the bytes. */
+function pack(head: ImageHead, bytes: Uint8Array): Uint8Array {
   const text = new TextEncoder().encode(JSON.stringify(head));
   const item = new Uint8Array(4 + text.length + bytes.length);
   new DataView(item.buffer).setUint32(0, text.length);
@@ -197,14 +192,14 @@ function pack(head: Head, bytes: Uint8Array): Uint8Array {
   return item;
 }
 
-function unpack(item: Uint8Array): { head: Head; bytes: Uint8Array } {
+function unpack(item: Uint8Array): { head: ImageHead; bytes: Uint8Array } {
   const end = 4 + new DataView(item.buffer, item.byteOffset).getUint32(0);
-  const head = parseJson(new TextDecoder().decode(item.subarray(4, end))) as Head;
+  const head = parseJson(new TextDecoder().decode(item.subarray(4, end))) as ImageHead;
   return { head, bytes: item.subarray(end) };
 }
 
-/** What drivers hand out for bytes: views or buffers. */
-function bytesOf(item: unknown): Uint8Array | undefined {
+/** Reads the bytes of an item. Some drivers return views of buffers, others buffers. */
+function rawBytes(item: unknown): Uint8Array | undefined {
   if (item instanceof ArrayBuffer) return new Uint8Array(item);
   return ArrayBuffer.isView(item) ? new Uint8Array(item.buffer, item.byteOffset, item.byteLength) : undefined;
 }

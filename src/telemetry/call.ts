@@ -1,14 +1,19 @@
-/** The span and the metrics of one call. */
+/** The span and the metrics of one call, and of each request to an upstream below it. */
 
 import {
   type Attributes,
   type Context,
   context as contexts,
+  createContextKey,
+  defaultTextMapSetter,
   type Link,
   type Span,
   SpanKind,
   SpanStatusCode,
+  type TextMapGetter,
+  type TextMapPropagator,
   trace,
+  type Tracer,
 } from "@opentelemetry/api";
 import type {
   AskedUpstream,
@@ -19,14 +24,22 @@ import type {
   HoldChange,
   RateDecision,
   UpstreamObserver,
+  UpstreamOutcome,
   Usage,
 } from "../index.ts";
-import { conventionOf, OTHER, seconds, shortened, usageAttributes } from "./conventions.ts";
-import type { Scope } from "./scope.ts";
-import { headersGetter } from "./trace-context.ts";
-import { ObservedUpstream } from "./upstream.ts";
+import type { Instruments } from "./instruments.ts";
 
-/** Ends that are the gateway's or its host's own: what a caller has done itself is no error of the server. */
+/** The options, with their defaults, and the instruments that all calls share. */
+export interface Telemetry {
+  readonly tracer: Tracer;
+  readonly instruments: Instruments;
+  readonly propagator: TextMapPropagator;
+  readonly incoming: "parent" | "link" | "ignore";
+  readonly models: ReadonlySet<string>;
+  spanAttributes(record: CallRecord): Attributes;
+}
+
+/** True for outcomes that are errors of the gateway or its host; false for success and for errors of the caller. */
 const IS_ERROR = {
   completed: false,
   refused: false,
@@ -36,28 +49,37 @@ const IS_ERROR = {
   shutdown: true,
 } as const satisfies Record<CallOutcome, boolean>;
 
+/**
+ * Observes one call. Keeps no reference to the call itself, because this object lives until the hold is settled, perhaps long after the
+ * end.
+ */
 export class ObservedCall implements CallObserver {
-  readonly #scope: Scope;
-  /** Few words of the call, and not its headers: a hold may be settled long after the call has ended. */
-  readonly #call: Pick<BegunCall, "dialect" | "kind" | "method" | "route">;
+  readonly #telemetry: Telemetry;
+  /** The attributes of the operation and the provider; empty for a call that no model answers. */
+  readonly #convention: Attributes;
+  readonly #operation: string | undefined;
   readonly #span: Span;
-  /** That in which the call's span is the active one. */
+  /** The context in which the call's span is active. */
   readonly #context: Context;
 
-  constructor(scope: Scope, call: BegunCall) {
-    this.#scope = scope;
-    const { dialect, method, route } = call;
-    this.#call = { dialect, kind: call.kind, method, route };
-    const { kind, links, parent } = parentOf(scope, call);
+  constructor(telemetry: Telemetry, call: BegunCall) {
+    const { format, kind, method, route } = call;
+    this.#telemetry = telemetry;
+    const { operation, provider } = conventionOf(format);
+    const isGenerated = kind !== "query" && kind !== "public";
+    this.#operation = isGenerated ? operation : undefined;
+    this.#convention = isGenerated ? { "gen_ai.operation.name": operation, "gen_ai.provider.name": provider } : {};
     const attributes = {
       ...this.#convention,
-      ...(call.kind === "image" && { "gen_ai.output.type": "image" }),
-      "http.request.method": call.method,
-      "http.route": call.route,
-      "polygate.dialect": call.dialect,
+      ...(kind === "image" && { "gen_ai.output.type": "image" }),
+      "http.request.method": method,
+      "http.route": route,
+      "polygate.format": format,
       "polygate.request_id": call.requestId,
     };
-    this.#span = scope.tracer.startSpan(this.#name(undefined), { kind, links, attributes }, parent);
+    const { parent, ...spanOptions } = parentOf(telemetry, call);
+    const name = this.#operation ?? `${method} ${route}`;
+    this.#span = telemetry.tracer.startSpan(name, { ...spanOptions, attributes }, parent);
     this.#context = trace.setSpan(parent, this.#span);
   }
 
@@ -66,127 +88,104 @@ export class ObservedCall implements CallObserver {
   }
 
   upstream(asked: AskedUpstream): UpstreamObserver {
-    return new ObservedUpstream(this.#scope, asked, this.#context);
+    return new ObservedUpstream(this.#telemetry, asked, this.#context);
   }
 
   rateLimit({ decision, by }: RateDecision): void {
-    this.#scope.instruments.rateDecisions.add(1, {
+    this.#telemetry.instruments.rateDecisions.add(1, {
       "polygate.rate_limiter.decision": decision,
       ...(by && { "polygate.rate_limiter.by": by }),
     });
   }
 
   hold(change: HoldChange): void {
-    const { activeHolds, activeHoldUnits, expiredHolds, settledHolds, overdraft, chargedUnits } =
-      this.#scope.instruments;
+    const { instruments } = this.#telemetry;
     const { type, granted } = change;
     const direction = type === "reserved" ? 1 : -1;
-    activeHolds.add(direction);
-    activeHoldUnits.add(direction * granted);
+    instruments.activeHolds.add(direction);
+    instruments.activeHoldUnits.add(direction * granted);
     if (type === "reserved") return;
-    if (type === "abandoned" || change.expired) expiredHolds.add(1);
+    if (type === "abandoned" || change.expired) instruments.expiredHolds.add(1);
     if (type === "abandoned") return;
     const certainty = { "polygate.certainty": change.certainty };
-    settledHolds.add(1, certainty);
-    chargedUnits.add(change.used, certainty);
-    if (change.used > granted) overdraft.add(change.used - granted);
+    instruments.settledHolds.add(1, certainty);
+    instruments.chargedUnits.add(change.used, certainty);
+    if (change.used > granted) instruments.overdraft.add(change.used - granted);
   }
 
+  /** Records the metrics and ends the span, even if a meter throws. */
   end(record: CallRecord): void {
+    const { models } = this.#telemetry;
+    const { modelAsked } = record;
+    const isKnown = modelAsked !== undefined && (record.modelListed || models.has(modelAsked));
+    const model = isKnown ? modelAsked : undefined;
     try {
-      this.#measure(record);
+      if (this.#operation !== undefined) this.#measure(record, model);
     } finally {
-      this.#close(record);
+      this.#endSpan(record, model);
     }
   }
 
-  #measure(record: CallRecord): void {
-    if (!this.#isGenerated) return;
-    const { requestDuration, timeToFirstToken, timePerOutputToken, tokenUsage } = this.#scope.instruments;
-    const { errorCode, outcome, firstEventMs, endMs } = record;
+  /** @param model The model that was requested; undefined for a name that the caller may have invented. */
+  #measure(record: CallRecord, model: string | undefined): void {
+    const { instruments, models } = this.#telemetry;
+    const { modelAsked, modelAnswered, outcome, firstEventMs, endMs, errorCode } = record;
+    const answeredIsKnown = modelAnswered !== undefined && (modelAnswered === model || models.has(modelAnswered));
+    const labels: Attributes = {
+      ...this.#convention,
+      ...(modelAsked !== undefined && { "gen_ai.request.model": model ?? OTHER }),
+      ...(answeredIsKnown && { "gen_ai.response.model": modelAnswered }),
+    };
+    const ending = { "polygate.outcome": outcome, ...(errorCode && { "error.type": errorCode }) };
+    instruments.requestDuration.record(seconds(endMs), { ...labels, ...ending });
     const usage = tokensOf(record);
-    const labels = this.#labels(record);
-    requestDuration.record(seconds(endMs), {
-      ...labels,
-      "polygate.outcome": outcome,
-      ...(errorCode && { "error.type": errorCode }),
-    });
     if (usage) {
-      tokenUsage.record(usage.inputTokens, { ...labels, "gen_ai.token.type": "input" });
-      tokenUsage.record(usage.outputTokens, { ...labels, "gen_ai.token.type": "output" });
+      instruments.tokenUsage.record(usage.inputTokens, { ...labels, "gen_ai.token.type": "input" });
+      instruments.tokenUsage.record(usage.outputTokens, { ...labels, "gen_ai.token.type": "output" });
     }
     if (outcome !== "completed" || firstEventMs === undefined) return;
-    timeToFirstToken.record(seconds(firstEventMs), labels);
-    const later = (record.usage?.outputTokens ?? 0) - 1;
-    if (later > 0) timePerOutputToken.record(seconds(endMs - firstEventMs) / later, labels);
+    instruments.timeToFirstToken.record(seconds(firstEventMs), labels);
+    const laterTokens = (record.usage?.outputTokens ?? 0) - 1;
+    if (laterTokens > 0) instruments.timePerOutputToken.record(seconds(endMs - firstEventMs) / laterTokens, labels);
   }
 
-  #close(record: CallRecord): void {
+  #endSpan(record: CallRecord, model: string | undefined): void {
     const span = this.#span;
-    const { outcome, stream, firstEventMs, errorCode } = record;
+    const { outcome, stream, firstEventMs } = record;
     try {
-      span.updateName(this.#name(this.#label(record)));
+      if (this.#operation !== undefined && model !== undefined) span.updateName(`${this.#operation} ${model}`);
       span.setAttributes({
         "gen_ai.request.model": shortened(record.modelAsked),
         "gen_ai.response.model": shortened(record.modelAnswered),
         "gen_ai.request.stream": stream || undefined,
         "gen_ai.response.time_to_first_chunk": stream && firstEventMs !== undefined ? seconds(firstEventMs) : undefined,
         ...usageAttributes(tokensOf(record)),
-        "error.type": errorCode,
+        "error.type": record.errorCode,
         "http.response.status_code": record.status,
         "polygate.outcome": outcome,
         "polygate.units": record.units,
         "polygate.certainty": record.certainty,
       });
       if (IS_ERROR[outcome]) span.setStatus({ code: SpanStatusCode.ERROR });
-      span.setAttributes(this.#scope.spanAttributes(record));
+      span.setAttributes(this.#telemetry.spanAttributes(record));
     } finally {
       span.end();
     }
   }
-
-  /** What all metrics of a call are told apart by. */
-  #labels(record: CallRecord): Attributes {
-    const { modelAnswered } = record;
-    const model = this.#label(record);
-    const isKnown = modelAnswered !== undefined && (modelAnswered === model || this.#scope.models.has(modelAnswered));
-    return {
-      ...this.#convention,
-      ...(record.modelAsked !== undefined && { "gen_ai.request.model": model ?? OTHER }),
-      ...(isKnown && { "gen_ai.response.model": modelAnswered }),
-    };
-  }
-
-  /** The model that was asked for, where the host knows it; undefined where its name may be made up. */
-  #label({ modelAsked, modelListed }: CallRecord): string | undefined {
-    return modelAsked !== undefined && (modelListed || this.#scope.models.has(modelAsked)) ? modelAsked : undefined;
-  }
-
-  get #isGenerated(): boolean {
-    return this.#call.kind === "chat" || this.#call.kind === "image";
-  }
-
-  get #convention(): Attributes {
-    if (!this.#isGenerated) return {};
-    const { operation, provider } = conventionOf(this.#call.dialect);
-    return { "gen_ai.operation.name": operation, "gen_ai.provider.name": provider };
-  }
-
-  #name(model: string | undefined): string {
-    const { dialect, method, route } = this.#call;
-    if (!this.#isGenerated) return `${method} ${route}`;
-    const { operation } = conventionOf(dialect);
-    return model === undefined ? operation : `${operation} ${model}`;
-  }
 }
 
-/** Below which span a call's stands. */
+const headersGetter: TextMapGetter<Headers> = {
+  get: (headers, name) => headers.get(name) ?? undefined,
+  keys: (headers) => [...headers.keys()],
+};
+
+/** Returns the parent of a call's span, with the span's kind and links. */
 function parentOf(
-  { propagator, incoming }: Scope,
+  { propagator, incoming }: Telemetry,
   { headers }: BegunCall,
 ): { kind: SpanKind; parent: Context; links: Link[] } {
   const active = contexts.active();
-  // A server of the host's that is traced has read the caller's context already.
+  // If the host traces its server, the host has already read the caller's context.
   if (trace.getSpan(active)) return { kind: SpanKind.INTERNAL, parent: active, links: [] };
   if (incoming === "ignore") return { kind: SpanKind.SERVER, parent: active, links: [] };
   const caller = propagator.extract(active, headers, headersGetter);
@@ -195,9 +194,114 @@ function parentOf(
   return { kind: SpanKind.SERVER, parent: active, links: context ? [{ context }] : [] };
 }
 
-/** What a call took, in tokens, whatever it generated; undefined where no backend has done anything. */
-function tokensOf({ usage, images }: CallRecord): Pick<Usage, "inputTokens" | "outputTokens"> | undefined {
+/**
+ * Stops other instrumentations from tracing the request to an upstream. The request already has a span and its headers, and a second
+ * `traceparent` would make both invalid.
+ */
+const SUPPRESSED = createContextKey("OpenTelemetry SDK Context Key SUPPRESS_TRACING");
+
+class ObservedUpstream implements UpstreamObserver {
+  readonly headers: Record<string, string> = {};
+  readonly #instruments: Instruments;
+  readonly #labels: Attributes;
+  readonly #isStreamed: boolean;
+  readonly #span: Span;
+  readonly #context: Context;
+
+  constructor({ instruments, models, tracer, propagator }: Telemetry, asked: AskedUpstream, parent: Context) {
+    const { operation, provider } = conventionOf(asked.format);
+    const isKnown = asked.modelListed || models.has(asked.model);
+    const common = {
+      "gen_ai.operation.name": operation,
+      "gen_ai.provider.name": provider,
+      "server.address": asked.address,
+      "server.port": asked.port,
+    };
+    this.#instruments = instruments;
+    this.#isStreamed = asked.stream;
+    this.#labels = { ...common, "gen_ai.request.model": isKnown ? asked.model : OTHER };
+    const attributes = {
+      ...common,
+      "gen_ai.request.model": shortened(asked.model),
+      "gen_ai.request.stream": asked.stream || undefined,
+    };
+    const name = isKnown ? `${operation} ${asked.model}` : operation;
+    this.#span = tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes }, parent);
+    this.#context = trace.setSpan(parent, this.#span);
+    propagator.inject(this.#context, this.headers, defaultTextMapSetter);
+  }
+
+  run<Result>(work: () => Result): Result {
+    return contexts.with(this.#context.setValue(SUPPRESSED, true), work);
+  }
+
+  /** Records the metrics and ends the span, even if a meter throws. */
+  end(outcome: UpstreamOutcome): void {
+    const { endMs, errorCode, finishReason, firstEventMs } = outcome;
+    const firstChunk = this.#isStreamed && firstEventMs !== undefined ? seconds(firstEventMs) : undefined;
+    const span = this.#span;
+    try {
+      const labels = { ...this.#labels, ...(errorCode && { "error.type": errorCode }) };
+      this.#instruments.operationDuration.record(seconds(endMs), labels);
+      if (firstChunk !== undefined) this.#instruments.timeToFirstChunk.record(firstChunk, this.#labels);
+    } finally {
+      try {
+        span.setAttributes({
+          "gen_ai.response.model": shortened(outcome.model),
+          "gen_ai.response.finish_reasons": finishReason && [finishReason],
+          "gen_ai.response.time_to_first_chunk": firstChunk,
+          ...usageAttributes(outcome.usage),
+          "http.response.status_code": outcome.status,
+          "error.type": errorCode,
+        });
+        if (errorCode && errorCode !== "client_closed") span.setStatus({ code: SpanStatusCode.ERROR });
+      } finally {
+        span.end();
+      }
+    }
+  }
+}
+
+interface Convention {
+  readonly operation: string;
+  /** The owner of the format, even if another provider answers. The conventions define it this way. */
+  readonly provider: string;
+}
+
+/** `gen_ai.operation.name` and `gen_ai.provider.name` by wire format. */
+const CONVENTIONS: ReadonlyMap<string, Convention> = new Map([
+  ["messages", { operation: "chat", provider: "anthropic" }],
+  ["chat-completions", { operation: "chat", provider: "openai" }],
+  ["generate-content", { operation: "generate_content", provider: "gcp.gen_ai" }],
+  ["images", { operation: "generate_content", provider: "openai" }],
+]);
+
+const conventionOf = (format: string): Convention => CONVENTIONS.get(format) ?? { operation: "chat", provider: format };
+
+/** The label of every model that is not known. Without it, a metric would have a series for each name that callers invent. */
+const OTHER = "_OTHER";
+
+/** The longest text of a caller or an upstream in a span, in characters. */
+const MAX_CHARS = 256;
+
+const shortened = (text: string | undefined): string | undefined => text?.slice(0, MAX_CHARS);
+
+const seconds = (ms: number): number => ms / 1000;
+
+/** Returns the tokens of a call of any kind; undefined if no backend has done anything. */
+function tokensOf({
+  usage,
+  images,
+}: CallRecord): (Partial<Usage> & Pick<Usage, "inputTokens" | "outputTokens">) | undefined {
   if (usage || !images) return usage;
   const { inputTextTokens, inputImageTokens, outputTokens } = images.usage;
   return { inputTokens: inputTextTokens + inputImageTokens, outputTokens };
 }
+
+const usageAttributes = (usage: Partial<Usage> | undefined): Attributes => ({
+  "gen_ai.usage.input_tokens": usage?.inputTokens,
+  "gen_ai.usage.output_tokens": usage?.outputTokens,
+  "gen_ai.usage.cache_read.input_tokens": usage?.cacheReadTokens || undefined,
+  "gen_ai.usage.cache_creation.input_tokens": usage?.cacheWriteTokens || undefined,
+  "gen_ai.usage.reasoning.output_tokens": usage?.reasoningTokens || undefined,
+});

@@ -1,8 +1,117 @@
-/** polygate/telemetry: traces and metrics of a gateway, by OpenTelemetry. It needs the optional peer `@opentelemetry/api`. */
+/** polygate/telemetry: traces and metrics of a gateway, with OpenTelemetry. It needs the optional peer `@opentelemetry/api`. */
 
+import {
+  type Attributes,
+  createTraceState,
+  isSpanContextValid,
+  type MeterProvider,
+  metrics,
+  type SpanContext,
+  type TextMapGetter,
+  type TextMapPropagator,
+  trace,
+  TraceFlags,
+  type TracerProvider,
+} from "@opentelemetry/api";
+import type { CallRecord, Observer } from "../index.ts";
 import { assertNodeVersion } from "../node-version.ts";
+import { ObservedCall, type Telemetry } from "./call.ts";
+import { Gauges, Instruments } from "./instruments.ts";
 
 assertNodeVersion();
 
-export { openTelemetry } from "./open-telemetry.ts";
-export type { OpenTelemetryOptions } from "./options.ts";
+/** The options of `openTelemetry`. */
+export interface OpenTelemetryOptions {
+  /** Makes the spans. Default: the provider that is registered globally, before or after the call of `openTelemetry`. */
+  readonly tracerProvider?: TracerProvider;
+  /** Makes the metrics. Default: the provider that is registered globally when `openTelemetry` is called, so register it first. */
+  readonly meterProvider?: MeterProvider;
+  /**
+   * Reads the caller's trace context and writes the upstream's. Default: W3C trace context, `traceparent` and `tracestate`. Baggage is left
+   * out, because it would pass data of callers on to the upstream.
+   */
+  readonly propagator?: TextMapPropagator;
+  /**
+   * The use of a caller's trace context. `parent` (default) continues the caller's trace and its sampling decision; `link` starts a new
+   * trace with a link to the caller's; `ignore` starts a new trace. If a span of the host is active when the call begins, such as that of
+   * its HTTP server, it is the parent in any case.
+   */
+  readonly incoming?: "parent" | "link" | "ignore";
+  /**
+   * Models that may be a metric's label and part of a span's name, beside the models that the backend lists. Callers can invent names, so
+   * all other models are counted together as `_OTHER`. Default: none.
+   */
+  readonly models?: readonly string[];
+  /** Returns further attributes of a call's span, such as the id of its key. Default: none. */
+  spanAttributes?(record: CallRecord): Attributes;
+}
+
+/** The name of the instrumentation. */
+const NAME = "polygate";
+
+/**
+ * Returns an observer that makes traces and metrics by OpenTelemetry's conventions for generative AI: a span for each call with a child
+ * span for each upstream request of a relay, and metrics of calls, tokens, holds and limits. Spans and metrics contain no prompts, answers
+ * or api keys. Pass the observer to the gateway, and also to `route` to watch its circuit breakers.
+ *
+ * Register the SDK first. Errors of its tracer or meter do not affect calls.
+ *
+ * @example
+ * const observer = openTelemetry();
+ * const gateway = createGateway({ backend, quotas, observer });
+ */
+export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
+  const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
+  const meter = meterProvider.getMeter(NAME);
+  const gauges = new Gauges(meter);
+  const telemetry: Telemetry = {
+    tracer: tracerProvider.getTracer(NAME),
+    instruments: new Instruments(meter),
+    propagator: options.propagator ?? w3cTraceContext,
+    incoming: options.incoming ?? "parent",
+    models: new Set(options.models),
+    spanAttributes: (record) => options.spanAttributes?.(record) ?? {},
+  };
+  return {
+    watchGateway: (gateway) => gauges.addGateway(gateway),
+    watchBreakers: (breakers) => gauges.addBreakers(breakers),
+    begin: (call) => new ObservedCall(telemetry, call),
+  };
+}
+
+const TRACEPARENT = /^(?!ff)([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/;
+
+/**
+ * Reads and writes W3C trace context, `traceparent` and `tracestate`. The package `@opentelemetry/api` contains no propagator, and the SDK
+ * may be absent.
+ */
+const w3cTraceContext: TextMapPropagator = {
+  extract(context, carrier, getter) {
+    const remote = remoteContext(carrier, getter);
+    return remote ? trace.setSpanContext(context, remote) : context;
+  },
+
+  inject(context, carrier, setter) {
+    const own = trace.getSpanContext(context);
+    if (!own || !isSpanContextValid(own)) return;
+    const flags = (own.traceFlags & 0xff).toString(16).padStart(2, "0");
+    setter.set(carrier, "traceparent", `00-${own.traceId}-${own.spanId}-${flags}`);
+    const state = own.traceState?.serialize();
+    if (state) setter.set(carrier, "tracestate", state);
+  },
+
+  fields: () => ["traceparent", "tracestate"],
+};
+
+/** Returns the caller's span, or undefined without a valid `traceparent`. */
+function remoteContext<Carrier>(carrier: Carrier, getter: TextMapGetter<Carrier>): SpanContext | undefined {
+  const [, version, traceId = "", spanId = "", flags = "", rest] =
+    TRACEPARENT.exec(String(getter.get(carrier, "traceparent"))) ?? [];
+  // A `traceparent` of version 00 has no further fields. Later versions may have some.
+  if (version === undefined || (version === "00" && rest !== undefined)) return undefined;
+  const traceFlags = Number.parseInt(flags, 16) & 1 ? TraceFlags.SAMPLED : TraceFlags.NONE;
+  const state = getter.get(carrier, "tracestate");
+  const traceState = typeof state === "string" && { traceState: createTraceState(state) };
+  const remote = { traceId, spanId, traceFlags, isRemote: true, ...traceState };
+  return isSpanContextValid(remote) ? remote : undefined;
+}

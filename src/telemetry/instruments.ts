@@ -1,20 +1,23 @@
-/** The metrics: those of the GenAI conventions by their names, the gateway's own under `polygate`. */
+/**
+ * The metrics. Those of OpenTelemetry's conventions for generative AI have the names of the conventions; the gateway's own begin with
+ * `polygate`.
+ */
 
 import type { Counter, Histogram, Meter, UpDownCounter } from "@opentelemetry/api";
+import type { BreakerGauge, BreakerState, GatewayGauges } from "../index.ts";
 
-// The boundaries are those that the conventions name.
+// The bucket boundaries that the conventions recommend, in seconds and in tokens.
 const DURATIONS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const FIRST_TOKEN = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const PER_TOKEN = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
 const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
+/** The metrics that calls record. */
 export class Instruments {
-  /** How long the gateway took for a call. */
   readonly requestDuration: Histogram;
   readonly timeToFirstToken: Histogram;
   readonly timePerOutputToken: Histogram;
   readonly tokenUsage: Histogram;
-  /** How long an upstream took. */
   readonly operationDuration: Histogram;
   readonly timeToFirstChunk: Histogram;
   readonly activeHolds: UpDownCounter;
@@ -26,40 +29,116 @@ export class Instruments {
   readonly rateDecisions: Counter;
 
   constructor(meter: Meter) {
-    const seconds = (name: string, description: string, explicitBucketBoundaries: number[]): Histogram =>
-      meter.createHistogram(name, { unit: "s", description, advice: { explicitBucketBoundaries } });
-    this.requestDuration = seconds("gen_ai.server.request.duration", "Duration of a call of the gateway.", DURATIONS);
-    this.timeToFirstToken = seconds("gen_ai.server.time_to_first_token", "Time to the first event.", FIRST_TOKEN);
-    this.timePerOutputToken = seconds(
-      "gen_ai.server.time_per_output_token",
-      "Time per output token after the first event.",
-      PER_TOKEN,
-    );
-    this.operationDuration = seconds("gen_ai.client.operation.duration", "Duration of an upstream's call.", DURATIONS);
-    this.timeToFirstChunk = seconds(
-      "gen_ai.client.operation.time_to_first_chunk",
-      "Time to the first event of an upstream's stream.",
+    const histogram = (
+      name: string,
+      unit: string,
+      explicitBucketBoundaries: number[],
+      description: string,
+    ): Histogram => meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries } });
+    this.requestDuration = histogram(
+      "gen_ai.server.request.duration",
+      "s",
       DURATIONS,
+      "Duration of a call of the gateway.",
     );
-    this.tokenUsage = meter.createHistogram("gen_ai.client.token.usage", {
-      unit: "{token}",
-      description: "Number of input and output tokens used.",
-      advice: { explicitBucketBoundaries: TOKENS },
-    });
+    this.timeToFirstToken = histogram(
+      "gen_ai.server.time_to_first_token",
+      "s",
+      FIRST_TOKEN,
+      "Time to the first event.",
+    );
+    this.timePerOutputToken = histogram(
+      "gen_ai.server.time_per_output_token",
+      "s",
+      PER_TOKEN,
+      "Time per output token after the first event.",
+    );
+    this.operationDuration = histogram(
+      "gen_ai.client.operation.duration",
+      "s",
+      DURATIONS,
+      "Duration of an upstream's call.",
+    );
+    this.timeToFirstChunk = histogram(
+      "gen_ai.client.operation.time_to_first_chunk",
+      "s",
+      DURATIONS,
+      "Time to the first event of an upstream's stream.",
+    );
+    this.tokenUsage = histogram(
+      "gen_ai.client.token.usage",
+      "{token}",
+      TOKENS,
+      "Number of input and output tokens used.",
+    );
+
     const counter = (name: string, unit: string, description: string): Counter =>
       meter.createCounter(name, { unit, description });
-    this.activeHolds = meter.createUpDownCounter("polygate.hold.active", {
-      unit: "{hold}",
-      description: "Holds on quota that are not settled yet.",
-    });
-    this.activeHoldUnits = meter.createUpDownCounter("polygate.hold.active.units", {
-      unit: "{unit}",
-      description: "Quota units of holds that are not settled yet.",
-    });
+    const upDown = (name: string, unit: string, description: string): UpDownCounter =>
+      meter.createUpDownCounter(name, { unit, description });
+    this.activeHolds = upDown("polygate.hold.active", "{hold}", "Holds on quota that are not settled yet.");
+    this.activeHoldUnits = upDown(
+      "polygate.hold.active.units",
+      "{unit}",
+      "Quota units of holds that are not settled yet.",
+    );
     this.settledHolds = counter("polygate.hold.settled", "{hold}", "Holds that were settled.");
     this.expiredHolds = counter("polygate.hold.expired", "{hold}", "Holds whose lease ran out before a settlement.");
     this.overdraft = counter("polygate.hold.overdraft", "{unit}", "Quota units used beyond what was held.");
     this.chargedUnits = counter("polygate.units.charged", "{unit}", "Quota units that were charged.");
     this.rateDecisions = counter("polygate.rate_limiter.decisions", "{decision}", "What the rate limiter decided.");
+  }
+}
+
+const BREAKER_STATES = ["closed", "open", "half-open"] as const satisfies readonly BreakerState[];
+
+/**
+ * The metrics that are read only when they are collected: the sum over all gateways of their current state, and the state of circuit
+ * breakers.
+ */
+export class Gauges {
+  readonly #gateways = new Set<GatewayGauges>();
+  readonly #breakers: BreakerGauge[] = [];
+
+  constructor(meter: Meter) {
+    this.#sum(meter, "polygate.call.active", "{call}", "Calls that are not settled yet.", "calls");
+    this.#sum(
+      meter,
+      "polygate.settlement.waiting",
+      "{settlement}",
+      "Settlements of ended calls that the quota store has not taken yet.",
+      "waitingSettlements",
+    );
+    this.#sum(meter, "polygate.body.active", "{body}", "Request bodies in memory.", "bodies");
+    this.#sum(meter, "polygate.body.active.size", "By", "Bytes of request bodies in memory.", "bodyBytes");
+    const description = "1 for the state of a breaker, else 0.";
+    const breakers = meter.createObservableGauge("polygate.breaker.state", { unit: "1", description });
+    breakers.addCallback((result) => {
+      for (const { route, upstream, state } of this.#breakers)
+        for (const each of BREAKER_STATES)
+          result.observe(each === state ? 1 : 0, {
+            "polygate.breaker.route": route,
+            "polygate.breaker.upstream": upstream,
+            "polygate.breaker.state": each,
+          });
+    });
+  }
+
+  /** Returns a function that removes the gateway. */
+  addGateway(gateway: GatewayGauges): () => void {
+    this.#gateways.add(gateway);
+    return () => void this.#gateways.delete(gateway);
+  }
+
+  addBreakers(breakers: readonly BreakerGauge[]): void {
+    this.#breakers.push(...breakers);
+  }
+
+  #sum(meter: Meter, name: string, unit: string, description: string, gauge: keyof GatewayGauges): void {
+    meter.createObservableUpDownCounter(name, { unit, description }).addCallback((result) => {
+      let total = 0;
+      for (const gateway of this.#gateways) total += gateway[gauge];
+      result.observe(total);
+    });
   }
 }

@@ -1,8 +1,8 @@
 /** Every mount of the gateway, called as its runtime calls it: those on Node over a socket, the others in process. */
 
 import { once } from "node:events";
-import { createRequire } from "node:module";
 import { createServer, request as httpRequest, type RequestListener } from "node:http";
+import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import express from "express";
 import Koa from "koa";

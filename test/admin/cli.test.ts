@@ -40,7 +40,7 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** After this, a command hangs, and is ended. */
+/** The time after which a hanging command is ended, in milliseconds. */
 const LONGEST_MS = 60_000;
 
 /** Runs the command as a process of its own. */
@@ -209,7 +209,7 @@ describe("polygate keys", () => {
   });
 
   it.skipIf(process.platform !== "linux")("hides an address from the list of processes", async () => {
-    // A server that never answers holds the command where it can be looked at.
+    // A server that never answers keeps the command alive, so that the list of processes shows it.
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;

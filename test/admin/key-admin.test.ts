@@ -1,4 +1,4 @@
-/** Api keys are made, rotated, revoked, granted and told over every durable store. */
+/** Api keys are made, rotated, revoked, granted and reported over every durable store. */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { keyAdmin, newApiKey, type DurableQuotaStore } from "../../src/admin/index.ts";

@@ -1,11 +1,11 @@
-/** The short form of every attack, and the frame's own eyes: each breach of the oracle is seen. `npm run attack` tries far more. */
+/** The short form of every attack, and tests that the frame sees each breach. `npm run trial -- attack` makes far more attempts. */
 
 import { describe, expect, it } from "vitest";
-import { attacks } from "./attacks.ts";
+import { tableOf } from "../trial/frame.ts";
+import { attacks, rowOf } from "./attacks.ts";
 import { type Attack, attack, type Plan, type Siege } from "./frame.ts";
-import { tableOf } from "./report.ts";
 
-/** The seed of the tests; that of `npm run attack` is told on its command line. */
+/** The seed of the tests. */
 const SEED = 20_261_123;
 
 describe("the gateway, attacked by", () => {
@@ -40,7 +40,7 @@ describe("an attack", () => {
 
   it("finds what keeps the event loop from turning", async () => {
     const list = Array.from({ length: 100_000 }, (_, index) => ({ index }));
-    // Without a turn, as much work as takes longer than the tests are patient on any machine.
+    // Work without a turn, for longer than the tests allow on any machine.
     const work = async (): Promise<void> => {
       for (let time = 0; time < 16; time++) JSON.parse(JSON.stringify(list));
     };
@@ -63,7 +63,10 @@ describe("an attack", () => {
 
   it("becomes a row of the table", () => {
     const [first] = attacks;
-    const result = { name: first?.name ?? "", attempts: 7, findings: [], longestTurnMs: 3.2 };
-    expect(tableOf([result]).split("\n")[2]).toMatch(/^\| `mutate` +\| Mutated requests.* \| +7 \| +0 \| +3 \|$/);
+    if (!first) throw new Error("There is no attack.");
+    const result = { name: first.name, attempts: 7, findings: [], longestTurnMs: 3.2 };
+    expect(tableOf([rowOf(first, result)]).split("\n")[2]).toMatch(
+      /^\| `mutate` +\| Sends mutated requests.* \| +7 \| +0 \| +3 \|$/,
+    );
   });
 });

@@ -1,17 +1,17 @@
-/** Hostile backends in each of their functions: events in any order and of any shape, lies about usage, failures, endless waits. */
+/** Attacks by backends: events in any order and of any shape, false usage, failures and endless waits, in each function. */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CallContext, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
-import type { Random } from "../properties/simulator/random.ts";
+import { type CallContext, GatewayError, type ModelBackend } from "../../src/index.ts";
 import { CLEAR } from "../cases/images/pictures.ts";
+import type { Random } from "../trial/random.ts";
 import type { Attack, Run } from "./frame.ts";
 import { MANNERS, misbehaving, nonsense, thrown } from "./nonsense.ts";
 import { type Answered, judge, keyed, METERED, RICH, type Sent, Stage } from "./stage.ts";
 
 export const backends: Attack = {
   name: "backends",
-  does: "Hostile backends in each function: events of any order and shape, lies, failures, endless waits",
+  does: "Runs hostile backends: events in any order and shape, false counts, failures, endless waits",
   counts: { full: 30_000, short: 300 },
   open: (run) => ({ isMeasured: true, attempt: (random) => attempt(run, random) }),
 };
@@ -22,7 +22,7 @@ async function attempt(run: Run, random: Random): Promise<void> {
   const about = `${sent.path} ${JSON.stringify(sent.body)}`;
   const answered = random.chance(0.8) ? await stage.asking(run, sent) : await hungUp(stage, sent, random);
   if (answered) judgeAnswer(run, answered, about);
-  // A backend that hangs on is cut by the deadline, and what it does in the end is waited for by nobody.
+  // The deadline cuts a backend that hangs. Nothing waits for its end.
   await stage.clock.advance(LIMITS.deadlineMs + 60_000);
   await stage.assertAtRest(run, about);
   judgeBooks(run, stage, about);
@@ -30,12 +30,12 @@ async function attempt(run: Run, random: Random): Promise<void> {
 
 const LIMITS = { deadlineMs: 120_000 };
 
-/** What a caller reads, also of a stream, does not tell of the host, and has an end that its format knows. */
+/** Checks an answer, complete or streamed: it shows nothing of the host, and ends as its format demands. */
 function judgeAnswer(run: Run, answered: Answered, about: string): void {
   judge(run, answered, about);
   const isStream = /event-stream/.test(answered.headers.get("content-type") ?? "");
   if (answered.status !== 200 || !isStream) return;
-  // The generate-content format tells an error outside of a frame as well.
+  // The generate-content format may also send an error outside a frame.
   run.check(
     /\n\n(?:\{"error":.*\})?$/.test(answered.text),
     "A stream ends inside of a frame",
@@ -51,7 +51,7 @@ function judgeAnswer(run: Run, answered: Answered, about: string): void {
 const ENDED =
   /event: message_stop\n|data: \[DONE\]\n|"finishReason":"|"blockReason":"|"error":|image_(?:generation|edit)\.completed/;
 
-/** One call makes one record, which says what the ledger says. */
+/** Checks that each call has one record, and that the record agrees with the ledger. */
 function judgeBooks(run: Run, stage: Stage, about: string): void {
   run.check(stage.records.length === 1, "A call has not one record", `${stage.records.length} ${about}`);
   const [record] = stage.records;
@@ -67,13 +67,13 @@ function judgeBooks(run: Run, stage: Stage, about: string): void {
   run.check(record.endMs >= 0, "A call takes less than no time", about);
 }
 
-/** Hangs up after a few turns, before or after the answer has begun. */
+/** Hangs up after a few turns of the event loop, before or after the answer begins. */
 async function hungUp(stage: Stage, sent: Sent, random: Random): Promise<undefined> {
   const leaving = new AbortController();
   const asked = stage.send({ ...sent, signal: leaving.signal });
   const isRead = random.chance(0.5);
   const response = await Promise.race([asked, turns(random.int(0, 6))]);
-  // A backend that hangs has nothing to be read.
+  // A hanging backend sends nothing to read.
   if (response && isRead) await Promise.race([response.body?.getReader().read(), turns(3)]).catch(() => {});
   leaving.abort();
   asked?.then(
@@ -112,7 +112,7 @@ function requestBy(random: Random): Sent {
   return { path, headers, body: JSON.stringify(body) };
 }
 
-/** A backend of which each function does as chance has it. */
+/** Makes a backend whose functions misbehave by chance. */
 function hostile(random: Random): ModelBackend {
   const seldom = (share: number, otherwise: () => unknown): unknown =>
     random.chance(share) ? misbehaving(random.pick(MANNERS), random) : otherwise();
@@ -137,7 +137,7 @@ function hostile(random: Random): ModelBackend {
   return backend as unknown as ModelBackend;
 }
 
-/** Events by chance, by an iterator that may break every rule of iterators. */
+/** Makes random events, from an iterator that may break every rule of iterators. */
 function events(random: Random, call: CallContext, event: (random: Random) => unknown): AsyncIterable<unknown> {
   let left = random.int(0, 14);
   const isOrderly = random.chance(0.6);
@@ -145,7 +145,9 @@ function events(random: Random, call: CallContext, event: (random: Random) => un
     [Symbol.asyncIterator]: () => ({
       next(): Promise<IteratorResult<unknown>> {
         if (random.chance(0.05))
-          call.reportFates(random.pick([[], [{ field: "a\r\nb", fate: "dropped" }], nonsense(random)]) as []);
+          call.reportConversions(
+            random.pick([[], [{ field: "a\r\nb", conversion: "dropped" }], nonsense(random)]) as [],
+          );
         if (random.chance(0.04)) return misbehaving(random.pick(MANNERS), random) as never;
         if (random.chance(0.03))
           throw new GatewayError(random.pick([...GATEWAY_ERROR_CODES]), "A word for the caller.", {
@@ -239,12 +241,12 @@ function chatEvent(random: Random): unknown {
     () => ({ type: "code", id: id(random), language: "python", code: text(random) }),
     () => ({ type: "code-result", id: id(random), outcome: random.pick(["ok", "failed", "?"]), output: text(random) }),
     () => ({ type: "annotation", annotation: nonsense(random) }),
-    () => ({ type: "provider", dialect: random.pick(["messages", "generate-content", "?"]), value: nonsense(random) }),
+    () => ({ type: "provider", format: random.pick(["messages", "generate-content", "?"]), value: nonsense(random) }),
     () => ({ type: "prompt-feedback", blockReason: random.pick<unknown>(["safety", "?", nonsense(random)]) }),
     () => ({
       type: "native",
-      dialect: random.pick(["messages", "chat-completions", "generate-content"]),
-      means: random.pick<unknown>([[], [chatEvent(random)], nonsense(random)]),
+      format: random.pick(["messages", "chat-completions", "generate-content"]),
+      events: random.pick<unknown>([[], [chatEvent(random)], nonsense(random)]),
       frames: random.pick<unknown>([[], [{ data: text(random) }], nonsense(random)]),
     }),
     () => ({

@@ -1,15 +1,14 @@
-/** Clocks that jump: forwards and backwards, by seconds and by years, in the middle of calls; timers go their own way. */
+/** Attacks by clocks: they jump forwards and backwards, by seconds and by years, in the middle of calls. Timers are not affected. */
 
 import { type Clock, memoryImageStore, type ModelBackend } from "../../src/index.ts";
 import type { ManualClock } from "../contracts/manual-clock.ts";
-import type { Random } from "../properties/simulator/random.ts";
-import { answering } from "./answers.ts";
+import type { Random } from "../trial/random.ts";
 import type { Attack, Run } from "./frame.ts";
-import { type Answered, judge, keyed, METERED, RICH, type Sent, Stage } from "./stage.ts";
+import { type Answered, judge, keyed, METERED, RICH, type Sent, Stage, answering } from "./stage.ts";
 
 export const clocks: Attack = {
   name: "clocks",
-  does: "Clocks that jump by seconds and by years in the middle of calls, and stores that hang meanwhile",
+  does: "Moves the clock by seconds and by years during calls, while stores hang",
   counts: { full: 10_000, short: 50 },
   open: (run) => ({ isMeasured: true, attempt: (random, index) => attempt(run, random, index) }),
 };
@@ -27,7 +26,7 @@ const JUMPS: [number, ...number[]] = [
   0.5,
 ];
 
-/** A clock of which the time jumps, and the timers do not. */
+/** A clock whose time jumps while its timers run on. */
 class JumpingClock implements Clock {
   #offset = 0;
   readonly #clock: ManualClock;
@@ -49,7 +48,7 @@ class JumpingClock implements Clock {
   }
 
   jump(ms: number): void {
-    // Before 1970 no clock stands.
+    // No clock is before 1970.
     this.#offset = Math.max(this.#offset + ms, -this.#clock.now());
   }
 }
@@ -75,7 +74,7 @@ async function attempt(run: Run, random: Random, index: number): Promise<void> {
     if (random.chance(0.6)) jump();
     judgeOnTime(run, await stage.asking(run, requestBy(random, index), random.pick([50, 1_000, 5_000])));
   }
-  // Whatever the clock has said meanwhile: what worked before works again after a while by the timers.
+  // After a while of the timers, the gateway must work again, whatever time the clock has told meanwhile.
   hangs.clear();
   jump();
   await stage.clock.advance(RECOVERY_MS);
@@ -95,7 +94,7 @@ async function attempt(run: Run, random: Random, index: number): Promise<void> {
     run.check(endMs >= 0 && firstEventMs >= 0, "A record tells of less than no time", `${endMs} ${firstEventMs}`);
 }
 
-/** Longer than any rest that the gateway gives a store, and any settlement's pause. */
+/** Longer than any circuit breaker stays open, and than any pause between settlements. */
 const RECOVERY_MS = 600_000;
 
 function judgeOnTime(run: Run, answered: Answered | undefined): void {
@@ -109,7 +108,7 @@ function judgeOnTime(run: Run, answered: Answered | undefined): void {
   );
 }
 
-/** A backend during whose answers the clock jumps. */
+/** Makes a backend during whose answers the clock jumps. */
 const jumpy = (jump: () => void, random: Random): ModelBackend => ({
   ...answering,
   async *chat() {

@@ -1,4 +1,4 @@
-/** Requests that are in order, for every route that a gateway has: what attacks change. */
+/** Valid requests for every route of a gateway, as the starting point of attacks. */
 
 import type { GatewayEndpoint } from "../../src/index.ts";
 import { ACCEPTED as CHAT_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
@@ -19,7 +19,7 @@ import {
 export interface Fixture {
   readonly method: "GET" | "POST";
   readonly path: string;
-  /** A body that becomes JSON; undefined where there is none, or it is a form. */
+  /** The JSON body. Undefined for a form, and for a request without a body. */
   readonly json?: unknown;
   readonly form?: FormFields;
 }
@@ -46,7 +46,7 @@ export const fixtures: readonly Fixture[] = [
   ...posts("/v1/messages/count_tokens", messages),
   ...COLLECTIONS.flatMap((collection) =>
     VERBS.flatMap((verb, place) =>
-      // Each of the many addresses has a share of the bodies.
+      // Divide the bodies among the many addresses.
       posts(
         `${collection}model-a:${verb}`,
         contents.filter((_, index) => index % VERBS.length === place),
@@ -61,13 +61,13 @@ export const fixtures: readonly Fixture[] = [
   ...gets("/v1/images/files/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "/api/usage/token", "/v1beta/models?key=sk-x"),
 ];
 
-/** Fixtures by their route, so that a route of few is attacked as often as one of many. */
+/** Fixtures by route, so that attacks choose each route equally often. */
 export const byRoute: ReadonlyMap<string, readonly Fixture[]> = Map.groupBy(
   fixtures,
   ({ method, path }) => `${method} ${path}`,
 );
 
-/** The routes of a gateway for which there is no fixture. */
+/** Returns the routes of a gateway without a fixture. */
 export function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {
   const known = [...byRoute.keys()].map((route) => route.split("?", 1)[0] ?? "");
   const isKnown = ({ method, path }: GatewayEndpoint): boolean => {
@@ -77,7 +77,7 @@ export function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {
   return endpoints.filter((endpoint) => !isKnown(endpoint)).map(({ method, path }) => `${method} ${path}`);
 }
 
-/** A form's bytes, with their content type. */
+/** Returns the bytes of a form and their content type. */
 export async function formBytes(fields: FormFields): Promise<{ type: string; bytes: Uint8Array<ArrayBuffer> }> {
   const response = new Response(formOf(fields));
   return { type: response.headers.get("content-type") ?? "", bytes: new Uint8Array(await response.arrayBuffer()) };

@@ -1,51 +1,47 @@
-/** The frame of every attack: chance from a seed, attempts by count, a watch over the process and its event loop, and the findings. */
+/** The frame of every attack: random attempts from a seed, a watch over the process and its event loop, and the findings. */
 
 import process from "node:process";
-import { Random } from "../properties/simulator/random.ts";
-import { longestTurn, slowness } from "./turns.ts";
+import { Random } from "../trial/random.ts";
 
 /** A class of attacks. */
 export interface Attack {
   readonly name: string;
   /** Describes the class in the table of SECURITY.md. */
   readonly does: string;
-  /** The number of attempts of `npm run attack`, and of the short form in the tests. */
+  /** The number of attempts of the trial, and of the short form in the tests. */
   readonly counts: { readonly full: number; readonly short: number };
   open(run: Run): Promise<Siege> | Siege;
 }
 
 /** An attack that has been opened. */
 export interface Siege {
-  /** The number of attempts there are, where that is known: no more are made. */
+  /** The most attempts that make sense. Default: no limit. */
   readonly count?: number;
-  /** Whether the turns of the event loop are measured in all of an attempt: where the attacker itself does little beside. */
+  /** True when the whole attempt counts as work of the gateway, and the longest turn in it is measured. */
   readonly isMeasured?: boolean;
-  /** Makes one attempt. What it throws is a finding. */
+  /** Makes one attempt. An error that it throws is a finding. */
   attempt(random: Random, index: number): Promise<void>;
-  /** Looks at what is left behind, and closes everything. */
+  /** Checks that nothing is left, and closes everything. */
   close?(): Promise<void>;
 }
 
-/** A breach of the oracle. */
+/** A violation that an attack has found. */
 export interface Finding {
-  /** The breach in words that are the same for every attempt that shows it. */
+  /** The violation, in the same words for every attempt that shows it. */
   readonly what: string;
-  /** What was sent and seen by the first attempt that shows it. */
+  /** The request and the result of the first attempt that shows it. */
   readonly detail: string;
-  /** The first attempt that shows it. */
+  /** The number of the first attempt that shows it. */
   readonly index: number;
   times: number;
 }
 
-/** How one class of attacks went. */
+/** The result of one class of attacks. */
 export interface Result {
   readonly name: string;
   readonly attempts: number;
   readonly findings: readonly Finding[];
-  /**
-   * The longest time without a turn of the event loop, in milliseconds of CPU, beside what parsing the same JSON alone takes; undefined
-   * where it is not measured.
-   */
+  /** The longest turn of the event loop beyond parsing the same JSON, in milliseconds of CPU. Undefined when not measured. */
   readonly longestTurnMs: number | undefined;
 }
 
@@ -53,24 +49,24 @@ export interface Plan {
   /** An integer from 0 up. */
   readonly seed: number;
   readonly count: number;
-  /** Makes this attempt alone, as a run of the same seed would make it. */
+  /** The number of a single attempt to make, exactly as in a full run of the same seed. */
   readonly at?: number | undefined;
-  /** Whether attempts are small, as in the tests: no body of many MiB. */
+  /** True for small attempts, as in the tests: no body of many MiB. */
   readonly isShort: boolean;
-  /** Is told of each attempt before it begins, so that a crash has a number. */
+  /** Receives the number of each attempt before it begins, so that a crash has a number. */
   readonly begin?: (index: number) => void;
 }
 
-/** The longest time without a turn of the event loop, in milliseconds of CPU beside parsing alone. */
+/** The most CPU time of one turn of the event loop beyond parsing the same JSON, in milliseconds. */
 const BLOCK_MS = 50;
-/** By how much the short form is more patient: its process has just begun, and runs code that is not compiled yet. */
+/** The factor by which the short form allows longer turns: its process has just begun, and its code is not compiled yet. */
 const SHORT_PATIENCE = 3;
-/** A turn that is too long is measured again, and counts where each time was too long: a collection of garbage falls into one. */
+/** The measurements of a turn that is too long. Only a turn that is too long every time counts: one may contain a garbage collection. */
 const MEASUREMENTS = 3;
-/** How long an attempt may take, in milliseconds, before it counts as hanging. Ends what is stuck, and measures nothing. */
+/** The time after which an attempt counts as hanging, in milliseconds. Ends a stuck attempt, and measures nothing. */
 const PATIENCE_MS = 60_000;
 
-/** One run of an attack: its plan and what it has found. */
+/** A run of one attack, with its plan and its findings. */
 export class Run {
   readonly plan: Plan;
   readonly #findings = new Map<string, Finding>();
@@ -89,23 +85,23 @@ export class Run {
     return this.#longestTurnMs;
   }
 
-  /** Notes a breach. */
+  /** Notes a violation. */
   find(what: string, detail: unknown = ""): void {
     const known = this.#findings.get(what);
     if (known) known.times++;
     else this.#findings.set(what, { what, detail: shortened(detail), index: this.#index, times: 1 });
   }
 
-  /** Notes a breach unless the condition holds. */
+  /** Notes a violation unless the condition holds. */
   check(holds: boolean, what: string, detail: unknown = ""): void {
     if (!holds) this.find(what, detail);
   }
 
   /**
-   * Does the work, and notes a breach where the event loop does not turn for too long meanwhile. Such work is done again, so it must
-   * be repeatable.
+   * Does the work, and notes a violation when a turn of the event loop takes too long. The work must be repeatable: a long turn is
+   * measured again.
    *
-   * @param aloneMs What parsing the same JSON takes alone, in milliseconds of CPU.
+   * @param aloneMs The time to parse the same JSON alone, in milliseconds of CPU.
    */
   async turning<Done>(what: string, work: () => Promise<Done>, aloneMs: number = 0): Promise<Done> {
     const allowedMs = BLOCK_MS * (this.plan.isShort ? SHORT_PATIENCE : 1);
@@ -122,12 +118,12 @@ export class Run {
     }
   }
 
-  /** Notes how long the event loop did not turn, where no breach depends on it. */
+  /** Notes the length of a turn without judging it. */
   noteTurn(ms: number): void {
     this.#longestTurnMs = Math.max(this.#longestTurnMs ?? 0, ms);
   }
 
-  /** Makes one attempt, watched. */
+  /** Makes one attempt under watch. */
   async attempt(siege: Siege, index: number): Promise<void> {
     this.#index = index;
     this.plan.begin?.(index);
@@ -164,7 +160,7 @@ function shortened(detail: unknown): string {
 
 const firstLineOf = (error: unknown): string => String(error).split("\n", 1)[0] ?? "";
 
-/** Runs an attack. A rejection or an exception that nobody handles is a finding too: it would end a host's process. */
+/** Runs an attack. An unhandled rejection or exception is a finding too: it would end the process of a host. */
 export async function attack(attack: Attack, plan: Plan): Promise<Result> {
   const run = new Run(plan);
   const unhandled = (error: unknown): void =>
@@ -177,10 +173,57 @@ export async function attack(attack: Attack, plan: Plan): Promise<Result> {
     const [first, end] = plan.at === undefined ? [0, count] : [plan.at, plan.at + 1];
     for (let index = first; index < end; index++, attempts++) await run.attempt(siege, index);
     await run.close(siege);
-    // What is rejected in the last turn is told in the next one.
+    // Node reports the unhandled rejections of the last turn in the next turn.
     await new Promise((resolve) => void setImmediate(resolve));
   } finally {
     process.off("unhandledRejection", unhandled).off("uncaughtException", unhandled);
   }
   return { name: attack.name, attempts, findings: run.findings, longestTurnMs: run.longestTurnMs };
+}
+
+/** Returns the CPU time of this thread in milliseconds, or that of the process where the runtime does not count by thread. */
+export function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage?.() ?? process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** Does the work, and measures its longest turn of the event loop, in milliseconds of CPU. */
+export async function longestTurn<Done>(work: () => Promise<Done>): Promise<{ done: Done; ms: number }> {
+  let isOver = false;
+  let ms = 0;
+  let last = cpuMs();
+  const look = (): void => {
+    const now = cpuMs();
+    ms = Math.max(ms, now - last);
+    last = now;
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  try {
+    const done = await work();
+    look();
+    return { done, ms };
+  } finally {
+    isOver = true;
+  }
+}
+
+/** Returns the CPU time of synchronous work in milliseconds: the longer of two runs, because the first one compiles. */
+export function aloneMs(work: () => unknown): number {
+  let longest = 0;
+  for (let time = 0; time < 2; time++) {
+    const before = cpuMs();
+    work();
+    longest = Math.max(longest, cpuMs() - before);
+  }
+  return longest;
+}
+
+const SAMPLE = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => ({ index, name: `name ${index}` })));
+/** The CPU time to parse the sample on the reference machine of the limits, in milliseconds. */
+const REFERENCE_MS = 8;
+
+/** Returns the factor by which this machine is slower than the reference at the moment; at least 1. */
+export function slowness(): number {
+  return Math.max(1, aloneMs(() => JSON.parse(SAMPLE)) / REFERENCE_MS);
 }

@@ -1,23 +1,20 @@
-/** Every list, map and string of every request's schema, grown until it is refused or the body is as large as it may be. */
+/** Attacks by size: every list, map and string of every request schema grows until the gateway refuses it, or the body is at its limit. */
 
 import type * as v from "valibot";
-import { ChatCompletionsRequest } from "../../src/dialects/chat-completions/schema.ts";
-import { CountTokensRequest, GenerateContentRequest } from "../../src/dialects/generate-content/schema.ts";
-import { ImageFields } from "../../src/dialects/images/schema.ts";
-import { messagesRequest } from "../../src/dialects/messages/schema.ts";
-import { isValid } from "../../src/http/validation.predicate.ts";
-import { type Shape, shapeOf } from "../../src/http/validation.shape.ts";
+import { ChatCompletionsRequest } from "../../src/formats/chat-completions/schema.ts";
+import { CountTokensRequest, GenerateContentRequest } from "../../src/formats/generate-content/schema.ts";
+import { ImageFields } from "../../src/formats/images/schema.ts";
+import { messagesRequest } from "../../src/formats/messages/schema.ts";
+import { isValid, type Shape, shapeOf } from "../../src/http/validation.ts";
 import { DEFAULT_LIMITS, type GatewayEndpoint } from "../../src/index.ts";
 import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "../properties/wire-fields.requests.ts";
-import { Random } from "../properties/simulator/random.ts";
-import { answering } from "./answers.ts";
-import type { Attack, Run } from "./frame.ts";
-import { judgeMistake, keyed, RICH, Stage } from "./stage.ts";
-import { aloneMs } from "./turns.ts";
+import { Random } from "../trial/random.ts";
+import { type Attack, type Run, aloneMs } from "./frame.ts";
+import { judgeMistake, keyed, RICH, Stage, answering } from "./stage.ts";
 
 export const grow: Attack = {
   name: "grow",
-  does: "Every list, map and string of every request's schema, grown until it is refused",
+  does: "Grows every list, map and string of every request schema until the gateway refuses the request",
   counts: { full: Number.POSITIVE_INFINITY, short: Number.POSITIVE_INFINITY },
   open(run) {
     const stage = new Stage({ backend: answering, withoutReplays: true });
@@ -25,7 +22,7 @@ export const grow: Attack = {
     const all = targets
       .filter(({ isAlike }) => !(isAlike && run.plan.isShort))
       .flatMap((target) => growthsOf(target, run.plan.isShort));
-    // In an order of chance, so that fewer attempts are a sample of all.
+    // Shuffle, so that fewer attempts are a random sample of all.
     const random = new Random(run.plan.seed);
     const attempts = all
       .map((growth) => ({ growth, order: random.next() }))
@@ -42,12 +39,12 @@ export const grow: Attack = {
   },
 };
 
-/** A route with its schema, and bodies that have many of its fields. */
+/** A route, its schema, and bodies with many of its fields. */
 interface Target {
   readonly path: string;
   readonly schema: v.GenericSchema;
   readonly bodies: readonly object[];
-  /** Whether another target has the same schema: the tests leave this one out. */
+  /** True when another target has the same schema. The tests leave this target out. */
   readonly isAlike?: true;
 }
 
@@ -65,7 +62,7 @@ const targets: readonly Target[] = [
   { path: "/v1/images/generations", schema: ImageFields, bodies: [{ prompt: "A red hat" }] },
 ];
 
-/** Forms are grown by `mutate`; the other addresses of a model are those of the same endpoints. */
+/** The routes to leave out: `mutate` grows forms, and the other addresses of a model lead to the same endpoints. */
 const GROWN_ELSEWHERE = /^\/v1\/images\/(?:edits|variations)$|^\/v1(?:beta)?\/(?:tunedModels|models)\//;
 
 function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {
@@ -77,10 +74,10 @@ function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {
 
 type Key = string | number;
 
-/** A place of a body: a list, a map, a string or whatever is only carried. */
+/** A position in a body: a list, a map, a string, or a value that the gateway only carries. */
 interface Place {
   readonly at: readonly Key[];
-  /** The keys of its schema, without the positions in lists. */
+  /** The keys of the schema on the way, without indexes of lists. */
   readonly name: string;
   readonly schema: v.GenericSchema;
   readonly value: unknown;
@@ -90,16 +87,16 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isSchema = (option: unknown): option is v.GenericSchema => isObject(option) && option["kind"] === "schema";
 
-/** Schemas that hold themselves are walked no deeper. */
+/** The depth at which the walk of a recursive schema ends. */
 const MAX_DEPTH = 14;
 
 /**
- * Each place of a body that its schema names, and what stands below places that are only carried. A field that is absent, and each
- * kind that a value could have been, gets a value of its own, so that no schema goes without.
+ * Lists the positions of a body that its schema names, and those inside values that the gateway only carries. Absent fields and other
+ * allowed kinds of a value get sample values, so that every schema is attacked.
  */
 class Places {
   readonly #sampled = new Set<v.GenericSchema>();
-  /** The schemas around the place that is walked: one that holds itself is walked once. */
+  /** The schemas around the current position. A recursive schema is walked once. */
   readonly #around = new Set<v.GenericSchema>();
 
   *of(schema: v.GenericSchema, value: unknown, at: readonly Key[] = [], name: string = ""): Generator<Place> {
@@ -147,7 +144,7 @@ class Places {
   *#sample(schema: v.GenericSchema, at: readonly Key[], name: string): Generator<Place> {
     const value = sampleOf(schema);
     yield { at, name, schema, value };
-    // A schema that stands in many places is walked in one of them.
+    // Walk a schema with many positions only once.
     if (this.#sampled.has(schema)) return;
     this.#sampled.add(schema);
     yield* this.#below(schema, value, at, name);
@@ -167,7 +164,7 @@ const TEXTS = [
 ];
 const NUMBERS = [1, 2, 0, 0.5, 1_024, 2_000];
 
-/** A value that a schema takes, as small as may be; undefined where none is found. */
+/** Returns a small value that a schema accepts, or undefined. */
 function sampleOf(schema: v.GenericSchema, depth = 0): unknown {
   const shape = shapeOf(schema);
   if (depth > MAX_DEPTH) return undefined;
@@ -203,12 +200,12 @@ const isOptional = (schema: v.GenericSchema): boolean => isValid(schema, undefin
 
 const KIB = 1_024;
 
-/** A way to grow a value; `size` is about how many bytes of JSON it becomes. */
+/** A way to grow a value to about `size` bytes of JSON. */
 interface Way {
   readonly name: string;
   readonly fits: (value: unknown) => boolean;
   readonly grow: (value: unknown, size: number) => unknown;
-  /** Whether the tests try it in each place that it fits. */
+  /** True when the tests try it at every position that it fits. */
   readonly isAlwaysTried?: true;
 }
 
@@ -226,7 +223,7 @@ const nested = (depth: number, wrap: (inner: unknown) => unknown): unknown => {
   return value;
 };
 
-/** Half as deep as JSON may be: fields of bodies stand some levels down themselves. */
+/** Half the allowed depth of JSON, because fields are some levels deep themselves. */
 const DEEP = DEFAULT_LIMITS.maxJsonDepth / 2 - 10;
 
 const WAYS: readonly Way[] = [
@@ -237,7 +234,7 @@ const WAYS: readonly Way[] = [
   {
     name: "a text that is deep JSON",
     fits: isText,
-    // Deep enough for a stack, also where little is sent.
+    // Deep enough to exhaust a stack with a small body.
     grow: (_value, size) => `{"a":${"[".repeat(size / 2 + 32 * KIB)}${"]".repeat(size / 2 + 32 * KIB)}}`,
     isAlwaysTried: true,
   },
@@ -292,7 +289,7 @@ const WAYS: readonly Way[] = [
 const repeated = (list: readonly unknown[], size: number): unknown[] =>
   Array.from({ length: Math.max(1, Math.floor(size / lengthOf(list))) }, () => list).flat();
 
-/** The list's first item very often, each with texts of its own, so that what must differ does. */
+/** Repeats the first item of a list. Each copy has its own texts, because some fields must be unique. */
 function told(list: readonly unknown[], size: number): unknown[] {
   const [first] = list;
   const each = (index: number): unknown =>
@@ -306,7 +303,7 @@ function told(list: readonly unknown[], size: number): unknown[] {
   return filled(size, each, lengthOf(first) + 6);
 }
 
-/** The fields by which the items of lists are told apart. */
+/** The fields that identify items of lists. */
 const NAMED: ReadonlySet<string> = new Set(["id", "name", "tool_call_id", "tool_use_id"]);
 
 interface Growth {
@@ -316,20 +313,20 @@ interface Growth {
   readonly way: Way;
 }
 
-/** Whether a place stands in no body: it is of another kind than the one that came. */
+/** Returns true for a position inside a sample value, which no real body has. */
 const isMade = ({ name }: Place): boolean => name.includes("|");
 
-/** Every place of a route's bodies in every way that fits it, each place of the schema once. */
+/** Combines every position of a route's bodies with every way that fits it, each position of the schema once. */
 function growthsOf({ path, schema, bodies }: Target, isShort: boolean): Growth[] {
   const seen = new Set<string>();
   const growths: Growth[] = [];
   const places = new Places();
   const numbers = new Map<v.GenericSchema, number>();
   const all = bodies.flatMap((body) => Array.from(places.of(schema, body), (place) => ({ body, place })));
-  // Those of the bodies themselves first: a value that a schema alone has made may not fit where it stands.
+  // Positions of real bodies come first: a value made from a schema alone may be invalid there.
   for (const { body, place } of all.toSorted((one, other) => Number(isMade(one.place)) - Number(isMade(other.place)))) {
     const number = getOrInsert(numbers, place.schema, numbers.size);
-    // In the tests, the same schema under the same name is attacked in one of its places, in one way after the other.
+    // In the tests, attack a schema under the same name at one of its positions, with each way in turn.
     const name = isShort ? `${String(place.at.at(-1))} ${number}` : place.name;
     const ways = WAYS.filter(({ fits }) => fits(place.value));
     const turn = growths.length % ways.length;
@@ -349,7 +346,7 @@ function getOrInsert<K, V>(map: Map<K, V>, key: K, value: V): V {
   return map.get(key) ?? value;
 }
 
-/** The sizes of a grown value, in bytes: in the tests no more than are parsed in a moment. */
+/** The sizes of a grown value in bytes. The tests use only sizes that parse in a moment. */
 const SHORT_SIZES = [16 * KIB];
 const SIZES = [16 * KIB, 256 * KIB, 2 * KIB * KIB, 12 * KIB * KIB, 31 * KIB * KIB];
 
@@ -366,7 +363,7 @@ async function grown(run: Run, stage: Stage, { path, body, place, way }: Growth)
   }
 }
 
-/** The body with another value at a place. */
+/** Returns the body with another value at a position. */
 function withValue(body: unknown, [key, ...rest]: readonly Key[], value: unknown): unknown {
   if (key === undefined) return value;
   if (Array.isArray(body))

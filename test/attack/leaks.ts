@@ -1,4 +1,4 @@
-/** Calls that end while something of theirs still waits: nothing of a call is reachable after its end, whatever hangs on. */
+/** Attacks by leaks: a call ends while a function still hangs. Nothing of the call may be reachable afterwards. */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
@@ -15,10 +15,10 @@ import { keyed, RICH, type Sent, Stage, type StageOptions } from "./stage.ts";
 
 export const leaks: Attack = {
   name: "leaks",
-  does: "Calls that end while a function of the host's, a repetition or an upload still waits: counted by WeakRef",
+  does: "Ends calls while a host function, a repeated request or an upload waits; counts leaked objects by WeakRef",
   counts: { full: Number.POSITIVE_INFINITY, short: Number.POSITIVE_INFINITY },
   open(run) {
-    // In the tests, each wait with one end of its calls, in turn.
+    // In the tests, combine each wait with one way to end its calls.
     const both = WAITS.flatMap((wait, index) =>
       ENDINGS.map((ending, place) => ({ wait, ending, isShort: index % ENDINGS.length === place })),
     );
@@ -33,10 +33,10 @@ export const leaks: Attack = {
   },
 };
 
-/** How the calls end. */
+/** The ways to end the calls. */
 const ENDINGS = ["hangs up", "deadline"] as const;
 
-/** Hands out promises that nobody settles, and holds on to them, as a pool of connections does whose server is silent. */
+/** Hands out promises that never settle, and keeps them, as a connection pool does whose server is silent. */
 class Pool {
   readonly #waiting: ((value: never) => void)[] = [];
 
@@ -47,15 +47,15 @@ class Pool {
   }
 }
 
-/** A function that hangs while calls wait for it. */
+/** A function of the host that hangs while calls wait for it. */
 interface Wait {
   readonly what: string;
   readonly options: (pool: Pool) => Partial<StageOptions>;
   readonly path?: string;
   readonly body?: object;
-  /** Whether calls carry an `Idempotency-Key`: the same one for each pair of them. */
+  /** True when calls carry an `Idempotency-Key`. Two calls share a key. */
   readonly isRepeated?: boolean;
-  /** Whether the host's function must still be told of the call when it answers late: it is told with the call's context. */
+  /** True when a late answer of the function leads to another one with the call's context, which may then be reachable. */
   readonly isTold?: true;
 }
 
@@ -84,7 +84,7 @@ const replaying = (verb: "claim" | "record" | "release", pool: Pool): Partial<St
     };
   },
 });
-/** A backend whose own frames know nothing of the call, so that what is left is the gateway's. */
+/** A backend that keeps nothing of a call, so that only the gateway can leak. */
 const iterating = (step: () => unknown, end: () => unknown = () => Promise.resolve({ done: true })): ModelBackend => ({
   chat: () => ({ [Symbol.asyncIterator]: () => ({ next: step, return: end }) }) as AsyncIterable<string>,
 });
@@ -108,7 +108,7 @@ const WAITS: readonly Wait[] = [
   { what: "nothing", options: () => ({}) },
   { what: "nothing, streamed,", options: () => ({}), body: { stream: true } },
   { what: "the quota store's find", options: (pool) => around("find", pool) },
-  // A hold that comes late is given back, and a settlement is tried again.
+  // The gateway gives a late hold back, and retries a settlement.
   ...(["reserve", "settle"] as const).map((verb): Wait => ({
     what: `the quota store's ${verb}`,
     options: (pool) => around(verb, pool),
@@ -121,7 +121,7 @@ const WAITS: readonly Wait[] = [
   ...(["begin", "take", "end"] as const).map((verb): Wait => ({
     what: `the rate limiter's ${verb}`,
     options: (pool) => limiting(verb, pool),
-    // A place that comes late is given back.
+    // The gateway gives a late slot back.
     ...(verb === "begin" && { isTold: true as const }),
   })),
   ...(["claim", "record", "release"] as const).map((verb): Wait => ({
@@ -189,7 +189,7 @@ const WAITS: readonly Wait[] = [
 ];
 
 const CALLS = 12;
-/** The last call may still stand on a stack or in a register. */
+/** The number of calls that may remain: a stack or a register may still refer to the last one. */
 const MAY_STAY = 2;
 const DEADLINE_MS = 100_000;
 
@@ -203,7 +203,7 @@ async function attempt(run: Run, wait: Wait, ending: (typeof ENDINGS)[number]): 
   });
   const traces = await calls(stage, wait, ending);
   await stage.clock.advance(2 * DEADLINE_MS);
-  // What the stage itself has noted of them.
+  // Drop the notes of the stage about the calls.
   stage.records.length = 0;
   stage.failures.length = 0;
   const left = await survivorsOf(traces);
@@ -212,11 +212,11 @@ async function attempt(run: Run, wait: Wait, ending: (typeof ENDINGS)[number]): 
     `${wait.what} keeps calls that are over`,
     `${left} of ${traces.length}, where the end is: ${ending}`,
   );
-  // Keeps what hangs until here.
+  // The hanging promises must live until here.
   run.check(pool.size >= 0, "A pool has less than nothing");
 }
 
-/** Makes calls that wait, and ends them. What is handed out knows of them by WeakRef alone. */
+/** Makes calls that wait, and ends them. Returns only weak references to them. */
 async function calls(stage: Stage, wait: Wait, ending: string): Promise<WeakRef<object>[]> {
   const traces: WeakRef<object>[] = [];
   for (let number = 0; number < CALLS; number++) {
@@ -242,11 +242,11 @@ function sentOf({ path = "/v1/messages", body, isRepeated }: Wait, number: numbe
   return { path, headers, body: JSON.stringify(whole) };
 }
 
-/** How many are still there when all garbage is collected. */
+/** Returns the number of objects that survive a collection of all garbage. */
 async function survivorsOf(traces: readonly WeakRef<object>[]): Promise<number> {
   const collect = collector();
   let left = traces.length;
-  // What one collection finalizes, the next one frees.
+  // The second collection frees objects that the first has finalized.
   for (let round = 0; round < 6 && left > 0; round++) {
     await nextTurn();
     collect();
@@ -256,7 +256,7 @@ async function survivorsOf(traces: readonly WeakRef<object>[]): Promise<number> 
   return left;
 }
 
-/** Collects all garbage, also where the process was not started for that. */
+/** Collects all garbage, even in a process without `--expose-gc`. */
 function collector(): () => void {
   setFlagsFromString("--expose-gc");
   return runInNewContext("gc") as () => void;

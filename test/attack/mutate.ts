@@ -1,14 +1,13 @@
-/** Mutated requests on every route: fields, bytes, headers, methods and addresses changed by chance. */
+/** Attacks by mutation: fields, bytes, headers, methods and addresses of requests on every route, changed by chance. */
 
-import type { Random } from "../properties/simulator/random.ts";
-import { answering } from "./answers.ts";
-import type { Attack, Run } from "./frame.ts";
+import type { Random } from "../trial/random.ts";
 import { byRoute, type Fixture, fixtures, formBytes, unknownRoutes } from "./fixtures.ts";
-import { EMPTY, judgeMistake, keyed, METERED, RICH, type Sent, Stage } from "./stage.ts";
+import type { Attack, Run } from "./frame.ts";
+import { EMPTY, judgeMistake, keyed, METERED, RICH, type Sent, Stage, answering } from "./stage.ts";
 
 export const mutate: Attack = {
   name: "mutate",
-  does: "Mutated requests on every route: fields, bytes, headers, methods, addresses",
+  does: "Sends mutated requests to every route: fields, bytes, headers, methods, addresses",
   counts: { full: 60_000, short: 600 },
   open(run) {
     const stage = new Stage({ backend: answering });
@@ -148,7 +147,7 @@ function mutatedPath(path: string, random: Random): string {
   return path.slice(0, at) + random.pick(PIECES) + (random.chance(0.7) ? path.slice(at) : "");
 }
 
-/** Stands in a value for JSON that no value becomes: a number of many digits, a word that JSON does not know. */
+/** Marks a string that stands for raw JSON text which no value serializes to, such as a number of many digits. */
 const RAW = "\u0001raw:";
 const RAW_IN_JSON = /"\\u0001raw:([^"]*)"/g;
 
@@ -160,7 +159,7 @@ const nested = (depth: number): unknown => {
   return value;
 };
 
-/** Values that programs stumble over. */
+/** Values that often break programs. */
 const NAUGHTY: [() => unknown, ...(() => unknown)[]] = [
   () => null,
   () => true,
@@ -231,7 +230,7 @@ const KEYS: [string, ...string[]] = [
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The value with one place changed. The place is found by going down, so that deep ones are changed as often as shallow ones. */
+/** Changes one position of a value. The search goes down by chance, so that deep positions change as often as shallow ones. */
 function mutatedValue(value: unknown, random: Random): unknown {
   const keys = Array.isArray(value) ? [...value.keys()] : isObject(value) ? Object.keys(value) : [];
   const [first, ...others] = keys as (string | number)[];
@@ -244,13 +243,13 @@ function mutatedValue(value: unknown, random: Random): unknown {
   return withField(value as object, String(key), mutatedValue((value as Record<string, unknown>)[key], random));
 }
 
-/** The object with a field, whatever its name is: `__proto__` is a key of JSON like any other. */
+/** Adds a field of any name to an object, even `__proto__`, which is an ordinary key in JSON. */
 const withField = (value: object, key: string, field: unknown): object =>
   Object.defineProperty({ ...value }, key, { value: field, enumerable: true, configurable: true, writable: true });
 
 function changed(value: unknown, random: Random): unknown {
   if (random.chance(0.35)) return random.pick(NAUGHTY)();
-  // A part of another request, of this format or another.
+  // Insert a part of another request, of this or another format.
   if (random.chance(0.15)) return partOf(fixtures[random.int(0, fixtures.length - 1)]?.json, random);
   if (Array.isArray(value)) {
     const list: unknown[] = value;

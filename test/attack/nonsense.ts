@@ -1,6 +1,6 @@
-/** What a hostile or broken function of a host's throws, returns and promises: for every port alike. */
+/** The errors, values and promises of a hostile or broken function of a host, for all ports. */
 
-import type { Random } from "../properties/simulator/random.ts";
+import type { Random } from "../trial/random.ts";
 import { INSIDE } from "./stage.ts";
 
 const boom = (): never => {
@@ -75,7 +75,7 @@ const RETURNED: [() => unknown, ...(() => unknown)[]] = [
 export const thrown = (random: Random): unknown => random.pick(THROWN)();
 export const nonsense = (random: Random): unknown => random.pick(RETURNED)();
 
-// oxlint-disable-next-line unicorn/no-thenable -- a promise of a stranger's
+// oxlint-disable-next-line unicorn/no-thenable -- imitates a promise of another library
 const thenable = (then: unknown): object => ({ then });
 
 const settlingTwice =
@@ -85,7 +85,7 @@ const settlingTwice =
     reject(thrown(random));
   };
 
-/** How a hostile function behaves. */
+/** The behaviours of a hostile function. */
 export type Manner =
   | "throws"
   | "rejects"
@@ -105,7 +105,7 @@ export const MANNERS: readonly [Manner, ...Manner[]] = [
   "is a hostile thenable",
 ];
 
-/** What a function returns that behaves like this; throws where it throws. */
+/** Behaves as a hostile function: returns a value or a promise, or throws. */
 export function misbehaving(manner: Manner, random: Random): unknown {
   switch (manner) {
     case "throws":

@@ -1,9 +1,8 @@
-/** Secrets that are marked, and searched for in all that is written: answers, errors, logs, records, spans, metrics, rows and replays. */
+/** Searches for marked secrets in all output: answers, errors, logs, records, spans, metrics, rows and replays. */
 
 import { DatabaseSync } from "node:sqlite";
 import { inspect } from "node:util";
 import { Kysely } from "kysely";
-import { relay } from "../../src/backends/relay/index.ts";
 import { type CallRecord, createGateway, type Failure, type ModelBackend } from "../../src/index.ts";
 import {
   migrate,
@@ -12,17 +11,18 @@ import {
   sqlQuotaStore,
   sqlReplayStore,
 } from "../../src/stores/sql/index.ts";
-import { manualClock } from "../contracts/manual-clock.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
 import { verbsOf } from "../contracts/faults.ts";
-import { rawUpstream, type RawUpstream, STREAM_HEAD, whole } from "../backends/relay/raw-upstream.ts";
-import type { Random } from "../properties/simulator/random.ts";
+import { manualClock } from "../contracts/manual-clock.ts";
 import { collected } from "../telemetry/stage.ts";
-import { answering } from "./answers.ts";
+import type { Random } from "../trial/random.ts";
+import { rawUpstream, type RawUpstream, STREAM_HEAD, whole } from "../upstreams/relay/raw-upstream.ts";
 import type { Attack, Run } from "./frame.ts";
+import { answering } from "./stage.ts";
 
 export const secrets: Attack = {
   name: "secrets",
-  does: "Marked keys, prompts and answers, searched for in answers, errors, logs, records, spans, metrics, rows and replays",
+  does: "Searches answers, errors, logs, records, spans, metrics, rows and replays for planted keys, prompts and answers",
   counts: { full: 3_000, short: 25 },
   open: (run) => ({ attempt: (random) => attempt(run, random) }),
 };
@@ -32,10 +32,10 @@ const UPSTREAM_KEY = "sk-Upstream-5e2b90cd47a1f836";
 const PROMPT = "prompt-8f41c7d2";
 const ANSWER = "answer-3b96e0a5";
 
-/** Where something is written. */
+/** The outputs to search. */
 type Place = "answers" | "console" | "records" | "failures" | "causes" | "spans" | "metrics" | "rows";
 
-/** A secret, and where it may stand by right. */
+/** A secret, and the outputs that may contain it. */
 interface Secret {
   readonly name: string;
   readonly text: string;
@@ -43,15 +43,15 @@ interface Secret {
 }
 
 const SECRETS: readonly Secret[] = [
-  // The cause of a failure is the host's own error, as its own function threw it.
+  // The cause of a failure is the error of the host's own function.
   { name: "a caller's key", text: CALLER_KEY.slice(3), allowed: ["causes"] },
   { name: "an upstream's key", text: UPSTREAM_KEY.slice(3), allowed: [] },
-  // An upstream's own words about a request are for the host to hear.
+  // The host may read an upstream's message about a request.
   { name: "a prompt", text: PROMPT, allowed: ["answers", "failures", "causes", "console"] },
   { name: "an answer", text: ANSWER, allowed: ["answers", "rows", "failures", "causes", "console"] },
 ];
 
-/** A text in the spellings in which it could be written. */
+/** Returns the spellings in which a text could appear. */
 const spellings = (text: string): string[] =>
   [text, encodeURIComponent(text), btoa(text).replace(/=+$/, ""), Buffer.from(text).toString("hex")].map((one) =>
     one.toLowerCase(),
@@ -85,7 +85,7 @@ async function attempt(run: Run, random: Random): Promise<void> {
       const text = await response.text();
       look(run, "answers", text + JSON.stringify([...response.headers]), request.url);
     }
-    // A settlement that fails is tried again meanwhile, and told of.
+    // Give a failed settlement time to be retried and reported.
     await clock.advance(120_000);
     await gateway.close();
   });
@@ -107,7 +107,7 @@ async function attempt(run: Run, random: Random): Promise<void> {
   await db.destroy();
 }
 
-/** Looks for every secret in what was written somewhere. */
+/** Searches an output for every secret. */
 function look(run: Run, place: Place, written: string, about: string): void {
   const text = written.toLowerCase();
   for (const { name, text: secret, allowed } of SECRETS) {
@@ -121,7 +121,7 @@ function look(run: Run, place: Place, written: string, about: string): void {
 
 const fails = (): Promise<never> => Promise.reject(new Error(`select * from keys where secret = '${CALLER_KEY}'`));
 
-/** Runs the work, and hands out what was printed meanwhile. */
+/** Runs the work, and returns the lines printed meanwhile. */
 async function printing(work: () => Promise<void>): Promise<string> {
   const printed: string[] = [];
   const names = ["log", "info", "warn", "error", "debug", "trace"] as const;
@@ -137,7 +137,7 @@ async function printing(work: () => Promise<void>): Promise<string> {
   return printed.join("\n");
 }
 
-/** Every row of every table, as text. */
+/** Returns every row of every table as text. */
 function rowsOf(sqlite: DatabaseSync): string {
   const tables = sqlite.prepare("select name from sqlite_master where type = 'table'").all();
   return tables
@@ -153,7 +153,7 @@ function rowsOf(sqlite: DatabaseSync): string {
     .join("\n");
 }
 
-/** An upstream that answers, fails or breaks off, and tells back what it was asked. */
+/** Opens an upstream that answers, fails or breaks off, and repeats the request in its answer. */
 function upstreamBy(random: Random): Promise<RawUpstream> {
   const frames = `event: message_start\ndata: ${JSON.stringify({ type: "message_start", message: { id: "m", type: "message", role: "assistant", model: "m", content: [], stop_reason: null, stop_sequence: null, usage: { input_tokens: 1, output_tokens: 1 } } })}\n\nevent: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"${ANSWER}"}}\n\n`;
   const answer = {
@@ -187,7 +187,7 @@ function upstreamBy(random: Random): Promise<RawUpstream> {
   });
 }
 
-/** A relay, or a backend of the host's own that puts the caller's headers into its errors. */
+/** Makes a relay, or a backend that puts the caller's headers into its errors. */
 function backendBy(random: Random, { url }: RawUpstream): ModelBackend {
   const relayed = relay({
     format: "messages",
@@ -207,7 +207,7 @@ function backendBy(random: Random, { url }: RawUpstream): ModelBackend {
   };
 }
 
-/** Requests in which the key stands wherever a format reads it, the second one a repetition of the first. */
+/** Makes requests with the key in every position that a format reads. The second request repeats the first. */
 function requestsBy(random: Random): Request[] {
   const stream = random.chance(0.5);
   const messages = [{ role: "user", content: PROMPT }];

@@ -1,4 +1,4 @@
-/** Raw sockets before every host on Node: broken heads and bodies, slow and half requests, requests hidden in others, hang-ups. */
+/** Attacks over raw sockets on every Node host: broken heads and bodies, slow, half and smuggled requests, and hang-ups. */
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -6,14 +6,13 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CallRecord, type GatewayGauges, memoryQuotaStore, memoryReplayStore } from "../../src/index.ts";
 import type { RunningHost, TestHost } from "../hosts/host.ts";
 import { hostsOnNode } from "../hosts/index.ts";
-import type { Random } from "../properties/simulator/random.ts";
-import { answering } from "./answers.ts";
+import type { Random } from "../trial/random.ts";
 import type { Attack, Run } from "./frame.ts";
-import { METERED, RICH } from "./stage.ts";
+import { METERED, RICH, answering } from "./stage.ts";
 
 export const sockets: Attack = {
   name: "sockets",
-  does: "Raw sockets before each host on Node: broken, slow, half and hidden requests, and hang-ups",
+  does: "Opens raw sockets to each host on Node: broken, slow, partial and smuggled requests, and disconnects",
   counts: { full: 12_000, short: 120 },
   async open(run) {
     const stages = await Promise.all(hostsOnNode.map((host) => openHost(host)));
@@ -27,7 +26,7 @@ export const sockets: Attack = {
   },
 };
 
-/** A gateway on a host that listens. */
+/** A gateway on a listening host. */
 interface Served {
   readonly host: RunningHost;
   readonly port: number;
@@ -59,10 +58,10 @@ async function openHost({ mounts, ...testHost }: TestHost): Promise<Served> {
   return { host, prefix, quotas, records, port: Number(new URL(host.url ?? "").port), gauges: () => gauges };
 }
 
-/** What a client does with its connection: bytes in pieces, and an end. */
+/** The script of a client: bytes in pieces, and a way to end the connection. */
 interface Spoken {
   readonly pieces: readonly Buffer[];
-  /** How often the bytes ask for an answer of the gateway, at most. */
+  /** The most answers of the gateway to these bytes. */
   readonly asks: number;
   readonly ends: "waits" | "closes" | "resets" | "half-closes";
 }
@@ -90,24 +89,24 @@ async function attempt(run: Run, served: Served, random: Random): Promise<void> 
 
 const MOST_READ = 20_000;
 
-/** Hangs up, or waits until the host has done so, or has answered. */
+/** Hangs up, or waits until the host answers or hangs up. */
 async function ended(socket: Socket, { ends }: Spoken): Promise<void> {
   if (ends === "closes") socket.destroy();
   else if (ends === "resets") socket.resetAndDestroy();
   else socket.end();
-  // One who has told that it sends no more is answered or left: a half request is none.
+  // The host answers or closes a half-closed connection, because an incomplete request will never complete.
   for (let turn = 0; turn < 50 && !socket.destroyed; turn++) await nextTurn();
   socket.destroy();
 }
 
-/** Nothing that was said tells of the host's inside, nor of the gateway's own failure. */
+/** Checks that no answer shows internals of the host or a failure of the gateway. */
 function judgeSaid(run: Run, said: string, about: string): void {
   for (const [, status] of said.matchAll(/^HTTP\/1\.1 (\d{3}) /gm))
     run.check(status !== "500", "A client's bytes are answered with 500", about);
   run.check(!/\bat .*:\d+:\d+|node_modules/.test(said), "An answer shows a stack", about);
 }
 
-/** An ordinary call of somebody else, right behind: it is served. */
+/** Checks that an ordinary call of another client is served right afterwards. */
 async function answersOthers(run: Run, { host, prefix }: Served, about: string): Promise<void> {
   const response = await host.request(`${prefix}/v1/messages`, {
     method: "POST",
@@ -191,11 +190,11 @@ function spokenBy(random: Random, prefix: string): Spoken {
   }
   if (random.chance(0.15)) bytes = bytes.subarray(0, random.int(1, bytes.length));
   const ends = random.pick(["waits", "waits", "closes", "resets", "half-closes"] as const);
-  // A request that hides in the body of another one is none.
+  // The host must not answer a request inside the body of another.
   return { pieces: cut(bytes, random), asks: count + hiddenIn(requests), ends };
 }
 
-/** Requests that stand behind the end of another one's body are asked for by right. */
+/** Counts the requests behind the end of another body: these are legitimate. */
 const hiddenIn = (requests: readonly string[]): number =>
   requests.some((request) => request.includes(AMBIGUOUS)) ? 1 : 0;
 

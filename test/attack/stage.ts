@@ -1,14 +1,18 @@
-/** A gateway with everything that a host can inject, and the oracle that looks at each of its answers and at what is left behind. */
+/** The stage of attacks: a gateway with every injectable part, and checks of each answer and of everything that is left. */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type ApiKeyOptions,
   type CallRecord,
+  type ChatEvent,
+  type ChatRequest,
   createGateway,
   type Failure,
   type Gateway,
   type GatewayGauges,
   type GatewayOptions,
+  type ImageEvent,
+  type ImageRequest,
   type Mounted,
   type MemoryQuotaStore,
   memoryQuotaStore,
@@ -16,6 +20,7 @@ import {
   type ModelBackend,
   type QuotaStore,
 } from "../../src/index.ts";
+import { CLEAR } from "../cases/images/pictures.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 import type { Run } from "./frame.ts";
 
@@ -34,10 +39,10 @@ const KEYS: readonly ApiKeyOptions[] = [
   { apiKey: EMPTY, id: EMPTY, granted: 0 },
 ];
 
-/** Stands in every error of the host's own inside: no caller may read it. */
+/** A text in every internal error of the host. No caller may read it. */
 export const INSIDE = "the host's inside";
 
-/** What is sent to a gateway. */
+/** A request to a gateway. */
 export interface Sent {
   readonly path: string;
   readonly method?: string;
@@ -45,7 +50,7 @@ export interface Sent {
   readonly body?: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | undefined;
   readonly signal?: AbortSignal;
   readonly mounted?: Mounted;
-  /** Is given the request that is made of this. */
+  /** Receives the request that is made from these fields. */
   readonly made?: (request: Request) => void;
 }
 
@@ -57,16 +62,16 @@ export interface Answered {
 
 export type StageOptions = Partial<Omit<GatewayOptions, "clock" | "quotas">> & {
   readonly backend: ModelBackend;
-  /** Default: a clock of the stage's own. */
+  /** Default: the stage's own clock. */
   readonly clock?: ManualClock;
   readonly keys?: readonly ApiKeyOptions[];
-  /** Lays other verbs over those of the store. */
+  /** Replaces verbs of the store. */
   readonly around?: (store: MemoryQuotaStore, clock: ManualClock) => Partial<QuotaStore>;
-  /** Whether no replay store is injected where none is told. */
+  /** True to inject no replay store by default. */
   readonly withoutReplays?: boolean;
-  /** Makes options that need the stage's own clock. */
+  /** Makes options that need the clock of the stage. */
   readonly onClock?: (clock: ManualClock) => Partial<GatewayOptions>;
-  /** Lays another clock over the stage's own. */
+  /** Wraps the clock of the stage. */
   readonly clockAround?: (clock: ManualClock) => NonNullable<GatewayOptions["clock"]>;
 };
 
@@ -111,7 +116,7 @@ export class Stage {
     return this.#gauges?.calls ?? 0;
   }
 
-  /** Sends a request and hands out the response, unread; undefined for one that no Request can say, or that is not the gateway's. */
+  /** Sends a request and returns the response unread. Undefined when `Request` refuses it, or when the gateway does not serve it. */
   send(sent: Sent): Promise<Response> | undefined {
     const request = requestOf(sent);
     if (request) sent.made?.(request);
@@ -124,7 +129,7 @@ export class Stage {
     return response && { status: response.status, headers: response.headers, text: await response.text() };
   }
 
-  /** Asks, and lets time pass until there is an answer: for what hangs. A call that outlives a day has no end. */
+  /** Sends a request, and advances the clock until there is an answer. Fails for a call that lasts longer than a day. */
   async asking(run: Run, sent: Sent, stepMs = 5_000): Promise<Answered | undefined> {
     const asked = this.ask(sent);
     const state = { isOver: false };
@@ -140,7 +145,7 @@ export class Stage {
     return asked;
   }
 
-  /** Looks at what is left once all calls are over: no call, no body, no timer, no hold. */
+  /** Checks that no call, body, timer or hold is left after all calls. */
   async assertAtRest(run: Run, about = ""): Promise<void> {
     for (let turn = 0; turn < REST_TURNS && !this.#isAtRest; turn++) await nextTurn();
     run.check(this.callsInFlight === 0, "A call is still in flight when all are over", about);
@@ -164,7 +169,7 @@ export class Stage {
 const DAY_MS = 86_400_000;
 const REST_TURNS = 200;
 
-/** The request, unless the platform itself cannot say it. */
+/** Makes the request, or returns undefined when the platform refuses it. */
 function requestOf({ path, method = "POST", headers = {}, body, signal }: Sent): Request | undefined {
   try {
     const hasBody = body !== undefined && method !== "GET" && method !== "HEAD";
@@ -174,7 +179,7 @@ function requestOf({ path, method = "POST", headers = {}, body, signal }: Sent):
       ...(hasBody && { body, duplex: "half" }),
       ...(signal && { signal }),
     });
-    // A client over a socket tells how long a body is; a bare Request does not.
+    // A client over a socket sends the length of a body; a bare Request does not.
     if (hasBody && !(body instanceof ReadableStream) && !request.headers.has("content-length"))
       request.headers.set("content-length", String(typeof body === "string" ? Buffer.byteLength(body) : body.length));
     return request;
@@ -183,10 +188,10 @@ function requestOf({ path, method = "POST", headers = {}, body, signal }: Sent):
   }
 }
 
-/** A file of the gateway's or of a package in a stack: a caller has no business with it. */
+/** A file name of a stack trace. No caller may read it. */
 const STACK = /\bat .*:\d+:\d+|node_modules|\/src\//;
 
-/** Looks at an answer: what it may be whatever was sent, by whomever. */
+/** Checks the rules that hold for the answer to any request. */
 export function judge(run: Run, { status, headers, text }: Answered, about: string): void {
   run.check(status >= 200 && status < 600, "An answer has no status of HTTP's", `${status} ${about}`);
   run.check(headers.has("request-id"), "An answer has no request-id", `${status} ${about}`);
@@ -196,7 +201,7 @@ export function judge(run: Run, { status, headers, text }: Answered, about: stri
   run.check(isError(text), "An error is not in any format's words", `${status} ${about} ${text}`);
 }
 
-/** Looks at the answer to a client's mistake, or to what a hostile client sends: never the gateway's own failure. */
+/** Checks the answer to a wrong or hostile request: it must not be a failure of the gateway. */
 export function judgeMistake(run: Run, answered: Answered, about: string): void {
   judge(run, answered, about);
   run.check(
@@ -212,12 +217,12 @@ function isError(text: string): boolean {
     if (Array.isArray(body)) return typeof body[0]?.error === "object";
     return typeof (body?.error?.message ?? body?.message) === "string";
   } catch {
-    // The files of pictures are no format's: their errors are a text.
+    // The addresses of pictures belong to no format: their errors are plain text.
     return text.length < 200 && !text.includes("{");
   }
 }
 
-/** The credential, as every format reads it. */
+/** Returns the credential in the headers of every format. */
 export const keyed = (apiKey: string): Record<string, string> => ({
   authorization: `Bearer ${apiKey}`,
   "x-api-key": apiKey,
@@ -225,3 +230,16 @@ export const keyed = (apiKey: string): Record<string, string> => ({
   "compat-version": "2026-10-21",
   "anthropic-version": "2023-06-01",
 });
+
+async function* chat({ messages }: ChatRequest): AsyncGenerator<ChatEvent | string> {
+  yield "You said ";
+  yield `${messages.length} things.`;
+  yield { type: "finish", reason: "stop", usage: { inputTokens: 3, outputTokens: 4 } };
+}
+
+async function* image({ count }: ImageRequest): AsyncGenerator<ImageEvent> {
+  for (let number = 0; number < count; number++) yield { type: "image", bytes: CLEAR, mediaType: "image/png" };
+}
+
+/** A backend for attackers: it answers chat and draws pictures, and takes every name of a model. */
+export const answering: Required<Pick<ModelBackend, "chat" | "image">> = { chat, image };

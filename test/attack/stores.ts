@@ -1,4 +1,4 @@
-/** Hostile stores, limiters and runners in each verb: they throw, reject, hang, lie, and come back to their senses or not. */
+/** Attacks by stores, limiters and runners: each verb throws, rejects, hangs or lies, for a while or for ever. */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
@@ -13,20 +13,19 @@ import {
 } from "../../src/index.ts";
 import { verbsOf } from "../contracts/faults.ts";
 import type { ManualClock } from "../contracts/manual-clock.ts";
-import type { Random } from "../properties/simulator/random.ts";
-import { answering } from "./answers.ts";
+import type { Random } from "../trial/random.ts";
 import type { Attack, Run } from "./frame.ts";
 import { type Manner, MANNERS, misbehaving } from "./nonsense.ts";
-import { judge, keyed, METERED, type Sent, Stage, RICH } from "./stage.ts";
+import { judge, keyed, METERED, type Sent, Stage, RICH, answering } from "./stage.ts";
 
 export const stores: Attack = {
   name: "stores",
-  does: "Hostile stores, limiters and runners in each verb, for a while or for ever",
+  does: "Makes stores, limiters and code runners fail in each function, for a time or for ever",
   counts: { full: 10_000, short: 50 },
   open: (run) => ({ isMeasured: true, attempt: (random, index) => attempt(run, random, index) }),
 };
 
-/** Where a verb misbehaves: which one, how, from which of its calls on, and how many of them. */
+/** A fault: the verb, the behaviour, the first call with the fault, and the number of such calls. */
 interface Fault {
   readonly verb: string;
   readonly manner: Manner;
@@ -59,7 +58,7 @@ const VERBS = [
 
 type Verb = (typeof VERBS)[number];
 
-/** Lays faults over ports. */
+/** Adds faults to ports. */
 class Faults {
   readonly #faults: readonly Fault[];
   readonly #random: Random;
@@ -70,7 +69,7 @@ class Faults {
     this.#random = random;
   }
 
-  /** Does as the port would, or misbehaves. */
+  /** Calls the port, or misbehaves. */
   around<Result>(verb: Verb, work: () => Result): Result {
     const asked = this.#asked.get(verb) ?? 0;
     this.#asked.set(verb, asked + 1);
@@ -109,7 +108,7 @@ function imageStore(faults: Faults, clock: ManualClock): ImageStore {
   };
 }
 
-/** The verbs of the ledger, of which each may misbehave; where the ledger heard of it before, chance decides. */
+/** Adds faults to the verbs of the ledger. Chance decides whether the ledger acts before a fault. */
 function ledger(store: QuotaStore, faults: Faults, random: Random): QuotaStore {
   const verbs = verbsOf(store);
   const heard = <Result>(verb: Verb, work: () => Promise<Result>): Promise<Result> => {
@@ -139,7 +138,7 @@ function optionsOf(faults: Faults, clock: ManualClock): Partial<GatewayOptions> 
   };
 }
 
-/** Prices and counts are synchronous: a promise is no answer of theirs, and one that rejects is the host's own to handle. */
+/** Synchronous verbs. A promise is no valid answer of these, and the host must handle its rejection. */
 const SYNCHRONOUS: ReadonlySet<Verb> = new Set<Verb>(["price", "imagePrice", "countTokens"]);
 const AT_ONCE: [Manner, ...Manner[]] = ["throws", "returns nonsense"];
 
@@ -149,7 +148,7 @@ function faultOf(random: Random): Fault {
   return { verb, manner, after: random.int(0, 2), times: random.pick([1, 2, 5, Number.POSITIVE_INFINITY]) };
 }
 
-/** What has to be asked until a fault is over, and then once more. */
+/** The number of calls: enough to outlast a fault, and one more. */
 const CALLS = 5;
 
 async function attempt(run: Run, random: Random, index: number): Promise<void> {
@@ -172,7 +171,7 @@ async function attempt(run: Run, random: Random, index: number): Promise<void> {
   }
   await stage.clock.advance(DAY_MS);
   if (!all.some(({ verb }) => MONEY.test(verb))) judgeBooks(run, stage, records, about);
-  // Settlements that nobody takes are tried for as long as the process lives: their timers are no leak.
+  // The gateway retries a failed settlement while the process lives: these timers are no leak.
   const isForEver = all.some(({ times }) => times === Number.POSITIVE_INFINITY);
   if (!isForEver) await stage.assertAtRest(run, about);
   else await leases(run, stage, about);
@@ -180,10 +179,10 @@ async function attempt(run: Run, random: Random, index: number): Promise<void> {
 
 const DAY_MS = 86_400_000;
 
-/** The functions without which nobody can say what a call has cost, or hear of it. */
+/** The functions that determine or report the cost of a call. */
 const MONEY = /^(?:quotas\.(?:reserve|renew|settle)|price|imagePrice|countTokens|onCall)$/;
 
-/** What is charged is what the records say, whatever else fails. */
+/** Checks that the charges agree with the records. */
 function judgeBooks(run: Run, stage: Stage, records: readonly CallRecord[], about: string): void {
   const ledgers = [RICH, METERED].map((key) => stage.quotas.report(key));
   const charged = ledgers.reduce((sum, ledger) => sum + (ledger?.used ?? 0) + (ledger?.overdraft ?? 0), 0);
@@ -192,7 +191,7 @@ function judgeBooks(run: Run, stage: Stage, records: readonly CallRecord[], abou
   run.check(records.length === CALLS, "A call has not one record", `${records.length} ${about}`);
 }
 
-/** No hold outlives its lease, whatever its store does. */
+/** Checks that no hold outlives its lease. */
 async function leases(run: Run, stage: Stage, about: string): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await nextTurn();
   for (const key of [RICH, METERED])
@@ -200,7 +199,7 @@ async function leases(run: Run, stage: Stage, about: string): Promise<void> {
   run.check(stage.callsInFlight === 0, "A call is still in flight a day later", about);
 }
 
-/** A backend that takes its time, so that its hold is renewed. */
+/** A slow backend, whose hold must be renewed. */
 async function* slowly(): AsyncGenerator<string> {
   for (let word = 0; word < 6; word++) {
     await nextTurn();

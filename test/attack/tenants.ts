@@ -1,15 +1,13 @@
-/** A second tenant under each kind of load that others can make: it is served, and soon. */
+/** Attacks on another tenant: under every kind of load, a call of a second tenant must be served soon. */
 
 import { memoryImageStore, memoryReplayStore, type ModelBackend, systemClock } from "../../src/index.ts";
 import type { ManualClock } from "../contracts/manual-clock.ts";
-import { answering } from "./answers.ts";
-import type { Attack, Run } from "./frame.ts";
-import { type Answered, EMPTY, keyed, METERED, RICH, type Sent, Stage, type StageOptions } from "./stage.ts";
-import { cpuMs, longestTurn, slowness } from "./turns.ts";
+import { type Attack, type Run, cpuMs, longestTurn, slowness } from "./frame.ts";
+import { type Answered, EMPTY, keyed, METERED, RICH, type Sent, Stage, type StageOptions, answering } from "./stage.ts";
 
 export const tenants: Attack = {
   name: "tenants",
-  does: "A second tenant's call under each kind of load that others make: served, within a second of CPU",
+  does: "Loads the gateway with other tenants' calls; a second tenant must be served within one second of CPU time",
   counts: { full: Number.POSITIVE_INFINITY, short: Number.POSITIVE_INFINITY },
   open: (run) => ({
     count: LOADS.length,
@@ -20,19 +18,19 @@ export const tenants: Attack = {
   }),
 };
 
-/** How long the second tenant may wait, in milliseconds of CPU of the thread that it shares with the load. */
+/** The most CPU time of the shared thread until the second tenant is served, in milliseconds. */
 const PATIENCE_MS = 1_000;
 
-/** The second tenant, of whom nobody else has the key. */
+/** The second tenant. No other caller has its key. */
 const SECOND = "sk-second-0123456789";
 
-/** What others do. */
+/** The load of the other tenants. */
 interface Load {
   readonly what: string;
   readonly options?: (isShort: boolean) => Partial<StageOptions>;
-  /** Puts the load on, and resolves when it is there. */
+  /** Starts the load, and resolves when it is complete. */
   readonly put: (load: Loaded) => Promise<void> | void;
-  /** What the second tenant asks. Default: an ordinary call. */
+  /** The request of the second tenant. Default: an ordinary call. */
   readonly asks?: Sent;
 }
 
@@ -40,7 +38,7 @@ interface Load {
 interface Loaded {
   readonly stage: Stage;
   readonly isShort: boolean;
-  /** Has a call made that others do not wait for. */
+  /** Starts a call without waiting for it. */
   readonly begin: (sent: Sent) => void;
 }
 
@@ -72,7 +70,7 @@ const tool = (count: number): object => ({
   input_schema: { type: "object", properties: properties(count) },
 });
 
-/** A body of which a part comes, and then a byte now and then. */
+/** Makes a body that sends a part, and then single bytes. */
 function trickling(clock: ManualClock, first: number): ReadableStream<Uint8Array<ArrayBuffer>> {
   return new ReadableStream({
     start(controller) {
@@ -88,7 +86,7 @@ function trickling(clock: ManualClock, first: number): ReadableStream<Uint8Array
   });
 }
 
-/** Never yields before its call is over. */
+/** Never yields before the end of its call. */
 const silent: ModelBackend = {
   ...answering,
   async *chat(request, call) {
@@ -97,7 +95,7 @@ const silent: ModelBackend = {
   },
 };
 
-/** Yields without ever waiting for anything, but for the second tenant. */
+/** Yields without a pause, except to the second tenant. */
 const flooding: ModelBackend = {
   ...answering,
   async *chat(request, call) {
@@ -248,12 +246,12 @@ async function attempt(run: Run, { what, options, put, asks = messaging(SECOND) 
   await Promise.race([Promise.all(others), patience()]);
 }
 
-/** The answer, where it comes within some seconds. Time passes for the second tenant alone where it must: none of its own waits. */
+/** Returns the answer, or undefined after some seconds. Advances the clock when nothing of the second tenant waits. */
 async function soon(stage: Stage, sent: Sent): Promise<Answered | undefined> {
   return Promise.race([stage.ask(sent), patience()]);
 }
 
-/** Resolves after as many turns as no answer needs, and after some seconds: to end what is stuck. */
+/** Resolves after more turns than any answer needs, and some seconds. Ends a stuck run. */
 function patience(): Promise<undefined> {
   return new Promise((resolve) => void systemClock.after(20_000, () => resolve(undefined)));
 }

@@ -1,22 +1,21 @@
-/** Hostile upstreams behind a relay: heads, frames, bodies and connections changed by chance, huge answers, and keys that are echoed. */
+/** Attacks by upstreams of a relay: broken heads, frames, bodies and connections, huge answers, and echoes of the key. */
 
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Socket } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import { relay } from "../../src/backends/relay/index.ts";
-import { route } from "../../src/backends/route/index.ts";
-import { type Pair, pairs, PROMPT, type Speaker, typeOf } from "../backends/relay/hostile.formats.ts";
-import { head, rawUpstream, type RawAnswer, type RawUpstream } from "../backends/relay/raw-upstream.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 import { asking, type Form } from "../drivers/driver.ts";
-import type { Random } from "../properties/simulator/random.ts";
-import type { Attack, Run } from "./frame.ts";
+import type { Random } from "../trial/random.ts";
+import { type Pair, pairs, PROMPT, type Speaker, typeOf } from "../upstreams/relay/hostile.formats.ts";
+import { head, rawUpstream, type RawAnswer, type RawUpstream } from "../upstreams/relay/raw-upstream.ts";
+import { type Attack, type Run, aloneMs } from "./frame.ts";
 import { judge, RICH, Stage } from "./stage.ts";
-import { aloneMs } from "./turns.ts";
 
 export const upstreams: Attack = {
   name: "upstreams",
-  does: "Hostile upstreams: heads, frames, bodies and connections changed, huge answers, echoed keys",
+  does: "Runs hostile upstreams: changed headers, frames, bodies and connections, huge answers, echoed keys",
   counts: { full: 8_000, short: 100 },
   open: (run) => ({
     async attempt(random, index) {
@@ -26,14 +25,14 @@ export const upstreams: Attack = {
   }),
 };
 
-/** Each so many attempts, one is an answer that is right but for its size. */
+/** The interval of attempts with a valid but huge answer. */
 const HUGE_EACH = 5;
 
 const UPSTREAM_KEY = "sk-Upstream-0123456789abcdef";
-/** The key in whatever case, and no more of it than its end or its beginning. */
+/** Matches the key in any case, whole or cut at either end. */
 const ECHOED = /upstream-01234567|0123456789abcdef/i;
 
-/** The key as an upstream may echo it. */
+/** Returns the key in spellings that an upstream may echo. */
 const echo = (random: Random): string =>
   random.pick([
     UPSTREAM_KEY,
@@ -45,11 +44,11 @@ const echo = (random: Random): string =>
     encodeURIComponent(UPSTREAM_KEY),
   ]);
 
-/** What an upstream writes: its head and pieces of a body. */
+/** The bytes of an upstream: a head, and pieces of a body. */
 interface Written {
   readonly head: string;
   readonly pieces: readonly (string | Buffer)[];
-  /** What it does with the connection in the end. */
+  /** The end of the connection. */
   readonly ends: "ends" | "resets" | "waits";
 }
 
@@ -136,7 +135,7 @@ const chunkOf = (piece: Buffer, random: Random): Buffer =>
     Buffer.from("\r\n"),
   ]);
 
-/** The bytes in pieces, cut where chance has it: within a character, too. */
+/** Cuts bytes into random pieces, even within a character. */
 function cut(body: Buffer, random: Random): Buffer[] {
   const cuts = Array.from({ length: random.int(0, 6) }, () => random.int(0, body.length)).toSorted(
     (one, other) => one - other,
@@ -192,7 +191,7 @@ const WORDS: [string, ...string[]] = [
   '{"__proto__":{"a":1}}',
   "NaN",
 ];
-/** A value of JSON, with the colon or the bracket before it. */
+/** Matches a JSON value with the colon or bracket before it. */
 const VALUE = /(?<=[:[,])(?:"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null|\{\}|\[\])/g;
 
 function mutated(text: string, random: Random): string {
@@ -214,10 +213,10 @@ function mutated(text: string, random: Random): string {
   }
 }
 
-/** Where a text is broken, what broke it is not to be shown. In a text that stays whole, it is the answer itself. */
+/** Breaks a text. Callers must not see the inserted bytes, unless the text is still valid. */
 const echoedInText = (random: Random): string => `"${echo(random)}"{`;
 
-/** Asks through a gateway, as often as an upstream misbehaves, and looks at what everybody hears. */
+/** Makes calls through a gateway while an upstream misbehaves, and checks the answers, records and failures. */
 async function met(run: Run, pair: Pair, form: Form, about: string, answer: RawAnswer): Promise<void> {
   const done = Promise.withResolvers<void>();
   await using upstream = await rawUpstream(async (socket, request) => {
@@ -226,7 +225,7 @@ async function met(run: Run, pair: Pair, form: Form, about: string, answer: RawA
   });
   const stage = stageOf(pair.upstream, upstream);
   const asked = ask(stage, pair, form);
-  // What has not come when the upstream has done all that it does comes with time, or never.
+  // The upstream has finished: only the passing of time can still end the call.
   await Promise.race([asked, done.promise]);
   for (let turn = 0; turn < 10; turn++) await nextTurn();
   const answered = await passing(run, stage, asked, about);
@@ -234,7 +233,7 @@ async function met(run: Run, pair: Pair, form: Form, about: string, answer: RawA
     const { text, headers } = answered;
     judge(run, { ...answered, text: text.slice(0, 1_000_000) }, about);
     const told = text + JSON.stringify([...headers]);
-    // A part of an answer that was whole is the model's own words.
+    // A complete part of an answer is the model's own text.
     if (answered.status !== 200) run.check(!ECHOED.test(told), "A caller reads the upstream's key", `${about} ${told}`);
   }
   run.check(upstream.requests.length > 0, "An upstream is not asked", `${about} ${answered?.text}`);
@@ -260,11 +259,11 @@ const ask = (stage: Stage, { caller }: Pair, form: Form): ReturnType<Stage["ask"
 function stageOf({ format }: Speaker, { url }: RawUpstream): Stage {
   const clock = manualClock();
   const relayed = relay({ format, baseUrl: url, apiKey: UPSTREAM_KEY, clock });
-  // A route passes on what its upstreams can do.
+  // A route has the functions of its upstreams.
   return new Stage({ clock, backend: route({ routes: { "*": relayed }, clock }), withoutReplays: true });
 }
 
-/** Lets time pass in small steps until a call has ended. */
+/** Advances the clock in small steps until a call has ended. */
 async function passing(run: Run, stage: Stage, asked: ReturnType<typeof ask>, about: string): ReturnType<typeof ask> {
   const state = { isOver: false };
   const over = (): void => void (state.isOver = true);
@@ -279,7 +278,7 @@ async function passing(run: Run, stage: Stage, asked: ReturnType<typeof ask>, ab
   return asked;
 }
 
-/** Answers of any size that are right, or that a strict reader might take for right. */
+/** Makes valid or nearly valid answers of any size. */
 type Huge = (size: number) => {
   readonly format: Speaker["format"];
   readonly stream: boolean;
@@ -395,7 +394,7 @@ const HUGE: readonly [Huge, ...Huge[]] = [
 const SHORT_SIZE = 100_000;
 const SIZES: readonly number[] = [100_000, 1_000_000, 8_000_000];
 
-/** A huge answer to callers of each format: small enough for the relay's own limit, and read without a stop of the event loop. */
+/** Sends a huge answer within the relay's limit to callers of each format. The relay must read it without blocking the event loop. */
 async function huge(run: Run, index: number, random: Random): Promise<void> {
   const made = HUGE[index % HUGE.length] ?? HUGE[0];
   const size = run.plan.isShort ? SHORT_SIZE : (SIZES[Math.floor(index / HUGE.length) % SIZES.length] ?? SHORT_SIZE);

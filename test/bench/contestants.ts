@@ -1,4 +1,4 @@
-/** The three servers that are compared, each as a listener for `http.createServer`, by the name the table gives it. */
+/** The three servers to compare, as listeners for `http.createServer`, by their names in the table. */
 
 import type { RequestListener, ServerResponse } from "node:http";
 import { H3, toNodeHandler as toH3NodeHandler } from "h3/node";

@@ -1,26 +1,26 @@
-/** The process that asks: keeps every connection busy for a while or for so many calls, and reads and checks each answer to its end. */
+/** The process of the load: it keeps every connection busy for a time or a number of calls, and checks each answer to its end. */
 
 import { type Dispatcher, Pool } from "undici";
-import { answerParent } from "./child.ts";
+import { answerParent } from "../trial/child.ts";
 import { API_KEY, type ScenarioName, SCENARIOS } from "./workload.ts";
 
 export interface LoadOrder {
   readonly port: number;
   readonly scenario: ScenarioName;
-  /** When the load ends: after so much time, or so many calls. */
+  /** The end of the load, by time or by number of calls. */
   readonly until: { readonly ms: number } | { readonly calls: number };
-  /** Default: the scenario's own. */
+  /** Default: the number in the scenario. */
   readonly connections?: number;
 }
 
 export interface LoadResult {
   readonly answers: number;
   readonly seconds: number;
-  /** Of the bodies of all answers. */
+  /** The bytes of the bodies of all answers. */
   readonly bytes: number;
 }
 
-/** By port and number of connections, which last from one window to the next. */
+/** The connections by port and number. They last from one window to the next. */
 const pools = new Map<string, Pool>();
 
 const headers = { "content-type": "application/json", "x-api-key": API_KEY, "anthropic-version": "2023-06-01" };
@@ -44,8 +44,7 @@ answerParent(async ({ port, scenario, until, ...order }: LoadOrder): Promise<Loa
       total.answers++;
     }
   };
-  // A process that sleeps must be woken, at the cost of the one that writes to it: the slower a server, the more of its
-  // time would go into that. This one never sleeps.
+  // Never let this process sleep: to wake it costs CPU time of the server that writes to it, and a slower server would pay more often.
   let awake = setImmediate(function stayAwake() {
     awake = setImmediate(stayAwake);
   });
@@ -54,7 +53,7 @@ answerParent(async ({ port, scenario, until, ...order }: LoadOrder): Promise<Loa
   return { ...total, seconds: (performance.now() - begin) / 1000 };
 });
 
-/** The length of one answer's body; rejects an answer that is no success or does not end as it should. */
+/** Returns the length of an answer's body. Rejects an answer that is not a complete success. */
 function answerLength(pool: Pool, request: Dispatcher.DispatchOptions, end: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     let [status, bytes] = [0, 0];

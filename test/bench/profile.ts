@@ -1,4 +1,4 @@
-/** Where the gateway's own time goes: the functions with the most self time in a `.cpuprofile` of Node's `--cpu-prof`. */
+/** Lists the functions with the most self time in a `.cpuprofile` of Node's `--cpu-prof`. */
 
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ interface CallFrame {
 
 const SHOWN = 30;
 
-/** Runs what starts and ends a process with the given arguments of Node, and lists what that process computed. */
+/** Runs a function that starts and ends a process with the given arguments of Node. Returns the list of that process's functions. */
 export async function profiled(run: (execArgv: string[]) => Promise<void>): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "polygate-bench-"));
   try {

@@ -1,10 +1,10 @@
-/** The table that is printed: what each contestant did, and how they compare within each round. */
+/** The printed table: the figures of each contestant, and their ratios within each round. */
 
 import { type ContestantName, CONTESTANTS } from "./contestants.ts";
 import type { Sample } from "./sample.ts";
 import { type ScenarioName, SCENARIOS } from "./workload.ts";
 
-/** One sample of each contestant, taken one after the other. */
+/** A sample of each contestant, taken one after the other. */
 export type Round = Readonly<Record<ContestantName, Sample>>;
 
 const RATIOS = [
@@ -24,7 +24,7 @@ export function report(scenario: ScenarioName, rounds: readonly Round[]): string
       median(samples.map((sample) => sample.bytesPerAnswer)).toFixed(0),
     );
   });
-  // Of the same round, so that what slows the whole machine down for a while slows both.
+  // Compare within a round: a slow moment of the machine slows both.
   const ratios = RATIOS.map(([one, other]) =>
     row(
       `${one} / ${other}`,

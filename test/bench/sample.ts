@@ -1,6 +1,6 @@
-/** One window of load on one server: what was answered, and what that took of the server's processor. */
+/** A window of load on one server: the number of answers, and the CPU time of the server. */
 
-import type { Child } from "./child.ts";
+import type { Child } from "../trial/child.ts";
 import type { LoadOrder, LoadResult } from "./load.ts";
 import type { ServerState } from "./server.ts";
 import type { ScenarioName } from "./workload.ts";
@@ -8,21 +8,21 @@ import type { ScenarioName } from "./workload.ts";
 export type Server = Child<"state", ServerState>;
 export type Load = Child<LoadOrder, LoadResult>;
 
-/** What one contestant did in one window of time. */
+/** The figures of a contestant in one window. */
 export interface Sample {
   readonly answersPerSecond: number;
   readonly bytesPerAnswer: number;
-  /** Of the server's process, in microseconds. */
+  /** The CPU time of the server's process, in microseconds. */
   readonly cpuMicrosPerAnswer: number;
 }
 
-/** By calls and not by time: a busy machine would measure code that is not compiled yet. */
+/** Warms a server up by a number of calls. A warm-up by time would be too short on a busy machine. */
 export async function warmUp(server: Server, load: Load, scenario: ScenarioName, calls: number): Promise<void> {
   const { port } = await server.ask("state");
   await load.ask({ port, scenario, until: { calls } });
 }
 
-/** @param connections Default: the scenario's own number. */
+/** @param connections Default: the number in the scenario. */
 export async function sample(
   server: Server,
   load: Load,
@@ -41,7 +41,7 @@ export async function sample(
   };
 }
 
-/** Measures every server in each round. A round begins with another server each time, so that none always runs in the wake of the same other. */
+/** Measures every server in each round. The order rotates, so that no server always follows the same other. */
 export async function interleaved<Name, Value>(
   rounds: number,
   servers: ReadonlyMap<Name, Server>,

@@ -1,14 +1,14 @@
-/** The process of one contestant: it listens on a free port of the loopback, and tells the port and the time it has computed. */
+/** The process of a contestant: it listens on a free port of the loopback, and reports the port and its CPU time. */
 
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { answerParent } from "./child.ts";
+import { answerParent } from "../trial/child.ts";
 import { type ContestantName, CONTESTANTS } from "./contestants.ts";
 
 export interface ServerState {
   readonly port: number;
-  /** The processor time of the whole process so far, in microseconds. */
+  /** The CPU time of the process so far, in microseconds. */
   readonly cpuMicros: number;
 }
 

@@ -1,4 +1,4 @@
-/** What every contestant is asked and what it answers: the request, the complete answer, and the same answer as frames. */
+/** The workload of every contestant: the request, the complete answer, and the same answer as frames. */
 
 import type { ModelBackend } from "../../src/index.ts";
 
@@ -6,9 +6,9 @@ export type ScenarioName = "complete" | "streamed";
 
 export interface Scenario {
   readonly connections: number;
-  /** After how many calls a server is as fast as it gets. */
+  /** The calls after which a server has reached its full speed. */
   readonly warmUpCalls: number;
-  /** How the body of a whole answer ends. */
+  /** The end of a complete answer's body. */
   readonly end: string;
   readonly body: string;
 }
@@ -17,7 +17,7 @@ export const API_KEY = "sk-bench-0123456789abcdef0123456789abcdef";
 
 const MODEL = "bench-1";
 
-/** The pieces of the answer's text: one a text delta. */
+/** The pieces of the answer's text, one for each text delta. */
 export const PIECES: readonly string[] = Array.from({ length: 64 }, (_, index) => `piece ${index} of the answer, `);
 export const TEXT: string = PIECES.join("");
 
@@ -48,7 +48,7 @@ export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
 const ID = `msg_${"0".repeat(32)}`;
 const USAGE = { input_tokens: 48, output_tokens: 432, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
 
-/** What the bare contestants answer: as many bytes as the gateway does. */
+/** The answer of the bare contestants, with as many bytes as the gateway's. */
 export const completeAnswer = (): object => ({
   id: ID,
   type: "message",
@@ -60,7 +60,7 @@ export const completeAnswer = (): object => ({
   usage: USAGE,
 });
 
-/** The frames of the same answer, each made when it is asked for, as a model would. */
+/** Makes the frames of the same answer on demand, as a model does. */
 export async function* streamedAnswer(): AsyncGenerator<string, void, undefined> {
   const usage = { ...USAGE, output_tokens: 0 };
   yield frame({
@@ -80,7 +80,7 @@ export async function* streamedAnswer(): AsyncGenerator<string, void, undefined>
 const frame = (value: { readonly type: string; readonly [field: string]: unknown }): string =>
   `event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`;
 
-/** The frames as the bytes of a fetch handler's body. */
+/** Streams the frames as the body of a fetch handler. */
 export function streamOf(frames: AsyncIterator<string, void>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   return new ReadableStream({
@@ -92,7 +92,7 @@ export function streamOf(frames: AsyncIterator<string, void>): ReadableStream<Ui
   });
 }
 
-/** The backend of every gateway: answers at once, so that the time of a call is the gateway's. */
+/** The backend of every gateway. It answers at once, so that the gateway alone takes time. */
 export const backend: ModelBackend = {
   async *chat({ stream }) {
     if (stream) yield* PIECES;

@@ -1,4 +1,4 @@
-/** Replays the recorded cases of every dialect through the gateway, byte for byte; `vitest -u` records them anew. */
+/** Replays the recorded cases of every format through the gateway, byte for byte; `vitest -u` records them anew. */
 
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";

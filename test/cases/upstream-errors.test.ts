@@ -1,16 +1,16 @@
 /** What the status of an upstream's error means to a caller of the gateway's, whatever format the upstream speaks. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../src/dialects/chat-completions/codec.ts";
-import { generateContentCodec } from "../../src/dialects/generate-content/codec.ts";
-import { decodeError as decodeImagesError } from "../../src/dialects/images/errors.ts";
-import { messagesCodec } from "../../src/dialects/messages/codec.ts";
+import { chatCompletionsCodec } from "../../src/formats/chat-completions/index.ts";
+import { generateContentCodec } from "../../src/formats/generate-content/index.ts";
+import { imagesCodec } from "../../src/formats/images/index.ts";
+import { messagesCodec } from "../../src/formats/messages/index.ts";
 
 const CODECS = {
   messages: messagesCodec,
   "generate-content": generateContentCodec,
   "chat-completions": chatCompletionsCodec(),
-  images: { decodeError: decodeImagesError },
+  images: imagesCodec,
 } as const;
 
 const CODE_OF_STATUS = [

@@ -1,6 +1,6 @@
 /**
  * The official clients, unmodified, before a gateway that relays to a second one, in every pair of formats: each runs all that it can
- * do directly. What the fates of fields make differ stands in a list, case by case; where both speak the same, that is empty.
+ * do directly. What the conversions of fields make differ stands in a list, case by case; where both speak the same, that is empty.
  */
 
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -27,8 +27,8 @@ const CLIENTS: Readonly<Record<Format, (site: () => Site) => void>> = {
   },
   "generate-content"(site) {
     for (const sdk of genaiSdks.slice(0, 1)) {
-      // The SDK warns on the console of answers that it finds strange.
-      const warn = vi.spyOn(console, "warn");
+      // The SDK warns on the console about answers that it finds strange.
+      const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
       describe.each(genaiSuites)("%s", (_name, suite) => {
         suite(genaiStageOf(sdk, site));
       });

@@ -73,7 +73,7 @@ describe.each([
     expect(await ask(`${command} Hello there`)).toMatchObject({ status: 200, text: "You said: Hello there" });
   });
 
-  // Each dialect has its own status for a refusal: this one knows no 403 and 404 (spec 7.2).
+  // Each format has its own status for a refusal: this one knows no 403 and 404 (spec 7.2).
   it.each([
     [400, 400, "invalid_request_error", "invalid_request"],
     [401, 401, "authentication_error", "invalid_api_key"],

@@ -81,7 +81,7 @@ export const tokenUsage: Client = (playground) => {
 
     it.each([
       ["no Authorization header", {}, "No Authorization header"],
-      ["a key in another dialect's header", { "x-api-key": "sk-demo" }, "No Authorization header"],
+      ["a key in another format's header", { "x-api-key": "sk-demo" }, "No Authorization header"],
       ["another scheme", { authorization: "Basic c2stZGVtbzo=" }, "Invalid Bearer token"],
       ["no scheme", { authorization: "sk-demo" }, "Invalid Bearer token"],
       ["a scheme that only begins like Bearer", { authorization: "Bearersk-demo" }, "Invalid Bearer token"],

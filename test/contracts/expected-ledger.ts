@@ -1,4 +1,4 @@
-/** What a key's ledger must come to: each hold by itself, without accounts, so that it can go wrong in no store's way. */
+/** The expected books of a key: counted hold by hold, without accounts, so that they cannot fail as a store does. */
 
 import type { Certainty, HoldRequest, Outcome, Renewal, Reservation } from "../../src/index.ts";
 
@@ -6,7 +6,7 @@ export interface ExpectedHold {
   readonly granted: number;
   state: "live" | "expired" | "settled";
   expiresAt: number;
-  /** Of a live hold what its last renewal noted. */
+  /** Units that a resolved hold has used, or that the last renewal of a live one noted. */
   used: number;
   certainty: Certainty;
 }
@@ -18,7 +18,7 @@ export class ExpectedLedger {
   readonly #live = new Set<ExpectedHold>();
   /** Units of live holds. */
   held = 0;
-  /** All that resolved holds have used, each counted once. */
+  /** Units that all resolved holds have used. */
   consumed = 0;
   /** The part of it that rests on estimates. */
   estimated = 0;
@@ -54,19 +54,19 @@ export class ExpectedLedger {
     if (hold?.state === "live") Object.assign(hold, { used, expiresAt });
   }
 
-  /** What the settlement was: undefined where it changes nothing. */
+  /** Applies a settlement. Returns undefined when it changes nothing. */
   settled(id: string, outcome: Outcome): "settlement" | "correction" | undefined {
     const hold = this.#holds.get(id);
     if (!hold || hold.state === "settled") return undefined;
     const isLate = hold.state === "expired";
-    // It replaces what expiry charged.
+    // The settlement replaces the charge of the expiry.
     if (isLate) this.#count(hold, -1);
     Object.assign(hold, outcome);
     this.#resolve(hold, "settled");
     return isLate ? "correction" : "settlement";
   }
 
-  /** Ends the leases that have run out; how many. */
+  /** Ends the leases that have run out, and returns how many. */
   expire(now: number): number {
     let ended = 0;
     for (const hold of this.#live) {

@@ -29,7 +29,7 @@ export const refusing =
 /** A lease that cannot end while a test runs, in milliseconds. */
 export const ENDLESS_MS: number = 2 ** 40;
 
-/** Reads what is available, and holds it a moment later, whatever has been held in between. */
+/** Reads the available units, and holds them a moment later, although others were held in between. */
 export function openOverspending({ keys }: QuotaStoreSetup): OpenedQuotaStore {
   const hidden = 1_000_000;
   const opened = openMemoryStore({
@@ -62,7 +62,7 @@ export function openOverspending({ keys }: QuotaStoreSetup): OpenedQuotaStore {
   };
 }
 
-/** Keeps ids apart by key, so that a foreign id is free unless it is asked whose it is. */
+/** Keeps ids apart by key, so that a foreign id is free unless its owner is checked. */
 export const idsByKey =
   (assertOwner: (owner: string | undefined, keyId: string) => Promise<void>): Fault =>
   (store) => {
@@ -80,7 +80,7 @@ export const idsByKey =
     };
   };
 
-/** Looks whose an id is, and takes it a moment later: both keys of a race find it free. */
+/** Checks the owner of an id, and takes the id a moment later: both keys of a race find it free. */
 export const assertOwnerTooEarly = async (owner: string | undefined, keyId: string): Promise<void> => {
   await setImmediate();
   if (owner !== undefined && owner !== keyId) throw new RangeError("A hold of this id belongs to another key.");
@@ -107,7 +107,7 @@ export const chargingTwice: Fault = (store) => {
   };
 };
 
-/** Looks whether a hold is settled, and settles it a moment later: all that ask at once find it live. */
+/** Checks that a hold is live, and settles it a moment later: all calls at once find it live. */
 export const chargingTwiceAtOnce: Fault = (store, opened) => {
   const twice = chargingTwice(store, opened);
   const settled = new Set<string>();
@@ -136,7 +136,7 @@ export const holdingAnew: Fault = (store) => {
   };
 };
 
-/** Takes a settlement of an id that it does not know for the end of a hold: the id is used up. */
+/** Takes the settlement of an unknown id for the end of a hold: the id is used up. */
 export const usingUpUnknownIds: Fault = (store) => {
   const [reserved, ended] = [new Set<string>(), new Set<string>()];
   return {
@@ -178,7 +178,7 @@ export function openBySecret({ keys }: QuotaStoreSetup): OpenedQuotaStore {
   });
 }
 
-/** Tells a settlement of a hold whose lease has run out from one of a live hold by the books, and drops it. */
+/** Drops the settlement of a hold whose lease has run out. */
 export const withoutCorrection: Fault = (store, opened) => {
   const keyIds = new Map<string, string>();
   return {
@@ -190,7 +190,7 @@ export const withoutCorrection: Fault = (store, opened) => {
     async settle(id, outcome) {
       const keyId = keyIds.get(id);
       if (keyId === undefined) return store.settle(id, outcome);
-      // Of a resolved hold nothing is told again: only a live one is granted.
+      // The grant of a live hold is returned again; a resolved hold is refused.
       const hold = await store.reserve({ id, keyId, atLeast: 0, atMost: 0, leaseMs: 1 });
       if (!hold.refused) await store.settle(id, outcome);
       await opened.audit(keyId);
@@ -240,7 +240,7 @@ export function openOnTwoClocks(setup: QuotaStoreSetup): OpenedQuotaStore {
   };
 }
 
-/** Notes what a renewal says and leaves the lease as it was. */
+/** Notes the units of a renewal and leaves the lease as it was. */
 export function openUnrenewing(setup: QuotaStoreSetup): OpenedQuotaStore {
   const opened = openMemoryStore(setup);
   const { store } = opened;

@@ -11,11 +11,11 @@ import {
 } from "../../src/index.ts";
 import { type ManualClock, manualClock } from "./manual-clock.ts";
 
-/** What a law asks a store to be opened with. */
+/** The setup of a store for one law. */
 export interface ImageStoreSetup {
   /** The time by which images expire. It is wound by hand. */
   readonly clock: Clock;
-  /** The most bytes that the store may keep; undefined where it needs no limit. A store that knows none passes it over. */
+  /** The most bytes that the store may keep; undefined for no limit. A store without limits ignores it. */
   readonly maxBytes?: number;
 }
 
@@ -31,11 +31,11 @@ export type OpenImageStore = (setup: ImageStoreSetup) => ImageStore | Promise<Im
 export interface ImageStoreLaw {
   /** The promise as a sentence, fit for a test's name. */
   readonly name: string;
-  /** Opens a store and holds it to the promise; rejects with an AssertionError that says how it was broken. */
+  /** Opens a store and checks the promise. Rejects with an AssertionError that says how the promise was broken. */
   verify(open: OpenImageStore): Promise<void>;
 }
 
-/** How long the laws' images live, in milliseconds. */
+/** The lifetime of the laws' images, in milliseconds. */
 const LIFETIME_MS = 3_600_000;
 
 const MIB = 1024 * 1024;
@@ -67,7 +67,7 @@ class Album {
     return { ...image, bytes };
   }
 
-  /** A booking; "full" where the store refuses it as it should. A store that takes whatever comes needs none. */
+  /** Books room; returns "full" for a correct refusal. A store without limits has no bookings. */
   async book(bytes: number, keyId = "key"): Promise<ImageBooking | "full"> {
     const booking = this.store.book?.({ keyId, bytes }) ?? Promise.resolve({ release: () => {} });
     return fullOr(booking);
@@ -75,7 +75,7 @@ class Album {
 
   async expect(id: string, expected: StoredImage | "gone" | undefined, why: string): Promise<void> {
     const found = await this.store.get(id);
-    // As plain arrays: a store may hand out any kind of Uint8Array.
+    // Compares plain arrays, because a store may return any kind of Uint8Array.
     const plain = typeof found === "object" ? { ...found, bytes: new Uint8Array(found.bytes) } : found;
     assert.deepEqual(
       plain,
@@ -85,7 +85,7 @@ class Album {
   }
 }
 
-/** What a store answers with, or "full" for the one refusal that it may have: `busy`, with a time to come back. */
+/** Returns the answer of a store, or "full" for the only allowed refusal: `busy`, with a time to come back. */
 async function fullOr<T>(answer: Promise<T>): Promise<T | "full"> {
   try {
     return await answer;
@@ -96,7 +96,7 @@ async function fullOr<T>(answer: Promise<T>): Promise<T | "full"> {
   }
 }
 
-/** A store that is opened small, and how many bytes it gets at a time: a few times as many as it has room for. */
+/** The room of a small store. The pieces are a few times as many as it has room for. */
 const SMALL = { maxBytes: 10_000 };
 const PIECE_BYTES = 500;
 const PIECES = 60;
@@ -105,11 +105,11 @@ const pieces = Array.from({ length: PIECES }, (_, number) => number);
 
 const everyByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 
-/** Texts that are no ids, and that would name something else if they were taken for a path or a key. */
+/** Texts that are no ids. Taken for a path or a key, they would name something else. */
 const NO_IDS = ["", "..", "../a", "a/b", "a\\b", "a:b", "a.b", "a b", "ä", "a\0", "a%2fb", "a$", "x".repeat(129)];
 
 /**
- * What every ImageStore promises. Each law opens a store of its own, so they may run in any order, and at once.
+ * The promises of every ImageStore. Each law opens a store of its own, so they may run in any order, and at once.
  *
  * @example
  * describe("my store", () => {
@@ -174,7 +174,7 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
       const album = await Album.open(open);
       await album.put("image");
       await album.clock.advance(LIFETIME_MS);
-      // Asked for in between and not: neither may change what comes.
+      // A put in between must not change the outcome.
       await album.put("other");
       await album.clock.advance(TOMBSTONE_MS - 1);
       await album.expect("image", "gone", "it must be remembered for TOMBSTONE_MS");
@@ -233,7 +233,7 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
     async verify(open) {
       const album = await Album.open(open, SMALL);
       const booked = await Promise.all(pieces.map((number) => album.book(PIECE_BYTES, `key-${number}`)));
-      // Those that were not let in try to take what the others have booked.
+      // The refused calls try to take the room that the others have booked.
       await Promise.all(
         booked.map(async (booking, number) => {
           const image = album.put(
@@ -277,7 +277,7 @@ export const imageStoreLaws: readonly ImageStoreLaw[] = [
       for (const number of pieces) {
         const booking = await album.book(PIECE_BYTES, "greedy");
         if (booking === "full") break;
-        // As pictures, and as room for those to come.
+        // The key takes room for pictures, and books room for more.
         if (number % 2 === 0) await album.put(`image-${number}`, pieceOf(number), LIFETIME_MS, booking);
       }
       assert.notEqual(await album.book(PIECE_BYTES, "modest"), "full", "another key must find room");

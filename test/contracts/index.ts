@@ -1,4 +1,4 @@
-/** The public face of "polygate/testing": what a host checks its own ports with, under any test runner. */
+/** The public face of "polygate/testing": laws by which a host checks its own ports, under any test runner. */
 
 import { assertNodeVersion } from "../../src/node-version.ts";
 
@@ -12,6 +12,6 @@ export type {
   QuotaAudit,
   QuotaStoreLaw,
   QuotaStoreSetup,
-} from "./quota-store/contract.ts";
+} from "./quota-store/law.ts";
 export { quotaStoreLaws } from "./quota-store.ts";
 export { type OpenedReplayStore, type OpenReplayStore, type ReplayStoreLaw, replayStoreLaws } from "./replay-store.ts";

@@ -1,4 +1,4 @@
-/** Whatever order reservations, renewals, settlements and expiries come in, the ledger adds up after each of them. */
+/** The ledger adds up after each reservation, renewal, settlement and expiry, in any order. */
 
 import assert from "node:assert/strict";
 import fc from "fast-check";
@@ -13,7 +13,7 @@ type Command =
   | { type: "settle"; id: string; used: number; certainty: Certainty }
   | { type: "advance"; ms: number };
 
-// Few ids and close amounts, so that commands meet the same hold, the last unit and the same instant often.
+// The ids are few and the amounts close, so that commands meet the same hold, the last unit and the same instant often.
 const id = fc.constantFrom("a", "b", "c", "d", "e", "f");
 const units = fc.nat({ max: 60 });
 const leaseMs = fc.integer({ min: 1, max: 10 });

@@ -1,4 +1,4 @@
-/** A clock that a test winds by hand, so that leases, deadlines and retries are tested without waiting for any. */
+/** A clock that a test winds by hand, so that leases, deadlines and retries are tested without waiting. */
 
 import { setImmediate } from "node:timers/promises";
 import type { Cancel, Clock } from "../../src/index.ts";
@@ -6,11 +6,11 @@ import type { Cancel, Clock } from "../../src/index.ts";
 /** A Clock on which time passes only when it is told to. */
 export interface ManualClock extends Clock {
   /**
-   * Lets `ms` milliseconds pass: fires the timers that come due, in the order of their times, and after each lets what it
-   * set off run on. `advance(0)` lets what is under way run on without any time passing.
+   * Lets `ms` milliseconds pass: fires the timers that come due, in the order of their times, and lets promises run on after each.
+   * `advance(0)` lets promises run on without any time passing.
    */
   advance(ms: number): Promise<void>;
-  /** How many timers wait to be fired: 0 when nothing was left behind. */
+  /** The number of timers that wait to be fired: 0 when nothing was left behind. */
   readonly pending: number;
 }
 
@@ -30,7 +30,7 @@ interface Timer {
  * await clock.advance(500); // retry has run, and so have the promises that it resolved
  */
 export function manualClock(start: number = Date.UTC(2026, 0, 1)): ManualClock {
-  // In the order of their setting, which decides between timers of one moment.
+  // The timers, in the order of their setting, which decides between timers of one moment.
   const timers = new Set<Timer>();
   let now = start;
 
@@ -68,7 +68,7 @@ export function manualClock(start: number = Date.UTC(2026, 0, 1)): ManualClock {
   };
 }
 
-/** How many turns of the event loop a chain of promises and streams may take between two timers. */
+/** The turns of the event loop that a chain of promises and streams may take between two timers. */
 const TURNS = 4;
 
 async function runOn(): Promise<void> {

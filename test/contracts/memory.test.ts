@@ -1,10 +1,9 @@
-/** The memory store keeps the laws of its port, and what it promises beyond them. */
+/** The memory store keeps the laws of its port, and its own promises beyond them. */
 
 import { describe, expect, it } from "vitest";
 import { type ApiKeyOptions, type HoldRequest, type MemoryQuotaStore, memoryQuotaStore } from "../../src/index.ts";
 import { type ManualClock, manualClock, quotaStoreLaws } from "./index.ts";
-import { openMemoryStore } from "./open-memory.ts";
-import { openSlowStore } from "./open-slow.ts";
+import { openMemoryStore, openSlowStore } from "./open-memory.ts";
 
 describe("memoryQuotaStore", () => {
   it.each(quotaStoreLaws)("$name", async (law) => {
@@ -142,7 +141,7 @@ describe("memoryQuotaStore, beyond the port", () => {
 
   it("retains an expired hold for an hour, and forgets it within two", async () => {
     const { store, clock } = opened();
-    // Not with the first millisecond of the store: what is retained is aged in steps.
+    // The test begins some time after the store, because retained holds age in steps.
     await clock.advance(HOUR_MS / 2);
     for (const id of ["expired", "forgotten"]) await store.reserve(hold(id, 20));
     await clock.advance(LEASE_MS);
@@ -188,7 +187,7 @@ describe("memoryQuotaStore, beyond the port", () => {
     for (const id of ["3", "4", "5"]) expect(await store.reserve(hold(id, 5))).toMatchObject({ refused: true });
     for (const id of ["1", "2"]) expect(await store.reserve(hold(id, 5))).toEqual({ granted: 5 });
     expect(await store.reserve(hold("live", 1))).toEqual({ granted: 1 });
-    // Their true count may still come, so these are not among them.
+    // Expired holds are retained beside them: their true count may still come.
     await store.settle("expired", exactly(7));
     expect(store.report("key-1")).toMatchObject({ used: 18, held: 11, liveHolds: 3 });
   });

@@ -6,7 +6,7 @@ import { type OpenQuotaStore, type QuotaStoreLaw, quotaStoreLaws } from "./index
 import { mutants } from "./mutants.ts";
 import { openMemoryStore } from "./open-memory.ts";
 
-/** The laws that a store breaks, with what each of them told. */
+/** The laws that a store breaks, and their errors. */
 async function brokenBy(open: OpenQuotaStore): Promise<Map<string, unknown>> {
   const broken = new Map<string, unknown>();
   for (const law of quotaStoreLaws) await law.verify(open).catch((error: unknown) => broken.set(law.name, error));

@@ -7,7 +7,7 @@ import { openMemoryReplays, processMutant, replayMutants } from "./replay-faults
 
 const mutants = [...replayMutants, processMutant];
 
-/** The laws that a store breaks, with what each of them told. */
+/** The laws that a store breaks, and their errors. */
 async function brokenBy(open: OpenReplayStore): Promise<Map<string, unknown>> {
   const broken = new Map<string, unknown>();
   for (const law of replayStoreLaws) await law.verify(open).catch((error: unknown) => broken.set(law.name, error));

@@ -6,7 +6,7 @@ import type { RecordedAnswer, ReplayState, ReplayStore } from "../../src/index.t
 
 /** A store under test, and its clock. */
 export interface OpenedReplayStore {
-  /** One law uses a few dozen entries of some megabytes in all; a store must be opened with room for them. */
+  /** Must have room for a few dozen entries of some megabytes in all: each law uses up to so many. */
   readonly store: ReplayStore;
   /** The same entries through another connection or process, where there can be one. Default: the store itself. */
   readonly other?: ReplayStore;
@@ -14,7 +14,7 @@ export interface OpenedReplayStore {
    * Lets `ms` milliseconds pass on the clock by which the store's leases and answers end. The clock may run on by itself as well.
    */
   advance(ms: number): void | Promise<void>;
-  /** Lets go of what was opened. It is called once for each store, also when the law was broken. */
+  /** Closes the store. It is called once for each store, also when the law was broken. */
   close?(): void | Promise<void>;
 }
 
@@ -33,11 +33,11 @@ export type OpenReplayStore = () => OpenedReplayStore | Promise<OpenedReplayStor
 export interface ReplayStoreLaw {
   /** The promise as a sentence, fit for a test's name. */
   readonly name: string;
-  /** Opens a store, holds it to the promise and closes it; rejects with an AssertionError that says how it was broken. */
+  /** Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken. */
   verify(open: OpenReplayStore): Promise<void>;
 }
 
-/** Long, because a real store's clock runs on while a law is at work. */
+/** The lengths of leases and retention are long, because a real store's clock runs on while a law is at work. */
 const LEASE_MS = 600_000;
 const RETAIN_MS = 3_600_000;
 
@@ -58,7 +58,7 @@ const CLAIMED: ReplayState = { state: "claimed" };
 /** A fresh store with short verbs, for entries and calls by short names. */
 class Bench {
   readonly #opened: OpenedReplayStore;
-  readonly #run: string = randomUUID();
+  readonly #suffix: string = randomUUID();
 
   constructor(opened: OpenedReplayStore) {
     this.#opened = opened;
@@ -69,8 +69,8 @@ class Bench {
   }
 
   holder(callId: string, name = "entry", keyId = "key") {
-    const id = hashOf(`${this.#run} ${keyId} ${name}`);
-    return { id, keyId: `${keyId}-${this.#run}`, callId: `${callId}-${this.#run}` };
+    const id = hashOf(`${this.#suffix} ${keyId} ${name}`);
+    return { id, keyId: `${keyId}-${this.#suffix}`, callId: `${callId}-${this.#suffix}` };
   }
 
   claim(callId: string, said = "hello", store = this.#opened.store, name = "entry"): Promise<ReplayState> {
@@ -93,10 +93,10 @@ class Bench {
     await this.#opened.advance(ms);
   }
 
-  /** What a call is told that asks now. */
+  /** Asserts the answer to a call that claims the entry now. */
   async expect(expected: ReplayState, why: string, said?: string): Promise<void> {
     const state = await this.claim("asking", said);
-    // As a plain object: a store may hand out any.
+    // Compares plain objects, because a store may return objects of any class.
     assert.deepEqual(JSON.parse(JSON.stringify(state)), JSON.parse(JSON.stringify(expected)), why);
   }
 
@@ -129,7 +129,7 @@ const EVERY_CHARACTER = [
 ].join("|");
 
 /**
- * What every ReplayStore promises. Each law opens a store of its own, so they may run in any order, and at once.
+ * The promises of every ReplayStore. Each law opens a store of its own, so they may run in any order, and at once.
  *
  * @example
  * describe("my store", () => {

@@ -1,46 +1,46 @@
-/** A process with a gateway of its own on a shared store, before a shared upstream: it makes calls until it is killed. */
+/** The process of a caller: a gateway on the shared store, before the shared upstream. It makes calls until it is killed. */
 
 import process from "node:process";
 import { openStore } from "../../src/admin/open-store.ts";
-import { relay } from "../../src/backends/relay/index.ts";
 import { createGateway, type ModelBackend } from "../../src/index.ts";
-import { between, type CallerOrder, KINDS, seeded } from "./order.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
+import { Random } from "../trial/random.ts";
+import { type CallerOrder, KINDS } from "./upstream.ts";
 
-// A process without its parent has no one to kill it.
+// Without its parent, nothing would kill this process.
 process.on("disconnect", () => process.exit());
 const order = JSON.parse(process.argv[2] ?? "") as CallerOrder;
 const { leaseMs, usageNoteMs } = order;
-const random = seeded(order.seed);
-const pick = <T>(items: readonly [T, ...T[]]): T => items[between(random, 0, items.length - 1)] ?? items[0];
+const random = new Random(order.seed);
 
-/** Words of four bytes each on average, spaces included, as the gateway's estimate has it. */
+/** Words of four bytes on average, spaces included, because the gateway below estimates four bytes a token. */
 const PROMPT = "an old king has one ".repeat(60);
 
 const upstream = relay({ format: "chat-completions", baseUrl: order.upstream });
 const backend: ModelBackend = {
   chat(request, call) {
     if (!upstream.chat) throw new TypeError("The relay does no chat.");
-    // So that the upstream knows which hold pays for the call.
+    // The request id is the id of the hold: the audit matches calls and holds by it.
     return upstream.chat({ ...request, model: `${request.model}:${call.requestId}` }, call);
   },
 };
 
 const { store } = await openStore(order.address, { prefix: order.prefix, connections: 6, forGateway: true });
-// A machine that is slow must not look like a store that is down.
+// A long store timeout, so that a slow machine does not look like a store that is down.
 const gateway = createGateway({
   backend,
   quotas: store,
-  // So that what is charged by estimate can be compared with the upstream's count.
+  // One token for each word of the prompt and the answer, as the upstream counts.
   countTokens: (text) => text.length / 4,
   limits: { leaseMs, usageNoteMs, storeTimeoutMs: 600_000 },
 });
 
 async function call(): Promise<void> {
-  const kind = pick(KINDS);
+  const kind = random.pick(KINDS);
   const request = new Request("http://gateway/v1/messages", {
     method: "POST",
     headers: {
-      "x-api-key": pick(order.apiKeys as [string]),
+      "x-api-key": random.pick(order.apiKeys as [string]),
       "compat-version": "2023-06-01",
       "content-type": "application/json",
     },
@@ -53,7 +53,7 @@ async function call(): Promise<void> {
   });
   const response = await gateway.fetch(request);
   if (response.status !== 200) throw new Error(`A call got ${response.status}: ${await response.text()}`);
-  let chunks = kind === "left" ? between(random, 5, 30) : Number.POSITIVE_INFINITY;
+  let chunks = kind === "left" ? random.int(5, 30) : Number.POSITIVE_INFINITY;
   for await (const _ of response.body ?? []) if (--chunks <= 0) break;
 }
 
@@ -61,5 +61,5 @@ async function callForever(): Promise<never> {
   for (;;) await call();
 }
 
-// A call that fails ends the process by itself, which its parent takes for a failure.
+// A failed call ends the process, and the parent reports a process that ended by itself.
 await Promise.all(Array.from({ length: order.lanes }, callForever));

@@ -1,10 +1,10 @@
-/** Processes that are killed under load leave books that add up. */
+/** Processes that are killed under load leave books that add up: the short form of `npm run trial -- crash`. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Ledger, sharedStores } from "../stores/ledgers.ts";
 import { crash, type Crashed, type Plan } from "./crash.ts";
 
-/** `npm run crash` kills two hundred times. */
+/** The full form kills two hundred times. */
 const PLAN: Plan = { seed: 7, kills: 6, piecesPerKill: 150, leaseMs: 9_000, usageNoteMs: 100, maxPieces: 60 };
 
 const stores = sharedStores.filter(({ name }) => /^(?:PostgreSQL|Redis)$/.test(name));
@@ -43,7 +43,7 @@ describe.each(stores)("on $name", (store) => {
 
     it("charge most of what came where a process was killed, though its calls were short", () => {
       const { expired } = crashed;
-      // How much was still on its way depends on the machine; the long form, of calls that last, holds it to 2 %.
+      // The share that was on its way depends on the machine. The full form, whose calls last longer, demands 2 %.
       expect(expired.charged).toBeGreaterThan(0.5 * expired.counted);
     });
   });

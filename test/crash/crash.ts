@@ -1,60 +1,63 @@
-/** Four gateways on one store, under load, killed at random moments and started again: what is left in the books. */
+/** The crash trial: gateways on one store, under load, killed at random moments and started again. It audits the books afterwards. */
 
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Ledger } from "../stores/ledgers.ts";
-import { type Audit, audit } from "./audit.ts";
-import { between, type CallerOrder, seeded } from "./order.ts";
-import { Upstream } from "./upstream.ts";
+import { type Ledger, type SharedStore, sharedStores, type StoredHold } from "../stores/ledgers.ts";
+import { Child } from "../trial/child.ts";
+import type { Row, Trial } from "../trial/frame.ts";
+import { Random } from "../trial/random.ts";
+import { type CallerOrder, Upstream, type UpstreamCall } from "./upstream.ts";
 
 export interface Plan {
   readonly seed: number;
   readonly kills: number;
-  /** How many pieces the upstream sends from one kill to the next, on average: so much work is done, however slow the machine. */
+  /** The average number of pieces that the upstream sends between two kills, so that a slow machine does as much work. */
   readonly piecesPerKill: number;
   readonly leaseMs: number;
-  /** How often the store notes what a call has used, in milliseconds. */
+  /** The interval in which the store notes the usage of a call, in milliseconds. */
   readonly usageNoteMs: number;
-  /** How many pieces an answer has at most, and a third of that at least. */
+  /** The most pieces of an answer. An answer has at least a third of them. */
   readonly maxPieces: number;
 }
 
 export interface Crashed extends Audit {
-  /** How long after the last process had ended nothing was held any more, in milliseconds. */
+  /** The time from the end of the last process until nothing is held, in milliseconds. */
   readonly freeAfterMs: number;
-  /** Where the balances are not what the journal comes to. */
+  /** Balances that differ from the journal. */
   readonly differences: readonly unknown[];
 }
 
 const [PROCESSES, LANES, KEYS] = [4, 4, 8];
-/** How long after a piece of an answer the next one comes, in milliseconds. */
+/** The interval between two pieces of an answer, in milliseconds. */
 const PIECE_MS = 100;
-/** A stuck run must fail, not hang. */
+/** A run without progress for this long fails. */
 const STUCK_MS = 60_000;
-/** How long after a sweep the next one begins, in milliseconds. */
+/** The pause between two sweeps, in milliseconds. */
 const SWEEP_MS = 100;
-/** A kill comes up to so much later than the piece that it follows, in milliseconds. */
+/** A kill follows its piece by up to this many milliseconds. */
 const JITTER_MS = 20;
 
 export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   const { seed, kills, piecesPerKill, leaseMs, usageNoteMs, maxPieces } = plan;
-  const random = seeded(seed);
+  const random = new Random(seed);
   await using upstream = new Upstream(seed, { pieceMs: PIECE_MS, maxPieces });
   const apiKeys = Array.from({ length: KEYS }, (_, index) => `sk-crash-${index}`);
   const keyIds = await Promise.all(apiKeys.map((apiKey) => ledger.store.add({ apiKey, granted: 10 ** 12 })));
   const { address, prefix } = ledger;
-  const place = { address, prefix, upstream: await upstream.listen(), apiKeys, leaseMs, usageNoteMs, lanes: LANES };
-  const start = (): ChildProcess => callerWith({ ...place, seed: between(random, 1, 2 ** 31) });
+  const common = { address, prefix, upstream: await upstream.listen(), apiKeys, leaseMs, usageNoteMs, lanes: LANES };
+  await using processes = new AsyncDisposableStack();
+  const start = (): Child<never, never> => {
+    const order: CallerOrder = { ...common, seed: random.int(1, 2 ** 31) };
+    return processes.use(new Child("crash/caller.ts", { args: [JSON.stringify(order)] }));
+  };
 
   const callers = Array.from({ length: PROCESSES }, start);
   for (let killed = 0; killed < kills; killed++) {
-    await whileMoving(upstream.progress(between(random, 1, 2 * piecesPerKill)), upstream);
-    await pause(between(random, 0, JITTER_MS));
-    // The last of them are not started again.
+    await whileMoving(upstream.progress(random.int(1, 2 * piecesPerKill)), upstream);
+    await pause(random.int(0, JITTER_MS));
+    // The last kills end one process each; nothing starts again.
     const isLast = kills - killed <= PROCESSES;
-    const index = isLast ? kills - killed - 1 : between(random, 0, PROCESSES - 1);
-    await kill(callers[index]);
+    const index = isLast ? kills - killed - 1 : random.int(0, PROCESSES - 1);
+    await callers[index]?.kill();
     if (!isLast) callers[index] = start();
   }
 
@@ -63,18 +66,7 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   return { ...(await audit(ledger, keyIds, upstream.calls)), freeAfterMs, differences };
 }
 
-function callerWith(order: CallerOrder): ChildProcess {
-  return fork(new URL("caller.ts", import.meta.url), [JSON.stringify(order)]);
-}
-
-async function kill(caller: ChildProcess | undefined): Promise<void> {
-  if (!caller || caller.exitCode !== null) throw new Error("A process ended by itself.");
-  const exit = once(caller, "exit");
-  caller.kill("SIGKILL");
-  await exit;
-}
-
-/** Waits for work for as long as the upstream goes on sending, however slowly. */
+/** Waits for work, and rejects once the upstream sends nothing any more. */
 function whileMoving<T>(work: Promise<T>, upstream: Upstream): Promise<T> {
   const { promise: stuck, reject } = Promise.withResolvers<never>();
   let before = -1;
@@ -85,7 +77,7 @@ function whileMoving<T>(work: Promise<T>, upstream: Upstream): Promise<T> {
   return Promise.race([work, stuck]).finally(() => clearInterval(timer));
 }
 
-/** Sweeps until nothing is held, and tells how long that took. Gives up long after the lease. */
+/** Sweeps until nothing is held. Returns the time taken in milliseconds. Gives up a minute after the lease. */
 async function untilFree(ledger: Ledger, keyIds: readonly string[], leaseMs: number): Promise<number> {
   const begin = performance.now();
   for (;;) {
@@ -95,4 +87,148 @@ async function untilFree(ledger: Ledger, keyIds: readonly string[], leaseMs: num
     if (reports.every((report) => report?.held === 0) || took > leaseMs + STUCK_MS) return took;
     await pause(SWEEP_MS);
   }
+}
+
+/** The sum over calls of one kind. */
+interface Sum {
+  readonly calls: number;
+  /** The units that the store has charged. */
+  readonly charged: number;
+  /** The tokens that the upstream has counted for the same calls. */
+  readonly counted: number;
+}
+
+/** A comparison of the charges in a store with the counts of the upstream, call by call. */
+interface Audit {
+  /** Calls settled by the upstream's own count, and those whose charge differs from that count. */
+  readonly exact: Sum & { readonly amiss: readonly string[] };
+  /** Calls settled by the gateway's estimate: the upstream told no count. */
+  readonly estimated: Sum;
+  /** Calls settled by the gateway's estimate: the client left in the middle. */
+  readonly left: Sum;
+  /** Calls charged the usage in their last renewal: the process was killed. */
+  readonly expired: Sum;
+  /** Answered calls without a hold, and charges for calls that the upstream does not know. */
+  readonly unmatched: readonly string[];
+  readonly liveHolds: number;
+}
+
+const countOf = ({ inputTokens, outputTokens }: UpstreamCall): number => inputTokens + outputTokens;
+
+const isSettled = ({ state }: StoredHold): boolean => state === "settled" || state === "corrected";
+
+/** @param calls The calls that the upstream has answered, by the ids of their holds. */
+async function audit(
+  ledger: Ledger,
+  keyIds: readonly string[],
+  calls: ReadonlyMap<string, UpstreamCall>,
+): Promise<Audit> {
+  const holds = (await Promise.all(keyIds.map((keyId) => ledger.holds(keyId)))).flat();
+  const known = new Set(holds.map(({ id }) => id));
+  const pairs = holds.map((hold) => ({ ...hold, call: calls.get(hold.id) }));
+  const sumOf = (wanted: (pair: (typeof pairs)[number]) => boolean): Sum => {
+    const found = pairs.filter((pair) => pair.call && wanted(pair));
+    const add = (units: (pair: (typeof pairs)[number]) => number): number =>
+      found.reduce((total, pair) => total + units(pair), 0);
+    return {
+      calls: found.length,
+      charged: add(({ used }) => used),
+      counted: add(({ call }) => (call ? countOf(call) : 0)),
+    };
+  };
+  const amiss = pairs.filter(
+    (pair) => isSettled(pair) && pair.call?.kind === "counted" && pair.used !== countOf(pair.call),
+  );
+  const strange = pairs.filter(({ call, used }) => !call && used > 0);
+  return {
+    exact: {
+      ...sumOf((pair) => isSettled(pair) && pair.call?.kind === "counted"),
+      amiss: amiss.map(({ id, used }) => `${id}: ${used}`),
+    },
+    estimated: sumOf((pair) => isSettled(pair) && pair.call?.kind === "uncounted"),
+    left: sumOf((pair) => isSettled(pair) && pair.call?.kind === "left"),
+    expired: sumOf(({ state }) => state === "expired"),
+    unmatched: [...strange.map(({ id }) => id), ...[...calls.keys()].filter((id) => !known.has(id))],
+    liveHolds: pairs.filter(({ state }) => state === "live").length,
+  };
+}
+
+/**
+ * Answers of 24 to 72 seconds, noted ten times a second: the usage between two notes is small beside the usage of a call. A host with
+ * rarer notes loses more of a killed call, up to the usage since the last note.
+ */
+const FULL: Omit<Plan, "seed"> = {
+  kills: 200,
+  piecesPerKill: 800,
+  leaseMs: 20_000,
+  usageNoteMs: 100,
+  maxPieces: 720,
+};
+
+/** The most by which charges by estimate may differ from the upstream's count, as a share of that count. */
+const ALLOWED = 0.02;
+/** The most time beyond a lease until nothing is held: the store still works on requests of killed processes. */
+const GRACE_MS = 2_000;
+
+const together = (one: Sum, other: Sum): Sum => ({
+  calls: one.calls + other.calls,
+  charged: one.charged + other.charged,
+  counted: one.counted + other.counted,
+});
+
+const deviation = ({ charged, counted }: Sum): number => charged / counted - 1;
+
+export const crashTrial: Trial<SharedStore, { readonly seed: number }> = {
+  name: "crash",
+  does: "Kills gateways under load at random moments, and audits the books.",
+  flags: { seed: 12 },
+  subjects: sharedStores,
+  usual: ["PostgreSQL", "Redis"],
+  async run(store, { seed }) {
+    const ledger = await store.open();
+    const crashed = await crash(ledger, { ...FULL, seed });
+    await ledger.remove();
+    const { exact, estimated, left, expired, freeAfterMs } = crashed;
+    const guessed = together(estimated, left);
+    const row = (calls: string, sum: Sum): Row => ({
+      store: store.name,
+      calls,
+      count: sum.calls,
+      charged: sum.charged,
+      "counted upstream": sum.counted,
+      difference: `${(100 * deviation(sum)).toFixed(2)} %`,
+    });
+    return {
+      rows: [
+        row("settled by the upstream's count", exact),
+        row("settled by estimate", estimated),
+        row("settled as their clients left", left),
+        row("both, settled by estimate", guessed),
+        row("killed, by their last note", expired),
+      ],
+      notes: [`${FULL.kills} kills; nothing was held ${freeAfterMs.toFixed(0)} ms after the last one`],
+      problems: problemsOf(crashed, guessed),
+    };
+  },
+};
+
+function problemsOf(
+  { exact, expired, unmatched, liveHolds, differences, freeAfterMs }: Crashed,
+  guessed: Sum,
+): readonly string[] {
+  const wrong = {
+    "charges differ from the upstream's count": exact.amiss,
+    "calls without a hold, or charges without a call": unmatched,
+    "balances differ from the journal": differences,
+  };
+  const problems = Object.entries(wrong).flatMap(([name, found]) =>
+    found.length > 0 ? [`${found.length} ${name}: ${JSON.stringify(found.slice(0, 5))}`] : [],
+  );
+  for (const [name, sum] of Object.entries({ "by estimate": guessed, "of killed calls": expired }))
+    // A sum over no call has no deviation, and fails too.
+    if (!(Math.abs(deviation(sum)) <= ALLOWED))
+      problems.push(`The charges ${name} differ by more than ${100 * ALLOWED} %.`);
+  if (liveHolds > 0) problems.push(`${liveHolds} holds are live.`);
+  if (freeAfterMs > FULL.leaseMs + GRACE_MS) problems.push(`Units were held for ${freeAfterMs.toFixed(0)} ms.`);
+  return problems;
 }

@@ -1,27 +1,50 @@
-/** An upstream that outlives those who call it, and keeps its own count of every call: one token a word. */
+/** The upstream of the crash trial: it outlives its callers, and counts every call itself: one token a word. */
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
-import { between, type Kind, seeded } from "./order.ts";
+import { Random } from "../trial/random.ts";
 
-/** A call as the upstream knows it. */
+/** The order of a caller, as JSON in the first argument of its process. */
+export interface CallerOrder {
+  readonly address: string;
+  readonly prefix: string;
+  /** The base address of the upstream. */
+  readonly upstream: string;
+  readonly apiKeys: readonly string[];
+  readonly leaseMs: number;
+  readonly usageNoteMs: number;
+  /** The number of calls at once. A lane makes one call after the other. */
+  readonly lanes: number;
+  readonly seed: number;
+}
+
+/**
+ * - `counted`: the upstream ends the answer with its own count.
+ * - `uncounted`: the upstream tells no count, and the gateway estimates.
+ * - `left`: the client leaves in the middle, and the gateway estimates the part that was sent.
+ */
+export const KINDS = ["counted", "uncounted", "left"] as const;
+
+type Kind = (typeof KINDS)[number];
+
+/** The upstream's record of a call. */
 export interface UpstreamCall {
   /** The id of its hold. */
   readonly id: string;
   readonly kind: Kind;
   readonly inputTokens: number;
-  /** What was sent so far. */
+  /** The tokens sent so far. */
   outputTokens: number;
 }
 
-/** Words of four bytes each on average, spaces included, as the gateway's estimate has it. */
+/** Words of four bytes on average, spaces included, because the caller's gateway estimates four bytes a token. */
 const PIECE = "an old king has one ";
 const WORDS = 5;
 
 interface Request {
-  /** The kind and the id, with a colon between them. */
+  /** The kind and the id of the hold, joined by a colon. */
   readonly model: string;
   readonly messages: readonly { readonly content: string | readonly { readonly text: string }[] }[];
 }
@@ -29,31 +52,31 @@ interface Request {
 export class Upstream implements AsyncDisposable {
   readonly calls: Map<string, UpstreamCall> = new Map();
   readonly #server = createServer((req, res) => void this.#answer(req, res));
-  readonly #random: () => number;
+  readonly #random: Random;
   readonly #pieceMs: number;
   readonly #maxPieces: number;
   #pieces = 0;
   #waiting: { readonly pieces: number; readonly resolve: () => void } | undefined;
 
-  /** @param pieceMs How long after a piece the next one comes, in milliseconds. */
+  /** @param pieceMs The interval between two pieces, in milliseconds. */
   constructor(seed: number, { pieceMs, maxPieces }: { readonly pieceMs: number; readonly maxPieces: number }) {
-    this.#random = seeded(seed);
+    this.#random = new Random(seed);
     this.#pieceMs = pieceMs;
     this.#maxPieces = maxPieces;
   }
 
-  /** Returns its address. */
+  /** Returns the base address. */
   async listen(): Promise<string> {
     await once(this.#server.listen(0, "127.0.0.1"), "listening");
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
 
-  /** How many pieces were sent, in all calls together. */
+  /** The number of pieces sent in all calls. */
   get pieces(): number {
     return this.#pieces;
   }
 
-  /** Resolves when that many more pieces were sent, in all calls together. */
+  /** Resolves after this many more pieces, in all calls together. */
   progress(pieces: number): Promise<void> {
     return new Promise((resolve) => (this.#waiting = { pieces: this.#pieces + pieces, resolve }));
   }
@@ -65,14 +88,14 @@ export class Upstream implements AsyncDisposable {
   }
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    // Who asks may be killed at any moment.
+    // The caller may be killed at any moment.
     const request = (await json(req).catch(() => undefined)) as Request | undefined;
     if (!request) return;
     const [kind, id] = request.model.split(":") as [Kind, string];
     const call: UpstreamCall = { id, kind, inputTokens: wordsOf(request), outputTokens: 0 };
     this.calls.set(id, call);
     res.writeHead(200, { "content-type": "text/event-stream" });
-    let left = between(this.#random, this.#maxPieces / 3, this.#maxPieces);
+    let left = this.#random.int(this.#maxPieces / 3, this.#maxPieces);
     const timer = setInterval(() => {
       call.outputTokens += WORDS;
       res.write(frameOf(call, { choices: [{ index: 0, delta: { content: PIECE }, finish_reason: null }] }));

@@ -1,4 +1,4 @@
-/** The entries of the package, by what a host imports, and the source file of each. */
+/** The entries of the package, by import name, with the source file of each. */
 
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -10,10 +10,10 @@ interface Manifest {
   readonly exports: Readonly<Record<string, { readonly default: string } | string>>;
 }
 
-/** The source files by what is built of them: `stores-sql` to `src/stores/sql/index.ts`. */
+/** The source files by the names of their builds, such as `stores-sql` to `src/stores/sql/index.ts`. */
 const SOURCES: Readonly<Record<string, string>> = Object.assign({}, ...config.map(({ entry }) => entry));
 
-/** Such as `polygate/stores/sql` to `src/stores/sql/index.ts`, in the order of package.json's `exports`. */
+/** Maps import names to source files, such as `polygate/stores/sql` to `src/stores/sql/index.ts`, in the order of `exports`. */
 export function entries(): ReadonlyMap<string, string> {
   const { exports } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8")) as Manifest;
   return new Map(

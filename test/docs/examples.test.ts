@@ -1,4 +1,4 @@
-/** The examples of the README and the docs, as they stand there: they compile under the strictest settings, and run. */
+/** The examples of the README and the docs compile under the strictest settings, and run, without any change. */
 
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { rm } from "node:fs/promises";
@@ -31,7 +31,7 @@ const inFolder = (env: Record<string, string> = {}) => ({
   env: { ...process.env, NO_COLOR: "1", ...env, PATH: [bin, process.env["PATH"]].join(delimiter) },
 });
 
-/** Starts an example, and resolves with the port that it listens at. */
+/** Starts an example. Resolves with its port. */
 async function start(command: string, ...args: readonly string[]): Promise<number> {
   const child = spawn(command, args, { ...inFolder(), stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
@@ -47,7 +47,7 @@ async function start(command: string, ...args: readonly string[]): Promise<numbe
 
 const startNode = (file: string): Promise<number> => start(process.execPath, "--import", PRELOAD, file);
 
-/** What an example answers to a request in the messages format. */
+/** Returns the answer of an example to a request in the messages format. */
 async function ask(address: string): Promise<string> {
   const response = await fetch(`${address}/v1/messages`, {
     method: "POST",
@@ -185,7 +185,7 @@ describe("the servers", () => {
   });
 });
 
-/** Does what a command of curl does, and returns the body of the answer: not every machine has curl. */
+/** Sends the request of a curl command, and returns the body of the answer, because not every machine has curl. */
 async function curl(command: string, port: number): Promise<string> {
   const [address = ""] = /http:\S+/.exec(command) ?? [];
   const headers = Array.from(command.matchAll(/-H "([^:]+): ([^"]+)"/g), ([, name = "", value = ""]) => [name, value]);

@@ -1,4 +1,4 @@
-/** Every link of the pages leads somewhere: to a file that users have, and to a heading that is there. */
+/** Every link of the pages leads to a file that users have, and to a heading that exists. */
 
 import { existsSync } from "node:fs";
 import { dirname, normalize } from "node:path/posix";
@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { ROOT } from "./entries.ts";
 import { pages, proseOf } from "./pages.ts";
 
-/** The anchors of a page, as GitHub makes them of its headings. */
+/** The anchors of each page, as GitHub makes them from headings. */
 const anchors = new Map(
   pages.map((page) => [
     page.path,
@@ -19,7 +19,7 @@ const anchors = new Map(
   ]),
 );
 
-/** What an installed package has beside its docs. */
+/** The linked files of an installed package outside `docs`. */
 const PACKED = ["CHANGELOG.md", "SECURITY.md"];
 
 describe.each(pages.map((page) => [page.path, page] as const))("%s", (path, page) => {

@@ -1,4 +1,4 @@
-/** The pages that users read, and what the tests look for in them. */
+/** The pages for users, with their code blocks and tables, for the tests of the docs. */
 
 import { globSync, readFileSync } from "node:fs";
 import { ROOT } from "./entries.ts";
@@ -19,12 +19,12 @@ export const pages: readonly Page[] = [
   text: readFileSync(`${ROOT}${path}`, "utf8"),
 }));
 
-/** A block of code, such as one of TypeScript that names its file in its first line. */
+/** A block of code. A block of TypeScript names its file in the first line. */
 export interface Block {
   readonly page: string;
   readonly language: string;
   readonly code: string;
-  /** The block that follows at once in the language `text`: what the code prints. */
+  /** The output of the code: the `text` block right after it. */
   readonly output: string | undefined;
 }
 
@@ -34,13 +34,13 @@ export const blocks: readonly Block[] = pages.flatMap(({ path, text }) =>
   Array.from(text.matchAll(FENCED), ([, language = "", code = "", output]) => ({ page: path, language, code, output })),
 );
 
-/** The file that an example names in its first line. */
+/** Returns the file that an example names in its first line. */
 export const fileOf = ({ code }: Block): string | undefined => /^\/\/ (\S+\.ts)\n/.exec(code)?.[1];
 
-/** Prose alone: links and headings inside of code are none. */
+/** Returns the text of a page without its code blocks. */
 export const proseOf = ({ text }: Page): string => text.replaceAll(/^```[\s\S]*?^```$/gm, "");
 
-/** The tables of a page behind a marker, such as `<!-- options: Limits -->`, by what stands in it. */
+/** Returns the tables behind a marker, such as `<!-- options: Limits -->`, by the name in the marker. */
 export function markedTables(marker: string): ReadonlyMap<string, readonly (readonly string[])[]> {
   const pattern = new RegExp(`^<!-- ${marker} -->\\n\\n((?:\\|.*\\n)+)`, "gm");
   return new Map(
@@ -50,8 +50,8 @@ export function markedTables(marker: string): ReadonlyMap<string, readonly (read
   );
 }
 
-/** The cells of a table's rows, its head left out. */
-export const rowsOf = (table: string): string[][] =>
+/** Returns the cells of a table's rows, without its head. */
+const rowsOf = (table: string): string[][] =>
   table
     .trimEnd()
     .split("\n")
@@ -63,5 +63,5 @@ export const rowsOf = (table: string): string[][] =>
         .map((cell) => cell.trim()),
     );
 
-/** The names in a cell: what stands in backticks. */
+/** Returns the names in a cell: the texts in backticks. */
 export const namesIn = (cell = ""): string[] => Array.from(cell.matchAll(/`([^`]+)`/g), ([, name = ""]) => name);

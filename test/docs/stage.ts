@@ -1,4 +1,4 @@
-/** A project such as a reader has: the examples of all pages in one folder, and beside them what they import. */
+/** Makes a project as a reader has it: the examples of all pages in one folder, and the packages that they import. */
 
 import { mkdir, mkdtemp, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { entries, ROOT } from "./entries.ts";
 import { blocks, fileOf } from "./pages.ts";
 
-/** What readers bring themselves, of which an example needs the types alone. */
+/** Files that readers bring. The examples need only their types. */
 const BROUGHT = {
   "my-store.ts": `import type { ApiKeyOptions, QuotaStore } from "polygate";
 import type { QuotaAudit } from "polygate/testing";
@@ -21,7 +21,7 @@ export declare function connect(): Promise<MyStore>;
 `,
 };
 
-/** Fills an empty folder with the examples, and returns its path. */
+/** Fills a new folder with the examples, and returns its path. */
 export async function stageExamples(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "polygate-docs-"));
   await linkPackages(folder);
@@ -43,7 +43,7 @@ export async function stageExamples(): Promise<string> {
   return folder;
 }
 
-/** This package under its own name, by the entries of its package.json, and all that it is developed with. */
+/** Links this package under its own name, by its entries, and all development packages. */
 async function linkPackages(folder: string): Promise<void> {
   const modules = join(folder, "node_modules");
   const own = join(modules, "polygate");
@@ -52,8 +52,7 @@ async function linkPackages(folder: string): Promise<void> {
   const exports = Object.fromEntries(
     Array.from(entries(), ([name, source]) => [name.replace("polygate", "."), `./${source}`]),
   );
-  const { imports } = JSON.parse(await readFile(`${ROOT}package.json`, "utf8")) as { imports: object };
-  await writeFile(join(own, "package.json"), JSON.stringify({ name: "polygate", type: "module", imports, exports }));
+  await writeFile(join(own, "package.json"), JSON.stringify({ name: "polygate", type: "module", exports }));
   for (const name of await readdir(`${ROOT}node_modules`)) {
     if (name.startsWith(".") || name === "polygate") continue;
     await mkdir(dirname(join(modules, name)), { recursive: true });

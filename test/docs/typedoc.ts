@@ -4,8 +4,7 @@ import { registerHooks } from "node:module";
 import process from "node:process";
 import { entries, ROOT } from "./entries.ts";
 
-// TypeDoc asks TypeScript's API in JavaScript, which the project's own compiler no longer has: it is given the one that another
-// tool brings along.
+// TypeDoc needs TypeScript's API in JavaScript, which the project's own compiler does not have. Use the TypeScript of another tool.
 const holder = import.meta.resolve("@arethetypeswrong/core");
 registerHooks({
   resolve: (specifier, context, next) =>
@@ -14,7 +13,7 @@ registerHooks({
 
 const { Application } = await import("typedoc");
 
-/** Where the reference, or with `--json` what it is made of, is written. */
+/** The folder for the reference, and the file for its JSON. */
 const [out, json] = process.argv.slice(2);
 if (out === undefined) throw new Error("Usage: node test/docs/typedoc.ts <folder> [<file for JSON>]");
 
@@ -25,7 +24,7 @@ const app = await Application.bootstrap({
   readme: "none",
   disableSources: true,
   excludePrivate: true,
-  // The project's own compiler has checked the types.
+  // The project's own compiler checks the types.
   skipErrorChecking: true,
   validation: { notExported: false, invalidLink: true, notDocumented: false },
   treatWarningsAsErrors: true,
@@ -33,7 +32,7 @@ const app = await Application.bootstrap({
 });
 const project = await app.convert();
 if (!project) process.exit(1);
-// The entries are known by what a host imports.
+// Give the entries the names that a host imports.
 const bySource = new Map([...entries()].map(([name, source]) => [source, name]));
 for (const entry of project.children ?? []) entry.name = bySource.get(sourceOf(entry.name)) ?? entry.name;
 app.validate(project);
@@ -41,7 +40,7 @@ await app.generateDocs(project, out);
 if (json !== undefined) await app.generateJson(project, json);
 process.exitCode = app.logger.hasErrors() || app.logger.hasWarnings() ? 1 : 0;
 
-/** TypeDoc names a module by its file below what all of them share, without the ending and, of an index, the file. */
+/** Returns the source file of a module. TypeDoc names a module by its path without the ending and without `index`. */
 function sourceOf(name: string): string {
   const found = [...bySource.keys()].find((source) => source.replace(/(?:\/index)?\.ts$/, "") === name);
   return found ?? name;

@@ -1,8 +1,8 @@
 /** What the drivers of all chat formats share: the backend behind them is the same. */
 
 import { expect } from "vitest";
-import type { ScriptedBackend, StageOptions } from "../hosts/stage.ts";
 import type { ChatRequest } from "../../src/index.ts";
+import type { ScriptedBackend, StageOptions } from "../hosts/stage.ts";
 import type { Pieces } from "./driver.ts";
 
 const USAGE = { inputTokens: 3, outputTokens: 4 };

@@ -2,8 +2,7 @@
 
 import type { GatewayErrorCode } from "../../src/index.ts";
 import type { HostRequestInit } from "../hosts/host.ts";
-import type { ScriptedBackend, Stage, StageOptions } from "../hosts/stage.ts";
-import { KEY } from "../hosts/stage.ts";
+import { type ScriptedBackend, type Stage, type StageOptions, KEY } from "../hosts/stage.ts";
 
 /** What a backend knows of a call, in every format. */
 export interface PiecesCall {

@@ -1,12 +1,12 @@
 /** How the generate-content format asks, answers and refuses (spec 2.8, 2.9, 6.2, 7.3). */
 
+import { expect } from "vitest";
 import type { GatewayErrorCode } from "../../src/index.ts";
 import { type Chunk, elements, frames } from "../cases/generate-content/chunks.ts";
 import { refusalOf } from "../cases/generate-content/refusal.ts";
 import { anyString, chatPlays, COST, promptOfChat } from "./chat.ts";
 import type { Driver, Told } from "./driver.ts";
 import { streamed } from "./frames.ts";
-import { expect } from "vitest";
 
 const ERRORS: Readonly<Record<GatewayErrorCode, readonly [code: number, status: string]>> = {
   invalid_request: [400, "INVALID_ARGUMENT"],

@@ -1,5 +1,6 @@
 /** How the image endpoints ask, answer and refuse (spec 2.1, 2.4); a piece is a picture whose bytes are the piece's text. */
 
+import { expect } from "vitest";
 import type { GatewayErrorCode } from "../../src/index.ts";
 import { COMMENT, type Frame, framing } from "../cases/images/frames.ts";
 import { refusalOf } from "../cases/images/refusal.ts";
@@ -8,7 +9,6 @@ import { flat } from "../hosts/prices.ts";
 import { anyString } from "./chat.ts";
 import type { Driver, Told } from "./driver.ts";
 import { streamed } from "./frames.ts";
-import { expect } from "vitest";
 
 const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: string, code: string]>> = {
   invalid_request: [400, "invalid_request_error", "invalid_value"],

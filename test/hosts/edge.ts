@@ -8,6 +8,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { type Front, openFront } from "./edge/front.ts";
@@ -54,11 +56,20 @@ async function startWorkerd(): Promise<Stages> {
     compatibilityDate: "2026-07-01",
     compatibilityFlags: ["enable_request_signal", "no_web_socket_compression"],
     serviceBindings: { TESTS: { external: { address: await answerCalls(stages.handlers), http: {} } } },
+    handleRuntimeStdio: reportErrors,
     unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
   });
   const { port } = await miniflare.unsafeGetDirectURL();
   const worker = await connectTo(`ws://127.0.0.1:${port}`);
   return stages;
+}
+
+/** Prints what workerd writes, but not its report of a connection that a client has reset: many clients of the tests do that. */
+function reportErrors(stdout: Readable, stderr: Readable): void {
+  for (const stream of [stdout, stderr])
+    createInterface(stream).on("line", (line) => {
+      if (!/disconnected: .*(?:Connection reset by peer|Broken pipe)|^stack: /.test(line)) console.error(line);
+    });
 }
 
 /** Answers what the worker asks of the tests, each call a request. Returns where. */

@@ -1,7 +1,7 @@
 /** The gateway among Koa's middleware: before it, behind it, and under koa-mount. */
 
-import { createServer, type IncomingMessage, request } from "node:http";
 import { once } from "node:events";
+import { createServer, type IncomingMessage, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { json } from "node:stream/consumers";
 import Koa from "koa";

@@ -1,7 +1,7 @@
 /** The hosts to copy from: each starts by its script, serves the official client, answers by itself, and ends when told to. */
 
-import Anthropic from "@anthropic-ai/sdk";
 import { readFileSync } from "node:fs";
+import Anthropic from "@anthropic-ai/sdk";
 import { describe, expect, it } from "vitest";
 import { scripted } from "../clients/servers.ts";
 

@@ -1,21 +1,21 @@
 /** A gateway on a host, before a backend that plays what a test tells it and keeps what it was asked. */
 
 import { afterAll, beforeAll } from "vitest";
-import { memoryQuotaStore } from "../../src/index.ts";
-import type {
-  ApiKeyOptions,
-  CallContext,
-  ChatEvent,
-  ChatRequest,
-  Failure,
-  GatewayOptions,
-  ImageDrawn,
-  ImageEvent,
-  ImageRequest,
-  MemoryQuotaStore,
-  ModelBackend,
-  ModelInfo,
-  QuotaStore,
+import {
+  memoryQuotaStore,
+  type ApiKeyOptions,
+  type CallContext,
+  type ChatEvent,
+  type ChatRequest,
+  type Failure,
+  type GatewayOptions,
+  type ImageDrawn,
+  type ImageEvent,
+  type ImageRequest,
+  type MemoryQuotaStore,
+  type ModelBackend,
+  type ModelInfo,
+  type QuotaStore,
 } from "../../src/index.ts";
 import type { HostRequestInit, RunningHost, TestHost } from "./host.ts";
 

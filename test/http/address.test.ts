@@ -1,7 +1,7 @@
 /** Addresses are read as they were written, also those that `URL` cannot read. */
 
 import { describe, expect, it } from "vitest";
-import { originOf, pathOf, queryOf } from "../../src/http/address.ts";
+import { originOf, pathOf, queryOf } from "../../src/http/request.ts";
 
 describe("an address", () => {
   it.each([

@@ -1,7 +1,7 @@
 /** Holds the reading of credentials to its word. */
 
 import { describe, expect, it } from "vitest";
-import { bearerToken, redact, withoutPrefix } from "../../src/http/credential.ts";
+import { bearerToken, redact, withoutPrefix } from "../../src/http/request.ts";
 
 const bearer = (authorization: string): string | undefined => bearerToken(new Headers({ authorization }));
 

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { GrowingBytes } from "../../src/http/growing-bytes.ts";
+import { GrowingBytes } from "../../src/http/body.ts";
 
 const MAX_BYTES = 4 * 1024 * 1024;
 

@@ -1,8 +1,7 @@
 /** Terms on which a test has a body taken in: ample room, and a clock that stands still. */
 
-import type { BodyIntake } from "../../src/http/body-chunks.ts";
 import { BodyRoom } from "../../src/http/body-room.ts";
-import { parseJsonText, readJsonText } from "../../src/http/json-body.ts";
+import { type BodyIntake, parseJsonText, readJsonText } from "../../src/http/body.ts";
 import { JsonBudget, type JsonLimits } from "../../src/model/json.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 

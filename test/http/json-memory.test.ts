@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { type BodyLease, BodyRoom } from "../../src/http/body-room.ts";
-import { parseJsonText } from "../../src/http/json-body.ts";
+import { parseJsonText } from "../../src/http/body.ts";
 import { DEFAULT_JSON_LIMITS, JsonBudget } from "../../src/model/json.ts";
 
 setFlagsFromString("--expose-gc");

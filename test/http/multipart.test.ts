@@ -3,12 +3,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import type { Form, MultipartLimits } from "../../src/http/form.ts";
-import { readMultipart } from "../../src/http/multipart.ts";
 import { BodyRoom } from "../../src/http/body-room.ts";
+import { type Form, type MultipartLimits, readMultipart } from "../../src/http/form.ts";
+import { manualClock, type ManualClock } from "../contracts/manual-clock.ts";
 import { streamOf } from "./byte-stream.ts";
 import { intakeOf, STALL_MS } from "./intake.ts";
-import { manualClock, type ManualClock } from "../contracts/manual-clock.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 

@@ -1,7 +1,7 @@
 /** Request ids: of one form, and no two alike. */
 
 import { expect, it } from "vitest";
-import { newRequestId } from "../../src/http/request-id.ts";
+import { newRequestId } from "../../src/http/request.ts";
 
 it("ids are unique, and random in every place", () => {
   const ids = Array.from({ length: 100_000 }, newRequestId);

@@ -84,13 +84,15 @@ describe("base64", () => {
 
 const run = promisify(execFile);
 const SOURCE = new URL("../../src/", import.meta.url).href;
+const READ_BODY = new URL("../cases/generate-content/read-body.ts", import.meta.url).href;
 
 /** Reads a body in a process that has no more than 160 MiB of heap, and prints how long the data is that a backend gets. */
 const program = (body: string, read: string): string => `
   const { isAnyBase64, isBase64 } = await import("${SOURCE}media/base64.ts");
   const { assertValid } = await import("${SOURCE}http/validation.ts");
-  const { messagesRequest } = await import("${SOURCE}dialects/messages/schema.ts");
-  const content = await import("${SOURCE}dialects/generate-content/request.ts");
+  const { messagesRequest } = await import("${SOURCE}formats/messages/schema.ts");
+  const content = await import("${SOURCE}formats/generate-content/request.ts");
+  const { readBody } = await import("${READ_BODY}");
   const target = { model: "m", stream: false, defaultMaxOutputTokens: 1 };
   const data = (unit) => unit.repeat(${24 * 1024 * 1024} / unit.length);
   const body = ${body};
@@ -102,18 +104,18 @@ describe("24 MiB of base64 in a heap of 160 MiB", () => {
     [
       "an image in the alphabet for URLs",
       `{ contents: [{ parts: [{ inlineData: { mimeType: "image/png", data: data("-_") } }] }] }`,
-      `(body) => content.decodeRequest(content.readBody(body), target).messages[0].parts[0].source.data.length`,
+      `(body) => content.decodeRequest(readBody(body), target).messages[0].parts[0].source.data.length`,
     ],
     [
       "a token count of a document in the alphabet for URLs",
       `{ contents: [{ parts: [{ inline_data: { mime_type: "application/pdf", data: data("-_") } }] }] }`,
-      `(body) => content.decodeRequest(content.COUNT.read(body, content.COUNT.spell(body)), target).messages[0].parts[0].source.data.length`,
+      `(body) => content.decodeRequest(readBody(body, true), target).messages[0].parts[0].source.data.length`,
     ],
     [
       "media in a function's response",
       `{ contents: [{ parts: [{ functionResponse: { name: "f", response: {}, parts: [
         { inlineData: { mimeType: "image/png", data: data("__-A") } }] } }] }] }`,
-      `(body) => content.decodeRequest(content.readBody(body), target).messages[0].parts[0].parts[1].source.data.length`,
+      `(body) => content.decodeRequest(readBody(body), target).messages[0].parts[0].parts[1].source.data.length`,
     ],
     [
       "an image of the messages format",

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import sharp from "sharp";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { probeImage } from "../../src/media/image.ts";
+import { probeImage } from "../../src/media/picture.ts";
 
 const BOUNDS = { maxPixels: 10_000, path: ["image"] };
 

@@ -3,7 +3,7 @@
 import sharp from "sharp";
 import { describe, expect, it } from "vitest";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
-import { probeImage } from "../../src/media/image.ts";
+import { probeImage } from "../../src/media/picture.ts";
 import { type Bytes, joined } from "./png-file.ts";
 
 const BOUNDS = { maxPixels: 10_000 };

@@ -1,8 +1,8 @@
 /** A PNG is taken when it is whole, and its transparency told as other decoders see it. */
 
 import { deflateSync } from "node:zlib";
-import { encode } from "fast-png";
 import fc from "fast-check";
+import { encode } from "fast-png";
 import sharp from "sharp";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";

@@ -1,7 +1,8 @@
-/** The schemas of request bodies against every case table: what is accepted is valid, what a schema can see is refused. */
+/** Validates every case table with the schemas of request bodies: accepted bodies are valid, refused bodies mostly are not. */
 
 import { describe, expect, it } from "vitest";
-import { readFormText } from "../../src/dialects/images/schema.ts";
+import { readFormText } from "../../src/formats/images/schema.ts";
+import type { OpenApiDocument } from "../../src/openapi/index.ts";
 import { ACCEPTED as ACCEPTED_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
 import { REFUSED as REFUSED_COMPLETIONS } from "../cases/chat-completions/refused.ts";
 import * as contentAccepted from "../cases/generate-content/accepted.ts";
@@ -13,12 +14,11 @@ import { REFUSED as REFUSED_GENERATIONS } from "../cases/images/generations.refu
 import type { FormFields } from "../cases/images/requests.ts";
 import * as messagesAccepted from "../cases/messages/accepted.ts";
 import * as messagesRefused from "../cases/messages/refused.ts";
-import type { OpenApiDocument } from "../../src/openapi/index.ts";
 import { bodySchema, documentOf, type Judge, judges } from "./reader.ts";
 
 type Case = readonly [name: string, body: unknown, ...unknown[]];
 
-/** A document, and what judges by its schemas. */
+/** A document, with the function that validates by its schemas. */
 const readerOf = (document: OpenApiDocument) => ({ document, judgeOf: judges(document) });
 const spec = readerOf(documentOf());
 const vendor = readerOf(documentOf({ messages: { ranges: "vendor", imageSources: "vendor" } }));
@@ -26,7 +26,7 @@ const vendor = readerOf(documentOf({ messages: { ranges: "vendor", imageSources:
 const judgeOf = (operationId: string, { document, judgeOf } = spec): Judge =>
   judgeOf(bodySchema(document, operationId));
 
-/** A form as the schema describes it: texts as what they stand for, and files as their contents. */
+/** Writes a form as its schema describes it: texts become their values, files become their contents. */
 const formOf = (fields: FormFields): object =>
   Object.fromEntries(
     Object.entries(fields)
@@ -80,7 +80,7 @@ describe("what the gateway accepts", () => {
   });
 });
 
-/** The names of the cases that a schema lets pass. */
+/** Returns the names of the cases that a schema accepts. */
 const passing = (operationId: string, cases: readonly Case[]): string[] => {
   const judge = judgeOf(operationId);
   return cases.filter(([, body]) => judge(body) === undefined).map(([name]) => name);
@@ -122,7 +122,7 @@ describe("what the gateway refuses", () => {
 
   it("is refused of images, but for what is about the files themselves", () => {
     expect(passing("createImage", REFUSED_GENERATIONS)).toEqual([]);
-    // In JSON Schema, a file of a form is a text.
+    // A file of a form is a text in JSON Schema.
     expect(passing("editImage", formed(REFUSED_EDITS))).toEqual([
       "a text for an image",
       "a text for an image of an array",

@@ -1,11 +1,11 @@
-/** The document as a whole: valid OpenAPI 3.1, of one mind with the gateway about its routes, its examples true to its schemas. */
+/** Checks the whole document: it is valid OpenAPI 3.1, has the gateway's endpoints, and its examples match its schemas. */
 
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, it } from "vitest";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import { createGateway, GatewayError, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
-import { documentOf, judges, operationsOf, type Placed } from "./reader.ts";
+import { documentOf, judges, operationsOf, type LocatedOperation } from "./reader.ts";
 
 async function* chat(): AsyncGenerator<string> {
   yield "Hello";
@@ -28,7 +28,7 @@ const FORMAT_TAGS: Readonly<Record<string, string>> = {
   "token-usage": "Token usage",
 };
 
-/** One of the headers by which several formats that share a path know their callers. */
+/** For each format that shares a path, a header that selects this format. */
 const OURS: Readonly<Record<string, string>> = { Messages: "x-api-key", "Generate content": "x-goog-api-client" };
 
 describe.each(GATEWAYS)("the document of a gateway with %s", (_name, options) => {
@@ -52,14 +52,14 @@ describe.each(GATEWAYS)("the document of a gateway with %s", (_name, options) =>
   it("has every endpoint of the gateway, and nothing else", () => {
     expect(gateway.endpoints.length).toBeGreaterThan(3);
     for (const { format, method, path } of gateway.endpoints) {
-      const isHere = (one: Placed): boolean =>
+      const isHere = (one: LocatedOperation): boolean =>
         one.method === method &&
         one.operation.tags.includes(FORMAT_TAGS[format] ?? "") &&
         (path.endsWith("/**") ? one.path.startsWith(`${path.slice(0, -2)}{`) : one.path === path);
       const sharing = gateway.endpoints.filter(
         (one) => one.format === format && one.method === method && one.path === path,
       );
-      // One endpoint of each collection only refuses the methods that the format does not have.
+      // Each collection has an endpoint that only refuses unknown methods.
       const refusing = format === "generate-content" && method === "POST" ? 1 : 0;
       expect([format, path, operations.filter(isHere).length]).toEqual([format, path, sharing.length - refusing]);
     }
@@ -122,7 +122,7 @@ describe("the document", () => {
     const codes = Object.values(responses).flatMap(({ content }) =>
       Object.keys(content?.["application/json"]?.examples ?? {}),
     );
-    // A message is not looked up.
+    // No operation on messages looks a model up.
     const met = GATEWAY_ERROR_CODES.filter((code) => code !== "not_found");
     expect(codes.filter((code) => !code.startsWith("example")).toSorted()).toEqual(met.toSorted());
     const [limited, wrong, unknown] = ["429", "400", "401"].map((status) =>

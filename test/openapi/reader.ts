@@ -1,10 +1,10 @@
-/** Reads a document as tools do: finds its schemas, and holds values to them by JSON Schema of 2020-12. */
+/** Reads a document as tools do: finds its schemas, and validates values with them by JSON Schema 2020-12. */
 
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { createGateway, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
 import { type JsonSchema, type OpenApiDocument, openApiDocument, type Operation } from "../../src/openapi/index.ts";
 
-/** A backend that can do both, of which nothing is asked. */
+/** A backend for chat and images that no test calls. */
 const IDLE: GatewayOptions["backend"] = {
   async *chat() {
     yield "";
@@ -12,16 +12,16 @@ const IDLE: GatewayOptions["backend"] = {
   async *image() {},
 };
 
-/** The document of a gateway with these options. */
+/** Makes the document of a gateway with these options. */
 export const documentOf = (options: Partial<GatewayOptions> = {}): OpenApiDocument =>
   openApiDocument(createGateway({ backend: IDLE, quotas: memoryQuotaStore([]), ...options }));
 
-/** Tells what is wrong with a value, or undefined. */
+/** Returns the errors of a value as a text, or undefined for a valid value. */
 export type Judge = (value: unknown) => string | undefined;
 
-/** Gives the judge of a schema that stands in a document. */
+/** Compiles the schemas of a document. Returns a function that gives the judge of one schema. */
 export function judges({ components }: OpenApiDocument): (schema: JsonSchema) => Judge {
-  // Most of a schema is looked through once: what it refers to is compiled once for all, and no code made faster.
+  // Speed up the tests: compile referenced schemas once, and skip the optimization of generated code.
   const ajv = new Ajv2020({ strict: false, validateFormats: false, inlineRefs: false, code: { optimize: false } });
   ajv.addSchema({ $id: "document", ...inDocument({ components }) });
   const known = new Map<string, Judge>();
@@ -33,20 +33,20 @@ export function judges({ components }: OpenApiDocument): (schema: JsonSchema) =>
   };
 }
 
-/** A schema whose references lead into the document, wherever it stands itself. */
+/** Points the references of a schema into the document, so that the schema works outside of the document. */
 const inDocument = <Schema extends object>(schema: Schema): Schema =>
   JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"document#/')) as Schema;
 
 function judgeOf(ajv: Ajv2020, schema: JsonSchema): Judge {
   const validate = ajv.compile(schema);
   return (value) => {
-    // As it comes over the wire.
+    // Compare the value as it arrives over the wire.
     const valid = validate(JSON.parse(JSON.stringify(value)));
     return valid ? undefined : ajv.errorsText(validate.errors).slice(0, 500);
   };
 }
 
-/** The same document with its objects closed: a field that is not described is refused. */
+/** Closes every object of a document, so that fields without a description are refused. */
 export const closed = (document: OpenApiDocument): OpenApiDocument => ({
   ...document,
   components: {
@@ -69,19 +69,19 @@ function closedWithin(value: unknown): unknown {
   return typeof value === "object" && value !== null ? closedSchema(value as JsonSchema) : value;
 }
 
-/** An operation with its place. */
-export interface Placed {
+/** An operation with its path and method. */
+export interface LocatedOperation {
   readonly path: string;
   readonly method: string;
   readonly operation: Operation;
 }
 
-export const operationsOf = ({ paths }: OpenApiDocument): Placed[] =>
+export const operationsOf = ({ paths }: OpenApiDocument): LocatedOperation[] =>
   Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
   );
 
-/** The schema of an operation's body. */
+/** Finds the schema of an operation's request body. */
 export function bodySchema(document: OpenApiDocument, operationId: string): JsonSchema {
   const content = operationBy(document, operationId).requestBody?.content ?? {};
   const [media] = Object.values(content);
@@ -89,7 +89,7 @@ export function bodySchema(document: OpenApiDocument, operationId: string): Json
   return media.schema;
 }
 
-/** The schema of an operation's answer. */
+/** Finds the schema of an operation's answer. */
 export function answerSchema(document: OpenApiDocument, operationId: string, status: number, type: string): JsonSchema {
   const schema = operationBy(document, operationId).responses[status]?.content?.[type]?.schema;
   if (!schema) throw new Error(`${operationId} has no answer ${status} of ${type}.`);

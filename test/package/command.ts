@@ -1,4 +1,4 @@
-/** The command of an installed copy, where none of the optional packages is. */
+/** Tests of the command `polygate` in an installed copy without the optional packages. */
 
 import { cp, mkdir, readdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -12,7 +12,7 @@ export function commandSuite(stage: () => PackageStage): void {
     beforeAll(async () => {
       bare = join(dirname(stage().project), "bare");
       const installed = join(bare, "node_modules", "polygate");
-      // A copy: Node looks for packages from where a link leads.
+      // Copy and do not link: Node would look for packages beside the target of a link.
       await cp(join(stage().project, "node_modules", "polygate"), installed, { recursive: true });
       const manifest = await readFile(join(installed, "package.json"), "utf8");
       const { dependencies } = JSON.parse(manifest) as { dependencies: Readonly<Record<string, string>> };

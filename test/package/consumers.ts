@@ -1,4 +1,4 @@
-/** Hosts that compile with the package's types, all libraries' types checked too, by each way of resolving modules. */
+/** Compiles hosts with the types of the package, in each module resolution, with the types of all libraries checked. */
 
 import { readFile, writeFile } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
@@ -11,14 +11,14 @@ const ALWAYS = [
   TSC,
   ..."--singleThreaded --strict --noEmit --listFiles --types node --skipLibCheck false".split(" "),
 ] as const;
-/** Each way once and each library once: as both ways come to the same files, no other pair can find more. */
+/** Each resolution once and each library once. Both resolutions lead to the same files, so that other pairs would find no more. */
 const CONSUMERS = {
   "nodenext with Node's types alone": ["--module", "nodenext", "--lib", "es2024"],
   "bundler with a browser's types as well":
     "--module esnext --moduleResolution bundler --lib es2024,dom,dom.iterable".split(" "),
 } as const;
 
-/** A host that is typed strictly. */
+/** A strictly typed host. */
 const HOST = `
 import { createServer } from "node:http";
 import { createGateway, GatewayError, memoryQuotaStore, type ModelBackend } from "polygate";
@@ -41,10 +41,10 @@ const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk
 export const server = createServer(toNodeHandler(gateway));
 export const mounts = [toBunHandler(gateway), toDenoHandler(gateway), toExpressHandler(gateway), toKoaMiddleware(gateway)];
 export const koa = toKoaMiddleware(gateway, { context: (context) => context.state["user"] });
-// What the bundle makes is what the index makes.
+// The bundle makes the same gateways as the index.
 export const worker = { fetch: edge.toEdgeHandler(edge.createGateway({ backend, quotas: edge.memoryQuotaStore([]) })) };
 export const names: string[] = Object.keys(testing);
-// @ts-expect-error: the quotas are missing, which types that fell back to any would let pass.
+// @ts-expect-error: the quotas are missing. Types that fall back to any would not notice.
 createGateway({ backend });
 `;
 

@@ -1,4 +1,4 @@
-/** What the linters of packages say to what is published, and how large it is. */
+/** Runs the linters of packages on the packed package, and checks its size. */
 
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { build } from "tsdown";
 import { expect, it } from "vitest";
 import { entriesOf, type PackageStage } from "./stage.ts";
 
-/** The core with Node's adapter and all that they depend on, minified and compressed: what it is today (110,000 bytes) and 5 %. */
+/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: today's 110,000 and 5 %. */
 const MOST_BYTES = 115_000;
 
 export function lintersSuite(stage: () => PackageStage): void {
@@ -28,7 +28,7 @@ export function lintersSuite(stage: () => PackageStage): void {
     for (const name of found)
       for (const way of ["node16-esm", "bundler"] as const)
         expect(checked.entrypoints[name]?.resolutions[way].resolution?.isTypeScript, `${name} by ${way}`).toBe(true);
-    // The package is made of ES modules alone: of those who ask for CommonJS, only a Node that can require them is promised any.
+    // Ignore problems of CommonJS: the package has only ES modules, which current versions of Node can require.
     const ofModules = checked.problems.filter(
       (problem) => !("resolutionKind" in problem && /^(?:node10|node16-cjs)$/.test(problem.resolutionKind)),
     );

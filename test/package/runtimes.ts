@@ -1,4 +1,4 @@
-/** On which Node the package is imported, and what an older one is told. */
+/** Imports the package on the oldest and the current Node, and checks the message for an older one. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -10,7 +10,7 @@ import { entriesOf, OLDEST_NODE, type PackageStage, run } from "./stage.ts";
 
 const REFUSED = /^polygate needs Node 22 or newer; this is v(\d+)\.[\d.]+\.$/;
 
-/** Says of each entry whether it can be had, or why not. */
+/** Writes a script that loads each entry, and prints `true` or the message of the error. */
 const script = (entries: readonly string[], load: string): string => `
   const tell = async () => {
     for (const entry of ${JSON.stringify(entries)})
@@ -19,10 +19,10 @@ const script = (entries: readonly string[], load: string): string => `
   tell();
 `;
 
-/** Passes for an older Node in all but its engine. */
+/** Makes the current Node look like an older one. */
 const PRETENCE = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.19.5" } });';
 
-/** A Node of the machine's own that is too old, where it has one. */
+/** Returns a Node of this machine that is too old, or undefined. */
 function olderNode(): string | undefined {
   const folders = (process.env["PATH"] ?? "").split(delimiter).filter((folder) => !folder.includes("node_modules"));
   const nodes = folders.map((folder) => join(folder, "node")).filter((node) => existsSync(node));
@@ -45,7 +45,7 @@ export function runtimesSuite(stage: () => PackageStage): void {
 
   it.each([
     ["imported", "oldest.mjs", "import(entry)"],
-    // Which Node can by itself since 22.12, where a module waits for nothing at its top.
+    // Node requires ES modules since 22.12, unless they have a top-level await.
     ["required", "oldest.cjs", "require(entry)"],
   ])("every entry can be %s on the oldest Node that is promised, and on this one", async (_how, name, load) => {
     for (const node of [OLDEST_NODE, process.execPath])

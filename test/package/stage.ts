@@ -1,4 +1,4 @@
-/** Where the packed package is installed, for the suites that use it as a host does. */
+/** The installed package, for the suites that use it as a host does. */
 
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ export interface PackageStage {
 }
 
 export const ROOT: string = fileURLToPath(new URL("../..", import.meta.url));
-/** The oldest Node that is promised. */
+/** The oldest supported Node. */
 export const OLDEST_NODE: string = join(ROOT, "node_modules", "node-22", "bin", "node");
 
 export interface Ended {
@@ -20,7 +20,7 @@ export interface Ended {
   readonly output: string;
 }
 
-/** Runs a program to its end, whatever that is. */
+/** Runs a program, and returns its exit code and output. Never rejects. */
 export const run = (command: string, args: readonly string[], cwd: string): Promise<Ended> =>
   promisify(execFile)(command, args, { cwd }).then(
     ({ stdout }) => ({ code: 0, output: stdout }),
@@ -30,7 +30,7 @@ export const run = (command: string, args: readonly string[], cwd: string): Prom
     }),
   );
 
-/** What a host may import, by package.json's `exports`. */
+/** Returns the entries that a host may import, from the `exports` of package.json. */
 export function entriesOf(manifest: string): readonly string[] {
   const { exports } = JSON.parse(manifest) as { exports: Readonly<Record<string, unknown>> };
   const names = Object.keys(exports).filter((name) => name !== "./package.json");

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { draw, type Drawing, edit, unfinished, vary } from "../../playground/demo/drawing.ts";
 import { lettering } from "../../playground/demo/lettering.ts";
 import { sceneOf } from "../../playground/demo/scene.ts";
-import { probeImage } from "../../src/media/image.ts";
+import { probeImage } from "../../src/media/picture.ts";
 
 const SIDE = 64;
 const SIZE = { width: SIDE, height: SIDE };

@@ -1,8 +1,8 @@
 /** The playground on a store that outlives it: what was used stays used, and no key is granted anew. */
 
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
-import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "redis";

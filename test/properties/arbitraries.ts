@@ -86,7 +86,7 @@ const documentPart = fc
   .map(([document, hint]): Part & { type: "document" } => ({ ...document, ...hint }));
 const providerPart: fc.Arbitrary<Part & { type: "provider" }> = json.map((value) => ({
   type: "provider",
-  dialect: "messages",
+  format: "messages",
   value: { ...value, type: "search_result" },
 }));
 const toolCall = (id: string): fc.Arbitrary<Part> =>
@@ -142,7 +142,7 @@ const tools: fc.Arbitrary<NamedTool[]> = fc.uniqueArray(
       .map(([tool, hint]): NamedTool => ({ ...tool, ...hint })),
     fc.constant<NamedTool>({
       type: "provider",
-      dialect: "messages",
+      format: "messages",
       name: "bash",
       definition: { type: "bash_20241022", name: "bash" },
     }),

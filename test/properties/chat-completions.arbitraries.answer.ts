@@ -45,7 +45,7 @@ const callOf = (id: string): fc.Arbitrary<ChatEvent[]> =>
     fc
       .record({ name, input: text })
       .map((custom): ChatEvent[] => [
-        { type: "provider", dialect: "chat-completions", value: { type: "custom", id, custom } },
+        { type: "provider", format: "chat-completions", value: { type: "custom", id, custom } },
       ]),
   );
 
@@ -121,7 +121,7 @@ export interface Said {
 export function saidBy(events: readonly ChatEvent[]): Said {
   const candidates: SaidByOne[] = [];
   let [id, model, used]: [string | undefined, string | undefined, object] = [undefined, undefined, {}];
-  const flat = events.flatMap((event) => (event.type === "native" ? event.means : [event]));
+  const flat = events.flatMap((event) => (event.type === "native" ? event.events : [event]));
   for (const event of flat) {
     if (event.type === "start") [id, model] = [event.id, event.model];
     else if (event.type === "usage") used = { ...used, ...event.usage };

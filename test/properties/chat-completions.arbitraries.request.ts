@@ -77,7 +77,7 @@ const call = (id: string): fc.Arbitrary<Part> =>
     fc.record({ type: kind("tool-call"), id: fc.constant(id), name, input: viaJson }),
     fc.record({ name, input: text }).map((custom) => ({
       type: "provider" as const,
-      dialect: "chat-completions",
+      format: "chat-completions",
       value: { type: "custom", id, custom },
     })),
   );
@@ -110,7 +110,7 @@ const tools: fc.Arbitrary<NamedTool[]> = fc.uniqueArray(
     record({ type: kind("function"), name, inputSchema: viaJson }, { description: text, strict: fc.boolean() }),
     name.map((custom): NamedTool => ({
       type: "provider",
-      dialect: "chat-completions",
+      format: "chat-completions",
       name: custom,
       definition: { type: "custom", custom: { name: custom } },
     })),

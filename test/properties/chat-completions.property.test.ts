@@ -1,16 +1,16 @@
-/** The chat-completions dialect as laws: requests and answers survive the wire and back, wherever a stream is cut. */
+/** The chat-completions format as laws: requests and answers survive the wire and back, wherever a stream is cut. */
 
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { AnswerDecoder } from "../../src/dialects/chat-completions/answer.decode.ts";
-import { chatCompletions } from "../../src/dialects/chat-completions/index.ts";
-import { decodeRequest, encodeRequest } from "../../src/dialects/chat-completions/request.ts";
-import { ChatCompletionsRequest } from "../../src/dialects/chat-completions/schema.ts";
-import type { ChatEndpoint } from "../../src/dialects/dialect.ts";
+import { CompletionDecoder } from "../../src/formats/chat-completions/answer.decode.ts";
+import { chatCompletions } from "../../src/formats/chat-completions/index.ts";
+import { decodeRequest, encodeRequest } from "../../src/formats/chat-completions/request.ts";
+import { ChatCompletionsRequest } from "../../src/formats/chat-completions/schema.ts";
+import type { ChatEndpoint } from "../../src/formats/format.ts";
 import { assertValid } from "../../src/http/validation.ts";
 import { type ChatEvent, type ChatRequest, countTokensByScript, systemClock, tokenPrice } from "../../src/index.ts";
-import { ChatMeter } from "../../src/metering/chat-meter.ts";
+import { ChatMeter } from "../../src/kinds/chat/meter.ts";
 import { answer, type Said, saidBy } from "./chat-completions.arbitraries.answer.ts";
 import { chatRequest } from "./chat-completions.arbitraries.request.ts";
 
@@ -18,13 +18,13 @@ describe("chat-completions requests", () => {
   it("decode(encode(x)) = x, through JSON and validation, and nothing is lost", () => {
     fc.assert(
       fc.property(chatRequest, (request) => {
-        const { body, fates } = encodeRequest(request);
+        const { body, conversions } = encodeRequest(request);
         const wire: unknown = JSON.parse(JSON.stringify(body));
         assertValid(ChatCompletionsRequest, wire);
         const { native, ...decoded } = decodeRequest(wire, 1);
         expect(decoded).toEqual(request);
         expect(native?.body).toEqual(wire);
-        expect(fates.filter(({ field }) => field !== "messages.prefill")).toEqual([]);
+        expect(conversions.filter(({ field }) => field !== "messages.prefill")).toEqual([]);
       }),
       { numRuns: 500 },
     );
@@ -42,7 +42,7 @@ const request = (candidateCount: number): ChatRequest => ({
   maxOutputTokens: 1_000_000,
   stream: true,
   candidateCount,
-  native: { dialect: "chat-completions", betas: [], body: { stream_options: { include_usage: true } } },
+  native: { format: "chat-completions", betas: [], body: { stream_options: { include_usage: true } } },
 });
 
 /** What the gateway writes for events, as a stream and as a whole. */
@@ -73,7 +73,7 @@ function written(events: readonly ChatEvent[], candidates: number): { readonly s
 /** The events of a stream that comes in pieces. */
 function readStream(pieces: Iterable<string>): ChatEvent[] {
   const events: ChatEvent[] = [];
-  const decoder = new AnswerDecoder();
+  const decoder = new CompletionDecoder();
   const parser = createParser({ onEvent: ({ event, data }) => void events.push(...decoder.frame(event, data)) });
   for (const piece of pieces) parser.feed(piece);
   decoder.end();
@@ -98,7 +98,7 @@ describe("chat-completions answers", () => {
         const expected: Said = saidBy(events);
         const { stream, body } = written(events, candidates);
         expect(saidBy(readStream([stream]))).toEqual(expected);
-        expect(saidBy(new AnswerDecoder().answer(body))).toEqual(expected);
+        expect(saidBy(new CompletionDecoder().answer(body))).toEqual(expected);
       }),
       { numRuns: 300 },
     );
@@ -119,7 +119,7 @@ describe("chat-completions answers", () => {
       fc.property(answer, ({ events, candidates }) => {
         const { stream, body } = written(events, candidates);
         expect(written(readStream([stream]), candidates).stream).toBe(stream);
-        const [whole] = new AnswerDecoder().answer(body);
+        const [whole] = new CompletionDecoder().answer(body);
         expect(written(whole ? [whole] : [], candidates).body).toBe(JSON.stringify({ text: body }));
       }),
       { numRuns: 200 },

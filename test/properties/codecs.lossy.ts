@@ -1,17 +1,17 @@
 /** What tests of requests that cross formats share: a request without what is declared lost. */
 
 import type { ChatMessage, ChatRequest, Part } from "../../src/index.ts";
-import type { FieldFate } from "../../src/model/fate.ts";
+import type { Conversion } from "../../src/model/conversion.ts";
 
 /** How often a law of what crosses formats is tried. */
 export const LOSSY_RUNS = { numRuns: 300 } as const;
 
 export type Path = readonly string[];
-export const names = (fates: readonly FieldFate[]): Path => fates.map(({ field }) => field);
+export const names = (conversions: readonly Conversion[]): Path => conversions.map(({ field }) => field);
 
 /** A request without the fields that are declared dropped. */
-export function kept(request: ChatRequest, fates: readonly FieldFate[]): ChatRequest {
-  const lost = new Set(names(fates.filter(({ fate }) => fate === "dropped")));
+export function kept(request: ChatRequest, conversions: readonly Conversion[]): ChatRequest {
+  const lost = new Set(names(conversions.filter(({ conversion }) => conversion === "dropped")));
   const fields = Object.entries(request).filter(([field]) => !lost.has(field));
   return Object.fromEntries(fields) as unknown as ChatRequest;
 }

@@ -4,9 +4,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createParser } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../src/dialects/chat-completions/codec.ts";
-import { chatCompletions } from "../../src/dialects/chat-completions/index.ts";
-import type { ChatEndpoint } from "../../src/dialects/dialect.ts";
+import { chatCompletionsCodec, chatCompletions } from "../../src/formats/chat-completions/index.ts";
+import type { ChatEndpoint } from "../../src/formats/format.ts";
 import { RawJson } from "../../src/http/answer.ts";
 import { type ChatEvent, GatewayError, systemClock } from "../../src/index.ts";
 import { metered, requestOf } from "./upstream-answers.ts";
@@ -27,7 +26,7 @@ const codec = chatCompletionsCodec();
 const asking = (stream: boolean) =>
   requestOf("messages", {
     stream,
-    native: { dialect: "chat-completions", betas: [], body: { stream_options: { include_usage: true } } },
+    native: { format: "chat-completions", betas: [], body: { stream_options: { include_usage: true } } },
   });
 
 function decoded(...pieces: readonly Uint8Array[]): ChatEvent[] {
@@ -48,7 +47,7 @@ function written(events: readonly ChatEvent[]): string {
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const meaning = (events: readonly ChatEvent[]): readonly ChatEvent[] =>
-  events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.means : [event]));
+  events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
 
 describe("an answer of chat completions", () => {
   it.each(streams)("%s passes byte for byte, wherever it was cut", (_file, text) => {

@@ -150,8 +150,8 @@ describe("what messages frames mean", () => {
   it("is the provider's own tool, what came of it, and citations of a block", () => {
     const events = meant(decodedText("messages", recording("messages", "web-search.txt")));
     expect(events.filter(({ type }) => type === "provider")).toMatchObject([
-      { dialect: "messages", value: { type: "server_tool_use", input: { query: "weather oslo" } } },
-      { dialect: "messages", value: { type: "web_search_tool_result", tool_use_id: "srvtoolu_01" } },
+      { format: "messages", value: { type: "server_tool_use", input: { query: "weather oslo" } } },
+      { format: "messages", value: { type: "web_search_tool_result", tool_use_id: "srvtoolu_01" } },
     ]);
     expect(events).toContainEqual({
       type: "annotation",
@@ -199,7 +199,7 @@ describe("what generate-content chunks mean", () => {
   it("holds parts of kinds that nobody knows as the provider's own", () => {
     expect(meant(decodedText("generate-content", recording("generate-content", "unknown.txt")))).toContainEqual({
       type: "provider",
-      dialect: "generate-content",
+      format: "generate-content",
       value: { hologram: { sides: [6] } },
     });
   });
@@ -211,7 +211,7 @@ describe("a messages stream that the gateway cuts", () => {
     // Without the counts that keep the gateway from cutting it.
     const events = decodedText("messages", recording("messages", "thinking-tools.txt")).map((event): ChatEvent =>
       event.type === "native"
-        ? { ...event, means: event.means.filter(({ type }) => type !== "start" && type !== "usage") }
+        ? { ...event, events: event.events.filter(({ type }) => type !== "start" && type !== "usage") }
         : event,
     );
     const cut = metered(events, request, { countTokens: (text) => (text.includes("look") ? 200 : 0) });

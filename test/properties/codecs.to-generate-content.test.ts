@@ -2,9 +2,10 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeRequest as decodeGenerateContent, readBody } from "../../src/dialects/generate-content/request.ts";
+import { decodeRequest as decodeGenerateContent } from "../../src/formats/generate-content/request.ts";
 import type { ChatRequest, JsonObject, Part, ToolResultPart } from "../../src/index.ts";
-import type { FieldFate } from "../../src/model/fate.ts";
+import type { Conversion } from "../../src/model/conversion.ts";
+import { readBody } from "../cases/generate-content/read-body.ts";
 import { chatRequest as messagesRequest } from "./arbitraries.ts";
 import { callNames, json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
 import { CODECS } from "./upstream-answers.ts";
@@ -28,9 +29,9 @@ const told = ({ parts, isError }: ToolResultPart): JsonObject => {
   return { [isError ? "error" : "output"]: texts.join("\n") };
 };
 
-function arriving(given: ChatRequest, fates: readonly FieldFate[]): object {
+function arriving(given: ChatRequest, conversions: readonly Conversion[]): object {
   const called = callNames(given.messages);
-  const { reasoning, toolChoice, ...others } = kept(given, fates);
+  const { reasoning, toolChoice, ...others } = kept(given, conversions);
   const part = (one: Part): Part | undefined => {
     if (one.type === "provider" || one.type === "redacted-reasoning") return undefined;
     if (one.type !== "tool-result") return without(one, "cache", "title", "context", "citations");
@@ -53,19 +54,19 @@ describe("messages → generate-content", () => {
       fc.property(request, (given) => {
         fc.pre(given.messages.some(({ parts }) => parts.some(({ type }) => type !== "provider")));
         fc.pre(!given.model.startsWith("tunedModels"));
-        const { body, fates, path } = CODECS["generate-content"].encodeRequest(given);
+        const { body, conversions, path } = CODECS["generate-content"].encodeRequest(given);
         const { native: _, ...decoded } = decodeGenerateContent(readBody(json(body)), {
           model: given.model,
           stream: given.stream,
           defaultMaxOutputTokens: 1,
         });
-        expect(json(decoded)).toEqual(json(arriving(given, fates)));
+        expect(json(decoded)).toEqual(json(arriving(given, conversions)));
         expect(path.endsWith(given.stream ? ":streamGenerateContent?alt=sse" : ":generateContent")).toBe(true);
-        expect(names(fates)).toEqual(Array.from(new Set(names(fates))));
-        // Each fate is of something that is there.
-        expect(names(fates).includes("endUser")).toBe(given.endUser !== undefined);
-        expect(names(fates).includes("tools.provider")).toBe(given.tools.some(({ type }) => type === "provider"));
-        expect(names(fates).includes("messages.provider")).toBe(
+        expect(names(conversions)).toEqual(Array.from(new Set(names(conversions))));
+        // Each conversion is of something that is there.
+        expect(names(conversions).includes("endUser")).toBe(given.endUser !== undefined);
+        expect(names(conversions).includes("tools.provider")).toBe(given.tools.some(({ type }) => type === "provider"));
+        expect(names(conversions).includes("messages.provider")).toBe(
           given.messages.some(({ parts }) => parts.some(({ type }) => type === "provider")),
         );
       }),

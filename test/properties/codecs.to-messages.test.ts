@@ -2,11 +2,11 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeRequest as decodeMessages } from "../../src/dialects/messages/request.ts";
-import type { MessagesRequest } from "../../src/dialects/messages/schema.ts";
-import { enumSchema } from "../../src/dialects/shared/enumerated.ts";
+import { decodeRequest as decodeMessages } from "../../src/formats/messages/request.ts";
+import type { MessagesRequest } from "../../src/formats/messages/schema.ts";
+import { enumSchema } from "../../src/formats/shared/schema.ts";
 import type { ChatRequest, Part } from "../../src/index.ts";
-import type { FieldFate } from "../../src/model/fate.ts";
+import type { Conversion } from "../../src/model/conversion.ts";
 import { json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
 import { chatRequest as generateContentRequest } from "./generate-content.arbitraries.request.ts";
 import { CODECS, requestOf } from "./upstream-answers.ts";
@@ -38,8 +38,8 @@ const arrivingPart = (one: Part): Part | undefined => {
   return { ...without(plain, "name"), parts: texts.map((text) => ({ type: "text", text })) };
 };
 
-function arriving(given: ChatRequest, fates: readonly FieldFate[]): object {
-  const { toolChoice, responseFormat, reasoning, temperature, topP, ...others } = kept(given, fates);
+function arriving(given: ChatRequest, conversions: readonly Conversion[]): object {
+  const { toolChoice, responseFormat, reasoning, temperature, topP, ...others } = kept(given, conversions);
   const choice = toolChoice && without(toolChoice, "names");
   const allowed = given.toolChoice && "names" in given.toolChoice ? given.toolChoice.names : undefined;
   const tools = given.tools.filter(
@@ -73,15 +73,15 @@ describe("generate-content → messages", () => {
     fc.assert(
       fc.property(request, (given) => {
         fc.pre(given.messages.some(({ parts }) => parts.some((part) => !isLost(part))));
-        const { body, fates, headers } = CODECS.messages.encodeRequest(given);
+        const { body, conversions, headers } = CODECS.messages.encodeRequest(given);
         const { native: _, ...decoded } = decodeMessages(json(body) as unknown as MessagesRequest, { betas: [] });
-        expect(json(decoded)).toEqual(json(arriving(given, fates)));
+        expect(json(decoded)).toEqual(json(arriving(given, conversions)));
         expect(headers).toEqual({ "anthropic-version": "2023-06-01" });
-        expect(names(fates).includes("seed")).toBe(given.seed !== undefined);
-        expect(names(fates).includes("temperature")).toBe((given.temperature ?? 0) > 1);
-        expect(names(fates).includes("candidateCount")).toBe((given.candidateCount ?? 1) > 1);
+        expect(names(conversions).includes("seed")).toBe(given.seed !== undefined);
+        expect(names(conversions).includes("temperature")).toBe((given.temperature ?? 0) > 1);
+        expect(names(conversions).includes("candidateCount")).toBe((given.candidateCount ?? 1) > 1);
         const hasNames = given.toolChoice !== undefined && "names" in given.toolChoice;
-        expect(names(fates).includes("toolChoice.names")).toBe(hasNames);
+        expect(names(conversions).includes("toolChoice.names")).toBe(hasNames);
       }),
       RUNS,
     );
@@ -95,7 +95,7 @@ describe("generate-content → messages", () => {
       { type: "reasoning", text: "Unsealed." },
     ];
     const given = requestOf("generate-content", { messages: [{ role: "assistant", parts }] });
-    const { body, fates } = CODECS.messages.encodeRequest(given);
+    const { body, conversions } = CODECS.messages.encodeRequest(given);
     expect(body["messages"]).toEqual([
       {
         role: "assistant",
@@ -105,7 +105,7 @@ describe("generate-content → messages", () => {
         ],
       },
     ]);
-    expect(names(fates)).toEqual(["messages.signature", "messages.reasoning.unsealed"]);
+    expect(names(conversions)).toEqual(["messages.signature", "messages.reasoning.unsealed"]);
   });
 
   // Sizes that a request within the gateway's limits can have: work that is quadratic in them would not end.
@@ -119,9 +119,9 @@ describe("generate-content → messages", () => {
       tools: many.map((name) => ({ type: "function", name, inputSchema: {} })),
       toolChoice: { type: "auto", parallel: true, names: many },
     });
-    const { body, fates } = CODECS.messages.encodeRequest(given);
+    const { body, conversions } = CODECS.messages.encodeRequest(given);
     expect(body["tools"]).toHaveLength(many.length);
-    expect(names(fates)).toContain("messages.reasoning.unsealed");
+    expect(names(conversions)).toContain("messages.reasoning.unsealed");
   });
 
   it("says code with very many fences in it", () => {
@@ -135,13 +135,19 @@ describe("generate-content → messages", () => {
 
   it("rejects what cannot be left out", () => {
     const cached = requestOf("generate-content", { cachedContent: "cachedContents/1" });
-    expect(CODECS.messages.encodeRequest(cached).fates).toMatchObject([{ field: "cachedContent", fate: "rejected" }]);
+    expect(CODECS.messages.encodeRequest(cached).conversions).toMatchObject([
+      { field: "cachedContent", conversion: "rejected" },
+    ]);
     const sound: Part = { type: "media", kind: "audio", source: { type: "base64", mediaType: "audio/wav", data: "" } };
-    const unsaid = requestOf("generate-content", { messages: [{ role: "user", parts: [sound] }] });
+    const unsupported = requestOf("generate-content", { messages: [{ role: "user", parts: [sound] }] });
     const sealed: Part = { type: "redacted-reasoning", data: "AAAA" };
     const hidden = requestOf("messages", { messages: [{ role: "assistant", parts: [sealed] }] });
-    const none = { field: "messages.none", fate: "rejected", why: "The format can say nothing of the conversation." };
-    expect(CODECS.messages.encodeRequest(unsaid).fates).toContainEqual(none);
-    expect(CODECS["generate-content"].encodeRequest(hidden).fates).toContainEqual(none);
+    const none = {
+      field: "messages.none",
+      conversion: "rejected",
+      why: "No part of the conversation can be sent in this format.",
+    };
+    expect(CODECS.messages.encodeRequest(unsupported).conversions).toContainEqual(none);
+    expect(CODECS["generate-content"].encodeRequest(hidden).conversions).toContainEqual(none);
   });
 });

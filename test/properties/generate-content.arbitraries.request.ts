@@ -14,8 +14,8 @@ import type {
   ToolChoice,
   ToolResultPart,
 } from "../../src/index.ts";
-import { base64, name, number, record, some, text, userObject } from "./generate-content.arbitraries.ts";
 import { webUrl } from "./arbitraries.ts";
+import { base64, name, number, record, some, text, userObject } from "./generate-content.arbitraries.ts";
 
 const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 
@@ -136,7 +136,7 @@ const tools: fc.Arbitrary<Tool[]> = fc.uniqueArray(
     fc.constant<Tool>({ type: "code-execution" }),
     fc.tuple(fc.constantFrom("googleSearch", "urlContext", "someday"), userObject).map(([tool, value]): Tool => ({
       type: "provider",
-      dialect: "generate-content",
+      format: "generate-content",
       definition: { [tool]: value },
     })),
   ),

@@ -1,8 +1,8 @@
 /** Random generate-content bodies in camelCase, schemas in the style of OpenAPI and all. */
 
 import fc from "fast-check";
-import { encodeRequest } from "../../src/dialects/generate-content/request.ts";
-import type { GenerateContentRequest } from "../../src/dialects/generate-content/schema.ts";
+import { encodeRequest } from "../../src/formats/generate-content/request.ts";
+import type { GenerateContentRequest } from "../../src/formats/generate-content/schema.ts";
 import { isJsonObject, type JsonObject } from "../../src/model/json.ts";
 import { chatRequest } from "./generate-content.arbitraries.request.ts";
 import { number, ownKeys, record, some, text, userKey, userValue } from "./generate-content.arbitraries.ts";

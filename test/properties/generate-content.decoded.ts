@@ -1,19 +1,20 @@
 /** Reads generate-content answers as an upstream's, from text that was cut anywhere, to what they mean. */
 
 import { createParser } from "eventsource-parser";
-import { AnswerDecoder } from "../../src/dialects/generate-content/response.decode.ts";
+import { GenerateContentDecoder } from "../../src/formats/generate-content/answer.decode.ts";
 import type { ChatEvent } from "../../src/index.ts";
 
 /** What native events mean; the others as they are. */
 export const meant = (events: readonly ChatEvent[]): ChatEvent[] =>
-  events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.means : [event]));
+  events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
 
 /** The events of a complete answer. */
-export const decodeAnswer = (body: unknown): ChatEvent[] => meant(new AnswerDecoder().answer(JSON.stringify(body)));
+export const decodeAnswer = (body: unknown): ChatEvent[] =>
+  meant(new GenerateContentDecoder().answer(JSON.stringify(body)));
 
 /** The events of a stream. What is thrown comes once all events before it were given: at the next call. */
 export class StreamDecoder {
-  readonly #answer = new AnswerDecoder();
+  readonly #answer = new GenerateContentDecoder();
   #events: ChatEvent[] = [];
   #failure: { readonly error: unknown } | undefined;
   readonly #parser = createParser({ onEvent: ({ event, data }) => this.#read(event, data) });

@@ -2,9 +2,10 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decodeRequest, encodeRequest, readBody } from "../../src/dialects/generate-content/request.ts";
-import { RUNS } from "./generate-content.arbitraries.ts";
+import { decodeRequest, encodeRequest } from "../../src/formats/generate-content/request.ts";
+import { readBody } from "../cases/generate-content/read-body.ts";
 import { chatRequest } from "./generate-content.arbitraries.request.ts";
+import { RUNS } from "./generate-content.arbitraries.ts";
 
 it("decode(encode(x)) = x, through JSON and validation", () => {
   fc.assert(

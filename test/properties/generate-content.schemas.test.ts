@@ -2,12 +2,13 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeRequest, readBody } from "../../src/dialects/generate-content/request.ts";
-import { promisedType } from "../../src/dialects/generate-content/schema.media.ts";
-import { snakeCase } from "../../src/dialects/generate-content/schema.spelling.ts";
 import { GatewayError } from "../../src/errors.ts";
+import { snakeCase } from "../../src/formats/generate-content/request.spelling.ts";
+import { decodeRequest } from "../../src/formats/generate-content/request.ts";
+import { promisedType } from "../../src/formats/generate-content/schema.config.ts";
 import { type ChatRequest, createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { isJsonObject, type JsonObject } from "../../src/model/json.ts";
+import { readBody } from "../cases/generate-content/read-body.ts";
 import { RUNS, userObject } from "./generate-content.arbitraries.ts";
 
 const decoded = (body: object): ChatRequest =>

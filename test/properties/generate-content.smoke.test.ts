@@ -1,7 +1,7 @@
-/** The generate-content dialect in short: both directions of a request and of an answer, and what surprises in a body. */
+/** The generate-content format in short: both directions of a request and of an answer, and what surprises in a body. */
 
 import { describe, expect, it } from "vitest";
-import { decodeRequest, encodeRequest, readBody } from "../../src/dialects/generate-content/request.ts";
+import { decodeRequest, encodeRequest } from "../../src/formats/generate-content/request.ts";
 import {
   type ChatEvent,
   type ChatRequest,
@@ -10,6 +10,7 @@ import {
   type JsonObject,
   memoryQuotaStore,
 } from "../../src/index.ts";
+import { readBody } from "../cases/generate-content/read-body.ts";
 import { decodeAnswer, StreamDecoder } from "./generate-content.decoded.ts";
 
 const TARGET = { model: "m", stream: false, defaultMaxOutputTokens: 100 };
@@ -57,7 +58,7 @@ describe("a generate-content request", () => {
           inputSchema: { type: "object", properties: { any_of: { type: "string" } } },
         },
         { type: "code-execution" },
-        { type: "provider", dialect: "generate-content", definition: { googleSearch: {} } },
+        { type: "provider", format: "generate-content", definition: { googleSearch: {} } },
       ],
       toolChoice: { type: "tool", name: "clock", parallel: true },
       maxOutputTokens: 10,

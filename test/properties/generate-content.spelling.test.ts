@@ -2,10 +2,11 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeRequest, readBody } from "../../src/dialects/generate-content/request.ts";
-import { toJsonSchema } from "../../src/dialects/generate-content/schema.openapi.ts";
 import { GatewayError } from "../../src/errors.ts";
+import { decodeRequest } from "../../src/formats/generate-content/request.ts";
+import { toJsonSchema } from "../../src/formats/generate-content/schema.openapi.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/model/json.ts";
+import { readBody } from "../cases/generate-content/read-body.ts";
 import { RUNS, userObject } from "./generate-content.arbitraries.ts";
 import { openApiSchema, wireRequest } from "./generate-content.arbitraries.wire.ts";
 import { REQUEST, respelled, snakeCase } from "./generate-content.shapes.ts";

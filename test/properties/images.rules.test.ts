@@ -1,7 +1,7 @@
 /** A prompt is held to its model's length at no cost that its own length decides. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ImageModels } from "../../src/dialects/images/schema.rules.ts";
+import { ImageModels } from "../../src/formats/images/request.models.ts";
 
 const models = new ImageModels({});
 const choose = (prompt: string): unknown =>

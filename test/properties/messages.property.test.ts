@@ -1,11 +1,11 @@
-/** The messages dialect as laws: requests survive the wire and back, and no events can make a stream that breaks a client. */
+/** Laws of the messages format: requests survive the wire and back, and no events make a stream that breaks a client. */
 
 import Anthropic from "@anthropic-ai/sdk";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeRequest, encodeRequest } from "../../src/dialects/messages/request.ts";
-import { messagesRequest } from "../../src/dialects/messages/schema.ts";
+import { decodeRequest, encodeRequest } from "../../src/formats/messages/request.ts";
+import { messagesRequest } from "../../src/formats/messages/schema.ts";
 import { assertValid } from "../../src/http/validation.ts";
 import { type ChatEvent, createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
 import { answerEvents, chatRequest, hostileEvents } from "./arbitraries.ts";
@@ -19,7 +19,7 @@ describe("messages requests", () => {
         const wire: unknown = JSON.parse(JSON.stringify(encodeRequest(request)));
         assertValid(schema, wire);
         const { native, ...decoded } = decodeRequest(wire, { betas: [] });
-        // The format takes a choice without tools for an error.
+        // The format refuses a choice without tools.
         const { toolChoice: _, ...others } = request;
         expect(decoded).toEqual(request.tools.length > 0 ? request : others);
         expect(native?.body).toEqual(wire);
@@ -29,7 +29,7 @@ describe("messages requests", () => {
   });
 });
 
-/** A gateway whose model yields just these events. */
+/** A gateway whose backend yields these events. */
 const scripted = (events: readonly ChatEvent[]): Gateway =>
   createGateway({
     backend: {
@@ -65,7 +65,7 @@ describe("messages streams", () => {
   it("any interleaving of events collects, in the official client, to the answer that is not streamed", async () => {
     await fc.assert(
       fc.asyncProperty(answerEvents, async (begun) => {
-        // One that begins as an upstream does ends as one.
+        // An answer that begins with a start must end with a finish.
         const events: ChatEvent[] = [...begun, { type: "finish", reason: "stop" }];
         const anthropic = client(scripted(events));
         const { id: _a, _request_id: _b, ...complete } = await anthropic.messages.create(body);

@@ -1,4 +1,4 @@
-/** The one option for the messages format's ranges: names of tools, in characters, beside the numbers. */
+/** The option `ranges` of the messages format: the length of a tool's name, in characters. */
 
 import { describe, expect, it } from "vitest";
 import { createGateway, type Gateway, memoryQuotaStore, type MessagesOptions } from "../../src/index.ts";

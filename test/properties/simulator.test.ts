@@ -1,17 +1,19 @@
-/** The simulator in short: some worlds of each store break no law, every mutant is caught, and a seed is the same each time. */
+/** The short form of the simulator: worlds of each store break no law, every mutant is caught, and a seed repeats exactly. */
 
 import { afterAll, describe, expect, it } from "vitest";
 import { redisAnswers } from "../stores/redis/servers.ts";
 import { LAWS } from "./simulator/laws.ts";
 import type { Mutant } from "./simulator/mutant.ts";
-import { mutants } from "./simulator/mutants.ts";
+import { memoryMutants } from "./simulator/mutants.memory.ts";
+import { pipelineMutants } from "./simulator/mutants.pipeline.ts";
+import { sqliteMutants } from "./simulator/mutants.sqlite.ts";
 import type { Plan, StoreName } from "./simulator/plan.ts";
 import { closeRedis } from "./simulator/store.redis.ts";
 import { type Ended, runWorld, type WorldOptions } from "./simulator/world.ts";
 
 /**
- * How many worlds of each store the short form runs, and how many lives have a process that crashes at each of its effects in turn. The
- * long form is `npm run simulate`.
+ * The worlds of each store in the short form, and the lives of a process that crashes at each of its effects in turn. The full form is
+ * `npm run trial -- simulate`.
  */
 const WORLDS: readonly [store: StoreName, worlds: number, livesOfCrashes: number][] = [
   ["memory", 3, 8],
@@ -19,7 +21,7 @@ const WORLDS: readonly [store: StoreName, worlds: number, livesOfCrashes: number
   ["redis", 1, 1],
 ];
 
-/** How many worlds a mutant is looked for in, and how they differ from others: in small quotas, for there is more to break. */
+/** The most worlds in which a mutant is searched, and their plan: small quotas give more to break. */
 const MOST_WORLDS = 40;
 const SMALL: Partial<Plan> = {
   lives: 80,
@@ -30,9 +32,11 @@ const SMALL: Partial<Plan> = {
   ],
 };
 
+const mutants: readonly Mutant[] = [...memoryMutants, ...pipelineMutants, ...sqliteMutants];
+
 afterAll(closeRedis);
 
-/** The first world in which a mutant breaks a law. */
+/** Returns the first world in which a mutant breaks a law. */
 async function caught(mutant: Mutant): Promise<Ended | undefined> {
   for (let seed = 1; seed <= MOST_WORLDS; seed++) {
     const ended = await runWorld({ seed, store: mutant.store, plan: SMALL, mutant });
@@ -53,12 +57,12 @@ for (const [store, worlds, livesOfCrashes] of WORLDS)
       const sums = { lives: 0, completed: 0, swept: 0 };
       for (let seed = 1; seed <= worlds; seed++) {
         const { violation, figures } = await runWorld({ seed, store });
-        expect(violation, `npm run simulate -- --seed ${seed} --store ${store}`).toBeUndefined();
+        expect(violation, `npm run trial -- simulate --at ${seed} --store ${store}`).toBeUndefined();
         sums.lives += figures.lives;
         sums.completed += figures.completed;
         sums.swept += figures["holds swept"];
       }
-      // A world in which nothing happens keeps every law.
+      // Require activity: an empty world would keep every law.
       expect(sums.completed).toBeGreaterThan(sums.lives / 8);
       expect(sums.swept).toBeGreaterThan(0);
     });
@@ -86,7 +90,7 @@ for (const [store, worlds, livesOfCrashes] of WORLDS)
     });
   });
 
-/** Names in Redis are the run's own, and its time is real. */
+/** Removes the parts of a step that differ in every run: names in Redis, and its real time. */
 const withoutWorld = (line: string): string => line.replace(/polygate-simulated-.*|EVAL.*/, "");
 
 describe("the laws of quota", () => {

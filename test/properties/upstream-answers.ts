@@ -3,16 +3,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createParser } from "eventsource-parser";
-import type { ChatCodec } from "../../src/dialects/codec.ts";
-import type { AnswerCollector, AnswerStream, ChatEndpoint, Dialect } from "../../src/dialects/dialect.ts";
-import { generateContentCodec } from "../../src/dialects/generate-content/codec.ts";
-import { generateContent } from "../../src/dialects/generate-content/index.ts";
-import { messagesCodec } from "../../src/dialects/messages/codec.ts";
-import { messages } from "../../src/dialects/messages/index.ts";
+import type { ChatCodec, AnswerCollector, AnswerStream, ChatEndpoint, Format } from "../../src/formats/format.ts";
+import { generateContentCodec, generateContent } from "../../src/formats/generate-content/index.ts";
+import { messagesCodec, messages } from "../../src/formats/messages/index.ts";
 import { RawJson } from "../../src/http/answer.ts";
 import type { ChatEvent, ChatRequest } from "../../src/index.ts";
-import { ChatMeter } from "../../src/metering/chat-meter.ts";
-import type { AnswerEvent } from "../../src/model/event.ts";
+import type { AnswerEvent } from "../../src/kinds/chat/event.ts";
+import { ChatMeter } from "../../src/kinds/chat/meter.ts";
 
 export type Name = "messages" | "generate-content";
 
@@ -48,11 +45,11 @@ export const decodedText = (name: Name, text: string): ChatEvent[] =>
 
 /** What native events mean; the others as they are. */
 export const meant = (events: readonly ChatEvent[]): ChatEvent[] =>
-  events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.means : [event]));
+  events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
 
-const chatEndpoint = (dialect: Dialect): ChatEndpoint => {
-  const found = dialect.endpoints.find((endpoint) => endpoint.kind === "chat");
-  if (!found) throw new Error("The dialect has no chat.");
+const chatEndpoint = (format: Format): ChatEndpoint => {
+  const found = format.endpoints.find((endpoint) => endpoint.kind === "chat");
+  if (!found) throw new Error("The format has no chat.");
   return found;
 };
 
@@ -70,7 +67,7 @@ export const requestOf = (name: Name, changes: Partial<ChatRequest> = {}): ChatR
   maxOutputTokens: 100_000,
   stopSequences: [],
   stream: true,
-  native: { dialect: name, body: {}, betas: [], ...(name === "generate-content" && { framing: "sse" }) },
+  native: { format: name, body: {}, betas: [], ...(name === "generate-content" && { framing: "sse" }) },
   ...changes,
 });
 

@@ -1,7 +1,7 @@
 /** Changes a body field by field, as its wire schema names them, to see whether what is read of it changes too. */
 
 import type * as v from "valibot";
-import { shapeOf } from "../../src/http/validation.shape.ts";
+import { shapeOf } from "../../src/http/validation.ts";
 
 type Key = string | number;
 
@@ -18,7 +18,7 @@ export interface Read {
   /** What the neutral model says. */
   readonly said: unknown;
   /** The paths of what it has no words for. */
-  readonly unsaid: readonly string[];
+  readonly unsupported: readonly string[];
 }
 
 const pathTo = (path: string, key: string): string => (path === "" ? key : `${path}.${key}`);
@@ -126,7 +126,9 @@ export class Fields {
       this.#seen.add(field.path);
       for (const other of others(field)) {
         const after = read(changed(body, field.at, other));
-        const isTold = [...before.unsaid, ...after.unsaid].some((told) => `${field.path}.`.startsWith(`${told}.`));
+        const isTold = [...before.unsupported, ...after.unsupported].some((told) =>
+          `${field.path}.`.startsWith(`${told}.`),
+        );
         if (!isTold && JSON.stringify(before.said) === JSON.stringify(after.said))
           this.silent.add(`${field.path}: ${JSON.stringify(field.value)} → ${JSON.stringify(other)}`);
       }

@@ -1,10 +1,10 @@
-/** Of many calls at once from two processes, exactly those are let in that the balance covers. */
+/** Many calls at once from two processes: the store admits exactly the calls that the balance covers. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Ledger, sharedStores } from "../stores/ledgers.ts";
 import { race, ROOM } from "./race.ts";
 
-/** `npm run race` makes ten thousand, from four. */
+/** The short form. `npm run trial -- race` makes ten thousand calls from four processes. */
 const [PROCESSES, CALLS] = [2, 240];
 
 describe.each(sharedStores)("on $name", (store) => {
@@ -13,7 +13,7 @@ describe.each(sharedStores)("on $name", (store) => {
     beforeAll(async () => void (ledger = await store.open()));
     afterAll(() => ledger?.remove());
 
-    it(`lets in ${ROOM} of ${CALLS}, and tells the others that nothing is left`, async () => {
+    it(`admits ${ROOM} of ${CALLS}, and refuses the others`, async () => {
       const { statuses, available, differences } = await race(ledger, { processes: PROCESSES, calls: CALLS });
       expect({ statuses, available, differences }).toEqual({
         statuses: { 200: ROOM, 429: CALLS - ROOM },

@@ -1,60 +1,82 @@
-/** Calls at once from several processes against a balance for a hundred. */
+/** The race: calls at once from several processes against a balance for a hundred calls. */
 
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
-import type { Ledger } from "../stores/ledgers.ts";
-import { type RacerOrder, type Statuses, UNITS } from "./order.ts";
+import { type Ledger, type SharedStore, sharedStores } from "../stores/ledgers.ts";
+import { Child } from "../trial/child.ts";
+import type { Trial } from "../trial/frame.ts";
 
-/** For how many calls there is a balance. */
+/** The number of calls that the balance covers. */
 export const ROOM = 100;
 
+/** The usage of each call. */
+const USAGE = { inputTokens: 4, outputTokens: 6 };
+
+/** The order of a racer, as JSON in the first argument of its process. */
+export interface RacerOrder {
+  readonly address: string;
+  readonly prefix: string;
+  readonly apiKey: string;
+  readonly calls: number;
+  readonly usage: { readonly inputTokens: number; readonly outputTokens: number };
+}
+
+/** The number of calls by the status of their answers. */
+export type Statuses = Readonly<Record<number, number>>;
+
 export interface Raced {
-  /** How many calls got each status, in all processes. */
+  /** The answers of all processes. */
   readonly statuses: Statuses;
-  /** What the key has left. */
+  /** The units that the key has left. */
   readonly available: number;
+  /** Balances that differ from the journal. */
   readonly differences: readonly unknown[];
-  /** From the start of all to the end of the last. */
+  /** The time from the common start to the last answer. */
   readonly seconds: number;
 }
 
 export interface Plan {
   readonly processes: number;
-  /** How many in all; a multiple of the processes. */
+  /** The calls of all processes; a multiple of their number. */
   readonly calls: number;
 }
 
 export async function race(ledger: Ledger, { processes, calls }: Plan): Promise<Raced> {
   const apiKey = "sk-race";
-  const keyId = await ledger.store.add({ apiKey, granted: ROOM * UNITS });
+  const keyId = await ledger.store.add({ apiKey, granted: ROOM * (USAGE.inputTokens + USAGE.outputTokens) });
   const { address, prefix } = ledger;
-  const order: RacerOrder = { address, prefix, apiKey, calls: calls / processes };
-  const script = new URL("racer.ts", import.meta.url);
-  const racers = Array.from({ length: processes }, () => fork(script, [JSON.stringify(order)]));
-  try {
-    await Promise.all(racers.map(heard));
-    const begin = performance.now();
-    for (const racer of racers) racer.send("go");
-    const told = (await Promise.all(racers.map(heard))) as Statuses[];
-    const seconds = (performance.now() - begin) / 1_000;
-    const available = (await ledger.store.report(keyId))?.available ?? Number.NaN;
-    return { statuses: sumOf(told), available, differences: await ledger.differences(keyId), seconds };
-  } finally {
-    for (const racer of racers) racer.kill("SIGKILL");
-  }
+  const order: RacerOrder = { address, prefix, apiKey, calls: calls / processes, usage: USAGE };
+  await using stack = new AsyncDisposableStack();
+  const racers = Array.from({ length: processes }, () =>
+    stack.use(new Child<"open" | "go", Statuses>("race/racer.ts", { args: [JSON.stringify(order)] })),
+  );
+  // Every process is ready before the first begins.
+  await Promise.all(racers.map((racer) => racer.ask("open")));
+  const begin = performance.now();
+  const answers = await Promise.all(racers.map((racer) => racer.ask("go")));
+  const seconds = (performance.now() - begin) / 1_000;
+  const statuses: Record<string, number> = {};
+  for (const [status, count] of answers.flatMap((each) => Object.entries(each)))
+    statuses[status] = (statuses[status] ?? 0) + count;
+  const available = (await ledger.store.report(keyId))?.available ?? Number.NaN;
+  return { statuses, available, differences: await ledger.differences(keyId), seconds };
 }
 
-/** The next message of a process; rejects where it ends before. */
-async function heard(racer: ChildProcess): Promise<unknown> {
-  const ended = once(racer, "exit").then(([code]) => {
-    throw new Error(`A racer ended with code ${code}.`);
-  });
-  const [message] = (await Promise.race([once(racer, "message"), ended])) as [unknown];
-  return message;
-}
+const FULL: Plan = { processes: 4, calls: 10_000 };
 
-function sumOf(told: readonly Statuses[]): Statuses {
-  const sum: Record<string, number> = {};
-  for (const [status, count] of told.flatMap((each) => Object.entries(each))) sum[status] = (sum[status] ?? 0) + count;
-  return sum;
-}
+export const raceTrial: Trial<SharedStore> = {
+  name: "race",
+  does: "Makes ten thousand calls from four processes against a balance for a hundred, on every store.",
+  flags: {},
+  subjects: sharedStores,
+  async run(store) {
+    const ledger = await store.open();
+    const { statuses, available, differences, seconds } = await race(ledger, FULL);
+    await ledger.remove();
+    const { 200: admitted = 0, 429: refused = 0 } = statuses;
+    const isExact = admitted === ROOM && refused === FULL.calls - ROOM && available === 0 && differences.length === 0;
+    const books = { statuses, available, differences };
+    return {
+      rows: [{ store: store.name, calls: FULL.calls, admitted, refused, seconds: seconds.toFixed(1) }],
+      problems: isExact ? [] : [`The balance covers exactly ${ROOM} calls, but: ${JSON.stringify(books)}`],
+    };
+  },
+};

@@ -1,31 +1,37 @@
-/** A process with a gateway of its own on a shared store. Told to, it makes all its calls at once, and tells how they were answered. */
+/** The process of a racer: a gateway on a shared store. It makes all its calls at once when told to, and counts the answers. */
 
 import process from "node:process";
 import { openStore } from "../../src/admin/open-store.ts";
 import { createGateway, type ModelBackend } from "../../src/index.ts";
-import { INPUT, OUTPUT, type RacerOrder } from "./order.ts";
+import { answerParent } from "../trial/child.ts";
+import type { RacerOrder, Statuses } from "./race.ts";
+
+const { address, prefix, apiKey, calls, usage } = JSON.parse(process.argv[2] ?? "") as RacerOrder;
+const opening = openStore(address, { prefix, connections: 6, forGateway: true });
 
 const backend: ModelBackend = {
   async *chat() {
     yield "done";
-    yield { type: "finish", reason: "stop", usage: { inputTokens: INPUT, outputTokens: OUTPUT } };
+    yield { type: "finish", reason: "stop", usage };
   },
 };
 
-async function race({ address, prefix, apiKey, calls }: RacerOrder): Promise<void> {
-  const opened = await openStore(address, { prefix, connections: 6, forGateway: true });
-  // As long as it takes: it is counted here who is let in, and nobody is to give up.
+const request = (): Request =>
+  new Request("http://gateway/v1/messages", {
+    method: "POST",
+    headers: { "x-api-key": apiKey, "compat-version": "2023-06-01", "content-type": "application/json" },
+    body: JSON.stringify({
+      model: "m",
+      max_tokens: usage.outputTokens,
+      messages: [{ role: "user", content: "x".repeat(4 * usage.inputTokens) }],
+    }),
+  });
+
+async function race(): Promise<Statuses> {
+  const opened = await opening;
+  // No call may time out: the race counts which calls the balance admits, however slow the store is.
   const limits = { storeTimeoutMs: 600_000, leaseMs: 600_000 };
   const gateway = createGateway({ backend, quotas: opened.store, limits });
-  const request = (): Request =>
-    new Request("http://gateway/v1/messages", {
-      method: "POST",
-      headers: { "x-api-key": apiKey, "compat-version": "2023-06-01", "content-type": "application/json" },
-      body: JSON.stringify({ model: "m", max_tokens: OUTPUT, messages: [{ role: "user", content: "x".repeat(16) }] }),
-    });
-  // All processes are up before any begins.
-  process.send?.("ready");
-  await new Promise((resolve) => process.once("message", resolve));
   const statuses: Record<number, number> = {};
   const call = async (): Promise<void> => {
     const response = await gateway.fetch(request());
@@ -35,8 +41,10 @@ async function race({ address, prefix, apiKey, calls }: RacerOrder): Promise<voi
   await Promise.all(Array.from({ length: calls }, call));
   await gateway.close();
   await opened.close();
-  process.send?.(statuses);
-  process.disconnect();
+  return statuses;
 }
 
-await race(JSON.parse(process.argv[2] ?? "") as RacerOrder);
+answerParent(async (question: "open" | "go"): Promise<Statuses> => {
+  await opening;
+  return question === "open" ? {} : race();
+});

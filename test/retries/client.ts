@@ -1,8 +1,8 @@
-/** A client that loses its connection: it sends a request, or a part of it, and reads the answer, or a part of that. */
+/** A client that loses its connection while it sends a request or reads the answer. */
 
 import { type Agent, type ClientRequest, type IncomingMessage, request } from "node:http";
 
-/** Where an attempt breaks off. */
+/** The moment at which an attempt breaks off. */
 export type Cut =
   | { readonly after: "ms"; readonly ms: number }
   | { readonly after: "sent"; readonly bytes: number }
@@ -14,20 +14,20 @@ export interface Attempt {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Undefined where the connection holds. */
+  /** Undefined when the connection holds. */
   readonly cut: Cut | undefined;
 }
 
 export interface Received {
-  /** Undefined where no head came. */
+  /** Undefined when no head arrived. */
   readonly status: number | undefined;
   readonly replayed: boolean;
   readonly text: string;
-  /** Whether the answer came to its end. */
+  /** True when the answer arrived to its end. */
   readonly isWhole: boolean;
 }
 
-/** Makes one attempt. Never rejects: a connection that breaks is what this is about. */
+/** Makes one attempt. Never rejects: a broken connection is a result. */
 export function attempt({ port, agent, path, headers, body, cut }: Attempt): Promise<Received> {
   return new Promise((resolve) => {
     const bytes = Buffer.from(body);

@@ -1,4 +1,4 @@
-/** Repeated calls over connections that are cut at random cost one call of the backend and one charge each; the short form. */
+/** Repeated calls over cut connections cost one call of the backend and one charge: the short form of `npm run trial -- retries`. */
 
 import { describe, expect, it } from "vitest";
 import { memoryReplayStore, type ReplayStore } from "../../src/index.ts";

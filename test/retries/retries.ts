@@ -1,4 +1,4 @@
-/** Many calls that are repeated after cut connections, over real sockets, and the account of what came of them. */
+/** The retries trial: calls over real sockets, repeated after cut connections. Each costs one call of the backend and one charge. */
 
 import { once } from "node:events";
 import { Agent, createServer, type Server } from "node:http";
@@ -8,26 +8,32 @@ import {
   createGateway,
   type Gateway,
   memoryQuotaStore,
+  memoryReplayStore,
   type MemoryQuotaStore,
   type ModelBackend,
   type QuotaStore,
   type ReplayStore,
 } from "../../src/index.ts";
+import { sqlReplayStore } from "../../src/stores/sql/index.ts";
+import { drivers, redisAnswers, redisReplaysAt } from "../stores/redis/servers.ts";
+import { databases } from "../stores/sql/databases.ts";
+import type { Subject, Trial } from "../trial/frame.ts";
+import { Random } from "../trial/random.ts";
 import { attempt, type Cut } from "./client.ts";
 
 export interface Plan {
   readonly seed: number;
-  /** How many calls are made, each under a key of its own. */
+  /** The number of calls. Each has its own idempotency key. */
   readonly calls: number;
-  /** How many of them are under way at once. */
+  /** The number of calls at the same time. */
   readonly atOnce: number;
-  /** Gateways that share the stores: an attempt goes to any of them. */
+  /** The number of gateways that share the stores. An attempt goes to any of them. */
   readonly gateways: number;
-  /** What share of attempts is cut. */
+  /** The share of attempts to cut, from 0 to 1. */
   readonly cutShare: number;
 }
 
-/** What came of a run. Each violation is a sentence. */
+/** The counts of a run. Each violation is a sentence. */
 export interface Account {
   readonly calls: number;
   readonly attempts: number;
@@ -42,26 +48,15 @@ export interface Account {
 
 const INPUT_TOKENS = 10;
 const KEY_HEADER = "idempotency-key";
-/** More often than this no connection breaks. */
+/** The most cuts of one call. */
 const MAX_CUTS = 6;
 
-/** Reproducible numbers from 0 to 1. */
-function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-/** How many tokens the answer of a call has, by its number. */
+/** Returns the number of tokens in the answer to a call. */
 const tokensOf = (call: number): number => 1 + (call % 17);
 
 const nameOf = (call: number): string => `call-${call};`;
 
-/** Makes calls until each has been answered whole, and takes account. */
+/** Makes each call until its answer is complete, and compares all counts. */
 export async function retries(plan: Plan, replayStore: ReplayStore): Promise<Account> {
   const tally = new Tally();
   const quotas = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 2 ** 40 }]);
@@ -71,7 +66,7 @@ export async function retries(plan: Plan, replayStore: ReplayStore): Promise<Acc
   const agent = new Agent({ keepAlive: true, maxSockets: 4 * plan.atOnce });
   let next = 0;
   const worker = async (): Promise<void> => {
-    for (let call = next++; call < plan.calls; call = next++) await complete(call, { plan, tally, ports, agent });
+    for (let call = next++; call < plan.calls; call = next++) await complete(call, plan, tally, ports, agent);
   };
   await Promise.all(Array.from({ length: plan.atOnce }, worker));
   agent.destroy();
@@ -80,7 +75,7 @@ export async function retries(plan: Plan, replayStore: ReplayStore): Promise<Acc
   return tally.account(plan.calls, quotas);
 }
 
-/** Counts what was done for each key. */
+/** Counts by idempotency key. */
 class Tally {
   attempts = 0;
   cuts = 0;
@@ -127,7 +122,7 @@ function gatewayOf(tally: Tally, quotas: QuotaStore, replayStore: ReplayStore): 
       count(tally.backendCalls, name);
       const tokens = tokensOf(Number(/\d+/.exec(name)?.[0]));
       for (let token = 0; token < tokens; token++) {
-        // Some answers come in one turn of the event loop, some take a while.
+        // Vary the pace: some pieces come in the same turn of the event loop, some a millisecond later.
         if (token % 3 === 0) await new Promise((resolve) => setTimeout(resolve, token % 2));
         yield `${name} word ${token} `;
       }
@@ -157,7 +152,7 @@ async function serve(gateway: Gateway): Promise<Server> {
   return server;
 }
 
-/** The forms of a request; each call takes one, whole or streamed. */
+/** The forms of a request. Each call has one of them, complete or streamed. */
 const FORMS: readonly ((stream: boolean) => { readonly path: string; readonly body: object })[] = [
   (stream) => ({
     path: "/v1/messages",
@@ -173,17 +168,10 @@ const FORMS: readonly ((stream: boolean) => { readonly path: string; readonly bo
   }),
 ];
 
-interface Run {
-  readonly plan: Plan;
-  readonly tally: Tally;
-  readonly ports: readonly number[];
-  readonly agent: Agent;
-}
-
-/** Makes a call again and again until it is answered whole. */
-async function complete(call: number, { plan, tally, ports, agent }: Run): Promise<void> {
-  const random = randomOf(plan.seed * 1_000_003 + call);
-  const { path, body } = (FORMS[call % FORMS.length] ?? FORMS[0])?.(random() < 0.5) ?? { path: "", body: {} };
+/** Repeats a call until its answer is complete. */
+async function complete(call: number, plan: Plan, tally: Tally, ports: readonly number[], agent: Agent): Promise<void> {
+  const random = new Random(plan.seed * 1_000_003 + call);
+  const { path, body } = (FORMS[call % FORMS.length] ?? FORMS[0])?.(random.chance(0.5)) ?? { path: "", body: {} };
   const text = JSON.stringify(body);
   const headers = {
     authorization: "Bearer sk-one",
@@ -192,8 +180,8 @@ async function complete(call: number, { plan, tally, ports, agent }: Run): Promi
   };
   const parts: string[] = [];
   for (let cuts = 0; ;) {
-    const cut = cuts < MAX_CUTS && random() < plan.cutShare ? cutOf(random, text.length) : undefined;
-    const port = ports[Math.floor(random() * ports.length)] ?? 0;
+    const cut = cuts < MAX_CUTS && random.chance(plan.cutShare) ? cutOf(random, text.length) : undefined;
+    const port = ports[random.int(0, ports.length - 1)] ?? 0;
     tally.attempts++;
     const received = await attempt({ port, agent, path, headers, body: text, cut });
     if (received.replayed) tally.replayed++;
@@ -213,12 +201,78 @@ async function complete(call: number, { plan, tally, ports, agent }: Run): Promi
   }
 }
 
-/** What only an answer has that came to its end. */
+/** The end of a complete answer, in any of the forms. */
 const ENDED = /"type":"message"|message_stop|finish_reason":"stop"|"finishReason":"STOP"/;
 
-function cutOf(random: () => number, length: number): Cut {
-  const kind = random();
-  if (kind < 0.5) return { after: "ms", ms: Math.floor(random() * 12) };
-  if (kind < 0.9) return { after: "received", bytes: Math.floor(random() * 1_500) };
-  return { after: "sent", bytes: 1 + Math.floor(random() * (length - 1)) };
+function cutOf(random: Random, length: number): Cut {
+  const kind = random.next();
+  if (kind < 0.5) return { after: "ms", ms: random.int(0, 11) };
+  if (kind < 0.9) return { after: "received", bytes: random.int(0, 1_499) };
+  return { after: "sent", bytes: random.int(1, length - 1) };
 }
+
+/** A replay store of the full form. */
+interface Store extends Subject {
+  /** The number of calls, unless the command line sets it. */
+  readonly calls: number;
+  readonly gateways: number;
+  open(): Promise<{ readonly store: ReplayStore; remove(): Promise<void> | void }>;
+}
+
+const CALLS = 20_000;
+
+const stores: readonly Store[] = [
+  {
+    name: "memory",
+    calls: CALLS,
+    gateways: 1,
+    open: async () => ({ store: memoryReplayStore({ maxEntries: 2 * CALLS }), remove: () => {} }),
+  },
+  {
+    name: "Redis",
+    available: redisAnswers,
+    calls: CALLS,
+    gateways: 2,
+    async open() {
+      const server = await drivers[0]?.place();
+      if (!server) throw new Error("There is no driver.");
+      const { store } = redisReplaysAt(server, { maxEntriesPerKey: 2 * CALLS });
+      return { store, remove: () => server.remove() };
+    },
+  },
+  ...databases.map((database) => ({
+    name: database.name,
+    available: database.available,
+    calls: database.dialect === "sqlite" ? CALLS / 10 : CALLS,
+    gateways: 2,
+    async open() {
+      const opened = await database.place();
+      const store = sqlReplayStore({ ...opened, tables: {}, maxEntriesPerKey: 2 * CALLS });
+      return { store, remove: () => opened.remove() };
+    },
+  })),
+];
+
+interface RetriesFlags extends Readonly<Record<string, number | undefined>> {
+  readonly seed: number;
+  readonly calls: number | undefined;
+}
+
+export const retriesTrial: Trial<Store, RetriesFlags> = {
+  name: "retries",
+  does: "Repeats calls over connections that are cut at random, on every store: one call of the backend and one charge each.",
+  flags: { seed: Date.now() % 1e6, calls: undefined },
+  subjects: stores,
+  async run(store, { seed, calls = store.calls }) {
+    const opened = await store.open();
+    const { violations, ...account } = await retries(
+      { seed, calls, atOnce: 64, gateways: store.gateways, cutShare: 0.6 },
+      opened.store,
+    );
+    await opened.remove();
+    return {
+      rows: [{ store: store.name, ...account, violations: violations.length }],
+      problems: violations.slice(0, 10),
+    };
+  },
+};

@@ -1,22 +1,22 @@
-/** What the soak asks for: calls in every form, each with a script that its backend plays and by which it is known. */
+/** The calls of the soak, in every form. Each carries a script, which the backend plays and which identifies the call. */
 
 import type { ChatRequest } from "../../src/index.ts";
 
-/** Where the hosts mount their gateways. */
+/** The prefix of the gateways on their hosts. */
 export const PREFIX = "/ai";
 
-/** What becomes of a call whose client has hung up; each policy has a gateway of its own. */
+/** The policies for a call whose client has hung up. Each policy has a gateway of its own. */
 export const POLICIES = ["cancels", "drains", "cuts"] as const;
 
 export type Policy = (typeof POLICIES)[number];
 
-/** How many keys a crowd has: each stays within the share of a key. */
+/** The number of keys of a crowd, so that each stays within the share of one key. */
 const CROWD_KEYS = 16;
 
-/** The keys that pay, by what becomes of their calls: these end, these are cut short, of these nobody can know, and these are a crowd's. */
+/** The keys, by the end of their calls: complete, cut short, unknown, or in a crowd. */
 export type Payer = "ended" | "cut" | "raced" | `crowd-${number}`;
 
-/** The key of a crowd's call, by the number of the call. */
+/** Returns the key of a call in a crowd. */
 export const crowdPayer = (number: number): Payer => `crowd-${number % CROWD_KEYS}`;
 
 export const PAYERS: readonly Payer[] = [
@@ -28,20 +28,20 @@ export const PAYERS: readonly Payer[] = [
 
 export const apiKeyOf = (payer: Payer): string => `sk-${payer}`;
 
-/** What a backend is to do with one call. */
+/** The orders to the backend for one call. */
 export interface Script {
   readonly id: number;
-  /** After how many pieces of the answer it waits for its cue; where this is missing it never does. */
+  /** The number of pieces after which the backend waits for its cue. Default: it never waits. */
   readonly waitsAfter?: number;
-  /** Takes a turn of the event loop for each piece: whatever comes in meanwhile comes in between. */
+  /** Takes a turn of the event loop for each piece, so that other events come in between. */
   readonly slow?: true;
-  /** Goes on for ever with pieces of this many bytes, for as long as somebody takes them. */
+  /** Sends pieces of this many bytes without end. */
   readonly endlessBytes?: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
 
-/** A script whose counts differ from those of its neighbours, so that no two calls can stand in for one another. */
+/** Makes a script. Its counts differ from those of neighbouring calls, so that a mix-up shows in the charges. */
 export const scriptOf = (id: number): Script => ({ id, inputTokens: 1 + (id % 7), outputTokens: 1 + (id % 11) });
 
 export const unitsOf = ({ inputTokens, outputTokens }: Script): number => inputTokens + outputTokens;
@@ -53,7 +53,7 @@ export function scriptIn({ messages }: ChatRequest): Script {
   return JSON.parse(part.text) as Script;
 }
 
-/** One way to ask: where, with which body, and what stands at the end of the answer. */
+/** A form of call: its address, its body, and a text at the end of its answer. */
 export interface Form {
   readonly streamed: boolean;
   readonly path: string;
@@ -61,7 +61,7 @@ export interface Form {
   readonly last: string;
 }
 
-/** More than any script says: what a backend is cut for is not what is soaked. */
+/** More tokens than any script has, so that no limit cuts a call. */
 const MAX_TOKENS = 1_000_000_000;
 
 const messages = (stream: boolean): Pick<Form, "streamed" | "path" | "body"> => ({
@@ -88,14 +88,14 @@ export const FORMS: readonly Form[] = [
   generateContent("streamGenerateContent", true),
 ];
 
-/** A call as it goes over a connection. */
+/** Writes a call as it goes over a connection. */
 export function requestOf(form: Form, script: Script, payer: Payer, keepAlive = true): string {
   const body = JSON.stringify(form.body(JSON.stringify(script)));
   const head = headOf(form.path, payer, "application/json", Buffer.byteLength(body));
   return `${head}${keepAlive ? "" : "connection: close\r\n"}\r\n${body}`;
 }
 
-/** The head of a call, but for the empty line at its end. */
+/** Writes the head of a call without the empty line at its end. */
 export const headOf = (path: string, payer: Payer, type: string, bodyBytes: number): string =>
   [
     `POST ${PREFIX}${path} HTTP/1.1`,
@@ -107,7 +107,7 @@ export const headOf = (path: string, payer: Payer, type: string, bodyBytes: numb
     "",
   ].join("\r\n");
 
-/** Milliseconds since the Unix epoch, with fractions, by a clock that the processes of one machine share. */
+/** Returns the milliseconds since the Unix epoch, with fractions, by a clock that all processes of a machine share. */
 export const nowMs = (): number => performance.timeOrigin + performance.now();
 
 export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

@@ -1,27 +1,26 @@
 /** A crowd at one host: thousands of idle streams, hundreds of unread ones and large uploads, with mixed traffic between them. */
 
 import { MANNERS } from "../drivers/raw-client.ts";
-import { between, seeded } from "../crash/order.ts";
+import { Random } from "../trial/random.ts";
 import { crowdPayer, FORMS, type Form, headOf, requestOf, type Script, scriptOf } from "./calls.ts";
-import { Connection } from "./connection.ts";
-import type { SoakHost } from "./hosts.ts";
-import { round, Run, type Soaked } from "./soak.ts";
-import { type Rest, Subject } from "./subject.ts";
+import { Connection } from "./clients.ts";
+import { type Left, leftOf, moreMib, round, type Soaked, Traffic } from "./soak.ts";
+import { type Rest, type SoakHost, Subject } from "./subject.ts";
 
 export interface CrowdPlan {
-  /** Streams whose backends say nothing after the first piece. */
+  /** Streams whose backends pause after the first piece. */
   readonly idle: number;
-  /** Streams whose clients read nothing, of backends that never end. */
+  /** Streams of endless backends to clients that read nothing. */
   readonly unread: number;
-  /** Uploads that go on at the same time, each of so many bytes. */
+  /** Uploads at the same time, and the bytes of each. */
   readonly uploads: number;
   readonly uploadBytes: number;
-  /** Calls that end and streams that are replaced, in each round. */
+  /** Calls that end, and streams to replace, in each round. */
   readonly completions: number;
   readonly replaced: number;
-  /** Rounds of a first crowd, which comes and goes before the first count. */
+  /** The rounds of a first crowd, which comes and goes before the first count. */
   readonly warmUpRounds: number;
-  /** Whether a round follows, after so many rounds. */
+  /** Returns true when another round follows after this number of rounds. */
   readonly goesOn: (rounds: number) => boolean;
   readonly seed: number;
 }
@@ -29,39 +28,39 @@ export interface CrowdPlan {
 export interface Crowded extends Soaked {
   readonly rounds: number;
   readonly uploads: number;
-  /** Streams that were cut though their clients had not gone: of clients that read, and of clients that took nothing for a while. */
+  /** Streams that were cut although their clients were there: of clients that read, and of clients that did not. */
   readonly cutIdle: number;
   readonly cutUnread: number;
-  /** Memory while the crowd stands, round by round, once all garbage is collected. */
+  /** Memory after each round, while the crowd stands, after a collection of all garbage. */
   readonly standing: readonly Pick<Rest, "heapBytes" | "bufferBytes">[];
 }
 
 const POLICY = "cancels";
-/** How many clients of a crowd come or go at the same time. */
+/** The number of clients that come or go at the same time. */
 const TOGETHER = 250;
-/** More at once than the buffers between two sockets hold would say nothing else, and take longer. */
+/** A piece of an endless stream. A larger piece would take longer and test nothing more. */
 const ENDLESS_BYTES = 64 * 1024;
 
 const streamed = FORMS.filter((form) => form.streamed);
 
-/** One host, from its start to its end. */
+/** Holds a crowd at a host, from its start to its end. */
 export async function crowd(host: SoakHost, plan: CrowdPlan): Promise<Crowded> {
   await using subject = new Subject(host);
   await subject.open();
-  const run = new Run(subject);
-  const visitors = new Visitors(subject, run, plan);
+  const traffic = new Traffic(subject);
+  const visitors = new Visitors(subject, traffic, plan);
   await visitors.visit((rounds) => rounds < plan.warmUpRounds);
   const before = await subject.atRest();
 
   const visit = await visitors.visit(plan.goesOn);
   const after = await subject.atRest(before);
 
-  const { completions, hangUps, units, falseAborts } = run;
+  const { completions, hangUps, units, falseAborts } = traffic;
   const closedAtOnce = await subject.close();
   return { ...visit, completions, hangUps, units, falseAborts, before, after, delaysMs: [], timedMs: [], closedAtOnce };
 }
 
-/** A stream that stands: its connection, and the moment at which its call is cut. */
+/** An open stream. `fired` resolves when its call is cut. */
 interface Standing {
   readonly id: number;
   readonly connection: Connection;
@@ -71,20 +70,20 @@ interface Standing {
 
 class Visitors {
   readonly #subject: Subject;
-  readonly #run: Run;
+  readonly #traffic: Traffic;
   readonly #plan: CrowdPlan;
-  readonly #random: () => number;
+  readonly #random: Random;
   readonly #picture: Uint8Array;
 
-  constructor(subject: Subject, run: Run, plan: CrowdPlan) {
+  constructor(subject: Subject, traffic: Traffic, plan: CrowdPlan) {
     this.#subject = subject;
-    this.#run = run;
+    this.#traffic = traffic;
     this.#plan = plan;
-    this.#random = seeded(plan.seed);
+    this.#random = new Random(plan.seed);
     this.#picture = pictureOf(plan.uploadBytes);
   }
 
-  /** Comes, stays for as many rounds as there are, and goes. */
+  /** Opens the crowd, keeps it for as many rounds as `goesOn` says, and ends it. */
   async visit(
     goesOn: CrowdPlan["goesOn"],
   ): Promise<Pick<Crowded, "rounds" | "uploads" | "cutIdle" | "cutUnread" | "standing">> {
@@ -101,8 +100,8 @@ class Visitors {
       leaving.push(...this.#draw(standing, replaced));
       const uploaded = await Promise.all([
         this.#upload(),
-        this.#run.complete(completions),
-        this.#run.hangUp(1, () => round(rounds)),
+        this.#traffic.complete(completions),
+        this.#traffic.hangUp(1, () => round(rounds)),
         this.#go(leaving),
       ]);
       uploads += uploaded[0];
@@ -115,17 +114,17 @@ class Visitors {
     return { rounds, uploads, cutIdle, cutUnread, standing: memory };
   }
 
-  /** Takes some of the streams that stand, by chance. */
+  /** Removes some of the open streams by chance, and returns these. */
   #draw(standing: Standing[], count: number): Standing[] {
     return Array.from({ length: Math.min(count, standing.length) }, () =>
-      standing.splice(between(this.#random, 0, standing.length - 1), 1),
+      standing.splice(this.#random.int(0, standing.length - 1), 1),
     ).flat();
   }
 
-  /** Opens streams, and waits until the backend of each has nothing to do, or nobody who takes more. */
+  /** Opens streams, and waits until the backend of each pauses. */
   #come(count: number, isRead: boolean): Promise<Standing[]> {
     return inGroups(Array.from({ length: count }), async () => {
-      const id = this.#run.nextToCut();
+      const id = this.#traffic.nextToCut();
       const form = streamed[id % streamed.length] as Form;
       const waits: Script = { ...scriptOf(id), waitsAfter: 1 };
       const script: Script = isRead ? waits : { ...waits, endlessBytes: ENDLESS_BYTES };
@@ -138,20 +137,22 @@ class Visitors {
     });
   }
 
-  /** Hangs up in every manner, and waits until each call is cut. */
+  /** Hangs up in all manners, and waits until each call is cut. */
   async #go(leaving: readonly Standing[]): Promise<void> {
     await inGroups(leaving, async ({ connection, fired, isRead }) => {
-      // A client that reads nothing and half-closes looks like one that is slow.
+      // A client that does not read must not half-close: the gateway cannot tell it from a slow client.
       const manners = isRead ? MANNERS : MANNERS.filter((manner) => manner !== "half-closes");
-      connection.hangUp(manners[between(this.#random, 0, manners.length - 1)] ?? "closes");
+      connection.hangUp(manners[this.#random.int(0, manners.length - 1)] ?? "closes");
       await fired;
       connection.hangUp("closes");
     });
   }
 
-  /** Uploads at the same time, of which every fourth breaks off; how many were answered. */
+  /** Sends uploads at the same time; every fourth breaks off. Returns the number of answers. */
   async #upload(): Promise<number> {
-    const breaks = Array.from({ length: this.#plan.uploads }, (_, index) => (index % 4 === 3 ? this.#random() : 1));
+    const breaks = Array.from({ length: this.#plan.uploads }, (_, index) =>
+      index % 4 === 3 ? this.#random.next() : 1,
+    );
     await Promise.all(
       breaks.map(async (share, index) => {
         const connection = new Connection(this.#subject.port(POLICY));
@@ -175,7 +176,7 @@ class Visitors {
   }
 }
 
-/** Does the same for each, so many at a time. */
+/** Acts on each item, in groups of parallel actions. */
 async function inGroups<Item, Result>(items: readonly Item[], act: (item: Item) => Promise<Result>): Promise<Result[]> {
   const results: Result[] = [];
   for (let at = 0; at < items.length; at += TOGETHER)
@@ -183,7 +184,7 @@ async function inGroups<Item, Result>(items: readonly Item[], act: (item: Item) 
   return results;
 }
 
-/** What stands before and after the picture in an upload. */
+/** The parts of an upload before and after its picture. */
 const FORM = {
   type: "multipart/form-data; boundary=crowd",
   head: [
@@ -197,11 +198,31 @@ const FORM = {
   end: "\r\n--crowd--\r\n",
 };
 
-/** A JPEG of one pixel, whose pixels take as many bytes as it needs to be that long. */
+/** Makes a JPEG of one pixel, filled up to this length. */
 function pictureOf(bytes: number): Uint8Array {
   const start = [0xff, 0xd8, 0xff, 0xc0, 0, 11, 8, 0, 1, 0, 1, 1, 1, 0x11, 0, 0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0];
   const picture = new Uint8Array(bytes);
   picture.set(start);
   picture.set([0xff, 0xd9], bytes - 2);
   return picture;
+}
+
+/** The counts of a crowd, with the growth in whole MiB of the heap while the crowd stood, and of memory outside the heap. */
+export interface CrowdLeft extends Left {
+  readonly cutIdle: number;
+  readonly moreStandingMib: number;
+  readonly moreBufferMib: number;
+}
+
+export function crowdLeftOf(crowded: Crowded): CrowdLeft {
+  const { before, after, standing } = crowded;
+  const heaps = standing.map(({ heapBytes }) => heapBytes);
+  const half = Math.ceil(heaps.length / 2);
+  // Growth is certain only when every value of the second half is above all values of the first.
+  return {
+    ...leftOf(crowded),
+    cutIdle: crowded.cutIdle,
+    moreStandingMib: moreMib(Math.max(...heaps.slice(0, half)), Math.min(...heaps.slice(half))),
+    moreBufferMib: moreMib(before.bufferBytes, after.bufferBytes),
+  };
 }

@@ -1,6 +1,6 @@
 /**
- * The process that counts how much of each call V8 keeps until it collects the whole heap, though nothing needs it any more: what it
- * puts among the old by its own rules, and what that holds on to. It is told the kind of call.
+ * The process that counts the garbage of a call that V8 keeps until it collects the whole heap: objects that V8 puts into the old
+ * generation, and everything that these refer to. Its argument is the kind of call.
  */
 
 import { once } from "node:events";
@@ -8,25 +8,24 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { getHeapSpaceStatistics } from "node:v8";
-import { relay } from "../../src/backends/relay/index.ts";
 import { isStream } from "../../src/http/answer.ts";
 import { createGateway, memoryQuotaStore, type ModelBackend, type QuotaStore } from "../../src/index.ts";
-import { backend } from "../bench/workload.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
 import { median } from "../bench/report.ts";
-import { API_KEY, completeAnswer, SCENARIOS } from "../bench/workload.ts";
+import { backend, API_KEY, completeAnswer, SCENARIOS } from "../bench/workload.ts";
 
 export type Kind = "complete" | "streamed" | "refused" | "relayed" | "slowly stored";
 
 const AT_ONCE = 30;
-/** After so many, V8 has begun to decide what goes where. */
+/** The calls after which V8 has settled where it allocates objects. */
 const WARM_UP = 500;
-/** They are counted in groups, of which the middle one tells: a collection of the whole heap may fall into another. */
+/** The groups of counted calls. The median counts, because a collection of the whole heap may fall into one group. */
 const GROUPS = 5;
 const GROUP = 400;
 
 const HEADERS = { "content-type": "application/json", "x-api-key": API_KEY, "anthropic-version": "2023-06-01" };
 
-/** A relay to a server of this process. */
+/** Makes a relay to a server of this process. */
 async function relayed(): Promise<ModelBackend> {
   const answer = JSON.stringify(completeAnswer());
   const server = createServer((req, res) => {
@@ -37,26 +36,26 @@ async function relayed(): Promise<ModelBackend> {
   return relay({ format: "messages", baseUrl: `http://127.0.0.1:${port}/v1`, apiKey: "sk-upstream" });
 }
 
-/** A store that answers later, as one across a network does. */
-function elsewhere(store: QuotaStore): QuotaStore {
+/** Delays the answers of a store, as a network does. */
+function delayed(store: QuotaStore): QuotaStore {
   return {
-    find: (...asked) => later(store.find(...asked)),
-    balance: (...asked) => later(store.balance(...asked)),
-    reserve: (...asked) => later(store.reserve(...asked)),
-    renew: (...asked) => later(store.renew(...asked)),
-    settle: (...asked) => later(store.settle(...asked)),
+    find: (...given) => later(store.find(...given)),
+    balance: (...given) => later(store.balance(...given)),
+    reserve: (...given) => later(store.reserve(...given)),
+    renew: (...given) => later(store.renew(...given)),
+    settle: (...given) => later(store.settle(...given)),
   };
 }
 
-const later = <Said>(said: Promise<Said>): Promise<Said> => setImmediate().then(() => said);
+const later = <Value>(value: Promise<Value>): Promise<Value> => setImmediate().then(() => value);
 
-/** The bytes that each call adds to what is old. */
+/** Returns the bytes that each call adds to the old generation. */
 async function oldBytesOf(kind: Kind): Promise<number> {
   const granted = kind === "refused" ? 1 : Number.MAX_SAFE_INTEGER;
   const quotas = memoryQuotaStore([{ apiKey: API_KEY, granted }]);
   const { answer } = createGateway({
     backend: kind === "relayed" ? await relayed() : backend,
-    quotas: kind === "slowly stored" ? elsewhere(quotas) : quotas,
+    quotas: kind === "slowly stored" ? delayed(quotas) : quotas,
   }).at("");
   const { body } = SCENARIOS[kind === "streamed" ? "streamed" : "complete"];
   const status = kind === "refused" ? 429 : 200;

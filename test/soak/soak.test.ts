@@ -1,17 +1,16 @@
 /** Thousands of calls that end, hundreds of clients that hang up, and a crowd of streams leave no hold, handle or memory behind. */
 
 import { beforeAll, describe, expect, it } from "vitest";
-import { soakHosts } from "./hosts.ts";
-import { crowd, type CrowdPlan } from "./crowd.ts";
-import { crowdLeftOf, type Left, leftOf } from "./left.ts";
-import { type Plan, soak } from "./soak.ts";
+import { crowd, crowdLeftOf, type CrowdPlan } from "./crowd.ts";
+import { type Left, leftOf, type Plan, soak } from "./soak.ts";
+import { soakHosts } from "./subject.ts";
 
-/** The full counts, of a hundred thousand, are those of `npm run soak`. */
+/** The short form. `npm run trial -- soak` makes a hundred thousand calls. */
 const PLAN: Plan = { warmUp: { completions: 2_000, hangUps: 450 }, completions: 3_000, hangUps: 450, timed: 0 };
-/** Where the line behind the mount is the same, what a mount alone may leave behind. */
+/** The share of a host other than Node: only its mount differs, and only that can leave something behind. */
 const SHARE: Plan = { warmUp: { completions: 500, hangUps: 180 }, completions: 200, hangUps: 180, timed: 0 };
 
-/** Of the crowd, `npm run soak -- crowd` has twenty-five times as many streams, and ten minutes. */
+/** The short form. `npm run trial -- crowd` has twenty-five times as many streams, and takes ten minutes. */
 const CROWD: CrowdPlan = {
   idle: 200,
   unread: 50,

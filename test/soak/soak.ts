@@ -1,33 +1,31 @@
-/** The soak of one host: many calls that end, many clients that hang up, and what is left of both. */
+/** The soak of one host: many calls that end, many clients that hang up, and the counts that both must leave at zero. */
 
-import { complete } from "./completions.ts";
 import { POLICIES, type Policy } from "./calls.ts";
-import { hangUp, type HangUps, type HungUp, type Moment } from "./hang-ups.ts";
-import type { SoakHost } from "./hosts.ts";
-import { type Rest, Subject } from "./subject.ts";
+import { complete, hangUp, type HangUps, type HungUp, type Moment } from "./clients.ts";
+import { handlesIn, type Rest, type SoakHost, Subject } from "./subject.ts";
 
 export interface Plan {
-  /** What goes before the first count, so that all is loaded, compiled and full that will be. */
+  /** Calls before the first count, which load and compile all code and fill all caches. */
   readonly warmUp: { readonly completions: number; readonly hangUps: number };
   readonly completions: number;
   readonly hangUps: number;
-  /** Hang-ups a few at a time, for the time until each signal fires. */
+  /** Hang-ups a few at a time, which measure the time until each signal fires. */
   readonly timed: number;
 }
 
 export interface Soaked {
   readonly completions: number;
   readonly hangUps: number;
-  /** Calls whose signal fired though nothing had cut them short. */
+  /** Calls whose signal fired although no client hung up. */
   readonly falseAborts: readonly number[];
-  /** What the calls that ended are to be charged, in units. */
+  /** The units to charge for the calls that ended. */
   readonly units: number;
   readonly before: Rest;
   readonly after: Rest;
-  /** From the hang-ups until the signals fired, in milliseconds: of many in the same turn, and of the timed ones. */
+  /** The times from hang-ups to their signals, in milliseconds: of many in the same turn, and of the timed hang-ups. */
   readonly delaysMs: readonly number[];
   readonly timedMs: readonly number[];
-  /** Whether each gateway had nothing to wait for when it closed. */
+  /** For each gateway, true when it had no call to wait for as it closed. */
   readonly closedAtOnce: readonly boolean[];
 }
 
@@ -38,7 +36,7 @@ const KNOWN: readonly Moment[] = ["before the first", "in the middle", "after th
 const RACING: readonly Moment[] = ["while asking", "at once"];
 const CUTTING: readonly Moment[] = ["before the first", "in the middle"];
 
-/** The rounds of hang-ups, in turn: each policy, and each now and then with clients that leave before they are answered. */
+/** Returns the hang-ups of a round: the policies in turn, and in every fourth round clients that leave before their answers. */
 export const round = (number: number): HangUps => ({
   together: TOGETHER,
   policy: POLICIES[number % POLICIES.length] as Policy,
@@ -47,41 +45,42 @@ export const round = (number: number): HangUps => ({
 
 const roundsOf = (hangUps: number): number => Math.ceil(hangUps / TOGETHER);
 
-/** One host, from its start to its end. */
+/** Soaks a host from its start to its end. */
 export async function soak(host: SoakHost, plan: Plan): Promise<Soaked> {
   await using subject = new Subject(host);
   await subject.open();
   if (plan.timed > 0) await subject.assertSameClock();
-  const run = new Run(subject);
-  await run.complete(plan.warmUp.completions);
-  await run.hangUp(roundsOf(plan.warmUp.hangUps), round);
+  const traffic = new Traffic(subject);
+  await traffic.complete(plan.warmUp.completions);
+  await traffic.hangUp(roundsOf(plan.warmUp.hangUps), round);
   const before = await subject.atRest();
 
-  await run.complete(plan.completions);
-  const delaysMs = await run.hangUp(roundsOf(plan.hangUps), round);
+  await traffic.complete(plan.completions);
+  const delaysMs = await traffic.hangUp(roundsOf(plan.hangUps), round);
   const timed: HangUps = { together: TOGETHER_TIMED, policy: "cancels", moments: CUTTING };
-  const timedMs = await run.hangUp(Math.ceil(plan.timed / TOGETHER_TIMED), () => timed);
+  const timedMs = await traffic.hangUp(Math.ceil(plan.timed / TOGETHER_TIMED), () => timed);
   const after = await subject.atRest(before);
 
-  const { completions, hangUps, units, falseAborts } = run;
+  const { completions, hangUps, units, falseAborts } = traffic;
   const closedAtOnce = await subject.close();
   return { completions, hangUps, units, falseAborts, before, after, delaysMs, timedMs, closedAtOnce };
 }
 
-/** How long a round of hang-ups may take before it is given up, in milliseconds: to end what is stuck, not to measure. */
+/** The most time for a round of hang-ups, in milliseconds. Ends a stuck run, and measures nothing. */
 const PATIENCE_MS = 300_000;
 
 async function inTime(round: Promise<HungUp>, { policy, moments }: HangUps): Promise<HungUp> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => reject(new Error(`A signal that must fire has not, where a hang-up ${policy}, ${moments.join(" or ")}.`)),
+    () =>
+      reject(new Error(`An expected signal has not fired, after a hang-up that ${policy}, ${moments.join(" or ")}.`)),
     PATIENCE_MS,
   );
   return Promise.race([round, late]).finally(() => clearTimeout(timer));
 }
 
-/** What has been asked of a host so far. The calls of the warm-up count: they must be as right as all others. */
-export class Run {
+/** The calls made to a host so far. The calls of the warm-up count too: they must be as right as all others. */
+export class Traffic {
   readonly #subject: Subject;
   readonly #mayFire = new Set<number>();
   #calls = 0;
@@ -104,7 +103,7 @@ export class Run {
     this.completions += calls;
   }
 
-  /** The id of a call that will be cut short. */
+  /** Returns the id of a call that will be cut short. */
   nextToCut(): number {
     const id = this.#next(1);
     this.#mayFire.add(id);
@@ -116,7 +115,7 @@ export class Run {
     return this.#calls - calls;
   }
 
-  /** Rounds of hang-ups; how long each signal took. */
+  /** Makes rounds of hang-ups. Returns the time that each signal took, in milliseconds. */
   async hangUp(rounds: number, roundOf: (number: number) => HangUps): Promise<readonly number[]> {
     const delaysMs: number[] = [];
     for (let number = 0; number < rounds; number++) {
@@ -130,3 +129,53 @@ export class Run {
     return delaysMs;
   }
 }
+
+/** The counts that must all be zero. */
+export interface Left {
+  /** Calls whose signal fired although no client hung up. */
+  readonly falseAborts: number;
+  readonly liveHolds: number;
+  /** The difference between charge and usage of the calls that ended, and the part of the charge that is an estimate. */
+  readonly chargedAmiss: number;
+  readonly chargedByEstimate: number;
+  readonly runningBackends: number;
+  readonly timers: number;
+  readonly moreHandles: number;
+  readonly moreFiles: number;
+  /** Growth of the heap in whole MiB, beyond the tolerance between two collections. */
+  readonly moreMib: number;
+  /** Calls of `onFailure`. */
+  readonly failures: number;
+  /** Gateways that had calls to wait for as they closed. */
+  readonly openGateways: number;
+}
+
+const MIB = 2 ** 20;
+/** The difference of a heap between two collections that counts as no growth, in bytes. */
+const HEAP_TOLERANCE = 2 * MIB;
+
+export function leftOf({ falseAborts, units, before, after, closedAtOnce }: Soaked): Left {
+  const { ended } = after.ledgers;
+  return {
+    falseAborts: falseAborts.length,
+    liveHolds: liveHoldsIn(after),
+    chargedAmiss: Math.abs((ended?.used ?? 0) - units),
+    chargedByEstimate: ended?.estimated ?? 0,
+    runningBackends: after.running,
+    timers: after.timers,
+    moreHandles: more(handlesIn(before), handlesIn(after)),
+    moreFiles: more(before.files, after.files),
+    moreMib: moreMib(before.heapBytes, after.heapBytes),
+    failures: after.failures.length,
+    openGateways: closedAtOnce.filter((atOnce) => !atOnce).length,
+  };
+}
+
+/** Returns the growth of memory in whole MiB, beyond the tolerance. */
+export const moreMib = (beforeBytes: number, afterBytes: number): number =>
+  Math.floor(more(beforeBytes + HEAP_TOLERANCE, afterBytes) / MIB);
+
+const more = (before = 0, after = 0): number => Math.max(0, after - before);
+
+const liveHoldsIn = ({ ledgers }: Rest): number =>
+  Object.values(ledgers).reduce((sum, ledger) => sum + (ledger?.liveHolds ?? 0), 0);

@@ -1,4 +1,4 @@
-/** The side of the soak: the process of one host, what it tells of its calls, and what is counted of it from outside. */
+/** The parent's side of the soak: the hosts, the process of one host, and the counts of it from inside and outside. */
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -6,28 +6,28 @@ import { existsSync, readdirSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as after } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { Peer } from "../hosts/remote/peer.ts";
 import { nowMs, type Policy, POLICIES } from "./calls.ts";
-import type { SoakHost } from "./hosts.ts";
 import type { Census } from "./served.ts";
 
-/** What there is in a host's process, with what the system knows of it. */
+/** The counts of a host's process, with those of the system. */
 interface Look extends Census {
-  /** Open files, sockets among them, where the system lists them. */
+  /** Open files and sockets, where the system lists them. */
   readonly files: number | undefined;
 }
 
-/** The same of a host that is at rest. */
+/** The counts of a host at rest. */
 export interface Rest extends Look {
   readonly heapBytes: number;
-  /** Memory that the heap's objects hold outside of it: bodies above all. */
+  /** Memory outside the heap, such as the bytes of bodies. */
   readonly bufferBytes: number;
 }
 
-/** How often, and how many times, a host is looked at until it is at rest; a quarter of a minute. */
+/** The interval of looks at a host until it is at rest, and the most looks: 15 seconds in all. */
 const LOOKS = { everyMs: 50, most: 300 };
 
-/** How far the clocks of two processes may be apart, in milliseconds. */
+/** The most by which the clocks of two processes may differ, in milliseconds. */
 const SKEW_MS = 1;
 
 export class Subject implements AsyncDisposable {
@@ -37,7 +37,7 @@ export class Subject implements AsyncDisposable {
   readonly #firing = new Map<number, PromiseWithResolvers<void>>();
   #drains = { begun: 0, wanted: 0, all: Promise.withResolvers<void>() };
   #ports: readonly number[] = [];
-  /** When the signals of calls fired, by `nowMs`. */
+  /** The times of `nowMs` at which signals fired, by the ids of their calls. */
   readonly fired: Map<number, number> = new Map();
 
   constructor({ name, command, args }: SoakHost) {
@@ -63,30 +63,30 @@ export class Subject implements AsyncDisposable {
     this.#ports = await this.#peer.call("open");
   }
 
-  /** Throws where its process tells another time than this one, as it may where the machine's clock was set in between. */
+  /** Throws when the process has another time than this one, as after a change of the machine's clock. */
   async assertSameClock(): Promise<void> {
     const before = nowMs();
     const there = await this.#peer.call<number>("now");
     if (there < before - SKEW_MS || there > nowMs() + SKEW_MS)
-      throw new Error("The clocks of the two processes are apart: what is measured between them would be wrong.");
+      throw new Error("The clocks of the two processes differ: times measured between them would be wrong.");
   }
 
-  /** Where the gateway of a policy listens. */
+  /** Returns the port of a policy's gateway. */
   port(policy: Policy): number {
     return this.#ports[POLICIES.indexOf(policy)] ?? 0;
   }
 
-  /** Resolves when the backend of a call, which has not begun yet, waits for its cue. */
+  /** Resolves when the backend of a call pauses. Must be called before the call begins. */
   waiting(id: number): Promise<void> {
     return momentIn(this.#waiting, id);
   }
 
-  /** Resolves when the signal of a call, which has not ended yet, fires. */
+  /** Resolves when the signal of a call fires. Must be called before the call ends. */
   firing(id: number): Promise<void> {
     return momentIn(this.#firing, id);
   }
 
-  /** Resolves when as many calls as that, from now on, go on without their clients. */
+  /** Resolves when this many calls, counted from now, go on without their clients. */
   draining(calls: number): Promise<void> {
     this.#drains = { begun: 0, wanted: calls, all: Promise.withResolvers<void>() };
     if (calls === 0) this.#drains.all.resolve();
@@ -97,7 +97,7 @@ export class Subject implements AsyncDisposable {
     await Promise.all(ids.map((id) => this.#peer.call("goOn", id)));
   }
 
-  /** Forgets what has been waited for. */
+  /** Drops all waiting promises. */
   forget(): void {
     this.#waiting.clear();
     this.#firing.clear();
@@ -108,7 +108,7 @@ export class Subject implements AsyncDisposable {
     return { ...census, files: filesOf(this.#process.pid) };
   }
 
-  /** What is there once nothing is left of what was there before it, or when it has been looked at for long enough. */
+  /** Looks until the host is idle, still, and has no more open than before. Returns the last look when that takes too long. */
   async atRest(before?: Rest): Promise<Rest> {
     let [rest, still] = [await this.#look(), 0];
     for (let looks = 0; looks < LOOKS.most && !(isIdle(rest) && still > 5 && !exceeds(rest, before)); looks++) {
@@ -120,13 +120,13 @@ export class Subject implements AsyncDisposable {
     return { ...rest, ...(await this.memory()) };
   }
 
-  /** Memory once all garbage is collected, in bytes. */
+  /** Returns the memory after a collection of all garbage, in bytes. */
   async memory(): Promise<Pick<Rest, "heapBytes" | "bufferBytes">> {
     const heapBytes = await this.#peer.call<number>("heapBytes");
     return { heapBytes, bufferBytes: await this.#peer.call<number>("bufferBytes") };
   }
 
-  /** Closes the gateways: whether each had nothing to wait for. */
+  /** Closes the gateways. Returns, for each, true when it had no call to wait for. */
   close(): Promise<readonly boolean[]> {
     return this.#peer.call("close");
   }
@@ -160,3 +160,34 @@ function filesOf(pid: number | undefined): number | undefined {
   const folder = `/proc/${pid}/fd`;
   return existsSync(folder) ? readdirSync(folder).length : undefined;
 }
+
+/** A host of the soak, in a process of its own. */
+export interface SoakHost {
+  readonly name: string;
+  /** False where its runtime is not installed. */
+  readonly available: boolean;
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+const script = (name: string): string => `${root}test/soak/hosts/${name}.ts`;
+
+const onNode = (name: string): SoakHost => ({
+  name,
+  available: true,
+  command: process.execPath,
+  args: ["--expose-gc", script("node"), name],
+});
+
+function onRuntime(name: string, ...args: readonly string[]): SoakHost {
+  const command = `${root}node_modules/.bin/${name}`;
+  return { name, available: existsSync(command), command, args: [...args, script(name)] };
+}
+
+export const soakHosts: readonly SoakHost[] = [
+  ...["node", "express 4", "express 5", "koa", "fastify", "hono"].map(onNode),
+  onRuntime("bun", "--expose-gc"),
+  onRuntime("deno", "run", "--allow-all", "--quiet", "--unstable-no-legacy-abort", "--v8-flags=--expose-gc"),
+];

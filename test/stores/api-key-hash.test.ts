@@ -1,7 +1,7 @@
-/** An api key's hash is the same on every runtime, whoever computes it. */
+/** An api key's hash is the same on every runtime. */
 
 import { afterEach, expect, it, vi } from "vitest";
-import { hashApiKey } from "../../src/stores/api-key-hash.ts";
+import { hashApiKey } from "../../src/stores/ledger.ts";
 
 afterEach(() => {
   vi.unstubAllGlobals();
@@ -20,7 +20,7 @@ it.each([
 ])("is the same on a runtime with %s", async (_name, process) => {
   vi.stubGlobal("process", process);
   vi.resetModules();
-  const elsewhere = await import("../../src/stores/api-key-hash.ts");
+  const elsewhere = await import("../../src/stores/ledger.ts");
   expect(elsewhere.hashApiKey).not.toBe(hashApiKey);
   for (const key of ["", "demo", "Grüße 世界 𝄞", "\uD800 alone", "x".repeat(1000)])
     expect(elsewhere.hashApiKey(key)).toBe(hashApiKey(key));

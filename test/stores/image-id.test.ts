@@ -8,6 +8,6 @@ it("a new id has 192 random bits in characters that are safe anywhere", () => {
   expect(new Set(ids).size).toBe(1_000);
   for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{32}$/);
   expect(ids.every(isImageId)).toBe(true);
-  // Every one of the 64 characters comes up: none was lost on the way.
+  // Each of the 64 characters comes up.
   expect(new Set(ids.join("")).size).toBe(64);
 });

@@ -1,4 +1,4 @@
-/** Room for images is booked before it is paid for: what each store makes of its limits, and when it says to come back. */
+/** Room for images is booked before it is paid for: the limits of each store, and the time to come back. */
 
 import { createStorage } from "unstorage";
 import memoryDriver from "unstorage/drivers/memory";
@@ -52,7 +52,7 @@ describe.each(STORES)("%s", (_name, open) => {
     const booking = await store.book({ keyId: "a", bytes: 1_000 });
     const soon = { code: "busy", retryAfterMs: 2_000 };
     await expect(store.book({ keyId: "a", bytes: 1 })).rejects.toMatchObject(soon);
-    // What turns out larger than was booked takes what is free.
+    // An image that is larger than its booking takes free room.
     await store.put(image("large", 70), booking);
     await expect(store.book({ keyId: "b", bytes: 31 })).rejects.toMatchObject({ code: "busy" });
     await expect(store.book({ keyId: "b", bytes: 15 })).resolves.toBeDefined();

@@ -1,28 +1,27 @@
-/** Every store that several processes can share: where it is, and what it has in its own books. */
+/** Every store that several processes can share: its address, its holds and its audit. */
 
-import { openStore } from "../../src/admin/open-store.ts";
-import type { OpenedStore } from "../../src/admin/opening.ts";
+import { type OpenedStore, openStore } from "../../src/admin/open-store.ts";
 import { drivers, REDIS, redisAnswers } from "./redis/servers.ts";
 import { databases, type TestDatabase } from "./sql/databases.ts";
 
-/** A hold as the store has it. */
+/** A hold in a store. */
 export interface StoredHold {
   readonly id: string;
   readonly state: "live" | "settled" | "expired" | "corrected";
-  /** What a resolved hold was charged, in units. */
+  /** The charge of a resolved hold, in units. */
   readonly used: number;
 }
 
 /** A place of the run's own in a store. */
 export interface Ledger extends OpenedStore {
-  /** Where other processes find it: for `openStore`. */
+  /** The address for other processes, as `openStore` takes it. */
   readonly address: string;
   readonly prefix: string;
   /** The holds of a key. */
   holds(keyId: string): Promise<readonly StoredHold[]>;
-  /** Where the balance of a key is not what its journal, or in Redis its holds, come to. */
+  /** The differences between the balance of a key and its journal, or in Redis its holds. */
   differences(keyId: string): Promise<readonly unknown[]>;
-  /** Closes it, and removes what the run has written. */
+  /** Closes the store, and removes all that the run has written. */
   remove(): Promise<void>;
 }
 
@@ -57,7 +56,7 @@ const overSql = (database: TestDatabase): SharedStore => ({
   },
 });
 
-/** Adds up one of the numbers that Redis has in a text of several. */
+/** Adds up one of the numbers of Redis's texts. */
 const sum = (words: readonly (readonly string[])[], at: number): number =>
   words.reduce((total, each) => total + Number(each[at]), 0);
 
@@ -111,9 +110,9 @@ const overRedis: SharedStore = {
   },
 };
 
-/** Those on real servers, and SQLite in a file. */
+/** The stores on real servers, and SQLite in a file. */
 export const sharedStores: readonly SharedStore[] = [
-  // Within one process alone lives PGlite.
+  // PGlite lives within one process.
   ...databases.filter(({ name }) => name !== "PGlite").map(overSql),
   overRedis,
 ];

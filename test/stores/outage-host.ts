@@ -12,7 +12,6 @@ import { toNodeHandler } from "../../adapters/node.ts";
 import { createGateway, type ModelBackend, type QuotaStore } from "../../src/index.ts";
 import { redisQuotaStore } from "../../src/stores/redis/index.ts";
 import { nodePostgresDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
-import { INPUT, OUTPUT } from "../race/order.ts";
 
 /** The store of the host, as JSON in the first argument of its process. */
 export interface HostOrder {
@@ -26,7 +25,7 @@ export interface HostOrder {
 const backend: ModelBackend = {
   async *chat() {
     yield "done";
-    yield { type: "finish", reason: "stop", usage: { inputTokens: INPUT, outputTokens: OUTPUT } };
+    yield { type: "finish", reason: "stop", usage: { inputTokens: 4, outputTokens: 6 } };
   },
 };
 
@@ -46,7 +45,7 @@ const STORES: Readonly<Record<HostOrder["server"], (order: HostOrder) => Promise
   },
 };
 
-// A process without its parent has no one to end it.
+// Nobody would end a process without its parent.
 process.on("disconnect", () => process.exit());
 const order = JSON.parse(process.argv[2] ?? "") as HostOrder;
 const gateway = createGateway({ backend, quotas: await STORES[order.server](order) });

@@ -2,24 +2,25 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { createClient } from "redis";
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
+import { createClient } from "redis";
 import { describe, expect, it } from "vitest";
-import { UNITS } from "../race/order.ts";
 import { type Ledger, sharedStores } from "./ledgers.ts";
 import type { HostOrder } from "./outage-host.ts";
 
-/** How many calls the load has under way at once. */
+/** The units of each call: the usage that `outage-host.ts` reports. */
+const UNITS_EACH = 10;
+/** The number of calls that the load has under way at once. */
 const LANES = 16;
-/** How often the connections are cut at least. */
+/** The least number of cuts. */
 const CUTS = 10;
-/** So many calls in a row must be answered before the host counts as recovered. */
+/** The number of calls in a row that must be answered before the host counts as recovered. */
 const RECOVERED = 50;
 
 /** A connection of the test's own to the server, which cuts all connections of the host. */
 interface Cutter extends AsyncDisposable {
-  /** Returns how many connections were cut. */
+  /** Cuts all connections, and returns their number. */
   cut(): Promise<number>;
 }
 
@@ -71,7 +72,7 @@ const SERVERS: Readonly<Record<string, HostOrder["server"]>> = {
   Redis: "redis",
 };
 
-/** Calls the host; the status, or 0 where the host itself does not answer. */
+/** Calls the host. Returns the status, or 0 when the host does not answer. */
 async function call(port: number, apiKey: string): Promise<number> {
   const response = await fetch(`http://127.0.0.1:${port}/v1/messages`, {
     method: "POST",
@@ -82,7 +83,7 @@ async function call(port: number, apiKey: string): Promise<number> {
   return response?.status ?? 0;
 }
 
-/** The next message of a process; rejects where the process ends before. */
+/** Waits for the next message of a process. Rejects when the process ends before. */
 async function heard(host: ChildProcess): Promise<unknown> {
   const waiting = new AbortController();
   const { signal } = waiting;
@@ -120,7 +121,7 @@ async function outage(ledger: Ledger, server: HostOrder["server"]) {
       }
     };
     const load = Promise.all(Array.from({ length: LANES }, lane));
-    // Until callers have felt it, and often enough. Each cut waits until the host is at work again.
+    // Cuts until callers get 503, and at least CUTS times. Each cut waits until the host is at work again.
     let cuts = 0;
     while ((cuts < CUTS || !statuses[503]) && !statuses[0]) {
       const before = statuses[200] ?? 0;
@@ -132,13 +133,13 @@ async function outage(ledger: Ledger, server: HostOrder["server"]) {
     over.abort();
     await load;
     expect({ code: host.exitCode, said }).toMatchObject({ code: null });
-    // A settlement that failed is tried again some seconds later.
+    // The gateway tries a failed settlement again some seconds later.
     const settled = async (): Promise<number> => {
       const report = await ledger.store.report(keyId);
       // A reservation whose answer was lost holds its units until its lease ends, and charges nothing.
       return (report?.used ?? 0) - (report?.held ?? 0);
     };
-    await expect.poll(settled, { interval: 100 }).toBe((statuses[200] ?? 0) * UNITS);
+    await expect.poll(settled, { interval: 100 }).toBe((statuses[200] ?? 0) * UNITS_EACH);
     host.send("close");
     await heard(host);
     return { keyId, statuses };

@@ -47,7 +47,7 @@ describe("windows", () => {
     const limiter = flexibleRateLimiter({ perKey: { requests: [minute, broken], callsAtOnce: 1 } });
     await expect(limiter.begin(one)).rejects.toThrow("away");
     expect(await used(minute, 'requests:0:["key"]')).toBe(0);
-    // Its place is free again too: what refuses the next is the counter.
+    // Its slot is free again: the counter refuses the next call.
     await expect(limiter.begin(one)).rejects.toThrow("away");
   });
 });
@@ -114,11 +114,11 @@ describe("a call whose answer has less room than it may need", () => {
     expect(await used(counter, KEY)).toBe(100);
     await limiter.end("1", 45);
     expect(await used(counter, KEY)).toBe(45);
-    // Alone again.
+    // The call is alone again.
     expect((await taken(limiter, "3")).refused).toBeUndefined();
     expect(await used(counter, KEY)).toBe(100);
     await limiter.end("3", 60);
-    // What was really used is no reservation: it comes back with the next window.
+    // Used tokens are no reservation: they come back with the next window.
     expect((await taken(limiter, "4")).refused).toEqual({ by: "tokens", retryAfterMs: MINUTE * 1_000 });
   });
 
@@ -151,7 +151,7 @@ describe("a call whose answer has less room than it may need", () => {
     const { counter, limiter } = metered();
     expect((await taken(limiter, "1", { tokens: 100 })).refused).toMatchObject({ by: "tokens" });
     expect(await used(counter, KEY)).toBe(0);
-    // A call that was refused holds nothing: the next is alone.
+    // A refused call holds nothing: the next call is alone.
     expect((await taken(limiter, "2")).refused).toBeUndefined();
   });
 

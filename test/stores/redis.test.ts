@@ -1,4 +1,4 @@
-/** The Redis store keeps the laws of its port through every client, and what it promises beyond them. */
+/** The Redis store keeps the laws of its port through every client, and its own promises beyond them. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type DurableKeyOptions, type DurableQuotaStore, redisQuotaStore } from "../../src/stores/redis/index.ts";

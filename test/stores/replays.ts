@@ -5,7 +5,7 @@ import type { ReplayStore } from "../../src/index.ts";
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
-/** Records answers one after the other, and returns what tells how each entry stands now. */
+/** Records answers one after the other. Returns a function that reads the state of each entry. */
 export async function filled(
   store: ReplayStore,
   keyId: string,
@@ -22,7 +22,7 @@ export async function filled(
   for (const [index, entry] of entries.entries()) {
     await store.claim({ ...entry, leaseMs: 600_000 });
     const answer = { requestId: "req_1", status: 200, headers: {}, body: "x".repeat(bodyBytes), stream: false };
-    // Each ends a little later than the one before, as they would in time.
+    // Each answer ends a little later than the one before.
     await store.record({ ...entry, answer, retainMs: 3_600_000 + index });
   }
   return async () => {

@@ -15,7 +15,7 @@ type Command = (store: QuotaStore, keyIds: readonly string[], run: string) => Pr
 
 const holdId = fc.integer({ min: 0, max: 9 });
 const units = fc.integer({ min: 0, max: 120 });
-/** A command, or a lease that passes. */
+/** A verb of the store, or the passing of a lease. */
 const command: fc.Arbitrary<Command | "advance"> = fc.oneof(
   { weight: 4, arbitrary: fc.tuple(holdId, units, units).map(reserving) },
   {
@@ -39,7 +39,7 @@ const command: fc.Arbitrary<Command | "advance"> = fc.oneof(
 
 function reserving([id, a, b]: [number, number, number]): Command {
   const [atLeast, atMost] = [Math.min(a, b), Math.max(a, b)];
-  // Each hold is one key's: whose an id is when it is asked for twice is a law of its own.
+  // Each hold belongs to one key here. The owner of an id that two keys reserve is a law of its own.
   return (store, keyIds, run) =>
     store.reserve({
       id: `${run}-${id}`,
@@ -97,7 +97,7 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
             };
             const [told, expected]: unknown[][] = [[], []];
             for (const each of commands) {
-              // No two leases end at once: what is overdrawn depends on which ends first.
+              // No two leases end at once: the overdraft depends on the order of their ends.
               await pass(1);
               if (each === "advance") await pass(LEASE_MS);
               else {
@@ -142,7 +142,7 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
         ]);
         await sql`UPDATE ${keys} SET charged = 0 WHERE id = ${spoilt}`.execute(place.db);
         await store.sweep();
-        // A hold that is spoilt is named as well, and its key goes on.
+        // A spoilt hold is named as well, and its key goes on.
         const holds = sql.table(`${place.prefix}holds`);
         await sql`UPDATE ${holds} SET noted = ${sql.raw(beyond)} WHERE id = ${`${sound}-next`}`.execute(place.db);
         advance(LEASE_MS);
@@ -181,7 +181,7 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
         expect(await verifyLedger(place.db, place)).toEqual([]);
         await hold("call-0");
         expect((await store.report(keyId))?.used, "the id is free again").toBe((before?.used ?? 0) + 9);
-        // Expired just now, though long ago held.
+        // The hold is old, but it has expired just now.
         await store.settle(id("expired"), { used: 4, certainty: "exact" });
         expect((await store.report(keyId))?.used).toBe((before?.used ?? 0) + 13);
         expect(await store.prune({ olderThanMs: LEASE_MS })).toBe(0);

@@ -1,4 +1,4 @@
-/** What PostgreSQL can do in one round trip, it does in one: notes of live calls are many. */
+/** PostgreSQL reserves, renews and settles in one round trip each. */
 
 import { Kysely, PostgresDialect } from "kysely";
 import { Pool } from "pg";

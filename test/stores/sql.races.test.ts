@@ -65,7 +65,7 @@ describe.each(servers)("the ledger on $name", (database) => {
         );
       for (const { advance } of sweepers) advance(60_000);
       const swept = await Promise.all(sweepers.map(({ store }) => store.sweep()));
-      // Who finds a key locked leaves it to its holder, so the last look is after all of them.
+      // A sweep leaves a locked key to the holder of the lock, so that the last sweep comes after all others.
       const rest = (await first?.store.sweep()) ?? 0;
       expect(swept.reduce((sum, count) => sum + count, rest)).toBe(210);
       for (const keyId of keyIds)

@@ -1,4 +1,4 @@
-/** What the SQL store promises beyond the port: its schema, its tables, its keys, and its housekeeping. */
+/** The SQL store's promises beyond the port: its schema, its tables, its keys, and its housekeeping. */
 
 import assert from "node:assert/strict";
 import { Kysely, sql } from "kysely";

@@ -1,10 +1,6 @@
 /** Forms as the wire may have them: their parts in any order, cut anywhere, too much of them, or broken (spec 2.2, 4). */
 
 import { describe, expect, it } from "vitest";
-import type { HostRequestInit } from "../hosts/host.ts";
-import { streamOf } from "../http/byte-stream.ts";
-import { requestIdOf } from "../cases/messages/refusal.ts";
-import { KEY, type Mount, sharedStage } from "../hosts/stage.ts";
 import { type Bytes, CLEAR, joined, JPEG, OPAQUE } from "../cases/images/pictures.ts";
 import { anyText, invalidField, malformed, refusalOf, tooLarge } from "../cases/images/refusal.ts";
 import {
@@ -23,6 +19,10 @@ import {
   varying,
 } from "../cases/images/requests.ts";
 import { chunked, FORM_TYPE, formBytes, type Part, partOf, wireForm } from "../cases/images/wire-form.ts";
+import { requestIdOf } from "../cases/messages/refusal.ts";
+import type { HostRequestInit } from "../hosts/host.ts";
+import { KEY, type Mount, sharedStage } from "../hosts/stage.ts";
+import { streamOf } from "../http/byte-stream.ts";
 
 const PROMPT: Part = partOf("prompt", "A red hat");
 const IMAGE: Part = partOf("image", CLEAR, "picture.png");

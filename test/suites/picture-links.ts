@@ -2,11 +2,11 @@
 
 import { describe, expect, it } from "vitest";
 import { memoryQuotaStore } from "../../src/index.ts";
-import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
-import { requestIdOf } from "../cases/messages/refusal.ts";
-import { drawn, KEY, type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";
 import { anyText, refusalOf } from "../cases/images/refusal.ts";
 import { as, generate, GENERATIONS, generating, jsonOf } from "../cases/images/requests.ts";
+import { requestIdOf } from "../cases/messages/refusal.ts";
+import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
+import { drawn, KEY, type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";
 
 const HOUR_MS = 3_600_000;
 const TEXT = "picture 0";

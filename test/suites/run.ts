@@ -95,7 +95,6 @@ export function runSuitesOn(hosts: readonly TestHost[]): void {
     const most = Array.from(ran.values(), underPrefix).reduce((one, other) =>
       other.length > one.length ? other : one,
     );
-    console.table(Object.fromEntries(Array.from(ran, ([name, cases]) => [name, { cases: cases.length }])));
     const present = hosts.filter(({ available }) => available);
     expect(present.map(({ name }) => [name, underPrefix(ran.get(name))])).toEqual(
       present.map((host) => [host.name, asked(most, host)]),

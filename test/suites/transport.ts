@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import { ask, type Asking, asking, type Driver, headersOf, type Refusal, type Sent } from "../drivers/driver.ts";
-import type { HostRequestInit } from "../hosts/host.ts";
 import { rawClient } from "../drivers/raw-client.ts";
+import type { HostRequestInit } from "../hosts/host.ts";
 import { KEY, type Mount, sharedStage } from "../hosts/stage.ts";
 import { streamOf } from "../http/byte-stream.ts";
 

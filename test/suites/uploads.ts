@@ -1,17 +1,17 @@
 /** The bytes that uploads hold at once: never more than the budget, all of them given back, and no request lost. */
 
 import { describe, expect, it } from "vitest";
-import type { HostRequestInit } from "../hosts/host.ts";
 import { GatewayError } from "../../src/index.ts";
-import { drawn, type ImagePlay, type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";
-import type { Pieces } from "../drivers/driver.ts";
-import { images } from "../drivers/images.ts";
-import { Cues } from "../hosts/cues.ts";
-import { DEADLINE_MS, timedStage } from "./timed.ts";
 import { type Bytes, CLEAR, padded } from "../cases/images/pictures.ts";
 import { anyText, refusalOf, tooLarge } from "../cases/images/refusal.ts";
 import { BEARER, EDITS } from "../cases/images/requests.ts";
 import { chunked, FORM_TYPE, formBytes, partOf, wireForm } from "../cases/images/wire-form.ts";
+import type { Pieces } from "../drivers/driver.ts";
+import { images } from "../drivers/images.ts";
+import { Cues } from "../hosts/cues.ts";
+import type { HostRequestInit } from "../hosts/host.ts";
+import { drawn, type ImagePlay, type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";
+import { DEADLINE_MS, timedStage } from "./timed.ts";
 
 const UPLOAD = formBytes([partOf("prompt", "A red hat"), partOf("image", padded(CLEAR, 20_000), "a.png")]);
 const UPLOAD_BYTES = UPLOAD.length;

@@ -18,7 +18,7 @@ import {
   speaking,
   type Step,
   WORD,
-} from "../line/bench.ts";
+} from "../pipeline/bench.ts";
 import { only, watched } from "./stage.ts";
 
 const listed = (...steps: readonly Step[]): ModelBackend => ({
@@ -60,7 +60,7 @@ describe("a call that completes", () => {
       "http.request.method": "POST",
       "http.route": "/v1/messages",
       "http.response.status_code": 200,
-      "polygate.dialect": "messages",
+      "polygate.format": "messages",
       "polygate.request_id": expect.stringMatching(/^req_/) as string,
       "polygate.outcome": "completed",
       "polygate.units": INPUT + 7,

@@ -1,10 +1,10 @@
 /** Metrics of what a gateway holds and limits: quota, bodies, rates, breakers. */
 
 import { describe, expect, it } from "vitest";
-import { route } from "../../src/backends/route/index.ts";
 import { GatewayError, type ModelBackend, type RateVerdict } from "../../src/index.ts";
+import { route } from "../../src/upstreams/route/index.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
-import { counted, failing, INPUT, MINUTE, never, readUntil, speaking, WORD } from "../line/bench.ts";
+import { counted, failing, INPUT, MINUTE, never, readUntil, speaking, WORD } from "../pipeline/bench.ts";
 import { collected, type Collected, only, watched } from "./stage.ts";
 
 /** The value of a metric's only series; undefined where it has none. */

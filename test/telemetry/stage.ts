@@ -1,11 +1,15 @@
 /** A gateway whose spans and metrics the official SDK collects in memory. */
 
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider } from "@opentelemetry/sdk-metrics";
-import { PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from "@opentelemetry/sdk-metrics";
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Observer } from "../../src/index.ts";
 import { openTelemetry, type OpenTelemetryOptions } from "../../src/telemetry/index.ts";
-import { type Opened, opened, type Setup } from "../line/bench.ts";
+import { type Opened, opened, type Setup } from "../pipeline/bench.ts";
 
 /** One series of a metric; a histogram is told by its sum and count. */
 export interface Point {

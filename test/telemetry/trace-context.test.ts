@@ -1,7 +1,7 @@
 /** Whose trace a call belongs to, in and out, and what is active while a backend runs. */
 
-import { createServer } from "node:http";
 import { once } from "node:events";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { context, SpanKind, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
@@ -9,9 +9,9 @@ import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toNodeHandler } from "../../adapters/node.ts";
-import { relay, type RelayOptions } from "../../src/backends/relay/index.ts";
 import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
-import { counted, never, readUntil, speaking, WORD } from "../line/bench.ts";
+import { relay, type RelayOptions } from "../../src/upstreams/relay/index.ts";
+import { counted, never, readUntil, speaking, WORD } from "../pipeline/bench.ts";
 import { collected, only, watched } from "./stage.ts";
 
 const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";

@@ -1,46 +1,43 @@
-/** Calls Redis through whichever client the host has, and runs scripts by their hash. */
+/** Sends commands and scripts to Redis through the host's client, and makes the names of keys. */
 
 import { sha1 } from "@noble/hashes/legacy.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 
-/** What the store needs of ioredis: a client or a cluster. */
+/** The part of an ioredis client or cluster that the stores use. */
 export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
 }
 
-/** What the store needs of node-redis. */
+/** The part of a node-redis client that the stores use. */
 export interface NodeRedisClient {
   sendCommand(args: string[]): Promise<unknown>;
 }
 
-/** What the store needs of a cluster of node-redis. */
+/** The part of a node-redis cluster that the stores use. */
 export interface NodeRedisCluster {
   readonly masters: unknown;
   sendCommand(firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]): Promise<unknown>;
 }
 
-/** What the store needs of Bun's own client. */
+/** The part of Bun's own client that the stores use. */
 export interface BunRedisClient {
   send(command: string, args: string[]): Promise<unknown>;
 }
 
-/** A connected client. Any other can be wrapped: `{ call: (command, ...args) => … }`. */
+/** A connected client. A client of another library can be wrapped: `{ call: (command, ...args) => … }`. */
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster | BunRedisClient;
 
-/** Sends a command whose first key is told, which is how a cluster finds the node. */
-export type SendCommand = (key: string, command: string, args: readonly string[]) => Promise<unknown>;
-
-/** Tells by a client's shape how it is called. Throws a TypeError for a client of no known shape. */
-export function commandsOf(client: RedisClient): SendCommand {
-  // ioredis has a `sendCommand` as well, which takes something else.
-  if ("call" in client) return (_key, command, args) => client.call(command, ...args);
-  if ("masters" in client) return (key, command, args) => client.sendCommand(key, false, [command, ...args]);
-  if ("sendCommand" in client) return (_key, command, args) => client.sendCommand([command, ...args]);
-  if ("send" in client) return (_key, command, args) => client.send(command, [...args]);
-  throw new TypeError("A Redis client must have `call`, `sendCommand` or `send`.");
+/** Options of every store in Redis. */
+export interface RedisStoreOptions {
+  /** A connected client of `redis`, `ioredis` or Bun, or a cluster of the first two. The host closes it. */
+  readonly client: RedisClient;
+  /** The prefix of all names in Redis: `polygate` by default. */
+  readonly prefix?: string;
+  /** For tests: returns milliseconds to add to the server's time, by which leases and entries expire. */
+  readonly aheadMs?: () => number;
 }
 
-/** A script that Redis runs whole, with nothing in between. */
+/** A Lua script, which Redis runs atomically. */
 export interface Script {
   readonly text: string;
   readonly hash: string;
@@ -48,19 +45,58 @@ export interface Script {
 
 export const scriptOf = (text: string): Script => ({ text, hash: bytesToHex(sha1(utf8ToBytes(text))) });
 
-/** Runs a script; its text is sent only where the server does not know it yet. All keys must be of one slot. */
-export async function runScript(
-  send: SendCommand,
-  { text, hash }: Script,
-  keys: readonly [string, ...string[]],
-  args: readonly (string | number)[],
-): Promise<unknown> {
-  const [first] = keys;
-  const rest = [String(keys.length), ...keys, ...args.map(String)];
-  try {
-    return await send(first, "EVALSHA", [hash, ...rest]);
-  } catch (error) {
-    if (!(error instanceof Error && error.message.includes("NOSCRIPT"))) throw error;
-    return send(first, "EVAL", [text, ...rest]);
+/** Lua that reads the time of the server as `now`. ARGV[1] is the time to add to the clock, in milliseconds. */
+export const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
+`;
+
+type Argument = string | number;
+
+/** The commands, scripts and names of one store. */
+export class RedisAccess {
+  /** Sends a command. `key` is the command's first key, by which a cluster finds the node. */
+  readonly send: (key: string, command: string, args: readonly string[]) => Promise<unknown>;
+  readonly aheadMs: () => number;
+  readonly #prefix: string;
+
+  constructor({ client, prefix = "polygate", aheadMs = () => 0 }: RedisStoreOptions) {
+    if (!/^[\w:.-]{1,100}$/.test(prefix)) throw new RangeError(`${JSON.stringify(prefix)} is no prefix.`);
+    this.send = commandsOf(client);
+    this.aheadMs = aheadMs;
+    this.#prefix = prefix;
+  }
+
+  /** Runs a script by its hash. Sends the text only when the server does not know the script yet. All keys must be in one slot. */
+  async run(script: Script, keys: readonly [string, ...string[]], args: readonly Argument[]): Promise<unknown> {
+    const rest = [String(keys.length), ...keys, ...args.map(String)];
+    try {
+      return await this.send(keys[0], "EVALSHA", [script.hash, ...rest]);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes("NOSCRIPT"))) throw error;
+      return this.send(keys[0], "EVAL", [script.text, ...rest]);
+    }
+  }
+
+  name(part: string): string {
+    return `${this.#prefix}:${part}`;
+  }
+
+  /** Makes a name that belongs to an api key. A cluster computes the slot from the part in braces, so all names of one key share a slot. */
+  nameOfKey(keyId: string, part: string): string {
+    return this.name(`{${encodeURIComponent(keyId)}}:${part}`);
   }
 }
+
+/** Recognises a client by its shape. Throws a TypeError for a client of no known shape. */
+function commandsOf(client: RedisClient): RedisAccess["send"] {
+  // Check `call` first: ioredis has a `sendCommand` as well, with other arguments.
+  if ("call" in client) return (_key, command, args) => client.call(command, ...args);
+  if ("masters" in client) return (key, command, args) => client.sendCommand(key, false, [command, ...args]);
+  if ("sendCommand" in client) return (_key, command, args) => client.sendCommand([command, ...args]);
+  if ("send" in client) return (_key, command, args) => client.send(command, [...args]);
+  throw new TypeError("A Redis client must have `call`, `sendCommand` or `send`.");
+}
+
+/** Converts a script's answer to a list of texts; to an empty list when the answer is not a list. */
+export const listOf = (answer: unknown): readonly string[] => (Array.isArray(answer) ? answer.map(String) : []);

@@ -1,11 +1,11 @@
-/** The public face of "polygate/stores/redis": quota, and answers for repeated calls, in Redis, alone or as a cluster. */
+/** The exports of "polygate/stores/redis": a quota store and a replay store in a single Redis or in a cluster. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
 export type { DurableKeyOptions, DurableQuotaStore, KeyDirectory, KeyPage, KeyReport, Retention } from "../durable.ts";
+export type { KeyBounds } from "../memory-replays.ts";
 export type { BunRedisClient, IoredisClient, NodeRedisClient, NodeRedisCluster, RedisClient } from "./client.ts";
-export type { KeyBounds } from "../replay-input.ts";
 export { redisReplayStore, type RedisReplayStoreOptions } from "./replays.ts";
 export { redisQuotaStore, type RedisQuotaStoreOptions } from "./store.ts";

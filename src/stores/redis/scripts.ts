@@ -1,28 +1,29 @@
-/** The Redis store's verbs as Lua scripts: each reads and writes the ledger of one key, with nothing in between. */
+/** The verbs of the Redis store as Lua scripts: each reads and writes the ledger of one key atomically. */
 
-import { type Script, scriptOf } from "./client.ts";
+import { NOW, type Script, scriptOf } from "./client.ts";
 
 /**
- * What every script of a ledger begins with. KEYS: the ledger and its times. ARGV: how far the clock is ahead, how long resolved holds
- * are retained, the field of the verb's hold, then the script's own.
+ * The beginning of every script on a ledger. KEYS: the ledger and its times. ARGV: the time to add to the clock, the time for which
+ * resolved holds are retained, the field of the verb's hold, then the arguments of the script itself.
  *
- * The ledger is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved one
- * `STATE USED OVERDRAFT`. The times are a sorted set of the holds' fields: when the lease of a live one ends, and when a resolved one
- * was resolved, negative. So one range holds the resolved ones that are to be forgotten, and the live ones whose lease has run out.
+ * The ledger is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved hold
+ * `STATE USED OVERDRAFT`. The times are a sorted set of the holds' fields: the end of a live hold's lease, and the negative of the
+ * time at which a hold was resolved. So one range query finds both the resolved holds to delete and the live holds whose lease has
+ * expired.
  *
- * Redis spends its time in the Lua of these scripts: the usual way through one makes no table, formats no number, and has few commands.
+ * The Lua code of these scripts takes most of Redis's time. Therefore the usual path through a script creates no table, formats no
+ * number, and runs few commands.
  */
 const LEDGER = `
 local LEDGER, TIMES, HOLD, BATCH, MOST = KEYS[1], KEYS[2], ARGV[3], 100, 9007199254740991
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
+${NOW}
 local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', HOLD)
 if not stored[1] then return { 'unknown' } end
 local unlimited, hold = stored[1] == '1', stored[7]
 local granted, charged, held = tonumber(stored[2]), tonumber(stored[3]), tonumber(stored[4])
 local overdraft, estimated = tonumber(stored[5]), tonumber(stored[6])
 
--- Exact as text, which Lua itself is for less than 15 digits alone.
+-- Converts a number to exact text. Lua's own conversion is exact only below 15 digits.
 local function text(number)
   return number < 1e14 and number .. '' or string.format('%.0f', number)
 end
@@ -32,8 +33,8 @@ local function parts(value)
   return state, tonumber(first), tonumber(second)
 end
 
--- Charges what was used in place of what stands in the books for its hold, and returns the overdraft. Where the sums cannot be
--- counted, it changes nothing and returns the name of the book.
+-- Replaces the units that the books count for the hold by the used units, and returns the overdraft. When a sum would pass MOST,
+-- changes nothing, and returns nil and the name of the book.
 local function charge(used, isEstimated, heldBefore, chargedBefore, overdraftBefore)
   local heldThen, chargedThen, overdraftThen = held - heldBefore, charged - chargedBefore, overdraft - overdraftBefore
   local over = 0
@@ -46,7 +47,7 @@ local function charge(used, isEstimated, heldBefore, chargedBefore, overdraftBef
   return over
 end
 
--- Writes the books, and a hold that is resolved.
+-- Writes the books and a resolved hold.
 local function resolve(id, state, used, over)
   redis.call('HSET', LEDGER, 'charged', charged, 'held', held, 'overdraft', overdraft, 'estimated', estimated,
     id, state .. ' ' .. text(used) .. ' ' .. text(over))
@@ -54,21 +55,21 @@ local function resolve(id, state, used, over)
 end
 `;
 
-/** Tells a book that a hand has spoilt. */
-const SPOILT = `
-for index, name in ipairs({ 'granted', 'charged', 'held', 'overdraft', 'estimated' }) do
-  local units = tonumber(stored[index + 1])
-  if not units or units < 0 or units > MOST then return { 'spoilt', name, stored[index + 1] or '' } end
+/** Returns the first book with a corrupt number, if there is one. A cheap condition skips the loop for valid books, the usual case. */
+const IF_SPOILT = `
+if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
+  or math.max(granted, charged, held, overdraft, estimated) > MOST then
+  for index, name in ipairs({ 'granted', 'charged', 'held', 'overdraft', 'estimated' }) do
+    local units = tonumber(stored[index + 1])
+    if not units or units < 0 or units > MOST then return { 'spoilt', name, stored[index + 1] or '' } end
+  end
 end
 `;
 
-/** Whether the books are sound; cheap, because a sum that cannot be told is not sound either. */
-const IF_SPOILT = `
-if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
-  or math.max(granted, charged, held, overdraft, estimated) > MOST then ${SPOILT} end
-`;
-
-/** Charges leases that have run out their last notes, as far as they can be counted, and forgets resolved holds. */
+/**
+ * Defines `take(ids)`. It charges live holds with the units that their last renewal reported, as far as the books can count them. It
+ * deletes resolved holds. It returns the number of ids.
+ */
 const TAKE = `
 local function take(ids)
   for _, id in ipairs(ids) do
@@ -88,7 +89,10 @@ local function take(ids)
 end
 `;
 
-/** Does what is due: all leases that have run out, and some of the holds that were resolved long ago. */
+/**
+ * Charges expired holds, and deletes some holds that were resolved long ago. Sets `isMore` when there are more holds than one run
+ * should charge.
+ */
 const DUE = `
 local due = redis.call('ZRANGEBYSCORE', TIMES, ARGV[2] - now, now, 'LIMIT', 0, BATCH)
 local isMore = false
@@ -99,14 +103,15 @@ if #due > 0 then
 end
 `;
 
-/** Begins a verb. There may be more expired holds than one run should charge. */
+/** The beginning of a verb. It returns 'again' when there are more expired holds than one run should charge. */
 const VERB = `${LEDGER}${IF_SPOILT}${DUE}
 if isMore then return { 'again' } end
 `;
 
 /**
- * KEYS: as above, and the owner of the hold's id where the server keeps all keys together. ARGV: the hold, atLeast, atMost, the lease,
- * the most that a hold of an unlimited key is granted, the key's id, how long the owner is known. Returns what is granted as a number.
+ * Opens a hold. KEYS: as above, and, unless the server is a cluster, the owner of the hold's id. ARGV: the hold, atLeast, atMost, the
+ * lease, the limit of a hold of an unlimited key, the key's id, the time for which the owner is remembered. Returns the granted units
+ * as a number.
  */
 export const RESERVE: Script = scriptOf(`${VERB}
 local function isForeign()
@@ -117,7 +122,7 @@ local available = math.max(0, granted - charged - held)
 if hold then
   local state, first = parts(hold)
   if state == 'live' then return first end
-  -- What is resolved is no leave to run another call.
+  -- A resolved hold does not admit another call.
   return { 'known', text(available), text(held) }
 end
 local least, most = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -137,7 +142,7 @@ redis.call('ZADD', TIMES, now + ARGV[6], HOLD)
 return units
 `);
 
-/** ARGV: the hold, the lease, what was used so far. */
+/** Renews a hold. ARGV: the hold, the lease, the units used so far. */
 export const RENEW: Script = scriptOf(`${VERB}
 if not hold then return { 'none' } end
 local state, first = parts(hold)
@@ -148,7 +153,7 @@ end
 return { 'done' }
 `);
 
-/** ARGV: the hold, what was used, whether that is an estimate. */
+/** Settles a hold. ARGV: the hold, the units used, 1 for an estimate or 0. */
 export const SETTLE: Script = scriptOf(`${VERB}
 if not hold then return { 'none' } end
 local state, first, second = parts(hold)
@@ -156,7 +161,7 @@ local used, over, beyond = tonumber(ARGV[4])
 if state == 'live' then
   over, beyond = charge(used, ARGV[5] == '1', first, 0, 0)
 elseif state == 'expired' then
-  -- The true count replaces what expiry charged.
+  -- The true count replaces the charge of the expiry.
   over, beyond = charge(used, ARGV[5] == '1', 0, first - second, second)
 else
   return 'done'
@@ -171,7 +176,7 @@ end
 return 'done'
 `);
 
-/** Tells what a key has, as it is stored; also of one that a hand has spoilt. KEYS: as above, and its secrets. ARGV: none. */
+/** Reads the books of a key, even when they are corrupt. KEYS: as above, and its secrets. ARGV: none. */
 export const REPORT: Script = scriptOf(`${LEDGER}
 local function isSpoilt() ${IF_SPOILT} end
 if not isSpoilt() then ${DUE} if isMore then return { 'again' } end end
@@ -184,7 +189,7 @@ for index, value in ipairs(told) do told[index] = value or '' end
 return { 'told', secrets .. '', unpack(told) }
 `);
 
-/** Adds to a key's quota. ARGV: no hold, the units. */
+/** Adds units to a key's quota. ARGV: an empty hold, the units. */
 export const GRANT: Script = scriptOf(`${VERB}
 if redis.call('HGET', LEDGER, 'revoked') == '1' then return { 'revoked' } end
 if unlimited then return { 'unlimited' } end
@@ -194,13 +199,13 @@ redis.call('HSET', LEDGER, 'granted', granted + units)
 return { 'done' }
 `);
 
-/** Charges some expired holds, and tells how many. ARGV: no hold. */
+/** Charges some expired holds, and returns their number. ARGV: an empty hold. */
 export const SWEEP: Script = scriptOf(`${LEDGER}${IF_SPOILT}
 ${TAKE}
 return { 'done', take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) .. '' }
 `);
 
-/** Forgets some resolved holds, and tells how many. ARGV: no hold, the time before which they were resolved. */
+/** Deletes some resolved holds, and returns their number. ARGV: an empty hold, the time before which the holds were resolved. */
 export const PRUNE: Script = scriptOf(`
 local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. -ARGV[4], '(0', 'LIMIT', 0, 100)
 for _, id in ipairs(ids) do
@@ -210,7 +215,7 @@ end
 return { 'done', #ids .. '' }
 `);
 
-/** Makes a key. KEYS: the key. ARGV: the key as JSON, whether it is unlimited, its grant, what was used. */
+/** Makes a key. KEYS: the key. ARGV: the key as JSON, 1 for an unlimited key or 0, its grant, the units already used. */
 export const CREATE: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'key', ARGV[1], 'unlimited', ARGV[2], 'granted', ARGV[3], 'charged', ARGV[4],
@@ -218,7 +223,7 @@ redis.call('HSET', KEYS[1], 'key', ARGV[1], 'unlimited', ARGV[2], 'granted', ARG
 return 1
 `);
 
-/** Lists a new secret with its key. KEYS: the key, its secrets. ARGV: the hash. Returns the key as JSON. */
+/** Adds a new secret to the list of its key's secrets. KEYS: the key, its secrets. ARGV: the hash. Returns the key as JSON. */
 export const LINK: Script = scriptOf(`
 local key, revoked = unpack(redis.call('HMGET', KEYS[1], 'key', 'revoked'))
 if not key then return { 'unknown' } end
@@ -228,12 +233,11 @@ return { 'done', key }
 `);
 
 /**
- * Sets when all secrets of a key but one end, none later than it would have. KEYS: the key, its secrets. ARGV: how far the clock is
- * ahead, the overlap, the hash that stays. Returns each hash and its end.
+ * Sets all secrets of a key but one to expire after the overlap. A secret that expires earlier keeps its expiry. KEYS: the key, its
+ * secrets. ARGV: the time to add to the clock, the overlap, the hash of the secret to keep. Returns each changed hash and its expiry.
  */
 export const RETIRE: Script = scriptOf(`
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
+${NOW}
 local ends, retired = now + tonumber(ARGV[2]), {}
 local secrets = redis.call('HGETALL', KEYS[2])
 for index = 1, #secrets, 2 do
@@ -250,7 +254,7 @@ end
 return retired
 `);
 
-/** Takes all secrets from a key for good. KEYS: the key, its secrets. Returns their hashes, or nothing for no key. */
+/** Deletes all secrets of a key for good. KEYS: the key, its secrets. Returns their hashes, or 'unknown' when there is no such key. */
 export const REVOKE: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 0 then return { 'unknown' } end
 redis.call('HSET', KEYS[1], 'revoked', '1')
@@ -260,35 +264,34 @@ redis.call('DEL', KEYS[2])
 return hashes
 `);
 
-/** Finds a secret's key. KEYS: the secret. ARGV: how far the clock is ahead. Returns the key as JSON. */
+/** Finds a secret's key. KEYS: the secret. ARGV: the time to add to the clock. Returns the key as JSON. */
 export const FIND: Script = scriptOf(`
 local key, ends = unpack(redis.call('HMGET', KEYS[1], 'key', 'ends'))
 if not key then return false end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
+${NOW}
 if ends and tonumber(ends) <= now then return false end
 return key
 `);
 
-/** Takes a new secret. KEYS: the secret. ARGV: the key as JSON. Returns whether it was free. */
+/** Stores a new secret. KEYS: the secret. ARGV: the key as JSON. Returns 1, or 0 when the secret exists already. */
 export const TAKE_SECRET: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'key', ARGV[1])
 return 1
 `);
 
-/** Ends a secret. KEYS: the secret. ARGV: when. */
+/** Sets the time when a secret expires. KEYS: the secret. ARGV: the time. */
 export const END_SECRET: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'ends', ARGV[1]) end
 return 1
 `);
 
 /**
- * Claims a hold's id for a key, one count for each claim. KEYS: the owner of the id. ARGV: the key's id, for how long.
- * Returns whose it is.
+ * Claims a hold's id for a key, and counts the claims. KEYS: the owner of the id. ARGV: the key's id, the time for which the owner is
+ * remembered. Returns the owner.
  */
 export const CLAIM: Script = scriptOf(`
--- By chance its slot may be that of the ledger, where it was taken in one script.
+-- A string was written by RESERVE: the slot of the id is by chance also the slot of the ledger.
 if redis.call('TYPE', KEYS[1]).ok == 'string' then return redis.call('GET', KEYS[1]) end
 local owner = redis.call('HGET', KEYS[1], 'key')
 if owner and owner ~= ARGV[1] then return owner end
@@ -298,7 +301,7 @@ if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KE
 return ARGV[1]
 `);
 
-/** Takes a claim back, of a hold that was refused. KEYS: the owner of the id. */
+/** Takes back the claim of a hold that was refused. KEYS: the owner of the id. */
 export const UNCLAIM: Script = scriptOf(`
 if redis.call('TYPE', KEYS[1]).ok == 'hash' and redis.call('HINCRBY', KEYS[1], 'claims', -1) < 1 then
   redis.call('DEL', KEYS[1])
@@ -307,8 +310,8 @@ return 1
 `);
 
 /**
- * Tells whose a hold is, and keeps that known. KEYS: the owner of the id, which is a hash where it was claimed apart. ARGV: for how
- * long.
+ * Returns the api key that owns a hold, and extends the time for which the owner is remembered. KEYS: the owner of the id: a hash
+ * when CLAIM has written it, a string otherwise. ARGV: the time for which the owner is remembered.
  */
 export const OWNER: Script = scriptOf(`
 local isClaimed = redis.call('TYPE', KEYS[1]).ok == 'hash'

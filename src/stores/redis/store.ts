@@ -1,63 +1,61 @@
-/** The Redis store: each verb is a script that Redis runs whole, on the slot of its key. */
+/** The quota store in Redis: each verb is a script that Redis runs atomically, in the slot of the api key. */
 
 import { parseJson } from "../../model/json.ts";
-import type { CallInfo } from "../../ports/call-info.ts";
+import type { CallInfo } from "../../ports/call.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
-import { beyondMost, MOST_UNLIMITED } from "../account.ts";
-import { hashApiKey } from "../api-key-hash.ts";
 import {
+  assertHoldRequest,
   type DurableKeyOptions,
   type DurableQuotaStore,
+  HOLDS_AT_ONCE,
+  isStorableId,
   type KeyPage,
   type KeyReport,
   keyReportOf,
+  MOST_REMEMBERED,
+  newDurableKeyOf,
+  onEachKey,
+  pageOf,
   type Retention,
+  revokedKey,
+  spoiltKey,
+  unlimitedKey,
 } from "../durable.ts";
 import {
-  assertHoldRequest,
+  assertInteger,
   assertOutcome,
   assertRenewal,
-  assertSpan,
+  beyondMost,
   foreignHold,
+  hashApiKey,
   hashOfSecret,
-  isStorableId,
   knownKey,
   knownSecret,
-  newKeyOf,
+  MOST_UNLIMITED,
   noSuchKey,
-  pageOf,
-  revokedKey,
-} from "../durable-input.ts";
-import { Generations } from "../generations.ts";
-import { assertUnits } from "../units.ts";
-import { commandsOf, type RedisClient, runScript, type Script, type SendCommand } from "./client.ts";
+  TwoGenerationMap,
+  UNKNOWN_KEY,
+} from "../ledger.ts";
+import { listOf, RedisAccess, type RedisStoreOptions, type Script } from "./client.ts";
 import * as scripts from "./scripts.ts";
 
-/** The Redis that quota is kept in, and how its keys are named. */
-export interface RedisQuotaStoreOptions<Context = unknown> {
-  /** A connected client of `redis`, `ioredis` or Bun, or a cluster of the first two. The host closes it. */
-  readonly client: RedisClient;
-  /** What all names in Redis begin with: `polygate` unless told. */
-  readonly prefix?: string;
-  /** How long a resolved hold is known, in milliseconds: an integer from 1 up, an hour unless told. */
+/** Options of the quota store in Redis. */
+export interface RedisQuotaStoreOptions<Context = unknown> extends RedisStoreOptions {
+  /** The time for which a resolved hold is remembered, in milliseconds: an integer from 1 up, an hour by default. */
   readonly retentionMs?: number;
   /**
-   * Finds keys in place of the store, where a host has a table of keys already. Each id that it tells must have been added to the
-   * store, without a secret.
+   * Looks keys up in place of the store, for a host that already has a table of keys. The host must also add each key to the store,
+   * with the same id and without a secret.
    */
   readonly find?: (apiKey: string, call?: CallInfo<Context>) => Promise<ApiKey | undefined>;
-  /** How far the time that leases end by is ahead of the server's, in milliseconds. For tests. */
-  readonly aheadMs?: () => number;
 }
 
 const HOUR_MS = 3_600_000;
 
-/** How many holds a process remembers the keys of, at least: a hold of another process is looked up. */
-const MOST_REMEMBERED = 10_000;
-
 /**
- * Quota in Redis, for any number of processes. Leases end by the server's clock. What Redis loses, the ledger loses: without
- * persistence (`appendonly yes`) a server that dies forgets all keys and all usage, and with `appendfsync everysec` the last second.
+ * Makes a quota store in Redis, for any number of processes. Leases expire by the server's clock. The ledger is only as durable as
+ * Redis: without persistence (`appendonly yes`), a server that crashes loses all keys and all usage. With `appendfsync everysec`, it
+ * loses the last second.
  *
  * @example
  * const quotas = redisQuotaStore({ client: await createClient({ url }).connect() });
@@ -67,31 +65,27 @@ export const redisQuotaStore = <Context = unknown>(
 ): DurableQuotaStore<Context> => new RedisLedger(options);
 
 class RedisLedger<Context> implements DurableQuotaStore<Context> {
-  readonly #send: SendCommand;
-  readonly #prefix: string;
+  readonly #redis: RedisAccess;
   readonly #retentionMs: number;
   readonly #find: RedisQuotaStoreOptions<Context>["find"];
-  readonly #aheadMs: () => number;
-  /** The keys of holds, by the holds' ids. */
-  readonly #keyIds = new Generations<string>(MOST_REMEMBERED, Number.POSITIVE_INFINITY, 0);
-  /** Whether the server keeps a key's ledger and the ids of its holds apart, which it says itself. */
+  /** The ids of the api keys that holds belong to, by the holds' ids. */
+  readonly #keyIds = new TwoGenerationMap<string>(MOST_REMEMBERED);
+  /**
+   * True once a reservation has failed because the server is a cluster. A cluster keeps a key's ledger and the ids of its holds in
+   * different slots, so one script cannot use both.
+   */
   #isCluster = false;
 
-  constructor(options: RedisQuotaStoreOptions<Context>) {
-    const { client, prefix = "polygate", retentionMs = HOUR_MS, find, aheadMs = () => 0 } = options;
-    if (!/^[\w:.-]{1,100}$/.test(prefix)) throw new RangeError(`${JSON.stringify(prefix)} is no prefix.`);
-    if (!Number.isSafeInteger(retentionMs) || retentionMs < 1)
-      throw new RangeError(`retentionMs must be an integer from 1 up, not ${retentionMs}`);
-    this.#send = commandsOf(client);
-    this.#prefix = prefix;
+  constructor({ retentionMs = HOUR_MS, find, ...options }: RedisQuotaStoreOptions<Context>) {
+    assertInteger("retentionMs", retentionMs, 1);
+    this.#redis = new RedisAccess(options);
     this.#retentionMs = retentionMs;
     this.#find = find;
-    this.#aheadMs = aheadMs;
   }
 
   async find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined> {
     if (this.#find) return this.#find(apiKey, call);
-    const key = await this.#run(scripts.FIND, [this.#secret(hashApiKey(apiKey))], [this.#aheadMs()]);
+    const key = await this.#redis.run(scripts.FIND, [this.#secret(hashApiKey(apiKey))], [this.#redis.aheadMs()]);
     return typeof key === "string" ? (parseJson(key) as ApiKey) : undefined;
   }
 
@@ -103,21 +97,24 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   async reserve(request: HoldRequest): Promise<Reservation> {
     assertHoldRequest(request);
     const { id, keyId } = request;
-    if (!isStorableId(keyId)) return NOTHING;
+    if (!isStorableId(keyId)) return UNKNOWN_KEY;
     const answer = this.#isCluster ? await this.#reserveApart(request) : await this.#reserveAtOnce(request);
     if (!Array.isArray(answer)) {
-      this.#keyIds.add(id, keyId, 0);
+      this.#keyIds.add(id, keyId);
       return { granted: Number(answer) };
     }
     const [word, available, held] = listOf(answer);
     if (word === "refused" || word === "known")
       return { refused: true, available: Number(available), held: Number(held) };
-    // Nothing can be held for a key that there is not, and yet the id may be another's.
+    // The key is unknown, but a hold with this id may belong to another key.
     if (word === "foreign" || (await this.#ownerOf(id, 0)) !== undefined) throw foreignHold();
-    return NOTHING;
+    return UNKNOWN_KEY;
   }
 
-  /** Takes the id and the units in one script. A cluster refuses that: an id has a slot of its own, for a later call knows it alone. */
+  /**
+   * Claims the hold's id and reserves the units in one script. A cluster refuses this script: the id has a slot of its own, because
+   * `renew` and `settle` know only the id.
+   */
   async #reserveAtOnce(request: HoldRequest): Promise<unknown> {
     const { id, keyId } = request;
     try {
@@ -129,13 +126,13 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     }
   }
 
-  /** Claims the id first, and then the units. */
+  /** Claims the hold's id in one script, then reserves the units in another. */
   async #reserveApart(request: HoldRequest): Promise<unknown> {
     const { id, keyId, leaseMs } = request;
-    const owner = await this.#run(scripts.CLAIM, [this.#owner(id)], [keyId, leaseMs + this.#retentionMs]);
+    const owner = await this.#redis.run(scripts.CLAIM, [this.#owner(id)], [keyId, leaseMs + this.#retentionMs]);
     if (owner !== keyId) return ["foreign"];
     const answer = await this.#onLedger(scripts.RESERVE, keyId, this.#reserveArgs(request));
-    if (Array.isArray(answer) && answer[0] !== "known") await this.#run(scripts.UNCLAIM, [this.#owner(id)], []);
+    if (Array.isArray(answer) && answer[0] !== "known") await this.#redis.run(scripts.UNCLAIM, [this.#owner(id)], []);
     return answer;
   }
 
@@ -145,7 +142,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async renew(id: string, renewal: Renewal): Promise<void> {
     assertRenewal(renewal);
-    // The id must be known for as long as its hold is, which may be for longer than it was first asked for.
+    // Remember the id's owner for the new lease as well, which may be longer than the first lease.
     const keyId = await this.#ownerOf(id, renewal.leaseMs);
     if (keyId !== undefined) await this.#onLedger(scripts.RENEW, keyId, [fieldOf(id), renewal.leaseMs, renewal.used]);
   }
@@ -160,18 +157,18 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async add(options: DurableKeyOptions = {}): Promise<string> {
-    const { key, granted, used, hashes } = newKeyOf(options);
+    const { key, granted, used, hashes } = newDurableKeyOf(options);
     const json = JSON.stringify(key);
     const described = [json, key.unlimited ? 1 : 0, granted, used];
-    if ((await this.#run(scripts.CREATE, [this.#names(key.id)[0]], described)) !== 1) throw knownKey(key.id);
+    if ((await this.#redis.run(scripts.CREATE, [this.#ledger(key.id)], described)) !== 1) throw knownKey(key.id);
     try {
       for (const hash of hashes) await this.#link(key.id, hash);
     } catch (error) {
       for (const hash of await this.#revoked(key.id)) await this.#forgetSecret(hash);
-      await this.#send(this.#names(key.id)[0], "DEL", [this.#names(key.id)[0]]);
+      await this.#redis.send(this.#ledger(key.id), "DEL", [this.#ledger(key.id)]);
       throw error;
     }
-    await this.#send(this.#index, "ZADD", [this.#index, "0", key.id]);
+    await this.#redis.send(this.#index, "ZADD", [this.#index, "0", key.id]);
     return key.id;
   }
 
@@ -180,23 +177,23 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async rotateSecret(keyId: string, apiKey: string, overlapMs: number): Promise<void> {
-    assertSpan("overlapMs", overlapMs);
+    assertInteger("overlapMs", overlapMs, 0);
     const hash = hashOfSecret(apiKey);
     await this.#link(keyId, hash);
-    // The new one first: a rotation that breaks off in between has ended no secret.
-    const args = [this.#aheadMs(), overlapMs, hash];
-    const retired = listOf(await this.#run(scripts.RETIRE, this.#secretsOf(keyId), args));
+    // Add the new secret first: if the rotation fails after that, the old secrets are still valid.
+    const args = [this.#redis.aheadMs(), overlapMs, hash];
+    const retired = listOf(await this.#redis.run(scripts.RETIRE, [this.#ledger(keyId), this.#secretsOf(keyId)], args));
     for (let index = 0; index < retired.length; index += 2)
-      await this.#run(scripts.END_SECRET, [this.#secret(retired[index] ?? "")], [retired[index + 1] ?? ""]);
+      await this.#redis.run(scripts.END_SECRET, [this.#secret(retired[index] ?? "")], [retired[index + 1] ?? ""]);
   }
 
   async removeSecret(apiKey: string): Promise<void> {
     const hash = hashOfSecret(apiKey);
-    const stored = await this.#send(this.#secret(hash), "HGET", [this.#secret(hash), "key"]);
+    const stored = await this.#redis.send(this.#secret(hash), "HGET", [this.#secret(hash), "key"]);
     if (typeof stored !== "string") return;
     await this.#forgetSecret(hash);
-    const secrets = this.#secretsOf((parseJson(stored) as ApiKey).id)[1];
-    await this.#send(secrets, "HDEL", [secrets, hash]);
+    const secrets = this.#secretsOf((parseJson(stored) as ApiKey).id);
+    await this.#redis.send(secrets, "HDEL", [secrets, hash]);
   }
 
   async revoke(keyId: string): Promise<void> {
@@ -204,16 +201,16 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async grant(keyId: string, units: number): Promise<void> {
-    assertUnits("units", units);
+    assertInteger("units", units, 0);
     const [answer] = listOf(await this.#onLedger(scripts.GRANT, keyId, ["", units]));
     if (answer === "unknown") throw noSuchKey(keyId);
     if (answer === "revoked") throw revokedKey(keyId);
-    if (answer === "unlimited") throw new RangeError(`The API key ${keyId} is unlimited.`);
+    if (answer === "unlimited") throw unlimitedKey(keyId);
   }
 
   async report(keyId: string): Promise<KeyReport | undefined> {
     if (!isStorableId(keyId)) return undefined;
-    const told = await this.#onLedger(scripts.REPORT, keyId, [""], [this.#secretsOf(keyId)[1]]);
+    const told = await this.#onLedger(scripts.REPORT, keyId, [""], [this.#secretsOf(keyId)]);
     const [answer, secrets, key = "", revoked, ...books] = listOf(told);
     if (answer === "unknown") return undefined;
     const [granted = "", charged = "", held = "", overdraft = "", estimated = ""] = books;
@@ -228,67 +225,55 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   sweep(): Promise<number> {
-    return this.#onEachKey(scripts.SWEEP, []);
+    return this.#sweepAll(scripts.SWEEP, []);
   }
 
   async prune({ olderThanMs }: Retention): Promise<number> {
-    assertSpan("olderThanMs", olderThanMs);
-    // One cutoff for the whole run: holds that are resolved meanwhile are for the next.
-    const [seconds = "", micros = ""] = listOf(await this.#send(this.#index, "TIME", []));
-    const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + this.#aheadMs();
-    return this.#onEachKey(scripts.PRUNE, [now - olderThanMs]);
+    assertInteger("olderThanMs", olderThanMs, 0);
+    // Use one cutoff for the whole run: holds that are resolved during the run are left to the next run.
+    const [seconds = "", micros = ""] = listOf(await this.#redis.send(this.#index, "TIME", []));
+    const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + this.#redis.aheadMs();
+    return this.#sweepAll(scripts.PRUNE, [now - olderThanMs]);
+  }
+
+  /** Runs a script on every key until it finds no more holds, and returns the total number of holds. */
+  #sweepAll(script: Script, args: readonly number[]): Promise<number> {
+    return onEachKey(
+      (after) => this.#pageOfKeys(after, HOLDS_AT_ONCE),
+      async (keyId) => Number(listOf(await this.#onLedger(script, keyId, ["", ...args]))[1] ?? 0),
+    );
   }
 
   /**
-   * Runs a script on every key until it has nothing more to do, and adds up what it did. A key that fails holds up no other: its
-   * error is thrown at the end.
+   * Runs a script on a key's ledger. Repeats the script while it answers 'again', because one run charges a limited number of expired
+   * holds.
    */
-  async #onEachKey(script: Script, args: readonly number[]): Promise<number> {
-    let total = 0;
-    const errors: unknown[] = [];
-    for (let after = ""; ;) {
-      const keyIds = await this.#pageOfKeys(after, 100);
-      for (const keyId of keyIds)
-        try {
-          for (let done = 1; done > 0; total += done)
-            done = Number(listOf(await this.#onLedger(script, keyId, ["", ...args]))[1] ?? 0);
-        } catch (error) {
-          errors.push(error);
-        }
-      after = keyIds.at(-1) ?? "";
-      if (after !== "") continue;
-      if (errors.length > 0) throw errors[0];
-      return total;
-    }
-  }
-
-  /** Runs a script on a key's ledger, again for as long as there are more expired holds than one run should charge. */
   async #onLedger(
     script: Script,
     keyId: string,
     args: readonly (string | number)[],
     keys: readonly string[] = [],
   ): Promise<unknown> {
-    const [ledger, times] = this.#names(keyId);
+    const names = [this.#ledger(keyId), this.#redis.nameOfKey(keyId, "times")] as const;
     for (;;) {
-      const answer = await this.#run(script, [ledger, times, ...keys], [this.#aheadMs(), this.#retentionMs, ...args]);
+      const ownArgs = [this.#redis.aheadMs(), this.#retentionMs];
+      const answer = await this.#redis.run(script, [...names, ...keys], [...ownArgs, ...args]);
       if (!Array.isArray(answer)) return answer;
       const [word, book = "", units = ""] = listOf(answer);
       if (word === "beyond") throw beyondMost(keyId, book);
-      if (word === "spoilt")
-        throw new Error(`The key ${keyId} is spoilt: its ${book} units are ${units || "missing"}.`);
+      if (word === "spoilt") throw spoiltKey(keyId, book, units || "missing");
       if (word !== "again") return answer;
     }
   }
 
-  /** Lists a secret with its key, which makes it known; undoes that where the secret is another's. */
+  /** Stores a secret, and adds it to the list of its key. Deletes the secret again when the key has meanwhile been revoked or deleted. */
   async #link(keyId: string, hash: string): Promise<void> {
     if (!isStorableId(keyId)) throw noSuchKey(keyId);
-    const [key, secrets] = this.#secretsOf(keyId);
-    const stored = await this.#send(key, "HGET", [key, "key"]);
+    const ledger = this.#ledger(keyId);
+    const stored = await this.#redis.send(ledger, "HGET", [ledger, "key"]);
     if (typeof stored !== "string") throw noSuchKey(keyId);
-    if ((await this.#run(scripts.TAKE_SECRET, [this.#secret(hash)], [stored])) !== 1) throw knownSecret();
-    const [answer] = listOf(await this.#run(scripts.LINK, [key, secrets], [hash]));
+    if ((await this.#redis.run(scripts.TAKE_SECRET, [this.#secret(hash)], [stored])) !== 1) throw knownSecret();
+    const [answer] = listOf(await this.#redis.run(scripts.LINK, [ledger, this.#secretsOf(keyId)], [hash]));
     if (answer === "done") return;
     await this.#forgetSecret(hash);
     throw answer === "revoked" ? revokedKey(keyId) : noSuchKey(keyId);
@@ -296,57 +281,50 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   /** Marks a key as revoked, and returns the hashes of its secrets. */
   async #revoked(keyId: string): Promise<readonly string[]> {
-    const [answer, ...hashes] = listOf(await this.#run(scripts.REVOKE, this.#secretsOf(keyId), []));
+    const [answer, ...hashes] = listOf(
+      await this.#redis.run(scripts.REVOKE, [this.#ledger(keyId), this.#secretsOf(keyId)], []),
+    );
     if (answer === "unknown") throw noSuchKey(keyId);
     return hashes;
   }
 
   async #forgetSecret(hash: string): Promise<void> {
-    await this.#send(this.#secret(hash), "DEL", [this.#secret(hash)]);
+    await this.#redis.send(this.#secret(hash), "DEL", [this.#secret(hash)]);
   }
 
   async #ownerOf(id: string, leaseMs: number): Promise<string | undefined> {
     if (!isStorableId(id)) return undefined;
-    const owner = await this.#run(scripts.OWNER, [this.#owner(id)], [leaseMs + this.#retentionMs]);
+    const owner = await this.#redis.run(scripts.OWNER, [this.#owner(id)], [leaseMs + this.#retentionMs]);
     return typeof owner === "string" ? owner : undefined;
   }
 
   async #pageOfKeys(after: string, limit: number): Promise<readonly string[]> {
     const first = after === "" ? "-" : `(${after}`;
-    return listOf(await this.#send(this.#index, "ZRANGEBYLEX", [this.#index, first, "+", "LIMIT", "0", String(limit)]));
-  }
-
-  #run(script: Script, keys: readonly [string, ...string[]], args: readonly (string | number)[]): Promise<unknown> {
-    return runScript(this.#send, script, keys, args);
+    return listOf(
+      await this.#redis.send(this.#index, "ZRANGEBYLEX", [this.#index, first, "+", "LIMIT", "0", String(limit)]),
+    );
   }
 
   get #index(): string {
-    return `${this.#prefix}:keys`;
+    return this.#redis.name("keys");
   }
 
   #secret(hash: string): string {
-    return `${this.#prefix}:secret:${hash}`;
+    return this.#redis.name(`secret:${hash}`);
   }
 
   #owner(id: string): string {
-    return `${this.#prefix}:owner:${id}`;
+    return this.#redis.name(`owner:${id}`);
   }
 
-  #secretsOf(keyId: string): [key: string, secrets: string] {
-    const [ledger, , secrets] = this.#names(keyId);
-    return [ledger, secrets];
+  #ledger(keyId: string): string {
+    return this.#redis.nameOfKey(keyId, "ledger");
   }
 
-  /** The names of a key's ledger. What stands in braces decides the slot of a cluster; all of them share one. */
-  #names(keyId: string): [ledger: string, times: string, secrets: string] {
-    const name = (part: string): string => `${this.#prefix}:{${encodeURIComponent(keyId)}}:${part}`;
-    return [name("ledger"), name("times"), name("secrets")];
+  #secretsOf(keyId: string): string {
+    return this.#redis.nameOfKey(keyId, "secrets");
   }
 }
 
-const NOTHING: Reservation = { refused: true, available: 0, held: 0 };
-
 /** The name of a hold within its key's ledger. */
 const fieldOf = (id: string): string => `hold:${id}`;
-
-const listOf = (answer: unknown): readonly string[] => (Array.isArray(answer) ? answer.map(String) : []);

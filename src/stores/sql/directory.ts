@@ -1,16 +1,23 @@
-/** The keys of the SQL store and their secrets: adding, rotating, revoking, granting and reporting. */
+/** The functions of the SQL store that manage keys: add, rotate, revoke, grant, report, and delete old holds. */
 
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
 import type { ApiKey, Balance } from "../../ports/quota-store.ts";
-import { type DurableKeyOptions, type KeyReport, keyReportOf } from "../durable.ts";
-import { knownKey, knownSecret, newKeyOf, noSuchKey, revokedKey } from "../durable-input.ts";
-import { apiKeyOf } from "./api-key.ts";
-import { asText } from "./dialects.ts";
-import { type LedgerAccess, type LockedKey, lockKey } from "./locked-key.ts";
-import { BOOKS, type KeyTable, numberOf, type SqlSchema } from "./schema.ts";
+import {
+  type DurableKeyOptions,
+  HOLDS_AT_ONCE,
+  type KeyReport,
+  keyReportOf,
+  newDurableKeyOf,
+  revokedKey,
+  unlimitedKey,
+} from "../durable.ts";
+import { type Book, BOOKS, knownKey, knownSecret, noSuchKey } from "../ledger.ts";
+import { asText, type SqlAccess } from "./database.ts";
+import { type LockedKey, lockKey, storedKeyOf } from "./locked-key.ts";
+import { numberOf, type SqlSchema, type StoredInteger } from "./tables.ts";
 
-/** Who a secret's hash belongs to. */
-export async function findKey({ db, time }: LedgerAccess, hash: string): Promise<ApiKey | undefined> {
+/** Finds the key of a secret by the secret's hash. */
+export async function findKey({ db, time }: SqlAccess, hash: string): Promise<ApiKey | undefined> {
   const row = await db
     .selectFrom("secrets")
     .innerJoin("keys", "keys.id", "secrets.key_id")
@@ -19,32 +26,30 @@ export async function findKey({ db, time }: LedgerAccess, hash: string): Promise
     .where("keys.revoked_at", "is", null)
     .where((eb) => eb.or([eb("secrets.ends_at", "is", null), eb("secrets.ends_at", ">", time)]))
     .executeTakeFirst();
-  return row && apiKeyOf(row);
+  return row && storedKeyOf(row);
 }
 
 /** Adds a key with its first grant and its secrets, and returns its id. */
-export async function addKey({ db, time }: LedgerAccess, options: DurableKeyOptions): Promise<string> {
-  const { key, granted, used, hashes } = newKeyOf(options);
+export async function addKey({ db, time }: SqlAccess, options: DurableKeyOptions): Promise<string> {
+  const { key, granted, used, hashes } = newDurableKeyOf(options);
   const { id, name, expiresAt } = key;
   const known = await db.selectFrom("keys").select("id").where("id", "=", id).executeTakeFirst();
   if (known) throw knownKey(id);
   const books = { granted, charged: used, held: 0, overdraft: 0, estimated: 0 };
   const models = options.models === undefined ? null : JSON.stringify(options.models);
-  const described = { id, name, unlimited: key.unlimited ? 1 : 0, models, expires_at: expiresAt, revoked_at: null };
   await db
     .insertInto("keys")
-    .values({ ...described, ...books })
+    .values({ id, name, unlimited: key.unlimited ? 1 : 0, models, expires_at: expiresAt, revoked_at: null, ...books })
     .execute();
   await db
     .insertInto("journal")
     .values({ key_id: id, hold_id: null, kind: "grant", at: sql<number>`${time}`, ...books, noted: 0 })
     .execute();
-  await linkSecrets(db, id, hashes);
+  if (hashes.length > 0) await linkSecrets(db, id, hashes);
   return id;
 }
 
 async function linkSecrets(db: Kysely<SqlSchema>, keyId: string, hashes: readonly string[]): Promise<void> {
-  if (hashes.length === 0) return;
   const known = await db.selectFrom("secrets").select("hash").where("hash", "in", hashes).execute();
   if (known.length > 0) throw knownSecret();
   await db
@@ -53,12 +58,12 @@ async function linkSecrets(db: Kysely<SqlSchema>, keyId: string, hashes: readonl
     .execute();
 }
 
-/** Gives a key one more secret; the others end after `overlapMs` where it is told. */
-export async function addSecret(access: LedgerAccess, keyId: string, hash: string, overlapMs?: number): Promise<void> {
-  const key = await usableKey(access, keyId);
+/** Gives a key one more secret. Unless `overlapMs` is undefined, all other secrets expire after that time. */
+export async function addSecret(access: SqlAccess, keyId: string, hash: string, overlapMs?: number): Promise<void> {
+  const { now } = await usableKey(access, keyId);
   const { db } = access;
   if (overlapMs !== undefined) {
-    const endsAt = key.now + overlapMs;
+    const endsAt = now + overlapMs;
     await db
       .updateTable("secrets")
       .set({ ends_at: endsAt })
@@ -69,15 +74,15 @@ export async function addSecret(access: LedgerAccess, keyId: string, hash: strin
   await linkSecrets(db, keyId, [hash]);
 }
 
-async function usableKey(access: LedgerAccess, keyId: string): Promise<LockedKey> {
+async function usableKey(access: SqlAccess, keyId: string): Promise<LockedKey> {
   const key = await lockKey(access, keyId);
   if (!key) throw noSuchKey(keyId);
   if (key.revoked) throw revokedKey(keyId);
   return key;
 }
 
-/** Forgets all secrets of a key for good. */
-export async function revokeKey(access: LedgerAccess, keyId: string): Promise<void> {
+/** Deletes all secrets of a key for good. */
+export async function revokeKey(access: SqlAccess, keyId: string): Promise<void> {
   const key = await lockKey(access, keyId);
   if (!key) throw noSuchKey(keyId);
   await access.db.deleteFrom("secrets").where("key_id", "=", keyId).execute();
@@ -85,22 +90,22 @@ export async function revokeKey(access: LedgerAccess, keyId: string): Promise<vo
 }
 
 /** Adds units to a key's quota. */
-export async function grantUnits(access: LedgerAccess, keyId: string, units: number): Promise<void> {
+export async function grantUnits(access: SqlAccess, keyId: string, units: number): Promise<void> {
   const key = await usableKey(access, keyId);
-  if (key.account.key.unlimited) throw new RangeError(`The API key ${keyId} is unlimited.`);
+  if (key.account.key.unlimited) throw unlimitedKey(keyId);
   key.grant(units);
   await key.write();
 }
 
 /**
- * Keys and their ledgers in the order of their ids: one, or those after an id. Reads the books as text, for a driver may fail at a
- * number that it cannot hold, and with it at the whole page.
+ * Reports one key, or a page of keys in the order of their ids. Reads the books as text, because a driver may fail at a number that
+ * it cannot represent, and the whole page would fail with it.
  */
 export async function reportKeys(
-  { db, dialect, time }: LedgerAccess,
+  { db, dialect, time }: SqlAccess,
   page: { readonly keyId: string } | { readonly after: string; readonly limit: number },
 ): Promise<KeyReport[]> {
-  const rows = await db
+  const query = db
     .selectFrom("keys")
     .select(["id", "name", "unlimited", "models", "revoked_at"])
     .select(() => [asText(dialect, "expires_at"), ...BOOKS.map((book) => asText(dialect, book))])
@@ -111,32 +116,32 @@ export async function reportKeys(
         .whereRef("secrets.key_id", "=", "keys.id")
         .where((eb) => eb.or([eb("secrets.ends_at", "is", null), eb("secrets.ends_at", ">", time)]))
         .as("secrets"),
-    )
-    .$if("keyId" in page, (query) => query.where("id", "=", "keyId" in page ? page.keyId : ""))
-    .$if("after" in page, (query) => query.where("id", ">", "after" in page ? page.after : ""))
-    .orderBy("id")
-    .limit("limit" in page ? page.limit : 1)
-    .execute();
+    );
+  const rows = await (
+    "keyId" in page
+      ? query.where("id", "=", page.keyId)
+      : query.where("id", ">", page.after).orderBy("id").limit(page.limit)
+  ).execute();
   return rows.map((row) => {
     const described = { secrets: numberOf(row.secrets ?? 0), revoked: row.revoked_at !== null };
     try {
-      return keyReportOf(apiKeyOf(row), row, described);
+      return keyReportOf(storedKeyOf(row), row, described);
     } catch {
-      // A list of models, or an end, that nobody can read: the key may do nothing.
-      const closed = apiKeyOf({ ...row, models: "[]", expires_at: 0 });
+      // The stored models or the expiry cannot be parsed: report the key as one that may use no model.
+      const closed = storedKeyOf({ ...row, models: "[]", expires_at: 0 });
       return keyReportOf(closed, row, { ...described, spoilt: ["models or expires_at"] });
     }
   });
 }
 
-/** What a key has, read in one statement; `stale` where a lease has run out that is not accounted for yet. */
+/** Reads a key's balance in one statement. `stale` is true when a hold has expired and is not charged yet. */
 export async function readBalance(
-  { db, time }: LedgerAccess,
+  { db, time }: SqlAccess,
   keyId: string,
 ): Promise<(Balance & { readonly stale: boolean }) | undefined> {
   const row = await db
     .selectFrom("keys")
-    .select(["unlimited", "granted", "charged", "held"])
+    .select(["granted", "charged", "held"])
     .select((eb) =>
       eb
         .selectFrom("holds")
@@ -149,11 +154,94 @@ export async function readBalance(
     )
     .where("keys.id", "=", keyId)
     .executeTakeFirst();
-  return row && { ...balanceOf(row), stale: row.expired !== null };
-}
-
-function balanceOf(row: Pick<Selectable<KeyTable>, "unlimited" | "granted" | "charged" | "held">): Balance {
+  if (!row) return undefined;
   const held = numberOf(row.held);
   const used = numberOf(row.charged) + held;
-  return { used, available: Math.max(0, numberOf(row.granted) - used), held };
+  return { used, available: Math.max(0, numberOf(row.granted) - used), held, stale: row.expired !== null };
+}
+
+/** Returns the ids of up to `HOLDS_AT_ONCE` keys with expired holds. */
+export async function expiredKeys({ db, time }: SqlAccess, after: string): Promise<readonly string[]> {
+  const rows = await db
+    .selectFrom("holds")
+    .select("key_id")
+    .distinct()
+    .where("state", "=", "live")
+    .where("expires_at", "<=", time)
+    .where("key_id", ">", after)
+    .orderBy("key_id")
+    .limit(HOLDS_AT_ONCE)
+    .execute();
+  return rows.map(({ key_id }) => key_id);
+}
+
+/**
+ * Returns the ids of up to `HOLDS_AT_ONCE` keys with holds to delete. Skips holds whose key was deleted by hand, so that an audit
+ * finds them.
+ */
+export async function prunableKeys({ db }: SqlAccess, before: number, after: string): Promise<readonly string[]> {
+  const rows = await db
+    .selectFrom("holds")
+    .innerJoin("keys", "keys.id", "holds.key_id")
+    .select("key_id")
+    .distinct()
+    .where("resolved_at", "<", before)
+    .where("key_id", ">", after)
+    .orderBy("key_id")
+    .limit(HOLDS_AT_ONCE)
+    .execute();
+  return rows.map(({ key_id }) => key_id);
+}
+
+/** Returns the database's time, in milliseconds since the Unix epoch. */
+export async function timeOf({ db, time }: SqlAccess): Promise<number> {
+  const { now } = await db.selectNoFrom(time.as("now")).executeTakeFirstOrThrow();
+  return numberOf(now);
+}
+
+/**
+ * Deletes some holds of a key that were resolved before a time, with their journal entries. Returns the number of holds. One journal
+ * entry of the kind `carried` keeps the sums of all deleted entries.
+ */
+export async function pruneKey(access: SqlAccess, keyId: string, before: number): Promise<number> {
+  const key = await lockKey(access, keyId);
+  if (!key) return 0;
+  const { db } = access;
+  const holds = await db
+    .selectFrom("holds")
+    .select("id")
+    .where("key_id", "=", keyId)
+    .where("resolved_at", "<", before)
+    .limit(HOLDS_AT_ONCE)
+    .execute();
+  if (holds.length === 0) return 0;
+  const ids = holds.map(({ id }) => id);
+  // Use two statements, because no index serves both conditions: one statement would read the key's whole journal.
+  const ofHolds = await takeEntries(db, (eb) => eb("hold_id", "in", ids));
+  const carriedBefore = await takeEntries(db, (eb) =>
+    eb.and([eb("hold_id", "is", null), eb("key_id", "=", keyId), eb("kind", "=", "carried")]),
+  );
+  const carried = Object.fromEntries(BOOKS.map((book) => [book, ofHolds[book] + carriedBefore[book]]));
+  await db
+    .insertInto("journal")
+    .values({ key_id: keyId, hold_id: null, kind: "carried", at: key.now, ...(carried as Books), noted: 0 })
+    .execute();
+  await db.deleteFrom("holds").where("id", "in", ids).execute();
+  return ids.length;
+}
+
+type Books = Record<Book, number>;
+
+/** Deletes entries of the journal, and returns their sums. */
+async function takeEntries(
+  db: Kysely<SqlSchema>,
+  which: (eb: ExpressionBuilder<SqlSchema, "journal">) => Expression<SqlBool>,
+): Promise<Books> {
+  const sums = await db
+    .selectFrom("journal")
+    .select((eb) => BOOKS.map((book) => eb.fn.sum<StoredInteger | null>(book).as(book)))
+    .where(which)
+    .executeTakeFirstOrThrow();
+  await db.deleteFrom("journal").where(which).execute();
+  return Object.fromEntries(BOOKS.map((book) => [book, numberOf(sums[book] ?? 0)])) as Books;
 }

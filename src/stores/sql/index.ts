@@ -1,16 +1,15 @@
-/** The public face of "polygate/stores/sql": quota, and answers for repeated calls, in SQLite, PostgreSQL, MySQL or MariaDB. */
+/** The exports of "polygate/stores/sql": a quota store and a replay store in SQLite, PostgreSQL, MySQL or MariaDB. */
 
 import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-export type { KeyBounds } from "../replay-input.ts";
 export type { DurableKeyOptions, DurableQuotaStore, KeyDirectory, KeyPage, KeyReport, Retention } from "../durable.ts";
-export type { SqlDialect, TimeExpression } from "./dialects.ts";
-export { migrate, type MigrationOptions, migrations, SCHEMA_VERSION, schemaVersion } from "./migrations.ts";
-export { nodePostgresDialect, type NodePostgresOptions, type NodePostgresPool } from "./node-postgres.ts";
-export { nodeSqliteDialect } from "./node-sqlite.ts";
+export type { KeyBounds } from "../memory-replays.ts";
+export { schemaVersion, type SqlDialect, type TimeExpression } from "./database.ts";
+export { nodePostgresDialect, type NodePostgresOptions, type NodePostgresPool, nodeSqliteDialect } from "./drivers.ts";
+export { migrate, type MigrationOptions, migrations } from "./migrations.ts";
 export { type SqlReplayStore, sqlReplayStore, type SqlReplayStoreOptions } from "./replays.ts";
-export type { SqlDatabase, SqlTables, StoredInteger, TableOptions } from "./schema.ts";
+export { SCHEMA_VERSION, type SqlDatabase, type SqlTables, type StoredInteger, type TableOptions } from "./tables.ts";
 export { sqlQuotaStore, type SqlQuotaStoreOptions } from "./store.ts";
 export { type LedgerDifference, type VerifyOptions, verifyLedger } from "./verify.ts";

@@ -1,28 +1,27 @@
-/** The usual reserve, renew and settle in one statement each, which PostgreSQL can: one round trip, and the lock lasts no longer. */
+/** Reserves, renews and settles in one statement each, which PostgreSQL can do. This saves round trips and shortens the lock. */
 
 import { type RawBuilder, sql } from "kysely";
 import type { HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
-import { MOST_UNITS, MOST_UNLIMITED } from "../account.ts";
-import type { LedgerAccess } from "./locked-key.ts";
-import { numberOf, type StoredInteger } from "./schema.ts";
-import { slot, type Statement } from "./statements.ts";
+import { MOST_UNITS, MOST_UNLIMITED } from "../ledger.ts";
+import { slot, type SqlAccess, type Statement } from "./database.ts";
+import { numberOf, type StoredInteger } from "./tables.ts";
 
 const [keys, holds, journal] = [sql.table("keys"), sql.table("holds"), sql.table("journal")];
 
 const integer = (units: number): RawBuilder<number> => sql.lit(units);
 const integerAt = (index: number): RawBuilder<number> => sql`CAST(${slot(index)} AS BIGINT)`;
 
-/** No lease of the key has run out unaccounted for: to charge it takes the longer way. */
+/** The SQL condition that a key has no expired hold to charge. When there is one, the verb must run in a transaction instead. */
 const nothingExpired = (keyId: RawBuilder<unknown>, now: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql`NOT EXISTS (SELECT 1 FROM ${holds} x WHERE x.key_id = ${keyId} AND x.state = 'live' AND x.expires_at <= ${now})`;
 
-/** Values: the hold's id, its key's, atLeast, atMost, the lease. */
-const RESERVE: Statement<Record<"grantable" | "available" | "held", StoredInteger>> = {
+/** Values: the ids of the hold and of its key, atLeast, atMost, the lease. */
+const RESERVE: Statement<ReservedUnits> = {
   planOnce: true,
   build({ db, time }) {
     const [id, keyId] = [slot(0), slot(1)];
     const [least, most, leaseMs] = [integerAt(2), integerAt(3), integerAt(4)];
-    return sql<Record<"grantable" | "available" | "held", StoredInteger>>`
+    return sql<ReservedUnits>`
     WITH locked AS (
       SELECT k.id, k.unlimited, k.held, GREATEST(0, k.granted - k.charged - k.held) AS available,
         ${integer(MOST_UNITS)} - k.charged - k.held AS countable, ${time} AS now
@@ -48,15 +47,18 @@ const RESERVE: Statement<Record<"grantable" | "available" | "held", StoredIntege
   },
 };
 
+type ReservedUnits = Readonly<Record<"grantable" | "available" | "held", StoredInteger>>;
+
 /**
- * Reserves under a new id; undefined, and nothing is changed, when the key or the id needs a closer look. Who meets another call of
- * the same id fails with a conflict.
+ * Reserves under a new id. Returns undefined, and changes nothing, when the verb must run in a transaction instead: the key is
+ * unknown, the id exists already, the key has an expired hold, or a sum would pass `MOST_UNITS`. Fails with a conflict when another
+ * call reserves the same id meanwhile.
  */
 export async function reserveAtOnce(
-  { db, statements }: LedgerAccess,
+  access: SqlAccess,
   { id, keyId, atLeast, atMost, leaseMs }: HoldRequest,
 ): Promise<Reservation | undefined> {
-  const [found] = (await statements.run(db, RESERVE, [id, keyId, atLeast, atMost, leaseMs])).rows;
+  const [found] = await access.run(RESERVE, [id, keyId, atLeast, atMost, leaseMs]);
   if (!found) return undefined;
   const granted = numberOf(found.grantable);
   if (granted >= atLeast) return { granted };
@@ -87,18 +89,15 @@ const RENEW: Statement<unknown> = {
 };
 
 /**
- * Renews a live hold and tells whether it did; undefined when it did not: nothing is changed, and the hold or its key needs a closer
- * look.
+ * Renews a live hold. Returns undefined, and changes nothing, when the verb must run in a transaction instead: the hold is not live,
+ * or the key has an expired hold.
  */
-export async function renewAtOnce(
-  { db, statements }: LedgerAccess,
-  id: string,
-  { leaseMs, used }: Renewal,
-): Promise<true | undefined> {
-  return (await statements.run(db, RENEW, [id, leaseMs, used])).rows.length > 0 || undefined;
+export async function renewAtOnce(access: SqlAccess, id: string, renewal: Renewal): Promise<true | undefined> {
+  const rows = await access.run(RENEW, [id, renewal.leaseMs, renewal.used]);
+  return rows.length > 0 || undefined;
 }
 
-/** Values: the hold's id, the units used, and 1 where they are an estimate, or 0. */
+/** Values: the hold's id, the units used, and 1 for an estimate or 0. */
 const SETTLE: Statement<unknown> = {
   planOnce: true,
   build({ db, time }) {
@@ -133,14 +132,10 @@ const SETTLE: Statement<unknown> = {
 };
 
 /**
- * Settles a live hold and tells whether it did; undefined when it did not: nothing is changed, and the hold, its key or the amount
- * needs a closer look.
+ * Settles a live hold. Returns undefined, and changes nothing, when the verb must run in a transaction instead: the hold is not live,
+ * the key has an expired hold, or a sum would pass `MOST_UNITS`.
  */
-export async function settleAtOnce(
-  { db, statements }: LedgerAccess,
-  id: string,
-  { used, certainty }: Outcome,
-): Promise<true | undefined> {
-  const values = [id, used, certainty === "estimated" ? 1 : 0];
-  return (await statements.run(db, SETTLE, values)).rows.length > 0 || undefined;
+export async function settleAtOnce(access: SqlAccess, id: string, outcome: Outcome): Promise<true | undefined> {
+  const rows = await access.run(SETTLE, [id, outcome.used, outcome.certainty === "estimated" ? 1 : 0]);
+  return rows.length > 0 || undefined;
 }

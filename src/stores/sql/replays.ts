@@ -1,6 +1,6 @@
-/** The ReplayStore in SQL: an entry is a row, and every step on it one statement. */
+/** The replay store over SQL: each entry is a row, and each change of an entry is one statement. */
 
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { parseJson } from "../../model/json.ts";
 import type {
   RecordedAnswer,
@@ -18,68 +18,47 @@ import {
   fitting,
   type KeyBounds,
   keyBoundsOf,
-} from "../replay-input.ts";
-import { type Attempt, attemptsOn } from "./attempts.ts";
-import { DATABASE_TIME, type SqlDialect, type TimeExpression } from "./dialects.ts";
-import {
-  numberOf,
-  type ReplayTable,
-  type SqlDatabase,
-  type SqlSchema,
-  type TableOptions,
-  tablesOf,
-  withTables,
-} from "./schema.ts";
+} from "../memory-replays.ts";
+import { SqlAccess, type SqlStoreOptions } from "./database.ts";
+import { numberOf, type ReplayTable } from "./tables.ts";
 
-export interface SqlReplayStoreOptions extends TableOptions, Partial<KeyBounds> {
-  /** The database, over a pool that the host opens and closes. */
-  readonly db: SqlDatabase;
-  /** Which database that is. MariaDB is `mysql`. */
-  readonly dialect: SqlDialect;
-  /** Changes the time that entries end by. For tests: `(now) => sql`${now} + 60000``. */
-  readonly clock?: (now: TimeExpression) => TimeExpression;
-}
+/** Options of the replay store over SQL. */
+export interface SqlReplayStoreOptions extends SqlStoreOptions, Partial<KeyBounds> {}
 
 export interface SqlReplayStore extends ReplayStore {
-  /** Deletes all entries whose time is over, and tells how many. The store itself deletes some as answers are recorded. */
+  /** Deletes all expired entries, and returns their number. The store itself deletes some of them when it records answers. */
   sweep(): Promise<number>;
 }
 
-/** How many entries are deleted at once. */
+/** The most expired entries that are deleted at once. */
 const BATCH = 100;
-/** Every so many records the key's bounds are held, so that they are passed by so many entries at most. */
+/**
+ * After this many recorded answers, a process deletes expired entries and checks the bounds of one key. Until then the key may exceed
+ * its bounds.
+ */
 const RECORDS_A_SWEEP = 16;
-/** How often a claim is tried whose entry ends under it. */
+/** The most attempts of one claim. An attempt fails when the entry that it found ends before the next statement. */
 const MAX_TRIES = 20;
 
 /**
- * Answers in SQLite, PostgreSQL, MySQL or MariaDB, for any number of processes. Its table must have been made by `migrate`. Entries
- * end by the database's clock. MySQL takes a statement of up to `max_allowed_packet` bytes alone, which must be one and a half times
- * `limits.maxReplayBytes`.
+ * Makes a store that keeps answers in SQLite, PostgreSQL, MySQL or MariaDB, for any number of processes. Its table must have been
+ * made by `migrate`. Entries expire by the database's clock. MySQL accepts only statements of up to `max_allowed_packet` bytes: set
+ * this to one and a half times `limits.maxReplayBytes` at least.
  *
- * @throws RangeError for a bound that is no positive integer.
+ * @throws RangeError for a bound that is not a positive integer.
  * @example
  * const replayStore = sqlReplayStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
  */
 export const sqlReplayStore = (options: SqlReplayStoreOptions): SqlReplayStore => new SqlReplays(options);
 
 class SqlReplays implements SqlReplayStore {
-  readonly #db: Kysely<SqlSchema>;
-  readonly #dialect: SqlDialect;
+  readonly #access: SqlAccess;
   readonly #bounds: KeyBounds;
-  readonly #clock: (now: TimeExpression) => TimeExpression;
-  readonly #attempt: Attempt;
   #records = 0;
 
-  constructor({ db, dialect, clock = (now) => now, prefix, tables, ...bounds }: SqlReplayStoreOptions) {
-    this.#db = withTables(
-      db,
-      tablesOf({ ...(prefix !== undefined && { prefix }), ...(tables !== undefined && { tables }) }),
-    );
-    this.#dialect = dialect;
-    this.#bounds = keyBoundsOf(bounds);
-    this.#clock = clock;
-    this.#attempt = attemptsOn(this.#db, dialect);
+  constructor({ maxEntriesPerKey, maxBytesPerKey, ...options }: SqlReplayStoreOptions) {
+    this.#access = SqlAccess.open(options);
+    this.#bounds = keyBoundsOf({ maxEntriesPerKey, maxBytesPerKey });
   }
 
   async claim(claim: ReplayClaim): Promise<ReplayState> {
@@ -111,7 +90,7 @@ class SqlReplays implements SqlReplayStore {
       bytes: bytesOf(answer),
     };
     if (!(await this.#update(record, answered))) {
-      // The claim has run out, and somebody has deleted it.
+      // The claim has expired, and another call may have deleted its entry: insert the answer as a new entry.
       await this.#deleteEnded([id]);
       await this.#insert({ id, key_id: keyId, call_id: callId, ...answered });
     }
@@ -122,8 +101,8 @@ class SqlReplays implements SqlReplayStore {
 
   async release(holder: ReplayHolder): Promise<void> {
     assertReplayHolder(holder);
-    await this.#attempt(() =>
-      this.#db
+    await this.#access.attempt(() =>
+      this.#access.db
         .deleteFrom("replays")
         .where("id", "=", holder.id)
         .where("call_id", "=", holder.callId)
@@ -134,70 +113,68 @@ class SqlReplays implements SqlReplayStore {
 
   async sweep(): Promise<number> {
     let total = 0;
-    for (;;) {
-      const swept = await this.#sweepOnce();
-      total += swept;
-      if (swept === 0) return total;
-    }
-  }
-
-  get #now(): TimeExpression {
-    return this.#clock(DATABASE_TIME[this.#dialect]);
+    for (let swept = await this.#sweepOnce(); swept > 0; swept = await this.#sweepOnce()) total += swept;
+    return total;
   }
 
   #after(ms: number): RawBuilder<number> {
-    return sql<number>`${this.#now} + ${sql.lit(ms)}`;
+    return sql<number>`${this.#access.time} + ${sql.lit(ms)}`;
   }
 
-  /** Inserts an entry unless there is one. */
+  /** Inserts an entry unless its id is taken. Returns true when it was inserted. */
   async #insert(row: Omit<ReplayRow, "head" | "body"> & Partial<ReplayRow>): Promise<boolean> {
-    const insert = this.#db.insertInto("replays").values({ head: null, body: null, ...row });
-    const insertFree = this.#dialect === "mysql" ? insert.ignore() : insert.onConflict((on) => on.doNothing());
-    const [done] = await this.#attempt(() => insertFree.execute());
+    const { db, dialect } = this.#access;
+    const insert = db.insertInto("replays").values({ head: null, body: null, ...row });
+    const insertFree = dialect === "mysql" ? insert.ignore() : insert.onConflict((on) => on.doNothing());
+    const [done] = await this.#access.attempt(() => insertFree.execute());
     return Number(done?.numInsertedOrUpdatedRows) > 0;
   }
 
-  /** Changes the entry of a call that runs. */
+  /** Updates the entry of a running call. Returns false when the call has no entry. */
   async #update({ id, callId }: ReplayHolder, change: Partial<ReplayRow>): Promise<boolean> {
-    const update = this.#db
+    const update = this.#access.db
       .updateTable("replays")
       .set(change)
       .where("id", "=", id)
       .where("call_id", "=", callId)
       .where("head", "is", null);
-    const [done] = await this.#attempt(() => update.execute());
+    const [done] = await this.#access.attempt(() => update.execute());
     return Number(done?.numUpdatedRows) > 0;
   }
 
   #find(id: string) {
-    return this.#attempt(() =>
-      this.#db
+    const { db, time } = this.#access;
+    return this.#access.attempt(() =>
+      db
         .selectFrom("replays")
-        .select(["call_id", "fingerprint", "ends_at", "head", "body", this.#now.as("now")])
+        .select(["call_id", "fingerprint", "ends_at", "head", "body", time.as("now")])
         .where("id", "=", id)
         .executeTakeFirst(),
     );
   }
 
-  /** Deletes those of some entries whose time is over. */
+  /** Deletes those of the given entries that have expired, and returns their number. */
   async #deleteEnded(ids: readonly string[]): Promise<number> {
-    const ended = this.#db.deleteFrom("replays").where("id", "in", ids).where("ends_at", "<=", this.#now);
-    const [done] = await this.#attempt(() => ended.execute());
+    const { db, time } = this.#access;
+    const ended = db.deleteFrom("replays").where("id", "in", ids).where("ends_at", "<=", time);
+    const [done] = await this.#access.attempt(() => ended.execute());
     return Number(done?.numDeletedRows ?? 0);
   }
 
   async #sweepOnce(): Promise<number> {
-    const ended = await this.#attempt(() =>
-      this.#db.selectFrom("replays").select("id").where("ends_at", "<=", this.#now).limit(BATCH).execute(),
+    const { db, time } = this.#access;
+    const ended = await this.#access.attempt(() =>
+      db.selectFrom("replays").select("id").where("ends_at", "<=", time).limit(BATCH).execute(),
     );
     return ended.length === 0 ? 0 : this.#deleteEnded(ended.map(({ id }) => id));
   }
 
-  /** Deletes the oldest answers of a key that has too many. */
+  /** Deletes the oldest answers of a key that exceeds its bounds. */
   async #holdBounds(keyId: string): Promise<void> {
+    const { db } = this.#access;
     const { maxEntriesPerKey, maxBytesPerKey } = this.#bounds;
-    const answers = await this.#attempt(() =>
-      this.#db
+    const answers = await this.#access.attempt(() =>
+      db
         .selectFrom("replays")
         .select(["id", "bytes"])
         .where("key_id", "=", keyId)
@@ -211,11 +188,11 @@ class SqlReplays implements SqlReplayStore {
       (answer, index) => (bytes += numberOf(answer.bytes)) > maxBytesPerKey || index >= maxEntriesPerKey,
     );
     const ids = surplus.map(({ id }) => id);
-    if (ids.length > 0) await this.#attempt(() => this.#db.deleteFrom("replays").where("id", "in", ids).execute());
+    if (ids.length > 0) await this.#access.attempt(() => db.deleteFrom("replays").where("id", "in", ids).execute());
   }
 }
 
-/** A row as it is written. */
+/** The row of an entry to write. The database computes the entry's end. */
 type ReplayRow = Omit<ReplayTable, "ends_at"> & { readonly ends_at: RawBuilder<number> };
 
 function answeredBy(found: { fingerprint: string; body: string | null }, head: string): ReplayState {

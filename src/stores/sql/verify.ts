@@ -1,18 +1,19 @@
-/** Recomputes the SQL store's balances from its journal, and tells where the two differ. */
+/** Recomputes the SQL store's balances from its journal, and reports where the two differ. */
 
 import { type AliasedRawBuilder, type Kysely, sql } from "kysely";
-import { asText, retrying, type SqlDialect } from "./dialects.ts";
-import { BOOKS, type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./schema.ts";
+import { type Book, BOOKS } from "../ledger.ts";
+import { asText, retrying, type SqlDialect } from "./database.ts";
+import { type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
-/** A number that is not what the journal comes to. */
+/** A stored value that differs from the value by the journal. */
 export interface LedgerDifference {
   readonly table: "keys" | "holds";
   /** The id of the key or the hold. */
   readonly id: string;
-  /** What differs; `missing` where the row itself is not there. */
+  /** The field that differs; `missing` when the row itself does not exist. */
   readonly field: string;
   readonly stored: number | string | undefined;
-  /** What the journal says. */
+  /** The value that results from the journal. */
   readonly expected: number | string | undefined;
 }
 
@@ -20,21 +21,22 @@ export interface VerifyOptions extends TableOptions {
   readonly dialect: SqlDialect;
 }
 
-/** How many rows are compared at a time. */
+/** The number of rows that are compared at a time. */
 const PAGE = 500;
 
-/** What entries of a hold there are in each state, beside one `hold` and its renewals. */
+/** The kinds of journal entries that end a hold, by the hold's state. */
 const ENDINGS: Readonly<Record<string, readonly string[]>> = {
   live: [],
   settled: ["settle"],
   expired: ["expire"],
   corrected: ["correct", "expire"],
 };
+const NOT_ENDINGS: ReadonlySet<string> = new Set(["hold", "renew", "overdraft"]);
 
 /**
- * Compares every key and every hold with the journal, in one snapshot, and returns the differences: none in a ledger that only
- * the store has written. A number that no verb can have written, such as one beyond 2^53 - 1, is a difference, too. Numbers are read as
- * text and added up exactly, so that one spoilt row hides no other.
+ * Compares every key and every hold with the journal, in one snapshot, and returns the differences: none in a ledger that only the
+ * store has written. A number out of range, such as one beyond 2^53 - 1, is a difference, too. Numbers are read as text and added up
+ * exactly, so that one corrupt row does not hide other differences.
  */
 export async function verifyLedger(
   db: SqlDatabase,
@@ -52,21 +54,21 @@ export async function verifyLedger(
   );
 }
 
-/** The sum of a column as text. */
+/** Selects the sum of a column as text, which is exact for any number. */
 const sumAsText = <Column extends string>(dialect: SqlDialect, column: Column): AliasedRawBuilder<string, Column> =>
   sql<string>`CAST(SUM(${sql.ref(column)}) AS ${sql.raw(dialect === "mysql" ? "CHAR" : "TEXT")})`.as(column);
 
 const MOST = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** What a text says as an integer; undefined where it is none. */
+/** Reads an integer; undefined for any other text. */
 const integerOf = (text: string): bigint | undefined =>
   /^-?\d+(\.0+)?$/.test(text) ? BigInt(text.split(".")[0] ?? "") : undefined;
 
-/** An integer as it is told: as a number where that is exact. */
-const told = (integer: bigint): number | string =>
+/** Converts an integer for the report: to a number when that is exact, otherwise to text. */
+const reported = (integer: bigint): number | string =>
   integer <= MOST && integer >= -MOST ? Number(integer) : integer.toString();
 
-/** A stored number, and how it differs from what the journal comes to, or from what a verb can have written. */
+/** Compares a stored number with the sum of the journal, and checks that the number is in range. Returns one difference at most. */
 function numberDifferences(
   table: LedgerDifference["table"],
   id: string,
@@ -76,42 +78,48 @@ function numberDifferences(
 ): LedgerDifference[] {
   const stored = integerOf(text);
   if (stored !== undefined && stored !== expected)
-    return [{ table, id, field, stored: told(stored), expected: told(expected) }];
+    return [{ table, id, field, stored: reported(stored), expected: reported(expected) }];
   if (stored !== undefined && stored >= 0n && stored <= MOST) return [];
   return [{ table, id, field, stored: text, expected: "an integer from 0 to 2^53 - 1" }];
 }
 
-async function verifyKeys(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<LedgerDifference[]> {
+/** Compares the rows of a table page by page, in the order of their ids. */
+async function verifyPages<Stored extends { readonly id: string }>(
+  readPage: (after: string) => Promise<readonly Stored[]>,
+  verify: (rows: readonly Stored[]) => Promise<readonly LedgerDifference[]>,
+): Promise<LedgerDifference[]> {
   const differences: LedgerDifference[] = [];
-  for (let after = ""; ;) {
-    const keys = await db
-      .selectFrom("keys")
-      .select("id")
-      .select(() => [asText(dialect, "unlimited"), ...BOOKS.map((book) => asText(dialect, book))])
-      .where("id", ">", after)
-      .orderBy("id")
-      .limit(PAGE)
-      .execute();
-    const last = keys.at(-1);
-    if (!last) return differences;
-    after = last.id;
-    const sums = await db
-      .selectFrom("journal")
-      .select("key_id")
-      .select(() => BOOKS.map((book) => sumAsText(dialect, book)))
-      .where(
-        "key_id",
-        "in",
-        keys.map(({ id }) => id),
-      )
-      .groupBy("key_id")
-      .execute();
-    const byKey = new Map(sums.map((sum) => [sum.key_id, sum]));
-    for (const key of keys) differences.push(...keyDifferences(key, byKey.get(key.id)));
-  }
+  for (let rows = await readPage(""); rows.length > 0; rows = await readPage(rows.at(-1)?.id ?? ""))
+    differences.push(...(await verify(rows)));
+  return differences;
 }
 
-type BookTexts = Readonly<Record<(typeof BOOKS)[number], string>>;
+const verifyKeys = (db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<LedgerDifference[]> =>
+  verifyPages(
+    (after) =>
+      db
+        .selectFrom("keys")
+        .select("id")
+        .select(() => [asText(dialect, "unlimited"), ...BOOKS.map((book) => asText(dialect, book))])
+        .where("id", ">", after)
+        .orderBy("id")
+        .limit(PAGE)
+        .execute(),
+    async (keys) => {
+      const ids = keys.map(({ id }) => id);
+      const sums = await db
+        .selectFrom("journal")
+        .select("key_id")
+        .select(() => BOOKS.map((book) => sumAsText(dialect, book)))
+        .where("key_id", "in", ids)
+        .groupBy("key_id")
+        .execute();
+      const byKey = new Map(sums.map((sum) => [sum.key_id, sum]));
+      return keys.flatMap((key) => keyDifferences(key, byKey.get(key.id)));
+    },
+  );
+
+type BookTexts = Readonly<Record<Book, string>>;
 
 function keyDifferences(
   key: BookTexts & { readonly id: string; readonly unlimited: string },
@@ -124,48 +132,43 @@ function keyDifferences(
   const taken = charged + held;
   const most = key.unlimited === "0" ? granted : MOST;
   return taken > most
-    ? [...found, { table: "keys", id: key.id, field: "used", stored: told(taken), expected: told(most) }]
+    ? [...found, { table: "keys", id: key.id, field: "used", stored: reported(taken), expected: reported(most) }]
     : found;
 }
 
 const HOLD_NUMBERS = ["granted", "used", "overdraft", "noted", "renewals"] as const;
 const SUMMED = ["held", "charged", "overdraft", "noted"] as const;
 
-async function verifyHolds(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<LedgerDifference[]> {
-  const differences: LedgerDifference[] = [];
-  for (let after = ""; ;) {
-    const holds = await db
-      .selectFrom("holds")
-      .select(["id", "key_id", "state"])
-      .select(() => HOLD_NUMBERS.map((name) => asText(dialect, name)))
-      .where("id", ">", after)
-      .orderBy("id")
-      .limit(PAGE)
-      .execute();
-    const last = holds.at(-1);
-    if (!last) return differences;
-    after = last.id;
-    const entries = await db
-      .selectFrom("journal")
-      .select(["hold_id", "key_id", "kind"])
-      .select((eb) => eb.fn.countAll<number | string | bigint>().as("entries"))
-      .select(() => SUMMED.map((name) => sumAsText(dialect, name)))
-      .where(
-        "hold_id",
-        "in",
-        holds.map(({ id }) => id),
-      )
-      .groupBy(["hold_id", "key_id", "kind"])
-      .execute();
-    const byHold = Map.groupBy(entries, ({ hold_id }) => hold_id);
-    for (const hold of holds) differences.push(...holdDifferences(hold, byHold.get(hold.id) ?? []));
-  }
-}
+const verifyHolds = (db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<LedgerDifference[]> =>
+  verifyPages(
+    (after) =>
+      db
+        .selectFrom("holds")
+        .select(["id", "key_id", "state"])
+        .select(() => HOLD_NUMBERS.map((name) => asText(dialect, name)))
+        .where("id", ">", after)
+        .orderBy("id")
+        .limit(PAGE)
+        .execute(),
+    async (holds) => {
+      const ids = holds.map(({ id }) => id);
+      const entries = await db
+        .selectFrom("journal")
+        .select(["hold_id", "key_id", "kind"])
+        .select((eb) => eb.fn.countAll<number | string | bigint>().as("entries"))
+        .select(() => SUMMED.map((name) => sumAsText(dialect, name)))
+        .where("hold_id", "in", ids)
+        .groupBy(["hold_id", "key_id", "kind"])
+        .execute();
+      const byHold = Map.groupBy(entries, ({ hold_id }) => hold_id);
+      return holds.flatMap((hold) => holdDifferences(hold, byHold.get(hold.id) ?? []));
+    },
+  );
 
-/** A hold as it is stored, its numbers as text. */
+/** A stored hold, its numbers as text. */
 type HoldTexts = Readonly<Record<"id" | "key_id" | "state" | (typeof HOLD_NUMBERS)[number], string>>;
 
-/** The entries of one hold of one kind, added up. */
+/** The sums of one hold's entries of one kind. */
 interface EntrySums extends Readonly<Record<(typeof SUMMED)[number], string>> {
   readonly entries: number | string | bigint;
   readonly key_id: string;
@@ -180,7 +183,7 @@ function holdDifferences(hold: HoldTexts, sums: readonly EntrySums[]): LedgerDif
   const count = (kind: string): number => ofKind(kind).reduce((total, { entries }) => total + Number(entries), 0);
   const live = hold.state === "live";
   const endings = sums.flatMap(({ kind, entries }) =>
-    kind in NOT_ENDINGS ? [] : Array.from({ length: Number(entries) }, () => kind),
+    NOT_ENDINGS.has(kind) ? [] : Array.from({ length: Number(entries) }, () => kind),
   );
   const numbers: readonly [field: string, stored: string, expected: bigint][] = [
     ["entries", "1", BigInt(count("hold"))],
@@ -203,9 +206,7 @@ function holdDifferences(hold: HoldTexts, sums: readonly EntrySums[]): LedgerDif
   ];
 }
 
-const NOT_ENDINGS = { hold: true, renew: true, overdraft: true } as const;
-
-/** Entries of keys and holds that are not there. */
+/** Finds journal entries whose key or hold does not exist. */
 async function orphans(db: Kysely<SqlSchema>): Promise<LedgerDifference[]> {
   const ofKeys = await db
     .selectFrom("journal")

@@ -1,26 +1,26 @@
-/** Fetches other gateways from the npm registry into a folder of their own, outside of the tree, and starts them. */
+/** Installs other gateways from npm into a folder outside the tree, and starts them. */
 
 import { execFile, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { promisify } from "node:util";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { freePort, isListening } from "../relay/nginx.ts";
 
-/** Where a contestant listens, and the process that does its work. */
+/** The port and the process of a contestant. */
 export interface PeerState {
   readonly port: number;
   readonly pid: number;
 }
 
-/** The packages, by the name in the table. */
+/** The packages by their names in the table. */
 export const PACKAGES = { Portkey: "@portkey-ai/gateway@1.15.2", Hebo: "@hebo-ai/gateway" } as const;
 
 const folderOf = (name: keyof typeof PACKAGES): string => join(tmpdir(), "polygate-peers", name.toLowerCase());
 
-/** Installs a package without running its scripts; why it cannot be had, or undefined. */
+/** Installs a package without running its scripts. Returns the reason of a failure, or undefined. */
 export async function fetchPeer(name: keyof typeof PACKAGES): Promise<string | undefined> {
   const folder = folderOf(name);
   await mkdir(folder, { recursive: true });
@@ -35,7 +35,7 @@ export async function fetchPeer(name: keyof typeof PACKAGES): Promise<string | u
   }
 }
 
-/** Resolves when it listens; it ends with this process, and this process with it. It can connect to the loopback alone. */
+/** Starts a peer, and resolves when it listens. Either process ends with the other. The peer can connect only to the loopback. */
 export async function startPortkey(): Promise<PeerState> {
   const port = await freePort();
   const home = join(folderOf("Portkey"), "node_modules/@portkey-ai/gateway");

@@ -1,12 +1,12 @@
-/** The process that asks the peers: keeps its connections busy for a while, checks how each answer ends, and times every call. */
+/** The process of the load on peers: it keeps its connections busy, checks the end of each answer, and times every call. */
 
 import { type Dispatcher, Pool } from "undici";
-import { answerParent } from "../child.ts";
+import { answerParent } from "../../trial/child.ts";
 import { API_KEY } from "../workload.ts";
 
 export interface PeerOrder {
   readonly port: number;
-  /** Where Portkey is to send the call: every contestant gets the same headers. */
+  /** The target for Portkey. Every contestant gets the same headers. */
   readonly upstream: string;
   readonly stream: boolean;
   readonly pieces: number;
@@ -18,7 +18,7 @@ export interface PeerResult {
   readonly answers: number;
   readonly failures: number;
   readonly seconds: number;
-  /** How long a call took, in milliseconds. */
+  /** The time of a call, in milliseconds. */
   readonly medianMs: number;
   readonly p99Ms: number;
 }

@@ -1,8 +1,8 @@
-/** Is loaded before a peer's own code: its process may connect to the loopback alone, whatever it wants to report elsewhere. */
+/** Runs before the code of a peer, and lets the process connect only to the loopback, so that it sends no reports. */
 
 import { Socket } from "node:net";
 
-// oxlint-disable-next-line typescript/unbound-method -- called below with the socket that it was called on
+// oxlint-disable-next-line typescript/unbound-method -- called below with its socket as `this`
 const { connect } = Socket.prototype;
 
 interface Target {
@@ -10,7 +10,7 @@ interface Target {
   readonly path?: string;
 }
 
-/** Where a connection is to go: Node hands on its options in an array, or as they were given. */
+/** Returns the host of a connection. Node passes the options in an array, or unchanged. */
 function targetOf(given: unknown): Target {
   const [first] = Array.isArray(given) ? (given as unknown[]) : [given];
   return typeof first === "object" && first !== null ? first : {};

@@ -1,8 +1,8 @@
-/** The benchmark beside other gateways, all before one upstream on the loopback: calls, processor time, added latency, memory. */
+/** The benchmark of other gateways, all before one upstream on the loopback: calls, CPU time, added latency and memory. */
 
 import { readFileSync } from "node:fs";
 import { arch, cpus } from "node:os";
-import { Child } from "../child.ts";
+import { Child } from "../../trial/child.ts";
 import { cpuMicros, hasNginx } from "../relay/nginx.ts";
 import { median } from "../report.ts";
 import { fetchPeer, PACKAGES, type PeerState } from "./fetched.ts";
@@ -28,7 +28,7 @@ const QUICK = { rounds: 3, windowMs: 700, warmUpMs: 2_500 } as const;
 
 const DIRECT = "upstream";
 
-/** What one contestant did in one window. */
+/** The figures of a contestant in one window. */
 interface Sample extends PeerResult {
   readonly cpuMicros: number;
 }
@@ -41,11 +41,11 @@ export async function benchPeers(isQuick: boolean): Promise<void> {
   );
   for (const scenario of SCENARIOS) {
     await using processes = new AsyncDisposableStack();
-    const load = processes.use(new Child<PeerOrder, PeerResult>("peers/load.ts"));
+    const load = processes.use(new Child<PeerOrder, PeerResult>("bench/peers/load.ts"));
     const states = new Map<string, PeerState>();
     for (const name of names) {
       const server: Server = processes.use(
-        new Child("peers/server.ts", { args: [name, originOf(states.get(DIRECT))] }),
+        new Child("bench/peers/server.ts", { args: [name, originOf(states.get(DIRECT))] }),
       );
       states.set(name, await server.ask("state"));
     }
@@ -70,7 +70,7 @@ export async function benchPeers(isQuick: boolean): Promise<void> {
   }
 }
 
-/** Who can be had, the upstream first; says who cannot. */
+/** Returns the available contestants, the upstream first, and prints the missing ones. */
 async function contestants(): Promise<string[]> {
   const names = [DIRECT, "polygate", "undici proxy"];
   if (hasNginx()) names.push("nginx");
@@ -95,7 +95,7 @@ function tableOf(
   const direct = samples.get(DIRECT) ?? [];
   const rows = [...samples].map(([name, own]) => {
     const of = (measure: (sample: Sample, round: number) => number): number => median(own.map(measure));
-    // Beside the upstream in the same round, so that what slows the machine down for a while slows both.
+    // Compare with the upstream within a round: a slow moment of the machine slows both.
     const added = (field: "medianMs" | "p99Ms"): string =>
       name === DIRECT ? "" : of((sample, round) => sample[field] - (direct[round]?.[field] ?? Number.NaN)).toFixed(2);
     const failed = String(own.reduce((sum, { failures }) => sum + failures, 0));
@@ -117,6 +117,6 @@ function tableOf(
 const line = ([name = "", ...cells]: readonly string[]): string =>
   `  ${name.padEnd(14)}${cells.map((cell) => cell.padStart(18)).join("")}`;
 
-/** What a process holds of the machine's memory now. */
+/** Returns the resident memory of a process in MiB. */
 const residentMebibytes = (pid: number | undefined): number =>
   Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;

@@ -1,13 +1,13 @@
-/** The process of one contestant: the upstream, which speaks chat completions, polygate's relay, a bare undici proxy, nginx or a peer. */
+/** The process of a contestant: the upstream of chat completions, polygate's relay, a bare undici proxy, nginx or a peer. */
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { toNodeHandler } from "../../../adapters/node.ts";
-import { relay } from "../../../src/backends/relay/index.ts";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
-import { answerParent } from "../child.ts";
+import { relay } from "../../../src/upstreams/relay/index.ts";
+import { answerParent } from "../../trial/child.ts";
 import { listenerOf } from "../relay/contestants.ts";
 import { startNginx } from "../relay/nginx.ts";
 import { API_KEY } from "../workload.ts";
@@ -20,7 +20,7 @@ const usageOf = (pieces: number): object => ({
 });
 const HEAD = { id: "chatcmpl-1", created: 1_700_000_000, model: "bench" } as const;
 
-/** Answers in as many pieces as the model's name says: all at once, or a write for each, as a model sends them. */
+/** Answers in as many pieces as the model's name says: in one write, or with a write for each piece. */
 async function upstream(req: IncomingMessage, res: ServerResponse): Promise<void> {
   const { model, stream } = (await json(req)) as { model: string; stream?: boolean };
   const pieces = Array.from({ length: Number(model.split("-")[1]) }, (_, index) => `piece ${index} of the answer, `);

@@ -1,11 +1,11 @@
-/** What stands between a client and an upstream: nothing, the gateway with a relay, a plain proxy over fetch or undici, or nginx. */
+/** The contestants between a client and an upstream: nothing, the gateway with a relay, plain proxies over fetch and undici, nginx. */
 
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import { setImmediate } from "node:timers/promises";
 import { Pool } from "undici";
 import { toNodeHandler } from "../../../adapters/node.ts";
-import { relay } from "../../../src/backends/relay/index.ts";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { relay } from "../../../src/upstreams/relay/index.ts";
 import { CONTESTANTS } from "../contestants.ts";
 import { API_KEY, streamedAnswer } from "../workload.ts";
 
@@ -13,10 +13,10 @@ export type NodeContestant = "direct" | "relay" | "fetch proxy" | "undici proxy"
 
 export type RelayContestant = NodeContestant | "nginx";
 
-/** How the upstream makes the frames of a stream: all at once, or the first piece of text before the others. */
+/** The pace of the upstream's frames: all at once, or the first piece of text before the others. */
 export type Pace = "at once" | "paced";
 
-/** @param upstream Where the upstream listens; its pace, where it is the upstream itself. */
+/** @param upstream The address of the upstream. For the upstream itself, its pace. */
 export function listenerOf(name: NodeContestant, upstream: string): RequestListener {
   if (name === "direct") return upstream === "paced" ? paced : CONTESTANTS["bare node"]();
   if (name === "undici proxy") return passing(upstream);
@@ -29,7 +29,7 @@ function relaying(upstream: string): RequestListener {
   return toNodeHandler(createGateway({ backend, quotas }));
 }
 
-/** As short as a proxy can be: it reads nothing of what it passes on. */
+/** The shortest proxy: it passes bodies on unread. */
 const proxying =
   (upstream: string): RequestListener =>
   (req, res) => {
@@ -45,7 +45,7 @@ const proxying =
     req.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => void pass());
   };
 
-/** The least that a proxy in Node can do: what is slower than this is slower for what it does, not for how it is connected. */
+/** The least work of a proxy in Node. A slower proxy loses its time by its own work, not by its connections. */
 function passing(upstream: string): RequestListener {
   const pool = new Pool(upstream);
   return (req, res) => {
@@ -67,7 +67,7 @@ function passing(upstream: string): RequestListener {
   };
 }
 
-/** As a model does, it has its first words on their way before it makes the next. */
+/** Sends the first words before it makes the next, as a model does. */
 async function paced(_req: IncomingMessage, res: ServerResponse): Promise<void> {
   res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
   for await (const frame of streamedAnswer()) {

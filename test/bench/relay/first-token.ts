@@ -1,7 +1,7 @@
-/** The process that measures how long the first piece of a stream's text takes, one call after the other on one connection. */
+/** The process that measures the time to the first text of a stream, one call after the other on one connection. */
 
 import { Pool } from "undici";
-import { answerParent } from "../child.ts";
+import { answerParent } from "../../trial/child.ts";
 import { API_KEY, SCENARIOS } from "../workload.ts";
 
 const pools = new Map<number, Pool>();
@@ -12,7 +12,7 @@ export interface FirstTokenOrder {
   readonly calls: number;
 }
 
-/** In milliseconds, a time a call. */
+/** The time of each call, in milliseconds. */
 answerParent(async ({ port, calls }: FirstTokenOrder): Promise<readonly number[]> => {
   const origin = `http://127.0.0.1:${port}`;
   const pool = pools.get(port) ?? new Pool(origin, { connections: 1 });

@@ -1,4 +1,4 @@
-/** Starts nginx before the upstream, where it is installed: one process, with connections that are kept alive on both sides. */
+/** Starts nginx, where it is installed, before the upstream: one process, with kept connections on both sides. */
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -9,14 +9,14 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { ServerState } from "../server.ts";
 
-// Debian has it where only the administrator's shell looks.
+// Debian installs nginx outside the path of ordinary users.
 const env = { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin` };
 
-/** Whether nginx is installed, on a system that tells what a process took. */
+/** Returns true when nginx is installed and the system reports the CPU time of processes. */
 export const hasNginx = (): boolean =>
   existsSync("/proc/self/stat") && spawnSync("nginx", ["-v"], { env }).status === 0;
 
-/** How long a tick of `/proc/<pid>/stat` is, in microseconds. */
+/** A tick of `/proc/<pid>/stat`, in microseconds. */
 const TICK_MICROS = 10_000;
 
 const config = (folder: string, port: number, upstream: string): string => `
@@ -37,7 +37,7 @@ http {
 }
 `;
 
-/** Resolves when it listens; the process that has started it ends with it, and it with the process. */
+/** Starts nginx, and resolves when it listens. Either process ends with the other. */
 export async function startNginx(upstream: string): Promise<() => ServerState & { readonly pid: number }> {
   const folder = mkdtempSync(join(tmpdir(), "polygate-nginx-"));
   const port = await freePort();
@@ -67,7 +67,7 @@ export function isListening(port: number): Promise<boolean> {
   }).finally(() => socket.destroy());
 }
 
-/** The 12th and 13th field behind the name in parentheses: its own time, and the system's for it. */
+/** Reads the CPU time of a process: the 12th and 13th field behind the name in parentheses, of the user and the system. */
 export function cpuMicros(pid: number | undefined): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) * TICK_MICROS;

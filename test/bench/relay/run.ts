@@ -1,6 +1,6 @@
-/** The relay's benchmark: an upstream asked directly, through the gateway, through plain proxies, and through nginx where it is. */
+/** The benchmark of the relay: an upstream called directly, through the gateway, plain proxies, and nginx where it is installed. */
 
-import { Child } from "../child.ts";
+import { Child } from "../../trial/child.ts";
 import { median, row, spread } from "../report.ts";
 import { interleaved, type Load, type Sample, sample, type Server, warmUp } from "../sample.ts";
 import { type ScenarioName, SCENARIOS } from "../workload.ts";
@@ -11,9 +11,9 @@ import { hasNginx } from "./nginx.ts";
 interface Plan {
   readonly rounds: number;
   readonly windowMs: number;
-  /** By how many calls each contestant is warmed up: the more code one has, the longer it takes until all of it is compiled. */
+  /** The calls to warm up each contestant. A contestant with more code needs more calls until all of it is compiled. */
   readonly warmUpCalls: Readonly<Record<ScenarioName, number>>;
-  /** How many calls are timed one by one in each round. */
+  /** The calls of each round that are timed one by one. */
   readonly timedCalls: number;
 }
 
@@ -30,7 +30,7 @@ const HAS_NGINX = hasNginx();
 const NODES = ["direct", "relay", "fetch proxy", "undici proxy"] as const;
 const NAMES: readonly RelayContestant[] = HAS_NGINX ? [...NODES, "nginx"] : NODES;
 
-/** Who is compared with whom. */
+/** The pairs to compare. */
 const RATIOS: readonly (readonly [RelayContestant, RelayContestant])[] = [
   ["relay", "direct"],
   ["relay", "fetch proxy"],
@@ -51,37 +51,37 @@ export async function benchRelay(isQuick: boolean): Promise<void> {
 async function compareLoad(plan: Plan, scenario: ScenarioName): Promise<void> {
   await using processes = new AsyncDisposableStack();
   const servers = await started(processes, "at once");
-  const load: Load = processes.use(new Child("load.ts"));
+  const load: Load = processes.use(new Child("bench/load.ts"));
   for (const server of servers.values()) await warmUp(server, load, scenario, plan.warmUpCalls[scenario]);
   const measure = (server: Server): Promise<Sample> => sample(server, load, scenario, plan.windowMs);
   console.log(ratesOf(scenario, await interleaved(plan.rounds, servers, measure)));
 }
 
-/** One call after the other: how much later the first text comes than from the upstream itself. */
+/** Compares the delay of the first text with the upstream itself, one call after the other. */
 async function compareFirstToken(plan: Plan): Promise<void> {
   await using processes = new AsyncDisposableStack();
   const servers = await started(processes, "paced");
-  const load: Load = processes.use(new Child("load.ts"));
+  const load: Load = processes.use(new Child("bench/load.ts"));
   for (const server of servers.values()) await warmUp(server, load, "streamed", plan.warmUpCalls.streamed);
-  const timer = processes.use(new Child<FirstTokenOrder, readonly number[]>("relay/first-token.ts"));
+  const timer = processes.use(new Child<FirstTokenOrder, readonly number[]>("bench/relay/first-token.ts"));
   const time = async (server: Server): Promise<number> =>
     median(await timer.ask({ port: (await server.ask("state")).port, calls: plan.timedCalls }));
   for (const server of servers.values()) await time(server);
   console.log(latencyOf(await interleaved(plan.rounds, servers, time)));
 }
 
-/** The upstream and all that stand before it, each in a process of its own. */
+/** Starts the upstream and all contestants before it, each in a process of its own. */
 async function started(processes: AsyncDisposableStack, pace: Pace): Promise<Servers> {
-  const direct: Server = processes.use(new Child("relay/server.ts", { args: ["direct", pace] }));
+  const direct: Server = processes.use(new Child("bench/relay/server.ts", { args: ["direct", pace] }));
   const upstream = `http://127.0.0.1:${(await direct.ask("state")).port}`;
   const before = (name: RelayContestant): Server =>
-    name === "direct" ? direct : processes.use(new Child("relay/server.ts", { args: [name, upstream] }));
+    name === "direct" ? direct : processes.use(new Child("bench/relay/server.ts", { args: [name, upstream] }));
   return new Map(NAMES.map((name) => [name, before(name)]));
 }
 
 /**
- * By calls a second and by processor time. Upstream, contestant and load share the machine: where it has fewer processors than
- * these three, calls a second say how many it has, and the processor time of a contestant what a call costs there.
+ * Tables calls a second and CPU time. Upstream, contestant and load share the machine: on a machine with fewer than three cores, the calls
+ * a second depend on the cores, and only the CPU time shows the cost of a contestant.
  */
 function ratesOf(scenario: ScenarioName, rounds: readonly Round<Sample>[]): string {
   const title = `${scenario}, ${SCENARIOS[scenario].connections} connections, ${rounds.length} rounds: median (min–max)`;

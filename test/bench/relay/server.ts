@@ -1,8 +1,8 @@
-/** The process of one contestant. It listens on a free port of the loopback, and tells it and the time that it has computed. */
+/** The process of a contestant: it listens on a free port of the loopback, and reports the port and its CPU time. */
 
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { answerParent } from "../child.ts";
+import { answerParent } from "../../trial/child.ts";
 import type { ServerState } from "../server.ts";
 import { type RelayContestant, serverOf } from "./contestants.ts";
 import { startNginx } from "./nginx.ts";

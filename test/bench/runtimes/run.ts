@@ -1,8 +1,8 @@
-/** The runtimes' benchmark: the gateway in Bun and in Deno, each beside a bare fetch handler there, in one run. */
+/** The benchmark of runtimes: the gateway in Bun and in Deno, each beside a bare fetch handler. */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { Child } from "../child.ts";
+import { Child } from "../../trial/child.ts";
 import { profiled } from "../profile.ts";
 import { row, spread } from "../report.ts";
 import { interleaved, type Load, type Sample, sample, type Server, warmUp } from "../sample.ts";
@@ -21,7 +21,7 @@ type Round = ReadonlyMap<Contestant, Sample>;
 interface Plan {
   readonly rounds: number;
   readonly windowMs: number;
-  /** By how many calls each contestant is warmed up. */
+  /** The calls to warm up each contestant. */
   readonly warmUpCalls: Readonly<Record<ScenarioName, number>>;
 }
 
@@ -32,7 +32,7 @@ const QUICK: Plan = { rounds: 9, windowMs: 250, warmUpCalls: { complete: 15_000,
 
 const CONNECTIONS = 50;
 
-/** The share of the bare handler's rate that is expected of the gateway at the least. */
+/** The least share of the bare handler's rate that the gateway should reach. */
 const EXPECTED = {
   bun: { complete: 0.45, streamed: 0.6 },
   deno: { complete: 0.3, streamed: 0.6 },
@@ -48,7 +48,7 @@ export async function benchRuntimes(isQuick: boolean): Promise<void> {
 
 async function profile(plan: Plan, scenario: ScenarioName, runtime: RuntimeName): Promise<void> {
   const top = await profiled(async (execArgv) => {
-    await using load: Load = new Child("load.ts");
+    await using load: Load = new Child("bench/load.ts");
     await using server = serverOf(runtime, "gateway", execArgv);
     await warmUp(server, load, scenario, plan.warmUpCalls[scenario]);
     await sample(server, load, scenario, PROFILE_MS, CONNECTIONS);
@@ -57,7 +57,7 @@ async function profile(plan: Plan, scenario: ScenarioName, runtime: RuntimeName)
 }
 
 const serverOf = (runtime: RuntimeName, role: Role, execArgv: readonly string[] = []): Server =>
-  new Child("runtimes/server.ts", {
+  new Child("bench/runtimes/server.ts", {
     args: [role],
     execPath: commandOf(runtime),
     execArgv: [...RUNTIMES[runtime], ...execArgv],
@@ -68,7 +68,7 @@ const commandOf = (runtime: RuntimeName): string =>
 
 async function compare(plan: Plan, scenario: ScenarioName, runtimes: readonly RuntimeName[]): Promise<void> {
   await using processes = new AsyncDisposableStack();
-  const load: Load = processes.use(new Child("load.ts"));
+  const load: Load = processes.use(new Child("bench/load.ts"));
   const servers = new Map<Contestant, Server>();
   for (const runtime of runtimes)
     for (const role of ["bare", "gateway"] as const) {
@@ -93,7 +93,7 @@ function report(scenario: ScenarioName, runtimes: readonly RuntimeName[], rounds
         spread(rounds, of(name, "bytesPerAnswer"), 0),
       ),
     );
-    // Of the same round, so that what slows the whole machine down for a while slows both.
+    // Compare within a round: a slow moment of the machine slows both.
     const ratio = row(
       `gateway / bare`,
       spread(rounds, (round) => of(gateway, "answersPerSecond")(round) / of(bare, "answersPerSecond")(round), 2),

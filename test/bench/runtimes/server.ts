@@ -1,16 +1,16 @@
-/** The process of one contestant in Bun or Deno: the gateway in its mount there, or a bare fetch handler. */
+/** The process of a contestant in Bun or Deno: the gateway in its mount, or a bare fetch handler. */
 
 import process from "node:process";
 import { toBunHandler } from "../../../adapters/bun.ts";
 import { toDenoHandler } from "../../../adapters/deno.ts";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
-import { answerParent } from "../child.ts";
+import { answerParent } from "../../trial/child.ts";
 import type { ServerState } from "../server.ts";
 import { API_KEY, backend, completeAnswer, streamedAnswer, streamOf } from "../workload.ts";
 
 const STREAM_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
 
-/** The least that a handler can do for the same answer. */
+/** The least work of a handler for the same answer. */
 async function bare(request: Request): Promise<Response> {
   const { stream } = (await request.json()) as { stream: boolean };
   if (!stream) return Response.json(completeAnswer());

@@ -1,4 +1,4 @@
-/** Each store beside what a hand would write at the least: a reservation and its settlement as one statement each, in one run. */
+/** Compares each store with hand-written code: a reservation and its settlement in one statement each. */
 
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
@@ -10,20 +10,20 @@ import { openStore } from "../../../src/admin/open-store.ts";
 import { type Ledger, sharedStores } from "../../stores/ledgers.ts";
 import { median, row, spread } from "../report.ts";
 
-/** The units of a hold, and what its settlement charges. */
+/** The units of a hold, and the units of its settlement. */
 const [HELD, USED] = [10, 7];
 const GRANTED = 2 ** 50;
-/** How many pairs are under way at once, and how many connections each contestant has. */
+/** The pairs at the same time, and the connections of each contestant. */
 const [LANES, CONNECTIONS] = [50, 10];
 
-/** Two statements on one row a key: no hold, no lease, no journal. What they lack is the price that the ratio tells. */
+/** The hand-written code: two statements on one row of a key, without hold, lease and journal. The ratio shows the price of these. */
 interface ByHand {
   reserve(keyId: string): Promise<unknown>;
   settle(keyId: string): Promise<unknown>;
   close(): Promise<unknown>;
 }
 
-/** Makes the rows of some keys, and the statements on them. */
+/** Makes the rows of some keys and the statements for them. */
 type Write = (ledger: Ledger, keyIds: readonly string[]) => Promise<ByHand>;
 
 const RESERVE = "UPDATE by_hand SET held = held + ? WHERE id = ? AND granted - charged - held >= ?";
@@ -31,7 +31,7 @@ const SETTLE = "UPDATE by_hand SET held = held - ?, charged = charged + ? WHERE 
 const CREATE = "CREATE TABLE by_hand (id varchar(190) PRIMARY KEY, granted bigint, charged bigint, held bigint)";
 const INSERT = "INSERT INTO by_hand VALUES (?, ?, 0, 0)";
 
-/** The same for PostgreSQL, which numbers its places. */
+/** Numbers the placeholders, as PostgreSQL requires. */
 const numbered = (statement: string): string => {
   let place = 0;
   return statement.replaceAll("?", () => `$${++place}`);
@@ -60,7 +60,7 @@ const mysql: Write = async ({ address }, keyIds) => {
   };
 };
 
-/** In a file of its own, as durable as the store's: SQLite writes each transaction to the disk. */
+/** Opens a file as durable as the store's: SQLite writes each transaction to the disk. */
 const sqlite: Write = async ({ address }, keyIds) => {
   const file = `${address.slice("sqlite:".length)}-by-hand`;
   const database = new DatabaseSync(file);
@@ -100,7 +100,7 @@ const redis: Write = async ({ address, prefix }, keyIds) => {
   };
 };
 
-/** What is compared, and the least part of the hand's rate that the store is to reach. */
+/** The pairs to compare, with the least share of the hand-written rate that the store should reach. */
 const LINES: readonly {
   readonly store: string;
   readonly keys: number;
@@ -113,7 +113,7 @@ const LINES: readonly {
   { store: "PostgreSQL", keys: 1_000, target: 0.6, write: postgres },
 ];
 
-/** Pairs in a second. */
+/** The pairs in a second. */
 async function rateOf(ms: number, pair: () => Promise<unknown>): Promise<number> {
   const begin = performance.now();
   let pairs = 0;
@@ -156,7 +156,7 @@ async function compare(line: (typeof LINES)[number], rounds: number, windowMs: n
   await sample();
   const samples: { hand: number; store: number }[] = [];
   for (let round = 0; round < rounds; round++) samples.push(await sample());
-  // Of the same round, so that what slows the whole machine down for a while slows both.
+  // Compare within a round: a slow moment of the machine slows both.
   const ratio = median(samples.map(({ hand, store }) => store / hand));
   return row(
     title,

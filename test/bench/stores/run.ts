@@ -1,7 +1,7 @@
-/** The stores' benchmark: each beside a hand-written statement, and the same gateway on each store that answers, beside memory. */
+/** The benchmark of stores: each beside hand-written statements, and a gateway on each available store beside memory. */
 
 import { type Ledger, sharedStores } from "../../stores/ledgers.ts";
-import { Child } from "../child.ts";
+import { Child } from "../../trial/child.ts";
 import type { LoadOrder, LoadResult } from "../load.ts";
 import { row, spread } from "../report.ts";
 import type { ServerState } from "../server.ts";
@@ -20,11 +20,11 @@ const QUICK: Plan = { rounds: 5, windowMs: 400, warmUpMs: 1_500 };
 
 const MEMORY = "memory";
 
-/** What a gateway did in one window of each kind. */
+/** The figures of a gateway in one window of each kind. */
 interface Sample {
-  /** Under many calls at once, all of one key. */
+  /** The rate under many calls of one key at the same time. */
   readonly callsPerSecond: number;
-  /** Of one call after the other, in milliseconds. */
+  /** The time of a call, one after the other, in milliseconds. */
   readonly latencyMs: number;
 }
 
@@ -32,11 +32,11 @@ export async function benchStores(isQuick: boolean): Promise<void> {
   const plan = isQuick ? QUICK : FULL;
   await benchPairs(plan.rounds, plan.windowMs);
   await using processes = new AsyncDisposableStack();
-  const load = processes.use(new Child<LoadOrder, LoadResult>("load.ts"));
+  const load = processes.use(new Child<LoadOrder, LoadResult>("bench/load.ts"));
   const ports = new Map<string, number>();
   const serve = async (name: string, at?: StoreAt): Promise<void> => {
     const args = at ? [JSON.stringify(at)] : [];
-    const server = processes.use(new Child<"state", ServerState>("stores/server.ts", { args }));
+    const server = processes.use(new Child<"state", ServerState>("bench/stores/server.ts", { args }));
     ports.set(name, (await server.ask("state")).port);
   };
   await serve(MEMORY);
@@ -64,7 +64,7 @@ export async function benchStores(isQuick: boolean): Promise<void> {
   const rounds: ReadonlyMap<string, Sample>[] = [];
   for (let round = 0; round < plan.rounds; round++) {
     const samples = new Map<string, Sample>();
-    // Each round begins with another one, so that none always runs in the wake of the same other.
+    // Rotate the order, so that no contestant always follows the same other.
     for (let turn = 0; turn < names.length; turn++) {
       const name = names[(turn + round) % names.length] ?? MEMORY;
       samples.set(name, await sample(name, plan.windowMs));

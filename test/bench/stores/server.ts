@@ -1,4 +1,4 @@
-/** The process of one contestant: a gateway on a store, as JSON in its first argument has it, or in memory. */
+/** The process of a contestant: a gateway on the store in its first argument (JSON), or in memory. */
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -6,17 +6,17 @@ import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../../../adapters/node.ts";
 import { openStore } from "../../../src/admin/open-store.ts";
 import { createGateway, memoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
-import { answerParent } from "../child.ts";
+import { answerParent } from "../../trial/child.ts";
 import type { ServerState } from "../server.ts";
 import { API_KEY, backend } from "../workload.ts";
 
-/** Where the store is; the key is there already. */
+/** The address of the store, which already has the key. */
 export interface StoreAt {
   readonly address: string;
   readonly prefix: string;
 }
 
-/** Of a server of its own, as many as a pool usually has. */
+/** The connections to a server, as many as pools usually have. */
 const CONNECTIONS = 10;
 
 async function quotasAt(store: StoreAt | undefined): Promise<QuotaStore> {

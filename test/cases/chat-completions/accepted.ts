@@ -8,7 +8,7 @@ export type Accepted = readonly [
   body: object,
   asked: Partial<Record<keyof ChatRequest, unknown>>,
   /** The fields that it is told to have for this format alone. */
-  unsaid: readonly string[],
+  unsupported: readonly string[],
 ];
 
 const PNG = "iVBORw0KGgo=";
@@ -24,7 +24,12 @@ const said = (name: string, messages: readonly object[], expected: readonly obje
 const user = (name: string, content: unknown, ...parts: readonly object[]): Accepted =>
   said(name, [{ role: "user", content }], [turn("user", ...parts)]);
 
-const telling = (unsaid: readonly string[], [name, body, asked]: Accepted): Accepted => [name, body, asked, unsaid];
+const telling = (unsupported: readonly string[], [name, body, asked]: Accepted): Accepted => [
+  name,
+  body,
+  asked,
+  unsupported,
+];
 
 const messages: readonly Accepted[] = [
   user("a text", "Hi", text("Hi")),
@@ -121,7 +126,7 @@ const messages: readonly Accepted[] = [
         { type: "tool-call", id: "b", name: "clock", input: {} },
         {
           type: "provider",
-          dialect: "chat-completions",
+          format: "chat-completions",
           value: { type: "custom", id: "c", custom: { name: "sql", input: "select" } },
         },
       ),
@@ -244,7 +249,7 @@ const fields: readonly Accepted[] = [
           inputSchema: { type: "object", properties: {} },
           strict: true,
         },
-        { type: "provider", dialect: "chat-completions", name: "sql", definition: SQL },
+        { type: "provider", format: "chat-completions", name: "sql", definition: SQL },
       ],
     },
   ),

@@ -49,7 +49,7 @@ const CALLS: readonly ChatEvent[] = [
   { type: "tool-call", id: "c", name: "far", input: { x: 1 } },
   {
     type: "provider",
-    dialect: "chat-completions",
+    format: "chat-completions",
     value: { type: "custom", id: "d", custom: { name: "sql", input: "s" } },
   },
   { type: "finish", reason: "stop" },
@@ -130,7 +130,7 @@ const ANSWERED: readonly Answered[] = [
   ],
   [
     "what only another format knows",
-    [{ type: "provider", dialect: "messages", value: { type: "server_tool_use" } }, "Yes"],
+    [{ type: "provider", format: "messages", value: { type: "server_tool_use" } }, "Yes"],
     { content: "Yes" },
     [{ content: "Yes" }],
   ],

@@ -21,12 +21,12 @@ const FRAMES = [
 const native = (...frames: readonly string[]): ChatEvent[] =>
   frames.map((data): ChatEvent => ({
     type: "native",
-    dialect: "chat-completions",
+    format: "chat-completions",
     frames: [{ data }],
-    means: MEANS.get(data) ?? [],
+    events: MEANS.get(data) ?? [],
   }));
 
-type Meant = Extract<ChatEvent, { type: "native" }>["means"];
+type Meant = Extract<ChatEvent, { type: "native" }>["events"];
 
 const MEANS: ReadonlyMap<string, Meant> = new Map<string, Meant>([
   [
@@ -59,14 +59,14 @@ describe("an upstream of the same format", () => {
 
   it("is passed on without the room for them, and is the same but for that", async () => {
     const nested = '{"id":"x","choices":[{"index":0,"delta":{"a":1,"usage":null}}]}';
-    const means = [{ type: "text-delta", text: "," }] as const;
+    const events = [{ type: "text-delta", text: "," }] as const;
     const frames: ChatEvent[] = [
       ...native(FRAMES[0]),
       ...[room(FRAMES[0], ',"obfuscation":"aB3"'), room(FRAMES[0]), nested].map((data): ChatEvent => ({
         type: "native",
-        dialect: "chat-completions",
+        format: "chat-completions",
         frames: [{ data }],
-        means,
+        events,
       })),
       ...native(FRAMES[1]),
     ];
@@ -80,15 +80,15 @@ describe("an upstream of the same format", () => {
 
   it("is passed on as its own text where it answers as a whole", async () => {
     const body = '{"id":"x",\n "choices":[ ],"own":"☃"}';
-    const means: Meant = [{ type: "start" }, { type: "text-delta", text: "Hi" }, { type: "finish", reason: "stop" }];
-    const event: ChatEvent = { type: "native", dialect: "chat-completions", body, means };
+    const events: Meant = [{ type: "start" }, { type: "text-delta", text: "Hi" }, { type: "finish", reason: "stop" }];
+    const event: ChatEvent = { type: "native", format: "chat-completions", body, events };
     const response = await openStage(plays(event)).ask(having());
     expect(response.headers.get("content-type")).toBe("application/json");
     expect(await response.text()).toBe(body);
   });
 
   it("is encoded anew where the frames are another format's", async () => {
-    const frames = native(...FRAMES).map((event) => ({ ...event, dialect: "messages" }) as ChatEvent);
+    const frames = native(...FRAMES).map((event) => ({ ...event, format: "messages" }) as ChatEvent);
     const text = await told(frames);
     expect(text).not.toContain("x_own");
     expect(text).toContain('"delta":{"content":"Hi"}');
@@ -100,8 +100,8 @@ describe("an upstream of the same format", () => {
   });
 
   it("loses nothing where a whole answer follows an end in frames", async () => {
-    const means = [{ type: "text-delta", text: "!" }] as const;
-    const whole: ChatEvent = { type: "native", dialect: "chat-completions", body: "{}", means };
+    const events = [{ type: "text-delta", text: "!" }] as const;
+    const whole: ChatEvent = { type: "native", format: "chat-completions", body: "{}", events };
     expect(await completed(...native(...FRAMES), whole)).toMatchObject([{ message: { content: "Hi!" } }]);
   });
 });

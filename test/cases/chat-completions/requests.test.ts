@@ -8,7 +8,7 @@ import { having, openStage, plays } from "./stage.ts";
 describe("a request", () => {
   const { ask, received } = openStage(plays("Hello."));
 
-  it.each(ACCEPTED)("is answered: %s", async (_name, body, asked, unsaid) => {
+  it.each(ACCEPTED)("is answered: %s", async (_name, body, asked, unsupported) => {
     const response = await ask(body);
     expect(await response.json()).toMatchObject({
       object: "chat.completion",
@@ -19,9 +19,9 @@ describe("a request", () => {
     for (const [field, value] of Object.entries(asked)) expect(request?.[field as keyof typeof request]).toEqual(value);
     // Whatever the gateway understood of it, a backend that speaks the format gets the request as it came.
     const sent = JSON.parse(JSON.stringify(body)) as object;
-    const native = { dialect: "chat-completions", body: sent, betas: [], unsaid: expect.any(Function) };
+    const native = { format: "chat-completions", body: sent, betas: [], unsupported: expect.any(Function) };
     expect(request?.native).toEqual(native);
-    expect(request?.native?.unsaid?.()).toEqual(unsaid);
+    expect(request?.native?.unsupported?.()).toEqual(unsupported);
   });
 
   it.each(REFUSED)("is refused: %s", async (_name, body, param) => {

@@ -1,7 +1,7 @@
 /** What the answers of upstreams of the chat-completions format mean, also of servers that write them loosely. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/dialects/chat-completions/codec.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
 import { type ChatEvent, GatewayError } from "../../../src/index.ts";
 
 const codec = chatCompletionsCodec();
@@ -9,17 +9,17 @@ const codec = chatCompletionsCodec();
 /** What frames mean, one list after the other; each is passed on with its data. */
 function decoded(...frames: readonly unknown[]): object[] {
   const decoder = codec.answerDecoder();
-  const means: object[] = [];
+  const events: object[] = [];
   for (const frame of frames) {
     const data = typeof frame === "string" ? frame : JSON.stringify(frame);
     for (const event of decoder.frame(undefined, data)) {
       if (event.type !== "native") throw new Error(`A ${event.type} came without what it is made of.`);
-      expect(event).toMatchObject({ dialect: "chat-completions", frames: [{ data }] });
-      means.push(...event.means);
+      expect(event).toMatchObject({ format: "chat-completions", frames: [{ data }] });
+      events.push(...event.events);
     }
   }
   decoder.end();
-  return means;
+  return events;
 }
 
 const delta = (added: object, more: object = {}): object => ({ choices: [{ index: 0, delta: added, ...more }] });
@@ -207,7 +207,7 @@ describe("a stream", () => {
         START,
         {
           type: "provider",
-          dialect: "chat-completions",
+          format: "chat-completions",
           value: { type: "custom", id: "a", custom: { name: "sql", input: "select" } },
         },
         CALLED,
@@ -252,8 +252,8 @@ describe("a stream", () => {
       ],
     ],
     ["of a reason that nobody knows", [finish("toString")], [START, { type: "finish", reason: "other" }]],
-  ])("%s", (_name, frames, means) => {
-    expect(decoded(...frames)).toEqual(means);
+  ])("%s", (_name, frames, events) => {
+    expect(decoded(...frames)).toEqual(events);
   });
 
   it("that breaks off is no answer", () => {
@@ -317,10 +317,10 @@ describe("a complete answer", () => {
     expect(codec.answerDecoder().answer(body)).toEqual([
       {
         type: "native",
-        dialect: "chat-completions",
+        format: "chat-completions",
         body,
-        unsaid: expect.any(Function),
-        means: [
+        unsupported: expect.any(Function),
+        events: [
           { type: "start", id: "c", model: "m" },
           { type: "reasoning-delta", text: "Hm" },
           starts("call_c_1", "one"),

@@ -1,7 +1,7 @@
 /** What an upstream of the chat-completions format is asked, and what becomes of what the format cannot say. */
 
 import { describe, expect, it } from "vitest";
-import { chatCompletionsCodec } from "../../../src/dialects/chat-completions/codec.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
 import type { ChatRequest, NativeRequest, Part } from "../../../src/index.ts";
 import { having } from "./stage.ts";
 
@@ -21,7 +21,7 @@ const asking = (changes: Partial<ChatRequest> = {}): ChatRequest => ({
 const withParts = (...parts: Part[]): ChatRequest => asking({ messages: [{ role: "user", parts }] });
 
 const native = (body: object): NativeRequest => ({
-  dialect: "chat-completions",
+  format: "chat-completions",
   body: body as Record<string, unknown>,
   betas: [],
 });
@@ -31,10 +31,10 @@ const texts = (...list: string[]): object[] => list.map((text) => ({ type: "text
 describe("a request of the same format", () => {
   it("is its own body, with what the gateway decided laid over it", () => {
     const body = { ...having({ max_tokens: 500 }), own: [1], stream: true, stream_options: { other: 1 } };
-    const { fates, path, headers, ...encoded } = codec.encodeRequest(
+    const { conversions, path, headers, ...encoded } = codec.encodeRequest(
       asking({ native: native(body), model: "model-b", maxOutputTokens: 60, stream: true, topK: 5 }),
     );
-    expect([fates, path, headers]).toEqual([[], "/chat/completions", {}]);
+    expect([conversions, path, headers]).toEqual([[], "/chat/completions", {}]);
     expect(encoded.body).toEqual({
       ...body,
       model: "model-b",
@@ -118,7 +118,7 @@ describe("a request of another format", () => {
     [
       "tools of others",
       {
-        tools: [{ type: "code-execution" }, { type: "provider", dialect: "messages", definition: { type: "bash" } }],
+        tools: [{ type: "code-execution" }, { type: "provider", format: "messages", definition: { type: "bash" } }],
         toolChoice: { type: "auto", parallel: true },
       },
       {},
@@ -143,10 +143,10 @@ describe("a request of another format", () => {
       { speech: "approximated" },
     ],
   ])("says %s as it can", (_name, changes, wire, expected) => {
-    const { body, fates } = codec.encodeRequest(asking(changes));
+    const { body, conversions } = codec.encodeRequest(asking(changes));
     expect(body).toEqual(having({ max_completion_tokens: 100, ...wire }));
-    expect(Object.fromEntries(fates.map(({ field, fate }) => [field, fate]))).toEqual(expected);
-    for (const { why } of fates) expect(why).toMatch(/^[A-Z].*\.$/);
+    expect(Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion]))).toEqual(expected);
+    for (const { why } of conversions) expect(why).toMatch(/^[A-Z].*\.$/);
   });
 
   it.each<[string, Part[], unknown, Record<string, string>]>([
@@ -182,7 +182,7 @@ describe("a request of another format", () => {
       [{ type: "text", text: "x" }, WIRE_IMAGE],
       { "messages.document.text": "approximated" },
     ],
-    ["another's part", [{ type: "provider", dialect: "messages", value: {} }], "", { "messages.provider": "dropped" }],
+    ["another's part", [{ type: "provider", format: "messages", value: {} }], "", { "messages.provider": "dropped" }],
     [
       "code",
       [{ type: "code", language: "python", code: "1" }],
@@ -190,13 +190,13 @@ describe("a request of another format", () => {
       { "messages.code": "approximated" },
     ],
   ])("says %s in a message as it can", (_name, parts, content, expected) => {
-    const { body, fates } = codec.encodeRequest(withParts(...parts));
+    const { body, conversions } = codec.encodeRequest(withParts(...parts));
     expect(body["messages"]).toEqual([{ role: "user", content }]);
-    expect(Object.fromEntries(fates.map(({ field, fate }) => [field, fate]))).toEqual(expected);
+    expect(Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion]))).toEqual(expected);
   });
 
   it("lets results follow their calls at once, their pictures after them, under ids that are short enough", () => {
-    const { body, fates } = codec.encodeRequest(
+    const { body, conversions } = codec.encodeRequest(
       asking({
         messages: [
           {
@@ -230,7 +230,7 @@ describe("a request of another format", () => {
       { role: "user", content: [WIRE_IMAGE, ...texts("Here")] },
       { role: "assistant", content: "So" },
     ]);
-    expect(Object.fromEntries(fates.map(({ field, fate }) => [field, fate]))).toEqual({
+    expect(Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion]))).toEqual({
       "messages.prefill": "approximated",
       "messages.reasoning": "dropped",
       "messages.redacted-reasoning": "dropped",

@@ -1,5 +1,6 @@
 /** Generate-content requests that must be answered: the passing side of spec 2.8 and 8, and what real clients add. */
 
+import { ACCEPTED_CONFIGS } from "./accepted-config.ts";
 import {
   type Body,
   CLOCK,
@@ -15,7 +16,6 @@ import {
   withResponse,
   withTool,
 } from "./bodies.ts";
-import { ACCEPTED_CONFIGS } from "./accepted-config.ts";
 import { HARM_CATEGORIES, HARM_THRESHOLDS, MEDIA_TYPES } from "./spec-fields.ts";
 
 export type Accepted = readonly [name: string, body: Body];

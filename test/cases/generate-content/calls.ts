@@ -1,8 +1,8 @@
 /** Sends generate-content requests: to which method of which model, and how the answer is asked for. */
 
+import { framesOf } from "../../drivers/frames.ts";
 import type { HostRequestInit } from "../../hosts/host.ts";
 import { KEY, type Stage } from "../../hosts/stage.ts";
-import { framesOf } from "../../drivers/frames.ts";
 import { type Chunk, elements, frames } from "./chunks.ts";
 
 export type Changes = Readonly<Record<string, string | undefined>>;

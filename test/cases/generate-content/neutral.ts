@@ -4,9 +4,9 @@ import { describe, expect, it } from "vitest";
 import { type ChatRequest, DEFAULT_LIMITS, type Tool, type ToolChoice } from "../../../src/index.ts";
 import { type Mount, openStage, sharedStage } from "../../hosts/stage.ts";
 import { type Body, calling, CLOCK, configured, having, MINIMAL, withFunction, withTool } from "./bodies.ts";
-import { FIELDS, HI } from "./carried.ts";
-import { PARTS, SCHEMAS } from "./carried-parts.ts";
 import { GENERATE, METHODS, send } from "./calls.ts";
+import { PARTS, SCHEMAS } from "./carried-parts.ts";
+import { FIELDS, HI } from "./carried.ts";
 
 const clock: Tool = {
   type: "function",
@@ -33,8 +33,8 @@ const TOOLS: readonly (readonly [name: string, body: Body, expected: readonly To
     "the provider's own tools",
     having({ tools: [{ googleSearch: { timeRangeFilter: {} } }, { url_context: {} }] }),
     [
-      { type: "provider", dialect: "generate-content", definition: { googleSearch: { timeRangeFilter: {} } } },
-      { type: "provider", dialect: "generate-content", definition: { urlContext: {} } },
+      { type: "provider", format: "generate-content", definition: { googleSearch: { timeRangeFilter: {} } } },
+      { type: "provider", format: "generate-content", definition: { urlContext: {} } },
     ],
   ],
   [
@@ -43,7 +43,7 @@ const TOOLS: readonly (readonly [name: string, body: Body, expected: readonly To
     [
       { type: "code-execution" },
       clock,
-      { type: "provider", dialect: "generate-content", definition: { googleSearch: {} } },
+      { type: "provider", format: "generate-content", definition: { googleSearch: {} } },
     ],
   ],
 ];
@@ -112,7 +112,7 @@ export function neutralSuite(mount: Mount): void {
       tools: [],
       stopSequences: [],
       stream: false,
-      native: expect.objectContaining({ dialect: "generate-content", body: MINIMAL, betas: [] }) as object,
+      native: expect.objectContaining({ format: "generate-content", body: MINIMAL, betas: [] }) as object,
     });
   });
 

@@ -4,8 +4,8 @@ import { expect, it } from "vitest";
 import { type Mount, sharedStage } from "../../hosts/stage.ts";
 import { ACCEPTED } from "./accepted.ts";
 import { GENERATE, send } from "./calls.ts";
-import { CONTRADICTIONS } from "./refused-config.ts";
 import { invalidField, refusalOf, requestIdOf } from "./refusal.ts";
+import { CONTRADICTIONS } from "./refused-config.ts";
 import { REFUSED } from "./refused.ts";
 
 export function requestsSuite(mount: Mount): void {

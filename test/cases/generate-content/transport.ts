@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import type { HostRequestInit } from "../../hosts/host.ts";
-import { streamOf } from "../../http/byte-stream.ts";
 import { KEY, type Mount, sharedStage } from "../../hosts/stage.ts";
+import { streamOf } from "../../http/byte-stream.ts";
 import { having, MINIMAL } from "./bodies.ts";
 import { type Changes, COUNT, GENERATE, headersWith, METHODS, posting } from "./calls.ts";
 import { refusal, refusalOf, requestIdOf } from "./refusal.ts";

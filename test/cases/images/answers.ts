@@ -1,10 +1,10 @@
 /** The complete image answer (spec 2.4): its pictures as links, as data or both, and what they took. */
 
 import { describe, expect, it } from "vitest";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import { GatewayError, type ImageEvent } from "../../../src/index.ts";
-import { requestIdOf } from "../messages/refusal.ts";
+import { manualClock } from "../../contracts/manual-clock.ts";
 import { drawn, type ImagePlay, type Mount, openStage } from "../../hosts/stage.ts";
+import { requestIdOf } from "../messages/refusal.ts";
 import { CLEAR, JPEG } from "./pictures.ts";
 import { anyText, refusalOf } from "./refusal.ts";
 import { edit, editing, type Fields, file, type FormFields, generate, generating, vary, varying } from "./requests.ts";

@@ -1,7 +1,7 @@
 /** What a key may ask of the image endpoints, and how it says who it is (spec 5: Bearer, and nothing else). */
 
 import { describe, expect, it } from "vitest";
-import { type Mount, sharedStage } from "../../hosts/stage.ts";
+import { type Mount, sharedStage, KEY } from "../../hosts/stage.ts";
 import { anyText, refusalOf } from "./refusal.ts";
 import {
   as,
@@ -18,7 +18,6 @@ import {
   vary,
   varying,
 } from "./requests.ts";
-import { KEY } from "../../hosts/stage.ts";
 
 const BARE = KEY.slice("sk-".length);
 const EXPIRED = "sk-stage-expired";

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import type { ImageOperation } from "../../../src/index.ts";
-import { requestIdOf } from "../messages/refusal.ts";
 import { type Mount, sharedStage, type Stage } from "../../hosts/stage.ts";
+import { requestIdOf } from "../messages/refusal.ts";
 import { type Accepted, ACCEPTED_EDITS, ACCEPTED_VARIATIONS } from "./forms.accepted.ts";
 import { REFUSED_EDITS, REFUSED_VARIATIONS, type Refused } from "./forms.refused.ts";
 import { invalidField, refusalOf } from "./refusal.ts";
@@ -48,7 +48,7 @@ export function formsSuite(mount: Mount): void {
       const sent = having({ n: "2", stream: "false", response_format: "null", user: "7", unknown: "7" });
       expect((await send(stage(), sent)).status).toBe(200);
       expect(stage().backend.askedForImages.native).toEqual({
-        dialect: "images",
+        format: "images",
         body: {
           ...(operation === "edit" && { prompt: "A red hat" }),
           n: 2,

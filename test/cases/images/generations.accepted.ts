@@ -1,4 +1,4 @@
-/** Generations that are answered, each with what the backend is then asked: the passing side of spec 2.1 and 8. */
+/** TwoGenerationMap that are answered, each with what the backend is then asked: the passing side of spec 2.1 and 8. */
 
 import type { ImageRequest } from "../../../src/index.ts";
 import { ASTRAL } from "../messages/bodies.ts";

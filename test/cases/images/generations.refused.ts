@@ -1,4 +1,4 @@
-/** Generations that must be refused, each with the field and the words of the error: the failing side of spec 2.1 and 8. */
+/** TwoGenerationMap that must be refused, each with the field and the words of the error: the failing side of spec 2.1 and 8. */
 
 import { ASTRAL } from "../messages/bodies.ts";
 import { type Fields, generating } from "./requests.ts";

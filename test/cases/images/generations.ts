@@ -2,10 +2,10 @@
 
 import { describe, expect, it } from "vitest";
 import { type Mount, sharedStage } from "../../hosts/stage.ts";
+import { requestIdOf } from "../messages/refusal.ts";
 import { ACCEPTED } from "./generations.accepted.ts";
 import { REFUSED } from "./generations.refused.ts";
 import { anyText, invalidField, refusalOf } from "./refusal.ts";
-import { requestIdOf } from "../messages/refusal.ts";
 import { generate, GENERATIONS, generating, jsonOf } from "./requests.ts";
 
 const NO_OBJECT = [[[]], [null], ["A red hat"], [1], [true]] as const;
@@ -22,7 +22,7 @@ export function generationsSuite(mount: Mount): void {
     expect(request).toMatchObject({ operation: "generate", prompt: fields["prompt"], images: [], ...asked });
     expect(request.mask).toBeUndefined();
     // Whatever the gateway understood of it, a backend that speaks the format gets the fields as they came.
-    expect(request.native).toEqual({ dialect: "images", body: JSON.parse(JSON.stringify(fields)), betas: [] });
+    expect(request.native).toEqual({ format: "images", body: JSON.parse(JSON.stringify(fields)), betas: [] });
   });
 
   it.for(REFUSED)("refuses %s", async ([_name, fields, param, message]) => {

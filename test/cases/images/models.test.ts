@@ -1,7 +1,7 @@
 /** Which model a request for images is for, where it names one and where it names none (spec 2.1, 2.2). */
 
 import { describe, expect, it } from "vitest";
-import { ImageModels } from "../../../src/dialects/images/schema.rules.ts";
+import { ImageModels } from "../../../src/formats/images/request.models.ts";
 import type { ImageOperation } from "../../../src/index.ts";
 
 type Fields = Readonly<Record<string, string | number>>;

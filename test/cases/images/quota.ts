@@ -2,12 +2,12 @@
 
 import { describe, expect, it } from "vitest";
 import { type ApiKeyOptions, GatewayError, type ImageKind, imagePriceTable } from "../../../src/index.ts";
-import { drawn, type ImagePlay, type Mount, openStage, type Stage, type StageOptions } from "../../hosts/stage.ts";
 import { Cues } from "../../hosts/cues.ts";
+import { flat, imagePriceFrom } from "../../hosts/prices.ts";
+import { drawn, type ImagePlay, type Mount, openStage, type Stage, type StageOptions } from "../../hosts/stage.ts";
+import { CLEAR } from "./pictures.ts";
 import { anyText, refusalOf } from "./refusal.ts";
 import { as, edit, editing, file, generate, generating, vary, varying } from "./requests.ts";
-import { CLEAR } from "./pictures.ts";
-import { flat, imagePriceFrom } from "../../hosts/prices.ts";
 
 const PRICE = 100;
 const METERED = "sk-metered";

@@ -10,8 +10,8 @@ import {
   memoryImageStore,
   memoryQuotaStore,
 } from "../../../src/index.ts";
-import { CLEAR, OPAQUE, png } from "./pictures.ts";
 import { manualClock } from "../../contracts/manual-clock.ts";
+import { CLEAR, OPAQUE, png } from "./pictures.ts";
 
 const HOUR_MS = 3_600_000;
 const PICTURE_BYTES = 1_000;

@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import { GatewayError, type ImageEvent } from "../../../src/index.ts";
-import { requestIdOf } from "../messages/refusal.ts";
-import { drawn, type ImagePlay, type Mount, openStage } from "../../hosts/stage.ts";
 import { manualClock } from "../../contracts/manual-clock.ts";
+import { drawn, type ImagePlay, type Mount, openStage } from "../../hosts/stage.ts";
+import { requestIdOf } from "../messages/refusal.ts";
 import { framesOf } from "./frames.ts";
 import { invalidField, refusalOf } from "./refusal.ts";
 import { edit, editing, type Fields, generate, generating, vary, varying } from "./requests.ts";

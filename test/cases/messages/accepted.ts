@@ -1,4 +1,4 @@
-/** Messages requests that must be answered: the passing side of every rule of spec 2.6 and 8, and what real clients add. */
+/** Messages requests that the gateway accepts: the passing side of every rule of spec 2.6 and 8, and fields that real clients add. */
 
 import {
   ASTRAL,
@@ -177,7 +177,7 @@ const tools: readonly Accepted[] = [
 
 export const ACCEPTED: readonly Accepted[] = [...scalars, ...blocks, ...thinking, ...tools];
 
-/** What `messages: { ranges: "vendor" }` adds. */
+/** Requests that pass only with `messages: { ranges: "vendor" }`. */
 export const ACCEPTED_IN_VENDOR_RANGES: readonly Accepted[] = [
   ["max_tokens 1", having({ max_tokens: 1 })],
   ["top_p 0", having({ top_p: 0 })],
@@ -185,7 +185,7 @@ export const ACCEPTED_IN_VENDOR_RANGES: readonly Accepted[] = [
   ["top_k 0", having({ top_k: 0 })],
 ];
 
-/** What `messages: { imageSources: "vendor" }` adds. */
+/** Requests that pass only with `messages: { imageSources: "vendor" }`. */
 export const ACCEPTED_VENDOR_SOURCES: readonly Accepted[] = [
   ["an image by url", withImage({ type: "url", url: "https://example.com/a.png" })],
   ["an image by file", withImage({ type: "file", file_id: "file_1" })],

@@ -1,4 +1,4 @@
-/** The complete messages answer (spec 2.7): every field, whatever a backend yields. */
+/** The complete messages answer (spec 2.7): every field, for every kind of event of a backend. */
 
 import { describe, expect, it } from "vitest";
 import type { ChatEvent, FinishReason } from "../../../src/index.ts";

@@ -1,13 +1,13 @@
-/** Messages requests to make cases from: the smallest one, and one that differs from it in the fields a case is about. */
+/** Messages requests for the cases: the smallest request, and requests that differ from it in a few fields. */
 
 export type Body = Readonly<Record<string, unknown>>;
 
 export const MINIMAL: Body = { model: "model-a", max_tokens: 100, messages: [{ role: "user", content: "Hi" }] };
 
-/** The smallest request with other fields; undefined leaves one out. */
+/** The smallest request with other fields; undefined leaves a field out. */
 export const having = (fields: Body): Body => ({ ...MINIMAL, ...fields });
 
-/** A request whose only message is of one block. */
+/** A request with one message of one block. */
 export const withBlock = (block: unknown, role = "user"): Body => having({ messages: [{ role, content: [block] }] });
 
 /** A request whose last message answers a tool call. */
@@ -27,7 +27,7 @@ export const withDocument = (source: unknown, fields: Body = {}): Body =>
 
 export const withTool = (tool: unknown): Body => having({ tools: [tool] });
 
-/** The eight bytes that every PNG begins with. */
+/** The first eight bytes of every PNG. */
 export const PNG = "iVBORw0KGgo=";
 
 export const pngSource: Body = { type: "base64", media_type: "image/png", data: PNG };

@@ -1,4 +1,4 @@
-/** Fields of a messages request, and what each of them is in the neutral model. */
+/** Fields of a messages request, each with its value in the neutral model. */
 
 import type { ChatMessage, ChatRequest, Part, Tool, ToolChoice } from "../../../src/index.ts";
 import {
@@ -209,7 +209,7 @@ export const PARTS: readonly (readonly [name: string, body: Body, expected: Part
     withBlock({ type: "search_result", source: "https://example.com", title: "T", content: [] }),
     {
       type: "provider",
-      dialect: "messages",
+      format: "messages",
       value: { type: "search_result", source: "https://example.com", title: "T", content: [] },
     },
   ],
@@ -227,14 +227,14 @@ export const TOOLS: readonly (readonly [name: string, body: Body, expected: Tool
   [
     "a built-in tool",
     withTool(COMPUTER),
-    { type: "provider", dialect: "messages", name: "computer", definition: COMPUTER },
+    { type: "provider", format: "messages", name: "computer", definition: COMPUTER },
   ],
   [
     "a built-in tool of a later date",
     withTool({ type: "web_search_20250305", name: "web_search", max_uses: 5 }),
     {
       type: "provider",
-      dialect: "messages",
+      format: "messages",
       name: "web_search",
       definition: { type: "web_search_20250305", name: "web_search", max_uses: 5 },
     },

@@ -1,4 +1,4 @@
-/** What a failure before the answer has begun looks like (spec 7.2): its true status, streaming or not. */
+/** Failures before an answer begins (spec 7.2): the true status, streaming or not. */
 
 import { describe, expect, it } from "vitest";
 import { GatewayError, type GatewayErrorCode } from "../../../src/index.ts";
@@ -57,7 +57,7 @@ export function failuresSuite(mount: Mount): void {
       const refusal = await refusalOf(response);
       expect(refusal).toEqual({ status, type: "server_error", code, message: expect.any(String) });
       expect(refusal.message).not.toContain("10.0.0.7");
-      // Also of a timeout: what it was that took too long is for the host alone.
+      // A timeout too tells only the host which step took too long.
       expect(stage().failures.some(({ requestId }) => requestId === id)).toBe(true);
     });
 

@@ -1,4 +1,4 @@
-/** Reads a messages stream frame by frame, and takes nothing but the exact framing: an event line, a data line, a blank one. */
+/** Reads a messages stream frame by frame. Accepts only the exact framing: an event line, a data line, a blank line. */
 
 import { eventFraming, framesOf as allFramesOf, type Framing } from "../../drivers/frames.ts";
 
@@ -19,7 +19,7 @@ function parseFrame(text: string): Frame {
 
 export const framing: Framing<Frame> = eventFraming(parseFrame);
 
-/** The frames of a whole stream; its last one must be complete. */
+/** The frames of a whole stream; the last frame must be complete. */
 export const framesOf = (response: Response): Promise<Frame[]> => allFramesOf(response, framing);
 
 /** Frames as tests write them, in the order of the wire. */

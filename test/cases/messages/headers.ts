@@ -65,7 +65,7 @@ const BETAS: readonly (readonly [name: string, headers: readonly [string, string
   ["with empty places", [["compat-beta", ",b1,,"]], ["b1"]],
 ];
 
-/** Headers that are in order but for some, and more of them: a name may come twice. */
+/** Valid headers with some replaced and some added: a name may come twice. */
 const headers = (changes: Changes, ...more: readonly (readonly [string, string])[]): Headers => {
   const all = new Headers(post(MINIMAL, changes).headers);
   for (const [name, value] of more) all.append(name, value);

@@ -1,4 +1,4 @@
-/** What the messages endpoints take, refuse, carry and answer (spec 2.6, 2.7, 4 to 9), case by case. */
+/** Runs every case of the messages endpoints: accepted, refused and carried requests, and answers (spec 2.6, 2.7, 4 to 9). */
 
 import { describe } from "vitest";
 import type { Mount } from "../../hosts/stage.ts";

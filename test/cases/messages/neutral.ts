@@ -1,4 +1,4 @@
-/** What a backend is asked for a messages request: every field in the neutral model, and the request as it came. */
+/** The request that a backend gets for a messages request: every field in the neutral model, and the request as it came. */
 
 import { describe, expect, it } from "vitest";
 import type { ChatRequest } from "../../../src/index.ts";
@@ -25,7 +25,7 @@ export function neutralSuite(mount: Mount): void {
       tools: [],
       stopSequences: [],
       stream: false,
-      native: { dialect: "messages", body: MINIMAL, version: VERSION, betas: [], unsaid: expect.any(Function) },
+      native: { format: "messages", body: MINIMAL, version: VERSION, betas: [], unsupported: expect.any(Function) },
     });
   });
 

@@ -1,4 +1,4 @@
-/** What a key may ask for: its models, the models there are, and its quota (spec 2.5, 8). */
+/** The limits of a key: its models, the models that exist, and its quota (spec 2.5, 8). */
 
 import { describe, expect, it } from "vitest";
 import type { ApiKeyOptions } from "../../../src/index.ts";

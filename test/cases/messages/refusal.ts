@@ -1,4 +1,4 @@
-/** Reads an error of the messages format, and holds what is true of every one of them. */
+/** Reads an error of the messages format, and checks the rules of every error. */
 
 import { expect } from "vitest";
 
@@ -9,7 +9,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** The error that a response carries; its body has exactly the stated shape, and its id is the one in the headers. */
+/** Returns the error of a response. Checks that its body has exactly the stated shape, and that its id is in the headers. */
 export async function refusalOf(response: Response): Promise<Refusal> {
   const body = (await response.json()) as { error: Omit<Refusal, "status"> };
   expect(body).toEqual({
@@ -21,7 +21,7 @@ export async function refusalOf(response: Response): Promise<Refusal> {
   return { status: response.status, ...body.error };
 }
 
-/** The id under which both kinds of client look for it. */
+/** Returns the id of a request. Checks that both headers that clients read have it. */
 export function requestIdOf(response: Response): string {
   const id = response.headers.get("request-id");
   expect(id).toMatch(/^req_[0-9a-f]{32}$/);
@@ -29,7 +29,7 @@ export function requestIdOf(response: Response): string {
   return id ?? "";
 }
 
-/** A refusal for a field; the message begins with the field's path. */
+/** The expected refusal of a field: its message begins with the path of the field. */
 export const invalidField = (path: string): Refusal => ({
   status: 400,
   type: "invalid_request_error",

@@ -1,4 +1,4 @@
-/** Messages requests that must be refused, each with the field that the error names: the failing side of spec 2.6 and 8. */
+/** Messages requests that the gateway refuses, each with the field that the error names: the failing side of spec 2.6 and 8. */
 
 import {
   ASTRAL,
@@ -270,7 +270,7 @@ const choices: readonly Refused[] = [
   ["tool_choice tool without tools", having({ tool_choice: { type: "tool", name: "clock" } }), "tool_choice.name"],
 ];
 
-/** Arrays are objects to JavaScript, and to many a validator. */
+/** Arrays in place of objects: JavaScript and many validators take them for objects. */
 const arrays: readonly Refused[] = [
   ["a message that is an array", having({ messages: [[]] }), "messages.0"],
   ["a block that is an array", withBlock([]), BLOCK],
@@ -291,7 +291,7 @@ const arrays: readonly Refused[] = [
   ["a tool that is an array", withTool([]), "tools.0"],
 ];
 
-/** Beyond 2^53 - 1 two numbers are one, and sums of them go wrong. */
+/** Integers beyond 2^53 - 1: two of them may be the same number, and sums go wrong. */
 const uncountable: readonly Refused[] = [9_007_199_254_740_992, 1e300, -1e300].flatMap((number): Refused[] => [
   [`max_tokens ${number}`, having({ max_tokens: number }), "max_tokens"],
   [`top_k ${number}`, having({ top_k: number }), "top_k"],
@@ -313,7 +313,7 @@ export const REFUSED: readonly Refused[] = [
   ...choices,
 ];
 
-/** What stays refused under `messages: { ranges: "vendor" }`. */
+/** Requests that fail even with `messages: { ranges: "vendor" }`. */
 export const REFUSED_IN_VENDOR_RANGES: readonly Refused[] = [
   ["max_tokens 0", having({ max_tokens: 0 }), "max_tokens"],
   ["top_p below 0", having({ top_p: -0.1 }), "top_p"],
@@ -323,7 +323,7 @@ export const REFUSED_IN_VENDOR_RANGES: readonly Refused[] = [
   ["temperature above 1", having({ temperature: 1.1 }), "temperature"],
 ];
 
-/** What stays refused under `messages: { imageSources: "vendor" }`. */
+/** Requests that fail even with `messages: { imageSources: "vendor" }`. */
 export const REFUSED_VENDOR_SOURCES: readonly Refused[] = [
   ["an image by something that is no url", withImage({ type: "url", url: "a.png" }), `${BLOCK}.source.url`],
   ["an image by url without one", withImage({ type: "url" }), `${BLOCK}.source.url`],

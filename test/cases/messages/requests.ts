@@ -1,4 +1,4 @@
-/** Which messages requests are answered and which are refused, with the field that is at fault. */
+/** Sends the accepted and the refused messages requests, and checks the field that each refusal names. */
 
 import { describe, expect, it } from "vitest";
 import { type Mount, sharedStage, type Stage } from "../../hosts/stage.ts";
@@ -33,7 +33,7 @@ function accepts(stage: () => Stage, cases: readonly Accepted[]): void {
     requestIdOf(response);
     expect(await response.json()).toMatchObject({ type: "message", content: [{ type: "text", text: "Hello." }] });
     expect(response.status).toBe(200);
-    // Whatever the gateway understood of it, a backend that speaks the format gets the request as it came.
+    // A backend that speaks the format gets the request as it came, unknown fields included.
     expect(backend.asked.native?.body).toEqual(JSON.parse(JSON.stringify(body)));
   });
 }

@@ -1,4 +1,4 @@
-/** The messages stream (spec 6.1): its frames, one by one and in order, whatever the order of what a backend yields. */
+/** The messages stream (spec 6.1): each frame in order, for events in any order. */
 
 import { describe, expect, it } from "vitest";
 import { GatewayError, type ChatEvent } from "../../../src/index.ts";

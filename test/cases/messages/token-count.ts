@@ -1,4 +1,4 @@
-/** What the count of a request's tokens promises: the same rules, no charge, no model asked. */
+/** The count of a request's tokens: the same rules as for the request, no charge, no call of the model. */
 
 import { expect, it } from "vitest";
 import { type Mount, post, sharedStage } from "../../hosts/stage.ts";

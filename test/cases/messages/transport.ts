@@ -1,9 +1,9 @@
-/** What can be wrong with a messages request before its fields are looked at, and the id that every answer carries. */
+/** Errors of a messages request before its fields are read, and the id of every answer. */
 
 import { describe, expect, it } from "vitest";
 import type { HostRequestInit } from "../../hosts/host.ts";
-import { streamOf } from "../../http/byte-stream.ts";
 import { headersWith, KEY, type Mount, post, sharedStage, VERSION } from "../../hosts/stage.ts";
+import { streamOf } from "../../http/byte-stream.ts";
 import { having, MINIMAL } from "./bodies.ts";
 import { refusalOf, requestIdOf } from "./refusal.ts";
 
@@ -12,7 +12,7 @@ const MAX_BYTES = 2_000;
 const nested = (levels: number): string =>
   `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}],"x":${"[".repeat(levels)}${"]".repeat(levels)}}`;
 
-/** A request whose JSON is as long as it is told to be, in bytes. */
+/** A request whose JSON has the given length in bytes. */
 function ofBytes(length: number): string {
   const bare = JSON.stringify(having({ pad: "" })).length;
   return JSON.stringify(having({ pad: "x".repeat(length - bare) }));
@@ -24,7 +24,7 @@ const sending = (body: string, headers: Readonly<Record<string, string | undefin
   body,
 });
 
-/** A body of no declared length, in pieces. */
+/** A body in pieces, without a declared length. */
 const chunked = (...pieces: readonly string[]): HostRequestInit => ({
   ...sending(""),
   duplex: "half",

@@ -1,9 +1,9 @@
 /** The lists of models, in the shape of the format that asks, as far as the key may use them. */
 
-import { describe, expect, it } from "vitest";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
+import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore, type ModelInfo } from "../../../src/index.ts";
 
 const MODELS: readonly ModelInfo[] = [

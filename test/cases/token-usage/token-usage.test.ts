@@ -1,4 +1,4 @@
-/** What the token usage endpoint says of every kind of key, and to whom it says nothing (spec 2.5, 5, 7.1), word for word. */
+/** The token usage endpoint (spec 2.5, 5, 7.1): its answer for every kind of key, and its refusals word for word. */
 
 import { expect, it } from "vitest";
 import {
@@ -75,7 +75,7 @@ const REFUSED: readonly (readonly [name: string, headers: Record<string, string>
   ["a key in other letters", { authorization: "Bearer SK-METERED" }, "token not found"],
 ];
 
-/** A store's verbs alone. */
+/** A store with its required methods alone. */
 const portOf = (store: QuotaStore): QuotaStore => ({
   find: (apiKey) => store.find(apiKey),
   balance: (keyId) => store.balance(keyId),
@@ -87,7 +87,7 @@ const portOf = (store: QuotaStore): QuotaStore => ({
 const ask = ({ request }: Stage, authorization: string): Promise<Response> =>
   request(PATH, { headers: { authorization } });
 
-/** What is true of every answer. */
+/** Checks the rules of every answer. */
 function expectIds(response: Response): void {
   expect(response.headers.get("request-id")).toMatch(/^req_[0-9a-f]{32}$/);
   expect(response.headers.get("x-request-id")).toBe(response.headers.get("request-id"));

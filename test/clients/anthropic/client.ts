@@ -1,9 +1,9 @@
 /** The official Anthropic SDK, both majors of it and unmodified. */
 
 import { describe } from "vitest";
+import { type Client, suitesOn, versionsOn } from "../servers.ts";
 import { sdks, stageOf } from "./sdk.ts";
 import { suitesOf } from "./suites.ts";
-import { type Client, suitesOn, versionsOn } from "../servers.ts";
 
 export const anthropicClient: Client = (playground, server) =>
   describe.each(versionsOn(server, sdks))("$name", (sdk) => {

@@ -3,8 +3,8 @@
 import Anthropic, { type ClientOptions } from "@anthropic-ai/sdk";
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
-import type { BetaRunnableTool } from "@anthropic-ai/sdk/lib/tools/BetaRunnableTool";
 import type { AutoParseableOutputFormat } from "@anthropic-ai/sdk/lib/parser";
+import type { BetaRunnableTool } from "@anthropic-ai/sdk/lib/tools/BetaRunnableTool";
 import AnthropicZero from "anthropic-sdk-0";
 import { betaTool as betaToolZero } from "anthropic-sdk-0/helpers/beta/json-schema";
 import { jsonSchemaOutputFormat as jsonSchemaOutputFormatZero } from "anthropic-sdk-0/helpers/json-schema";

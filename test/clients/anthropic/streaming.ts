@@ -1,8 +1,8 @@
 /** Streams: raw events in their order, the helper's events, and that a stream says what a complete answer says. */
 
 import { describe, expect, it } from "vitest";
-import { type Message, type Params, say, type Stage, type StreamEvent, textOf } from "./sdk.ts";
 import { bookFlight, weather } from "./schemas.ts";
+import { type Message, type Params, say, type Stage, type StreamEvent, textOf } from "./sdk.ts";
 
 const ORDER =
   /^message_start( content_block_start( content_block_delta)* content_block_stop)* message_delta message_stop$/;

@@ -5,13 +5,13 @@ import { errorsSuite } from "./errors.ts";
 import { mediaSuite } from "./media.ts";
 import { messagesSuite } from "./messages.ts";
 import { quotaSuite } from "./quota.ts";
+import type { Sdk, Stage } from "./sdk.ts";
 import { streamingSuite } from "./streaming.ts";
 import { thinkingSuite } from "./thinking.ts";
 import { threadsSuite } from "./threads.ts";
 import { toolResultsSuite } from "./tool-results.ts";
 import { toolRunnerSuite } from "./tool-runner.ts";
 import { toolsSuite } from "./tools.ts";
-import type { Sdk, Stage } from "./sdk.ts";
 
 type Suite = readonly [name: string, suite: (stage: Stage) => void];
 

@@ -2,8 +2,8 @@
 
 import { streamText } from "ai";
 import { expect, it } from "vitest";
-import { manualClock } from "../../contracts/manual-clock.ts";
 import type { ChatEvent } from "../../../src/index.ts";
+import { manualClock } from "../../contracts/manual-clock.ts";
 import { sdks } from "../openai/sdk.ts";
 import { chatModel, connect, say, serve } from "./stage.ts";
 
@@ -70,12 +70,12 @@ export function scriptedSuite(): void {
     it(`${sdk.name} reads what an upstream of the same format has sent, unknown fields and all`, async () => {
       const body = '{"id":"up","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"}}],"own":1.50}';
       await using server = await serve(async function* () {
-        const means = [
+        const events = [
           { type: "start" },
           { type: "text-delta", text: "Hi" },
           { type: "finish", reason: "stop" },
         ] as const;
-        yield { type: "native", dialect: "chat-completions", body, means };
+        yield { type: "native", format: "chat-completions", body, events };
       });
       const { fetch, heard } = listeningFetch();
       const answer = await connect({ sdk, url: server.url }, { fetch }).chat.completions.create(say("Hi"));

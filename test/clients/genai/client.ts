@@ -1,9 +1,9 @@
 /** The official Google Gen AI SDK, both majors of it and unmodified. */
 
 import { afterAll, beforeAll, describe, expect, it, type Mock, vi } from "vitest";
+import { type Client, suitesOn, versionsOn } from "../servers.ts";
 import { sdks, stageOf } from "./sdk.ts";
 import { suites } from "./suites.ts";
-import { type Client, suitesOn, versionsOn } from "../servers.ts";
 
 export const genaiClient: Client = (playground, server) =>
   describe.each(versionsOn(server, sdks))("$name", (sdk) => {

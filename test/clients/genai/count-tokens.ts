@@ -1,8 +1,8 @@
 /** Counting tokens: the input alone, without an answer and at no charge. */
 
 import { expect, it } from "vitest";
-import { png } from "../png.ts";
 import { usageOf } from "../playground.ts";
+import { png } from "../png.ts";
 import { errorOf, type Stage, wireError } from "./sdk.ts";
 
 export function countTokensSuite({ sdk, connect, playground }: Stage): void {

@@ -10,10 +10,10 @@ import { outputSuite } from "./output.ts";
 import { pathsSuite } from "./paths.ts";
 import { quotaSuite } from "./quota.ts";
 import { safetySuite } from "./safety.ts";
+import type { Stage } from "./sdk.ts";
 import { streamingSuite } from "./streaming.ts";
 import { textSuite } from "./text.ts";
 import { thinkingSuite } from "./thinking.ts";
-import type { Stage } from "./sdk.ts";
 
 type Suite = readonly [name: string, suite: (stage: Stage) => void];
 

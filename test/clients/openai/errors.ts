@@ -1,7 +1,7 @@
 /** Errors: the SDK's class for each status, the field that they name, and what is tried again. */
 
-import { expect, it } from "vitest";
 import type { ImageGenerateParamsNonStreaming } from "openai/resources/images";
+import { expect, it } from "vitest";
 import { patchwork } from "../pixels.ts";
 import { errorOf, type Stage } from "./sdk.ts";
 

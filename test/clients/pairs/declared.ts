@@ -1,4 +1,4 @@
-/** What the fates of fields make of a client's cases, in each pair of formats: by the upstream's format, and the caller's. */
+/** What the conversions of fields make of a client's cases, in each pair of formats: by the upstream's format, and the caller's. */
 
 import type { Difference } from "./differences.ts";
 import type { Format } from "./relayed.ts";

@@ -10,9 +10,9 @@ export type Difference = readonly [name: string, why: string, outcome: string];
 export interface Held {
   /** The format of the client. */
   readonly caller: string;
-  /** Each for the fate of a field, which a record of the case's own calls must tell of, or its error. */
+  /** Each for the conversion of a field, which a record of the case's own calls must tell of, or its error. */
   readonly differences: readonly Difference[];
-  /** Each for a policy of all relays, whatever the fates of fields. */
+  /** Each for a policy of all relays, whatever the conversions of fields. */
   readonly policies: readonly Difference[];
   /** The records of all calls so far. */
   readonly records: () => readonly CallRecord[];
@@ -21,7 +21,7 @@ export interface Held {
 /** Describes suites that are held to a list. A case on it that does not differ any more fails, and so does one that is not there. */
 export function describeHeld({ caller, differences, policies, records }: Held, suites: () => void): void {
   const declared = new Map([...differences, ...policies].map((one) => [one[0], one]));
-  const fated = new Set(differences);
+  const converted = new Set(differences);
   const met = new Set<string>();
   const windows = new Windows();
 
@@ -39,7 +39,7 @@ export function describeHeld({ caller, differences, policies, records }: Held, s
       const { message, actual, diff = "" } = error;
       const told = [message, typeof actual === "string" ? actual : "", stripVTControlCharacters(diff)].join("\n");
       expect(told).toContain(difference[2]);
-      if (fated.has(difference)) await assertReported(difference[1], told, () => records().slice(from));
+      if (converted.has(difference)) await assertReported(difference[1], told, () => records().slice(from));
       // It has failed as it is declared to. The runner does the same for a case that is marked to fail.
       result.state = "pass";
       result.errors = [];
@@ -80,6 +80,8 @@ function nameBelow(title: string, task: RunnerTestCase): string {
 async function assertReported(field: string, told: string, records: () => readonly CallRecord[]): Promise<void> {
   if (told.includes(`${field} (`)) return;
   const reported = (): string[] =>
-    records().flatMap(({ dropped, droppedFromAnswer }) => [...dropped, ...droppedFromAnswer].map((fate) => fate.field));
+    records().flatMap(({ dropped, droppedFromAnswer }) =>
+      [...dropped, ...droppedFromAnswer].map((conversion) => conversion.field),
+    );
   await expect.poll(reported).toContain(field);
 }

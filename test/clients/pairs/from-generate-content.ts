@@ -74,7 +74,11 @@ export const GENERATE_CONTENT_AS_ANY_OTHER: readonly Difference[] = [
     "safety",
     "expected undefined to deeply equal [",
   ],
-  ["errors > says that a cached content is not there", "cachedContent", "cachedContent (It is a part of the prompt"],
+  [
+    "errors > says that a cached content is not there",
+    "cachedContent",
+    "cachedContent (Only the provider that holds this part of the prompt",
+  ],
   ["code > comes with its result, between texts", "tools.code-execution", "expected [ Array(1) ] to match object"],
   [
     "code > is counted as what a tool brought into the prompt",

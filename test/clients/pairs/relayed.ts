@@ -7,7 +7,6 @@ import { toNodeHandler } from "../../../adapters/node.ts";
 import { demoBackend } from "../../../playground/demo/backend.ts";
 import { demoKeys } from "../../../playground/keys.ts";
 import { pythonRunner } from "../../../playground/python/runner.ts";
-import { relay } from "../../../src/backends/relay/index.ts";
 import {
   type CallRecord,
   createGateway,
@@ -16,6 +15,7 @@ import {
   memoryQuotaStore,
   memoryReplayStore,
 } from "../../../src/index.ts";
+import { relay } from "../../../src/upstreams/relay/index.ts";
 import type { Site } from "../playground.ts";
 
 /** Each chat format, with the version in its addresses. */

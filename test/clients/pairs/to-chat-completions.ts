@@ -63,7 +63,7 @@ export const GENERATE_CONTENT_AS_CHAT_COMPLETIONS: readonly Difference[] = [
     "responseFormat.enum",
     "expected [ 'String', 'String', 'String' ]",
   ],
-  ["media > gives the model video/mp4", "messages.media.video", "messages.media.video (The format takes no video.)"],
+  ["media > gives the model video/mp4", "messages.media.video", "messages.media.video (The format accepts no video.)"],
   [
     "thinking > puts thoughts before the answer where they are asked for",
     "reasoning.adaptive",

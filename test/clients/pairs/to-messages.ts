@@ -33,7 +33,7 @@ export const GENERATE_CONTENT_AS_MESSAGES: readonly Difference[] = [
   ["output > one of some values > is another for each candidate", "candidateCount", "expected [ 'String', '', '' ]"],
   ["media > gives the model audio/wav", "messages.media.audio", NO_SOUND],
   ["media > gives the model audio/mp3", "messages.media.audio", NO_SOUND],
-  ["media > gives the model video/mp4", "messages.media.video", "messages.media.video (The format has no film.)"],
+  ["media > gives the model video/mp4", "messages.media.video", "messages.media.video (The format has no video.)"],
   ["media > answers > are spoken where that is asked for", "speech", "expected undefined to be 'audio/wav'"],
   // A thought without words is there to carry its seal.
   [

@@ -18,7 +18,7 @@ export function keySuite(url: Url, said: () => string): void {
     ["as a bearer, where the query is empty", bearer("sk-demo"), "?key=", 200],
     ["nowhere", {}, "", 401],
     ["unknown", header("sk-nobody"), "", 401],
-    ["in another dialect's header", { "x-api-key": "sk-demo" }, "", 401],
+    ["in another format's header", { "x-api-key": "sk-demo" }, "", 401],
   ])("is read %s", async (_where, headers, query, status) => {
     expect(await ask(url(), say("Hi"), { path: COMPLETE + query, headers })).toMatchObject({ status });
   });

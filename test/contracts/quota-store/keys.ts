@@ -1,8 +1,7 @@
 /** The laws of a QuotaStore's keys and their secrets. */
 
 import assert from "node:assert/strict";
-import type { QuotaStoreLaw } from "./contract.ts";
-import { law, LEASE_MS } from "./law.ts";
+import { law, LEASE_MS, type QuotaStoreLaw } from "./law.ts";
 
 /** Unix time in seconds; the laws' keys do not expire by the store's clock. */
 const EXPIRES_AT = 4_102_444_800;

@@ -1,24 +1,91 @@
-/** What the laws of the QuotaStore are written with: a store that is opened and closed around each, and short verbs. */
+/** A law of the QuotaStore: the store that a host brings, and short verbs to write laws with. */
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { ApiKeyOptions, Balance, Certainty, QuotaStore, Refusal, Reservation } from "../../../src/index.ts";
-import type { OpenedQuotaStore, QuotaAudit, QuotaStoreLaw } from "./contract.ts";
+
+/** The setup of a store for one law. */
+export interface QuotaStoreSetup {
+  /**
+   * The keys that the store must know. Their secrets have no `sk-`, like the secrets that `find` gets. The store chooses their ids.
+   * Secrets, and the ids of holds, are unique to each law: one database may serve all laws.
+   */
+  readonly keys: readonly ApiKeyOptions[];
+}
+
+/** A store under test, and the actions that the laws need beside its verbs. */
+export interface OpenedQuotaStore {
+  readonly store: QuotaStore;
+  /**
+   * Lets `ms` milliseconds pass on the clock by which the store's leases end. A store with an injected clock winds that clock by
+   * hand; a store over a database may add an offset to the database's time. The clock may run on by itself as well.
+   */
+  advance(ms: number): void | Promise<void>;
+  /** Reads the books of a key, with every lease that has run out accounted for. */
+  audit(keyId: string): QuotaAudit | Promise<QuotaAudit>;
+  /** Removes one secret of a key, as the store's host would when the secret leaked. The key itself stays. */
+  removeSecret(apiKey: string): void | Promise<void>;
+  /** Closes the store. It is called once for each store, also when the law was broken. */
+  close?(): void | Promise<void>;
+}
+
+/** A key's books, in units. */
+export interface QuotaAudit {
+  /** Live holds included. */
+  readonly used: number;
+  readonly available: number;
+  /** Units of live holds; a part of `used`. */
+  readonly held: number;
+  /** Units that were consumed beyond what the key had. */
+  readonly overdraft: number;
+  /** Units of `used` that rest on estimates. */
+  readonly estimated: number;
+}
 
 /**
- * How long the laws' leases last, in milliseconds. Long, because a real store's clock runs on while a law is at work: "before the
- * end of the lease" is always minutes before it.
+ * Opens a store for one law.
+ *
+ * @example
+ * const open: OpenQuotaStore = async ({ keys }) => {
+ *   const database = await connect();
+ *   const store = myQuotaStore(database);
+ *   for (const key of keys) await store.addKey(key);
+ *   return {
+ *     store,
+ *     advance: (ms) => store.shiftClock(ms),
+ *     audit: (keyId) => store.audit(keyId),
+ *     removeSecret: (apiKey) => store.removeSecret(apiKey),
+ *     close: () => database.end(),
+ *   };
+ * };
+ */
+export type OpenQuotaStore = (setup: QuotaStoreSetup) => OpenedQuotaStore | Promise<OpenedQuotaStore>;
+
+/** One promise of the QuotaStore port. */
+export interface QuotaStoreLaw {
+  /** The promise as a sentence, fit for a test's name. */
+  readonly name: string;
+  /**
+   * Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken, or
+   * with the store's own error.
+   */
+  verify(open: OpenQuotaStore): Promise<void>;
+}
+
+/**
+ * The length of the laws' leases, in milliseconds. A real store's clock runs on while a law is at work, so that the leases are long:
+ * "before the end of the lease" is always minutes before it.
  */
 export const LEASE_MS = 600_000;
 
-/** A key that a law needs; its secret is `one`, `two` and so on unless told, made unique. */
+/** A key that a law needs. Its secret is `one`, `two` and so on unless told, made unique. */
 export type Declared = Omit<ApiKeyOptions, "apiKey" | "id"> & { readonly secrets?: readonly string[] };
 
 const ORDINALS = ["one", "two", "three"];
 
 /**
- * A law on a fresh store with one key for each declaration. The store is closed whatever comes; when the law is broken as well,
- * that is what is told.
+ * Makes a law on a fresh store with one key for each declaration. The store is always closed. When the law is broken and the store
+ * cannot be closed, the broken law is reported.
  */
 export function law(
   name: string,
@@ -28,14 +95,14 @@ export function law(
   return {
     name,
     async verify(open) {
-      const run = randomUUID().slice(0, 8);
+      const suffix = randomUUID().slice(0, 8);
       const keys = declared.map(({ secrets, ...key }, index): ApiKeyOptions => {
-        const named = (secrets ?? [ORDINALS[index] ?? `${index}`]).map((secret) => `${secret}-${run}`);
+        const named = (secrets ?? [ORDINALS[index] ?? `${index}`]).map((secret) => `${secret}-${suffix}`);
         return { ...key, apiKey: named.length === 1 && named[0] !== undefined ? named[0] : named };
       });
       const opened = await open({ keys });
       try {
-        await body(...(await Promise.all(keys.map((key) => ledgerOf(opened, run, key)))));
+        await body(...(await Promise.all(keys.map((key) => ledgerOf(opened, suffix, key)))));
       } catch (broken) {
         await (async () => opened.close?.())().catch(() => {});
         throw broken;
@@ -45,34 +112,34 @@ export function law(
   };
 }
 
-async function ledgerOf(opened: OpenedQuotaStore, run: string, { apiKey, granted }: ApiKeyOptions): Promise<Ledger> {
+async function ledgerOf(opened: OpenedQuotaStore, suffix: string, { apiKey, granted }: ApiKeyOptions): Promise<Ledger> {
   const secrets = [apiKey].flat();
   const found = await opened.store.find(secrets[0] ?? "");
   assert.ok(found, "find must know the keys that the store was opened with");
-  return new Ledger(opened, run, found.id, secrets, granted);
+  return new Ledger(opened, suffix, found.id, secrets, granted);
 }
 
-/** One key of a store under test, with short verbs for its holds. */
+/** A key of a store under test, with short verbs for its holds. */
 export class Ledger {
   readonly store: QuotaStore;
   readonly keyId: string;
   readonly secrets: readonly string[];
   readonly #opened: OpenedQuotaStore;
-  readonly #run: string;
+  readonly #suffix: string;
   readonly #granted: number | undefined;
 
-  constructor(opened: OpenedQuotaStore, run: string, keyId: string, secrets: readonly string[], granted?: number) {
+  constructor(opened: OpenedQuotaStore, suffix: string, keyId: string, secrets: readonly string[], granted?: number) {
     this.store = opened.store;
     this.keyId = keyId;
     this.secrets = secrets;
     this.#opened = opened;
-    this.#run = run;
+    this.#suffix = suffix;
     this.#granted = granted;
   }
 
   /** The id of a hold, which no other law uses. */
   id(hold: string): string {
-    return `${hold}-${this.#run}`;
+    return `${hold}-${this.#suffix}`;
   }
 
   reserve(hold: string, atLeast: number, atMost: number = atLeast, leaseMs: number = LEASE_MS): Promise<Reservation> {
@@ -101,7 +168,7 @@ export class Ledger {
     return { used: balance.used, available: balance.available, held: balance.held };
   }
 
-  /** Reserves what must be granted. */
+  /** Reserves units that must be granted. */
   async hold(hold: string, units: number): Promise<void> {
     await this.expectGrant(this.reserve(hold, units), units, "what is available must be granted");
   }
@@ -111,20 +178,20 @@ export class Ledger {
     assert.deepEqual(answer.refused ? answer : { granted: answer.granted }, { granted }, why);
   }
 
-  async expectRefusal(reservation: Promise<Reservation>, saw: Omit<Refusal, "refused">, why: string): Promise<void> {
+  async expectRefusal(reservation: Promise<Reservation>, units: Omit<Refusal, "refused">, why: string): Promise<void> {
     const answer = await reservation;
     assert.ok(answer.refused, why);
-    assert.deepEqual(sawOf(answer), saw, `${why}; a refusal says what the store saw`);
+    assert.deepEqual(unitsOf(answer), units, `${why}; a refusal says what the store saw`);
   }
 
-  /** Asserts what is used, live holds included, and that all the rest of the grant is available. */
+  /** Asserts the used units, live holds included, and that all the rest of the grant is available. */
   async expectUsed(used: number, why: string): Promise<void> {
     const balance = await this.balance();
     if (this.#granted === undefined) assert.equal(balance.used, used, why);
     else assert.deepEqual(balance, { ...balance, used, available: this.#granted - used }, why);
   }
 
-  /** Asserts what the books say, and that they agree with the balance. */
+  /** Asserts entries of the books, and that the books agree with the balance. */
   async expectBooks(expected: Partial<QuotaAudit>, why: string): Promise<void> {
     const audit = await this.#opened.audit(this.keyId);
     const told = Object.fromEntries(Object.keys(expected).map((field) => [field, audit[field as keyof QuotaAudit]]));
@@ -135,8 +202,8 @@ export class Ledger {
 }
 
 /**
- * Calls `work` for 0 to count - 1 without waiting in between. All of it has ended when this does, so that no call is under way
- * when the store is closed.
+ * Calls `work` for 0 to count - 1 without waiting in between. Waits for the end of all calls, also of failed ones, so that no call is
+ * under way when the store is closed.
  */
 export async function atOnce<T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> {
   const outcomes = await Promise.allSettled(Array.from({ length: count }, (_, index) => work(index)));
@@ -146,10 +213,10 @@ export async function atOnce<T>(count: number, work: (index: number) => Promise<
   });
 }
 
-/** What a refusal says that the store saw. */
-export const sawOf = ({ available, held }: Refusal): Omit<Refusal, "refused"> => ({ available, held });
+/** The units that a refusal reports. */
+export const unitsOf = ({ available, held }: Refusal): Omit<Refusal, "refused"> => ({ available, held });
 
-/** What was granted, the most first. */
+/** The granted units, the most first. */
 export const grantsOf = (reservations: readonly Reservation[]): number[] =>
   reservations.flatMap((answer) => (answer.refused ? [] : [answer.granted])).toSorted((a, b) => b - a);
 

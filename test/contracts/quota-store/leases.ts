@@ -1,9 +1,8 @@
-/** The laws of a QuotaStore's leases: what ends by itself, and what still comes afterwards. */
+/** The laws of a QuotaStore's leases: their ends, and the renewals and settlements that come afterwards. */
 
-import type { QuotaStoreLaw } from "./contract.ts";
-import { law, LEASE_MS } from "./law.ts";
+import { law, LEASE_MS, type QuotaStoreLaw } from "./law.ts";
 
-/** Far enough that a clock which was not advanced along cannot be taken for the store's own, in milliseconds. */
+/** A step by which no other clock can be taken for the store's own, in milliseconds. */
 const DAY_MS = 86_400_000;
 
 export const leaseLaws: readonly QuotaStoreLaw[] = [

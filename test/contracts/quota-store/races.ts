@@ -1,8 +1,7 @@
 /** The laws of calls that meet in a QuotaStore. */
 
 import assert from "node:assert/strict";
-import type { QuotaStoreLaw } from "./contract.ts";
-import { atOnce, grantsOf, law, LEASE_MS, sawOf } from "./law.ts";
+import { atOnce, grantsOf, law, LEASE_MS, type QuotaStoreLaw, unitsOf } from "./law.ts";
 
 export const raceLaws: readonly QuotaStoreLaw[] = [
   law("of 300 reservations at once on a balance for 30, exactly 30 are admitted", [{ granted: 210 }], async (key) => {
@@ -11,7 +10,7 @@ export const raceLaws: readonly QuotaStoreLaw[] = [
     assert.deepEqual(grantsOf(reservations), expected);
     await key.expectUsed(210, "what was granted is held");
     for (const answer of reservations)
-      if (answer.refused) assert.deepEqual(sawOf(answer), { available: 0, held: 210 }, "each saw all of it held");
+      if (answer.refused) assert.deepEqual(unitsOf(answer), { available: 0, held: 210 }, "each saw all of it held");
   }),
 
   law("reservations at once share a balance to its last unit", [{ granted: 100 }], async (key) => {
@@ -35,7 +34,7 @@ export const raceLaws: readonly QuotaStoreLaw[] = [
     [{ granted: 1000 }, { granted: 1000 }],
     async (one, two) => {
       const races = await atOnce(40, (index) => {
-        // Each key is the first to ask in every other race.
+        // Each key comes first in every other race.
         const [first, second] = index % 2 === 0 ? [one, two] : [two, one];
         return Promise.allSettled([first.reserve(`call-${index}`, 10), second.reserve(`call-${index}`, 10)]);
       });

@@ -1,8 +1,7 @@
-/** The laws of what a QuotaStore grants and refuses. */
+/** The laws of a QuotaStore's reservations: grants and refusals. */
 
 import assert from "node:assert/strict";
-import type { QuotaStoreLaw } from "./contract.ts";
-import { atOnce, expectRangeError, grantsOf, law, LEASE_MS } from "./law.ts";
+import { atOnce, expectRangeError, grantsOf, law, LEASE_MS, type QuotaStoreLaw } from "./law.ts";
 
 export const reservationLaws: readonly QuotaStoreLaw[] = [
   law("a hold gets what is available between atLeast and atMost", [{ granted: 100 }], async (key) => {

@@ -3,9 +3,9 @@
 import { env, waitUntil } from "cloudflare:workers";
 import { createGateway, type EdgeHandler, toEdgeHandler } from "../../../adapters/edge.ts";
 import type { Cancel, Clock } from "../../../src/index.ts";
-import { type PriceTable, priceOf } from "../prices.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { answerByItself } from "../host.ts";
+import { type PriceTable, priceOf } from "../prices.ts";
 import { callOver } from "../remote/exchange.ts";
 import { type Opened, OpenedStages } from "../remote/opened.ts";
 import type { Opening } from "../remote/opening.ts";

@@ -1,18 +1,18 @@
 /** The law of answers: what an upstream says in its format is what a caller reads in another one, but for what is listed here. */
 
-import fc from "fast-check";
 import { createParser } from "eventsource-parser";
-import type { ChatEndpoint, Dialect } from "../../../src/dialects/dialect.ts";
-import { chatCompletions } from "../../../src/dialects/chat-completions/index.ts";
-import { generateContent } from "../../../src/dialects/generate-content/index.ts";
-import { messages } from "../../../src/dialects/messages/index.ts";
+import fc from "fast-check";
+import { chatCompletions } from "../../../src/formats/chat-completions/index.ts";
+import type { ChatEndpoint, Format as ServedFormat } from "../../../src/formats/format.ts";
+import { generateContent } from "../../../src/formats/generate-content/index.ts";
+import { messages } from "../../../src/formats/messages/index.ts";
 import { type ChatEvent, type ChatRequest, type FinishReason, systemClock } from "../../../src/index.ts";
 import { metered } from "../upstream-answers.ts";
 import type { Format, FormatName } from "./formats.ts";
 
-const chatOf = ({ endpoints }: Dialect): ChatEndpoint => {
+const chatOf = ({ endpoints }: ServedFormat): ChatEndpoint => {
   const found = endpoints.find((endpoint) => endpoint.kind === "chat");
-  if (!found) throw new Error("The dialect has no chat.");
+  if (!found) throw new Error("The format has no chat.");
   return found;
 };
 
@@ -89,8 +89,8 @@ export interface Told {
 export function toldBy(events: readonly ChatEvent[]): Told {
   const told: Told = { thoughts: "", signature: undefined, text: "", calls: [], reason: undefined, usage: {} };
   const pieces = new Map<string, string>();
-  const means = events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.means : [event]));
-  for (const event of means) {
+  const meant = events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
+  for (const event of meant) {
     if (event.type === "reasoning-delta") told.thoughts += event.text;
     if (event.type === "reasoning-signature") told.signature = event.signature;
     if (event.type === "text-delta") told.text += event.text;
@@ -141,8 +141,8 @@ export const answered = (upstream: Format, said: readonly ChatEvent[], stream: b
 export function assertAnswered(caller: Format, { upstream, said, sent, stream }: Answered): void {
   const read = through(caller, sent, stream);
   const [expected, seen] = [toldBy(said), toldBy(read)];
-  for (const { name: dialect } of [upstream, caller])
-    expected.reason = NEAREST[dialect][expected.reason ?? ""] ?? expected.reason;
+  for (const { name: format } of [upstream, caller])
+    expected.reason = NEAREST[format][expected.reason ?? ""] ?? expected.reason;
   const left = new Set([...LEFT_OUT[caller.name], ...LEFT_OUT[upstream.name]]);
   for (const field of Object.keys(expected) as (keyof Told)[]) {
     if (left.has(field)) continue;
@@ -153,23 +153,23 @@ export function assertAnswered(caller: Format, { upstream, said, sent, stream }:
 
 /** The events as one who asks in a format reads them from a gateway that has them from its backend. */
 export function through(
-  { name: dialect, codec }: Format,
+  { name: format, codec }: Format,
   events: readonly ChatEvent[],
   stream: boolean,
   candidateCount = 1,
 ): ChatEvent[] {
-  const request = { ...asking(dialect, stream), candidateCount };
+  const request = { ...asking(format, stream), candidateCount };
   const context = { request, requestId: "req_1" };
   const decoder = codec.answerDecoder();
   const passed = metered(events, request, { countTokens: () => 0 });
   if (!stream) {
-    const collector = ENDPOINTS[dialect].complete(context);
+    const collector = ENDPOINTS[format].complete(context);
     for (const event of passed) collector.add(event);
     const body: unknown = collector.body();
     const raw = body as { readonly text?: unknown };
     return decoder.answer(typeof raw.text === "string" ? raw.text : JSON.stringify(body));
   }
-  const encoder = ENDPOINTS[dialect].stream(context);
+  const encoder = ENDPOINTS[format].stream(context);
   const read: ChatEvent[] = [];
   const parser = createParser({ onEvent: ({ event, data }) => void read.push(...decoder.frame(event, data)) });
   for (const event of passed) parser.feed(encoder.encode(event));
@@ -177,7 +177,7 @@ export function through(
   return read;
 }
 
-const asking = (dialect: FormatName, stream: boolean): ChatRequest => ({
+const asking = (format: FormatName, stream: boolean): ChatRequest => ({
   model: "m",
   messages: [],
   system: [],
@@ -187,9 +187,9 @@ const asking = (dialect: FormatName, stream: boolean): ChatRequest => ({
   stream,
   reasoning: { type: "adaptive" },
   native: {
-    dialect,
+    format,
     betas: [],
-    body: dialect === "chat-completions" ? { stream_options: { include_usage: true } } : {},
-    ...(dialect === "generate-content" && { framing: "sse" }),
+    body: format === "chat-completions" ? { stream_options: { include_usage: true } } : {},
+    ...(format === "generate-content" && { framing: "sse" }),
   },
 });

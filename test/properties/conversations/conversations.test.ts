@@ -1,7 +1,7 @@
-/** Conversations through every pair of formats, in short; `npm run conversations` has very many. */
+/** Conversations through every pair of formats: the short form of `npm run trial -- conversations`. */
 
 import { expect, it } from "vitest";
-import type { EncodedRequest } from "../../../src/dialects/codec.ts";
+import type { EncodedRequest } from "../../../src/formats/format.ts";
 import { factsOf } from "./facts.ts";
 import { type Format, FORMATS } from "./formats.ts";
 import { crossed } from "./law.ts";
@@ -43,10 +43,10 @@ it("finds what a codec loses without a word, and what it tells without losing it
   expect(crossed(format, asked)).toEqual({ lost: 0, refused: false });
   const silent = changed(({ body: { top_k: _lost, ...body } }) => ({ body }));
   expect(() => crossed(silent, asked)).toThrow("Lost without a word: topK 7");
-  const lying = changed(() => ({ fates: [{ field: "seed", fate: "dropped", why: "It is not." }] }));
+  const lying = changed(() => ({ conversions: [{ field: "seed", conversion: "dropped", why: "It is not." }] }));
   expect(() => crossed(lying, asked)).toThrow("Told to be dropped, and there: seed");
   const refused = (field: string): Format =>
-    changed(() => ({ fates: [{ field, fate: "rejected", why: "It is not." }] }));
+    changed(() => ({ conversions: [{ field, conversion: "rejected", why: "It is not." }] }));
   expect(() => crossed(refused("cachedContent"), asked)).toThrow(
     "Told to be refused, and not asked for: cachedContent",
   );

@@ -1,5 +1,6 @@
-/** What a request says, fact by fact: each is found again on the other side of a map, or a fate has told of it. */
+/** What a request says, fact by fact: each is found again on the other side of a map, or a conversion has told of it. */
 
+import type { ConvertedField } from "../../../src/formats/shared/conversions.ts";
 import type {
   ChatRequest,
   DocumentPart,
@@ -9,20 +10,19 @@ import type {
   ToolChoice,
   ToolResultPart,
 } from "../../../src/index.ts";
-import type { FatedField } from "../../../src/dialects/shared/fates.ts";
 
 export interface Fact {
   /** What is said, as a text that is equal where the same is said. */
   readonly key: string;
-  /** The fates that account for its loss: those fields of the tables that it is told under. */
+  /** The conversions that account for its loss: those fields of the tables that it is told under. */
   readonly fields: readonly Field[];
-  /** What must still stand in the other format's body where the fate is no worse than approximated. */
+  /** What must still stand in the other format's body where the conversion is no worse than approximated. */
   readonly words?: string;
   /** Whether its place among the others matters. */
   readonly ordered?: true;
 }
 
-type Field = FatedField | `native.${string}`;
+type Field = ConvertedField | `native.${string}`;
 
 /** Objects are the same in whatever order their keys are. */
 function json(value: unknown): string {
@@ -62,7 +62,7 @@ const PLAIN = [
 /** Everything that a request says. */
 export function* factsOf(request: ChatRequest): Generator<Fact> {
   yield fact(`stream ${request.stream}`);
-  for (const path of request.native?.unsaid?.() ?? []) yield fact(`own field ${path}`, [`native.${path}`]);
+  for (const path of request.native?.unsupported?.() ?? []) yield fact(`own field ${path}`, [`native.${path}`]);
   for (const field of PLAIN) if (request[field] !== undefined) yield fact(`${field} ${json(request[field])}`, [field]);
   // All that is likely at all is no limit.
   if ((request.topP ?? 1) < 1) yield fact(`topP ${request.topP}`, ["topP"]);
@@ -181,7 +181,7 @@ function* marks(part: Part): Generator<Fact> {
   if ("thought" in part && part.thought) yield fact(`thought ${part.type}`, ["messages.thought", ...lossOf(part)]);
 }
 
-/** The fates of a part that is lost with all that is on it. */
+/** The conversions of a part that is lost with all that is on it. */
 const lossOf = (part: Part): readonly Field[] => (part.type === "media" || part.type === "document" ? MEDIA : []);
 
 const MEDIA: readonly Field[] = [
@@ -217,7 +217,7 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
     case "tool-result":
       return yield* resultFacts(part, `result of call ${numberOf(part.callId)}`);
     case "provider":
-      return yield fact(`${part.dialect} ${json(part.value)}`, [kind]);
+      return yield fact(`${part.format} ${json(part.value)}`, [kind]);
     case "media":
       return yield* mediaFacts(role, part);
     case "document":

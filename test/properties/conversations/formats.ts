@@ -1,27 +1,30 @@
 /** The three chat formats, each with the conversations that it can say, as its callers send them and its upstreams read them. */
 
 import type fc from "fast-check";
-import type { ChatCodec } from "../../../src/dialects/codec.ts";
-import { chatCompletionsCodec } from "../../../src/dialects/chat-completions/codec.ts";
+import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
 import {
   decodeRequest as decodeChatCompletions,
   encodeRequest as encodeChatCompletions,
-} from "../../../src/dialects/chat-completions/request.ts";
-import { ChatCompletionsRequest } from "../../../src/dialects/chat-completions/schema.ts";
-import { generateContentCodec } from "../../../src/dialects/generate-content/codec.ts";
+} from "../../../src/formats/chat-completions/request.ts";
+import { ChatCompletionsRequest } from "../../../src/formats/chat-completions/schema.ts";
+import type { ChatCodec } from "../../../src/formats/format.ts";
+import { generateContentCodec } from "../../../src/formats/generate-content/index.ts";
 import {
   decodeRequest as decodeGenerateContent,
   encodeRequest as encodeGenerateContent,
-  readBody,
-} from "../../../src/dialects/generate-content/request.ts";
-import { messagesCodec } from "../../../src/dialects/messages/codec.ts";
+} from "../../../src/formats/generate-content/request.ts";
+import { messagesCodec } from "../../../src/formats/messages/index.ts";
 import {
   decodeRequest as decodeMessages,
   encodeRequest as encodeMessages,
-} from "../../../src/dialects/messages/request.ts";
-import { messagesRequest } from "../../../src/dialects/messages/schema.ts";
+} from "../../../src/formats/messages/request.ts";
+import { messagesRequest } from "../../../src/formats/messages/schema.ts";
 import { assertValid } from "../../../src/http/validation.ts";
 import type { ChatRequest, JsonObject } from "../../../src/index.ts";
+import { readBody } from "../../cases/generate-content/read-body.ts";
+import { chatRequest as messagesConversation } from "../arbitraries.ts";
+import { chatRequest as chatCompletionsConversation } from "../chat-completions.arbitraries.request.ts";
+import { chatRequest as generateContentConversation } from "../generate-content.arbitraries.request.ts";
 import {
   INSTRUCTED,
   LAST_WORDS,
@@ -37,9 +40,6 @@ import {
   withOwn,
   withSeldom,
 } from "./seldom.ts";
-import { chatRequest as messagesConversation } from "../arbitraries.ts";
-import { chatRequest as chatCompletionsConversation } from "../chat-completions.arbitraries.request.ts";
-import { chatRequest as generateContentConversation } from "../generate-content.arbitraries.request.ts";
 
 export type FormatName = "messages" | "generate-content" | "chat-completions";
 

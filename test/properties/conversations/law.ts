@@ -1,7 +1,7 @@
 /** The law of every pair of formats: what comes back, and what was told to be lost, is everything that was said. */
 
 import type { ChatRequest, JsonObject } from "../../../src/index.ts";
-import type { FieldFate } from "../../../src/model/fate.ts";
+import type { Conversion } from "../../../src/model/conversion.ts";
 import { type Fact, factsOf } from "./facts.ts";
 import type { Format } from "./formats.ts";
 
@@ -27,55 +27,55 @@ export function asked(from: Format, said: ChatRequest): Asked {
   const text = JSON.stringify({ ...from.write(said), ...said.native?.body });
   const request = from.read(parsed(text), said);
   for (const field of Object.keys(said.native?.body ?? {}))
-    if (!request.native?.unsaid?.().includes(field)) throw new Error(`Not told of: ${field}`);
+    if (!request.native?.unsupported?.().includes(field)) throw new Error(`Not told of: ${field}`);
   return { request, text, facts: [...factsOf(request)] };
 }
 
 /** Throws an error that names what was lost without a word, moved, or told of though it is not lost. */
 export function crossed(to: Format, { request, text, facts }: Asked): Crossing {
-  const { body, fates } = to.codec.encodeRequest(request);
-  const refusals = fates.filter(({ fate }) => fate === "rejected");
+  const { body, conversions } = to.codec.encodeRequest(request);
+  const refusals = conversions.filter(({ conversion }) => conversion === "rejected");
   if (refusals.length > 0) {
-    for (const { field } of refusals) assertRefused(field, facts, fates);
+    for (const { field } of refusals) assertRefused(field, facts, conversions);
     return { lost: 0, refused: true };
   }
   const sent = JSON.stringify(body);
-  if (request.native?.dialect === to.codec.dialect) {
+  if (request.native?.format === to.codec.format) {
     // The gateway has decided nothing here, so there is nothing of its own in the body.
-    if (sent !== text || fates.length > 0) throw new Error("A request of the upstream's own format has changed.");
+    if (sent !== text || conversions.length > 0) throw new Error("A request of the upstream's own format has changed.");
     return { lost: 0, refused: false };
   }
   const arrived = [...factsOf(to.read(parsed(sent), request))];
-  const lost = missing(facts, arrived, fates);
-  assertTold(lost, fates, sent);
-  assertTrue(fates, lost);
-  if (!fates.some(({ field }) => MOVES.has(field))) assertOrder(facts, arrived);
+  const lost = missing(facts, arrived, conversions);
+  assertTold(lost, conversions, sent);
+  assertTrue(conversions, lost);
+  if (!conversions.some(({ field }) => MOVES.has(field))) assertOrder(facts, arrived);
   return { lost: lost.length, refused: false };
 }
 
 const tellsOf = ({ fields }: Fact, field: string): boolean => (fields as readonly string[]).includes(field);
 
 /** What is told to be refused was asked for; and where nothing is left to say, each part's loss is told. */
-function assertRefused(field: string, said: readonly Fact[], fates: readonly FieldFate[]): void {
+function assertRefused(field: string, said: readonly Fact[], conversions: readonly Conversion[]): void {
   if (field !== "messages.none") {
     if (!said.some((fact) => tellsOf(fact, field))) throw new Error(`Told to be refused, and not asked for: ${field}`);
     return;
   }
   const parts = said.filter(({ key, ordered }) => ordered && !key.startsWith("instruction "));
   for (const fact of parts) {
-    const told = fates.filter((fate) => tellsOf(fact, fate.field));
+    const told = conversions.filter((conversion) => tellsOf(fact, conversion.field));
     // One without words may be told as the parts that it does not have.
-    if (!told.some(({ fate }) => fate === "dropped" || fact.words === undefined))
+    if (!told.some(({ conversion }) => conversion === "dropped" || fact.words === undefined))
       throw new Error(`Told to be nothing, and something: ${fact.key}`);
   }
 }
 
 /** What was said and has not arrived. As often as it was said, it must arrive. */
-function missing(said: readonly Fact[], arrived: readonly Fact[], fates: readonly FieldFate[]): Fact[] {
+function missing(said: readonly Fact[], arrived: readonly Fact[], conversions: readonly Conversion[]): Fact[] {
   const counts = new Map<string, number>();
   for (const { key } of arrived) counts.set(key, (counts.get(key) ?? 0) + 1);
   // Pieces of reasoning that follow one another may be joined.
-  const isWhole = !fates.some(({ field }) => field === "messages.reasoning.unsealed");
+  const isWhole = !conversions.some(({ field }) => field === "messages.reasoning.unsealed");
   const reasoned = arrived.flatMap(({ key }) => (isWhole && key.startsWith("reasoned ") ? key.slice(9) : [])).join("");
   return said.filter(({ key }) => {
     const count = counts.get(key) ?? 0;
@@ -84,25 +84,25 @@ function missing(said: readonly Fact[], arrived: readonly Fact[], fates: readonl
   });
 }
 
-function assertTold(lost: readonly Fact[], fates: readonly FieldFate[], body: string): void {
+function assertTold(lost: readonly Fact[], conversions: readonly Conversion[], body: string): void {
   for (const fact of lost) {
     const { key, words } = fact;
-    const told = fates.filter(({ field }) => tellsOf(fact, field));
+    const told = conversions.filter(({ field }) => tellsOf(fact, field));
     if (told.length === 0) throw new Error(`Lost without a word: ${key}`);
-    const isThere = told.every(({ fate }) => fate === "approximated");
+    const isThere = told.every(({ conversion }) => conversion === "approximated");
     if (isThere && words !== undefined && !body.includes(JSON.stringify(words).slice(1, -1)))
       throw new Error(`Told to be said otherwise, and not said: ${key}`);
   }
 }
 
 /** What is told to be dropped is. */
-function assertTrue(fates: readonly FieldFate[], lost: readonly Fact[]): void {
-  for (const { field, fate } of fates)
-    if (fate === "dropped" && !lost.some((fact) => tellsOf(fact, field)))
+function assertTrue(conversions: readonly Conversion[], lost: readonly Fact[]): void {
+  for (const { field, conversion } of conversions)
+    if (conversion === "dropped" && !lost.some((fact) => tellsOf(fact, field)))
       throw new Error(`Told to be dropped, and there: ${field}`);
 }
 
-/** The fates that tell of another order. */
+/** The conversions that tell of another order. */
 const MOVES: ReadonlySet<string> = new Set([
   "messages.tool-result.order",
   "messages.tool-result.media",

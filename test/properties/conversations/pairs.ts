@@ -1,21 +1,21 @@
-/** Runs of conversations: one of each caller's format, through every upstream's. */
+/** Runs conversations of each caller's format through every upstream's format. */
 
 import fc from "fast-check";
-import { type Answered, answer, answered, assertAnswered } from "./answers.ts";
 import type { ChatRequest } from "../../../src/index.ts";
+import { type Answered, answer, answered, assertAnswered } from "./answers.ts";
 import { type Format, FORMATS } from "./formats.ts";
 import { type Asked, asked, crossed } from "./law.ts";
 import { mostlySayable } from "./sayable.ts";
 
-/** What became of the conversations of one pair. */
+/** The counts of a pair of formats. */
 export class Pair {
-  /** Those that the upstream's format can say: what arrived, and what was told to be lost, is everything. */
+  /** Conversations that the upstream's format can express: every fact arrived, or was reported as lost. */
   compared = 0;
-  /** Those that it cannot say, which their callers are told. */
+  /** Conversations that the upstream's format cannot express, which the codec refuses. */
   refused = 0;
-  /** What was asked in those that were compared, fact by fact. */
+  /** The facts in the compared conversations. */
   facts = 0;
-  /** How many of these did not arrive, each of which was told. */
+  /** The facts that were lost, each reported. */
   lost = 0;
   ms = 0;
   readonly from: Format;
@@ -30,7 +30,7 @@ export class Pair {
     return `${this.from.name} → ${this.to.name}`;
   }
 
-  /** Throws an error that names the pair where the law does not hold. */
+  /** Compares a conversation. Throws an error with the name of the pair when the law does not hold. */
   run(request: Asked, heard: Answered): void {
     const begin = performance.now();
     try {
@@ -51,7 +51,7 @@ export const allPairs = (): readonly Pair[] => FORMATS.flatMap((from) => FORMATS
 
 const conversations = fc.tuple(...FORMATS.map(({ conversation }) => conversation));
 
-/** So many conversations through each pair. Throws, with the seed and the smallest of them, where the law does not hold. */
+/** Runs conversations through each pair. Throws when the law does not hold, with the seed and the smallest conversation. */
 export function run(pairs: readonly Pair[], options: { readonly seed?: number; readonly numRuns: number }): void {
   const property = fc.property(conversations, answer, fc.boolean(), (said, events, stream) => {
     const heard = new Map(FORMATS.map((upstream) => [upstream, answered(upstream, events, stream)]));
@@ -68,7 +68,7 @@ export function run(pairs: readonly Pair[], options: { readonly seed?: number; r
   fc.assert(property, options);
 }
 
-/** One conversation as it is asked of each upstream: the same request where their formats can say the same. */
+/** Makes a conversation for each upstream: the same request for formats that can express the same. */
 class Requests {
   readonly #from: Format;
   readonly #conversation: ChatRequest;

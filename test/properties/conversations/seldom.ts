@@ -80,5 +80,5 @@ export const PICTURED: Change = (request) => ({ ...request, modalities: ["text",
 
 /** A field that no other format has words for. */
 export const withOwn =
-  (dialect: string, body: JsonObject): Change =>
-  (request) => ({ ...request, native: { dialect, body, betas: [] } });
+  (format: string, body: JsonObject): Change =>
+  (request) => ({ ...request, native: { format, body, betas: [] } });

@@ -1,4 +1,4 @@
-/** What answers in a world: each life's own script, at the times that it says. */
+/** The backend of a world: it plays the script of each life at its times. */
 
 import type { CallContext, ChatEvent, ChatRequest, ModelBackend } from "../../../src/index.ts";
 import { type Life, lifeOf } from "./life.ts";
@@ -6,7 +6,7 @@ import { DRAIN_MS } from "./plan.ts";
 import type { Process } from "./process.ts";
 import type { WorldParts } from "./world-parts.ts";
 
-/** What the words of an answer are made of: it stands nowhere else in an answer. */
+/** The character of all answer words. No other part of an answer contains it. */
 export const LETTER = "~";
 
 export const DRAINING = "drains";
@@ -62,7 +62,7 @@ function usageOf(life: Life): { inputTokens: number; outputTokens: number } | un
 
 const FOR_EVER: Promise<never> = new Promise(() => {});
 
-/** Waits, for ever where no time is told; an obedient backend no longer than it may. */
+/** Waits, without end when there is no time. An obedient backend stops waiting when it is cancelled. */
 function pause(ms: number | undefined, life: Life, context: CallContext, process: Process): Promise<void> {
   return new Promise((resolve, reject) => {
     const cancel = ms === undefined ? undefined : process.later(ms, resolve);

@@ -1,7 +1,6 @@
 /** The client of a life: it sends, reads what comes, or hangs up in the middle. */
 
-import type { Answer } from "../../../src/http/answer.ts";
-import { isStream } from "../../../src/http/answer.ts";
+import { type Answer, isStream } from "../../../src/http/answer.ts";
 import { DRAINING, LETTER } from "./backend.ts";
 import type { Life } from "./life.ts";
 import type { Process } from "./process.ts";
@@ -31,14 +30,14 @@ export function send(parts: WorldParts, life: Life, process: Process): void {
 function read(parts: WorldParts, life: Life, process: Process, { status, body }: Answer): void {
   life.status = status;
   if (isStream(body)) return readStream(parts, life, process, body);
-  // A client that is gone gets nothing.
+  // A client that has left receives nothing.
   if (life.clientGone || typeof body !== "string") return;
   receive(life, body);
   if (status === 200) delivered(parts, life);
 }
 
-/** What the frames of an answer end with that is whole. */
-const LAST: Readonly<Record<Life["plan"]["dialect"], string>> = {
+/** The end of a complete answer, by format. */
+const LAST: Readonly<Record<Life["plan"]["format"], string>> = {
   messages: "message_stop",
   "chat-completions": "[DONE]",
   "generate-content": "finishReason",
@@ -54,7 +53,7 @@ function readStream(parts: WorldParts, life: Life, process: Process, body: Async
       (step) => {
         if (!process.effect() || life.clientGone) return;
         if (step.done) {
-          if (last.includes(LAST[life.plan.dialect]) && !last.includes('"error"')) delivered(parts, life);
+          if (last.includes(LAST[life.plan.format]) && !last.includes('"error"')) delivered(parts, life);
           return;
         }
         receive(life, step.value);
@@ -79,15 +78,15 @@ function delivered({ lifeLaws, trace }: WorldParts, life: Life): void {
   lifeLaws.delivered(life);
 }
 
-/** Each dialect's smallest request. */
+/** The smallest request of each format. */
 function requestOf({ id, key, plan }: Life): Request {
-  const { dialect, stream, stranger } = plan;
+  const { format, stream, stranger } = plan;
   const apiKey = stranger ? "sk-stranger" : key.apiKey;
   const headers = { authorization: `Bearer ${apiKey}`, "x-life": id };
-  if (dialect === "token-usage") return new Request("http://host/api/usage/token", { headers });
+  if (format === "token-usage") return new Request("http://host/api/usage/token", { headers });
   const model = plan.drains ? DRAINING : "any";
   const content = "i".repeat(plan.input);
-  switch (dialect) {
+  switch (format) {
     case "messages":
       return post(
         plan,

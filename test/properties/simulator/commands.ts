@@ -1,20 +1,19 @@
-/** Commands that a store's code sends from within its process to a server: at each of them the process may die. */
+/** Commands of a store's code to its server. The process may die at each of them. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { MadeUpFailure } from "./made-up-failure.ts";
-import type { Delivery } from "./messages.ts";
+import { MadeUpFailure, type Delivery } from "./messages.ts";
 import type { Process } from "./process.ts";
 import type { WorldParts } from "./world-parts.ts";
 
-/** For which message a store's code runs. */
+/** The message for which a store's code runs. */
 export const underWay: AsyncLocalStorage<Delivery> = new AsyncLocalStorage();
 
-/** How often a connection breaks at a command, of those that a world lets fail. */
+/** The share of failures that break the connection at a command. */
 const BREAKS = 0.1;
 
 /**
- * Has a server carry out a command a while later. The promise never settles where the process dies before it, or between the
- * command and its answer; it rejects with a MadeUpFailure where the connection breaks, before the command or after it.
+ * Sends a command to a server, which carries it out a while later. The promise never settles when the process dies before the command
+ * or before its answer. It rejects with a MadeUpFailure when the connection breaks before or after the command.
  */
 export function command<Answer>(
   parts: WorldParts,

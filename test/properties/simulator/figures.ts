@@ -1,6 +1,6 @@
-/** What is counted of worlds, and added up. */
+/** The counts of worlds, and their sums. */
 
-/** How a life ended: as its record says, or with its process. */
+/** The ends of lives: the outcome in the record, or the crash of the process. */
 export const ENDS = ["completed", "refused", "failed", "client-closed", "deadline", "shutdown", "crashed"] as const;
 export type End = (typeof ENDS)[number];
 
@@ -35,6 +35,3 @@ export const noFigures = (): Figures => Object.fromEntries(COUNTS.map((name) => 
 export function addFigures(sum: Figures, more: Figures): void {
   for (const name of COUNTS) sum[name] += more[name];
 }
-
-export const figuresText = (figures: Figures): string =>
-  COUNTS.map((name) => `${figures[name].toLocaleString("en").padStart(14)}  ${name}`).join("\n");

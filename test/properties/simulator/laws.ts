@@ -1,4 +1,4 @@
-/** The laws of quota, which are checked after each step; the first that is broken is told with its step. */
+/** The laws of quota. They are checked after each step, and the first violation is reported with its step. */
 
 import type { Figures } from "./figures.ts";
 import type { Timeline } from "./timeline.ts";
@@ -19,7 +19,7 @@ export const LAWS = [
   "what is noted is what was used",
   "each call ends, and is recorded once",
   "a call leaves no timer behind",
-  "a store does what the line asks of it",
+  "a store does what the pipeline asks of it",
   "the journal adds up",
 ] as const;
 export type Law = (typeof LAWS)[number];
@@ -36,7 +36,7 @@ export class Violation extends Error {
   }
 }
 
-/** Hears of every check, and keeps the first breach: those that come after it may be its consequences. */
+/** Receives every check, and keeps the first violation: later ones may be its consequences. */
 export class Breaches {
   first: Violation | undefined = undefined;
   readonly #timeline: Timeline;

@@ -1,4 +1,4 @@
-/** The laws of the ledgers: what a store has done is compared with what each hold by itself must come to. */
+/** The laws of the ledgers: they compare a store with a separate account of each hold. */
 
 import { isDeepStrictEqual } from "node:util";
 import type { Balance } from "../../../src/index.ts";
@@ -22,12 +22,12 @@ export class LedgerLaws {
     this.#figures = figures;
   }
 
-  /** The hold of a life, as it must be; undefined where none was granted. */
+  /** The expected hold of a life. Undefined when no hold was granted. */
   holdOf({ id, key }: Life): ExpectedHold | undefined {
     return this.#ledger(key.id).hold(id);
   }
 
-  /** A store has carried out a message at `now`, by its own clock, on the ledger of a key; or has swept it for one. */
+  /** Applies a message that a store has carried out, or a sweep, at `now` by the clock of the store. */
   worked(delivery: Delivery, audit: Audit, now: number): void {
     const ledger = this.#ledger(audit.keyId);
     const swept = ledger.expire(now);
@@ -63,7 +63,7 @@ export class LedgerLaws {
     }
   }
 
-  /** A store answers. */
+  /** Checks the answer of a store. */
   answered({ message, expected }: Delivery, told: unknown): void {
     if (message.verb === "balance") this.#balanced(this.#ledger(message.keyId), told as Balance);
     if (message.verb === "reserve")
@@ -73,7 +73,7 @@ export class LedgerLaws {
       });
   }
 
-  /** All is swept. */
+  /** Checks the ledgers after a sweep of all holds. */
   atRest(audits: readonly Audit[], now: number): void {
     for (const audit of audits) {
       const ledger = this.#ledger(audit.keyId);
@@ -145,6 +145,6 @@ export class LedgerLaws {
   }
 }
 
-/** What a key has left; nothing is counted of an unlimited one. */
+/** Returns the units that a key has left. An unlimited key is not counted. */
 const remaining = ({ granted }: ExpectedLedger, audit: Audit): number =>
   granted === undefined ? 0 : Math.max(0, audit.granted - audit.charged - audit.held);

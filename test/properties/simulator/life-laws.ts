@@ -1,4 +1,4 @@
-/** The laws of lives: what a call is charged, whatever becomes of it. */
+/** The laws of lives: the charge of each call, however it ends. */
 
 import { isDeepStrictEqual } from "node:util";
 import type { Outcome, Renewal } from "../../../src/index.ts";
@@ -19,12 +19,12 @@ export class LifeLaws {
     this.#timeline = timeline;
   }
 
-  /** A backend is asked. */
+  /** Checks a call of a backend. */
   asked(life: Life): void {
     this.#breaches.check(this.#ledgers.holdOf(life) !== undefined, "no backend is asked without a hold", () => life.id);
   }
 
-  /** The line tells the store what a call has come to. */
+  /** Checks a settlement of the pipeline. */
   told(life: Life, outcome: Outcome): void {
     const { least, most } = life.bounds;
     const { used } = outcome;
@@ -36,10 +36,10 @@ export class LifeLaws {
     life.told = outcome;
   }
 
-  /** The line tells the store what a call has come to so far: that is charged where its process crashes. */
+  /** Checks a note of usage: the store charges it when the process crashes. */
   noted(life: Life, { used }: Renewal): void {
     const { least, most } = life.bounds;
-    // What is noted of a call whose backend was not asked breaks another law.
+    // A note for a call without a backend breaks another law.
     this.#breaches.check(
       !life.asked || (used >= least && used <= most),
       "what is noted is what was used",
@@ -47,7 +47,7 @@ export class LifeLaws {
     );
   }
 
-  /** A client has received a whole answer: its charge has reached the store, or the store was away. */
+  /** Checks a complete answer: its charge has reached the store, or the store was away. */
   delivered(life: Life): void {
     if (!life.asked) return;
     const { settleSentAt = Number.POSITIVE_INFINITY, told } = life;
@@ -64,7 +64,7 @@ export class LifeLaws {
     );
   }
 
-  /** A call has ended for good, with its process or without. */
+  /** Checks a call after its end, or after the end of its process. */
   ended(life: Life, processLives: boolean): void {
     const { id, records, told } = life;
     const hold = this.#ledgers.holdOf(life);

@@ -1,36 +1,36 @@
-/** One life: a call from its request to the end of its hold, and what its client has seen of it. */
+/** A life: a call from its request to the end of its hold, and the answer that its client has seen. */
 
 import type { CallInfo, CallRecord, Outcome } from "../../../src/index.ts";
+import type { Random } from "../../trial/random.ts";
 import { DRAIN_MS, type KeyPlan } from "./plan.ts";
 import type { Process } from "./process.ts";
-import type { Random } from "./random.ts";
 
-/** What the backend says of its usage: the truth, more input than was estimated, nothing, or nonsense. */
+/** The usage that the backend reports: the truth, more input than estimated, nothing, or nonsense. */
 export type Reports = "exact" | "more input" | "nothing" | "nonsense";
 
-/** How the backend ends: by itself, with a failure, or never. */
+/** The end of the backend: a finish, a failure, or never. */
 export type Ending = "finish" | "throw" | "hang";
 
 export interface LifePlan {
-  readonly dialect: "messages" | "chat-completions" | "generate-content" | "token-usage";
+  readonly format: "messages" | "chat-completions" | "generate-content" | "token-usage";
   readonly stream: boolean;
-  /** Whether the request tells its length, its body is JSON at all, and its key is known. */
+  /** True when the request tells its length, when its body is JSON, and when its key is known. */
   readonly tellsLength: boolean;
   readonly malformed: boolean;
   readonly stranger: boolean;
-  /** In tokens, which are characters here. */
+  /** In tokens. A token is one character here. */
   readonly input: number;
   readonly maxTokens: number;
-  /** Before each word of the answer, in milliseconds; and how long the words are. */
+  /** The pauses before the words of the answer, in milliseconds, and the lengths of the words. */
   readonly pausesMs: readonly number[];
   readonly word: number;
   readonly reports: Reports;
   readonly ending: Ending;
-  /** Whether the backend keeps to the limit that it is told, and stops when it is told to. */
+  /** True when the backend respects its limit and its signal. */
   readonly honest: boolean;
   readonly obedient: boolean;
   readonly drains: boolean;
-  /** When the client hangs up after its request, and how long it takes to read a frame, in milliseconds. */
+  /** The time from the request to the hang-up of the client, and the time to read a frame, in milliseconds. */
   readonly hangUpMs: number | undefined;
   readonly readMs: number;
 }
@@ -40,23 +40,23 @@ export class Life {
   readonly key: KeyPlan;
   readonly plan: LifePlan;
   process: Process | undefined = undefined;
-  /** Whether its backend was asked, how many tokens that has yielded, and whether it has said its usage and its end. */
+  /** The state of the backend: called or not, the tokens yielded, and whether it has reported usage and its end. */
   asked = false;
   yielded = 0;
   reported = false;
   ended = false;
-  /** How many tokens its client has received, and whether the answer was whole. */
+  /** The tokens that the client has received, and true when the answer was complete. */
   received = 0;
   status: number | undefined = undefined;
   isDelivered = false;
   clientGone = false;
   disconnect: (() => void) | undefined = undefined;
-  /** When the line first settled, what it told, whether a store has said that it failed, and whether one has done it. */
+  /** The first settlement: its time, its charge, and whether a store has reported a failure or has carried it out. */
   settleSentAt: number | undefined = undefined;
   told: Outcome | undefined = undefined;
   settleFailed = false;
   settleWorked = false;
-  /** Whether the host was told that the call is not settled. */
+  /** True when the host was told that the call is not settled. */
   unsettled = false;
   readonly records: CallRecord[] = [];
 
@@ -66,19 +66,19 @@ export class Life {
     this.plan = plan;
   }
 
-  /** What it has to be charged when its answer is whole. */
+  /** The charge of a complete answer. */
   get whole(): number {
     const { input, reports } = this.plan;
     if (!this.reported || reports === "nothing" || reports === "nonsense") return input + Math.max(1, this.yielded);
     return this.reportedInput + this.yielded;
   }
 
-  /** The input that the backend tells, in tokens. */
+  /** The input that the backend reports, in tokens. */
   get reportedInput(): number {
     return this.plan.reports === "more input" ? 2 * this.plan.input + 7 : this.plan.input;
   }
 
-  /** Between what its charge must lie by now. */
+  /** The bounds of the charge at this moment. */
   get bounds(): { least: number; most: number } {
     const { input } = this.plan;
     const least = this.received > 0 ? input + this.received : 0;
@@ -94,10 +94,10 @@ export const lifeOf = (call: CallInfo | undefined): Life => {
 
 export function lifePlanOf(random: Random): LifePlan {
   const words = random.int(0, 5);
-  // Seldom so slow that leases have to be renewed, and deadlines pass.
+  // Few lives are so slow that leases must be renewed, or that deadlines pass.
   const slowest = random.pick([5, 200, 200, 1_000, 6_000]);
   return {
-    dialect: random.chance(0.05)
+    format: random.chance(0.05)
       ? "token-usage"
       : random.pick(["messages", "messages", "chat-completions", "generate-content"]),
     stream: random.chance(0.5),

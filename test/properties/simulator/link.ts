@@ -1,9 +1,8 @@
-/** The way between a gateway and its store, on which messages are lost, doubled, late and overtaken. */
+/** The network between a gateway and its store: it loses, doubles, delays and reorders messages. */
 
 import type { CallInfo, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../../../src/index.ts";
 import { lifeOf } from "./life.ts";
-import { MadeUpFailure } from "./made-up-failure.ts";
-import type { Delivery, Message } from "./messages.ts";
+import { MadeUpFailure, type Delivery, type Message } from "./messages.ts";
 import { LONGEST_DELAY_MS, type Rates } from "./plan.ts";
 import type { Process } from "./process.ts";
 import type { SimulatedStore } from "./store.ts";
@@ -49,7 +48,7 @@ export class Link implements QuotaStore {
     return this.#send({ verb: "settle", life, outcome });
   };
 
-  /** For work outside of any call. */
+  /** Sweeps, as work outside of any call. */
   sweep(): Promise<unknown> {
     return this.#send({ verb: "sweep" });
   }
@@ -68,11 +67,11 @@ export class Link implements QuotaStore {
         this.#travel(rates, () => this.#deliver(message, number, { resolve, reject }));
       }
     }
-    // Whoever asks knows what is answered to which question.
+    // The caller knows which answer belongs to which request.
     return promise as Promise<Answer>;
   }
 
-  /** Has something arrive after a while, or never. */
+  /** Delivers a message after a while, or never. */
   #travel(rates: Rates, arrive: () => void): void {
     const { random, figures, timeline } = this.#parts;
     if (random.chance(rates.drop)) return void figures["messages lost"]++;
@@ -86,7 +85,7 @@ export class Link implements QuotaStore {
     const { rates } = plan;
     if (number < this.#lastDelivered) figures["messages overtaken"]++;
     this.#lastDelivered = Math.max(number, this.#lastDelivered);
-    // A store that lives in the process has died with it; a message to another machine is on its way.
+    // A store in the process dies with it. A message to another machine stays on its way.
     if (this.#store.inProcess && !this.#process.alive) return;
     const answer = (settle: () => void): void =>
       this.#travel(rates, () => {
@@ -111,7 +110,7 @@ export class Link implements QuotaStore {
       },
       (error: unknown) => {
         if (error instanceof MadeUpFailure) return fail();
-        breaches.broken("a store does what the line asks of it", `${describe(message)}: ${String(error)}`);
+        breaches.broken("a store does what the pipeline asks of it", `${describe(message)}: ${String(error)}`);
       },
     );
   }

@@ -1,7 +1,6 @@
-/** What a gateway asks of its store, as messages that can be lost, doubled, late and out of order. */
+/** The requests of a gateway to its store, as messages that can be lost, doubled, delayed and reordered. */
 
-import type { HoldRequest, Outcome, Renewal, Reservation } from "../../../src/index.ts";
-import type { QuotaStore } from "../../../src/index.ts";
+import type { HoldRequest, Outcome, Renewal, Reservation, QuotaStore } from "../../../src/index.ts";
 import type { Life } from "./life.ts";
 
 export type Message =
@@ -15,11 +14,11 @@ export type Message =
 /** One delivery of a message to the store. */
 export interface Delivery {
   readonly message: Message;
-  /** What the laws say that the store must answer, once it has done its work. */
+  /** The answer that the laws demand, once the store has done its work. */
   expected?: Reservation | undefined;
 }
 
-/** Asks a store what a message says. Holds go by the names of their lives, so that a seed is the same each time. */
+/** Calls the verb of a message. Holds have the names of their lives, so that a seed gives the same steps each time. */
 export function ask(store: QuotaStore & { sweep?(): Promise<number> }, message: Message): Promise<unknown> {
   switch (message.verb) {
     case "find":
@@ -35,4 +34,9 @@ export function ask(store: QuotaStore & { sweep?(): Promise<number> }, message: 
     case "sweep":
       return store.sweep?.() ?? Promise.resolve(0);
   }
+}
+
+/** A failure that the simulator has injected. It breaks no law. */
+export class MadeUpFailure extends Error {
+  override readonly name = "MadeUpFailure";
 }

@@ -1,4 +1,4 @@
-/** What a mutant is: a world in which one thing is broken on purpose. */
+/** Mutants: worlds with one deliberate fault, which a law must notice. */
 
 import type { GatewayOptions, QuotaStore } from "../../../src/index.ts";
 import type { OpenedQuotaStore } from "../../contracts/index.ts";
@@ -7,26 +7,26 @@ import type { KeyPlan, StoreName } from "./plan.ts";
 import type { Process } from "./process.ts";
 import type { Audit } from "./store.ts";
 
-/** A fault, by what it changes: of the memory store, of the SQL that reaches a database, or of the gateway around them. */
+/** A fault in the memory store, in the SQL on its way to a database, or in the gateway. */
 export interface Mutant {
-  /** The fault, fit for a test's name. */
+  /** The fault, as a part of a test's name. */
   readonly fault: string;
-  /** In worlds of which store it shows. */
+  /** The store in whose worlds the fault shows. */
   readonly store: StoreName;
-  /** The laws by which it may be noticed first. */
+  /** The laws that may notice the fault first. */
   readonly breaks: readonly Law[];
   readonly keys?: (keys: readonly KeyPlan[]) => readonly KeyPlan[];
-  /** Takes the place of the memory store. `skewMs` tells how far the clock of who asks is ahead of the store's. */
+  /** Replaces the memory store. `skewMs` returns how far the clock of the calling process is ahead of the store's. */
   readonly verbs?: (opened: OpenedQuotaStore, skewMs: () => number) => QuotaStore;
-  /** What the memory store's books tell. */
+  /** Changes the ledgers that the memory store shows. */
   readonly audit?: (audit: Audit) => Audit;
   /** Changes a statement of the SQL store on its way. */
   readonly statement?: (statement: string, process: Process) => string;
-  /** Changes what each gateway is made with: for faults of the line, and of ports beside the quota store. */
+  /** Changes the options of each gateway, for faults of the pipeline and of ports other than the quota store. */
   readonly gateway?: (options: GatewayOptions) => GatewayOptions;
 }
 
-/** What a store that holds without a condition takes for available beyond what there is. */
+/** The units beyond the balance that a store without conditions treats as available. */
 export const HIDDEN = 1_000_000;
 
 export const CHARGED_ONCE = "each hold is charged once, and what was not covered is overdraft";

@@ -83,7 +83,7 @@ export const memoryMutants: readonly Mutant[] = [
   {
     fault: "rejects what is settled twice",
     store: "memory",
-    breaks: ["a store does what the line asks of it"],
+    breaks: ["a store does what the pipeline asks of it"],
     verbs: withFault((store) => {
       const settled = new Set<string>();
       return {

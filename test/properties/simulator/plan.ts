@@ -1,9 +1,10 @@
-/** What a seed decides before its world begins: the store, the keys, how many lives there are, and how often things go wrong. */
+/** The plan of a world, decided by its seed: the store, the keys, the number of lives, and the rates of failures. */
 
 import type { Limits } from "../../../src/index.ts";
-import { Random } from "./random.ts";
+import { Random } from "../../trial/random.ts";
 
-export type StoreName = "memory" | "sqlite" | "redis";
+export const STORES = ["memory", "sqlite", "redis"] as const;
+export type StoreName = (typeof STORES)[number];
 
 export interface KeyPlan {
   readonly id: string;
@@ -12,15 +13,15 @@ export interface KeyPlan {
   readonly granted?: number;
 }
 
-/** How often something goes wrong with one message, from 0 to 1. */
+/** The probabilities of failures of one message, from 0 to 1. */
 export interface Rates {
   /** A message, or its answer, is lost. */
   readonly drop: number;
   /** A message is delivered twice. */
   readonly duplicate: number;
-  /** A message, or its answer, is on its way for seconds. */
+  /** A message, or its answer, takes seconds. */
   readonly delay: number;
-  /** A store says that it failed: before its work, or after. */
+  /** A store reports a failure, before its work or after. */
   readonly fail: number;
 }
 
@@ -28,18 +29,18 @@ export interface Plan {
   readonly seed: number;
   readonly store: StoreName;
   readonly lives: number;
-  /** In which time the lives begin, in milliseconds. */
+  /** The time in which the lives begin, in milliseconds. */
   readonly spanMs: number;
   readonly keys: readonly [KeyPlan, ...KeyPlan[]];
-  /** How many gateways run side by side. */
+  /** The number of gateways side by side. */
   readonly processes: number;
-  /** How likely a process is to crash, and how likely it is to be closed. */
+  /** The probabilities that a process crashes, and that it is closed. */
   readonly crash: number;
   readonly close: number;
   readonly rates: Rates;
 }
 
-/** Short times, so that leases end, stores time out and deadlines pass in the middle of many lives. */
+/** Short limits, so that leases end, stores time out and deadlines pass in the middle of many lives. */
 export const LIMITS: Partial<Limits> & Pick<Limits, "leaseMs" | "deadlineMs" | "storeTimeoutMs"> = {
   leaseMs: 6_000,
   usageNoteMs: 500,
@@ -48,15 +49,15 @@ export const LIMITS: Partial<Limits> & Pick<Limits, "leaseMs" | "deadlineMs" | "
   keepAliveMs: 3_000,
 };
 
-/** How long the clients of a backend that drains are waited for, in milliseconds. */
+/** The time for which a backend goes on without its client, in milliseconds. */
 export const DRAIN_MS = 4_000;
 
-/** The longest that a message is on its way, in milliseconds: longer than a lease. */
+/** The longest delay of a message, in milliseconds: longer than a lease. */
 export const LONGEST_DELAY_MS = 12_000;
 
 /**
- * When everything must have ended, after the last life has begun, in milliseconds: a call at its deadline, settlements that are
- * retried every half minute at least until the store takes them, and messages that were late.
+ * The time from the begin of the last life until everything must be at rest, in milliseconds. It covers the deadline of a call, settlements
+ * that are retried at least every half minute, and late messages.
  */
 export const REST_MS: number =
   LIMITS.deadlineMs + DRAIN_MS + 20 * (LIMITS.storeTimeoutMs + 30_000) + 2 * LONGEST_DELAY_MS;
@@ -65,13 +66,13 @@ const CALM: Rates = { drop: 0, duplicate: 0.02, delay: 0, fail: 0 };
 const ROUGH: Rates = { drop: 0.02, duplicate: 0.05, delay: 0.03, fail: 0.02 };
 const STORMY: Rates = { drop: 0.06, duplicate: 0.25, delay: 0.1, fail: 0.05 };
 
-/** Of a hundred worlds, how many keep their quota where; the others are in memory. */
+/** The durable worlds in a hundred. All others are in memory. */
 const SHARES = { sqlite: 12, redis: 3 };
 
-/** How many lives a world has: of the durable stores few, for each of theirs takes longer. */
+/** The lives of a world. Worlds of durable stores have fewer, because their lives take longer. */
 const LIVES: Readonly<Record<StoreName, number>> = { memory: 200, sqlite: 60, redis: 40 };
 
-/** @param wanted The store, in place of the one that the seed says. */
+/** @param wanted The store, in place of the seed's choice. */
 export function planOf(seed: number, wanted?: StoreName): Plan {
   const random = new Random(seed);
   const told = storeOf(random.int(0, 99));
@@ -81,7 +82,7 @@ export function planOf(seed: number, wanted?: StoreName): Plan {
     seed,
     store,
     lives,
-    // Now and then all at once.
+    // A tenth of the worlds begins all lives at once.
     spanMs: random.chance(0.1) ? 50 : lives * random.int(50, 400),
     keys: [
       { id: "tight", apiKey: "sk-tight", granted: random.int(0, 300) },

@@ -1,9 +1,9 @@
-/** One process that serves a gateway: it dies in the middle of whatever it does, and nothing of it goes on after that. */
+/** A simulated process with a gateway. It dies at any of its effects, and does nothing afterwards. */
 
 import type { Cancel, Clock, Gateway } from "../../../src/index.ts";
 import type { Timeline } from "./timeline.ts";
 
-/** When a process crashes: at its nth effect, and whether that still takes place. */
+/** The crash of a process: the number of the effect, and true when that effect still takes place. */
 export interface Crash {
   readonly atEffect: number;
   readonly after: boolean;
@@ -11,18 +11,18 @@ export interface Crash {
 
 export class Process {
   readonly name: string;
-  /** How far its clock is ahead of the others', in milliseconds. */
+  /** The lead of its clock over the other clocks, in milliseconds. */
   readonly skewMs: number;
   readonly clock: Clock;
-  /** Whether no connection of its breaks. */
+  /** True when no connection of the process breaks. */
   readonly reliable: boolean;
   gateway: Gateway | undefined = undefined;
   alive = true;
-  /** Whether it takes no new calls. */
+  /** True when the process accepts no new calls. */
   closing = false;
-  /** How often it has done something that others can see. */
+  /** The number of effects that others can see. */
   effects = 0;
-  /** How many timers of its gateway wait. */
+  /** The number of set timers of the gateway. */
   timers = 0;
   readonly #timeline: Timeline;
   readonly #crash: Crash | undefined;
@@ -43,9 +43,9 @@ export class Process {
   }
 
   /**
-   * Counts something that others can see: a message that leaves, an answer that arrives, a frame that is written. Between two of
-   * them a crash makes no difference to anybody, so that to crash at any of them is to crash at every await. False where the
-   * process is dead by now, and the effect does not take place.
+   * Counts an effect that others can see: a sent message, a received answer, a written frame. Crashes between two effects look the same
+   * to others, so a crash at each effect covers a crash at each await. Returns false when the process is dead, and the effect must not
+   * take place.
    */
   effect(): boolean {
     if (!this.alive) return false;
@@ -60,7 +60,7 @@ export class Process {
     this.#died?.(this);
   }
 
-  /** Has the process do something in `ms` milliseconds, if it still lives. */
+  /** Runs a function of the process in `ms` milliseconds, if the process still lives. */
   later(ms: number, run: () => unknown): Cancel {
     return this.#timeline.after(ms, () => (this.alive ? run() : undefined));
   }
@@ -92,6 +92,6 @@ export interface ProcessOptions {
   readonly skewMs: number;
   readonly crash?: Crash | undefined;
   readonly reliable?: boolean;
-  /** Told when it crashes. */
+  /** Receives the process when it crashes. */
   readonly died?: (process: Process) => void;
 }

@@ -1,4 +1,4 @@
-/** A Kysely driver for one database that several processes share: each statement is a command, at which its process may die. */
+/** A Kysely driver for a database that simulated processes share. A process may die at each statement. */
 
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import {
@@ -16,7 +16,7 @@ import type { Delivery } from "./messages.ts";
 import type { Process } from "./process.ts";
 import type { WorldParts } from "./world-parts.ts";
 
-/** The key whose row a transaction has locked, and the database's time when it did. */
+/** The key whose row a transaction has locked, and the database's time of the lock. */
 export interface Locked {
   readonly keyId: string;
   readonly now: number;
@@ -25,13 +25,13 @@ export interface Locked {
 export interface SharedOptions {
   readonly database: DatabaseSync;
   readonly parts: WorldParts;
-  /** Told of each commit, right after it. */
+  /** Receives each commit right after it. */
   readonly committed: (delivery: Delivery, locked: Locked) => void;
-  /** Changes a statement on its way, for a store that is broken on purpose. */
+  /** Changes a statement on its way, for a mutant. */
   readonly rewrite: (statement: string, process: Process) => string;
 }
 
-/** The one connection to a database in memory: who works with it, and who waits for it. */
+/** The only connection to a database in memory, with its user and the queue. */
 export class SharedSqlite {
   readonly #options: SharedOptions;
   readonly #waiting: { readonly process: Process; readonly take: () => void }[] = [];
@@ -61,13 +61,13 @@ export class SharedSqlite {
 
   release(process: Process): void {
     if (this.#owner !== process) return;
-    // Of a connection that broke, and was not told to.
+    // Roll back the transaction of a broken connection, which sends no rollback itself.
     this.#rollBack();
     this.#owner = undefined;
     this.#next();
   }
 
-  /** The server sees that a connection is gone: what was not committed is undone. */
+  /** Rolls back what a lost connection has not committed, as a server does. */
   died(process: Process): void {
     const left = this.#waiting.filter((waiting) => waiting.process !== process);
     this.#waiting.splice(0, this.#waiting.length, ...left);
@@ -87,7 +87,7 @@ export class SharedSqlite {
       const { rewrite } = this.#options;
       const rows = this.#prepared(rewrite(sql, process)).all(...(parameters as SQLInputValue[])) as Row[];
       const [row] = rows;
-      // The statement that locks a key takes the time with it.
+      // The statement that locks a key carries the time.
       if (sql.startsWith("update") && row && "now" in row)
         this.#locked = { keyId: String(row["id"]), now: this.#options.parts.timeline.now };
       return rows;
@@ -144,7 +144,7 @@ class ProcessDriver implements Driver {
     await this.#shared.acquire(this.#process);
     return {
       executeQuery: async <R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> => ({
-        // Kysely knows what its queries return.
+        // Kysely knows the types of its queries.
         rows: (await this.#shared.run(this.#process, sql, parameters)) as R[],
       }),
       streamQuery: () => {

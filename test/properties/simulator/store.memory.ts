@@ -1,4 +1,4 @@
-/** The memory store as a server of its own would hold it: it survives the gateways that ask it. */
+/** The memory store as a server: it survives the gateways. */
 
 import { type LedgerReport, memoryQuotaStore, type MemoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
 import type { OpenedQuotaStore } from "../../contracts/index.ts";
@@ -12,7 +12,7 @@ export class MemoryServer implements SimulatedStore {
   readonly #parts: WorldParts;
   readonly #store: MemoryQuotaStore;
   readonly #faulty: QuotaStore | undefined;
-  /** Whose message the store works on: faults may look at the clock of who asks. */
+  /** The process whose message the store carries out: faults may read its clock. */
   #asking: Process | undefined;
 
   constructor(parts: WorldParts) {
@@ -33,7 +33,7 @@ export class MemoryServer implements SimulatedStore {
     return answer;
   }
 
-  /** The store as the faults of the contract take it. */
+  /** The store in the form that the faults of the contract expect. */
   #opened(): OpenedQuotaStore {
     const store = this.#store;
     return { store, advance() {}, audit: (keyId) => reportOf(store, keyId), removeSecret() {} };
@@ -62,7 +62,7 @@ function reportOf(store: MemoryQuotaStore, keyId: string): LedgerReport {
   return report;
 }
 
-/** A store in memory sets no timer: it sweeps when it is asked. */
+/** Refuses timers: the memory store sweeps only on request. */
 const never = (): never => {
   throw new Error("The memory store has set a timer.");
 };

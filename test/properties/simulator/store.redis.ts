@@ -1,4 +1,4 @@
-/** The Redis store in each gateway's process, over a real server: its scripts run as they are, by the world's clock. */
+/** The Redis store in each process, over a real server: the real scripts run by the clock of the world. */
 
 import { createClient } from "redis";
 import { type DurableQuotaStore, redisQuotaStore } from "../../../src/stores/redis/index.ts";
@@ -10,17 +10,17 @@ import type { Audit, SimulatedStore } from "./store.ts";
 import type { WorldParts } from "./world-parts.ts";
 
 /**
- * The server's clock is real, and runs on while a world stands still. So a millisecond of the world is a second of the store's, and a
- * lease ends half a second early: whatever the machine's pace, it has ended at its moment, and not a millisecond before.
+ * The clock of the server is real, and goes on while a world stands still. So a millisecond of the world is a second of the store, and a
+ * lease ends half a second early. On a machine of any speed, the lease then ends in exactly its millisecond of the world.
  */
 const SCALE = 1_000;
-/** Stands for the time by which the world's clock is ahead, until a command is sent. */
+/** A placeholder for the lead of the world's clock, replaced when a command is sent. */
 const AHEAD = -7_777_777;
 const HOUR_MS = 3_600_000;
 
 type Client = ReturnType<typeof createClient>;
 
-/** One connection for all worlds of a thread. */
+/** The connection of all worlds of a thread. */
 let connected: Promise<Client> | undefined;
 let worlds = 0;
 
@@ -34,7 +34,7 @@ export async function openRedis(parts: WorldParts): Promise<SimulatedStore> {
   return server;
 }
 
-/** Lets go of the server. */
+/** Closes the connection to the server. */
 export async function closeRedis(): Promise<void> {
   (await connected)?.destroy();
   connected = undefined;
@@ -45,7 +45,7 @@ class RedisServer implements SimulatedStore {
   readonly #parts: WorldParts;
   readonly #client: Client;
   readonly #prefix: string;
-  /** What the world has named in Redis, and leaves behind. */
+  /** The names that a world has used in Redis, to remove. */
   readonly #names = new Set<string>();
   readonly #stores = new WeakMap<Process, DurableQuotaStore>();
 
@@ -94,7 +94,7 @@ class RedisServer implements SimulatedStore {
       const ahead = String(now * SCALE - Date.now());
       const answer = await this.send(args.map((arg) => (arg === String(AHEAD) ? ahead : arg)));
       const [script, , , name = ""] = args;
-      // The scripts of a ledger, beside those that look up whose an id is.
+      // The scripts of a ledger, unlike those that look up the key of an id.
       if (delivery && script?.startsWith("EVAL") && name.endsWith(":ledger"))
         this.#parts.ledgerLaws.worked(delivery, await this.#audit(keyIdIn(name)), now);
       return answer;

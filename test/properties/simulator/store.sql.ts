@@ -1,4 +1,4 @@
-/** The SQL store in each gateway's process, over one SQLite database in memory whose clock is the world's. */
+/** The SQL store in each process, over one SQLite database in memory with the clock of the world. */
 
 import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
@@ -8,8 +8,8 @@ import {
   type SqlDatabase,
   sqlQuotaStore,
   verifyLedger,
+  type DurableQuotaStore,
 } from "../../../src/stores/sql/index.ts";
-import type { DurableQuotaStore } from "../../../src/stores/sql/index.ts";
 import { underWay } from "./commands.ts";
 import { ask, type Delivery } from "./messages.ts";
 import type { Process } from "./process.ts";
@@ -17,7 +17,7 @@ import { type Locked, SharedSqlite } from "./sqlite-driver.ts";
 import type { Audit, SimulatedStore } from "./store.ts";
 import type { WorldParts } from "./world-parts.ts";
 
-/** The statements that make the tables; migrated once for all worlds of a thread. */
+/** The statements that make the tables, collected once for all worlds of a thread. */
 let tables: string | undefined;
 
 async function tablesText(): Promise<string> {
@@ -96,7 +96,7 @@ class SqliteServer implements SimulatedStore {
     let store = this.#stores.get(process);
     if (!store) {
       const db: SqlDatabase = new Kysely({ dialect: this.#shared.dialectOf(process) });
-      // A transaction for each verb: the laws look at what each of them alone has done.
+      // Use a transaction for each verb, because the laws check each verb by itself.
       const options = { maxVerbsPerTransaction: 1, clock: () => sql<number>`world_now()` };
       store = sqlQuotaStore({ db, dialect: "sqlite", ...options });
       this.#stores.set(process, store);
@@ -111,7 +111,7 @@ class SqliteServer implements SimulatedStore {
   #audit(keyId: string): Audit {
     const row = this.#books.get(keyId);
     if (!row) throw new Error(`The store has lost its key ${keyId}.`);
-    // The columns are those of an audit.
+    // The columns are the fields of `Audit`.
     return row as unknown as Audit;
   }
 }

@@ -1,12 +1,12 @@
-/** What a world asks of a store, whatever it keeps its quota in. */
+/** The port of a simulated store, the same for every kind of store. */
 
 import type { Delivery } from "./messages.ts";
 import type { Process } from "./process.ts";
 
-/** A key's ledger as the store has it. */
+/** The ledger of a key in the store. */
 export interface Audit {
   readonly keyId: string;
-  /** What was granted by the store's word. */
+  /** The granted units, as the store reports. */
   readonly granted: number;
   /** Units charged, without live holds. */
   readonly charged: number;
@@ -17,18 +17,18 @@ export interface Audit {
 }
 
 export interface SimulatedStore {
-  /** Whether its code runs in the gateway's process, and dies with it. */
+  /** True when its code runs in the process of the gateway, and dies with it. */
   readonly inProcess: boolean;
   /**
-   * Carries out what a message asks, and tells the laws what that has done. Never settles where it dies with its process. Rejects
-   * with a MadeUpFailure where the simulator has let it fail.
+   * Carries out a message, and reports the effect to the laws. Never settles when the store dies with its process. Rejects with a
+   * MadeUpFailure when the simulator injects a failure.
    */
   carryOut(delivery: Delivery, process: Process): Promise<unknown>;
-  /** A process has died: what it was in the middle of is undone, or stands. */
+  /** Ends the work of a process that has died. */
   died(process: Process): void;
-  /** The ledgers of all keys, when all is at rest. */
+  /** Returns the ledgers of all keys at rest. */
   audits(): Promise<readonly Audit[]>;
-  /** What does not add up in its journal; undefined where it has none. */
+  /** Returns the differences in the journal. Undefined when the store has no journal. */
   verify(): Promise<readonly string[] | undefined>;
   close(): Promise<void>;
 }

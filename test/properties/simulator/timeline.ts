@@ -1,10 +1,10 @@
-/** Virtual time: what is to happen, in the order of its moments. Each thing that happens is one step. */
+/** Virtual time: events in the order of their moments. Each event is one step. */
 
 import type { Cancel } from "../../../src/index.ts";
-import type { Random } from "./random.ts";
+import type { Random } from "../../trial/random.ts";
 
 interface Event {
-  /** The moment, in milliseconds, and a fraction by chance that orders the events of one moment. */
+  /** The moment in milliseconds, with a random fraction that orders the events of the same moment. */
   readonly at: number;
   readonly run: () => unknown;
   cancelled: boolean;
@@ -16,9 +16,9 @@ const START = Date.UTC(2026, 0, 1);
 export class Timeline {
   /** In milliseconds since the Unix epoch. */
   now: number = START;
-  /** How many events have happened. */
+  /** The number of events so far. */
   steps = 0;
-  /** A heap: the first event to come stands first. */
+  /** A heap with the next event first. */
   readonly #events: Event[] = [];
   readonly #random: Random;
 
@@ -26,14 +26,14 @@ export class Timeline {
     this.#random = random;
   }
 
-  /** Has something happen in `ms` milliseconds. What it returns is waited for before the next event. */
+  /** Schedules an event in `ms` milliseconds. The next event waits for its promise. */
   after(ms: number, run: () => unknown): Cancel {
     const event = { at: this.now + Math.floor(ms) + this.#random.next(), run, cancelled: false };
     this.#push(event);
     return () => void (event.cancelled = true);
   }
 
-  /** Lets all happen that is due until a moment, and after each event what that sets off. */
+  /** Runs all events until a moment, each with the promises that it starts. */
   async runUntil(end: number, stepped: () => void): Promise<void> {
     for (let event; (event = this.#events[0]) && event.at <= end;) {
       this.#pop();
@@ -80,5 +80,5 @@ export class Timeline {
   }
 }
 
-/** Resolves when every chain of promises has run to where it waits for an event. */
+/** Resolves when all chains of promises wait for an event. */
 const quiescence = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

@@ -11,7 +11,7 @@ export interface Order {
   readonly lives: number;
   /** Stores whose server does not answer. */
   readonly missing: readonly StoreName[];
-  /** How many lives there were in all threads, and whether any of them has found a breach. */
+  /** Two numbers that all threads share: the lives so far, and 1 when a thread has found a violation. */
   readonly shared: SharedArrayBuffer;
 }
 
@@ -20,7 +20,7 @@ export interface ThreadReport {
   readonly broken: { readonly seed: number; readonly message: string } | undefined;
 }
 
-// The errors that the line makes are many, and nobody reads where they were made.
+// Stacks cost time, and the pipeline makes many errors whose stacks are not read.
 Error.stackTraceLimit = 0;
 
 async function run({ firstSeed, everySeeds, lives, missing, shared }: Order): Promise<ThreadReport> {
@@ -49,5 +49,5 @@ async function run({ firstSeed, everySeeds, lives, missing, shared }: Order): Pr
 }
 
 const report = await run(workerData as Order);
-// oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's port, which has no origin
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- the port of a thread has no origin
 parentPort?.postMessage(report);

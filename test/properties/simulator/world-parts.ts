@@ -1,12 +1,12 @@
-/** What all parts of a world share. */
+/** The state that all parts of a world share. */
 
+import type { Random } from "../../trial/random.ts";
 import type { Figures } from "./figures.ts";
 import type { Breaches } from "./laws.ts";
 import type { LedgerLaws } from "./ledger-laws.ts";
 import type { LifeLaws } from "./life-laws.ts";
 import type { Mutant } from "./mutant.ts";
 import type { Plan } from "./plan.ts";
-import type { Random } from "./random.ts";
 import type { Timeline } from "./timeline.ts";
 
 export interface WorldParts {
@@ -17,8 +17,8 @@ export interface WorldParts {
   readonly ledgerLaws: LedgerLaws;
   readonly lifeLaws: LifeLaws;
   readonly figures: Figures;
-  /** What is broken on purpose. */
+  /** The deliberate fault. */
   readonly mutant: Mutant | undefined;
-  /** Notes a step, where somebody wants to read it. */
+  /** Notes a step when steps are traced. */
   readonly trace: (line: () => string) => void;
 }

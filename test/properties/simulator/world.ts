@@ -1,6 +1,7 @@
-/** One world: gateways, their store and their clients, from a seed to the moment when all of it is at rest. */
+/** A world: gateways, their store and their clients, from a seed until everything is at rest. */
 
 import { createGateway, type Failure } from "../../../src/index.ts";
+import { Random } from "../../trial/random.ts";
 import { backendOf } from "./backend.ts";
 import { send } from "./client.ts";
 import { type Figures, noFigures } from "./figures.ts";
@@ -12,7 +13,6 @@ import { Link } from "./link.ts";
 import type { Mutant } from "./mutant.ts";
 import { LIMITS, type Plan, planOf, REST_MS, type StoreName } from "./plan.ts";
 import { Process } from "./process.ts";
-import { Random } from "./random.ts";
 import { MemoryServer } from "./store.memory.ts";
 import type { SimulatedStore } from "./store.ts";
 import { Timeline } from "./timeline.ts";
@@ -20,13 +20,13 @@ import type { WorldParts } from "./world-parts.ts";
 
 export interface WorldOptions {
   readonly seed: number;
-  /** In place of what the seed says. */
+  /** Replaces the seed's choice. */
   readonly store?: StoreName | undefined;
   readonly plan?: Partial<Plan>;
   readonly mutant?: Mutant | undefined;
-  /** Is given each step as a line of text. */
+  /** Receives each step as a line of text. */
   readonly trace?: (line: string) => void;
-  /** Has the first process crash at this effect of its. */
+  /** The effect at which the first process crashes. */
   readonly crashAtEffect?: number;
 }
 
@@ -38,14 +38,14 @@ export interface Ended {
 
 type OpenStore = (parts: WorldParts) => SimulatedStore | Promise<SimulatedStore>;
 
-/** The durable ones are loaded where they are used: each thread has a few of their worlds only. */
+/** The stores by name. A durable store loads on first use, because few worlds of a thread need one. */
 const STORES: Readonly<Record<StoreName, OpenStore>> = {
   memory: (parts) => new MemoryServer(parts),
   sqlite: async (parts) => (await import("./store.sql.ts")).openSqlite(parts),
   redis: async (parts) => (await import("./store.redis.ts")).openRedis(parts),
 };
 
-/** Runs a world to its end, or to the first breach of a law. */
+/** Runs a world to its end, or to the first violation of a law. */
 export async function runWorld({ seed, store, plan, mutant, trace, crashAtEffect }: WorldOptions): Promise<Ended> {
   const planned = { ...planOf(seed, store), ...plan };
   const random = new Random(seed + 1_000_003);
@@ -130,7 +130,7 @@ class World {
     return new Link(this.#parts, this.#store, process);
   }
 
-  /** Sends a life to one of the processes; later, where there is none. */
+  /** Sends a life to a process, or waits until there is one. */
   #begin(life: Life): void {
     const { random, timeline } = this.#parts;
     const [first, ...others] = this.#processes.filter(
@@ -140,7 +140,7 @@ class World {
     else timeline.after(500, () => this.#begin(life));
   }
 
-  /** Starts a process. It may crash, or be closed; then another takes its place. */
+  /** Starts a process. Another replaces it after a crash or a close. */
   #start(): void {
     const { random, plan, trace, figures, timeline } = this.#parts;
     const name = `process-${++this.#born}`;
@@ -180,7 +180,7 @@ class World {
     for (const life of this.#lives) if (life.records[0]?.requestId === requestId) life.unsettled = true;
   }
 
-  /** Closes a process as a host does: another one comes, and it ends when its calls have. */
+  /** Closes a process as a host does: it ends after its calls, and another replaces it. */
   async #close(process: Process): Promise<void> {
     const { trace, figures, lifeLaws } = this.#parts;
     trace(() => `${process.name} closes`);
@@ -203,7 +203,7 @@ class World {
     if (breaches.first) throw breaches.first;
   }
 
-  /** Two new processes sweep what is left, at once. */
+  /** Sweeps the remaining holds from two new processes at the same time. */
   async #sweep(): Promise<void> {
     const { timeline, ledgerLaws, random } = this.#parts;
     timeline.now += LIMITS.leaseMs;

@@ -1,4 +1,4 @@
-/** A host that runs on Node, by its name. */
+/** A host on Node. The argument of the process names the server framework. */
 
 import { type Listen, onExpress4, onExpress5, onFastify, onHono, onKoa, onNode, overSocket } from "../../hosts/node.ts";
 import { PREFIX } from "../calls.ts";

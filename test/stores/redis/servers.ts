@@ -14,11 +14,11 @@ import type { OpenedReplayStore } from "../../contracts/index.ts";
 
 export const REDIS: string = process.env["POLYGATE_TEST_REDIS"] ?? "redis://127.0.0.1:6379";
 
-/** A connected client, and names of the run's own. */
+/** A connected client, and a prefix of the run's own. */
 export interface RedisPlace {
   readonly client: RedisClient;
   readonly prefix: string;
-  /** Removes what the run has written, and disconnects. */
+  /** Removes all keys of the run, and disconnects. */
   remove(): Promise<void>;
 }
 
@@ -73,7 +73,7 @@ export const redisAnswers: boolean = await (async () => {
   }
 })();
 
-/** A store whose clock is ahead of its server's by as much as it was advanced. */
+/** Opens a store whose clock can be advanced beyond the server's. */
 export function redisStoreAt({ client, prefix }: Pick<RedisPlace, "client" | "prefix">): {
   store: DurableQuotaStore;
   advance: (ms: number) => void;
@@ -82,7 +82,7 @@ export function redisStoreAt({ client, prefix }: Pick<RedisPlace, "client" | "pr
   return { store: redisQuotaStore({ client, prefix, aheadMs: () => ahead }), advance: (ms) => void (ahead += ms) };
 }
 
-/** The same for the answers of repeated calls. */
+/** Opens a replay store whose clock can be advanced beyond the server's. */
 export function redisReplaysAt(
   { client, prefix }: Pick<RedisPlace, "client" | "prefix">,
   options: Partial<RedisReplayStoreOptions> = {},

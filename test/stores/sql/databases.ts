@@ -1,4 +1,4 @@
-/** The databases that the SQL store is tested on: how each is reached, and a place of the run's own in it. */
+/** The databases that the SQL store is tested on. Each gives every run a place of its own. */
 
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -18,12 +18,12 @@ import {
   type SqlDialect,
 } from "../../../src/stores/sql/index.ts";
 
-/** A place of the run's own in a database, migrated. */
+/** A migrated place of the run's own in a database. */
 export interface TestPlace {
   readonly db: SqlDatabase;
   readonly dialect: SqlDialect;
   readonly prefix: string;
-  /** Where another process finds it; undefined where none can. */
+  /** The address for other processes; undefined for a database within this process. */
   readonly address: string | undefined;
   /** One more pool of connections, where the database takes several. It is closed with the place. */
   connect(): SqlDatabase;
@@ -64,7 +64,7 @@ async function placeAt({ dialect, prefix, address, open, remove }: Where): Promi
     dialect,
     prefix,
     address,
-    // What lives in this process alone is reached by its one connection.
+    // A database within this process has one connection.
     connect: () => (reachable ? connect() : db),
     async remove() {
       for (const each of opened) await each.destroy();
@@ -107,13 +107,13 @@ export interface NewDatabase {
   readonly remove: () => Promise<void>;
 }
 
-/** Of its own, since a migration looks through every schema of a database, and others are dropped meanwhile. */
+/** Makes a database for one place: a migration reads every schema of a database, and others are dropped meanwhile. */
 export async function newPostgres(): Promise<NewDatabase> {
   const name = freshName();
   await askPostgres(POSTGRES, `CREATE DATABASE ${name}`);
   return {
     address: new URL(`/${name}`, POSTGRES).href,
-    // The server waits some seconds for connections that are about to end. Those of a process that hangs are cut.
+    // The server waits some seconds for connections that are about to end. Connections of a process that hangs are cut.
     remove: () =>
       askPostgres(POSTGRES, `DROP DATABASE ${name}`).catch(() =>
         askPostgres(POSTGRES, `DROP DATABASE ${name} WITH (FORCE)`),
@@ -187,7 +187,7 @@ export const databases: readonly TestDatabase[] = [
   { name: "SQLite in a file", dialect: "sqlite", available: true, place: sqliteFile },
   { name: "PostgreSQL", dialect: "postgres", available: postgresAnswers, place: postgres },
   { name: "MySQL or MariaDB", dialect: "mysql", available: mysqlAnswers, place: mysql },
-  // The SQL of PostgreSQL, where no server answers.
+  // PGlite speaks the SQL of PostgreSQL where no server answers.
   ...(postgresAnswers ? [] : [{ name: "PGlite", dialect: "postgres", available: true, place: pglite } as const]),
 ];
 

@@ -5,7 +5,7 @@ import { type DurableQuotaStore, sqlQuotaStore } from "../../../src/stores/sql/i
 import type { OpenedQuotaStore, OpenQuotaStore } from "../../contracts/index.ts";
 import type { TestPlace } from "./databases.ts";
 
-/** A store whose clock is ahead of its database's by as much as it was advanced. */
+/** Opens a store whose clock can be advanced beyond the database's. */
 export function storeAt(
   { dialect, prefix, ...place }: TestPlace,
   db: TestPlace["db"] = place.db,
@@ -15,7 +15,7 @@ export function storeAt(
   return { store, advance: (ms) => void (ahead += ms) };
 }
 
-/** Opens stores for the laws, all in one place. */
+/** Opens stores for the laws, all in the same place of a database. */
 export const openAt =
   (place: () => TestPlace): OpenQuotaStore =>
   async ({ keys }) =>

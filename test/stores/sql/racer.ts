@@ -1,18 +1,18 @@
 /** A process of its own that works on a shared database: it races for a balance, or makes calls until it is killed. */
 
+import { DatabaseSync } from "node:sqlite";
 import { Kysely, PostgresDialect } from "kysely";
 import { Pool } from "pg";
 import { nodeSqliteDialect, type SqlDialect, sqlQuotaStore } from "../../../src/stores/sql/index.ts";
-import { DatabaseSync } from "node:sqlite";
 
-/** What the process is to do, as JSON in its first argument. */
+/** The task of the process, as JSON in its first argument. */
 export interface RacerOrder {
   readonly dialect: SqlDialect;
   readonly address: string;
   readonly prefix: string;
   readonly keyId: string;
   readonly name: string;
-  /** How many reservations to make at once; endless calls without it. */
+  /** The number of reservations to make at once. Without it, the process makes calls without end. */
   readonly reservations?: number;
 }
 

@@ -6,10 +6,10 @@ import { type Answer, AnswerBuilder } from "../formats/answer.ts";
 import type { ChatDraft } from "../formats/draft.ts";
 import type { ChatFormat } from "../formats/format.ts";
 import { type Exchange, isRunning, oncePerFrame, type Progress, startExchange } from "../http/exchange.ts";
+import type { ShownKey } from "../http/secret.ts";
 import { isObject, parsed } from "../json.ts";
 import { draft, wantedFormats } from "./draft.ts";
 import { apiKey, keyToShow } from "./keys.ts";
-import type { ShownKey } from "../http/secret.ts";
 import { watchQuota } from "./quota.ts";
 
 export interface Run {

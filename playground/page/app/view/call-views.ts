@@ -1,11 +1,10 @@
 /** The tabs of a call that show it as it is: the raw request and answer, and the call as code. */
 
-import type { ApiCall } from "../http/call.ts";
 import { asCurl } from "../http/as-curl.ts";
 import { asHttp } from "../http/as-http.ts";
+import type { ApiCall } from "../http/call.ts";
 import type { Exchange, Progress } from "../http/exchange.ts";
-import type { Tab } from "./controls.ts";
-import { Tabs } from "./controls.ts";
+import { type Tab, Tabs } from "./controls.ts";
 import { html, type View } from "./html.ts";
 import { Listing } from "./listing.ts";
 

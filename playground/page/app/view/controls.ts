@@ -1,7 +1,7 @@
 /** The small controls that the page is built of. */
 
-import { useId, useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
+import { useId, useRef } from "preact/hooks";
 import { type Children, html, type View } from "./html.ts";
 
 interface SwitchProps {

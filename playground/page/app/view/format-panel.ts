@@ -8,8 +8,8 @@ import { keyToShow } from "../state/keys.ts";
 import { type Run, runs } from "../state/runs.ts";
 import { announce } from "./announcer.ts";
 import { AnswerView } from "./answer-view.ts";
-import { callTabs } from "./call-views.ts";
 import { CallFooter, CallState } from "./call-state.ts";
+import { callTabs } from "./call-views.ts";
 import { Tabs } from "./controls.ts";
 import { html, type View } from "./html.ts";
 

@@ -1,7 +1,7 @@
 /** The last call of the image endpoints, or the one that is about to be made. */
 
-import { imageCall, imageCode } from "../pictures/calls.ts";
 import { listAt, objectAt, parsed } from "../json.ts";
+import { imageCall, imageCode } from "../pictures/calls.ts";
 import { keyToShow } from "../state/keys.ts";
 import { action, filesToSend, imageDraft, type ImageRun, imageRun } from "../state/pictures.ts";
 import { CallFooter, CallState } from "./call-state.ts";

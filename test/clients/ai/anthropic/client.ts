@@ -1,14 +1,14 @@
 /** The `ai` SDK with its anthropic provider, unmodified. */
 
 import { describe } from "vitest";
+import { type Client, suitesOn } from "../../servers.ts";
+import { withoutWarnings } from "../shared.suites.ts";
 import { errorsSuite } from "./errors.ts";
 import { outputSuite } from "./output.ts";
 import { reasoningSuite } from "./reasoning.ts";
 import { stageOf } from "./stage.ts";
 import { textSuite } from "./text.ts";
 import { toolsSuite } from "./tools.ts";
-import { withoutWarnings } from "../shared.suites.ts";
-import { type Client, suitesOn } from "../../servers.ts";
 
 const suites = [
   ["text", textSuite],

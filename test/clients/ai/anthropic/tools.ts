@@ -2,8 +2,8 @@
 
 import { generateText, isStepCount, streamText, tool, type Tool } from "ai";
 import { expect, it } from "vitest";
-import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
 import { choiceSuite } from "../shared.suites.ts";
+import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
 import { type Stage, thinking } from "./stage.ts";
 
 export function toolsSuite(stage: Stage): void {

@@ -1,14 +1,14 @@
 /** The `ai` SDK with its google provider, unmodified. */
 
 import { describe } from "vitest";
+import { type Client, suitesOn } from "../../servers.ts";
+import { withoutWarnings } from "../shared.suites.ts";
 import { errorsSuite } from "./errors.ts";
 import { outputSuite } from "./output.ts";
 import { reasoningSuite } from "./reasoning.ts";
 import { type Stage, stageOf } from "./stage.ts";
 import { textSuite } from "./text.ts";
 import { codeSuite, toolsSuite } from "./tools.ts";
-import { withoutWarnings } from "../shared.suites.ts";
-import { type Client, suitesOn } from "../../servers.ts";
 
 type Suite = readonly [name: string, suite: (stage: Stage) => void];
 

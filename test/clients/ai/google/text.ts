@@ -2,9 +2,9 @@
 
 import { generateText, streamText } from "ai";
 import { describe, expect, it } from "vitest";
-import { partsOf } from "../shared.ts";
 import { png } from "../../png.ts";
 import { conversationSuite, piecesSuite } from "../shared.suites.ts";
+import { partsOf } from "../shared.ts";
 import type { Stage } from "./stage.ts";
 
 export function textSuite(stage: Stage): void {

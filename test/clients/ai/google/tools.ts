@@ -3,8 +3,8 @@
 import { google } from "@ai-sdk/google";
 import { generateText, isStepCount, streamText, tool, type Tool } from "ai";
 import { beforeAll, expect, it } from "vitest";
-import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
 import { choiceSuite } from "../shared.suites.ts";
+import { type City, citySchema, partsOf, tides, weather } from "../shared.ts";
 import { type Stage, thinking } from "./stage.ts";
 
 /** How long a run of code may take: Python is loaded for it. */

@@ -1,12 +1,12 @@
 /** The `ai` SDK with its openai image models, unmodified. */
 
 import { describe } from "vitest";
+import { type Client, suitesOn } from "../../servers.ts";
+import { withoutWarnings } from "../shared.suites.ts";
 import { editingSuite } from "./editing.ts";
 import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
 import { stageOf } from "./stage.ts";
-import { withoutWarnings } from "../shared.suites.ts";
-import { type Client, suitesOn } from "../../servers.ts";
 
 const suites = [
   ["generating", generatingSuite],

@@ -1,0 +1,285 @@
+/** Decodes an upstream's answer, complete or streamed. Accepts the loose answers of local servers. */
+
+import { GatewayError } from "../../errors.ts";
+import { isValid } from "../../http/validation.ts";
+import type { ChatEvent, NativeEvent } from "../../kinds/chat/event.ts";
+import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import type { AnswerDecoder } from "../format.ts";
+import { AnsweredArguments } from "../shared/tools.ts";
+import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, isCutShort } from "./answer.ts";
+import { decodeStreamError } from "./errors.ts";
+import { FORMAT, splitDataUrl } from "./schema.ts";
+import {
+  LooseCompletion,
+  unsupportedInAnswer,
+  type LooseChoice,
+  type LooseMessage,
+  type LooseToolCall,
+} from "./schema.upstream.ts";
+import { DONE } from "./stream.ts";
+
+type DecodedEvent = Exclude<ChatEvent, NativeEvent>;
+
+interface DecodedCall {
+  readonly id: string;
+  /** The id as the server wrote it. */
+  readonly wireId: string | undefined;
+  readonly isCustom: boolean;
+  /** Undefined until the server has sent it. */
+  name: string | undefined;
+  readonly fragments: string[];
+  begun: boolean;
+  ended: boolean;
+}
+
+/** A choice of the answer that has begun. */
+interface DecodedChoice {
+  readonly index: number;
+  finished: boolean;
+  readonly calls: DecodedCall[];
+  /** The calls by the index that the server gave them. */
+  readonly byIndex: Map<number | "function_call", DecodedCall>;
+  readonly byWireId: Map<string, DecodedCall>;
+  /** The call that began last. */
+  newest: DecodedCall | undefined;
+}
+
+/** The memory of a call or of a fragment beside its text, counted as characters. */
+const FRAGMENT_CHARS = 64;
+
+export class CompletionDecoder implements AnswerDecoder {
+  readonly #limits: JsonLimits | undefined;
+  readonly #choices: Map<number, DecodedChoice> = new Map();
+  readonly #unsupported: Set<string> = new Set();
+  /** The events of the frame that is being decoded. */
+  #events: DecodedEvent[] = [];
+  #started = false;
+  #id: string | undefined;
+  /** The ids of the calls so far: a repeated id gets a suffix. */
+  readonly #callIds: Set<string> = new Set();
+  #inventedIds = 0;
+  /** The last number that made a repeated id unique. */
+  #suffix = 0;
+  readonly #heldBack: HeldBack = new HeldBack();
+  #arguments: AnsweredArguments | undefined;
+
+  constructor(limits?: JsonLimits) {
+    this.#limits = limits;
+  }
+
+  frame(event: string | undefined, data: string): ChatEvent[] {
+    if (data.trim() === "") return [];
+    const frames = [event === undefined ? { data } : { event, data }];
+    this.#events = [];
+    if (data === DONE) {
+      this.#finishAll();
+      return [{ type: "native", format: FORMAT, events: this.#events, frames }];
+    }
+    const chunk = parseAnswer(data, this.#limits);
+    this.#decode(chunk, event === "error");
+    const unsupported = () => unsupportedInAnswer(chunk, this.#unsupported);
+    return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
+  }
+
+  end(): void {
+    let isFinished = this.#choices.size > 0;
+    for (const { finished } of this.#choices.values()) isFinished &&= finished;
+    if (!isFinished) throw upstreamFailed("The model backend's answer broke off.");
+  }
+
+  answer(body: string): ChatEvent[] {
+    const answer = parseAnswer(body, this.#limits);
+    if (isJsonObject(answer) && answer["error"] == null) {
+      const { choices } = answer;
+      if (!Array.isArray(choices) || choices.length === 0)
+        throw upstreamFailed("The model backend's answer holds no choice.");
+    }
+    this.#events = [];
+    this.#decode(answer, false);
+    this.#finishAll();
+    const unsupported = () => unsupportedInAnswer(answer, this.#unsupported);
+    return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
+  }
+
+  /** Decodes a chunk or a complete answer. */
+  #decode(chunk: unknown, isError: boolean): void {
+    if (isError || (isJsonObject(chunk) && chunk["error"] != null))
+      throw decodeStreamError(isJsonObject(chunk) ? (chunk["error"] ?? chunk) : chunk);
+    if (!isValid(LooseCompletion, chunk)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    const { id, model, choices, usage, service_tier } = chunk;
+    if (!this.#started) {
+      this.#started = true;
+      this.#id = id || undefined;
+      this.#add({ type: "start", ...(id && { id }), ...(model && { model }) });
+    }
+    for (const [position, choice] of (choices ?? []).entries()) this.#decodeChoice(choice, choice.index ?? position);
+    const tier = service_tier == null ? {} : { serviceTier: service_tier };
+    if (usage) this.#add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
+  }
+
+  #decodeChoice({ delta, message, logprobs, finish_reason }: LooseChoice, index: number): void {
+    const said = delta ?? message;
+    if (said) this.#decodeMessage(said, this.#choice(index));
+    const annotation = logprobs ? decodeLogprobs(logprobs) : undefined;
+    if (annotation) this.#add({ type: "annotation", annotation }, index);
+    if (finish_reason) this.#finish(this.#choice(index), finish_reason);
+  }
+
+  #choice(index: number): DecodedChoice {
+    let choice = this.#choices.get(index);
+    if (!choice) {
+      choice = { index, finished: false, calls: [], byIndex: new Map(), byWireId: new Map(), newest: undefined };
+      this.#choices.set(index, choice);
+    }
+    return choice;
+  }
+
+  #decodeMessage(message: LooseMessage, choice: DecodedChoice): void {
+    const { index } = choice;
+    const { content, refusal, audio, images, annotations, tool_calls, function_call } = message;
+    const thought = message.reasoning_content || message.reasoning || message.thinking;
+    if (thought) this.#add({ type: "reasoning-delta", text: thought }, index);
+    const text = Array.isArray(content) ? content.map((part) => part.text ?? "").join("") : content;
+    if (text) this.#add({ type: "text-delta", text }, index);
+    if (refusal) this.#add({ type: "refusal-delta", text: refusal }, index);
+    if (audio?.transcript) this.#add({ type: "text-delta", text: audio.transcript }, index);
+    if (audio?.data) this.#add({ type: "media", mediaType: soundType(audio.data), data: audio.data }, index);
+    for (const { image_url } of images ?? []) {
+      const inline = splitDataUrl(image_url?.url ?? "");
+      if (inline) this.#add({ type: "media", ...inline }, index);
+    }
+    for (const call of tool_calls ?? []) this.#decodeCall(choice, this.#findCall(choice, call), call);
+    if (function_call) {
+      const call = choice.byIndex.get("function_call") ?? this.#addCall(choice, "function_call", {});
+      this.#decodeCall(choice, call, { function: function_call });
+    }
+    const sources = annotations ? decodeSources(annotations) : undefined;
+    if (sources) this.#add({ type: "annotation", annotation: sources }, index);
+  }
+
+  /** Finishes the choices that the server has not finished itself. */
+  #finishAll(): void {
+    if (this.#choices.size === 0) this.#choice(0);
+    for (const choice of this.#choices.values()) this.#finish(choice, "stop");
+  }
+
+  #finish(choice: DecodedChoice, finishReason: string): void {
+    if (choice.finished) return;
+    choice.finished = true;
+    const reason = decodeFinish(finishReason);
+    const cutShort = isCutShort(reason);
+    for (const call of choice.calls) if (!call.ended) this.#endCall(choice, call, cutShort);
+    const hasCalls = reason === "stop" && choice.calls.length > 0;
+    this.#add({ type: "finish", reason: hasCalls ? "tool-calls" : reason }, choice.index);
+  }
+
+  /** Ends a call when its choice ends. If the answer was cut short, a call with incomplete arguments gets no end event. */
+  #endCall({ index }: DecodedChoice, call: DecodedCall, cutShort: boolean): void {
+    const { id, name = "", fragments } = call;
+    if (call.isCustom) {
+      const value = { type: "custom", id, custom: { name, input: fragments.join("") } };
+      this.#add({ type: "provider", format: FORMAT, value }, index);
+    } else if (!call.begun) {
+      throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
+    } else if (!cutShort || this.#isWhole(call)) {
+      this.#add({ type: "tool-call-end", id }, index);
+    }
+    call.ended = true;
+  }
+
+  #decodeCall(choice: DecodedChoice, call: DecodedCall, { function: named, custom }: LooseToolCall): void {
+    const { index } = choice;
+    call.name ??= (named ?? custom)?.name || undefined;
+    const said = named ? named.arguments : custom?.input;
+    const fragment = typeof said === "object" && said !== null ? JSON.stringify(said) : (said ?? "");
+    if (call.ended) {
+      if (fragment.trim() === "") return;
+      throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
+    }
+    if (fragment !== "") call.fragments.push(fragment);
+    if (call.isCustom || call.name === undefined) return this.#heldBack.take(FRAGMENT_CHARS + fragment.length);
+    if (call.begun) {
+      if (fragment !== "") this.#add({ type: "tool-call-delta", id: call.id, json: fragment }, index);
+      return;
+    }
+    // End the previous call now if its arguments are complete. Otherwise the events of this call would have to wait for that end.
+    const { newest } = choice;
+    if (newest && !newest.ended && newest.fragments.length > 0 && this.#isWhole(newest)) {
+      newest.ended = true;
+      this.#add({ type: "tool-call-end", id: newest.id }, index);
+    }
+    choice.newest = call;
+    call.begun = true;
+    this.#add({ type: "tool-call-start", id: call.id, name: call.name }, index);
+    for (const json of call.fragments) this.#add({ type: "tool-call-delta", id: call.id, json }, index);
+  }
+
+  /** Tells whether the arguments of a call so far are a complete JSON object. */
+  #isWhole({ fragments }: DecodedCall): boolean {
+    this.#arguments ??= new AnsweredArguments(this.#limits);
+    return this.#arguments.find(fragments.join("")) !== undefined;
+  }
+
+  #findCall(choice: DecodedChoice, call: LooseToolCall): DecodedCall {
+    const { index, id } = call;
+    const last = choice.calls.at(-1);
+    const known = index == null ? (id ? choice.byWireId.get(id) : last) : choice.byIndex.get(index);
+    // Some servers give every call the same index, or none. For them, another id or a new name starts another call.
+    const isAnother =
+      known && ((id && known.wireId && id !== known.wireId) || (!id && index == null && call.function?.name));
+    return known && !isAnother ? known : this.#addCall(choice, index ?? choice.calls.length, call);
+  }
+
+  #addCall(choice: DecodedChoice, index: number | "function_call", { id, custom }: LooseToolCall): DecodedCall {
+    this.#heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
+    const call: DecodedCall = {
+      id: this.#uniqueId(id),
+      wireId: id || undefined,
+      isCustom: custom != null,
+      name: undefined,
+      fragments: [],
+      begun: false,
+      ended: false,
+    };
+    choice.calls.push(call);
+    choice.byIndex.set(index, call);
+    if (call.wireId !== undefined) choice.byWireId.set(call.wireId, call);
+    return call;
+  }
+
+  /**
+   * Returns the server's id for a call or invents an id, and makes it unique. An invented id contains the id of the answer, so that two
+   * answers of a conversation never share the id of a call.
+   */
+  #uniqueId(wireId: string | null | undefined): string {
+    const ids = this.#callIds;
+    const id = wireId || ["call", ...(this.#id === undefined ? [] : [this.#id]), ++this.#inventedIds].join("_");
+    let unique = id;
+    if (ids.has(id)) {
+      // Continue after the last suffix: otherwise a hostile server could make every new call try all suffixes again.
+      let count = Math.max(this.#suffix, ids.size);
+      do unique = `${id}_${++count}`;
+      while (ids.has(unique));
+      this.#suffix = count;
+    }
+    ids.add(unique);
+    return unique;
+  }
+
+  #add(event: DecodedEvent, candidate: number = 0): void {
+    addEvent(this.#events, candidate === 0 ? event : { ...event, candidate });
+  }
+}
+
+/** The first characters in the base64 of each audio type. Any other data is raw PCM with 24,000 samples a second. */
+const SOUND_HEADS = [
+  ["UklGR", "audio/wav"],
+  ["SUQz", "audio/mpeg"],
+  ["//", "audio/mpeg"],
+  ["T2dn", "audio/ogg"],
+  ["ZkxhQ", "audio/flac"],
+] as const;
+
+const soundType = (data: string): string =>
+  SOUND_HEADS.find(([head]) => data.startsWith(head))?.[1] ?? "audio/pcm;rate=24000";

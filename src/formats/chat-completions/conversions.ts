@@ -1,0 +1,114 @@
+/** Conversions between the chat-completions format and the others. */
+
+import type { AnswerEvent } from "../../kinds/chat/event.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import {
+  type AnswerConversionTable,
+  approximated,
+  COMMON_ANSWERS,
+  type ConversionTable,
+  type ConvertedFields,
+  conversionTable,
+  convertedFields,
+  dropped,
+  emulated,
+  EXACT,
+  rejected,
+  listAnswerConversions,
+} from "../shared/conversions.ts";
+import { FORMAT } from "./schema.ts";
+
+const REASONING = dropped("Providers of this format refuse reasoning that is sent back.");
+
+export const CONVERSIONS: ConversionTable = conversionTable({
+  "messages.name": EXACT,
+  "messages.role.system": EXACT,
+  "messages.signature": dropped("The format has no signatures."),
+  "messages.thought": approximated("Content made during reasoning is sent as a part of the answer."),
+  "messages.media": rejected("The format accepts pictures and sounds only from users, by data or address."),
+  "messages.media.audio": rejected("The format accepts no address of a sound."),
+  "messages.media.video": rejected("The format accepts no video."),
+  "messages.media.detail": EXACT,
+  "messages.document": rejected("The format accepts documents only from users."),
+  "messages.document.url": rejected("The format accepts the data or the file id of a document, not its address."),
+  "messages.document.context": approximated("The context of a document is sent as text."),
+  "messages.tool-call.id": emulated("A short id replaces an id that is too long for the format."),
+  "messages.tool-call.order": approximated("Tool calls follow the other parts of their turn."),
+  "messages.tool-result.order": approximated("Tool results precede the other parts of their turn."),
+  "messages.tool-result.media": approximated(
+    "Pictures and documents of a tool result follow in a message of the user.",
+  ),
+  "messages.reasoning": REASONING,
+  "messages.reasoning.unsealed": REASONING,
+  "messages.redacted-reasoning": REASONING,
+  "messages.refusal": EXACT,
+  "toolChoice.names": EXACT,
+  topK: dropped("Sampling cannot be limited to the most likely tokens."),
+  stopSequences: emulated("The format accepts four; the gateway ends the answer at the others."),
+  "reasoning.budgetTokens": approximated("The budget is sent as an effort."),
+  "reasoning.effort": EXACT,
+  "reasoning.visible": dropped("The provider decides whether to show its reasoning."),
+  "responseFormat.name": emulated("A schema needs a name; the gateway chooses one."),
+  "responseFormat.strict": EXACT,
+  candidateCount: EXACT,
+  logprobs: EXACT,
+  modalities: dropped("The format answers in text and sound."),
+  speech: approximated("The format has one voice, and neither a language nor several speakers."),
+  mediaResolution: approximated("The resolution is sent as the detail of each picture."),
+  serviceTier: EXACT,
+});
+
+/** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
+export function fieldsOf(request: ChatRequest): ConvertedFields {
+  const fields = convertedFields(request, FORMAT);
+  const { speech = {}, modalities = [] } = request;
+  const { voice, language, speakers } = speech;
+  if (!modalities.includes("image")) fields.delete("modalities");
+  if (voice !== undefined && modalities.includes("audio") && language === undefined && !speakers)
+    fields.delete("speech");
+  return fields;
+}
+
+const STOPPED = approximated("The answer ends as if it were complete.");
+const FILTERED = approximated("The answer ends as a filtered one.");
+const NO_NOTES = dropped("The format has no notes of this kind.");
+const NO_SIGNATURES = dropped("The format has no signatures.");
+
+export const ANSWER_CONVERSIONS: AnswerConversionTable = {
+  ...COMMON_ANSWERS,
+  "answer.reasoning-signature": NO_SIGNATURES,
+  "answer.redacted-reasoning": dropped("Only the provider that encrypted this reasoning can read it."),
+  "answer.code": approximated("Code is shown as text."),
+  "answer.code-result": approximated("The output of code is shown as text."),
+  "answer.signature": NO_SIGNATURES,
+  "answer.thought": dropped("Reasoning in this format is only text."),
+  "answer.annotation.safety": NO_NOTES,
+  "answer.annotation.citations": approximated("A citation is only the address of its source."),
+  "answer.annotation.grounding": approximated("The sources are only addresses on the web."),
+  "answer.annotation.attributions": NO_NOTES,
+  "answer.annotation.logprobs": approximated("The mean and the ids of the tokens are left out."),
+  "answer.annotation.retrieved-urls": NO_NOTES,
+  "answer.annotation.url-context": NO_NOTES,
+  "answer.annotation.token-count": NO_NOTES,
+  "answer.prompt-feedback": dropped("Only the end of the answer shows that the prompt was blocked."),
+  "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),
+  "answer.finish.stop-sequence": STOPPED,
+  "answer.finish.pause": STOPPED,
+  "answer.finish.refusal": STOPPED,
+  "answer.finish.recitation": FILTERED,
+  "answer.finish.language": FILTERED,
+  "answer.finish.blocklist": FILTERED,
+  "answer.finish.prohibited-content": FILTERED,
+  "answer.finish.personal-data": FILTERED,
+  "answer.finish.unsafe-image": FILTERED,
+  "answer.finish.malformed-tool-call": STOPPED,
+  "answer.finish.other": STOPPED,
+  "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
+  "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes by their time to live."),
+  "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
+  "answer.usage.details": approximated("Among the kinds of content, only sound is counted."),
+};
+
+export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
+  listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);

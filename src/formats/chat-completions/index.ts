@@ -1,0 +1,101 @@
+/** The chat-completions format: `POST /v1/chat/completions`, complete and streamed, and the list of models. */
+
+import type { GatewayError } from "../../errors.ts";
+import { bearerToken } from "../../http/request.ts";
+import { assertValid } from "../../http/validation.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { ChatCodec, Format } from "../format.ts";
+import { isModelAddress, modelNamed, WholeAnswer } from "../shared/answer.ts";
+import { encodeError, errorStatus, openaiRateHeaders } from "../shared/errors.ts";
+import { assertSchemaSize } from "../shared/tools.ts";
+import { CompletionDecoder } from "./answer.decode.ts";
+import { ChunkCollector } from "./answer.ts";
+import { conversionsOfEvent } from "./conversions.ts";
+import { decodeError } from "./errors.ts";
+import { decodeRequest, encodeRequest, type OutputLimitField, overlaidRequest } from "./request.ts";
+import { ChatCompletionsRequest, FORMAT } from "./schema.ts";
+import { ChunkEncoder, CompletionStream } from "./stream.ts";
+
+/** Returns the format with its endpoints. Its list of models also serves the callers of formats that have no such list. */
+export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
+  const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
+  const common = {
+    format: FORMAT,
+    rateHeaders: openaiRateHeaders,
+    credential: (request: Request) => bearerToken(request.headers),
+    encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+  } as const;
+  const query = { ...common, method: "GET", body: "none", expiredKeysMayAsk: false } as const;
+  return {
+    name: FORMAT,
+    endpoints: [
+      {
+        ...common,
+        kind: "chat",
+        method: "POST",
+        path: "/v1/chat/completions",
+        maxOutputTokensPath: ["max_completion_tokens"],
+        async decode(body, incoming) {
+          const { limits, json } = incoming;
+          const parsed = incoming.turn();
+          if (parsed) await parsed;
+          assertSchemaSize(body, ["tools", "functions", "response_format"], incoming);
+          assertValid(ChatCompletionsRequest, body);
+          const valid = incoming.turn();
+          if (valid) await valid;
+          return decodeRequest(body, limits.defaultMaxOutputTokens, json);
+        },
+        conversionsOfEvent,
+        complete(answer) {
+          const encoder = new ChunkEncoder(answer, nowInSeconds(), true);
+          return new WholeAnswer(FORMAT, (event) => encoder.chunks(event), new ChunkCollector());
+        },
+        stream: (answer) => new CompletionStream(answer, nowInSeconds()),
+      },
+      {
+        ...query,
+        kind: "query",
+        path: "/v1/models",
+        answer: async ({ models }) => ({ object: "list", data: (await models()).map(encodeModel) }),
+      },
+      {
+        ...query,
+        kind: "query",
+        path: "/v1/models/**",
+        owns: isModelAddress,
+        answer: async (asked, { wildcardPath }) => encodeModel(await modelNamed(asked, wildcardPath)),
+      },
+    ],
+  };
+}
+
+const encodeModel = ({ id, createdAt = 0 }: ModelInfo): object => ({
+  id,
+  object: "model",
+  created: createdAt,
+  owned_by: "polygate",
+});
+
+interface ChatCompletionsCodecOptions {
+  /** The upstream's name for the output limit. Default: `max_completion_tokens`, which old local servers do not know. */
+  readonly outputLimitField?: OutputLimitField;
+}
+
+/** Makes the codec for upstreams that speak this format: OpenAI, most other providers, local servers. */
+export const chatCompletionsCodec = ({
+  outputLimitField = "max_completion_tokens",
+}: ChatCompletionsCodecOptions = {}): ChatCodec => ({
+  format: FORMAT,
+  encodeRequest(request) {
+    const { body, conversions } =
+      request.native?.format === FORMAT
+        ? { body: overlaidRequest(request.native.body, request, outputLimitField), conversions: [] }
+        : encodeRequest(request, outputLimitField);
+    // The cast is safe: the body is the caller's own JSON, or is built from values that came as JSON.
+    return { path: "/chat/completions", headers: {}, body: body as JsonObject, conversions };
+  },
+  answerDecoder: (limits) => new CompletionDecoder(limits),
+  decodeError,
+});

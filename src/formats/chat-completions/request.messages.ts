@@ -1,0 +1,310 @@
+/** Converts the conversation in both directions. This format has one message for each tool result; a neutral turn holds several. */
+
+import { GatewayError } from "../../errors.ts";
+import type { FieldPath } from "../../http/validation.ts";
+import type {
+  ChatMessage,
+  ChatRequest,
+  DocumentPart,
+  JsonPart,
+  MediaPart,
+  Part,
+  TextPart,
+  ToolResultPart,
+} from "../../kinds/chat/request.ts";
+import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
+import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
+import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
+import {
+  type AssistantContent,
+  type AssistantMessage,
+  type CompletionCall,
+  type CompletionMessage,
+  dataUrl,
+  FORMAT,
+  splitDataUrl,
+  type TextContent,
+  type UserContent,
+} from "./schema.ts";
+
+interface DecodedTurn {
+  readonly role: ChatMessage["role"];
+  readonly name?: string;
+  readonly parts: Part[];
+}
+
+/** Decodes the instructions before the conversation, and its turns. Consecutive messages of one role become one turn. */
+export function decodeMessages(
+  wire: readonly CompletionMessage[],
+  json: JsonBudget,
+): { system: TextPart[]; messages: ChatMessage[] } {
+  const system: TextPart[] = [];
+  const messages: DecodedTurn[] = [];
+  for (const [index, message] of wire.entries()) {
+    const turn = decodeMessage(message, index, json);
+    const last = messages.at(-1);
+    if (!last && turn.role === "system" && turn.name === undefined) {
+      for (const part of turn.parts) if (part.type === "text") system.push(part);
+    } else if (last?.role !== turn.role || last.name !== turn.name) messages.push(turn);
+    // Push one by one: `push(...parts)` fails for a very long list.
+    else for (const part of turn.parts) last.parts.push(part);
+  }
+  return { system, messages };
+}
+
+function decodeMessage(message: CompletionMessage, index: number, json: JsonBudget): DecodedTurn {
+  if (message.role === "tool") {
+    const { tool_call_id: callId, content } = message;
+    return { role: "user", parts: [{ type: "tool-result", callId, parts: decodeContent(content) }] };
+  }
+  const name = message.name == null ? {} : { name: message.name };
+  if (message.role === "assistant") return { role: "assistant", ...name, parts: decodeAssistant(message, index, json) };
+  return { role: message.role === "user" ? "user" : "system", ...name, parts: decodeContent(message.content) };
+}
+
+/** Decodes the content of a message. An empty text gives no part. */
+const decodeContent = (content: string | readonly UserContent[]): (TextPart | MediaPart | DocumentPart)[] =>
+  typeof content !== "string" ? content.map(decodePart) : content === "" ? [] : [{ type: "text", text: content }];
+
+function decodePart(part: UserContent): TextPart | MediaPart | DocumentPart {
+  switch (part.type) {
+    case "text":
+      return { type: "text", text: part.text };
+    case "image_url": {
+      const { url, detail } = part.image_url;
+      const inline = splitDataUrl(url);
+      return {
+        type: "media",
+        kind: "image",
+        source: inline ? { type: "base64", ...inline } : { type: "url", url },
+        // The neutral model has no detail above `high`.
+        ...(detail != null && { detail: detail === "original" ? "high" : detail }),
+      };
+    }
+    case "input_audio": {
+      const { data, format } = part.input_audio;
+      return { type: "media", kind: "audio", source: { type: "base64", mediaType: `audio/${format}`, data } };
+    }
+    case "file": {
+      const { file_data, file_id, filename } = part.file;
+      const title = filename == null ? {} : { title: filename };
+      if (file_data == null) return { type: "document", source: { type: "file", id: file_id ?? "" }, ...title };
+      // Base64 without the beginning of a `data:` URL names no media type. The files of this format are PDFs.
+      const inline = splitDataUrl(file_data) ?? { mediaType: "application/pdf", data: file_data };
+      return { type: "document", source: { type: "base64", ...inline }, ...title };
+    }
+  }
+}
+
+function decodeAssistant(message: AssistantMessage, index: number, json: JsonBudget): Part[] {
+  const { content, refusal, reasoning_content, tool_calls } = message;
+  const parts: Part[] = [];
+  if (reasoning_content) parts.push({ type: "reasoning", text: reasoning_content });
+  if (typeof content === "string") {
+    if (content !== "") parts.push({ type: "text", text: content });
+  } else
+    for (const part of content ?? [])
+      parts.push(part.type === "text" ? { type: "text", text: part.text } : { type: "refusal", text: part.refusal });
+  if (refusal) parts.push({ type: "refusal", text: refusal });
+  for (const [at, call] of (tool_calls ?? []).entries())
+    parts.push(decodeCall(call, ["messages", index, "tool_calls", at], json));
+  return parts;
+}
+
+/**
+ * Decodes a tool call. Arguments that are no JSON object are kept as text: a model may have written them, and its client sends them back
+ * with an error as the result.
+ */
+function decodeCall(call: CompletionCall, at: FieldPath, budget: JsonBudget): Part {
+  if (call.type === "custom") return { type: "provider", format: FORMAT, value: call };
+  const { name, arguments: json } = call.function;
+  try {
+    return { type: "tool-call", id: call.id, name, input: argumentsIn(json, budget) ?? { invalid_arguments: json } };
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    const path = [...at, "function", "arguments"];
+    throw new GatewayError("invalid_request", `${path.join(".")}: ${error.message}, with those of the body`, { path });
+  }
+}
+
+/** The longest id of a call that providers of this format accept, in characters. */
+const MAX_CALL_ID = 40;
+const isShortId = (id: string): boolean => id.length <= MAX_CALL_ID;
+
+const DETAIL = { low: "low", medium: "auto", high: "high" } as const;
+
+/** Encodes the conversation of one request. */
+export class MessagesEncoder {
+  readonly #fields: ConvertedFields;
+  readonly #detail: "low" | "auto" | "high" | undefined;
+  readonly #ids: ToolIds = new ToolIds(isShortId);
+
+  /** @param resolution Sets the detail of each picture that has no detail of its own. */
+  constructor(fields: ConvertedFields, resolution: ChatRequest["mediaResolution"]) {
+    this.#fields = fields;
+    this.#detail = resolution && DETAIL[resolution];
+  }
+
+  encode(system: readonly TextPart[], messages: readonly ChatMessage[]): CompletionMessage[] {
+    const encoded: CompletionMessage[] = [];
+    if (system.length > 0) encoded.push(this.#system({ role: "system", parts: system }));
+    for (const message of messages)
+      if (message.role === "user") this.#user(message, encoded);
+      else encoded.push(message.role === "system" ? this.#system(message) : this.#assistant(message));
+    return encoded;
+  }
+
+  #system({ name, parts }: ChatMessage): CompletionMessage {
+    const texts: TextContent[] = [];
+    for (const part of parts)
+      for (const content of this.#content(part)) if (content.type === "text") texts.push(content);
+    return { role: "system", content: shortest(texts), ...(name !== undefined && { name }) };
+  }
+
+  /**
+   * Encodes a turn of the user. Tool results come first, because the format demands them directly after their calls. Pictures and files
+   * of a result follow in a message of the user.
+   */
+  #user({ name, parts }: ChatMessage, encoded: CompletionMessage[]): void {
+    const moved: UserContent[] = [];
+    const said: UserContent[] = [];
+    let hasResults = false;
+    for (const part of parts) {
+      if (part.type !== "tool-result") {
+        for (const content of this.#content(part)) said.push(content);
+        continue;
+      }
+      if (said.length > 0) this.#fields.add("messages.tool-result.order");
+      hasResults = true;
+      encoded.push(this.#result(part, moved));
+    }
+    const content = moved.length > 0 ? [...moved, ...said] : said;
+    if (content.length === 0 && hasResults) return;
+    encoded.push({ role: "user", content: shortest(content), ...(name !== undefined && { name }) });
+  }
+
+  #result(part: ToolResultPart, moved: UserContent[]): CompletionMessage {
+    const texts: TextContent[] = [];
+    if (part.isError) texts.push({ type: "text", text: "The tool has failed." });
+    for (const inner of part.parts)
+      for (const content of this.#content(inner)) {
+        if (content.type === "text") texts.push(content);
+        else {
+          this.#fields.add("messages.tool-result.media");
+          moved.push(content);
+        }
+      }
+    return { role: "tool", tool_call_id: this.#id(part.callId), content: shortest(texts) };
+  }
+
+  #assistant({ name, parts }: ChatMessage): CompletionMessage {
+    const said: AssistantContent[] = [];
+    const tool_calls: CompletionCall[] = [];
+    const say = (content: AssistantContent): void => {
+      if (tool_calls.length > 0) this.#fields.add("messages.tool-call.order");
+      said.push(content);
+    };
+    for (const part of parts) {
+      if (part.type === "tool-call") {
+        const call = { name: part.name, arguments: JSON.stringify(part.input) };
+        tool_calls.push({ type: "function", id: this.#id(part.id), function: call });
+      } else if (part.type === "provider" && part.format === FORMAT) {
+        // The cast is safe: a call of this format was validated when the caller sent it.
+        tool_calls.push(part.value as CompletionCall);
+      } else if (part.type === "refusal") {
+        say({ type: "refusal", refusal: part.text });
+      } else {
+        for (const content of this.#content(part))
+          if (content.type === "text") say(content);
+          else this.#fields.add(content.type === "file" ? "messages.document" : "messages.media");
+      }
+    }
+    return {
+      role: "assistant",
+      ...((said.length > 0 || tool_calls.length === 0) && { content: shortest(said) }),
+      ...(tool_calls.length > 0 && { tool_calls }),
+      ...(name !== undefined && { name }),
+    };
+  }
+
+  /** Returns the content for a part: several pieces for a document, none for a part that the format does not have. */
+  #content(part: Part | JsonPart): UserContent[] {
+    switch (part.type) {
+      case "text":
+        return [{ type: "text", text: part.text }];
+      case "media":
+        return this.#media(part);
+      case "document":
+        return this.#document(part);
+      case "refusal":
+        return [{ type: "text", text: part.text }];
+      case "code":
+        return [{ type: "text", text: fenced(part.code, part.language) }];
+      case "code-result":
+        return [{ type: "text", text: fenced(part.output ?? "", "") }];
+      case "json":
+        return [{ type: "text", text: JSON.stringify(part.value) }];
+      // Tool calls and results are not written as content, and the other parts do not exist in the format.
+      case "tool-call":
+      case "tool-result":
+      case "reasoning":
+      case "redacted-reasoning":
+      case "provider":
+        return this.#drop(`messages.${part.type}`);
+    }
+  }
+
+  #media({ kind, source, detail = this.#detail }: MediaPart): UserContent[] {
+    if (kind === "video") return this.#drop("messages.media.video");
+    if (source.type === "file") return this.#drop("messages.media");
+    if (kind === "image") {
+      const url = source.type === "url" ? source.url : dataUrl(source.mediaType, source.data);
+      return [{ type: "image_url", image_url: { url, ...(detail && { detail }) } }];
+    }
+    if (source.type === "url") return this.#drop("messages.media.audio");
+    return [{ type: "input_audio", input_audio: { data: source.data, format: audioFormat(source.mediaType) } }];
+  }
+
+  #document({ source, title, context }: DocumentPart): UserContent[] {
+    const about: UserContent[] = context === undefined ? [] : [{ type: "text", text: context }];
+    const filename = title === undefined ? {} : { filename: title };
+    switch (source.type) {
+      case "url":
+        return this.#drop("messages.document.url");
+      case "file":
+        return [...about, { type: "file", file: { file_id: source.id, ...filename } }];
+      case "base64":
+        return [...about, { type: "file", file: { file_data: dataUrl(source.mediaType, source.data), ...filename } }];
+      case "text":
+      case "parts": {
+        this.#fields.add("messages.document.text");
+        const heading: UserContent[] = title === undefined ? [] : [{ type: "text", text: title }];
+        const parts = source.type === "text" ? [source] : source.parts;
+        return [...heading, ...about, ...parts.flatMap((part) => this.#content(part))];
+      }
+    }
+  }
+
+  #drop(field: ConvertedField): [] {
+    this.#fields.add(field);
+    return [];
+  }
+
+  #id(id: string): string {
+    if (!isShortId(id)) this.#fields.add("messages.tool-call.id");
+    return this.#ids.of(id);
+  }
+}
+
+/** Returns the wire name of an audio type, which is the usual file extension: `mp3`, `wav`. */
+function audioFormat(mediaType: string): string {
+  const [, name = ""] = /^audio\/(?:x-|vnd\.)?([^;]+)/.exec(mediaType.toLowerCase()) ?? [];
+  return { mpeg: "mp3", wave: "wav" }[name] ?? name;
+}
+
+/** Returns a single text as a string, because some servers cannot read a list of parts. */
+function shortest<Content extends UserContent | AssistantContent>(parts: Content[]): string | Content[] {
+  const [first] = parts;
+  if (!first) return "";
+  return parts.length === 1 && first.type === "text" && first.text !== "" ? first.text : parts;
+}

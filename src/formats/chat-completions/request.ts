@@ -1,0 +1,255 @@
+/** Converts a chat-completions request to the neutral request and back. The two directions of each field stand next to each other. */
+
+import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice, WireObject } from "../../kinds/chat/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { isJsonObject, JsonBudget } from "../../model/json.ts";
+import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { enumSchema } from "../shared/schema.ts";
+import { CONVERSIONS, fieldsOf } from "./conversions.ts";
+import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
+import {
+  type ChatCompletionsRequest,
+  type CompletionFormat,
+  type CompletionTool,
+  type CompletionToolChoice,
+  FORMAT,
+  MAX_STOPS,
+  type NamedTool,
+  nameOf,
+  unsupportedIn,
+} from "./schema.ts";
+
+/**
+ * Returns the neutral request. Unknown fields stay in `native`. Throws `invalid_request` if the arguments of the tool calls
+ * exceed the budget.
+ *
+ * @param json The budget of JSON values. The body has used a part of it; the arguments of tool calls use the rest.
+ */
+export function decodeRequest(
+  body: ChatCompletionsRequest,
+  defaultMaxOutputTokens: number,
+  json: JsonBudget = new JsonBudget(),
+): ChatRequest {
+  const { temperature, top_p, presence_penalty, frequency_penalty, seed, n } = body;
+  const { reasoning_effort, modalities, audio, service_tier, user, safety_identifier } = body;
+  const limit = body.max_completion_tokens ?? body.max_tokens;
+  const toolChoice = decodeToolChoice(body.tool_choice, body.parallel_tool_calls);
+  const responseFormat = decodeResponseFormat(body.response_format);
+  const endUser = safety_identifier ?? user;
+  const stops = typeof body.stop === "string" ? [body.stop] : (body.stop ?? []);
+  const voice = typeof audio?.voice === "string" ? audio.voice : undefined;
+  return {
+    model: body.model,
+    ...decodeMessages(body.messages, json),
+    tools: (body.tools ?? []).map(decodeTool),
+    maxOutputTokens: limit ?? defaultMaxOutputTokens,
+    ...(limit == null && { limitedByDefault: true }),
+    // Drop empty texts: they stop nothing.
+    stopSequences: stops.filter((stop) => stop !== ""),
+    stream: body.stream ?? false,
+    ...(toolChoice && { toolChoice }),
+    ...(temperature != null && { temperature }),
+    ...(top_p != null && { topP: top_p }),
+    ...(presence_penalty != null && { presencePenalty: presence_penalty }),
+    ...(frequency_penalty != null && { frequencyPenalty: frequency_penalty }),
+    ...(seed != null && { seed }),
+    ...(n != null && { candidateCount: n }),
+    ...(body.logprobs && { logprobs: { top: body.top_logprobs ?? 0 } }),
+    ...(responseFormat && { responseFormat }),
+    ...(reasoning_effort != null && { reasoning: decodeReasoning(reasoning_effort) }),
+    ...(modalities != null && { modalities }),
+    ...(voice !== undefined && { speech: { voice } }),
+    ...(service_tier != null && { serviceTier: service_tier }),
+    ...(endUser != null && { endUser }),
+    native: {
+      format: FORMAT,
+      body,
+      betas: [],
+      // The neutral request has one field for the end user: `user` is lost if `safety_identifier` is another text.
+      unsupported: () => [...unsupportedIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
+    },
+  };
+}
+
+/** An upstream's name for the output limit. */
+export type OutputLimitField = "max_completion_tokens" | "max_tokens";
+
+interface EncodedBody {
+  readonly body: ChatCompletionsRequest;
+  readonly conversions: readonly Conversion[];
+}
+
+/** Builds a body from the neutral fields of a request. */
+export function encodeRequest(
+  request: ChatRequest,
+  outputLimitField: OutputLimitField = "max_completion_tokens",
+): EncodedBody {
+  const fields = fieldsOf(request);
+  const { temperature, topP, presencePenalty, frequencyPenalty, seed, candidateCount, logprobs } = request;
+  const { stopSequences, toolChoice, responseFormat, reasoning, modalities, serviceTier, endUser } = request;
+  const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
+  const messages = new MessagesEncoder(fields, request.mediaResolution).encode(request.system, request.messages);
+  if (stopSequences.length > MAX_STOPS) fields.add("stopSequences");
+  const body: ChatCompletionsRequest = {
+    model: request.model,
+    messages,
+    [outputLimitField]: request.maxOutputTokens,
+    ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
+    ...(stopSequences.length > 0 && { stop: stopSequences.slice(0, MAX_STOPS) }),
+    ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { top_p: topP }),
+    ...(presencePenalty !== undefined && { presence_penalty: presencePenalty }),
+    ...(frequencyPenalty !== undefined && { frequency_penalty: frequencyPenalty }),
+    ...(seed !== undefined && { seed }),
+    ...(candidateCount !== undefined && { n: candidateCount }),
+    ...(logprobs && { logprobs: true, ...(logprobs.top > 0 && { top_logprobs: logprobs.top }) }),
+    ...(tools.length > 0 && { tools }),
+    ...(toolChoice && !choosesNothing(request) && encodeToolChoice(toolChoice, tools, fields)),
+    ...(responseFormat && { response_format: encodeResponseFormat(responseFormat, fields) }),
+    ...(reasoning && encodeReasoning(reasoning, fields)),
+    ...(modalities && encodeModalities(modalities, request)),
+    ...(serviceTier !== undefined && { service_tier: serviceTier }),
+    ...(endUser !== undefined && { user: endUser }),
+  };
+  return { body, conversions: listConversions(CONVERSIONS, fields, request) };
+}
+
+/** Returns the caller's own body with the gateway's decisions: the model, the output limit, and token counts in a stream. */
+export function overlaidRequest(
+  body: WireObject,
+  { model, maxOutputTokens, stream }: ChatRequest,
+  outputLimitField: OutputLimitField,
+): WireObject {
+  const sent = (["max_completion_tokens", "max_tokens"] as const).filter((field) => body[field] != null);
+  const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, maxOutputTokens]);
+  const options = isJsonObject(body["stream_options"]) ? body["stream_options"] : {};
+  return {
+    ...body,
+    model,
+    ...Object.fromEntries(limits),
+    // The gateway needs the token counts even if the caller did not ask for them.
+    ...(stream && { stream: true, stream_options: { ...options, include_usage: true } }),
+  };
+}
+
+function decodeTool(tool: CompletionTool): Tool {
+  if (tool.type === "custom") return { type: "provider", format: FORMAT, name: tool.custom.name, definition: tool };
+  const { name, description, parameters, strict } = tool.function;
+  return {
+    type: "function",
+    name,
+    // Without `parameters`, a function takes no arguments.
+    inputSchema: parameters ?? { type: "object", properties: {} },
+    ...(description != null && { description }),
+    ...(strict != null && { strict }),
+  };
+}
+
+/** Encodes a tool. Returns undefined for a tool that the format does not have. */
+function encodeTool(tool: Tool): CompletionTool | undefined {
+  // The cast is safe: the definition of a tool of this format was validated when the caller sent it.
+  if (tool.type === "provider" && tool.format === FORMAT) return tool.definition as CompletionTool;
+  if (tool.type !== "function") return undefined;
+  const { name, description, inputSchema: parameters, strict } = tool;
+  return {
+    type: "function",
+    function: {
+      name,
+      ...(description !== undefined && { description }),
+      parameters,
+      ...(strict !== undefined && { strict }),
+    },
+  };
+}
+
+/** Decodes the tool choice. It includes `parallel`, so a request with only `parallel_tool_calls` gets the choice `auto`. */
+function decodeToolChoice(
+  choice: CompletionToolChoice | null | undefined,
+  parallelCalls: boolean | null | undefined,
+): ToolChoice | undefined {
+  if (choice == null) return parallelCalls == null ? undefined : { type: "auto", parallel: parallelCalls };
+  if (choice === "none") return { type: "none" };
+  const parallel = parallelCalls ?? true;
+  if (typeof choice === "string") return { type: choice, parallel };
+  if (choice.type !== "allowed_tools") return { type: "tool", name: nameOf(choice), parallel };
+  const { mode, tools } = choice.allowed_tools;
+  return { type: mode, parallel, names: tools.map(nameOf) };
+}
+
+/** Encodes the tool choice. Leaves out a choice without tools and the names of missing tools: providers refuse both. */
+function encodeToolChoice(
+  choice: ToolChoice,
+  tools: readonly CompletionTool[],
+  fields: ConvertedFields,
+): Pick<ChatCompletionsRequest, "tool_choice" | "parallel_tool_calls"> {
+  const kinds = new Map(tools.map((tool) => [nameOf(tool), tool.type]));
+  const asked = "names" in choice ? choice.names : undefined;
+  const names = asked?.filter((name) => kinds.has(name));
+  const isPossible = tools.length > 0 && (choice.type === "tool" ? kinds.has(choice.name) : names?.length !== 0);
+  if (!isPossible || names?.length !== asked?.length) fields.add("toolChoice");
+  if (!isPossible) return {};
+  if (choice.type === "none") return { tool_choice: "none" };
+  const named = (name: string): NamedTool =>
+    kinds.get(name) === "custom" ? { type: "custom", custom: { name } } : { type: "function", function: { name } };
+  const single = choice.parallel ? {} : { parallel_tool_calls: false };
+  if (choice.type === "tool") return { tool_choice: named(choice.name), ...single };
+  if (!names) return { tool_choice: choice.type, ...single };
+  const allowed_tools = { mode: choice.type, tools: names.map(named) };
+  return { tool_choice: { type: "allowed_tools", allowed_tools }, ...single };
+}
+
+function decodeResponseFormat(format: CompletionFormat | null | undefined): ResponseFormat | undefined {
+  if (format == null || format.type === "text") return undefined;
+  if (format.type === "json_object") return { type: "json" };
+  const { name, schema, strict } = format.json_schema;
+  return { type: "json", name, ...(schema != null && { schema }), ...(strict != null && { strict }) };
+}
+
+/** The name of a schema if the request has none. The format requires a name. */
+const DEFAULT_NAME = "answer";
+
+function encodeResponseFormat(format: ResponseFormat, fields: ConvertedFields): CompletionFormat {
+  if (format.type === "enum") {
+    const schema = enumSchema(format.values);
+    return { type: "json_schema", json_schema: { name: DEFAULT_NAME, schema, strict: true } };
+  }
+  const { schema, name, strict } = format;
+  if (!schema && name === undefined) return { type: "json_object" };
+  if (name === undefined) fields.add("responseFormat.name");
+  const json_schema = {
+    name: name ?? DEFAULT_NAME,
+    ...(schema && { schema }),
+    ...(strict !== undefined && { strict }),
+  };
+  return { type: "json_schema", json_schema };
+}
+
+type WireEffort = NonNullable<ChatCompletionsRequest["reasoning_effort"]>;
+
+const decodeReasoning = (effort: WireEffort): Reasoning =>
+  effort === "none" ? { type: "disabled" } : { type: "adaptive", effort };
+
+function encodeReasoning(reasoning: Reasoning, fields: ConvertedFields): { reasoning_effort?: WireEffort } {
+  if (reasoning.type === "disabled") return { reasoning_effort: "none" };
+  if (reasoning.visible === false) fields.add("reasoning.visible");
+  if (reasoning.type === "enabled") {
+    fields.add("reasoning.budgetTokens");
+    const { budgetTokens } = reasoning;
+    return { reasoning_effort: budgetTokens <= 2_048 ? "low" : budgetTokens <= 8_192 ? "medium" : "high" };
+  }
+  if (reasoning.effort) return { reasoning_effort: reasoning.effort };
+  fields.add("reasoning.adaptive");
+  return {};
+}
+
+const DEFAULT_VOICE = "alloy";
+
+/** Encodes the modalities. Sound also needs a voice and a file format; `pcm16` is the only format that can be streamed. */
+function encodeModalities(
+  modalities: NonNullable<ChatRequest["modalities"]>,
+  { speech, stream }: ChatRequest,
+): Pick<ChatCompletionsRequest, "modalities" | "audio"> {
+  const possible = modalities.filter((modality) => modality !== "image");
+  if (!possible.includes("audio")) return { modalities: possible };
+  return { modalities: possible, audio: { voice: speech?.voice ?? DEFAULT_VOICE, format: stream ? "pcm16" : "wav" } };
+}

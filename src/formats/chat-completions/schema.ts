@@ -1,0 +1,323 @@
+/** The chat-completions request on the wire: its schema, and the rules that compare several fields. Unknown fields are allowed. */
+
+import * as v from "valibot";
+import { type RuleBreach, object, textOr, variant, array, choice, shown, crossCheck } from "../../http/validation.ts";
+import { isBase64 } from "../../media/base64.ts";
+import { type JsonObject, isJsonObject } from "../../model/json.ts";
+import { atMost, text, whole, base64, unsupported, unsupportedFinder } from "../shared/schema.ts";
+
+/** The name of the format in `native` requests, answers and parts of the neutral model. */
+export const FORMAT = "chat-completions";
+
+/** Any JSON object. Its values need no check, because the body comes from `JSON.parse`. */
+export const jsonObject = object({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
+
+/** A number between two bounds, both included. */
+const between = (least: number, most: number, message = `must be between ${least} and ${most}`) =>
+  v.pipe(v.number(), v.minValue(least, message), v.maxValue(most, message));
+
+/** An integer between two bounds, both included. */
+const integer = (least: number, most: number, message = `must be between ${least} and ${most}`) =>
+  v.pipe(v.number(), v.integer(), v.minValue(least, message), v.maxValue(most, message));
+
+const outputLimit = integer(1, Number.MAX_SAFE_INTEGER, "must be an integer of at least 1");
+
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,/;
+
+/** The longest beginning of a `data:` URL, before its base64, in characters. */
+const MAX_HEAD = 200;
+
+/** Returns the media type and the base64 of a `data:` URL; undefined for any other text. Does not check the base64. */
+export function splitDataUrl(url: string): { readonly mediaType: string; readonly data: string } | undefined {
+  const [head, mediaType] = DATA_URL.exec(url.slice(0, MAX_HEAD)) ?? [];
+  return head === undefined || mediaType === undefined ? undefined : { mediaType, data: url.slice(head.length) };
+}
+
+export const dataUrl = (mediaType: string, data: string): string => `data:${mediaType};base64,${data}`;
+
+/** Tells whether a text is a `data:` URL with valid base64. */
+function isDataUrl(url: string): boolean {
+  const split = splitDataUrl(url);
+  return split !== undefined && isBase64(split.data);
+}
+
+/** The address of a picture, or the picture itself as a `data:` URL. */
+const webOrDataUrl = v.pipe(
+  v.string(),
+  v.check(
+    (url) => (url.startsWith("data:") ? isDataUrl(url) : /^https?:\/\//i.test(url) && URL.canParse(url)),
+    "must be an http or https URL, or a data: URL of base64",
+  ),
+  v.metadata({ pattern: "^(?:data:|[hH][tT][tT][pP][sS]?://)" }),
+);
+
+/** A tool's name. The official service allows 64 characters; local servers allow more, because agents put a server's name before it. */
+const toolName = atMost(text, 128);
+
+const FunctionTool = object({
+  type: v.literal("function"),
+  function: object({
+    name: toolName,
+    description: v.nullish(v.string()),
+    parameters: v.nullish(jsonObject),
+    strict: v.nullish(v.boolean()),
+  }),
+});
+
+/** A tool whose input is a text. The neutral request carries its definition unchanged. */
+const CustomTool = whole(
+  object({
+    type: v.literal("custom"),
+    custom: whole(object({ name: toolName, description: v.nullish(v.string()), format: v.nullish(jsonObject) })),
+  }),
+);
+
+const CompletionTool = variant([FunctionTool, CustomTool]);
+export type CompletionTool = v.InferOutput<typeof CompletionTool>;
+
+const FunctionChoice = object({ type: v.literal("function"), function: object({ name: text }) });
+const CustomChoice = object({ type: v.literal("custom"), custom: object({ name: text }) });
+
+const NamedTool = variant([FunctionChoice, CustomChoice]);
+export type NamedTool = v.InferOutput<typeof NamedTool>;
+
+const AllowedTools = object({
+  type: v.literal("allowed_tools"),
+  allowed_tools: object({
+    mode: v.picklist(["auto", "required"]),
+    tools: v.pipe(v.array(NamedTool), v.minLength(1, "must name at least one tool")),
+  }),
+});
+
+const CHOICE_WORDS = ["none", "auto", "required"] as const;
+const ChosenTools = variant([FunctionChoice, CustomChoice, AllowedTools]);
+
+export type CompletionToolChoice = (typeof CHOICE_WORDS)[number] | v.InferOutput<typeof ChosenTools>;
+const CompletionToolChoice = textOr(ChosenTools, v.picklist(CHOICE_WORDS)) as v.GenericSchema<
+  unknown,
+  CompletionToolChoice
+>;
+
+/** Returns the name of a tool, from its definition or from a tool choice. */
+export const nameOf = (tool: CompletionTool | NamedTool): string =>
+  tool.type === "function" ? tool.function.name : tool.custom.name;
+
+const TextContent = object({ type: v.literal("text"), text: v.string() });
+export type TextContent = v.InferOutput<typeof TextContent>;
+
+const ImageContent = object({
+  type: v.literal("image_url"),
+  image_url: object({
+    url: webOrDataUrl,
+    // The neutral model has no detail above `high`.
+    detail: unsupported(v.nullish(v.picklist(["auto", "low", "high", "original"])), (detail) => detail === "original"),
+  }),
+});
+
+const AudioContent = object({
+  type: v.literal("input_audio"),
+  input_audio: object({
+    data: base64,
+    format: v.pipe(v.string(), v.regex(/^[a-z0-9.+-]{1,32}$/, "must be the name of a format, such as wav or mp3")),
+  }),
+});
+
+const FileContent = object({
+  type: v.literal("file"),
+  file: v.pipe(
+    object({
+      file_data: v.nullish(
+        v.pipe(
+          v.string(),
+          v.check((data) => isDataUrl(data) || isBase64(data), "must be a data: URL of base64, or base64"),
+        ),
+      ),
+      file_id: v.nullish(text),
+      filename: v.nullish(v.string()),
+    }),
+    v.check(({ file_data, file_id }) => (file_data == null) !== (file_id == null), "must hold file_data or file_id"),
+  ),
+});
+
+const UserContent = variant([TextContent, ImageContent, AudioContent, FileContent]);
+export type UserContent = v.InferOutput<typeof UserContent>;
+
+const AssistantContent = variant([TextContent, object({ type: v.literal("refusal"), refusal: v.string() })]);
+export type AssistantContent = v.InferOutput<typeof AssistantContent>;
+
+/** Makes the schema of a message's content: a text, or a list of parts. */
+const content = <const Part extends v.GenericSchema>(part: Part) =>
+  textOr(array(part, ({ input }) => `must be a string or an array, not ${shown(input)}`));
+
+const name = v.nullish(v.string());
+
+const SystemMessage = object({
+  role: v.picklist(["system", "developer"]),
+  content: content(variant([TextContent])),
+  name,
+});
+
+const UserMessage = object({ role: v.literal("user"), content: content(UserContent), name });
+
+const FunctionCall = object({
+  type: v.literal("function"),
+  id: text,
+  function: object({ name: text, arguments: v.string() }),
+  // Ignored: clients send back the index from a stream, and it equals the position in the list.
+  index: v.optional(v.unknown()),
+});
+
+const CustomCall = whole(
+  object({
+    type: v.literal("custom"),
+    id: text,
+    custom: whole(object({ name: text, input: v.string() })),
+  }),
+);
+export type CompletionCall = v.InferOutput<typeof FunctionCall> | v.InferOutput<typeof CustomCall>;
+
+const AssistantMessage = object({
+  role: v.literal("assistant"),
+  content: v.nullish(content(AssistantContent)),
+  refusal: v.nullish(v.string()),
+  // Local servers show reasoning under this name, and their clients send it back.
+  reasoning_content: v.nullish(v.string()),
+  tool_calls: v.nullish(array(variant([FunctionCall, CustomCall]))),
+  name,
+});
+export type AssistantMessage = v.InferOutput<typeof AssistantMessage>;
+
+const ToolMessage = object({
+  role: v.literal("tool"),
+  tool_call_id: text,
+  // The official service documents only text, but clients also send pictures, and local servers accept them.
+  content: content(variant([TextContent, ImageContent])),
+  // Ignored: the call already names the tool.
+  name: v.optional(v.unknown()),
+});
+
+export type CompletionMessage = v.InferOutput<
+  typeof SystemMessage | typeof UserMessage | typeof AssistantMessage | typeof ToolMessage
+>;
+
+const BY_ROLE = new Map<unknown, v.GenericSchema<unknown, CompletionMessage>>([
+  ["system", SystemMessage],
+  ["developer", SystemMessage],
+  ["user", UserMessage],
+  ["assistant", AssistantMessage],
+  ["tool", ToolMessage],
+]);
+const noRole = object({ role: v.picklist(Array.from(BY_ROLE.keys(), String)) });
+
+const CompletionMessage: v.GenericSchema<unknown, CompletionMessage> = choice(
+  [SystemMessage, UserMessage, AssistantMessage, ToolMessage],
+  (input) => (isJsonObject(input) && BY_ROLE.get(input["role"])) || noRole,
+);
+
+const CompletionFormat = variant([
+  object({ type: v.literal("text") }),
+  object({ type: v.literal("json_object") }),
+  object({
+    type: v.literal("json_schema"),
+    json_schema: object({
+      name: atMost(text, 64),
+      description: unsupported(v.nullish(v.string())),
+      schema: v.nullish(jsonObject),
+      strict: v.nullish(v.boolean()),
+    }),
+  }),
+]);
+export type CompletionFormat = v.InferOutput<typeof CompletionFormat>;
+
+/** The largest number of stop sequences in a request. */
+export const MAX_STOPS = 4;
+
+const SpokenAnswer = object({
+  // An object names a voice that the caller made at one provider. Other providers do not know this voice.
+  voice: unsupported(v.nullish(textOr(object({ id: v.nullish(v.string()) }))), (voice) => typeof voice !== "string"),
+  format: unsupported(v.nullish(v.string())),
+});
+
+/** An integer of 64 bits. A JSON number keeps only its first 53 bits. */
+const seed = v.pipe(
+  v.number(),
+  v.integer("must be an integer"),
+  v.minValue(-(2 ** 63), "must be an integer of 64 bits"),
+  v.maxValue(2 ** 63, "must be an integer of 64 bits"),
+);
+
+const Body = object({
+  model: atMost(text, 256),
+  messages: v.pipe(array(CompletionMessage), v.minLength(1, "must hold at least one message")),
+  max_completion_tokens: v.nullish(outputLimit),
+  max_tokens: v.nullish(outputLimit),
+  stream: v.nullish(v.boolean()),
+  stream_options: v.nullish(object({ include_usage: v.nullish(v.boolean()) })),
+  stop: v.nullish(textOr(v.pipe(array(v.string()), v.maxLength(MAX_STOPS, `must hold at most ${MAX_STOPS} texts`)))),
+  temperature: v.nullish(between(0, 2)),
+  top_p: v.nullish(between(0, 1)),
+  presence_penalty: v.nullish(between(-2, 2)),
+  frequency_penalty: v.nullish(between(-2, 2)),
+  seed: v.nullish(seed),
+  n: v.nullish(integer(1, 128)),
+  logprobs: v.nullish(v.boolean()),
+  top_logprobs: v.nullish(integer(0, 20)),
+  tools: v.nullish(array(CompletionTool)),
+  tool_choice: v.nullish(CompletionToolChoice),
+  parallel_tool_calls: v.nullish(v.boolean()),
+  response_format: v.nullish(CompletionFormat),
+  reasoning_effort: v.nullish(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
+  modalities: v.nullish(array(v.picklist(["text", "audio", "image"]))),
+  audio: v.nullish(SpokenAnswer),
+  service_tier: v.nullish(v.string()),
+  user: v.nullish(v.string()),
+  safety_identifier: v.nullish(v.string()),
+  metadata: unsupported(v.nullish(jsonObject)),
+  logit_bias: unsupported(v.nullish(jsonObject)),
+  prediction: unsupported(v.nullish(jsonObject)),
+  web_search_options: unsupported(v.nullish(jsonObject)),
+  store: unsupported(v.nullish(v.boolean())),
+  verbosity: unsupported(v.nullish(v.string())),
+});
+export type ChatCompletionsRequest = v.InferOutput<typeof Body>;
+
+export const ChatCompletionsRequest = v.pipe(Body, crossCheck<ChatCompletionsRequest>(breaches));
+
+/** Finds the fields of a body that the neutral model cannot hold. */
+export const unsupportedIn = unsupportedFinder(Body);
+
+/** Checks the rules that compare several fields. */
+function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletionsRequest): Generator<RuleBreach> {
+  if (request.top_logprobs != null && request.logprobs !== true)
+    yield { path: ["top_logprobs"], message: "needs logprobs to be true" };
+  const names = new Set<string>();
+  for (const [index, tool] of (tools ?? []).entries()) {
+    const toolName = nameOf(tool);
+    if (names.has(toolName))
+      yield { path: ["tools", index, tool.type, "name"], message: `is used by an earlier tool: ${shown(toolName)}` };
+    names.add(toolName);
+  }
+  if (tool_choice != null) yield* choiceBreaches(tool_choice, names);
+  const calls = new Set<string>();
+  for (const [index, message] of messages.entries()) {
+    if (message.role === "assistant") for (const { id } of message.tool_calls ?? []) calls.add(id);
+    if (message.role === "tool" && !calls.has(message.tool_call_id))
+      yield { path: ["messages", index, "tool_call_id"], message: "answers no tool call of an earlier message" };
+  }
+}
+
+function* choiceBreaches(choice: CompletionToolChoice, names: ReadonlySet<string>): Generator<RuleBreach> {
+  if (choice === "required" && names.size === 0)
+    yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
+  if (typeof choice === "string") return;
+  const chosen =
+    choice.type === "allowed_tools"
+      ? choice.allowed_tools.tools.map((tool, index) => ({ tool, path: ["allowed_tools", "tools", index] }))
+      : [{ tool: choice, path: [] }];
+  for (const { tool, path } of chosen)
+    if (!names.has(nameOf(tool)))
+      yield {
+        path: ["tool_choice", ...path, tool.type, "name"],
+        message: `must name one of the tools: there is no ${shown(nameOf(tool))}`,
+      };
+}

@@ -1,0 +1,104 @@
+/** The answers of upstreams on the wire. Local servers leave out most fields or set them to null, so nearly every field is optional. */
+
+import * as v from "valibot";
+import { object, textOr } from "../../http/validation.ts";
+import { unsupported, unsupportedFinder, type UnsupportedFinder } from "../shared/schema.ts";
+import { jsonObject, splitDataUrl } from "./schema.ts";
+
+const maybeText = v.nullish(v.string());
+const maybeCount = v.nullish(v.number());
+/** A count that the neutral model cannot hold. It is reported as unsupported unless it is 0. */
+const unsupportedCount = unsupported(v.optional(v.unknown()), (value) => value !== 0);
+/** A field whose value is not needed: the type of an object, a time, padding. */
+const envelope = v.optional(v.unknown());
+
+const LooseUsage = object({
+  prompt_tokens: maybeCount,
+  completion_tokens: maybeCount,
+  total_tokens: maybeCount,
+  prompt_tokens_details: v.nullish(
+    object({ cached_tokens: maybeCount, cache_write_tokens: maybeCount, audio_tokens: maybeCount }),
+  ),
+  completion_tokens_details: v.nullish(
+    object({
+      reasoning_tokens: maybeCount,
+      audio_tokens: maybeCount,
+      accepted_prediction_tokens: unsupportedCount,
+      rejected_prediction_tokens: unsupportedCount,
+    }),
+  ),
+  // DeepSeek's name for the tokens that were read from the cache.
+  prompt_cache_hit_tokens: maybeCount,
+});
+export type LooseUsage = v.InferOutput<typeof LooseUsage>;
+
+const LooseToolCall = object({
+  type: envelope,
+  index: maybeCount,
+  id: maybeText,
+  function: v.nullish(object({ name: maybeText, arguments: v.nullish(v.union([v.string(), jsonObject])) })),
+  custom: v.nullish(object({ name: maybeText, input: maybeText })),
+});
+export type LooseToolCall = v.InferOutput<typeof LooseToolCall>;
+
+const LooseLogprob = object({ token: v.string(), logprob: v.number() });
+export type LooseLogprob = v.InferOutput<typeof LooseLogprob>;
+
+const LooseAnnotation = object({
+  type: envelope,
+  url_citation: v.nullish(
+    object({ url: maybeText, title: maybeText, start_index: unsupportedCount, end_index: unsupportedCount }),
+  ),
+});
+
+const LooseImage = object({
+  type: envelope,
+  index: envelope,
+  // The gateway does not fetch an image from an address.
+  image_url: v.nullish(object({ url: unsupported(maybeText, (url) => splitDataUrl(url) === undefined) })),
+});
+
+/** A complete message, or a chunk's delta. */
+const LooseMessage = object({
+  role: maybeText,
+  content: v.nullish(textOr(v.array(object({ type: maybeText, text: maybeText })))),
+  refusal: maybeText,
+  // Servers use three names for the reasoning that they show.
+  reasoning_content: maybeText,
+  reasoning: maybeText,
+  thinking: maybeText,
+  tool_calls: v.nullish(v.array(LooseToolCall)),
+  function_call: v.nullish(object({ name: maybeText, arguments: maybeText })),
+  annotations: v.nullish(v.array(LooseAnnotation)),
+  audio: v.nullish(object({ data: maybeText, transcript: maybeText })),
+  images: v.nullish(v.array(LooseImage)),
+});
+export type LooseMessage = v.InferOutput<typeof LooseMessage>;
+
+const LooseChoice = object({
+  index: maybeCount,
+  delta: v.nullish(LooseMessage),
+  message: v.nullish(LooseMessage),
+  logprobs: v.nullish(
+    object({
+      content: v.nullish(v.array(object({ ...LooseLogprob.entries, top_logprobs: v.nullish(v.array(LooseLogprob)) }))),
+    }),
+  ),
+  finish_reason: maybeText,
+});
+export type LooseChoice = v.InferOutput<typeof LooseChoice>;
+
+/** A complete answer, or a chunk of a stream. */
+export const LooseCompletion = object({
+  object: envelope,
+  created: envelope,
+  obfuscation: envelope,
+  id: maybeText,
+  model: maybeText,
+  choices: v.nullish(v.array(LooseChoice)),
+  usage: v.nullish(LooseUsage),
+  service_tier: maybeText,
+});
+
+/** Finds the fields of an answer that the neutral model cannot hold. */
+export const unsupportedInAnswer: UnsupportedFinder = unsupportedFinder(LooseCompletion);

@@ -1,0 +1,349 @@
+/** The stream to a caller: chunks made of neutral events, or the frames of an upstream that speaks the same format. */
+
+import { GatewayError } from "../../errors.ts";
+import type { AnswerEvent, ContentEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import { isJsonObject, parseJson } from "../../model/json.ts";
+import type { AnswerContext, AnswerStream } from "../format.ts";
+import { answerId, frameOf } from "../shared/answer.ts";
+import { encodeError } from "../shared/errors.ts";
+import { AnsweredArguments, fenced, ToolCalls } from "../shared/tools.ts";
+import { encodeLogprobs, encodeSources, encodeUsage, FINISH_REASON, isCutShort } from "./answer.ts";
+import type { Chunk, ChunkChoice, ChunkDelta, ToolCallDelta } from "./schema.answer.ts";
+import { dataUrl, FORMAT } from "./schema.ts";
+
+/** The data of the frame that ends a stream. */
+export const DONE = "[DONE]";
+const DONE_FRAME = `data: ${DONE}\n\n`;
+
+/** Writes one frame. Escapes U+2028 and U+2029, which `JSON.stringify` leaves alone: some clients end a line there. */
+const frameText = (value: object): string =>
+  `data: ${JSON.stringify(value).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029")}\n\n`;
+
+export class CompletionStream implements AnswerStream<AnswerEvent> {
+  readonly contentType = "text/event-stream; charset=utf-8";
+  /** A comment, which clients skip. */
+  readonly keepAlive = ": keep-alive\n\n";
+  readonly #encoder: ChunkEncoder;
+  readonly #showsUsage: boolean;
+
+  /** @param created Unix time in seconds. */
+  constructor(answer: AnswerContext, created: number) {
+    const options = answer.request.native?.body["stream_options"];
+    this.#showsUsage = isJsonObject(options) && options["include_usage"] === true;
+    this.#encoder = new ChunkEncoder(answer, created, this.#showsUsage);
+  }
+
+  encode(event: AnswerEvent): string {
+    if (event.type === "native" && event.format === FORMAT) return this.#framesText(event.frames ?? []);
+    const native = event.type === "finish" ? event.native : undefined;
+    if (native?.format === FORMAT && native.frames.length > 0) {
+      const shown = native.frames.filter(({ data }) => data !== DONE && (this.#showsUsage || !isUsageChunk(data)));
+      return this.#framesText(shown) + DONE_FRAME;
+    }
+    const text = this.#encoder.chunks(event).map(frameText).join("");
+    return event.type === "finish" ? text + DONE_FRAME : text;
+  }
+
+  error(error: GatewayError): string {
+    return frameText(encodeError(error));
+  }
+
+  /**
+   * Writes the frames as the upstream sent them. Each chunk may have `"usage": null`, because the gateway always asks the upstream for
+   * token counts. If the caller did not ask for counts, this field is removed.
+   */
+  #framesText(frames: readonly NativeFrame[]): string {
+    let text = "";
+    for (const { data } of frames) text += frameOf({ data: this.#showsUsage ? data : data.replace(NO_USAGE, "$1}") });
+    return text;
+  }
+}
+
+/** Matches `"usage": null` if only simple fields follow it in the chunk. To cut it out of the text keeps all other bytes. */
+const NO_USAGE = /,\s*"usage"\s*:\s*null\s*((?:,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+)\s*)*)\}\s*$/;
+
+/** Tells whether a frame is the extra chunk with only the token counts. */
+function isUsageChunk(data: string): boolean {
+  try {
+    const chunk = parseJson(data);
+    if (!isJsonObject(chunk)) return false;
+    const { choices, usage } = chunk;
+    return isJsonObject(usage) && Array.isArray(choices) && choices.length === 0;
+  } catch {
+    return false;
+  }
+}
+
+/** The lifetime of a sound, for its `expires_at`, in seconds. It is the lifetime that the spec gives to a picture (spec 3). */
+const AUDIO_LIFETIME_S = 3_600;
+
+/** The state of a choice that is being written. */
+interface WrittenChoice {
+  readonly index: number;
+  /** Set once the first chunk, which names the role, is written. */
+  begun: boolean;
+  images: number;
+  calls: CallQueue | undefined;
+}
+
+type ToolCallEvent = Extract<ContentEvent, { type: `tool-call${string}` | "provider" }>;
+
+/** Encodes the events of one answer as chunks. Puts the chunks into the order that the format demands. */
+export class ChunkEncoder {
+  readonly #created: number;
+  readonly #showsUsage: boolean;
+  readonly #choices: Map<number, WrittenChoice> = new Map();
+  /** The chunks of the event that is being encoded. */
+  #chunks: Chunk[] = [];
+  #id: string;
+  #model: string;
+  #tier: string | undefined;
+  #finished = false;
+
+  /**
+   * @param created Unix time in seconds.
+   * @param showsUsage Adds a last chunk with the token counts, and `usage: null` to each chunk before it.
+   */
+  constructor({ request, requestId }: AnswerContext, created: number, showsUsage: boolean) {
+    this.#created = created;
+    this.#showsUsage = showsUsage;
+    this.#model = request.model;
+    // The answer's id contains the request's id, so that support can find one by the other.
+    this.#id = requestId.replace(/^req_/, "chatcmpl-");
+  }
+
+  /** Returns the chunks that an event adds. Throws `backend_failed` for an event that is out of order. */
+  chunks(event: AnswerEvent): Chunk[] {
+    if (this.#finished) throw new GatewayError("backend_failed", "The model backend went on after its answer's end.");
+    this.#chunks = [];
+    if (event.type !== "native") this.#encode(event);
+    else for (const inner of event.events) this.#encode(inner);
+    return this.#chunks;
+  }
+
+  #encode(event: Exclude<AnswerEvent, { type: "native" }>): void {
+    switch (event.type) {
+      case "start":
+        this.#id = answerId(event, FORMAT, this.#id);
+        this.#model = event.model;
+        this.#tier = event.usage.serviceTier;
+        return;
+      case "finish":
+        return this.#finish(event);
+      // Skip the feedback: the finish reason shows that the prompt was blocked.
+      case "prompt-feedback":
+        return;
+      default:
+        return this.#content(this.#choice(event.candidate ?? 0), event);
+    }
+  }
+
+  #finish({ endings, usage }: Extract<AnswerEvent, { type: "finish" }>): void {
+    this.#finished = true;
+    this.#tier = usage.serviceTier ?? this.#tier;
+    for (const { candidate, reason } of endings) {
+      const choice = this.#choice(candidate);
+      choice.calls?.endAll(isCutShort(reason));
+      if (choice.calls) this.#addCalls(choice, choice.calls);
+      this.#add(choice, {}, null, FINISH_REASON[reason]);
+    }
+    if (this.#showsUsage) this.#chunks.push({ ...this.#chunk([]), usage: encodeUsage(usage) });
+  }
+
+  #content(choice: WrittenChoice, event: ContentEvent): void {
+    switch (event.type) {
+      case "text-delta":
+        if (event.text !== "") this.#add(choice, { content: event.text });
+        return;
+      case "reasoning-delta":
+        if (event.text !== "") this.#add(choice, { reasoning_content: event.text });
+        return;
+      case "refusal-delta":
+        if (event.text !== "") this.#add(choice, { refusal: event.text });
+        return;
+      case "code":
+        return this.#add(choice, { content: fenced(event.code, event.language) });
+      case "code-result":
+        return this.#add(choice, { content: fenced(event.output ?? "", "") });
+      case "tool-call":
+      case "tool-call-start":
+      case "tool-call-delta":
+      case "tool-call-end":
+      case "provider":
+        return this.#toolCall(choice, event);
+      case "media":
+        return this.#media(choice, event);
+      case "annotation": {
+        if (event.annotation.type === "logprobs") {
+          const content = encodeLogprobs(event.annotation);
+          if (content.length > 0) this.#add(choice, {}, { content, refusal: null });
+          return;
+        }
+        const annotations = encodeSources(event.annotation);
+        if (annotations.length > 0) this.#add(choice, { annotations });
+        return;
+      }
+      // The format has no field for the signature of reasoning, or for encrypted reasoning.
+      case "reasoning-signature":
+      case "redacted-reasoning":
+        return;
+      default:
+        event satisfies never;
+    }
+  }
+
+  #toolCall(choice: WrittenChoice, event: ToolCallEvent): void {
+    const calls = (choice.calls ??= new CallQueue());
+    switch (event.type) {
+      case "tool-call":
+        calls.begin(event.id, functionCall(event));
+        calls.add(event.id, JSON.stringify(event.input));
+        calls.end(event.id);
+        break;
+      case "tool-call-start":
+        calls.begin(event.id, functionCall(event));
+        break;
+      case "tool-call-delta":
+        calls.add(event.id, event.json);
+        break;
+      case "tool-call-end":
+        calls.end(event.id);
+        break;
+      case "provider": {
+        // The call of a custom tool comes in one event. Parts of other formats are left out.
+        const { id, type } = event.value;
+        if (event.format === FORMAT && type === "custom" && typeof id === "string") calls.begin(id, event.value, true);
+      }
+    }
+    this.#addCalls(choice, calls);
+  }
+
+  #media(choice: WrittenChoice, { mediaType, data, thought }: Extract<ContentEvent, { type: "media" }>): void {
+    if (thought) return;
+    if (mediaType.startsWith("audio/")) {
+      const id = this.#id.replace(/^chatcmpl-/, "audio_");
+      const expires_at = this.#created + AUDIO_LIFETIME_S;
+      this.#add(choice, { audio: { id, data, transcript: "", expires_at } });
+    } else {
+      const image_url = { url: dataUrl(mediaType, data) };
+      this.#add(choice, { images: [{ type: "image_url", index: choice.images++, image_url }] });
+    }
+  }
+
+  #choice(index: number): WrittenChoice {
+    let choice = this.#choices.get(index);
+    if (!choice) {
+      choice = { index, begun: false, images: 0, calls: undefined };
+      this.#choices.set(index, choice);
+    }
+    return choice;
+  }
+
+  #addCalls(choice: WrittenChoice, calls: CallQueue): void {
+    for (const call of calls.take()) this.#add(choice, { tool_calls: [call] });
+  }
+
+  /**
+   * Adds a chunk. Before the first chunk of a choice, adds a chunk that names the role. The content of that chunk is an empty text, or
+   * null if a tool call comes first.
+   */
+  #add(
+    choice: WrittenChoice,
+    delta: ChunkDelta,
+    logprobs: ChunkChoice["logprobs"] = null,
+    finish_reason: ChunkChoice["finish_reason"] = null,
+  ): void {
+    const { index } = choice;
+    if (!choice.begun) {
+      choice.begun = true;
+      const first: ChunkDelta = { role: "assistant", content: "tool_calls" in delta ? null : "", refusal: null };
+      this.#chunks.push(this.#chunk([{ index, delta: first, logprobs: null, finish_reason: null }]));
+    }
+    this.#chunks.push(this.#chunk([{ index, delta, logprobs, finish_reason }]));
+  }
+
+  #chunk(choices: ChunkChoice[]): Chunk {
+    return {
+      id: this.#id,
+      object: "chat.completion.chunk",
+      created: this.#created,
+      model: this.#model,
+      ...(this.#tier !== undefined && { service_tier: this.#tier }),
+      system_fingerprint: null,
+      choices,
+      ...(this.#showsUsage && { usage: null }),
+    };
+  }
+}
+
+type CallHead = Omit<ToolCallDelta, "index">;
+
+const functionCall = ({ id, name }: { readonly id: string; readonly name: string }): CallHead => ({
+  id,
+  type: "function",
+  function: { name, arguments: "" },
+});
+
+interface QueuedCall {
+  readonly index: number;
+  readonly json: string[];
+  /** The pieces of the call that are not written yet. */
+  pending: ToolCallDelta[];
+  ended: boolean;
+}
+
+/**
+ * The tool calls of one choice, in order. Clients treat a call as complete when the next call begins. Therefore only the first open call
+ * is written, and later calls wait for its end.
+ */
+class CallQueue {
+  readonly #queue: QueuedCall[] = [];
+  readonly #calls: ToolCalls<QueuedCall> = new ToolCalls();
+  readonly #arguments = new AnsweredArguments();
+  #count = 0;
+
+  begin(id: string, head: CallHead, ended: boolean = false): void {
+    const index = this.#count++;
+    this.#queue.push(this.#calls.begin(id, { index, json: [], pending: [{ index, ...head }], ended }));
+  }
+
+  add(id: string, json: string): void {
+    this.#add(this.#calls.open(id), json);
+  }
+
+  end(id: string): void {
+    this.#end(this.#calls.get(id), false);
+  }
+
+  /** Ends the open calls. Their arguments may be incomplete if the answer was cut short. */
+  endAll(cutShort: boolean): void {
+    for (const call of this.#queue) this.#end(call, cutShort);
+  }
+
+  #end(call: QueuedCall, cutShort: boolean): void {
+    if (call.ended) return;
+    const json = call.json.join("");
+    if (!cutShort) this.#arguments.parse(json);
+    // Clients parse the arguments as JSON, and an empty text is not JSON.
+    if (json.trim() === "") this.#add(call, "{}");
+    call.ended = true;
+  }
+
+  #add({ index, json, pending }: QueuedCall, piece: string): void {
+    if (piece === "") return;
+    json.push(piece);
+    pending.push({ index, function: { arguments: piece } });
+  }
+
+  /** Takes the pieces that may be written now. */
+  take(): ToolCallDelta[] {
+    const deltas: ToolCallDelta[] = [];
+    for (let call = this.#queue[0]; call; call = this.#queue[0]) {
+      for (const delta of call.pending) deltas.push(delta);
+      call.pending = [];
+      if (!call.ended) break;
+      this.#queue.shift();
+    }
+    return deltas;
+  }
+}

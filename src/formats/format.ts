@@ -1,0 +1,198 @@
+/**
+ * The interfaces of a wire format: the endpoints that serve the format, and the codec that speaks it to an upstream.
+ */
+
+import type { GatewayError } from "../errors.ts";
+import type { Answer } from "../http/answer.ts";
+import type { AnswerEvent, ChatEvent } from "../kinds/chat/event.ts";
+import type { ChatRequest } from "../kinds/chat/request.ts";
+import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../kinds/image/request.ts";
+import type { Limits } from "../limits.ts";
+import type { Conversion } from "../model/conversion.ts";
+import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
+import type { ImageBooking } from "../ports/image-store.ts";
+import type { ModelInfo } from "../ports/model-backend.ts";
+import type { ApiKey, Balance } from "../ports/quota-store.ts";
+import type { RateLimit } from "../ports/rate-limiter.ts";
+
+export interface Format {
+  /** The name that `native` parts of the neutral model carry. */
+  readonly name: string;
+  readonly endpoints: readonly Endpoint[];
+}
+
+export type Endpoint = ChatEndpoint | ImageEndpoint | QueryEndpoint | PublicEndpoint;
+
+/** A request on its way to an endpoint. */
+export interface Incoming {
+  readonly request: Request;
+  /** The text in place of the route's wildcard, still percent-encoded; empty for a route without a wildcard. */
+  readonly wildcardPath: string;
+  readonly limits: Limits;
+  /** Counts the values of the body, including the JSON texts inside it. */
+  readonly json: JsonBudget;
+  /** Returns the gateway's address as callers see it, without a slash at the end: `https://example.com/ai`. */
+  baseUrl(): string;
+  /** Fires when the call is cut short. */
+  readonly signal: AbortSignal;
+  /** Lets the event loop serve others between two walks over a large body. Returns undefined for any other body. */
+  turn(): Promise<void> | undefined;
+}
+
+interface Route {
+  /** The name of the format. */
+  readonly format: string;
+  readonly method: "GET" | "POST";
+  /** The path relative to the gateway's mount. A path that ends in `/**` matches everything below. */
+  readonly path: string;
+  /**
+   * Tells whether this endpoint owns a request that matches the path. A request that no endpoint owns belongs to the host.
+   */
+  owns?(wildcardPath: string, request: Request): boolean;
+  /** Returns the API key as the caller sent it; undefined without one. */
+  credential(request: Request): string | undefined;
+  /** Returns an error in this format. */
+  encodeError(error: GatewayError, requestId: string): { readonly status: number; readonly body: unknown };
+  /** Returns headers with the state of the key's rate limits. Absent for formats whose clients read none. */
+  rateHeaders?(limits: readonly RateLimit[], now: number): Record<string, string>;
+}
+
+/** A route that a chat model answers. Its body is JSON. */
+export interface ChatEndpoint extends Route {
+  readonly kind: "chat";
+  /** The path of the output limit in this format, for errors. */
+  readonly maxOutputTokensPath: readonly string[];
+  decode(body: unknown, incoming: Incoming): ChatRequest | Promise<ChatRequest>;
+  /** Lists the conversions of one event: of each field that the format cannot express exactly. */
+  conversionsOfEvent(event: AnswerEvent): readonly Conversion[];
+  /** Returns a collector for the body of a complete answer. */
+  complete(answer: AnswerContext): AnswerCollector<AnswerEvent>;
+  /** Returns an encoder for the same answer as a stream. */
+  stream(answer: AnswerContext): AnswerStream<AnswerEvent>;
+}
+
+/** A route that an image model answers. */
+export interface ImageEndpoint extends Route {
+  readonly kind: "image";
+  readonly body: "json" | "form";
+  /** Returns the largest file of a form field, in bytes; undefined for a field that takes no file. */
+  maxFileBytes(field: string): number | undefined;
+  /** Decodes a request, without a look at the pixels of its files. */
+  decode(body: unknown, incoming: Incoming): Promise<ImageRequest>;
+  /** Checks the pixels of the files, after quota is held. Throws `invalid_request` with the name of the file. */
+  inspect(request: ImageRequest, incoming: Incoming): Promise<void>;
+  /** Books room for images that will be linked; undefined when none is needed. Throws `busy` when there is no room. */
+  book(request: ImageRequest, keyId: string): Promise<ImageBooking | undefined>;
+  /** Returns the other names of a model. */
+  aliasesOf(model: string): readonly string[];
+  /** Stores a finished image for its caller, and returns the address. */
+  publish(image: ImageDrawn, incoming: Incoming, booking?: ImageBooking): Promise<string>;
+  complete(answer: AnswerContext<ImageRequest>): AnswerCollector<ImageAnswerEvent>;
+  stream(answer: AnswerContext<ImageRequest>): AnswerStream<ImageAnswerEvent>;
+}
+
+/** A route that needs no key: only callers who know the address find its content. */
+export interface PublicEndpoint extends Route {
+  readonly kind: "public";
+  answer(incoming: Incoming): Promise<Answer>;
+}
+
+/** A route that the gateway answers itself, at no charge. */
+export interface QueryEndpoint extends Route {
+  readonly kind: "query";
+  /** True when an expired key may still ask. */
+  readonly expiredKeysMayAsk: boolean;
+  /** The body that the route takes. */
+  readonly body: "json" | "none";
+  /** Returns the body of the answer, or a promise of it. */
+  answer(query: Query, incoming: Incoming): unknown;
+}
+
+/** A model on offer, with its other names. */
+export interface ListedModel extends ModelInfo {
+  readonly aliases: readonly string[];
+}
+
+export interface Query {
+  /** The parsed body; undefined for a route without a body. */
+  readonly body: unknown;
+  readonly key: ApiKey;
+  /** Counts the input of a request, by the backend or by estimate. */
+  readonly countInput: (request: ChatRequest) => Promise<number>;
+  /** Returns the balance of the key; undefined for a key that was deleted meanwhile. */
+  readonly balance: () => Promise<Balance | undefined>;
+  /** Throws when the key may not use a chat model, or no such model exists. */
+  readonly authorize: (model: string) => Promise<void>;
+  /** Returns the models that the key may use; none when the backend lists no models. */
+  readonly models: () => Promise<readonly ListedModel[]>;
+}
+
+export interface AnswerContext<Asked = ChatRequest> {
+  readonly request: Asked;
+  readonly requestId: string;
+}
+
+/** Collects the events of one answer into its complete body. */
+export interface AnswerCollector<Event> {
+  add(event: Event): void;
+  /** Returns the body after the last event: a value to write as JSON, or a `RawJson`. */
+  body(): unknown;
+}
+
+/** Encodes one answer as a stream. Throws `backend_failed` for events in an impossible order. */
+export interface AnswerStream<Event> {
+  readonly contentType: string;
+  /** Returns the frames for an event, or an empty text. */
+  encode(event: Event): string;
+  /** The frame that keeps a quiet connection open. */
+  readonly keepAlive: string;
+  /** Returns the frame that tells of a failure and ends the stream. */
+  error(error: GatewayError): string;
+}
+
+export interface ChatCodec {
+  /** The name of the format. */
+  readonly format: string;
+  /**
+   * Encodes a request. A request that came in this format keeps its native body, with the gateway's own decisions laid over it (the
+   * model's name, a lowered output limit). Any other request is made from the neutral fields.
+   */
+  encodeRequest(request: ChatRequest): EncodedRequest;
+  /** @param limits Bounds of the JSON in each frame, and in a complete answer. */
+  answerDecoder(limits?: JsonLimits): AnswerDecoder;
+  /** Counts the tokens of a request; undefined for a format that cannot count. */
+  readonly count?: CountCodec;
+  /**
+   * Decodes an upstream's error from status, headers and body (parsed JSON, or a text). The upstream's message stays in `cause`.
+   */
+  decodeError(status: number, headers: Headers, body: unknown): GatewayError;
+}
+
+/** Asks an upstream for the tokens of a request, without an answer. */
+interface CountCodec {
+  encode(request: ChatRequest): Omit<EncodedRequest, "conversions">;
+  /** Returns the count in an answer, unchecked. */
+  decode(answer: JsonObject): unknown;
+}
+
+export interface EncodedRequest {
+  readonly body: JsonObject;
+  /** The path and query below the upstream's base address, which names the version: `/messages`. */
+  readonly path: string;
+  /** The headers of the format, beside the credential. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The conversions of fields that the format cannot say exactly; empty for a request of the same format. */
+  readonly conversions: readonly Conversion[];
+}
+
+/** Decodes one answer into events. Each chat event is `native`: the untouched frame beside the events that it means. */
+export interface AnswerDecoder<Event = ChatEvent> {
+  /**
+   * Decodes one frame of a stream; a keep-alive gives no event. Throws the upstream's own error, or `backend_failed`.
+   */
+  frame(event: string | undefined, data: string): Event[];
+  /** Throws `backend_failed` when the stream ended before the answer was complete. */
+  end(): void;
+  /** Decodes the text of a complete answer. Throws `backend_failed` for a text that is not an answer. */
+  answer(body: string): Event[];
+}

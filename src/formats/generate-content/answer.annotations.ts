@@ -1,0 +1,196 @@
+/** Converts the annotations of a candidate (spec 2.9) in both directions: ratings, citations, grounding, log probabilities. */
+
+import type {
+  Annotation,
+  Attribution,
+  Citation,
+  Grounding,
+  Logprob,
+  RetrievedUrl,
+  SafetyRating,
+  Support,
+} from "../../kinds/chat/event.ts";
+import type {
+  Candidate,
+  GroundingAttribution,
+  GroundingMetadata,
+  GroundingSupport,
+  LogprobsCandidate,
+  UrlMetadata,
+  CitationSource,
+  WireRating,
+} from "./schema.answer.ts";
+import { given, HARM_CATEGORY, PROBABILITY, readWord, URL_STATUS } from "./schema.wire.ts";
+
+/** The fields of a candidate that hold annotations. */
+export type CandidateNotes = Omit<Candidate, "content" | "finishReason" | "index">;
+
+/** Adds an annotation to the fields of a candidate. Depending on its kind, it replaces or extends the annotations before it. */
+export function annotate(notes: CandidateNotes, annotation: Annotation): void {
+  switch (annotation.type) {
+    case "safety":
+      notes.safetyRatings = annotation.ratings.map(encodeRating);
+      return;
+    case "citations":
+      notes.citationMetadata ??= {};
+      append((notes.citationMetadata.citationSources ??= []), annotation.citations.map(encodeCitation));
+      return;
+    case "grounding":
+      notes.groundingMetadata = encodeGrounding(annotation);
+      return;
+    case "attributions":
+      append((notes.groundingAttributions ??= []), annotation.attributions.map(encodeAttribution));
+      return;
+    case "logprobs": {
+      const { top, chosen, average } = annotation;
+      if (average !== undefined) notes.avgLogprobs = average;
+      const result = (notes.logprobsResult ??= {});
+      append(
+        (result.topCandidates ??= []),
+        top.map((step) => ({ candidates: step.map(encodeLogprob) })),
+      );
+      append((result.chosenCandidates ??= []), chosen.map(encodeLogprob));
+      return;
+    }
+    case "retrieved-urls":
+      notes.urlRetrievalMetadata = { urlRetrievalContexts: annotation.urls.map((retrievedUrl) => ({ retrievedUrl })) };
+      return;
+    case "url-context":
+      notes.urlContextMetadata = { urlMetadata: annotation.urls.map(encodeRetrievedUrl) };
+      return;
+    case "token-count":
+      notes.tokenCount = annotation.tokens;
+      return;
+    default:
+      annotation satisfies never;
+  }
+}
+
+/** Appends in place, because a long answer has an entry for each of its tokens. */
+function append<Item>(list: Item[], items: readonly Item[]): void {
+  for (const item of items) list.push(item);
+}
+
+/** Returns the mean log probability of the chosen tokens, for upstreams that do not report it; undefined without chosen tokens. */
+export function averageOf({ logprobsResult }: CandidateNotes): number | undefined {
+  const chosen = logprobsResult?.chosenCandidates ?? [];
+  if (chosen.length === 0) return undefined;
+  return chosen.reduce((sum, { logProbability }) => sum + (logProbability ?? 0), 0) / chosen.length;
+}
+
+export function* annotationsOf(notes: CandidateNotes): Generator<Annotation> {
+  const { safetyRatings, citationMetadata, groundingMetadata, groundingAttributions, logprobsResult } = notes;
+  const { avgLogprobs: average, urlRetrievalMetadata, urlContextMetadata, tokenCount } = notes;
+  if (safetyRatings) yield { type: "safety", ratings: safetyRatings.map(decodeRating) };
+  if (citationMetadata)
+    yield { type: "citations", citations: (citationMetadata.citationSources ?? []).map(decodeCitation) };
+  if (groundingMetadata) yield { type: "grounding", ...decodeGrounding(groundingMetadata) };
+  if (groundingAttributions) yield { type: "attributions", attributions: groundingAttributions.map(decodeAttribution) };
+  if (logprobsResult || average != null) {
+    const { chosenCandidates, topCandidates } = logprobsResult ?? {};
+    const top = (topCandidates ?? []).map(({ candidates }) => (candidates ?? []).map(decodeLogprob));
+    yield { type: "logprobs", chosen: (chosenCandidates ?? []).map(decodeLogprob), top, ...given({ average }) };
+  }
+  if (urlRetrievalMetadata) {
+    const contexts = urlRetrievalMetadata.urlRetrievalContexts ?? [];
+    yield { type: "retrieved-urls", urls: contexts.map(({ retrievedUrl }) => retrievedUrl ?? "") };
+  }
+  if (urlContextMetadata)
+    yield { type: "url-context", urls: (urlContextMetadata.urlMetadata ?? []).map(decodeRetrievedUrl) };
+  if (tokenCount != null) yield { type: "token-count", tokens: tokenCount };
+}
+
+export const encodeRating = ({ category, probability, blocked }: SafetyRating): WireRating => ({
+  category: HARM_CATEGORY[category],
+  probability: PROBABILITY[probability],
+  ...given({ blocked }),
+});
+export const decodeRating = ({ category, probability, blocked }: WireRating): SafetyRating => ({
+  category: readWord(HARM_CATEGORY, category) ?? "unspecified",
+  probability: readWord(PROBABILITY, probability) ?? "unspecified",
+  ...given({ blocked }),
+});
+
+const encodeCitation = ({ start, end, uri, license }: Citation): CitationSource =>
+  given({ startIndex: start, endIndex: end, uri, license });
+const decodeCitation = ({ startIndex, endIndex, uri, license }: CitationSource): Citation =>
+  given({ start: startIndex, end: endIndex, uri, license });
+
+const encodeGrounding = (grounding: Grounding): GroundingMetadata => {
+  const { chunks, supports, searchQueries, searchEntryPoint, dynamicRetrievalScore: score } = grounding;
+  return given({
+    groundingChunks: chunks?.map((web) => ({ web })),
+    groundingSupports: supports?.map(encodeSupport),
+    webSearchQueries: searchQueries && [...searchQueries],
+    searchEntryPoint,
+    retrievalMetadata: score === undefined ? undefined : { googleSearchDynamicRetrievalScore: score },
+  });
+};
+
+const decodeGrounding = (metadata: GroundingMetadata): Grounding => {
+  const { groundingChunks, groundingSupports, webSearchQueries, searchEntryPoint: entry, retrievalMetadata } = metadata;
+  return given({
+    // Keep an empty entry for a chunk that is not from the web, because supports refer to chunks by index.
+    chunks: groundingChunks?.map(({ web }) => given({ uri: web?.uri, title: web?.title })),
+    supports: groundingSupports?.map(decodeSupport),
+    searchQueries: webSearchQueries,
+    searchEntryPoint: entry && given({ renderedContent: entry.renderedContent, sdkBlob: entry.sdkBlob }),
+    dynamicRetrievalScore: retrievalMetadata?.googleSearchDynamicRetrievalScore,
+  });
+};
+
+const encodeSupport = ({ chunkIndices, confidenceScores, segment }: Support): GroundingSupport =>
+  given({
+    groundingChunkIndices: chunkIndices && [...chunkIndices],
+    confidenceScores: confidenceScores && [...confidenceScores],
+    segment:
+      segment &&
+      given({ partIndex: segment.partIndex, startIndex: segment.start, endIndex: segment.end, text: segment.text }),
+  });
+
+const decodeSupport = ({ groundingChunkIndices, confidenceScores, segment }: GroundingSupport): Support =>
+  given({
+    chunkIndices: groundingChunkIndices,
+    confidenceScores,
+    segment:
+      segment &&
+      given({ partIndex: segment.partIndex, start: segment.startIndex, end: segment.endIndex, text: segment.text }),
+  });
+
+const encodeAttribution = ({ passage, chunk, text }: Attribution): GroundingAttribution => {
+  const groundingPassage = passage && given({ passageId: passage.id, partIndex: passage.partIndex });
+  return given({
+    sourceId: passage || chunk ? given({ groundingPassage, semanticRetrieverChunk: chunk }) : undefined,
+    content: text === undefined ? undefined : { parts: [{ text }] },
+  });
+};
+
+function decodeAttribution({ sourceId, content }: GroundingAttribution): Attribution {
+  const { groundingPassage: passage, semanticRetrieverChunk: chunk } = sourceId ?? {};
+  return given({
+    passage: passage && given({ id: passage.passageId, partIndex: passage.partIndex }),
+    chunk: chunk && given({ source: chunk.source, chunk: chunk.chunk }),
+    text: content?.parts?.map(({ text }) => text ?? "").join(""),
+  });
+}
+
+const encodeRetrievedUrl = ({ url, status }: RetrievedUrl): UrlMetadata => ({
+  retrievedUrl: url,
+  urlRetrievalStatus: URL_STATUS[status],
+});
+const decodeRetrievedUrl = ({ retrievedUrl, urlRetrievalStatus }: UrlMetadata): RetrievedUrl => ({
+  url: retrievedUrl ?? "",
+  status: readWord(URL_STATUS, urlRetrievalStatus) ?? "unspecified",
+});
+
+const encodeLogprob = ({ token, tokenId, logProbability }: Logprob): LogprobsCandidate => ({
+  token,
+  ...given({ tokenId }),
+  logProbability,
+});
+const decodeLogprob = ({ token, tokenId, logProbability }: LogprobsCandidate): Logprob => ({
+  token: token ?? "",
+  ...given({ tokenId }),
+  // The official service leaves out a value of 0.
+  logProbability: logProbability ?? 0,
+});

@@ -1,0 +1,94 @@
+/** Converts the generate-content errors (spec 7.3) in both directions. An error has a code, a status name, a message and details. */
+
+import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
+import { isJsonObject } from "../../model/json.ts";
+import { retryAfterOf, UNMET, upstreamError } from "../shared/upstream.ts";
+import type { GenerateContentErrorBody } from "./schema.answer.ts";
+import { fieldName } from "./schema.wire.ts";
+
+type WireError = GenerateContentErrorBody["error"];
+
+const WIRE_ERROR = {
+  invalid_request: [400, "INVALID_ARGUMENT"],
+  malformed_body: [400, "INVALID_ARGUMENT"],
+  unsupported_media_type: [400, "INVALID_ARGUMENT"],
+  failed_precondition: [400, "FAILED_PRECONDITION"],
+  missing_api_key: [401, "UNAUTHENTICATED"],
+  malformed_credential: [401, "UNAUTHENTICATED"],
+  invalid_api_key: [401, "UNAUTHENTICATED"],
+  expired_api_key: [401, "UNAUTHENTICATED"],
+  model_not_allowed: [403, "PERMISSION_DENIED"],
+  // The spec has two rows for quota: 403 for an empty quota, 429 for a quota that is too small for the request.
+  quota_exhausted: [403, "PERMISSION_DENIED"],
+  quota_insufficient: [429, "RESOURCE_EXHAUSTED"],
+  rate_limited: [429, "RESOURCE_EXHAUSTED"],
+  model_not_found: [404, "NOT_FOUND"],
+  not_found: [404, "NOT_FOUND"],
+  // A retry may succeed, because running calls may release a part of their holds.
+  quota_held: [429, "RESOURCE_EXHAUSTED"],
+  // Some rows below are not in the spec's table. Their names follow its style.
+  method_not_allowed: [405, "METHOD_NOT_ALLOWED"],
+  idempotency_key_reused: [409, "ALREADY_EXISTS"],
+  idempotency_key_in_use: [409, "ABORTED"],
+  client_closed: [499, "CANCELLED"],
+  body_too_large: [413, "PAYLOAD_TOO_LARGE"],
+  backend_refused: [500, "INTERNAL"],
+  backend_failed: [500, "INTERNAL"],
+  internal: [500, "INTERNAL"],
+  busy: [503, "UNAVAILABLE"],
+  backend_unavailable: [503, "UNAVAILABLE"],
+  backend_overloaded: [503, "UNAVAILABLE"],
+  store_unavailable: [503, "UNAVAILABLE"],
+  deadline_exceeded: [504, "DEADLINE_EXCEEDED"],
+} as const satisfies Record<GatewayErrorCode, readonly [code: number, status: WireError["status"]]>;
+
+export const errorStatus = (error: GatewayError): number => WIRE_ERROR[error.code][0];
+
+export function encodeError({ code: name, path = [], message, retryAfterMs }: GatewayError): GenerateContentErrorBody {
+  const [code, status] = WIRE_ERROR[name];
+  const details: WireError["details"] = [];
+  const field = fieldName(path);
+  if (code === 400 && field !== "")
+    details.push({
+      "@type": "type.googleapis.com/google.rpc.BadRequest",
+      fieldViolations: [{ field, description: withoutPrefix(message, `${field}: `) }],
+    });
+  if (retryAfterMs !== undefined)
+    details.push({ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${retryAfterMs / 1000}s` });
+  return { error: { code, message, status, details } };
+}
+
+export const withoutPrefix = (text: string, prefix: string): string =>
+  text.startsWith(prefix) ? text.slice(prefix.length) : text;
+
+/** Decodes an `error` object in the middle of an upstream's answer. */
+export const decodeErrorBody = (error: unknown): GatewayError =>
+  decoded(Number(fieldOf(error, "code")), error, undefined);
+
+/** Decodes an error response of an upstream. */
+export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
+  // In array framing, the error is the only element of an array.
+  const error = fieldOf(Array.isArray(body) ? body[0] : body, "error");
+  // A 404 without a status name comes from another kind of server, so it does not mean an unknown model.
+  const meant = status === 404 && fieldOf(error, "status") === undefined ? 500 : status;
+  return decoded(meant, error ?? body, retryAfterOf(headers));
+}
+
+function decoded(status: number, error: unknown, retryAfterMs: number | undefined): GatewayError {
+  const found = fieldOf(error, "details");
+  const details: readonly unknown[] = Array.isArray(found) ? found : [];
+  const wait = retryAfterMs ?? retryDelayIn(details);
+  // A wrong key is the host's error, not the caller's. This format reports it with 400, like a wrong field.
+  if (details.some((detail) => fieldOf(detail, "reason") === "API_KEY_INVALID")) return upstreamError(401, error, wait);
+  if (fieldOf(error, "status") === "FAILED_PRECONDITION") return upstreamError(status, error, wait, UNMET);
+  return upstreamError(status, error, wait);
+}
+
+/** Returns the wait that an upstream asks for, in milliseconds. `RetryInfo` has it in seconds: `1.5s`. */
+function retryDelayIn(details: readonly unknown[]): number | undefined {
+  const delay = details.map((detail) => fieldOf(detail, "retryDelay")).find((found) => typeof found === "string");
+  const seconds = /^(\d{1,5}(?:\.\d+)?)s$/.exec(delay ?? "")?.[1];
+  return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1000);
+}
+
+const fieldOf = (value: unknown, key: string): unknown => (isJsonObject(value) ? value[key] : undefined);

@@ -1,0 +1,255 @@
+/** The generate-content format: complete and streamed answers, token counts, models (spec 2.8, 2.9, 4, 6.2, 7.3). */
+
+import { GatewayError } from "../../errors.ts";
+import { bearerToken, queryOf } from "../../http/request.ts";
+import { shown } from "../../http/validation.ts";
+import type { ChatRequest, NativeRequest } from "../../kinds/chat/request.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { AnswerContext, ChatCodec, Endpoint, Format, Incoming, Query, QueryEndpoint } from "../format.ts";
+import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/answer.ts";
+import { assertSchemaSize } from "../shared/tools.ts";
+import { GenerateContentDecoder } from "./answer.decode.ts";
+import { conversionsOf, conversionsOfEvent } from "./conversions.ts";
+import { decodeError, encodeError, errorStatus } from "./errors.ts";
+import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, validRequest } from "./request.ts";
+import { FORMAT, given } from "./schema.wire.ts";
+import { GenerateContentEncoder, GenerateContentStream, JoinedChunks } from "./stream.ts";
+
+/** The paths of models: `v1beta` is the spec's version, `v1` is used by newer official clients. Both have tuned models too. */
+const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
+
+export const generateContent = (): Format => ({
+  name: FORMAT,
+  endpoints: [
+    ...COLLECTIONS.flatMap(methodEndpoints),
+    ...modelEndpoints("/v1beta/models", () => true),
+    // Other formats have this path too.
+    ...modelEndpoints("/v1/models", isOurs),
+  ],
+});
+
+/** The fields that all endpoints have in common. */
+const ENDPOINT = {
+  format: FORMAT,
+  credential,
+  encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+} as const;
+
+const QUERY = { ...ENDPOINT, kind: "query", expiredKeysMayAsk: false } as const;
+
+/** Reads the API key from the official clients' header, the spec's query parameter, or a Bearer token. Skips empty values. */
+function credential(request: Request): string | undefined {
+  const keys = queryOf(request.url).getAll("key");
+  return request.headers.get("x-goog-api-key") || keys.find((key) => key !== "") || bearerToken(request.headers);
+}
+
+const METHODS = ["generateContent", "streamGenerateContent", "countTokens"];
+
+/** Returns the endpoints for the methods of the models in one collection. */
+function methodEndpoints(collection: string): Endpoint[] {
+  const isTuned = collection.endsWith("/tunedModels/");
+  const route = (method: string) =>
+    ({
+      method: "POST",
+      path: `${collection}**`,
+      owns: (wildcardPath: string) => methodIn(wildcardPath) === method,
+    }) as const;
+  const chat = {
+    ...ENDPOINT,
+    kind: "chat",
+    maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
+    conversionsOfEvent,
+    complete(answer: AnswerContext) {
+      const encoder = new GenerateContentEncoder(answer);
+      return new WholeAnswer(FORMAT, (event) => encoder.chunks(event), new JoinedChunks());
+    },
+    stream(answer: AnswerContext) {
+      // The cast is safe: `decode` made this request, with a `native` part of this format.
+      const { framing } = answer.request.native as GenerateContentNative;
+      return new GenerateContentStream(answer, framing);
+    },
+  } as const;
+  return [
+    { ...chat, ...route("generateContent"), decode: (body, incoming) => decode(body, incoming, { isTuned }) },
+    {
+      ...chat,
+      ...route("streamGenerateContent"),
+      decode: (body, incoming) => decode(body, incoming, { isTuned, stream: true }),
+    },
+    {
+      ...QUERY,
+      ...route("countTokens"),
+      body: "json",
+      async answer({ body, authorize, countInput }, incoming) {
+        const request = await decode(body, incoming, { isTuned, isCount: true });
+        await authorize(request.model);
+        return { totalTokens: await countInput(request) };
+      },
+    },
+    {
+      ...QUERY,
+      ...route("*"),
+      owns(wildcardPath) {
+        const method = methodIn(wildcardPath);
+        return method !== undefined && !METHODS.includes(method);
+      },
+      body: "none",
+      answer(_query, { wildcardPath }) {
+        throw new GatewayError("not_found", `A model has no method ${shown(methodIn(wildcardPath))}.`);
+      },
+    },
+  ];
+}
+
+/** Replaces a percent-encoded colon before the method with a plain colon. */
+const withColon = (wildcardPath: string): string => wildcardPath.replace(/%3A(?=[A-Za-z]+$)/i, ":");
+
+/** Returns the method at the end of an address: the text after its last colon. Undefined if no colon follows the last slash. */
+function methodIn(wildcardPath: string): string | undefined {
+  const address = withColon(wildcardPath);
+  const colon = address.lastIndexOf(":");
+  return colon > address.lastIndexOf("/") ? address.slice(colon + 1) : undefined;
+}
+
+/** Returns the model's id: the text before the last colon of an address. The id may have slashes and colons (spec 4, note 4). */
+function modelIn(wildcardPath: string, isTuned: boolean): string {
+  const prefix = isTuned ? TUNED : "models/";
+  const address = withColon(wildcardPath);
+  let id: string;
+  try {
+    id = decodeURIComponent(address.slice(0, address.lastIndexOf(":")));
+  } catch {
+    throw new GatewayError("invalid_request", "model: must be percent-encoded UTF-8", { path: ["model"] });
+  }
+  const name = id.startsWith(prefix) ? id.slice(prefix.length) : id;
+  if (name === "") throw new GatewayError("invalid_request", "model: must not be empty", { path: ["model"] });
+  return isTuned ? prefix + name : name;
+}
+
+interface DecodeOptions {
+  readonly isTuned: boolean;
+  readonly stream?: boolean;
+  readonly isCount?: boolean;
+}
+
+/** Decodes a body in steps. If the body is large, the event loop serves other calls between the steps. */
+async function decode(
+  raw: unknown,
+  incoming: Incoming,
+  { isTuned, stream = false, isCount = false }: DecodeOptions,
+): Promise<ChatRequest> {
+  const model = modelIn(incoming.wildcardPath, isTuned);
+  let turn = incoming.turn();
+  if (turn) await turn;
+  assertSchemaSize(raw, SCHEMA_FIELDS, incoming);
+  const body = inCamelCase(raw, isCount);
+  turn = incoming.turn();
+  if (turn) await turn;
+  const request = validRequest(raw, body, isCount);
+  turn = incoming.turn();
+  if (turn) await turn;
+  const framing = stream && asksForSse(incoming.request) ? "sse" : "array";
+  const { defaultMaxOutputTokens } = incoming.limits;
+  return decodeRequest(request, { model, stream, defaultMaxOutputTokens, framing, raw });
+}
+
+/** Tells whether the query asks for server-sent events. Clients send the parameter as `alt` or as `$alt`. */
+function asksForSse({ url }: Request): boolean {
+  const query = queryOf(url);
+  return (query.get("alt") ?? query.get("$alt")) === "sse";
+}
+
+/** The fields that have tools and schemas, in both spellings. In a token count, a whole request may stand in a field of the body. */
+const SCHEMA_FIELDS = ["", "generateContentRequest.", "generate_content_request."].flatMap((request) =>
+  ["tools", "generationConfig", "generation_config"].map((field) => request + field),
+);
+
+/** Tells whether the caller uses this format. Needed for paths that several formats share. */
+const isOurs = ({ headers, url }: Request): boolean =>
+  headers.has("x-goog-api-key") || headers.has("x-goog-api-client") || queryOf(url).has("key");
+
+/** Returns the endpoints for the list of models and for a single model. */
+function modelEndpoints(path: string, owns: (request: Request) => boolean): QueryEndpoint[] {
+  const query = { ...QUERY, method: "GET", body: "none" } as const;
+  return [
+    { ...query, path, owns: (_wildcardPath, request) => owns(request), answer: listModels },
+    {
+      ...query,
+      path: `${path}/**`,
+      owns: (wildcardPath, request) => isModelAddress(wildcardPath, request) && owns(request),
+      answer: async (asked, { wildcardPath }) =>
+        encodeModel(await modelNamed(asked, wildcardPath.replace(/^models(?:\/|%2F)/i, ""))),
+    },
+  ];
+}
+
+const DEFAULT_PAGE = 50;
+const MAX_PAGE = 1_000;
+
+/** Returns a page of models. The token for the next page is the index of its first model. */
+async function listModels({ models }: Query, { request }: Incoming): Promise<object> {
+  const query = queryOf(request.url);
+  const all = await models();
+  const size = pageSize(query.get("pageSize"), "pageSize", DEFAULT_PAGE, MAX_PAGE);
+  const start = Number(query.get("pageToken") || 0);
+  if (!Number.isInteger(start) || start < 0)
+    throw new GatewayError("invalid_request", "pageToken: is none that this service gave", { path: ["pageToken"] });
+  const end = start + size;
+  return {
+    models: all.slice(start, end).map(encodeModel),
+    ...(end < all.length && { nextPageToken: String(end) }),
+  };
+}
+
+function encodeModel({ id, displayName, maxInputTokens, maxOutputTokens, kinds = ["chat"] }: ModelInfo): object {
+  return {
+    name: `models/${id}`,
+    displayName: displayName ?? id,
+    ...given({ inputTokenLimit: maxInputTokens, outputTokenLimit: maxOutputTokens }),
+    supportedGenerationMethods: kinds.includes("chat") ? METHODS : [],
+  };
+}
+
+/** Encodes requests to an upstream of this format, and decodes its answers and errors. */
+export const generateContentCodec: ChatCodec = {
+  format: FORMAT,
+  encodeRequest(request) {
+    const method = request.stream ? "streamGenerateContent?alt=sse" : "generateContent";
+    const path = `${pathOf(request.model)}:${method}`;
+    if (request.native?.format === FORMAT)
+      return { body: withOutputLimit(request.native, request.maxOutputTokens), path, headers: {}, conversions: [] };
+    const body = encodeRequest(request);
+    return { body: body as JsonObject, path, headers: {}, conversions: conversionsOf(request, body) };
+  },
+  answerDecoder: (limits) => new GenerateContentDecoder(limits),
+  count: {
+    encode(request) {
+      const { body, headers } = generateContentCodec.encodeRequest(request);
+      const generateContentRequest = { model: resourceOf(request.model), ...body };
+      return { path: `${pathOf(request.model)}:countTokens`, headers, body: { generateContentRequest } };
+    },
+    decode: ({ totalTokens }) => totalTokens,
+  },
+  decodeError,
+};
+
+const TUNED = "tunedModels/";
+
+const resourceOf = (model: string): string => (model.startsWith(TUNED) ? model : `models/${model}`);
+
+/** Returns a model's path. Slashes in the model's name are part of the path; other characters are percent-encoded. */
+const pathOf = (model: string): string => `/${resourceOf(model).split("/").map(encodeURIComponent).join("/")}`;
+
+/** Returns the caller's own body with the gateway's output limit. The field names keep the caller's spelling. */
+function withOutputLimit({ body }: NativeRequest, maxOutputTokens: number): JsonObject {
+  const native = body as JsonObject;
+  const configName = spellingIn(native, "generationConfig", "generation_config");
+  const held = native[configName];
+  const config = isJsonObject(held) ? held : {};
+  const limitName = spellingIn(config, "maxOutputTokens", "max_output_tokens");
+  return { ...native, [configName]: { ...config, [limitName]: maxOutputTokens } };
+}
+
+const spellingIn = (object: JsonObject, camel: string, snake: string): string =>
+  object[camel] == null && object[snake] != null ? snake : camel;

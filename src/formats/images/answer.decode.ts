@@ -1,0 +1,139 @@
+/** Decodes the answers and errors of an upstream that speaks the images format (spec 2.4, 7.4). */
+
+import { GatewayError } from "../../errors.ts";
+import type { ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "../../kinds/image/request.ts";
+import { fromBase64, isBase64 } from "../../media/base64.ts";
+import { probeImage } from "../../media/picture.ts";
+import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue } from "../../model/json.ts";
+import type { AnswerDecoder } from "../format.ts";
+import { statusOf } from "../shared/errors.ts";
+import { emptyAccount, parseAnswerObject, retryAfterOf, upstreamError, upstreamFailed } from "../shared/upstream.ts";
+import { ImageFields } from "./schema.ts";
+
+/** A finished picture from an upstream: its bytes, or its address. */
+export type ToldPicture = {
+  readonly type: "picture";
+  readonly revisedPrompt?: string;
+} & ({ readonly picture: Picture } | { readonly url: string });
+
+interface Picture {
+  readonly bytes: Uint8Array;
+  /** The type according to the bytes of the picture. */
+  readonly mediaType: ImageMediaType;
+}
+
+export type ToldEvent = ToldPicture | Exclude<ImageEvent, { type: "image" }>;
+
+/** Decodes one answer, complete or streamed. Never returns more pictures than were requested. */
+export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: JsonLimits): AnswerDecoder<ToldEvent> {
+  let finished = 0;
+  return {
+    answer(body) {
+      const answer = parseAnswerObject(body, limits);
+      const { data, error, usage } = answer;
+      if (isJsonObject(error)) throw decodeErrorBody(answer);
+      if (!Array.isArray(data)) throw upstreamFailed("The model backend's answer has no pictures.");
+      const pictures = data.slice(0, count).map(decodeImage);
+      return [...decodeUsage(usage), ...pictures];
+    },
+
+    frame(name, data) {
+      if (data === "[DONE]" || finished === count) return [];
+      const event = parseAnswerObject(data, limits);
+      const type = typeof event["type"] === "string" ? event["type"] : (name ?? "");
+      if (type === "error" || isJsonObject(event["error"])) throw decodeErrorBody(event);
+      if (/^image_\w+\.partial_image$/.test(type)) {
+        const step = event["partial_image_index"];
+        if (!Number.isSafeInteger(step))
+          throw upstreamFailed("The model backend drew an unfinished picture of no number.");
+        const picture = decodePicture(decodeData(event["b64_json"]));
+        return [{ type: "partial-image", image: finished, step: Number(step), ...picture }];
+      }
+      if (!/^image_\w+\.completed$/.test(type)) return [];
+      finished++;
+      return [...decodeUsage(event["usage"]), decodeImage(event)];
+    },
+
+    end() {
+      if (finished < count) throw upstreamFailed("The model backend's answer broke off.");
+    },
+  };
+}
+
+/** The largest number of pixels of a picture that is passed on. Common decoders take no more. */
+const MAX_PIXELS = 2 ** 28;
+
+/** Returns bytes as a picture. Throws `backend_failed` if their headers are not those of a whole PNG, JPEG or WEBP. */
+export function decodePicture(bytes: Uint8Array): Picture {
+  try {
+    return { bytes, mediaType: probeImage(bytes, { maxPixels: MAX_PIXELS }).mediaType };
+  } catch (cause) {
+    throw noPicture(cause);
+  }
+}
+
+function decodeImage(image: JsonValue): ToldPicture {
+  const { b64_json, url, revised_prompt } = isJsonObject(image) ? image : {};
+  const revised = typeof revised_prompt === "string" ? { revisedPrompt: revised_prompt } : {};
+  if (b64_json != null) return { type: "picture", picture: decodePicture(decodeData(b64_json)), ...revised };
+  if (typeof url !== "string") throw noPicture();
+  const inline = /^data:[\w./+-]{0,64};base64,/.exec(url);
+  if (!inline) return { type: "picture", url, ...revised };
+  return { type: "picture", picture: decodePicture(decodeData(url.slice(inline[0].length))), ...revised };
+}
+
+function decodeData(data: unknown): Uint8Array {
+  if (typeof data === "string" && isBase64(data)) return fromBase64(data);
+  throw noPicture();
+}
+
+const noPicture = (cause?: unknown): GatewayError =>
+  upstreamFailed("The model backend drew something that is no picture.", cause);
+
+/** Returns the token counts that the upstream reported. The meter checks later whether they are plausible. */
+function decodeUsage(usage: unknown): ToldEvent[] {
+  if (!isJsonObject(usage)) return [];
+  const { input_tokens, output_tokens, input_tokens_details } = usage;
+  const details = isJsonObject(input_tokens_details) ? input_tokens_details : {};
+  const counts: [keyof ImageUsage, JsonValue | undefined][] = [
+    ["inputTextTokens", details["text_tokens"] ?? input_tokens],
+    ["inputImageTokens", details["image_tokens"] ?? (input_tokens === undefined ? undefined : 0)],
+    ["outputTokens", output_tokens],
+  ];
+  const known = counts.flatMap(([name, count]) => (count == null ? [] : [[name, Number(count)] as const]));
+  return known.length > 0 ? [{ type: "usage", usage: Object.fromEntries(known) }] : [];
+}
+
+/** Decodes an error response from status, headers and body (parsed JSON, or a text). The upstream's own message stays in `cause`. */
+export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
+  // A 404 in another form comes from another kind of server, so it does not mean an unknown model.
+  const meant = status === 404 && !wireError(body) ? 500 : status;
+  return errorOf(meant, body, retryAfterOf(headers));
+}
+
+/** Decodes an error in the middle of an answer. The error has no HTTP status, so its code or type stands for one. */
+const decodeErrorBody = (body: JsonObject): GatewayError => errorOf(statusOf(wireError(body) ?? {}), body, undefined);
+
+function errorOf(status: number, body: unknown, retryAfterMs: number | undefined): GatewayError {
+  const { code, type, param } = wireError(body) ?? {};
+  if (code === "insufficient_quota" || type === "insufficient_quota") return emptyAccount(body);
+  const error = upstreamError(status, body, retryAfterMs);
+  const path = pathOf(param);
+  if (error.code !== "invalid_request" || !path) return error;
+  const message = `${path.join(".")}: the model backend does not take this.`;
+  return new GatewayError(error.code, message, { path, cause: body, port: "model-backend" });
+}
+
+function wireError(body: unknown): JsonObject | undefined {
+  const error = isJsonObject(body) ? body["error"] : undefined;
+  return isJsonObject(error) ? error : undefined;
+}
+
+const FIELDS: ReadonlySet<string> = new Set([...Object.keys(ImageFields.entries), "image", "mask"]);
+
+/** Returns the path of the field that an upstream's `param` names: `size`, `image.1`. Undefined if callers have no such field. */
+function pathOf(param: unknown): (string | number)[] | undefined {
+  const [, field = "", index] = /^(\w+)(?:\[\])?(?:\.(\d{1,3}))?$/.exec(typeof param === "string" ? param : "") ?? [];
+  if (!FIELDS.has(field)) return undefined;
+  return index === undefined ? [field] : [field, Number(index)];
+}

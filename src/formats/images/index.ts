@@ -1,0 +1,193 @@
+/** The images format: generations, edits and variations, and the URLs of finished pictures (spec 2.1 to 2.4, 7.4, 8). */
+
+import parseRange from "range-parser";
+import type { GatewayError } from "../../errors.ts";
+import { type Answer, jsonAnswer } from "../../http/answer.ts";
+import type { Form } from "../../http/form.ts";
+import { bearerToken } from "../../http/request.ts";
+import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
+import type { Limits } from "../../limits.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { type ImageStore, isImageId, newImageId, type StoredImage } from "../../ports/image-store.ts";
+import type { Format, ImageEndpoint, Incoming } from "../format.ts";
+import { encodeError, errorStatus, type OpenAIErrorBody, openaiRateHeaders } from "../shared/errors.ts";
+import { answerDecoder, decodeError, decodePicture } from "./answer.decode.ts";
+import { answerCollector, answerStream } from "./answer.ts";
+import { ImageModels, maxPictureBytes } from "./request.models.ts";
+import type { ImageCatalog, ImagesOptions } from "./request.profiles.ts";
+import {
+  decodeRequest,
+  encodeRequest,
+  type FileLimits,
+  FORMAT,
+  inspectFiles,
+  modelNames,
+  readForm,
+  takesFiles,
+} from "./request.ts";
+
+/** Encodes requests to an upstream of this format, and decodes its answers and errors. */
+export const imagesCodec: {
+  readonly modelNames: typeof modelNames;
+  readonly encodeRequest: typeof encodeRequest;
+  readonly answerDecoder: typeof answerDecoder;
+  readonly decodePicture: typeof decodePicture;
+  readonly decodeError: typeof decodeError;
+} = { modelNames, encodeRequest, answerDecoder, decodePicture, decodeError };
+
+interface ImagesContext extends ImagesOptions {
+  readonly store: ImageStore;
+  readonly clock: Clock;
+  readonly limits: Limits;
+}
+
+/** The lifetime of a picture's URL (spec 3), in milliseconds. */
+const URL_LIFETIME_MS = 3_600_000;
+
+const FILES = "/v1/images/files";
+
+/** Returns a function that lists the other names of an image model. Throws a RangeError for an alias of an unknown model. */
+export function imageAliases(catalog: ImageCatalog = {}): (model: string) => readonly string[] {
+  const models = new ImageModels(catalog);
+  return (model) => models.aliasesOf(model);
+}
+
+/**
+ * Returns the format with its endpoints. Throws a RangeError if `publicUrl` is no http or https URL or has a query, and for an alias of an
+ * unknown model.
+ */
+export function images(context: ImagesContext): Format {
+  const { clock, limits, store, publicUrl } = context;
+  if (publicUrl !== undefined) assertBaseUrl(publicUrl);
+  const models = new ImageModels(context);
+
+  const fileLimits = ({ signal }: Incoming): FileLimits => ({
+    maxPixels: limits.maxImagePixels,
+    maxPngPixels: limits.maxPngPixels,
+    signal,
+  });
+
+  /** Returns the arguments for `answerCollector` and `answerStream`. */
+  const answerTo = (request: ImageRequest): [ImageRequest, number, boolean] => [
+    request,
+    Math.floor(clock.now() / 1000),
+    models.tellsUsage(request.model),
+  ];
+
+  const route = {
+    format: FORMAT,
+    rateHeaders: openaiRateHeaders,
+    credential: (request: Request) => bearerToken(request.headers),
+    encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+  };
+
+  const endpoint = (path: string, operation: ImageOperation, body: "json" | "form"): ImageEndpoint => ({
+    ...route,
+    kind: "image",
+    method: "POST",
+    path,
+    body,
+    maxFileBytes: (field) => (takesFiles(field) ? limits.maxImageBytes : undefined),
+    async decode(read, incoming) {
+      const sent = body === "form" ? readForm(read as Form) : { fields: read, images: [], mask: undefined };
+      return decodeRequest(operation, sent, models, fileLimits(incoming));
+    },
+    inspect: (request, incoming) => inspectFiles(request, models.rulesOf(request), fileLimits(incoming)),
+    async book(request, keyId) {
+      if (request.delivery === "data") return undefined;
+      return store.book?.({ keyId, bytes: maxPictureBytes(request, models.rulesOf(request)) });
+    },
+    aliasesOf: (model) => models.aliasesOf(model),
+    publish({ bytes, mediaType }, incoming, booking) {
+      const id = newImageId();
+      const url = `${publicUrl?.replace(/\/+$/, "") ?? incoming.baseUrl()}${FILES}/${id}`;
+      // Do not await here: if the store hangs, the waiting function would keep the picture and its call in memory.
+      const putting = store.put({ id, bytes, mediaType, expiresAt: clock.now() + URL_LIFETIME_MS }, booking);
+      return Promise.resolve(putting).then(() => url);
+    },
+    complete: ({ request }) => answerCollector(...answerTo(request)),
+    stream: ({ request }) => answerStream(...answerTo(request)),
+  });
+
+  return {
+    name: FORMAT,
+    endpoints: [
+      endpoint("/v1/images/generations", "generate", "json"),
+      endpoint("/v1/images/edits", "edit", "form"),
+      endpoint("/v1/images/variations", "vary", "form"),
+      {
+        ...route,
+        kind: "public",
+        method: "GET",
+        path: `${FILES}/**`,
+        answer: ({ request, wildcardPath }) => answerFile(request, wildcardPath, store, clock),
+      },
+    ],
+  };
+}
+
+function assertBaseUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "")
+    throw new RangeError(
+      "images.publicUrl must be an http or https address without a query, such as https://example.com/ai",
+    );
+}
+
+/** Answers a GET or HEAD for a picture: 200, 206, 304, 404, 410 or 416. The URL of a picture is valid for 60 minutes (spec 3). */
+async function answerFile(request: Request, id: string, store: ImageStore, clock: Clock): Promise<Answer> {
+  const image = isImageId(id) ? await store.get(id) : undefined;
+  if (!image) return refusal(404, "image_not_found", "There is no image at this address.");
+  const remainingMs = image === "gone" ? 0 : image.expiresAt - clock.now();
+  if (image === "gone" || remainingMs <= 0)
+    return refusal(410, "image_expired", "The image was kept for a time and is gone.");
+  const etag = `"${image.id}"`;
+  const headers = {
+    "content-type": image.mediaType,
+    "content-length": String(image.bytes.length),
+    "accept-ranges": "bytes",
+    etag,
+    expires: new Date(image.expiresAt).toUTCString(),
+    // Browsers must not guess another type from the bytes.
+    "x-content-type-options": "nosniff",
+    "cache-control": `private, max-age=${Math.floor(remainingMs / 1000)}`,
+  };
+  // The header is `*` or a list of entity tags. A weak tag begins with `W/`.
+  const tags = request.headers.get("if-none-match")?.split(",") ?? [];
+  if (tags.some((tag) => ["*", etag].includes(tag.trim().replace(/^W\//, ""))))
+    return { status: 304, headers, body: null };
+  return answerRange(request, image, headers);
+}
+
+/** Answers a request for one byte range with this part. A request with several ranges or another unit gets the whole picture. */
+function answerRange(
+  { method, headers: sent }: Request,
+  { bytes }: StoredImage,
+  headers: Record<string, string>,
+): Answer {
+  const { length } = bytes;
+  const ifRange = sent.get("if-range");
+  // Shorten a suffix that is longer than the picture: the parser would treat it as no range.
+  const wanted = sent
+    .get("range")
+    ?.replace(/^bytes=-(\d+)$/, (_, suffix: string) => `bytes=-${Math.min(Number(suffix), length)}`);
+  const applies = method === "GET" && wanted !== undefined && (ifRange === null || ifRange === headers["etag"]);
+  const ranges = applies ? parseRange(length, wanted) : -2;
+  if (ranges === -1)
+    return refusal(416, "range_not_satisfiable", "The range lies outside of the image.", {
+      "content-range": `bytes */${length}`,
+    });
+  const [range, ...others] = ranges === -2 || ranges.type !== "bytes" ? [] : ranges;
+  if (!range || others.length > 0) return { status: 200, headers, body: method === "HEAD" ? null : bytes };
+  const part = bytes.subarray(range.start, range.end + 1);
+  const partHeaders = {
+    "content-length": String(part.length),
+    "content-range": `bytes ${range.start}-${range.end}/${length}`,
+  };
+  return { status: 206, headers: { ...headers, ...partHeaders }, body: part };
+}
+
+function refusal(status: number, code: string, message: string, headers: Record<string, string> = {}): Answer {
+  const body: OpenAIErrorBody = { error: { message, type: "invalid_request_error", param: null, code } };
+  return jsonAnswer(status, body, { "cache-control": "no-store", ...headers });
+}

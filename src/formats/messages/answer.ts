@@ -1,0 +1,316 @@
+/** The messages answer (spec 2.7): its content blocks, stop reasons and token counts, and the complete answer made of them. */
+
+import { GatewayError } from "../../errors.ts";
+import { RawJson } from "../../http/answer.ts";
+import type { AnswerEvent, FinishReason } from "../../kinds/chat/event.ts";
+import type { Usage } from "../../model/usage.ts";
+import type { AnswerCollector, AnswerContext } from "../format.ts";
+import { answerId, showsThoughts } from "../shared/answer.ts";
+import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { FORMAT } from "./request.ts";
+import type { ContentBlock, MessagesAnswer, MessagesUsage, StartedAnswer, StopReason } from "./schema.answer.ts";
+import { CACHE_WRITES, TOOL_USES, type UpstreamUsage } from "./schema.upstream.ts";
+
+/** A content block of an answer, complete or still growing. */
+export interface AnswerBlock {
+  /** A `whole` block is complete when it begins, and gets no pieces. */
+  readonly kind: "text" | "thinking" | "tool_use" | "whole";
+  /** The block as a stream sends it at its start: without its text, thoughts or arguments. */
+  readonly begun: ContentBlock;
+  /** The backend's name for the block. A piece with another name begins a new block. */
+  readonly name: string | undefined;
+  /** The pieces of its text, thoughts or arguments. A stream removes the pieces that it has written. */
+  readonly pieces: string[];
+  /** The length of the text in the block so far, in UTF-16 units. */
+  length: number;
+  /** The JSON of a tool call's arguments so far. */
+  json: string;
+  signature: string;
+  /** Set once a stream has written the start of the block. */
+  isWritten: boolean;
+  ended: boolean;
+}
+
+/** The longest text block (spec 8), in UTF-16 units. A longer text continues in the next block. */
+const MAX_TEXT_LENGTH = 5_000_000;
+
+/** The fields of an answer that are known only at its end. */
+export type AnswerEnd = Pick<MessagesAnswer, "stop_reason" | "stop_sequence" | "usage">;
+
+/**
+ * Collects one answer as content blocks. Several tool calls may be open at once; any other block ends when the next block begins. A
+ * complete answer consists of these blocks, and a stream writes the same blocks while they grow, so that both always agree.
+ */
+export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
+  /** The answer as it begins. Undefined before the start event. */
+  started: StartedAnswer | undefined;
+  /** The blocks in order. A stream removes the blocks that it has written completely. */
+  readonly blocks: AnswerBlock[] = [];
+  readonly #context: AnswerContext;
+  readonly #calls: ToolCalls<AnswerBlock> = new ToolCalls();
+  readonly #arguments = new AnsweredArguments();
+  /** Set if the answer comes from an upstream of this format. */
+  #isNative = false;
+  /** The body of a complete answer of an upstream of this format. */
+  #native: string | undefined;
+  #ended: AnswerEnd | undefined;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+  }
+
+  /** Throws `backend_failed` if the events of a tool call are out of order, or its arguments are no JSON object. */
+  add(event: AnswerEvent): void {
+    // The format has only one candidate.
+    if ("candidate" in event && event.candidate) return;
+    switch (event.type) {
+      case "start":
+        this.#isNative = event.native === FORMAT;
+        this.started = {
+          // The answer's id contains the request's id, so that support can find one by the other.
+          id: answerId(event, FORMAT, this.#context.requestId.replace(/^req_/, "msg_")),
+          type: "message",
+          role: "assistant",
+          model: event.model,
+          content: [],
+          stop_reason: null,
+          stop_sequence: null,
+          usage: encodeUsage(event.usage),
+        };
+        return;
+      case "native":
+        // Skip the decoded events of a complete body: `finish` brings the body itself, which is passed on unchanged.
+        if (!event.isWhole || event.format !== FORMAT) for (const meant of event.events) this.add(meant);
+        return;
+      case "finish":
+        this.#native = event.native?.format === FORMAT ? event.native.body : undefined;
+        if (this.#native === undefined) this.#ended = this.end(event);
+        return;
+      case "text-delta":
+        return this.#text(event.text, event.block);
+      case "refusal-delta":
+        return this.#text(event.text);
+      case "code":
+        return this.#text(fenced(event.code, event.language));
+      case "code-result":
+        return this.#text(fenced(event.output ?? "", ""));
+      case "reasoning-delta":
+        if (event.text !== "" && showsThoughts(this.#context.request))
+          this.#open("thinking", event.block).pieces.push(event.text);
+        return;
+      case "reasoning-signature": {
+        // A client that does not see the thoughts gets the signature too, because it must send the signature back.
+        const block = this.#open("thinking");
+        block.signature = event.signature;
+        block.ended = true;
+        return;
+      }
+      case "redacted-reasoning":
+        this.#begin("whole", { type: "redacted_thinking", data: event.data });
+        return;
+      case "tool-call":
+        this.#beginCall(event);
+        this.#input(event.id, JSON.stringify(event.input));
+        return this.#endCall(this.#calls.get(event.id));
+      case "tool-call-start":
+        return this.#beginCall(event);
+      case "tool-call-delta":
+        return this.#input(event.id, event.json);
+      case "tool-call-end":
+        return this.#endCall(this.#calls.get(event.id));
+      case "provider":
+        // The cast is needed because the block has a type that is not in the schema.
+        if (event.format === FORMAT) this.#begin("whole", event.value as unknown as ContentBlock);
+        return;
+      // The format has no media and no feedback. Its citations must quote their source, and neutral citations have no quote.
+      case "media":
+      case "annotation":
+      case "prompt-feedback":
+        return;
+      default:
+        event satisfies never;
+    }
+  }
+
+  /**
+   * Ends every block, and returns the end of the answer. Throws `backend_failed` for a tool call whose arguments are
+   * no JSON object, unless the answer was cut short.
+   *
+   * @param isNative Also allows the stop reasons that an upstream of this format has and the spec does not.
+   */
+  end(
+    { endings: [{ reason, stopSequence }], usage }: Extract<AnswerEvent, { type: "finish" }>,
+    isNative: boolean = this.#isNative,
+  ): AnswerEnd {
+    const isCutShort = CUT_SHORT.has(reason);
+    for (const block of this.blocks) {
+      if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
+      block.ended = true;
+    }
+    return {
+      stop_reason: (isNative ? LATER_STOP_REASON[reason] : undefined) ?? STOP_REASON[reason],
+      stop_sequence: stopSequence ?? null,
+      // Report at least one token (spec 2.7), even if the backend counts none for an empty answer.
+      usage: encodeUsage({ ...usage, outputTokens: Math.max(1, usage.outputTokens) }),
+    };
+  }
+
+  /**
+   * Returns the upstream's own body if it has this format, or a body made of the blocks. Throws `backend_failed` if the start or the
+   * finish is missing, or if the arguments of tool calls are too large.
+   */
+  body(): MessagesAnswer | RawJson {
+    if (this.#native !== undefined) return new RawJson(this.#native);
+    if (!this.started || !this.#ended) throw new GatewayError("backend_failed", "The model backend gave no answer.");
+    const content: ContentBlock[] = [];
+    const args = new AnsweredArguments();
+    for (const { kind, begun, pieces, json, signature } of this.blocks)
+      if (kind === "text") content.push({ type: "text", text: pieces.join("") });
+      else if (kind === "thinking") content.push({ type: "thinking", thinking: pieces.join(""), signature });
+      // If the answer was cut short, a call with incomplete JSON gets empty arguments.
+      else if (kind === "tool_use" && begun.type === kind) content.push({ ...begun, input: args.find(json) ?? {} });
+      else content.push(begun);
+    return { ...this.started, content, ...this.#ended };
+  }
+
+  #text(text: string, name?: string): void {
+    for (let rest = text; rest !== "";) {
+      const block = this.#open("text", name);
+      let end = MAX_TEXT_LENGTH - block.length;
+      // Keep both halves of a surrogate pair in one block.
+      if (end < rest.length && /[\uD800-\uDBFF]/.test(rest.charAt(end - 1))) end--;
+      const piece = rest.slice(0, end);
+      if (piece !== "") block.pieces.push(piece);
+      block.length += piece.length;
+      rest = rest.slice(piece.length);
+      if (rest !== "") block.ended = true;
+    }
+  }
+
+  #beginCall({ id, name }: { readonly id: string; readonly name: string }): void {
+    this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {} }));
+  }
+
+  #input(id: string, json: string): void {
+    const block = this.#calls.open(id);
+    block.json += json;
+    if (json !== "") block.pieces.push(json);
+  }
+
+  #endCall(block: AnswerBlock): void {
+    if (!block.ended) this.#arguments.parse(block.json);
+    block.ended = true;
+  }
+
+  /** Returns the newest block if it has this kind, is open and has no other name. Otherwise begins a new block. */
+  #open(kind: "text" | "thinking", name?: string): AnswerBlock {
+    const newest = this.blocks.at(-1);
+    const isSame = name === undefined || newest?.name === undefined || newest.name === name;
+    if (newest?.kind === kind && !newest.ended && isSame) return newest;
+    if (kind === "text") return this.#begin(kind, { type: kind, text: "" }, name);
+    return this.#begin(kind, { type: kind, thinking: "", signature: "" }, name);
+  }
+
+  #begin(kind: AnswerBlock["kind"], begun: ContentBlock, name?: string): AnswerBlock {
+    const newest = this.blocks.at(-1);
+    if (newest && newest.kind !== "tool_use") newest.ended = true;
+    const state = { length: 0, json: "", signature: "", isWritten: false, ended: kind === "whole" };
+    const block: AnswerBlock = { kind, begun, name, pieces: [], ...state };
+    this.blocks.push(block);
+    return block;
+  }
+}
+
+/** The spec's stop reason for each finish reason. The spec has only four, so most finish reasons become `end_turn`. */
+const STOP_REASON: Readonly<Record<FinishReason, StopReason>> = {
+  stop: "end_turn",
+  length: "max_tokens",
+  "stop-sequence": "stop_sequence",
+  "tool-calls": "tool_use",
+  pause: "end_turn",
+  refusal: "end_turn",
+  "context-window": "max_tokens",
+  "content-filter": "end_turn",
+  recitation: "end_turn",
+  language: "end_turn",
+  blocklist: "end_turn",
+  "prohibited-content": "end_turn",
+  "personal-data": "end_turn",
+  "unsafe-image": "end_turn",
+  "malformed-tool-call": "end_turn",
+  other: "end_turn",
+};
+
+/**
+ * Stop reasons that the official service has and the spec does not. Its clients need them: they send a paused answer back, and may retry
+ * a refused request elsewhere.
+ */
+const LATER_STOP_REASON: Readonly<Partial<Record<FinishReason, StopReason>>> = {
+  pause: "pause_turn",
+  refusal: "refusal",
+  "context-window": "model_context_window_exceeded",
+};
+
+const FINISH_REASON: ReadonlyMap<string, FinishReason> = new Map<string, FinishReason>([
+  ["end_turn", "stop"],
+  ["max_tokens", "length"],
+  ["stop_sequence", "stop-sequence"],
+  ["tool_use", "tool-calls"],
+  ["pause_turn", "pause"],
+  ["refusal", "refusal"],
+  ["model_context_window_exceeded", "context-window"],
+]);
+
+export const decodeStopReason = (reason: string): FinishReason => FINISH_REASON.get(reason) ?? "other";
+
+/** Encodes the token counts. In this format, the input does not include the tokens that were read from a cache or written to it. */
+function encodeUsage(usage: Usage): MessagesUsage {
+  const { cacheReadTokens, cacheWriteTokens, reasoningTokens, cacheWritesByTtl, serverToolUses, serviceTier } = usage;
+  const encoded: MessagesUsage = {
+    input_tokens: Math.max(0, usage.inputTokens - cacheReadTokens - cacheWriteTokens),
+    output_tokens: usage.outputTokens,
+    cache_creation_input_tokens: cacheWriteTokens,
+    cache_read_input_tokens: cacheReadTokens,
+  };
+  if (reasoningTokens > 0) encoded.output_tokens_details = { thinking_tokens: reasoningTokens };
+  if (cacheWritesByTtl)
+    encoded.cache_creation = {
+      // The official clients expect the counts for both times to live of the official service.
+      ephemeral_5m_input_tokens: 0,
+      ephemeral_1h_input_tokens: 0,
+      ...renamed(cacheWritesByTtl, (ttl) => `ephemeral_${ttl}_input_tokens`),
+    };
+  if (serverToolUses) encoded.server_tool_use = renamed(serverToolUses, (tool) => `${tool}_requests`);
+  if (serviceTier !== undefined) encoded.service_tier = serviceTier;
+  return encoded;
+}
+
+const renamed = (counts: Readonly<Record<string, number>>, rename: (name: string) => string): Record<string, number> =>
+  Object.fromEntries(Object.entries(counts).map(([name, count]) => [rename(name), count]));
+
+/** Decodes the token counts of an upstream. A count that the upstream has not sent is absent. */
+export function decodeUsage(usage: UpstreamUsage): Partial<Usage> {
+  const { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens } = usage;
+  const { output_tokens_details, cache_creation, server_tool_use, service_tier } = usage;
+  const [written, read] = [cache_creation_input_tokens ?? 0, cache_read_input_tokens ?? 0];
+  return {
+    ...(input_tokens != null && { inputTokens: input_tokens + written + read }),
+    ...(output_tokens != null && { outputTokens: output_tokens }),
+    ...(cache_creation_input_tokens != null && { cacheWriteTokens: written }),
+    ...(cache_read_input_tokens != null && { cacheReadTokens: read }),
+    ...(output_tokens_details?.thinking_tokens != null && { reasoningTokens: output_tokens_details.thinking_tokens }),
+    ...(cache_creation && { cacheWritesByTtl: countsNamed(cache_creation, CACHE_WRITES) }),
+    ...(server_tool_use && { serverToolUses: countsNamed(server_tool_use, TOOL_USES) }),
+    ...(service_tier != null && { serviceTier: service_tier }),
+  };
+}
+
+/** Returns the counts whose names match a pattern. The group of the pattern becomes the name in the result. */
+function countsNamed(counts: Readonly<Record<string, unknown>>, form: RegExp): Record<string, number> {
+  const named: [string, number][] = [];
+  for (const [key, count] of Object.entries(counts)) {
+    const name = form.exec(key)?.[1];
+    if (name !== undefined && typeof count === "number") named.push([name, count]);
+  }
+  return Object.fromEntries(named);
+}

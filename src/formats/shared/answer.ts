@@ -1,0 +1,109 @@
+/** Parts of answers that several formats share: ids, reasoning, frames, and the list of models. */
+
+import { GatewayError } from "../../errors.ts";
+import { RawJson } from "../../http/answer.ts";
+import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { AnswerCollector, Query } from "../format.ts";
+
+/**
+ * Returns the id of an answer for its caller. Keeps the backend's id, unless it comes from an upstream of another format: ids of
+ * another format look different, and the caller could not look anything up by them.
+ *
+ * @param own The gateway's own id.
+ */
+export const answerId = (
+  { id, native }: Extract<AnswerEvent, { type: "start" }>,
+  format: string,
+  own: string,
+): string => (native === undefined || native === format ? (id ?? own) : own);
+
+/** Tells whether the caller of a request sees the answer's reasoning. */
+export const showsThoughts = ({ reasoning }: ChatRequest): boolean =>
+  reasoning === undefined || reasoning.type === "disabled" || reasoning.visible !== false;
+
+/** Joins the pieces of one streamed answer into a complete body. */
+interface PieceCollector<Piece> {
+  add(piece: Piece): void;
+  readonly body: object;
+}
+
+/**
+ * Makes the complete answer of a chat format. If the upstream speaks the same format, the answer is the upstream's own body. Otherwise
+ * the events are encoded as for a stream, and the pieces are joined.
+ */
+export class WholeAnswer<Piece> implements AnswerCollector<AnswerEvent> {
+  readonly #format: string;
+  readonly #encode: (event: AnswerEvent) => Iterable<Piece>;
+  readonly #pieces: PieceCollector<Piece>;
+  #native: string | undefined;
+
+  /** @param encode Encodes an event into the pieces that a stream of the format would have. */
+  constructor(format: string, encode: (event: AnswerEvent) => Iterable<Piece>, pieces: PieceCollector<Piece>) {
+    this.#format = format;
+    this.#encode = encode;
+    this.#pieces = pieces;
+  }
+
+  add(event: AnswerEvent): void {
+    // Skip the decoded events of a complete body: `finish` brings the body itself, which is passed on unchanged.
+    if (event.type === "native" && event.isWhole && event.format === this.#format) return;
+    if (event.type === "finish" && event.native?.format === this.#format) this.#native = event.native.body;
+    if (this.#native !== undefined) return;
+    for (const piece of this.#encode(event)) this.#pieces.add(piece);
+  }
+
+  body(): object {
+    return this.#native === undefined ? this.#pieces.body : new RawJson(this.#native);
+  }
+}
+
+/** Writes one frame of server-sent events. Each line of the data gets its own `data:` field; clients join the lines again. */
+export function frameOf({ event, data }: NativeFrame): string {
+  // Most data is one line, and to search for line breaks is faster than to replace them.
+  const isOneLine = !data.includes("\n") && !data.includes("\r");
+  const lines = isOneLine ? data : data.replaceAll(/\r\n|\r|\n/g, "\ndata: ");
+  return `${event === undefined ? "" : `event: ${event}\n`}data: ${lines}\n\n`;
+}
+
+/**
+ * Finds the model that an address names. Throws `not_found`.
+ *
+ * @param encoded The name as it stands in the address, percent-encoded.
+ */
+export async function modelNamed({ models }: Query, encoded: string): Promise<ModelInfo> {
+  let name = encoded;
+  try {
+    name = decodeURIComponent(encoded);
+  } catch {
+    // Take a name with malformed percent-encoding literally.
+  }
+  const info = (await models()).find(({ id, aliases }) => id === name || aliases.includes(name));
+  if (!info) throw new GatewayError("not_found", `There is no model "${name}".`, { path: ["model"] });
+  // Answer with the name that the caller used, which may be an alias.
+  return { ...info, id: name };
+}
+
+/**
+ * Tells whether the end of an address names a model. It does not if it ends in a method of a model, such as `:countTokens`. Any other
+ * colon belongs to the model's name.
+ */
+export const isModelAddress = (wildcardPath: string, { method }: Request): boolean =>
+  method !== "POST" &&
+  wildcardPath !== "" &&
+  !/:(?:generateContent|streamGenerateContent|countTokens)$/.test(wildcardPath);
+
+/**
+ * Reads the number of models on a page from a query parameter. Throws `invalid_request` unless the number is a positive integer.
+ *
+ * @param otherwise The number without the parameter.
+ * @param most The upper limit of the result.
+ */
+export function pageSize(text: string | null, name: string, otherwise: number, most: number): number {
+  if (text === null || text === "") return otherwise;
+  const size = Number(text);
+  if (!Number.isInteger(size) || size < 1)
+    throw new GatewayError("invalid_request", `${name}: must be an integer of at least 1`, { path: [name] });
+  return Math.min(size, most);
+}

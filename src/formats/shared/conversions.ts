@@ -1,0 +1,374 @@
+/** The rule for each field's conversion between formats, and the list of fields that a request or an answer cannot convert exactly. */
+
+import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
+import type { ChatRequest, JsonPart, Part, Tool } from "../../kinds/chat/request.ts";
+import type { Conversion, ConversionKind } from "../../model/conversion.ts";
+import type { Usage } from "../../model/usage.ts";
+
+/** A conversion that changes or loses something, with the reason as a short sentence. */
+interface Unsupported {
+  readonly conversion: Exclude<ConversionKind, "exact">;
+  readonly why: string;
+}
+
+export type ConversionRule = { readonly conversion: "exact" } | Unsupported;
+
+export const EXACT: ConversionRule = { conversion: "exact" };
+export const approximated = (why: string): Unsupported => ({ conversion: "approximated", why });
+export const emulated = (why: string): Unsupported => ({ conversion: "emulated", why });
+export const dropped = (why: string): Unsupported => ({ conversion: "dropped", why });
+export const rejected = (why: string): Unsupported => ({ conversion: "rejected", why });
+
+/** A property or a part of a field that has a conversion rule of its own. */
+type Detail =
+  /** The whole conversation, if no part of it can be converted. */
+  | "messages.none"
+  | "messages.name"
+  | "messages.role.system"
+  /** An assistant's turn at the end of the conversation, which the answer continues. */
+  | "messages.prefill"
+  /** A cache hint on any part, instruction or tool. */
+  | "messages.cache"
+  /** A signature on a part other than reasoning. */
+  | "messages.signature"
+  | "messages.thought"
+  /** Media whose kind, type or source the format does not accept: a sound, a video, or the address of a picture. */
+  | "messages.media.audio"
+  | "messages.media.video"
+  | "messages.media.url"
+  | "messages.media.detail"
+  | "messages.document.url"
+  | "messages.document.text"
+  | "messages.document.citations"
+  | "messages.document.title"
+  | "messages.document.context"
+  | "messages.reasoning.unsealed"
+  /** The id that a tool call and its result share, if the format does not accept this id. */
+  | "messages.tool-call.id"
+  /** A tool call that stands before other parts of its turn. */
+  | "messages.tool-call.order"
+  /** A tool result that stands after other parts of its turn. */
+  | "messages.tool-result.order"
+  /** The tool's name in a result, if it differs from the name in the call. */
+  | "messages.tool-result.name"
+  /** A tool result whose call is not in the conversation. */
+  | "messages.tool-result.unasked"
+  | "messages.tool-result.media"
+  | "messages.tool-result.isError"
+  | "messages.tool-result.text"
+  | "messages.tool-result.json"
+  | "tools.function.strict"
+  | "toolChoice.names"
+  | "toolChoice.parallel"
+  | "reasoning.adaptive"
+  | "reasoning.budgetTokens"
+  | "reasoning.effort"
+  | "reasoning.visible"
+  | "responseFormat.enum"
+  | "responseFormat.name"
+  | "responseFormat.schema"
+  | "responseFormat.strict";
+
+export type ConvertedField = keyof ChatRequest | `messages.${Part["type"]}` | `tools.${Tool["type"]}` | Detail;
+
+export type ConvertedFields = Set<ConvertedField>;
+
+/** A rule for each field of the neutral request, each kind of part and each kind of tool. */
+export type ConversionTable = Readonly<Record<ConvertedField, ConversionRule>>;
+
+/** The fields that have no common rule, because the formats differ too much. */
+type OwnField =
+  | "messages.signature"
+  | "messages.thought"
+  | "messages.media"
+  | "messages.media.audio"
+  | "messages.media.video"
+  | "messages.document"
+  | "messages.document.url"
+  | "reasoning.budgetTokens"
+  | "reasoning.effort"
+  | "modalities"
+  | "serviceTier";
+
+/** The rules that most formats share. A format's own table overrides the rules that differ in that format. */
+const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>> = {
+  model: EXACT,
+  messages: EXACT,
+  "messages.none": EXACT,
+  "messages.name": dropped("Only one participant of each role is possible."),
+  "messages.role.system": approximated("Instructions inside the conversation are sent as the user's."),
+  "messages.prefill": approximated("The model may start a new answer instead of continuing the last turn."),
+  "messages.cache": dropped("Prompts are cached without hints."),
+  "messages.text": EXACT,
+  "messages.media.url": EXACT,
+  "messages.media.detail": dropped("The detail of a picture cannot be chosen."),
+  "messages.document.text": approximated("A text document is sent as plain text."),
+  "messages.document.citations": dropped("Citations cannot be requested."),
+  "messages.document.title": EXACT,
+  "messages.document.context": dropped("A document has no context."),
+  "messages.tool-call": EXACT,
+  "messages.tool-call.id": EXACT,
+  "messages.tool-call.order": EXACT,
+  "messages.tool-result": EXACT,
+  "messages.tool-result.order": EXACT,
+  "messages.tool-result.name": dropped("Only the call names its tool."),
+  "messages.tool-result.unasked": rejected("A tool result needs its call in the conversation."),
+  "messages.tool-result.media": EXACT,
+  "messages.tool-result.isError": approximated("A tool's failure is sent as text."),
+  "messages.tool-result.text": EXACT,
+  "messages.tool-result.json": approximated("Structured data is sent as JSON text."),
+  "messages.reasoning": EXACT,
+  "messages.reasoning.unsealed": EXACT,
+  "messages.redacted-reasoning": dropped("Only the provider that encrypted this reasoning can read it."),
+  "messages.refusal": approximated("A refusal is sent as text."),
+  "messages.code": approximated("Code is sent as text."),
+  "messages.code-result": approximated("The output of code is sent as text."),
+  "messages.provider": dropped("Only another format has this part."),
+  system: EXACT,
+  tools: EXACT,
+  "tools.function": EXACT,
+  "tools.function.strict": EXACT,
+  "tools.code-execution": dropped("The model cannot be given a tool that runs code."),
+  "tools.provider": dropped("Only another format has this tool."),
+  toolChoice: dropped("No tool is left to choose."),
+  "toolChoice.names": emulated("Only the tools that may be called are offered."),
+  "toolChoice.parallel": EXACT,
+  maxOutputTokens: EXACT,
+  limitedByDefault: EXACT,
+  temperature: EXACT,
+  topP: EXACT,
+  topK: EXACT,
+  stopSequences: EXACT,
+  reasoning: EXACT,
+  "reasoning.adaptive": approximated("The model decides whether and how much it reasons."),
+  "reasoning.visible": emulated("The answer has its reasoning, and the gateway leaves it out."),
+  responseFormat: EXACT,
+  "responseFormat.enum": emulated("JSON with one of the texts is requested, and the text is taken out of it."),
+  "responseFormat.name": dropped("Schemas have no name."),
+  "responseFormat.schema": EXACT,
+  "responseFormat.strict": approximated("Answers always follow their schema."),
+  candidateCount: dropped("There is only one answer."),
+  seed: EXACT,
+  presencePenalty: EXACT,
+  frequencyPenalty: EXACT,
+  logprobs: dropped("Probabilities are not available."),
+  speech: dropped("Answers are not spoken."),
+  mediaResolution: dropped("The resolution of media cannot be chosen."),
+  safety: dropped("Safety filters cannot be set."),
+  cachedContent: rejected("Only the provider that holds this part of the prompt can read it."),
+  enhancedCivicAnswers: dropped("Enhanced answers do not exist."),
+  endUser: EXACT,
+  stream: EXACT,
+  native: dropped("Only the caller's own format has this field."),
+};
+
+/** Adds the common rules to a format's own rules. The compiler demands a rule for each field without a common rule. */
+export const conversionTable = (
+  own: Readonly<Record<OwnField, ConversionRule>> & Partial<ConversionTable>,
+): ConversionTable => ({ ...COMMON, ...own });
+
+/** Fields that some formats lack entirely. */
+const RARE = [
+  "topK",
+  "seed",
+  "presencePenalty",
+  "frequencyPenalty",
+  "logprobs",
+  "mediaResolution",
+  "cachedContent",
+  "enhancedCivicAnswers",
+  "serviceTier",
+  "endUser",
+] as const satisfies (keyof ChatRequest)[];
+
+/**
+ * Collects the fields of a request that at least one format cannot convert exactly. Each format then removes the fields whose value it
+ * supports, adds the fields that it checks itself, and looks up the rule for each field in its table.
+ *
+ * @param format The format that the request is encoded in. Provider parts and tools of this format need no conversion.
+ */
+export function convertedFields(request: ChatRequest, format?: string): ConvertedFields {
+  const { candidateCount = 1, modalities = [], safety = [], speech = {} } = request;
+  const { system, messages, tools, toolChoice, responseFormat } = request;
+  const fields: ConvertedFields = new Set();
+  for (const field of RARE) if (request[field] !== undefined) fields.add(field);
+  if (candidateCount > 1) fields.add("candidateCount");
+  if (modalities.some((modality) => modality !== "text")) fields.add("modalities");
+  if (safety.length > 0) fields.add("safety");
+  if (Object.keys(speech).length > 0) fields.add("speech");
+  if (responseFormat?.type === "enum") fields.add("responseFormat.enum");
+  else if (responseFormat?.strict !== undefined) fields.add("responseFormat.strict");
+  for (const tool of tools) {
+    if (tool.type !== "provider" || tool.format !== format) fields.add(`tools.${tool.type}`);
+    if (tool.type === "function" && tool.strict !== undefined) fields.add("tools.function.strict");
+    if ("cache" in tool && tool.cache) fields.add("messages.cache");
+  }
+  if (toolChoice && toolChoice.type !== "none") {
+    if ("names" in toolChoice && toolChoice.names) fields.add("toolChoice.names");
+    if (!toolChoice.parallel) fields.add("toolChoice.parallel");
+  }
+  for (const part of system) addPart(part, format, fields);
+  const calls = new Map<string, string | undefined>();
+  for (const { role, name, parts } of messages) {
+    if (role === "system") fields.add("messages.role.system");
+    if (name !== undefined) fields.add("messages.name");
+    for (const part of parts) {
+      addPart(part, format, fields);
+      if (part.type === "tool-call") calls.set(part.id, part.name);
+      // A provider part of this format may be a tool call too.
+      else if (part.type === "provider" && part.format === format) calls.set(String(part.value["id"]), undefined);
+      else if (part.type === "tool-result") {
+        const called = calls.get(part.callId);
+        if (!calls.has(part.callId)) fields.add("messages.tool-result.unasked");
+        else if (called !== undefined && part.name !== undefined && part.name !== called)
+          fields.add("messages.tool-result.name");
+      }
+    }
+  }
+  if (messages.at(-1)?.role === "assistant") fields.add("messages.prefill");
+  return fields;
+}
+
+/** Adds the fields for the type and the properties of a part and of the parts inside it. Each format checks media and documents itself. */
+function addPart(part: Part | JsonPart, format: string | undefined, fields: ConvertedFields): void {
+  if ("cache" in part && part.cache) fields.add("messages.cache");
+  if (part.type !== "reasoning" && "signature" in part && part.signature !== undefined)
+    fields.add("messages.signature");
+  if ("thought" in part && part.thought) fields.add("messages.thought");
+  switch (part.type) {
+    case "text":
+      return;
+    case "json":
+      fields.add("messages.tool-result.json");
+      return;
+    case "media":
+      if (part.detail !== undefined) fields.add("messages.media.detail");
+      return;
+    case "document":
+      if (part.title !== undefined) fields.add("messages.document.title");
+      if (part.context !== undefined) fields.add("messages.document.context");
+      if (part.citations) fields.add("messages.document.citations");
+      if (part.source.type === "parts") for (const inner of part.source.parts) addPart(inner, format, fields);
+      return;
+    case "tool-result":
+      if (part.isError) fields.add("messages.tool-result.isError");
+      for (const inner of part.parts) addPart(inner, format, fields);
+      return;
+    case "provider":
+      if (part.format !== format) fields.add("messages.provider");
+      return;
+    default:
+      fields.add(`messages.${part.type}`);
+  }
+}
+
+/** Lists the conversions of a request that are not exact. The list includes the fields that only the caller's format has. */
+export function listConversions(
+  table: ConversionTable,
+  fields: Iterable<ConvertedField>,
+  { native }: ChatRequest,
+): Conversion[] {
+  const conversions: Conversion[] = [];
+  for (const field of fields) {
+    const rule = table[field];
+    if (rule.conversion !== "exact") conversions.push({ field, ...rule });
+  }
+  const { native: rule } = table;
+  if (rule.conversion !== "exact")
+    for (const path of native?.unsupported?.() ?? []) conversions.push({ field: `native.${path}`, ...rule });
+  return conversions;
+}
+
+/** Tells whether a request has no tools, and its tool choice demands none. Such a choice can be left out without loss. */
+export const choosesNothing = ({ tools, toolChoice: choice }: Pick<ChatRequest, "tools" | "toolChoice">): boolean =>
+  tools.length === 0 &&
+  (!choice || choice.type === "none" || (choice.type === "auto" && (choice.names?.length ?? 0) === 0));
+
+/** A field of an answer that some format cannot express exactly. */
+export type AnswerField =
+  | `answer.${Exclude<ContentEvent["type"], "annotation">}`
+  | `answer.annotation.${Annotation["type"]}`
+  | `answer.finish.${FinishReason}`
+  | `answer.usage.${keyof Usage}`
+  /** The upstream's own id of the answer. */
+  | "answer.id"
+  /** A candidate other than the first. */
+  | "answer.candidate"
+  /** A signature on content other than reasoning. */
+  | "answer.signature"
+  /** A picture or a sound that is a part of the reasoning. */
+  | "answer.thought"
+  | "answer.prompt-feedback"
+  /** A field that only the upstream's format has. */
+  | "answer.native"
+  /** The stop sequence that ended the answer. */
+  | "answer.stopSequence";
+
+/**
+ * The fields of an answer that a format cannot express exactly; all other fields are exact. These conversions are reported in the record
+ * of the call, and not to the caller.
+ */
+export type AnswerConversionTable = Readonly<Partial<Record<AnswerField, Unsupported>>>;
+
+/** The rules that all formats share for answers. */
+export const COMMON_ANSWERS: AnswerConversionTable = {
+  "answer.id": emulated("The answer has the gateway's own id."),
+  "answer.provider": dropped("Only another format has this part."),
+  "answer.native": dropped("Only the upstream's own format has this field."),
+  "answer.finish.context-window": approximated("The answer ends as at its output limit."),
+};
+
+const NOTHING: readonly Conversion[] = [];
+
+/** Lists the conversions of one event of an answer. An event with frames of the same format passes unchanged, so it has none. */
+export function listAnswerConversions(
+  table: AnswerConversionTable,
+  format: string,
+  event: AnswerEvent,
+): readonly Conversion[] {
+  if (event.type === "native" ? event.format === format : isPlainText(event)) return NOTHING;
+  const fields: AnswerField[] = [];
+  if (event.type !== "native") addAnswerFields(event, format, fields);
+  else for (const inner of event.events) if (!isPlainText(inner)) addAnswerFields(inner, format, fields);
+  const conversions: Conversion[] = [];
+  for (const field of fields) {
+    const rule = table[field];
+    if (rule) conversions.push({ field, ...rule });
+  }
+  const { "answer.native": rule } = table;
+  if (event.type === "native" && rule)
+    for (const path of event.unsupported?.() ?? []) conversions.push({ field: `answer.native.${path}`, ...rule });
+  return conversions;
+}
+
+/** Tells whether an event is plain text of the first candidate: by far the most frequent event, which every format supports. */
+const isPlainText = (event: AnswerEvent): boolean =>
+  event.type === "text-delta" && event.signature === undefined && !event.candidate;
+
+function addAnswerFields(event: Exclude<AnswerEvent, { type: "native" }>, format: string, fields: AnswerField[]): void {
+  switch (event.type) {
+    case "start":
+      if (event.id !== undefined && event.native !== undefined && event.native !== format) fields.push("answer.id");
+      return;
+    case "prompt-feedback":
+      fields.push("answer.prompt-feedback");
+      return;
+    case "finish":
+      if (event.native?.format === format) return;
+      for (const { reason, stopSequence } of event.endings) {
+        fields.push(`answer.finish.${reason}`);
+        if (stopSequence !== undefined) fields.push("answer.stopSequence");
+      }
+      // To leave out a count of zero loses nothing.
+      for (const [field, value] of Object.entries(event.usage))
+        if (value) fields.push(`answer.usage.${field as keyof Usage}`);
+      return;
+    default:
+      if (event.candidate) fields.push("answer.candidate");
+      if ("thought" in event && event.thought) fields.push("answer.thought");
+      if (event.type !== "reasoning-signature" && "signature" in event && event.signature !== undefined)
+        fields.push("answer.signature");
+      if (event.type === "annotation") fields.push(`answer.annotation.${event.annotation.type}`);
+      else if (event.type !== "provider" || event.format !== format) fields.push(`answer.${event.type}`);
+  }
+}

@@ -1,0 +1,201 @@
+/** Schemas that several formats share, and the search for the fields of a body that the neutral model cannot hold. */
+
+import * as v from "valibot";
+import { type Shape, shapeOf, isLonger } from "../../http/validation.ts";
+import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
+import { type JsonObject, isJsonObject, parseJson } from "../../model/json.ts";
+
+/** The largest number of unsupported fields that are reported for one body. */
+const MAX_UNSUPPORTED = 32;
+/** The length to which the name of a reported field is cut, in characters. */
+const MAX_NAME_CHARS = 100;
+
+/** Tells whether the neutral model cannot hold the value of a field. */
+type IsUnsupported = (value: unknown) => boolean;
+
+interface Mark extends v.BaseMetadata<unknown> {
+  readonly type: "unsupported" | "whole";
+  readonly isUnsupported: IsUnsupported;
+}
+
+const markOf = (schema: v.GenericSchema, type: Mark["type"]): Mark | undefined =>
+  (schema as { readonly pipe?: readonly { readonly type: string }[] }).pipe?.find((item) => item.type === type) as
+    | Mark
+    | undefined;
+
+const marked = <const Schema extends v.GenericSchema>(
+  schema: Schema,
+  type: Mark["type"],
+  isUnsupported: IsUnsupported,
+): Schema => v.pipe(schema, { kind: "metadata", type, reference: marked, isUnsupported } as Mark) as unknown as Schema;
+
+/** Marks a field that the neutral model cannot hold. With `isUnsupported`, only the values for which it returns true are unsupported. */
+export const unsupported = <const Schema extends v.GenericSchema>(
+  schema: Schema,
+  isUnsupported: (value: NonNullable<v.InferOutput<Schema>>) => boolean = () => true,
+): Schema => marked(schema, "unsupported", isUnsupported as IsUnsupported);
+
+/** Marks an object that the neutral model holds unchanged, with its unknown fields. */
+export const whole = <const Schema extends v.GenericSchema>(schema: Schema): Schema =>
+  marked(schema, "whole", () => false);
+
+/**
+ * Lists the paths of the fields that the neutral model cannot hold, such as `metadata` or `audio.format`. Each path is listed once, and
+ * has no indices of lists.
+ *
+ * @param found The fields of earlier bodies, which are not listed again.
+ */
+export type UnsupportedFinder = (body: unknown, found?: Set<string>) => string[];
+
+/** Makes a finder for bodies of a schema. The finder lists the marked fields, and the fields that the schema does not name. */
+export function unsupportedFinder(schema: v.GenericSchema): UnsupportedFinder {
+  let walk: Walk | undefined;
+  return (body, found = new Set()) => {
+    const before = found.size;
+    (walk ??= walkOf(schema, ""))?.(body, found);
+    return [...found].slice(before);
+  };
+}
+
+/** Adds the unsupported fields of a value to `found`. */
+type Walk = (value: unknown, found: Set<string>) => void;
+
+/** Makes the function that searches a value of the schema; undefined if no such value can have an unsupported field. */
+function walkOf(schema: v.GenericSchema, path: string): Walk | undefined {
+  const { wrapped, item, entries, "~choose": choose } = shapeOf(schema);
+  if (wrapped) return walkOf(wrapped, path);
+  if (choose) {
+    const walks = new Map<v.GenericSchema, Walk | undefined>();
+    return (value, found) => {
+      // The field may allow a text in place of the object: there is nothing to search in it.
+      if (typeof value !== "object") return;
+      const chosen = choose(value);
+      if (!walks.has(chosen)) walks.set(chosen, walkOf(chosen, path));
+      walks.get(chosen)?.(value, found);
+    };
+  }
+  if (item) {
+    const walk = walkOf(item, path);
+    return (
+      walk &&
+      ((value, found) => {
+        if (Array.isArray(value)) for (const element of value) walk(element, found);
+      })
+    );
+  }
+  // If the schema names no fields, the object may hold anything: none of its fields is unsupported.
+  return entries && Object.keys(entries).length > 0 ? walkOfObject(schema, entries, path) : undefined;
+}
+
+interface Field {
+  readonly isUnsupported: IsUnsupported | undefined;
+  readonly walk: Walk | undefined;
+}
+
+/** A field whose value need not be searched. */
+const SUPPORTED: Field = { isUnsupported: undefined, walk: undefined };
+
+function walkOfObject(schema: v.GenericSchema, entries: NonNullable<Shape["entries"]>, path: string): Walk {
+  const pathTo = (key: string): string => (path === "" ? "" : `${path}.`) + key.slice(0, MAX_NAME_CHARS);
+  const fields = new Map<string, Field>();
+  for (const [key, field] of Object.entries(entries)) {
+    const isUnsupported = markOf(field, "unsupported")?.isUnsupported;
+    const walk = walkOf(field, pathTo(key));
+    fields.set(key, isUnsupported || walk ? { isUnsupported, walk } : SUPPORTED);
+  }
+  const isWhole = markOf(schema, "whole") !== undefined;
+  return (value, found) => {
+    if (!isJsonObject(value)) return;
+    for (const key in value) {
+      const field = fields.get(key);
+      // Test this first: most fields of most bodies need no search.
+      if (field === SUPPORTED) continue;
+      const inner = value[key];
+      const isLost = field ? inner != null && field.isUnsupported?.(inner) === true : !isWhole;
+      if (!isLost) field?.walk?.(inner, found);
+      else if (found.size < MAX_UNSUPPORTED && !isEmpty(inner)) found.add(pathTo(key));
+    }
+  };
+}
+
+/** Tells whether a value is null, or an empty list or object. To lose such a value changes nothing. */
+const isEmpty = (value: unknown): boolean =>
+  value == null || (typeof value === "object" && Object.keys(value).length === 0);
+
+/** The errors of chat completions and images, as OpenAI's clients read them (section 7.4 of the specification). */
+export const OpenAIError = v.object({
+  error: v.object({
+    message: v.string(),
+    type: v.picklist([
+      "invalid_request_error",
+      "authentication_error",
+      "permission_error",
+      "rate_limit_error",
+      "server_error",
+    ]),
+    param: v.nullable(v.string()),
+    code: v.string(),
+  }),
+});
+
+const FIELD = "value";
+
+/** Makes the JSON Schema of an object with one of several texts in a field. Providers accept only objects as the schema of an answer. */
+export const enumSchema = (values: readonly string[]): JsonObject => ({
+  type: "object",
+  properties: { [FIELD]: { type: "string", enum: [...values] } },
+  required: [FIELD],
+  additionalProperties: false,
+});
+
+/** Takes the text out of an answer that was requested with `enumSchema`. */
+export class EnumeratedText {
+  readonly #values: readonly string[];
+  #received = "";
+  #isPlain = false;
+
+  constructor(values: readonly string[]) {
+    this.#values = values;
+  }
+
+  /**
+   * Adds a piece of the answer, and returns the text that can be forwarded. An answer that begins like one of the values is forwarded;
+   * JSON is held back until `end`.
+   */
+  feed(text: string): string {
+    if (this.#isPlain) return text;
+    this.#received += text;
+    this.#isPlain = this.#received !== "" && this.#values.some((value) => value.startsWith(this.#received));
+    return this.#isPlain ? this.#received : "";
+  }
+
+  /** Returns the text that was held back: the value in the answer, or the whole answer if it has none of the values. */
+  end(): string {
+    if (this.#isPlain) return "";
+    const answer = this.#received.trim();
+    let json: unknown;
+    try {
+      json = parseJson(answer);
+    } catch {
+      // An answer that is not JSON is compared with the values as it is.
+    }
+    const candidates = [answer, json, isJsonObject(json) ? json[FIELD] : undefined];
+    return this.#values.find((value) => candidates.includes(value)) ?? this.#received;
+  }
+}
+
+export const text = v.pipe(v.string(), v.minLength(1, "must not be empty"));
+
+/** Limits a text to a number of characters, counted as code points. */
+export const atMost = <const Text extends v.GenericSchema<string>>(schema: Text, max: number) =>
+  v.pipe(
+    schema,
+    v.check((value) => !isLonger(value, max), `must be at most ${max} characters long`),
+    v.metadata({ maxLength: max }),
+  );
+
+export const base64 = v.pipe(
+  v.string(),
+  v.check(isBase64, "must be base64 (RFC 4648, padded, without white space)"),
+  v.metadata(BASE64_FORMAT),
+);

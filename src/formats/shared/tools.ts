@@ -1,0 +1,166 @@
+/** Tool calls, their arguments and ids, and the size of tool schemas. */
+
+import { GatewayError } from "../../errors.ts";
+import type { FinishReason } from "../../kinds/chat/event.ts";
+import {
+  type JsonLimits,
+  type JsonObject,
+  isJsonObject,
+  JsonBudget,
+  JsonLimitError,
+  parseJson,
+  assertJsonBounds,
+} from "../../model/json.ts";
+import type { Incoming } from "../format.ts";
+
+/** The tool calls of one answer by their ids. Each method throws `backend_failed` if the backend sent the events of a call out of order. */
+export class ToolCalls<Call extends { readonly ended: boolean }> {
+  readonly #calls: Map<string, Call> = new Map();
+
+  begin(id: string, call: Call): Call {
+    if (this.#calls.has(id)) throw failed("The model backend began the same tool call twice.");
+    this.#calls.set(id, call);
+    return call;
+  }
+
+  /** Returns a call that has begun. */
+  get(id: string): Call {
+    const call = this.#calls.get(id);
+    if (!call) throw failed("The model backend went on with a tool call that it had not begun.");
+    return call;
+  }
+
+  /** Returns a call that has begun and has not ended. */
+  open(id: string): Call {
+    const call = this.get(id);
+    if (call.ended) throw failed("The model backend went on with a tool call that had ended.");
+    return call;
+  }
+}
+
+/**
+ * Parses the arguments of a tool call, which must be a JSON object. An empty text or white space means an empty object. Returns undefined
+ * for any other text. Throws a `JsonLimitError` if the budget is exceeded.
+ */
+export function argumentsIn(json: string, budget: JsonBudget): JsonObject | undefined {
+  try {
+    const parsed = parseText(json, budget);
+    return isJsonObject(parsed) ? parsed : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+const parseText = (json: string, budget: JsonBudget): unknown => parseJson(json.trim() || "{}", budget);
+
+/** Parses the arguments of all tool calls of one answer, under one limit. Each method throws `backend_failed` if the limit is exceeded. */
+export class AnsweredArguments {
+  readonly #budget: JsonBudget;
+
+  constructor(limits?: JsonLimits) {
+    this.#budget = new JsonBudget(limits);
+  }
+
+  /** Returns the object of a call's arguments. Throws `backend_failed` for any other text. */
+  parse(json: string): JsonObject {
+    let parsed: unknown;
+    try {
+      parsed = parseText(json, this.#budget);
+    } catch (cause) {
+      if (cause instanceof JsonLimitError) throw beyondLimit(cause);
+      throw failed("The model backend gave a tool call whose arguments are not valid JSON.", cause);
+    }
+    if (isJsonObject(parsed)) return parsed;
+    throw failed("The model backend gave a tool call whose arguments are no JSON object.");
+  }
+
+  /** Returns the object of a call's arguments; undefined for any other text, such as the beginning of an object. */
+  find(json: string): JsonObject | undefined {
+    try {
+      return argumentsIn(json, this.#budget);
+    } catch (error) {
+      throw error instanceof JsonLimitError ? beyondLimit(error) : error;
+    }
+  }
+}
+
+const beyondLimit = ({ message }: JsonLimitError): GatewayError =>
+  failed(`The model backend gave a tool call whose arguments are too large: their JSON ${message}.`);
+
+/** The finish reasons after which a tool call may be incomplete. */
+export const CUT_SHORT: ReadonlySet<FinishReason> = new Set<FinishReason>([
+  "length",
+  "context-window",
+  "refusal",
+  "content-filter",
+  "recitation",
+  "language",
+  "blocklist",
+  "prohibited-content",
+  "personal-data",
+  "unsafe-image",
+  "malformed-tool-call",
+  "other",
+]);
+
+const failed = (message: string, cause?: unknown): GatewayError =>
+  new GatewayError("backend_failed", message, { port: "model-backend", cause });
+
+/** Replaces the ids of tool calls that a format does not accept. A call and its result get the same id. */
+export class ToolIds {
+  readonly #isAccepted: (id: string) => boolean;
+  readonly #replaced: Map<string, string> = new Map();
+
+  /** @param isAccepted Tells whether the format accepts an id. */
+  constructor(isAccepted: (id: string) => boolean) {
+    this.#isAccepted = isAccepted;
+  }
+
+  /** Returns the id or its replacement. The same conversation gets the same replacements again, so that its prompt can be cached. */
+  of(id: string): string {
+    if (this.#isAccepted(id)) return id;
+    const known = this.#replaced.get(id);
+    if (known !== undefined) return known;
+    const replaced = `call_${id.slice(-20).replaceAll(/\W/g, "_")}_${this.#replaced.size + 1}`;
+    this.#replaced.set(id, replaced);
+    return replaced;
+  }
+}
+
+/** Writes code or its output as a Markdown code block. The fences are longer than any fence inside the text. */
+export function fenced(text: string, language: string): string {
+  let longest = 2;
+  for (const [ticks] of text.matchAll(/^`+/gm)) longest = Math.max(longest, ticks.length);
+  const fence = "`".repeat(longest + 1);
+  return `\n${fence}${language === "unspecified" ? "" : language}\n${text}${text.endsWith("\n") ? "" : "\n"}${fence}\n`;
+}
+
+/**
+ * Throws `invalid_request` if the tools and schemas of a body together have more values than `maxSchemaValues`, or more characters than
+ * `maxSchemaChars`. This check must run before any walk over a schema, because a schema costs more time to walk than other JSON.
+ *
+ * @param fields The paths of the fields that have tools and schemas, such as `tools`. The error names the first of them in the body.
+ */
+export function assertSchemaSize(body: unknown, fields: readonly string[], { json, limits }: Incoming): void {
+  const { maxSchemaValues, maxSchemaChars } = limits;
+  // If the whole body is within the limits, its schemas are too.
+  if (json.values <= maxSchemaValues && json.chars <= maxSchemaChars) return;
+  const present = fields.map((field) => field.split(".")).filter((path) => valueAt(body, path) != null);
+  try {
+    const held = present.map((path) => valueAt(body, path));
+    const maxJsonDepth = limits.maxJsonDepth + 1;
+    assertJsonBounds(held, { ...limits, maxJsonDepth, maxJsonValues: maxSchemaValues, maxJsonBytes: maxSchemaChars });
+  } catch (error) {
+    if (!(error instanceof JsonLimitError)) throw error;
+    const [path = []] = present;
+    const message = `${path.join(".")}: ${error.message}, with all tools and schemas of the request`;
+    throw new GatewayError("invalid_request", message, { path });
+  }
+}
+
+function valueAt(body: unknown, path: readonly string[]): unknown {
+  let value = body;
+  for (const name of path) value = isJsonObject(value) ? value[name] : undefined;
+  return value;
+}

@@ -1,0 +1,293 @@
+/** The events of a chat answer. Streamed and complete answers have the same events. */
+
+import type { JsonObject } from "../../model/json.ts";
+import type { Usage } from "../../model/usage.ts";
+import type { HarmCategory, CodeLanguage, CodeOutcome, WireObject } from "./request.ts";
+
+/**
+ * Information about one candidate, such as sources, ratings and log probabilities. A later annotation replaces an earlier one of the same
+ * type, unless its comment says that it adds to the earlier ones.
+ */
+export type Annotation =
+  | { readonly type: "safety"; readonly ratings: readonly SafetyRating[] }
+  /** Adds to the earlier citations. */
+  | { readonly type: "citations"; readonly citations: readonly Citation[] }
+  | ({ readonly type: "grounding" } & Grounding)
+  /** Adds to the earlier attributions. */
+  | { readonly type: "attributions"; readonly attributions: readonly Attribution[] }
+  /** Adds to the earlier steps. */
+  | ({ readonly type: "logprobs" } & Logprobs)
+  | { readonly type: "retrieved-urls"; readonly urls: readonly string[] }
+  | { readonly type: "url-context"; readonly urls: readonly RetrievedUrl[] }
+  /** The number of output tokens of this candidate. */
+  | { readonly type: "token-count"; readonly tokens: number };
+
+/** The probability that content is harmful. */
+export type HarmProbability = "unspecified" | "negligible" | "low" | "medium" | "high";
+
+/** The rating of content in one category of harm. */
+export interface SafetyRating {
+  readonly category: HarmCategory;
+  readonly probability: HarmProbability;
+  /** True when the content was blocked for this category. */
+  readonly blocked?: boolean;
+}
+
+/** The rating of a prompt. */
+export interface PromptFeedback {
+  /** The reason why the prompt was not answered. */
+  readonly blockReason?: "unspecified" | "safety" | "other" | "blocklist" | "prohibited-content" | "unsafe-image";
+  readonly ratings: readonly SafetyRating[];
+}
+
+/** A piece of the answer that is copied from a source. Indices count bytes of the answer's text. */
+export interface Citation {
+  readonly start?: number;
+  /** The index after the last byte. */
+  readonly end?: number;
+  readonly uri?: string;
+  readonly license?: string;
+}
+
+/** The sources of an answer. */
+export interface Grounding {
+  readonly chunks?: readonly { readonly uri?: string; readonly title?: string }[];
+  readonly supports?: readonly Support[];
+  readonly searchQueries?: readonly string[];
+  /** The search box that the provider requires to be shown: HTML, and an opaque blob in base64. */
+  readonly searchEntryPoint?: { readonly renderedContent?: string; readonly sdkBlob?: string };
+  /** The probability that a search helps, from 0 to 1. */
+  readonly dynamicRetrievalScore?: number;
+}
+
+/** The chunks that support a segment of the answer. */
+export interface Support {
+  readonly chunkIndices?: readonly number[];
+  /** A score from 0 to 1 for each chunk. */
+  readonly confidenceScores?: readonly number[];
+  readonly segment?: Segment;
+}
+
+/** A piece of a part of the answer; indices count bytes. */
+export interface Segment {
+  readonly partIndex?: number;
+  readonly start?: number;
+  readonly end?: number;
+  readonly text?: string;
+}
+
+/** A passage that contributed to the answer. */
+export interface Attribution {
+  readonly passage?: { readonly id?: string; readonly partIndex?: number };
+  readonly chunk?: { readonly source?: string; readonly chunk?: string };
+  /** The passage's text. */
+  readonly text?: string;
+}
+
+/** Log probabilities, with a step for each token. */
+export interface Logprobs {
+  readonly chosen: readonly Logprob[];
+  /** The most likely tokens at each step. */
+  readonly top: readonly (readonly Logprob[])[];
+  /** The mean over the chosen tokens. */
+  readonly average?: number;
+}
+
+/** A token and its log probability. */
+export interface Logprob {
+  readonly token: string;
+  readonly tokenId?: number;
+  readonly logProbability: number;
+}
+
+/** An address that the model has read. */
+export interface RetrievedUrl {
+  readonly url: string;
+  readonly status: "unspecified" | "success" | "error";
+}
+
+/**
+ * The reason why an answer ended.
+ * - `pause`: the provider paused a long turn. To continue the turn, the caller sends it back unchanged.
+ * - `refusal`: the model declined.
+ * - `context-window`: the model's window was full before the output limit was reached.
+ * - `content-filter`: a filter found unsafe content, or content that was about to become unsafe. The reasons from `recitation` to
+ *   `unsafe-image` name more exactly what a filter found.
+ * - `malformed-tool-call`: a tool call could not be read.
+ */
+export type FinishReason =
+  | "stop"
+  | "stop-sequence"
+  | "length"
+  | "tool-calls"
+  | "pause"
+  | "refusal"
+  | "context-window"
+  | "content-filter"
+  | "recitation"
+  | "language"
+  | "blocklist"
+  | "prohibited-content"
+  | "personal-data"
+  | "unsafe-image"
+  | "malformed-tool-call"
+  | "other";
+
+/** The start of an answer. Optional: without it, the gateway chooses the answer's id. */
+export interface StartEvent {
+  readonly type: "start";
+  /** The upstream's identifier of this answer. */
+  readonly id?: string;
+  /** The answering model, when its name is more exact than the requested one. */
+  readonly model?: string;
+  readonly usage?: Partial<Usage>;
+}
+
+/** The number of the candidate, for a request that asks for several. Default: 0, the first. */
+interface OfCandidate {
+  readonly candidate?: number;
+}
+
+/** A signature of the reasoning that led to the event. */
+interface Signed {
+  readonly signature?: string;
+}
+
+/** The end of the answer, or of one candidate. Optional: without it, each candidate ends when the iteration ends. */
+export interface FinishEvent extends OfCandidate {
+  readonly type: "finish";
+  readonly reason: FinishReason;
+  /** The stop sequence that ended the answer. */
+  readonly stopSequence?: string;
+  readonly usage?: Partial<Usage>;
+}
+
+/** A frame of a stream, as a provider sent it. */
+export interface NativeFrame {
+  /** The name of the event, in formats that name events. */
+  readonly event?: string;
+  /** The data, unchanged. */
+  readonly data: string;
+}
+
+/**
+ * A piece of an answer in its provider's own format, together with neutral events of the same content. An encoder of the same format passes
+ * `frames` on unchanged, or the `body` of a complete answer. An encoder of another format encodes `events`. Only `events` are counted.
+ */
+export type NativeEvent = {
+  readonly type: "native";
+  readonly format: string;
+  readonly events: readonly Exclude<ChatEvent, NativeEvent>[];
+  /**
+   * Returns the fields of the piece that `events` cannot express, as keys joined by dots. Each field is returned only once for an answer.
+   * Called when the answer is converted into another format.
+   */
+  readonly unsupported?: () => readonly string[];
+} & (
+  | { readonly frames: readonly NativeFrame[]; readonly body?: never }
+  | { readonly body: string; readonly frames?: never }
+);
+
+/**
+ * A step of an answer. Text and reasoning deltas extend the text before them. A tool call is either one `tool-call`, or a
+ * `tool-call-start`, its `tool-call-delta`s (fragments of the JSON of its arguments) and a `tool-call-end`. Calls may overlap, so each
+ * delta names its call. End each call early: some formats cannot send later content before the call has ended. A format that cannot express
+ * an event leaves it out, or writes it as text.
+ */
+export type ChatEvent =
+  | StartEvent
+  | ContentEvent
+  /** The rating of the prompt. With a `blockReason`, there is no answer. */
+  | ({ readonly type: "prompt-feedback" } & PromptFeedback)
+  /** The counts so far. A later report replaces an earlier one. */
+  | { readonly type: "usage"; readonly usage: Partial<Usage> }
+  | FinishEvent
+  | NativeEvent;
+
+/** The content of an answer, and the annotations of the content. */
+export type ContentEvent = OfCandidate &
+  /** `block` separates blocks: a delta begins a new block when its `block` differs from that of the delta before it. */
+  (
+    | ({ readonly type: "text-delta"; readonly text: string; readonly block?: string } & Signed)
+    | { readonly type: "reasoning-delta"; readonly text: string; readonly block?: string }
+    /** The text of a refusal, in formats that separate a refusal from the answer's text. */
+    | { readonly type: "refusal-delta"; readonly text: string }
+    /** A complete block that only one provider's format has, such as a tool that ran at the provider, or its result. */
+    | { readonly type: "provider"; readonly format: string; readonly value: WireObject }
+    /** Ends a block of reasoning with its signature. */
+    | { readonly type: "reasoning-signature"; readonly signature: string }
+    | { readonly type: "redacted-reasoning"; readonly data: string }
+    | ({ readonly type: "tool-call"; readonly id: string; readonly name: string; readonly input: JsonObject } & Signed)
+    | ({ readonly type: "tool-call-start"; readonly id: string; readonly name: string } & Signed)
+    | { readonly type: "tool-call-delta"; readonly id: string; readonly json: string }
+    /** The end of a tool call. The signature is set if the provider sent it only at the end. */
+    | ({ readonly type: "tool-call-end"; readonly id: string } & Signed)
+    /** A complete picture or sound, in base64. `thought`: a part of the reasoning, not of the answer. */
+    | ({
+        readonly type: "media";
+        readonly mediaType: string;
+        readonly data: string;
+        readonly thought?: boolean;
+      } & Signed)
+    /** Code that the model wrote. The backend or the provider runs it, not the caller. */
+    | ({ readonly type: "code"; readonly id?: string; readonly language: CodeLanguage; readonly code: string } & Signed)
+    /** The result of the code before it. */
+    | ({
+        readonly type: "code-result";
+        readonly id?: string;
+        readonly outcome: CodeOutcome;
+        readonly output?: string;
+      } & Signed)
+    | { readonly type: "annotation"; readonly annotation: Annotation }
+  );
+
+/** The end of one candidate. */
+export interface Ending {
+  readonly candidate: number;
+  readonly reason: FinishReason;
+  readonly stopSequence: string | undefined;
+}
+
+/**
+ * An event that the meter passes on to the encoders of formats. An answer has exactly one start, then content, then exactly one finish. All
+ * counts of the start and the finish are set.
+ */
+export type AnswerEvent =
+  | {
+      readonly type: "start";
+      readonly id: string | undefined;
+      readonly model: string;
+      readonly usage: Usage;
+      /** The wire format of the native frames that follow, if any. The first frame contains the start of the answer. */
+      readonly native?: string;
+    }
+  | ContentEvent
+  | NativeAnswerEvent
+  | ({ readonly type: "prompt-feedback" } & PromptFeedback)
+  | {
+      readonly type: "finish";
+      /** The end of each candidate, by its number from 0. */
+      readonly endings: readonly [Ending, ...Ending[]];
+      readonly usage: Usage;
+      /** The end in its provider's own format: the last frames, or the body of a complete answer. */
+      readonly native?: NativeEnding;
+    };
+
+/** A piece of the answer in its provider's own format, together with neutral events of the same content. */
+export interface NativeAnswerEvent {
+  readonly type: "native";
+  readonly format: string;
+  /** Absent for the last frames, which are written only after the call is settled: `finish` has them. */
+  readonly frames?: readonly NativeFrame[];
+  /** True for a complete answer. `finish` has its body. */
+  readonly isWhole?: boolean;
+  readonly events: readonly (ContentEvent | ({ readonly type: "prompt-feedback" } & PromptFeedback))[];
+  /** Returns the fields that `events` cannot express. Each field is returned only once for an answer. */
+  readonly unsupported?: () => readonly string[];
+}
+
+interface NativeEnding {
+  readonly format: string;
+  readonly frames: readonly NativeFrame[];
+  readonly body: string | undefined;
+}

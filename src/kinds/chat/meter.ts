@@ -1,0 +1,341 @@
+/**
+ * The meter of chat: checks a backend's events, and counts tokens. Uses the backend's counts, or estimates where the backend reports none.
+ */
+
+import { GatewayError } from "../../errors.ts";
+import { DEFAULT_JSON_LIMITS, type JsonLimits } from "../../model/json.ts";
+import { type Certainty, type Usage, withParts } from "../../model/usage.ts";
+import { countOfNothing, countPiece, type CountTokens, encryptedTokens, type TextCount } from "../count-tokens.ts";
+import type { Meter, MeterReport } from "../meter.ts";
+import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
+import type { AnswerEvent, ChatEvent, ContentEvent, Ending, FinishEvent, NativeEvent, NativeFrame } from "./event.ts";
+import { charge, type Price } from "./price.ts";
+import type { ChatRequest } from "./request.ts";
+
+/** The estimated tokens of a picture or a sound in an answer. */
+const MEDIA_TOKENS = 1_290;
+
+/**
+ * An answer is cut when its estimated tokens exceed its output limit × `times` + `tokens`. Estimates are rough, most of all for short
+ * answers.
+ */
+const TOLERANCE = { times: 2, tokens: 64 };
+
+/**
+ * A backend's output count is not believed when the estimate exceeds the count × `times` + `tokens`. Estimates are within a third of honest
+ * counts for prose, code and JSON, and within eight times for long runs of one character. An answer is cut when its estimate exceeds its
+ * output limit by this much, even if the backend reports usage: no count within the limit would be believed, and the answer may never end.
+ */
+const UNDERCOUNT = { times: 16, tokens: 256 };
+
+/** The most characters of native frames that wait for the finish. `relay` accepts complete answers of the same size. */
+const MAX_WAITING_CHARS = 64 * 1024 ** 2;
+
+interface ChatMeterOptions {
+  /** The request. Its output limit may have been lowered to what the hold covers. */
+  readonly request: ChatRequest;
+  /** The estimated input tokens. */
+  readonly inputTokens: number;
+  readonly countTokens: CountTokens;
+  readonly price: Price;
+  /** Bounds of the JSON in one event. Default: `DEFAULT_JSON_LIMITS`. */
+  readonly jsonLimits?: JsonLimits;
+  /** Called with a message when the backend reports counts that cannot be true. */
+  readonly doubt: (why: string) => void;
+}
+
+/** An event with so many tokens takes milliseconds to count, and as long to write. */
+const HEAVY_TOKENS = 20_000;
+
+interface Candidate {
+  /** The count of this candidate's text. Each candidate has its own count, because pieces of two candidates do not form a word together. */
+  readonly text: TextCount;
+  callsTools: boolean;
+  finish: FinishEvent | undefined;
+}
+
+const newCandidate = (): Candidate => ({ text: countOfNothing(), callsTools: false, finish: undefined });
+
+export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
+  overrun = false;
+  isHeavy = false;
+  readonly #options: ChatMeterOptions;
+  readonly #jsonLimits: JsonLimits;
+  readonly #candidates: [Candidate, ...Candidate[]] = [newCandidate()];
+  #model: string | undefined;
+  /** True once the backend has sent content or usage, or has completed its answer. Until then, the call is free. */
+  #hasBegun = false;
+  /** The estimated tokens of text, tool calls and code. `#media` counts pictures and sounds. */
+  #outputEstimate = 0;
+  #media = 0;
+  /** The backend's latest counts. */
+  #known: Partial<Usage> = {};
+  /**
+   * True once the backend has sent a start or usage. Such a backend must end its answer with a finish, and is trusted to enforce its output
+   * limit.
+   */
+  #reportsUsage = false;
+  /** True once the backend has reported a count that cannot be true. From then on, its counts are not called exact. */
+  #isDoubtful = false;
+  #finished = 0;
+  /** The estimate when the last candidate finished. The backend's counts do not include text after that. */
+  #estimateAtFinish: number | undefined;
+  /** True when the gateway stopped the backend at a stop sequence, before its last counts. */
+  #isCut = false;
+  /** True once the answer is complete, so that the backend's counts are its last. */
+  #isFinal = false;
+  /** The usage of the complete answer. */
+  #finalUsage: Usage | undefined;
+  /** The end of the answer in its provider's own format, which the finish passes on. */
+  #native: { format: string; frames: NativeFrame[]; body: string | undefined } | undefined;
+  #waitingChars = 0;
+
+  constructor(options: ChatMeterOptions) {
+    this.#options = options;
+    this.#jsonLimits = options.jsonLimits ?? DEFAULT_JSON_LIMITS;
+  }
+
+  start(first: ChatEvent | string | undefined): AnswerEvent {
+    const { model } = this.#options.request;
+    if (typeof first !== "object")
+      return { type: "start", id: undefined, model, usage: { ...this.#usage(), outputTokens: 0 } };
+    assertChatEvent(first, this.#jsonLimits);
+    const native = first.type === "native" ? { native: first.format } : undefined;
+    const event = first.type === "native" ? first.events[0] : first;
+    const start = event?.type === "start" ? event : undefined;
+    // Count the start event now, because the returned start contains the usage. `observe` counts it again, which changes nothing.
+    if (start) this.#count(start);
+    const usage = { ...this.#usage(), outputTokens: 0 };
+    return { ...native, type: "start", id: start?.id, model: start?.model ?? model, usage };
+  }
+
+  observe(event: ChatEvent | string): AnswerEvent | undefined {
+    const before = this.#outputEstimate;
+    let passed: AnswerEvent | undefined;
+    if (typeof event === "string") {
+      this.#hasBegun = true;
+      this.#addText(event, this.#candidates[0]);
+      passed = { type: "text-delta", text: event };
+    } else {
+      assertChatEvent(event, this.#jsonLimits);
+      passed = event.type === "native" ? this.#observeNative(event) : this.#count(event);
+    }
+    const limit = this.#options.request.maxOutputTokens * this.#candidates.length;
+    const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
+    const { times, tokens } = isCounted ? UNDERCOUNT : TOLERANCE;
+    this.overrun = this.#outputEstimate - (this.#estimateAtFinish ?? 0) > limit * times + tokens;
+    this.isHeavy = this.#outputEstimate - before > HEAVY_TOKENS;
+    return passed;
+  }
+
+  /** Counts the events of a native piece. Keeps the last frames, or the body of a complete answer, for `finish`. */
+  #observeNative({ format, events, frames, body, unsupported }: NativeEvent): AnswerEvent {
+    const content: Content[] = [];
+    let isEnd = this.#native !== undefined || body !== undefined;
+    for (const event of events) {
+      assertChatEvent(event, this.#jsonLimits);
+      const passed = this.#count(event);
+      if (passed) content.push(passed);
+      if (event.type === "finish") isEnd = true;
+    }
+    const piece = { type: "native", format, events: content, ...(unsupported && { unsupported }) } as const;
+    if (!isEnd) return { ...piece, frames: frames ?? [] };
+    const isWhole = body !== undefined && !this.#native;
+    this.#native ??= { format, frames: [], body };
+    for (const frame of frames ?? []) {
+      this.#native.frames.push(frame);
+      this.#waitingChars += frame.data.length;
+    }
+    if (this.#waitingChars > MAX_WAITING_CHARS)
+      throw new GatewayError("backend_failed", "The model backend's answer does not end.", { port: "model-backend" });
+    return isWhole ? { ...piece, isWhole } : piece;
+  }
+
+  /** Counts an event. Returns the event if it is content to pass on. */
+  #count(event: Exclude<ChatEvent, NativeEvent>): Content | undefined {
+    const candidate = this.#candidateOf("candidate" in event ? event.candidate : 0);
+    switch (event.type) {
+      case "start":
+      case "usage":
+        if (event.type === "start") this.#model ??= event.model;
+        this.#reportsUsage = true;
+        this.#learn(event.usage);
+        return undefined;
+      case "finish":
+        this.#finish(event, candidate);
+        return undefined;
+      case "text-delta":
+      case "reasoning-delta":
+      case "refusal-delta":
+        this.#addText(event.text, candidate);
+        break;
+      case "tool-call":
+        candidate.callsTools = true;
+        this.#addText(event.name, candidate);
+        this.#addText(JSON.stringify(event.input), candidate);
+        break;
+      case "tool-call-start":
+        candidate.callsTools = true;
+        this.#addText(event.name, candidate);
+        break;
+      case "tool-call-delta":
+        this.#addText(event.json, candidate);
+        break;
+      case "code":
+        this.#addText(event.code, candidate);
+        break;
+      case "redacted-reasoning":
+        this.#outputEstimate += encryptedTokens(event.data);
+        break;
+      case "media":
+        this.#media++;
+        break;
+      // The model does not generate the output of code. If the model reads this output, the backend counts it as input.
+      case "code-result":
+      case "provider":
+      case "annotation":
+      case "prompt-feedback":
+      case "reasoning-signature":
+      case "tool-call-end":
+        break;
+      default:
+        // Reached by a native event inside a native event: `assertChatEvent` accepts it.
+        event satisfies never;
+        throw new GatewayError("backend_failed", "The model backend yielded an event of no known type.");
+    }
+    this.#hasBegun = true;
+    return event;
+  }
+
+  #candidateOf(number = 0): Candidate {
+    const { candidateCount = 1 } = this.#options.request;
+    if (!(Number.isInteger(number) && number >= 0 && number < candidateCount))
+      throw new GatewayError("backend_failed", "The model backend answered with a candidate that nobody asked for.");
+    while (this.#candidates.length <= number) this.#candidates.push(newCandidate());
+    return this.#candidates[number] ?? this.#candidates[0];
+  }
+
+  #addText(piece: string, { text }: Candidate): void {
+    // Set this first: an event whose count fails is charged all the same.
+    this.#hasBegun = true;
+    const before = text.tokens;
+    countPiece(text, piece, this.#options.countTokens);
+    this.#outputEstimate += text.tokens - before;
+  }
+
+  /** Records the end of a candidate. If it ends several times, the first reason and the last usage count. */
+  #finish(event: FinishEvent, candidate: Candidate): void {
+    if (!FINISH_REASONS.has(event.reason))
+      throw new GatewayError("backend_failed", "The model backend ended for no known reason.");
+    if (!candidate.finish) this.#finished++;
+    candidate.finish ??= event;
+    if (this.#finished >= (this.#options.request.candidateCount ?? 1)) this.#estimateAtFinish ??= this.#outputEstimate;
+    this.#learn(event.usage);
+  }
+
+  #learn(usage: Partial<Usage> | undefined): void {
+    if (!usage) return;
+    this.#hasBegun = true;
+    const wrong = wrongCount(usage);
+    if (wrong === undefined) this.#known = { ...this.#known, ...usage };
+    else this.#doubt(`The model backend reported a usage that is no count: ${wrong}.`);
+  }
+
+  /** Records that the gateway stopped the backend before it had counted all of its text. */
+  cut(): void {
+    this.#isCut = true;
+  }
+
+  complete(): void {
+    if (this.#reportsUsage && this.#finished === 0 && !this.overrun)
+      throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
+    this.#hasBegun = true;
+    this.#isFinal = !this.#isCut && !this.overrun && (this.#finished > 0 || !this.#reportsUsage);
+    this.#dropImplausibleCounts();
+    this.#finalUsage = this.#usageOf(this.#known);
+  }
+
+  /**
+   * Corrects a total that is smaller than its parts. Drops an output count that is far from the estimate, so that the estimate is used
+   * instead.
+   */
+  #dropImplausibleCounts(): void {
+    const known = withParts(this.#known);
+    if (known !== this.#known)
+      this.#doubt(
+        `The model backend reported counts of which a part is more than the whole: ${JSON.stringify(this.#known)}.`,
+      );
+    this.#known = known;
+    const { outputTokens, ...others } = known;
+    if (outputTokens === undefined || !this.#isFinal) return;
+    const { times, tokens } = UNDERCOUNT;
+    const limit = this.#options.request.maxOutputTokens * this.#candidates.length;
+    // A small count may be true, but a text cannot have zero tokens.
+    const isNothing = outputTokens === 0 && this.#outputEstimate >= 1;
+    const isTooLow = isNothing || outputTokens * times + tokens < this.#outputEstimate;
+    // A backend may count reasoning for which it sends no events. Reasoning counts toward the limit.
+    const isTooHigh = outputTokens > Math.max(limit, this.#outputEstimate) * times + tokens;
+    if (!isTooLow && !isTooHigh) return;
+    this.#known = others;
+    this.#doubt(`The model backend reported ${outputTokens} output tokens for about ${this.#outputEstimate}.`);
+  }
+
+  /** Marks the charge as estimated, and reports the first count that cannot be true. */
+  #doubt(why: string): void {
+    if (!this.#isDoubtful) this.#options.doubt(why);
+    this.#isDoubtful = true;
+  }
+
+  finish(): AnswerEvent {
+    const [first, ...others] = this.#candidates;
+    const endings: [Ending, ...Ending[]] = [endingOf(first, 0, this.overrun)];
+    for (const [index, other] of others.entries()) endings.push(endingOf(other, index + 1, this.overrun));
+    return { type: "finish", endings, usage: this.#usage(), ...(this.#native && { native: this.#native }) };
+  }
+
+  #usage(): Usage {
+    return this.#finalUsage ?? this.#usageOf(withParts(this.#known));
+  }
+
+  /** Fills in estimates for missing counts. */
+  #usageOf({ inputTokens, outputTokens, ...others }: Partial<Usage>): Usage {
+    const estimated = Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS;
+    return {
+      inputTokens: inputTokens ?? this.#options.inputTokens,
+      // Before the end, the backend's latest count may not include the latest text.
+      outputTokens: this.#isFinal ? (outputTokens ?? Math.max(1, estimated)) : Math.max(outputTokens ?? 0, estimated),
+      cacheReadTokens: others.cacheReadTokens ?? 0,
+      cacheWriteTokens: others.cacheWriteTokens ?? 0,
+      reasoningTokens: others.reasoningTokens ?? 0,
+      ...(others.toolUseTokens !== undefined && { toolUseTokens: others.toolUseTokens }),
+      ...(others.details && { details: others.details }),
+      ...(others.cacheWritesByTtl && { cacheWritesByTtl: others.cacheWritesByTtl }),
+      ...(others.serverToolUses && { serverToolUses: others.serverToolUses }),
+      ...(others.serviceTier !== undefined && { serviceTier: others.serviceTier }),
+    };
+  }
+
+  get units(): number {
+    return this.#hasBegun ? charge(this.#options.price, this.#usage(), this.#options.request.model) : 0;
+  }
+
+  get report(): MeterReport {
+    const usage = this.#hasBegun ? this.#usage() : undefined;
+    return { usage, model: this.#model, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };
+  }
+
+  get certainty(): Certainty {
+    if (!this.#hasBegun) return "exact";
+    const isCounted = this.#known.inputTokens !== undefined && this.#known.outputTokens !== undefined;
+    return this.#isFinal && isCounted && !this.#isDoubtful ? "exact" : "estimated";
+  }
+}
+
+type Content = ContentEvent | Extract<ChatEvent, { type: "prompt-feedback" }>;
+
+/** Returns the end of a candidate. A candidate with tool calls ends with `tool-calls`, even when its backend says `stop`. */
+function endingOf({ finish, callsTools }: Candidate, candidate: number, isOverrun: boolean): Ending {
+  let reason = finish?.reason ?? (isOverrun ? "length" : "stop");
+  if (reason === "stop" && callsTools) reason = "tool-calls";
+  return { candidate, reason, stopSequence: reason === "stop-sequence" ? finish?.stopSequence : undefined };
+}

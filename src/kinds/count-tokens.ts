@@ -1,0 +1,154 @@
+/** Estimates the tokens of a text by its scripts, in one linear pass. The text may come in pieces. */
+
+import { GatewayError } from "../errors.ts";
+
+/** Counts the tokens of a text; fractions are summed before they are rounded up. */
+export type CountTokens = (text: string) => number;
+
+/** Throws `internal` when a host's count is not a number from 0 up. */
+export function assertTokens(tokens: number): number {
+  if (Number.isFinite(tokens) && tokens >= 0) return tokens;
+  throw new GatewayError("internal", "The gateway's count of tokens is no number from 0 up.");
+}
+
+/** A class of characters with equal costs. Costs are in tokens. */
+interface CharacterClass {
+  /** The cost of a character that begins a word or a run. */
+  readonly first: number;
+  /** The cost of a character that continues a word or a run. */
+  readonly next: number;
+  /** The cost of a character that repeats the one before it. Default: `next`. */
+  readonly same?: number;
+  /** The ranges of UTF-16 units, in hexadecimal digits. */
+  readonly units: string;
+}
+
+/**
+ * The costs are fitted to the tokenizer o200k_base, for the Universal Declaration of Human Rights in 60 languages, for code, JSON and chat.
+ * `test/kinds/count-tokens.test.ts` holds the count of each text within 30 % of the tokenizer's. If several classes contain a unit, the
+ * last of these classes counts.
+ */
+const CLASSES: readonly CharacterClass[] = [
+  // Scripts that the tokenizer hardly knows: Ethiopic, Tibetan, Lao, Cherokee and all others.
+  { first: 1.8, next: 1.8, units: "80-ffff" },
+  // ASCII punctuation and control characters.
+  { first: 0.54, next: 0.25, same: 0.06, units: "0-7f" },
+  // Spaces. A space is part of the token of the next word.
+  { first: 0, next: 0.1, same: 0.03, units: "20-20" },
+  // Line breaks and tabs.
+  { first: 0.75, next: 0.25, same: 0.06, units: "9-d" },
+  // Digits: a token has at most three, and never the space before them.
+  { first: 1.6, next: 0.33, units: "30-39" },
+  // Small Latin letters.
+  { first: 0.5, next: 0.19, units: "61-7a" },
+  // Capital Latin letters.
+  { first: 0.75, next: 0.6, units: "41-5a" },
+  // Latin letters with accents.
+  { first: 1.15, next: 1.1, units: "c0-24f" },
+  // Vietnamese letters.
+  { first: 0.6, next: 0.5, units: "1e00-1eff" },
+  // Combining accents.
+  { first: 0.8, next: 1.1, units: "300-36f" },
+  // Cyrillic.
+  { first: 1.2, next: 0.13, units: "400-52f" },
+  // Armenian, Georgian, Devanagari, Tamil, Malayalam.
+  { first: 0.45, next: 0.33, units: "530-58f 10a0-10ff 900-97f b80-bff d00-d7f" },
+  // Greek, Bengali, Gujarati.
+  { first: 0.4, next: 0.4, units: "370-3ff 980-9ff a80-aff" },
+  // Hebrew, Arabic, Thai, Kannada.
+  { first: 0.38, next: 0.45, units: "590-6ff 750-77f e00-e7f c80-cff" },
+  // Telugu, Burmese, Khmer.
+  { first: 0.4, next: 0.57, units: "c00-c7f 1000-109f 1780-17ff" },
+  // Gurmukhi, Sinhala.
+  { first: 0.5, next: 0.67, units: "a00-a7f d80-dff" },
+  // Hangul.
+  { first: 0.7, next: 0.88, units: "1100-11ff 3130-318f ac00-d7a3" },
+  // Kana.
+  { first: 0.86, next: 0.73, units: "3040-30ff 31f0-31ff" },
+  // Han.
+  { first: 0.8, next: 0.88, units: "3400-4dbf 4e00-9fff f900-faff" },
+  // Typographic and full-width punctuation, currency signs.
+  { first: 0.56, next: 0.7, same: 0.1, units: "a0-bf 2000-206f 20a0-20cf 3000-303f ff00-ff60" },
+  // Surrogates: the halves of emoji and of other rare characters.
+  { first: 0.65, next: 0.75, units: "d800-dfff" },
+];
+
+/** The index of each UTF-16 unit's class. */
+const CLASS_OF = new Uint8Array(0x10000);
+CLASSES.forEach(({ units }, index) => {
+  for (const range of units.split(" ")) {
+    const [from = 0, to = 0] = range.split("-").map((unit) => Number.parseInt(unit, 16));
+    CLASS_OF.fill(index, from, to + 1);
+  }
+});
+
+const classOf = (character: string): number => CLASS_OF[character.charCodeAt(0)] ?? 0;
+
+/** The classes whose letters can stand together in one word. */
+const LATIN: ReadonlySet<number> = new Set(["a", "A", "é", "ế", "\u0301"].map(classOf));
+const CAPITAL = classOf("A");
+
+/** The row of `COSTS` for a character that repeats the one before it. There are fewer than 31 classes. */
+const SAME = 32;
+/** The row of `COSTS` for the first character of a text. */
+const NONE = 31;
+
+/**
+ * A table of costs in rows of 32. The row is the class of the character before, the column is the class of the character itself. A capital
+ * after a small letter begins a word, as in `maxTokens`.
+ */
+const COSTS = new Float64Array((SAME + 1) * 32);
+CLASSES.forEach(({ first, next, same = next }, index) => {
+  COSTS[SAME * 32 + index] = same;
+  for (let before = 0; before < SAME; before++) {
+    const isOneWord = LATIN.has(before) && LATIN.has(index) && index !== CAPITAL;
+    COSTS[before * 32 + index] = before === index || isOneWord ? next : first;
+  }
+});
+
+/** The count of a text that comes in pieces. */
+export interface TextCount {
+  tokens: number;
+  /** The class and the UTF-16 unit of the last character. */
+  lastClass: number;
+  lastUnit: number;
+}
+
+export const countOfNothing = (): TextCount => ({ tokens: 0, lastClass: NONE, lastUnit: -1 });
+
+/**
+ * Counts the next piece of a text. The default count is the same however the text is divided into pieces. A host's own function counts each
+ * piece separately.
+ */
+export function countPiece(count: TextCount, piece: string, countTokens: CountTokens): void {
+  if (countTokens !== countTokensByScript) {
+    count.tokens += assertTokens(countTokens(piece));
+    return;
+  }
+  let { tokens, lastClass, lastUnit } = count;
+  for (let at = 0; at < piece.length; at++) {
+    const unit = piece.charCodeAt(at);
+    const own = CLASS_OF[unit] as number;
+    // Use one table access for both cases. With a branch, V8 would compile the loop again for each text that takes the rare case.
+    const row = unit === lastUnit ? SAME : lastClass;
+    tokens += COSTS[row * 32 + own] as number;
+    lastClass = own;
+    lastUnit = unit;
+  }
+  count.tokens = tokens;
+  count.lastClass = lastClass;
+  count.lastUnit = lastUnit;
+}
+
+/**
+ * The default count, by the script of each character and the beginnings of words and runs. Within 30 % of OpenAI's o200k_base for prose in
+ * 40 languages of 20 scripts, for code and for JSON. Takes time linear in the text, and needs no vocabulary.
+ */
+export const countTokensByScript: CountTokens = (text) => {
+  const count = { tokens: 0, lastClass: NONE, lastUnit: -1 };
+  countPiece(count, text, countTokensByScript);
+  return count.tokens;
+};
+
+/** Estimates the tokens of encrypted text: four characters of base64 are three bytes, and four bytes count as one token. */
+export const encryptedTokens = (base64: string): number => (base64.length * 3) / 16;

@@ -1,0 +1,136 @@
+/** The meter of images: counts the images that arrive, and the tokens that the backend reports. */
+
+import { GatewayError } from "../../errors.ts";
+import type { Certainty } from "../../model/usage.ts";
+import { assertTokens, type CountTokens } from "../count-tokens.ts";
+import type { Amounts, Meter, MeterReport } from "../meter.ts";
+import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "./request.ts";
+
+/** The properties of an image that decide its price. */
+export interface ImageKind {
+  readonly model: string;
+  /** `1024x1024` or `auto`. */
+  readonly size: string;
+  readonly quality: string | undefined;
+}
+
+/**
+ * Returns the price of one image, in quota units; fractions are rounded up. The gateway reserves this price for each requested image, and
+ * charges it for each image that the backend yields.
+ */
+export type ImagePrice = (image: ImageKind) => number;
+
+/** The quota units of one image of medium or unknown quality, by model and size. */
+const BY_SIZE: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  "image-model-2": { "256x256": 1_600, "512x512": 1_800, "1024x1024": 2_000 },
+  "image-model-3": { "1024x1024": 4_000, "1792x1024": 8_000, "1024x1792": 8_000 },
+  "image-model-multi": { "1024x1024": 4_200, "1536x1024": 6_300, "1024x1536": 6_300 },
+};
+
+/** The quota units of an image whose model or size is not in the table, such as the size `auto`. */
+const OTHERWISE = 8_000;
+
+const TIMES: Readonly<Record<string, number>> = { low: 0.25, medium: 1, high: 4, hd: 2 };
+
+/** The default price: a table by model, size and quality. The ratios of the prices follow those of public providers. */
+export const imagePriceTable: ImagePrice = ({ model, size, quality }) =>
+  (BY_SIZE[model]?.[size] ?? OTHERWISE) * (TIMES[quality ?? ""] ?? 1);
+
+/** Returns the units of one image, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
+function unitsOfOne({ model, size, quality }: ImageRequest, price: ImagePrice): number {
+  const cost = price({ model, size, quality });
+  const units = Math.ceil(cost);
+  if (Number.isSafeInteger(units) && cost >= 0) return units;
+  throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${cost}`);
+}
+
+/** Returns the units of a request. A request is admitted for all of its images, or not at all. */
+export function imageAmounts(request: ImageRequest, price: ImagePrice): Amounts {
+  const units = Math.min(Number.MAX_SAFE_INTEGER, unitsOfOne(request, price) * request.count);
+  return { atLeast: units, atMost: units };
+}
+
+const MEDIA_TYPES: readonly string[] = ["image/png", "image/jpeg", "image/webp"] satisfies ImageMediaType[];
+
+/** Throws `backend_failed` for an event without an image, before the image is charged. */
+export function assertPicture({ bytes, mediaType }: ImageDrawn): void {
+  if (!(bytes instanceof Uint8Array) || bytes.length === 0 || !MEDIA_TYPES.includes(mediaType))
+    throw new GatewayError("backend_failed", "The model backend drew something that is no picture.");
+}
+
+/** The estimated tokens of an uploaded image and of a finished image, until the backend reports its counts. */
+const INPUT_IMAGE_TOKENS = 256;
+const OUTPUT_IMAGE_TOKENS = 1_056;
+
+/** A backend's event. A finished image also has the URL at which the caller can fetch the image. */
+export type Published = ImageEvent & { readonly url?: string };
+
+export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
+  readonly certainty: Certainty = "exact";
+  readonly overrun = false;
+  readonly #unitsOfOne: number;
+  readonly #doubt: (why: string) => void;
+  #usage: ImageUsage;
+  #drawn = 0;
+
+  /** @param doubt Called with a message when the backend reports counts that cannot be true. */
+  constructor(request: ImageRequest, price: ImagePrice, countTokens: CountTokens, doubt: (why: string) => void) {
+    this.#doubt = doubt;
+    this.#unitsOfOne = unitsOfOne(request, price);
+    this.#usage = {
+      inputTextTokens: Math.ceil(assertTokens(countTokens(request.prompt))),
+      inputImageTokens: INPUT_IMAGE_TOKENS * (request.images.length + (request.mask ? 1 : 0)),
+      outputTokens: 0,
+    };
+  }
+
+  start(): ImageAnswerEvent {
+    return { type: "start" };
+  }
+
+  observe(event: Published): ImageAnswerEvent | undefined {
+    switch (event.type) {
+      case "usage":
+        this.#learn(event.usage);
+        return undefined;
+      case "partial-image":
+        return event;
+      case "image":
+        return { ...event, number: this.#drawn++ };
+      default:
+        event satisfies never;
+        throw new GatewayError("backend_failed", "The model backend yielded an event of no known type.");
+    }
+  }
+
+  /** Updates the counts. Ignores a report with a wrong count, because the charge depends on the number of images alone. */
+  #learn(usage: Partial<ImageUsage>): void {
+    const wrong = Object.entries(usage).find(([, count]) => !Number.isSafeInteger(count) || count < 0);
+    if (wrong) this.#doubt(`The model backend reported a usage that is no count: ${wrong[0]}.`);
+    else this.#usage = { ...this.#usage, ...usage };
+  }
+
+  complete(): void {
+    if (this.#drawn === 0) throw new GatewayError("backend_failed", "The model backend drew no picture.");
+  }
+
+  finish(): ImageAnswerEvent {
+    return { type: "finish", usage: this.#completedUsage() };
+  }
+
+  get report(): MeterReport {
+    const usage = this.#completedUsage();
+    const { inputTextTokens, inputImageTokens, outputTokens } = usage;
+    const tokens = this.#drawn === 0 ? 0 : inputTextTokens + inputImageTokens + outputTokens;
+    return { images: { count: this.#drawn, usage }, tokens };
+  }
+
+  get units(): number {
+    return this.#drawn * this.#unitsOfOne;
+  }
+
+  /** Returns the counts so far. Estimates the output tokens when the backend has not reported them. */
+  #completedUsage(): ImageUsage {
+    return { ...this.#usage, outputTokens: this.#usage.outputTokens || this.#drawn * OUTPUT_IMAGE_TOKENS };
+  }
+}

@@ -1,0 +1,339 @@
+/** One request on its way through the pipeline: the object that travels from step to step. */
+
+import { GatewayError } from "../errors.ts";
+import type { Endpoint, Incoming } from "../formats/format.ts";
+import type { Form } from "../http/form.ts";
+import { newRequestId, originOf } from "../http/request.ts";
+import { Wait, within } from "../http/wait.ts";
+import type { Metered } from "../kinds/meter.ts";
+import type { Limits } from "../limits.ts";
+import type { Conversion } from "../model/conversion.ts";
+import { JsonBudget } from "../model/json.ts";
+import type { CallInfo, WaitUntil } from "../ports/call.ts";
+import { nextIteration } from "../ports/clock.ts";
+import type { ImageBooking } from "../ports/image-store.ts";
+import type { ApiKey, Outcome } from "../ports/quota-store.ts";
+import type { RateLimit } from "../ports/rate-limiter.ts";
+import { CallAbort, type OnDisconnect } from "./abort.ts";
+import { CallClock } from "./call-clock.ts";
+import { report } from "./failures.ts";
+import type { AnswerRecorder } from "./idempotency.ts";
+import type { InFlightSlot } from "./in-flight.ts";
+import { recordCall } from "./record.ts";
+import type { Services } from "./services.ts";
+import { type CallWatch, watchOf } from "./watch.ts";
+
+/** Facts that a mount knows about a request, and the request itself does not tell. */
+export interface Mounted<Context = unknown> {
+  /** The part that the host has removed from the beginning of the request's path, such as `/ai`. */
+  readonly path?: string | undefined;
+  /** The host's own context for this request. The backend and the stores receive it. */
+  readonly context?: Context | undefined;
+  /** The address of the connection's other end. */
+  readonly clientAddress?: string | undefined;
+  /**
+   * Keeps the runtime working, for a runtime that stops all work when the client is gone, as Workers do. The gateway passes it the work
+   * that must finish, such as the settlement. Default: the request's own `waitUntil`, which servers such as h3's set.
+   */
+  readonly waitUntil?: WaitUntil | undefined;
+  /** Reports that the client has disconnected. Default: the request's own signal. */
+  readonly onDisconnect?: OnDisconnect | undefined;
+}
+
+/** A request with its route. */
+export interface Routed {
+  readonly endpoint: Endpoint;
+  readonly request: Request;
+  /** The text in place of the route's wildcard, still percent-encoded. */
+  readonly wildcardPath: string;
+  /** The path of the gateway, beside the part that the host has removed. */
+  readonly prefix: string;
+  readonly mounted: Mounted;
+}
+
+/** Releases something. The call counts as ended when the returned promise has settled. */
+type Release = () => Promise<unknown> | void;
+
+/** The receiver of a cut: the step that can still answer the caller. */
+export interface CutListener {
+  /** The call is cut: answers with the reason, if an answer is still possible. */
+  cut(reason: GatewayError): void;
+  /** The client is gone, but the call goes on for a while: nobody reads the rest of the answer. */
+  clientGone?(): void;
+}
+
+/** The call as the host's stores see it. */
+export class CallDetails implements CallInfo {
+  readonly requestId: string;
+  readonly context: unknown;
+  readonly headers: Headers;
+  readonly clientAddress: string | undefined;
+
+  constructor({ id, context, request, mounted }: Call) {
+    this.requestId = id;
+    this.context = context;
+    this.headers = request.headers;
+    this.clientAddress = mounted.clientAddress;
+  }
+}
+
+const NO_RATES: readonly RateLimit[] = [];
+const NO_CONVERSIONS: readonly Conversion[] = [];
+
+export class Call implements Incoming {
+  readonly id: string = newRequestId();
+  readonly services: Services;
+  readonly limits: Limits;
+  /** The gateway's clock, with one timer for all waits of the call. */
+  readonly clock: CallClock;
+  readonly endpoint: Endpoint;
+  readonly wildcardPath: string;
+  mounted: Mounted;
+  /** The host's own context. */
+  readonly context: unknown;
+  readonly abort: CallAbort;
+  readonly json: JsonBudget;
+  /** The observer's view of the call; undefined without an observer. */
+  readonly watch: CallWatch | undefined;
+
+  /** The API key as the caller sent it, so that reports can blot it out. */
+  secret: string | undefined = undefined;
+  /** The caller's key, after authentication. */
+  key: ApiKey | undefined = undefined;
+  /** The backend's own count of the input, in tokens, where the host asks for one. */
+  countedInput: number | undefined = undefined;
+  /** The tokens of the input, counted or estimated; 0 before decoding. */
+  inputTokens = 0;
+  /** The most tokens that the answer may have; 0 for a kind that is not limited in tokens. */
+  maxOutputTokens = 0;
+  /** The units that are held for the call. */
+  granted = 0;
+  /** The state of the key's rate limits: at most one of each kind. */
+  rates: readonly RateLimit[] = NO_RATES;
+  /** The room that is booked for linked images. */
+  booking: ImageBooking | undefined = undefined;
+  /** The requested model, after decoding. */
+  model: string | undefined = undefined;
+  /** True when the backend lists that model. */
+  modelListed = false;
+  /** True for a streamed answer. */
+  stream = false;
+  /** The fields that the backend could not pass on as they are. */
+  conversions: readonly Conversion[] = NO_CONVERSIONS;
+  /** The fields of the answer that the caller's format cannot say, each once. */
+  answerConversions: readonly Conversion[] = NO_CONVERSIONS;
+  /** The meter of the answer, once a backend is asked. */
+  meter: Metered | undefined = undefined;
+  /** The charge, after settlement. */
+  charged: Outcome | undefined = undefined;
+  /** The body as it was read; dropped when it is parsed, so that a call does not hold both. */
+  rawBody: string | Form | undefined = undefined;
+  /** The call's idempotency key, where the host keeps answers. */
+  idempotencyKey: string | undefined = undefined;
+  /** Keeps the answer, for the first call with its idempotency key. */
+  recording: AnswerRecorder | undefined = undefined;
+  /** The id of the call whose answer is repeated. */
+  replayOf: string | undefined = undefined;
+  /** The status of the answer, once its head is decided. */
+  status: number | undefined = undefined;
+  /** The error that the caller is told, instead of an answer or at the end of a part of it. */
+  error: GatewayError | undefined = undefined;
+  /** The times of the call's beginning and of its first event, in milliseconds since the Unix epoch; for the record alone. */
+  readonly beganAt: number;
+  firstEventAt: number | undefined = undefined;
+  /** The call's slot among the calls in flight. */
+  slot: InFlightSlot | undefined = undefined;
+  /** The receiver of a cut at this stage. */
+  listener: CutListener | undefined = undefined;
+
+  #request: Request | undefined;
+  #details: CallDetails | undefined = undefined;
+  readonly #prefix: string;
+  readonly #waitUntil: WaitUntil | undefined;
+  readonly #releases: Release[] = [];
+  /** Tells the runtime that the call needs nothing more. */
+  #settled: (() => void) | undefined = undefined;
+  #ending: Promise<void> | undefined = undefined;
+  #ended = false;
+
+  constructor(services: Services, { endpoint, request, wildcardPath, prefix, mounted }: Routed) {
+    this.services = services;
+    this.limits = services.limits;
+    this.clock = new CallClock(services.clock);
+    this.endpoint = endpoint;
+    this.#request = request;
+    this.wildcardPath = wildcardPath;
+    this.#prefix = prefix;
+    this.mounted = mounted;
+    this.context = mounted.context;
+    this.json = new JsonBudget(services.limits);
+    this.beganAt = services.isRecorded ? services.clock.now() : 0;
+    this.watch = services.observer && watchOf(services.observer, this);
+    const listener = {
+      aborted: (reason: GatewayError): void => this.listener?.cut(reason),
+      clientGone: (): void => this.listener?.clientGone?.(),
+    };
+    this.abort = new CallAbort(this.clock, services.limits.deadlineMs, listener, services.clock);
+    this.#waitUntil = mounted.waitUntil ?? (request as { waitUntil?: WaitUntil }).waitUntil;
+    this.#listenForDisconnect(request);
+    // A runtime that stops all work for a client who is gone must wait for the settlement.
+    if (this.#waitUntil) this.waitUntil(new Promise<void>((resolve) => (this.#settled = resolve)));
+  }
+
+  #listenForDisconnect(request: Request): void {
+    // A mount may keep this function as long as its connection lives, so the function holds no call.
+    const { abort, mounted } = this;
+    const disconnect = (): void => abort.disconnect();
+    if (mounted.onDisconnect) {
+      const stop = mounted.onDisconnect(disconnect);
+      if (stop) this.defer(stop);
+      return;
+    }
+    // Read the signal only here: some runtimes create it on the first read.
+    const { signal } = request;
+    if (signal.aborted) return disconnect();
+    signal.addEventListener("abort", disconnect, { once: true });
+    this.defer(() => signal.removeEventListener("abort", disconnect));
+  }
+
+  /** The request. Throws after the end of the call, when the request is no longer kept. */
+  get request(): Request {
+    if (this.#request) return this.#request;
+    throw this.endedBecause;
+  }
+
+  /** Fires when the call is cut short: work for the call must stop. */
+  get signal(): AbortSignal {
+    return this.abort.signal;
+  }
+
+  /** The call as the host's stores see it. */
+  get details(): CallDetails {
+    return (this.#details ??= new CallDetails(this));
+  }
+
+  baseUrl(): string {
+    return `${originOf(this.request.url)}${this.mounted.path ?? ""}${this.#prefix}`;
+  }
+
+  turn(): Promise<void> | undefined {
+    return this.json.isLarge ? nextIteration() : undefined;
+  }
+
+  /** Ends the call early. */
+  cut(reason: GatewayError): void {
+    this.abort.cut(reason);
+  }
+
+  /** True after the end of the call. The results of late steps are dropped. */
+  get isEnded(): boolean {
+    return this.#ended;
+  }
+
+  /** Throws the reason of a call that was cut. */
+  assertLive(): void {
+    if (this.#ended) throw this.endedBecause;
+  }
+
+  /** The error for a step that goes on after the end of the call. */
+  get endedBecause(): GatewayError {
+    return this.abort.reason ?? new GatewayError("client_closed", "The call is over.");
+  }
+
+  /** Releases something at the end of the call, the last first; at once after the end. */
+  defer(release: Release): void {
+    if (this.#ended) this.waitUntil(Promise.resolve(release()));
+    else this.#releases.push(release);
+  }
+
+  /** Takes back one `defer`. */
+  forget(release: Release): void {
+    const at = this.#releases.lastIndexOf(release);
+    if (at >= 0) this.#releases.splice(at, 1);
+  }
+
+  /**
+   * Waits for a promise of a host's function, which may never settle. Rejects with the reason when the call ends first; from then on the
+   * promise holds nothing of the call.
+   */
+  wait<Value>(promise: Value | PromiseLike<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const wait = new Wait<Value>(resolve, reject);
+      const release = (): void => wait.reject(this.endedBecause);
+      wait.whenOver(() => this.forget(release));
+      wait.for(Promise.resolve(promise));
+      this.defer(release);
+    });
+  }
+
+  /** Waits for `ms` milliseconds. Rejects with the reason when the call ends first. */
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const wait = new Wait<void>(resolve, reject);
+      const release = (): void => wait.reject(this.endedBecause);
+      const cancel = this.clock.after(ms, () => wait.resolve());
+      wait.whenOver(() => {
+        cancel();
+        this.forget(release);
+      });
+      this.defer(release);
+    });
+  }
+
+  /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
+  get hasWaitUntil(): boolean {
+    return this.#waitUntil !== undefined;
+  }
+
+  /** Keeps the runtime working for a promise, which must not reject. */
+  waitUntil(work: Promise<unknown>): void {
+    try {
+      this.#waitUntil?.(work);
+    } catch (error) {
+      // A runtime that takes no more work must not keep the call from its end.
+      report(this, error);
+    }
+  }
+
+  /** The one end of a call: settles, and releases everything. Resolves when that is done; returns undefined when it is done at once. */
+  end(): Promise<void> | undefined {
+    if (!this.#ended) this.#ending = this.#end();
+    return this.#ending;
+  }
+
+  /** Ends the call and waits until it is settled, but not beyond the deadline: a function of the host may hang. */
+  async endAndSettle(): Promise<void> {
+    const ending = this.end();
+    if (ending) await within(ending, this.abort.leftMs, this.clock);
+  }
+
+  #end(): Promise<void> | undefined {
+    this.#ended = true;
+    const endedAt = this.services.isRecorded ? this.clock.now() : 0;
+    this.abort.end();
+    let release: Release | undefined;
+    const releasing: Promise<unknown>[] = [];
+    while ((release = this.#releases.pop())) {
+      try {
+        const pending = release();
+        if (pending) releasing.push(pending);
+      } catch (error) {
+        report(this, error);
+      }
+    }
+    if (releasing.length > 0) return Promise.all(releasing).then(() => this.#finish(endedAt));
+    this.#finish(endedAt);
+    return undefined;
+  }
+
+  /** Records the call, and drops everything large: a store that has not answered yet keeps little of the call. */
+  #finish(endedAt: number): void {
+    if (this.services.isRecorded) recordCall(this, endedAt);
+    if (this.slot) this.services.inFlight.end(this.slot);
+    this.#settled?.();
+    // Keep the two values that a late settlement needs. Do not read the mount again: it makes its context when asked.
+    this.mounted = { context: this.context, clientAddress: this.#details?.clientAddress };
+    this.#request = this.#settled = this.rawBody = undefined;
+    this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
+  }
+}

@@ -1,0 +1,142 @@
+/** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
+
+import type { ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
+import { type Answer, jsonAnswer } from "../http/answer.ts";
+import { estimateInputTokens } from "../kinds/chat/input-tokens.ts";
+import type { ChatRequest } from "../kinds/chat/request.ts";
+import { nextIteration } from "../ports/clock.ts";
+import type { Balance } from "../ports/quota-store.ts";
+import { askStore } from "./ask-store.ts";
+import { authenticate, authorizeModel, visibleModels } from "./authenticate.ts";
+import { parseBody, readBody } from "./body.ts";
+import type { Call } from "./call.ts";
+import { failureOf, report } from "./failures.ts";
+import { idempotencyKeyOf } from "./idempotency.ts";
+import type { DecodedRequest, GenerationEndpoint, Kind, Kinds } from "./kind.ts";
+import { limitRequests, limitTokens } from "./rate-limit.ts";
+import { replay } from "./replay.ts";
+import { reserve } from "./reserve.ts";
+import { callHeaders, complete, refusal, streamed } from "./respond.ts";
+import { BackendContext, runBackend } from "./run-backend.ts";
+
+/**
+ * Answers a call. Never rejects: an error is an answer too. The pipeline races the end of the call here, and only here. A step that hangs
+ * is left behind, and a late result of it is released.
+ */
+export function serve(call: Call, kinds: Kinds): Promise<Answer> {
+  return new Promise((resolve) => {
+    const refuse = (thrown: unknown): void => {
+      const error = (call.error = failureOf(call, thrown));
+      resolve(call.endAndSettle().then(() => refusal(call, error)));
+    };
+    call.listener = { cut: refuse };
+    try {
+      call.slot = call.services.inFlight.begin(call);
+    } catch (closing) {
+      return refuse(closing);
+    }
+    const { reason } = call.abort;
+    if (reason) return refuse(reason);
+    answer(call, kinds).then(resolve, (error: unknown) => call.isEnded || refuse(error));
+  });
+}
+
+function answer(call: Call, kinds: Kinds): Promise<Answer> {
+  const { endpoint } = call;
+  if (endpoint.kind === "query") return query(call, endpoint, kinds);
+  if (endpoint.kind === "public") return publicAnswer(call, endpoint);
+  return generate(call, endpoint as GenerationEndpoint, kinds[endpoint.kind]);
+}
+
+/** Answers a call for any kind of generation: the backend generates the answer. */
+async function generate<
+  Endpoint extends GenerationEndpoint<Request, Answered>,
+  Request extends DecodedRequest,
+  Event,
+  Answered,
+>(call: Call, endpoint: Endpoint, kind: Kind<Endpoint, Request, Event, Answered>): Promise<Answer> {
+  const { backend, countInput, limits, rateLimiter, replays } = call.services;
+  const key = await authenticate(call);
+  if (rateLimiter) await limitRequests(call, key, rateLimiter);
+  if (replays) call.idempotencyKey = idempotencyKeyOf(call.request);
+  const { solvency } = await readBody(call, key);
+  const repeated = call.idempotencyKey === undefined ? undefined : await replay(call, key, call.idempotencyKey);
+  if (repeated) return repeated;
+  if (solvency) await solvency;
+  const decoded = await decode(call, endpoint);
+  if (call.json.isLarge) await nextIteration();
+  call.assertLive();
+  call.stream = decoded.stream;
+  const model = await authorizeModel(call, key, kind.model(endpoint, decoded));
+  const fitted = model ? kind.fit(endpoint, decoded, model) : decoded;
+  if (countInput === "backend" && kind.countInput)
+    call.countedInput = await kind.countInput(call, key, fitted).catch(reported(call));
+  const amounts = kind.amounts(call, fitted, model);
+  if (rateLimiter) await limitTokens(call, key, fitted.model, rateLimiter);
+  const hold = await reserve(call, key, amounts);
+  if (kind.prepare) await kind.prepare(call, key, endpoint, fitted);
+  call.assertLive();
+  if (call.json.isLarge) await nextIteration();
+  const request = key.unlimited ? fitted : kind.afford(call, fitted);
+  const context = new BackendContext(call, key, kind.mayRunCode(request));
+  const generation = kind.generation(call, endpoint, request);
+  const askedAt = call.clock.now();
+  const ask = (): AsyncIterable<Event> | undefined => kind.ask(backend, request, context);
+  const quietMs = request.stream ? limits.keepAliveMs : undefined;
+  const events = await runBackend(call, hold, request, generation, ask, quietMs);
+  const answered = { request, requestId: call.id };
+  if (request.stream) return streamed(call, events, endpoint.stream(answered), askedAt);
+  return finish(call, await complete(call, events, endpoint.complete(answered)));
+}
+
+/** A function of its own, so that the parsed body is released when it returns, except for the parts that the request keeps. */
+const decode = <Request extends DecodedRequest>(
+  call: Call,
+  endpoint: { decode(body: unknown, call: Call): Request | Promise<Request> },
+): Request | Promise<Request> => endpoint.decode(parseBody(call), call);
+
+/** Reports a failed count of the input. The estimate stands in, and a backend that is down is told when it must answer. */
+const reported =
+  (call: Call) =>
+  (error: unknown): undefined => {
+    call.assertLive();
+    report(call, error, "model-backend");
+  };
+
+/** Ends a call whose answer is complete. */
+async function finish(call: Call, answer: Answer): Promise<Answer> {
+  call.recording?.complete(answer);
+  await call.endAndSettle();
+  return answer;
+}
+
+/** Answers a route that the gateway serves itself, at no charge. */
+async function query(call: Call, endpoint: QueryEndpoint, kinds: Kinds): Promise<Answer> {
+  const { countTokens, quotas, rateLimiter, replays } = call.services;
+  const key = await authenticate(call, endpoint.expiredKeysMayAsk);
+  if (rateLimiter) await limitRequests(call, key, rateLimiter);
+  if (replays && endpoint.method === "POST") call.idempotencyKey = idempotencyKeyOf(call.request);
+  const { solvency } = endpoint.body === "json" ? await readBody(call, key) : { solvency: undefined };
+  const repeated = call.idempotencyKey === undefined ? undefined : await replay(call, key, call.idempotencyKey);
+  if (repeated) return repeated;
+  if (solvency) await solvency;
+  const body = parseBody(call);
+  const balance = (): Promise<Balance | undefined> =>
+    askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
+  const authorize = async (name: string): Promise<void> =>
+    void (await authorizeModel(call, key, { name, aliases: [], kind: "chat" }));
+  const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
+  const countInput = async (request: ChatRequest): Promise<number> =>
+    (await kinds.chat.countInput(call, key, request)) ??
+    estimateInputTokens(request, countTokens, request.mediaResolution);
+  const answered = await endpoint.answer({ body, key, countInput, authorize, balance, models }, call);
+  return finish(call, jsonAnswer(200, answered, callHeaders(call)));
+}
+
+/** Answers a route that needs no key. */
+async function publicAnswer(call: Call, endpoint: PublicEndpoint): Promise<Answer> {
+  const answered = await endpoint.answer(call);
+  call.status = answered.status;
+  await call.endAndSettle();
+  return { ...answered, headers: { ...answered.headers, ...callHeaders(call) } };
+}

@@ -1,0 +1,408 @@
+/** Answers a repeated call with the answer of the first call, at no charge and without the backend. */
+
+import { type GatewayErrorCode, toGatewayError, GatewayError } from "../errors.ts";
+import { type Answer, isStream } from "../http/answer.ts";
+import { queryOf } from "../http/request.ts";
+import { SharedStream } from "../http/shared-stream.ts";
+import { utf8Length } from "../model/json.ts";
+import type { Cancel } from "../ports/clock.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
+import type { RecordedAnswer, ReplayRecord, ReplayState } from "../ports/replay-store.ts";
+import { askStore, tellStore } from "./ask-store.ts";
+import type { Call } from "./call.ts";
+import { report, failureOf } from "./failures.ts";
+import { hashOf, saidBy, saidByHeaders } from "./fingerprint.ts";
+import {
+  type AnswerRecorder,
+  type Entry,
+  type Follower,
+  type Opened,
+  type Replays,
+  type RunningCall,
+  checkedState,
+} from "./idempotency.ts";
+import { refusal, callHeaders } from "./respond.ts";
+import { RETRY_PAUSES_MS } from "./settlements.ts";
+
+/** The headers that belong to the answer. All other headers belong to one call. */
+const KEPT_HEADERS: ReadonlySet<string> = new Set([
+  "content-type",
+  "cache-control",
+  "x-accel-buffering",
+  "polygate-dropped",
+  "polygate-approximated",
+]);
+
+/** Refusals of a backend that stay the same however often the request is repeated. */
+const FINAL: ReadonlySet<GatewayErrorCode> = new Set([
+  "invalid_request",
+  "failed_precondition",
+  "body_too_large",
+  "not_found",
+  "model_not_found",
+]);
+
+class Recording implements RunningCall, AnswerRecorder {
+  readonly fingerprint: string;
+  readonly #call: Call;
+  readonly #replays: Replays;
+  readonly #entry: Entry;
+  /** The calls that wait for the answer. Each is removed when it ends. */
+  readonly #followers = new Set<Follower>();
+  /** The answer for followers, once it is there. */
+  #answer: Opened | undefined;
+  #isOver = false;
+  #isStarted = false;
+  #isClaimed = false;
+  #isGivenUp = false;
+  #cancelRenewals: Cancel | undefined;
+  #complete: RecordedAnswer | undefined;
+  #streamed: Exclude<Opened, RecordedAnswer> | undefined;
+
+  /** Registers the call: from now on, repetitions in this process follow it. The call's end removes it. */
+  constructor(call: Call, replays: Replays, entry: Entry) {
+    this.#call = call;
+    this.fingerprint = entry.fingerprint;
+    this.#replays = replays;
+    this.#entry = entry;
+    // In Workers each request has its own context, and no request may wait for the work of another.
+    if (!call.hasWaitUntil && !replays.running.has(entry.id)) replays.running.set(entry.id, this);
+    call.defer(() => this.#end());
+  }
+
+  /**
+   * Claims the entry, or renews its lease. Returns undefined when the store is down and the host lets calls pass all the same.
+   */
+  async claim(): Promise<ReplayState | undefined> {
+    const call = this.#call;
+    const { store, down } = this.#replays;
+    const claim = { ...this.#entry, callId: call.id, leaseMs: call.limits.leaseMs };
+    const ask = (): Promise<ReplayState> => store.claim(claim, call.details);
+    try {
+      // Give up a claim that comes when nobody waits for it, and a renewal that the store took after the entry was given up.
+      const told = await askStore(call, "replay-store", "claim", ask, (late) =>
+        late?.state === "claimed" && (this.#isGivenUp || !this.#isStarted) ? this.#release() : undefined,
+      );
+      return stateOf(told);
+    } catch (error) {
+      if (down === "closed" || call.isEnded) throw error;
+      report(call, error, "replay-store");
+      return undefined;
+    }
+  }
+
+  /**
+   * Makes this call the one that is answered. The call outlives its client for a while, because the client may come back.
+   *
+   * @param isClaimed True when the store has recorded the claim.
+   */
+  start(isClaimed: boolean): void {
+    const { clock, limits } = this.#call;
+    this.#isStarted = true;
+    this.#isClaimed = isClaimed;
+    this.#call.abort.drainFor(limits.replayDrainMs);
+    if (isClaimed) this.#cancelRenewals = clock.every(limits.leaseMs / 3, () => void this.#renew());
+  }
+
+  get isStarted(): boolean {
+    return this.#isStarted;
+  }
+
+  /** Passes on an answer that the store already has. */
+  found(answer: RecordedAnswer): void {
+    this.#tellFollowers(answer);
+  }
+
+  complete(answer: Answer): void {
+    this.#complete = this.#recorded(answer);
+  }
+
+  stream(body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream {
+    return new SharedStream(body, { keepAlive, maxBytes: this.#call.limits.maxReplayBytes });
+  }
+
+  open(answer: Answer, shared: SharedStream): void {
+    const { body: _body, ...head } = this.#recorded({ ...answer, body: null });
+    this.#streamed = { ...head, stream: true, shared };
+    this.#tellFollowers(this.#streamed);
+  }
+
+  join(follower: Follower): void {
+    this.#call.abort.join();
+    const answer = this.#answer;
+    // A stream that has failed is no answer to begin with.
+    const isLasting = answer && !("shared" in answer && this.#call.error);
+    if (isLasting || this.#isOver) follower(isLasting ? answer : undefined);
+    else this.#followers.add(follower);
+  }
+
+  leave(follower: Follower): void {
+    this.#followers.delete(follower);
+    this.#call.abort.leave();
+  }
+
+  #tellFollowers(answer: Opened | undefined): void {
+    this.#answer ??= answer;
+    for (const follower of this.#followers) follower(answer);
+    this.#followers.clear();
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      const state = await this.claim();
+      if (!state || state.state === "claimed" || this.#call.isEnded) return;
+      this.#isClaimed = false;
+      this.#cancelRenewals?.();
+      throw new Error("The store has given the claim of a call that runs to another one.");
+    } catch (error) {
+      if (!this.#call.isEnded) report(this.#call, error, "replay-store");
+    }
+  }
+
+  #end(): Promise<unknown> | undefined {
+    this.#cancelRenewals?.();
+    if (this.#isStarted) return this.#keep();
+    this.#forget();
+    return undefined;
+  }
+
+  async #keep(): Promise<void> {
+    const answer = await this.#outcome();
+    if (answer) this.#tellFollowers(answer);
+    if (this.#isClaimed) await (answer ? this.#record(answer) : this.#release());
+    this.#forget();
+  }
+
+  /** Returns the answer to record; undefined when a repetition should try again. */
+  async #outcome(): Promise<RecordedAnswer | undefined> {
+    const { error, status, meter } = this.#call;
+    if (error) {
+      // A refusal before the backend was asked has cost nothing, and the next try may succeed.
+      const isFinal = meter !== undefined && status === undefined && FINAL.has(error.code);
+      return isFinal ? this.#recorded(refusal(this.#call, error)) : undefined;
+    }
+    if (!this.#streamed) return this.#complete;
+    const { shared, ...head } = this.#streamed;
+    await shared.drain();
+    return { ...head, body: shared.text() };
+  }
+
+  #recorded({ status, headers, body }: Answer): RecordedAnswer {
+    const kept = Object.entries(headers).filter(([name]) => KEPT_HEADERS.has(name));
+    const text = typeof body === "string" ? body : undefined;
+    return { requestId: this.#call.id, status, headers: Object.fromEntries(kept), body: text, stream: isStream(body) };
+  }
+
+  async #record(answer: RecordedAnswer): Promise<void> {
+    const call = this.#call;
+    const { maxReplayBytes, replayRetentionMs: retainMs } = call.limits;
+    // Record a too large answer without its body: a repetition must not be charged again.
+    const isTooLarge = answer.body !== undefined && utf8Length(answer.body) > maxReplayBytes;
+    const kept = isTooLarge ? { ...answer, body: undefined } : answer;
+    const record = { ...this.#entry, callId: call.id, answer: kept, retainMs };
+    await this.#tell(record, 0);
+  }
+
+  /**
+   * Writes the record, and retries beside the call when the store fails: until its lease ends, the claim keeps repetitions waiting.
+   */
+  async #tell(record: ReplayRecord, failures: number): Promise<void> {
+    const call = this.#call;
+    if (await tellStore(call, "replay-store", () => this.#replays.store.record(record, call.details))) return;
+    const delay = RETRY_PAUSES_MS[failures];
+    if (delay === undefined) return;
+    const again = (): Promise<void> => this.#tell(record, failures + 1);
+    call.waitUntil(new Promise<void>((resolve) => call.clock.after(delay, () => resolve(again()))));
+  }
+
+  async #release(): Promise<void> {
+    const call = this.#call;
+    this.#isGivenUp = true;
+    const { id, keyId } = this.#entry;
+    const holder = { id, keyId, callId: call.id };
+    await tellStore(call, "replay-store", () => this.#replays.store.release(holder, call.details));
+  }
+
+  #forget(): void {
+    const { running } = this.#replays;
+    if (running.get(this.#entry.id) === this) running.delete(this.#entry.id);
+    this.#isOver = true;
+    this.#tellFollowers(undefined);
+    // A store that has not answered may keep this object for ever.
+    this.#answer = this.#complete = this.#streamed = undefined;
+  }
+}
+
+/** Checks the state that a store has told. Throws `store_unavailable` for an impossible state. */
+function stateOf(told: ReplayState): ReplayState {
+  try {
+    return checkedState(told, KEPT_HEADERS);
+  } catch (error) {
+    throw toGatewayError(error, "replay-store");
+  }
+}
+
+/** The first and the longest pause between two looks at an entry that another process answers, in milliseconds. */
+const FIRST_PAUSE_MS = 50;
+const MAX_PAUSE_MS = 1_000;
+/** The pause before a caller should retry while its call is still being answered, in milliseconds. */
+const COME_BACK_MS = 1_000;
+
+/**
+ * Returns the answer of the first call, which may still be streaming; undefined when this call is the first, whose answer is recorded.
+ * Compares bodies as they came, so that a repetition is answered without being parsed.
+ *
+ * Throws `idempotency_key_reused` for another request under the same key, and `idempotency_key_in_use` when the first call is still
+ * being answered elsewhere and the host does not let calls wait.
+ */
+export async function replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined> {
+  const { replays } = call.services;
+  if (!replays) return undefined;
+  const entry = await entryOf(call, key, idempotencyKey);
+  for (;;) {
+    call.assertLive();
+    const running = call.hasWaitUntil ? undefined : replays.running.get(entry.id);
+    // Until the running call has started, the entry may belong to another request. So a request with a different body makes its own
+    // store query.
+    const decides = running && (running.isStarted || running.fingerprint === entry.fingerprint);
+    const opened = await (decides ? follow(call, running, entry) : begin(call, replays, entry));
+    call.assertLive();
+    if (opened === "first") return undefined;
+    if (opened) return answerAgain(call, opened);
+  }
+}
+
+/** Returns the id and the fingerprint that all repetitions of a call share, from its key, its route and its content. */
+async function entryOf(
+  { endpoint, wildcardPath, request, rawBody }: Call,
+  key: ApiKey,
+  idempotencyKey: string,
+): Promise<Entry> {
+  const query = queryOf(request.url);
+  // The query may hold the secret, and a repetition may use another secret of the same key.
+  query.delete("key");
+  const scope = [key.id, endpoint.format, endpoint.path, wildcardPath];
+  const id = await hashOf([...scope, idempotencyKey]);
+  const said = [...saidByHeaders(request.headers), ...saidBy(rawBody)];
+  return { id, keyId: key.id, fingerprint: await hashOf([...scope, query.toString(), ...said]) };
+}
+
+/** Waits for the answer of a call in this process; undefined when that call has no lasting answer. */
+async function follow(call: Call, running: RunningCall, entry: Entry): Promise<Opened | undefined> {
+  assertSame(running, entry);
+  const { promise, resolve } = Promise.withResolvers<Opened | undefined>();
+  running.join(resolve);
+  // Leave at the end of the call, not after the answer: a followed stream goes on as long as somebody reads it.
+  call.defer(() => {
+    running.leave(resolve);
+    resolve(undefined);
+  });
+  return promise;
+}
+
+/** Claims the entry, or waits until another process has answered. */
+async function begin(call: Call, replays: Replays, entry: Entry): Promise<Opened | "first"> {
+  const recording = new Recording(call, replays, entry);
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+    const state = await recording.claim();
+    call.assertLive();
+    if (!state || state.state === "claimed") {
+      recording.start(state !== undefined);
+      call.recording = recording;
+      return "first";
+    }
+    assertSame(state, entry);
+    if (state.state === "answered") {
+      recording.found(state.answer);
+      return state.answer;
+    }
+    if (replays.inFlightElsewhere === "refuse")
+      throw new GatewayError("idempotency_key_in_use", "The request of this Idempotency-Key is still being answered.", {
+        retryAfterMs: COME_BACK_MS,
+      });
+    await call.pause(pauseMs);
+  }
+}
+
+function assertSame({ fingerprint }: { readonly fingerprint: string }, entry: Entry): void {
+  if (fingerprint !== entry.fingerprint)
+    throw new GatewayError(
+      "idempotency_key_reused",
+      "Another request was sent with this Idempotency-Key. A new request needs a new one.",
+    );
+}
+
+async function answerAgain(call: Call, opened: Opened): Promise<Answer> {
+  const { requestId, status, stream } = opened;
+  const headers = { ...opened.headers, "polygate-replayed": requestId, ...callHeaders(call) };
+  const body = "shared" in opened ? followed(call, opened.shared) : opened.body;
+  if (body === undefined)
+    throw new GatewayError(
+      "idempotency_key_reused",
+      "The request of this Idempotency-Key was answered, and the answer is too large to be given again.",
+    );
+  // Drop the body: the answer may be a stream that lasts.
+  call.rawBody = undefined;
+  call.replayOf = requestId;
+  call.status = status;
+  call.stream = stream;
+  if (typeof body !== "string") return { status, headers, body };
+  if (body.length > PIECE_CHARS) return { status, headers, body: inPieces(call, body) };
+  await call.endAndSettle();
+  return { status, headers, body };
+}
+
+/**
+ * The length of one piece of a recorded answer, in characters: a client that reads nothing costs no more memory than a piece.
+ */
+const PIECE_CHARS = 64 * 1024;
+
+/**
+ * Returns a recorded answer piece by piece, as its client reads it. The call ends with the last piece. Until then the answer counts as a
+ * body of the key. Throws `busy` when the key's bodies leave no room.
+ */
+function inPieces(call: Call, body: string): AsyncIterableIterator<string, undefined> {
+  if (call.key) {
+    const lease = call.services.bodies.lease(call.key.id);
+    call.defer(() => lease[Symbol.dispose]());
+    lease.take(utf8Length(body));
+  }
+  call.listener = {
+    cut(reason) {
+      call.error = failureOf(call, reason);
+      void call.end();
+    },
+  };
+  return piecesOf(call, body);
+}
+
+async function* piecesOf(call: Call, body: string): AsyncGenerator<string, undefined> {
+  try {
+    for (let at = 0, end = 0; at < body.length; at = end) {
+      call.assertLive();
+      end = at + PIECE_CHARS;
+      // Keep the two halves of a character together.
+      if (isHighSurrogate(body.charCodeAt(end - 1))) end++;
+      yield body.slice(at, end);
+    }
+    return undefined;
+  } finally {
+    await call.endAndSettle();
+  }
+}
+
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
+
+/** Returns the stream of another call from its beginning. The call ends with the stream. */
+function followed(call: Call, shared: SharedStream): AsyncIterableIterator<string, undefined> | undefined {
+  const reader = shared.reader((isThrough) => (isThrough ? void call.end() : call.abort.disconnect()));
+  if (!reader) return undefined;
+  call.listener = {
+    cut(reason) {
+      call.error = failureOf(call, reason);
+      reader.fail(reason);
+      void call.end();
+    },
+  };
+  return reader;
+}

@@ -1,0 +1,234 @@
+/** Reserves quota before anything is spent, and keeps the hold of a call until the call is settled. */
+
+import { GatewayError, toGatewayError } from "../errors.ts";
+import type { Amounts, Counted } from "../kinds/meter.ts";
+import type { Cancel } from "../ports/clock.ts";
+import type { Outcome, ApiKey, Refusal, Reservation } from "../ports/quota-store.ts";
+import { askStore, tellStore } from "./ask-store.ts";
+import type { Call } from "./call.ts";
+import { report } from "./failures.ts";
+
+const NOTHING: Counted = { units: 0, certainty: "exact" };
+
+/** The part of a call's cost by which a note must be wrong before another note is worth the store's work. */
+const NOTE_SHARE = 1 / 100;
+/**
+ * The part of the time between two notes after which the first note comes: the input is known by then, often most of the cost.
+ */
+const FIRST_NOTE = 1 / 10;
+
+export class Hold {
+  /** The units that are held. */
+  readonly granted: number;
+  /**
+   * Counts the charge: nothing, until a backend is asked. An object, not a function: V8 puts a function that is written at a field into
+   * its old generation, where the function keeps its call in memory until the whole heap is collected.
+   */
+  meter: Counted = NOTHING;
+  readonly #call: Call;
+  readonly #keyId: string;
+  /** Cancels the hold's timer: first the timer of the first note, later the timer of the next renewal. */
+  #cancelTimer: Cancel;
+  /** True after the first note: later notes have their own timers. */
+  #lasts = false;
+  /** True once the backend has yielded an event. */
+  #hasNews = false;
+  /** Set while a note is due. */
+  #cancelNote: Cancel | undefined;
+  #renewing = false;
+  /** The units that the store has noted. A process that dies is charged so many. */
+  #noted = 0;
+  /** True after a failed renewal: notes wait until a renewal has succeeded. */
+  #isStoreDown = false;
+  #settling: Promise<void> | undefined;
+  #isSettled = false;
+  /** The end of the lease, in milliseconds since the Unix epoch; for the observer alone. */
+  #leasedUntil = 0;
+
+  /** @param keyId The key whose quota is held. */
+  constructor(call: Call, keyId: string, granted: number) {
+    this.#call = call;
+    this.#keyId = keyId;
+    this.granted = granted;
+    const { clock, limits } = call;
+    if (call.watch) {
+      this.#leasedUntil = clock.now() + limits.leaseMs;
+      call.watch.hold({ type: "reserved", granted });
+    }
+    // Most calls are short, and set no other timer of the hold.
+    const firstMs = Math.min(limits.usageNoteMs * FIRST_NOTE, limits.leaseMs / 3);
+    this.#cancelTimer = clock.after(firstMs, () => {
+      this.#lasts = true;
+      this.#renewAfter(limits.leaseMs / 3 - firstMs);
+      if (this.#hasNews) this.#note();
+    });
+  }
+
+  #renewAfter(ms: number): void {
+    const { clock, limits } = this.#call;
+    this.#cancelTimer = clock.after(ms, () => {
+      this.#renewAfter(limits.leaseMs / 3);
+      void this.#renew(this.#outcome().used);
+    });
+  }
+
+  /**
+   * Plans a note of the used units for the store, after an event of the backend. A process that dies then costs no more than the output
+   * since the last note.
+   */
+  noteSoon(): void {
+    this.#hasNews = true;
+    if (!this.#lasts || this.#cancelNote || this.#settling) return;
+    const { clock, limits } = this.#call;
+    const delay = this.#noted === 0 ? limits.usageNoteMs * FIRST_NOTE : limits.usageNoteMs;
+    this.#cancelNote = clock.after(delay, () => {
+      this.#cancelNote = undefined;
+      this.#note();
+    });
+  }
+
+  #note(): void {
+    if (this.#isStoreDown) return;
+    if (this.#renewing) return this.noteSoon();
+    const { used } = this.#outcome();
+    if (Math.abs(used - this.#noted) > used * NOTE_SHARE) void this.#renew(used);
+  }
+
+  /** Renews the lease, and notes the units used so far. */
+  async #renew(used: number): Promise<void> {
+    // Do not overtake a renewal that a slow store is still busy with.
+    if (this.#renewing) return;
+    const { clock, limits } = this.#call;
+    const { quotas } = this.#call.services;
+    const leasedUntil = clock.now() + limits.leaseMs;
+    this.#renewing = true;
+    const renewal = { leaseMs: limits.leaseMs, used };
+    try {
+      await askStore(this.#call, "quota-store", "renew", () =>
+        quotas.renew(this.#call.id, renewal, this.#call.details),
+      );
+      this.#leasedUntil = leasedUntil;
+      this.#noted = used;
+      this.#isStoreDown = false;
+    } catch (error) {
+      this.#isStoreDown = true;
+      // After the end of the call, a failed renewal does not matter.
+      if (!this.#settling) report(this.#call, error, "quota-store");
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  /** Returns the charge so far. When the host's price fails, charges everything held: a given answer is never free. */
+  #outcome(): Outcome {
+    try {
+      const { units, certainty } = this.meter;
+      return { used: units, certainty };
+    } catch (error) {
+      report(this.#call, error);
+      return { used: this.granted, certainty: "estimated" };
+    }
+  }
+
+  /**
+   * Charges the used units, once. Resolves when the store has settled, has failed, or has taken too long. After a failure, the
+   * settlement is retried beside the call.
+   */
+  settle(): Promise<void> {
+    // Set this before the store is asked: the store may cut the call, and the end of the call settles too.
+    if (this.#settling) return this.#settling;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#settling = promise;
+    const outcome = (this.#call.charged = this.#outcome());
+    this.#settle(outcome).then(() => {
+      this.#isSettled = true;
+      resolve();
+    }, reject);
+    return promise;
+  }
+
+  /** Settles at the end of the call, unless the call is settled. */
+  release(): Promise<void> | undefined {
+    return this.#isSettled ? undefined : this.settle();
+  }
+
+  async #settle(outcome: Outcome): Promise<void> {
+    this.#cancelTimer();
+    this.#cancelNote?.();
+    const { watch, clock, services, id, details } = this.#call;
+    const { quotas, settlements } = services;
+    const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
+    if (await tellStore(this.#call, "quota-store", () => quotas.settle(id, outcome, details))) {
+      watch?.hold({ type: "settled", granted: this.granted, expired, ...outcome });
+      if (settlements.size > 0) settlements.wake();
+    } else this.#handOver(outcome);
+  }
+
+  /** Hands the settlement to the gateway, which outlives the call. */
+  #handOver(outcome: Outcome): void {
+    const { id, context, mounted, watch, services, hasWaitUntil } = this.#call;
+    const settlement = {
+      ...outcome,
+      id,
+      keyId: this.#keyId,
+      granted: this.granted,
+      leasedUntil: this.#leasedUntil,
+      context,
+      clientAddress: mounted.clientAddress,
+      observer: watch?.observer,
+      done: undefined,
+    };
+    if (!hasWaitUntil) return services.settlements.add(settlement);
+    this.#call.waitUntil(new Promise<void>((done) => services.settlements.add({ ...settlement, done })));
+  }
+}
+
+/** The pause before a retry when other calls hold the rest of the quota, in milliseconds. */
+const HELD_RETRY_MS = 1_000;
+
+/**
+ * Holds as much of `atMost` as the key has, and at least `atLeast`. The end of the call settles the hold. Throws `quota_exhausted`,
+ * `quota_insufficient` or `quota_held`, depending on the balance that the store saw.
+ */
+export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promise<Hold> {
+  const { quotas, limits } = call.services;
+  const request = { id: call.id, keyId: key.id, ...amounts, leaseMs: limits.leaseMs };
+  const ask = (): Promise<Reservation> => quotas.reserve(request, call.details);
+  // Void a hold that the store grants after the call has ended.
+  const reservation = await askStore(call, "quota-store", "reserve", ask, (late) =>
+    late.refused ? undefined : new Hold(call, key.id, late.granted).settle(),
+  );
+  if (reservation?.refused) {
+    call.services.exhausted.note(key.id, reservation.available);
+    throw refusalOf(reservation, amounts.atLeast);
+  }
+  const granted = reservation?.granted;
+  const hold = new Hold(call, key.id, granted);
+  call.defer(() => hold.release());
+  call.assertLive();
+  assertGrant(granted, amounts);
+  call.granted = granted;
+  return hold;
+}
+
+/** Throws for a grant outside the requested range: the call could cost more than its key has. */
+function assertGrant(granted: number, { atLeast, atMost }: Amounts): void {
+  if (!Number.isSafeInteger(granted) || granted < atLeast || granted > atMost)
+    throw toGatewayError(
+      new RangeError(`The store granted ${granted} units, asked for ${atLeast} to ${atMost}.`),
+      "quota-store",
+    );
+}
+
+/**
+ * Returns the error for a key that lacks `atLeast` units. Units that live holds may give back do not count as used up.
+ */
+export function refusalOf({ available, held }: Pick<Refusal, "available" | "held">, atLeast: number): GatewayError {
+  if (available + held >= atLeast)
+    return new GatewayError("quota_held", "The quota that is left of this API key is held by other calls of it.", {
+      retryAfterMs: HELD_RETRY_MS,
+    });
+  return available + held > 0
+    ? new GatewayError("quota_insufficient", "The remaining quota of this API key is too small for this request.")
+    : new GatewayError("quota_exhausted", "The quota of this API key is used up.");
+}

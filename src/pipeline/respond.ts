@@ -1,0 +1,140 @@
+/** Responds to the caller: a complete answer, a streamed answer, or the error in the caller's format. */
+
+import type { GatewayError } from "../errors.ts";
+import type { AnswerCollector, AnswerStream, Endpoint } from "../formats/format.ts";
+import { NO_RETRY } from "../formats/shared/errors.ts";
+import { type Answer, jsonAnswer } from "../http/answer.ts";
+import { EventStream } from "../http/event-stream.ts";
+import type { Conversion } from "../model/conversion.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { RateLimit } from "../ports/rate-limiter.ts";
+import type { CallAbort } from "./abort.ts";
+import type { Call } from "./call.ts";
+import { failureOf } from "./failures.ts";
+import type { MeteredEvents } from "./run-backend.ts";
+
+/** Collects the events into one body. */
+export async function complete<Event, Answered>(
+  call: Call,
+  events: MeteredEvents<Event, Answered>,
+  collector: AnswerCollector<Answered>,
+): Promise<Answer> {
+  await events.each((event) => {
+    collector.add(event);
+    return true;
+  });
+  return jsonAnswer(200, collector.body(), answerHeaders(call));
+}
+
+/** Writes the events as they come. The call ends with the last event. */
+export function streamed<Event, Answered>(
+  call: Call,
+  events: MeteredEvents<Event, Answered>,
+  stream: AnswerStream<Answered>,
+  silentSince: number,
+): Answer {
+  const { clock, limits } = call;
+  const body = new EventStream({
+    frames: (write) =>
+      events.each((event) => {
+        const frames = stream.encode(event);
+        return frames === "" || write(frames);
+      }),
+    isLast: () => events.isFinished,
+    clock,
+    silentSince,
+    keepAlive: { frame: stream.keepAlive, afterMs: limits.keepAliveMs },
+    failed: (thrown) => stream.error((call.error = failureOf(call, thrown))),
+    cancelled: () => call.abort.disconnect(),
+    ended: () => void call.end(),
+  });
+  // A call with an idempotency key may have more readers than its own client.
+  const shared = call.recording?.stream(body, stream.keepAlive);
+  const own = shared?.reader(disconnecting(call.abort));
+  const clientGone = (): void => {
+    if (!shared) return body.drain();
+    void own?.return();
+    void shared.runOn();
+  };
+  call.listener = { cut: (reason) => body.fail(reason), clientGone };
+  call.status = 200;
+  if (call.abort.isClientGone) clientGone();
+  const headers = {
+    "content-type": stream.contentType,
+    "cache-control": "no-cache, no-transform",
+    // Tells reverse proxies not to buffer the response.
+    "x-accel-buffering": "no",
+    ...answerHeaders(call),
+  };
+  if (!shared) return { status: 200, headers, body };
+  const answered = { status: 200, headers, body: own ?? body };
+  call.recording?.open(answered, shared);
+  return answered;
+}
+
+/**
+ * Returns a listener for a client that stops reading. Outside `streamed`, so that it holds nothing of the call: a client may stay
+ * connected without reading.
+ */
+const disconnecting =
+  (abort: CallAbort) =>
+  (isThrough: boolean): void =>
+    isThrough ? undefined : abort.disconnect();
+
+/** Returns the error in the format of its endpoint. */
+export function refusal(call: AnsweredCall, error: GatewayError): Answer {
+  const { status, body } = call.endpoint.encodeError(error, call.id);
+  return jsonAnswer(status, body, { ...errorHeaders(error), ...callHeaders(call) });
+}
+
+/** The parts of a call that the headers of its answer need. */
+interface AnsweredCall {
+  readonly id: string;
+  readonly endpoint: Endpoint;
+  readonly rates: readonly RateLimit[];
+  readonly services: { readonly clock: Clock };
+}
+
+/**
+ * Returns the headers of every answer: the call's id under both names that clients read, and the state of the key's rate limits.
+ */
+export function callHeaders({ id, endpoint, rates, services }: AnsweredCall): Record<string, string> {
+  const headers = { "request-id": id, "x-request-id": id };
+  if (rates.length === 0 || !endpoint.rateHeaders) return headers;
+  return { ...endpoint.rateHeaders(rates, services.clock.now()), ...headers };
+}
+
+/** Returns the headers of a generated answer: those of every answer, and the conversions. */
+const answerHeaders = (call: Call): Record<string, string> =>
+  call.conversions.length === 0 ? callHeaders(call) : { ...callHeaders(call), ...conversionHeaders(call.conversions) };
+
+/** The longest header that names fields, in characters. */
+const MAX_CONVERSIONS_CHARS = 1_024;
+
+/** Names the fields of the request that the backend could not pass on as they are. */
+function conversionHeaders(conversions: readonly Conversion[]): Record<string, string> {
+  const named = (wanted: Conversion["conversion"]): string => {
+    const fields = new Set(conversions.filter(({ conversion }) => conversion === wanted).map(({ field }) => field));
+    // A host's backend names the fields: no name may break the header.
+    return [...fields]
+      .map((field) => field.replaceAll(/[^\w.-]/g, "_"))
+      .join(", ")
+      .slice(0, MAX_CONVERSIONS_CHARS);
+  };
+  const [dropped, approximated] = [named("dropped"), named("approximated")];
+  return {
+    ...(dropped && { "polygate-dropped": dropped }),
+    ...(approximated && { "polygate-approximated": approximated }),
+  };
+}
+
+function errorHeaders({ code, retryAfterMs, allow }: GatewayError): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (allow) headers["allow"] = allow.join(", ");
+  if (NO_RETRY.has(code)) headers["x-should-retry"] = "false";
+  if (retryAfterMs !== undefined && retryAfterMs >= 0 && retryAfterMs < Number.POSITIVE_INFINITY) {
+    headers["retry-after"] = String(Math.ceil(retryAfterMs / 1000));
+    headers["retry-after-ms"] = String(retryAfterMs);
+  }
+  return headers;
+}

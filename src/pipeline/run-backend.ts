@@ -1,0 +1,292 @@
+/** Asks the backend and passes its events on, each counted: one start first, one finish last. */
+
+import { GatewayError, toGatewayError } from "../errors.ts";
+import { LATE, within } from "../http/wait.ts";
+import type { Meter } from "../kinds/meter.ts";
+import type { Conversion } from "../model/conversion.ts";
+import { nextIteration } from "../ports/clock.ts";
+import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
+import type { CallContext } from "../ports/model-backend.ts";
+import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
+import { type Call, CallDetails } from "./call.ts";
+import { guarded } from "./failures.ts";
+import type { DecodedRequest, Generation } from "./kind.ts";
+import type { Hold } from "./reserve.ts";
+
+/** The call as its backend sees it, beside the request. */
+export class BackendContext extends CallDetails implements CallContext {
+  readonly key: ApiKey;
+  readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
+  readonly #call: Call;
+
+  /** @param mayRunCode True for a request with the tool that lets a model run code. */
+  constructor(call: Call, key: ApiKey, mayRunCode = false) {
+    super(call);
+    this.key = key;
+    this.#call = call;
+    const { codeRunner, limits } = call.services;
+    if (codeRunner && mayRunCode) this.runCode = runsFor(call, key.id, codeRunner, limits.codeDeadlineMs);
+  }
+
+  reportConversions(conversions: readonly Conversion[]): void {
+    this.#call.conversions = conversions;
+  }
+
+  get observeUpstream(): ((asked: AskedUpstream) => UpstreamObserver) | undefined {
+    const { watch } = this.#call;
+    return watch && ((asked) => watch.upstream(asked));
+  }
+
+  // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+}
+
+const runsFor =
+  (call: Call, keyId: string, runner: CodeRunner, deadlineMs: number) =>
+  (code: CodeToRun): Promise<CodeResult> =>
+    call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
+
+/** After so many events the event loop serves other calls, so that a backend that never waits cannot hide a disconnect. */
+const EVENTS_A_SLICE = 256;
+
+/**
+ * Asks the backend and waits for its first event, so that an early failure still has its true status, and a generator that has started
+ * runs its `finally`.
+ *
+ * @param ask Returns the events. Nothing runs before.
+ * @param quietMs The time after which the answer begins without a first event, in milliseconds; undefined waits for ever.
+ */
+export async function runBackend<Event, Answered>(
+  call: Call,
+  hold: Hold,
+  request: DecodedRequest,
+  generation: Generation<Event, Answered>,
+  ask: () => AsyncIterable<Event> | undefined,
+  quietMs: number | undefined,
+): Promise<MeteredEvents<Event, Answered>> {
+  const { backend } = call.services;
+  const { meter } = generation;
+  call.meter = hold.meter = meter;
+  try {
+    const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
+    if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
+    const events = (): AsyncIterable<Event> => generation.shape(new BackendEvents(call, eventsOf(ask())));
+    const source = call.watch ? call.watch.source(events) : events()[Symbol.asyncIterator]();
+    const metered = new MeteredEvents(call, hold, generation, source);
+    // Stop the backend when the call ends first.
+    call.defer(() => metered.stop());
+    await metered.begin(quietMs);
+    return metered;
+  } catch (error) {
+    throw toGatewayError(error, "model-backend");
+  }
+}
+
+/**
+ * Checks the return value of a backend's verb. Throws a TypeError for a promise, which an async function that is not a generator
+ * returns. Handles the promise's rejection, because an unhandled rejection ends the process.
+ */
+function eventsOf<Event>(returned: AsyncIterable<Event> | undefined): AsyncIterable<Event> {
+  // The gateway mounts no route that its backend cannot serve, so the backend has lost its method since.
+  if (returned == null) throw new GatewayError("internal", "The gateway has no backend for this request.");
+  if (!("then" in Object(returned))) return returned;
+  void Promise.resolve(returned).catch(() => {});
+  throw new TypeError("A backend must return an async iterable, not a promise: write `async *chat`, not `async chat`.");
+}
+
+type Step<Event> = IteratorResult<Event, undefined>;
+
+/**
+ * The events of a backend, each awaited only while the call lives. This object stands next to the backend, below everything that works
+ * on the events: a promise of the backend that never settles holds this object alone, and this object holds nothing after the call.
+ */
+class BackendEvents<Event> implements AsyncIterableIterator<Event, undefined> {
+  #call: Call | undefined;
+  /** Undefined once the backend has ended or was told to stop. */
+  #source: AsyncIterator<Event, undefined> | undefined;
+  #resolve: ((step: Step<Event>) => void) | undefined = undefined;
+  #reject: ((reason: unknown) => void) | undefined = undefined;
+
+  constructor(call: Call, events: AsyncIterable<Event>) {
+    this.#call = call;
+    this.#source = events[Symbol.asyncIterator]();
+    call.defer(() => this.#end());
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<Step<Event>> {
+    if (!this.#source) return STOPPED;
+    const { promise, resolve, reject } = Promise.withResolvers<Step<Event>>();
+    this.#resolve = resolve;
+    this.#reject = reject;
+    try {
+      this.#hear(this.#source.next());
+    } catch (error) {
+      reject(error);
+    }
+    return promise;
+  }
+
+  /** Listens to the backend. The functions stand here, where they can hold nothing of the call. */
+  #hear(asked: Promise<Step<Event>>): void {
+    // A backend may return a value that is not a promise.
+    Promise.resolve(asked).then(
+      (step) => {
+        const resolve = this.#resolve;
+        this.#resolve = this.#reject = undefined;
+        if (isLast(step)) this.#source = undefined;
+        resolve?.(step);
+      },
+      (reason: unknown) => {
+        const reject = this.#reject;
+        this.#resolve = this.#reject = this.#source = undefined;
+        reject?.(reason);
+      },
+    );
+  }
+
+  /** Stops the backend, once. Does not wait for the backend's `finally`: it may hang, and a complete answer would hang with it. */
+  return(): Promise<Step<Event>> {
+    const source = this.#source;
+    this.#source = undefined;
+    if (source) this.#call?.waitUntil(guarded(() => source.return?.()));
+    return STOPPED;
+  }
+
+  #end(): void {
+    if (this.#source) void this.return();
+    const [call, reject] = [this.#call, this.#reject];
+    this.#call = this.#resolve = this.#reject = undefined;
+    // Create the error only when somebody waits: its stack costs more than everything else here.
+    if (call && reject) reject(call.endedBecause);
+  }
+}
+
+/** Tells whether a step is the last. A value that is no step passes here and fails where it is read; an error here nobody would catch. */
+function isLast(step: Step<unknown>): boolean {
+  try {
+    return Boolean(step.done);
+  } catch {
+    return true;
+  }
+}
+
+const STOPPED: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done: true, value: undefined });
+
+/** A backend's events under their hold. The hold is settled before the finish is handed on. */
+export class MeteredEvents<Event, Answered> {
+  /** True once the finish was handed on: nothing follows, and the call is settled. */
+  isFinished = false;
+  readonly #call: Call;
+  readonly #hold: Hold;
+  readonly #generation: Generation<Event, Answered>;
+  readonly #meter: Meter<Event, Answered>;
+  readonly #source: AsyncIterator<Event>;
+  /** The next step, when it was requested already. */
+  #pending: Promise<IteratorResult<Event, unknown>> | undefined = undefined;
+  /** The start and the first event, until they are handed on. */
+  readonly #first: Answered[] = [];
+  #started = false;
+  #done = false;
+  #count = 0;
+
+  constructor(call: Call, hold: Hold, generation: Generation<Event, Answered>, source: AsyncIterator<Event>) {
+    this.#call = call;
+    this.#hold = hold;
+    this.#generation = generation;
+    this.#meter = generation.meter;
+    this.#source = source;
+  }
+
+  /** Requests the first event, and waits for it. The event is charged for, even if nobody reads it. */
+  async begin(quietMs: number | undefined): Promise<void> {
+    const call = this.#call;
+    const first = this.#source.next();
+    this.#pending = first;
+    const step = await (quietMs === undefined ? first : within(first, quietMs, call.clock, (end) => call.defer(end)));
+    call.assertLive();
+    if (step === LATE) return;
+    this.#pending = undefined;
+    if (step.done) {
+      this.#done = true;
+      // Throws where an empty answer is not a whole one.
+      return this.#meter.complete();
+    }
+    this.#start(step.value);
+    const passed = this.#observe(step.value);
+    if (passed !== undefined) this.#first.push(passed);
+  }
+
+  #start(first: Event | undefined): void {
+    this.#started = true;
+    const start = this.#meter.start(first);
+    this.#generation.onEvent?.(start);
+    this.#first.push(start);
+  }
+
+  /**
+   * Hands on the events of the answer, up to its finish, until `hand` returns false. Resolves with whether more events follow. One
+   * promise serves many events, because promises are most of the cost of an event.
+   */
+  async each(hand: (event: Answered) => boolean): Promise<boolean> {
+    try {
+      if (!this.#started) this.#start(undefined);
+      if (this.#meter.isHeavy) await nextIteration();
+      while (this.#first.length > 0) if (!hand(this.#first.shift() as Answered)) return true;
+      while (!this.#done) {
+        const step = await (this.#pending ?? this.#source.next());
+        this.#pending = undefined;
+        this.#call.assertLive();
+        if (step.done) this.#done = true;
+        const passed = step.done ? undefined : this.#observe(step.value);
+        if (++this.#count % EVENTS_A_SLICE === 0 || this.#meter.isHeavy) await nextIteration();
+        if (passed !== undefined && !hand(passed)) return true;
+      }
+      if (!this.isFinished) hand(await this.#finish());
+      return false;
+    } catch (error) {
+      throw toGatewayError(error, "model-backend");
+    }
+  }
+
+  /** Counts an event. Returns the event to hand on, or undefined to swallow it. */
+  #observe(event: Event): Answered | undefined {
+    const call = this.#call;
+    if (this.#count === 0 && call.services.isRecorded) call.firstEventAt ??= call.clock.now();
+    const passed = this.#meter.observe(event);
+    this.#hold.noteSoon();
+    if (passed !== undefined) this.#generation.onEvent?.(passed);
+    if (this.#meter.overrun) this.stop();
+    return passed;
+  }
+
+  async #finish(): Promise<Answered> {
+    this.#meter.complete();
+    const finish = this.#meter.finish();
+    this.#generation.onEvent?.(finish);
+    this.isFinished = true;
+    const settling = this.#hold.settle();
+    // Resolves when the answer is settled, or when its caller has waited long enough.
+    await new Promise<void>((resolve, reject) => {
+      this.#call.abort.whole(resolve);
+      settling.then(resolve, reject);
+    });
+    this.#call.assertLive();
+    // All work is done and settled: nothing cuts the rest.
+    this.#call.abort.end();
+    return finish;
+  }
+
+  /** Stops the backend. Does not wait: a backend that hangs would hang its caller, and nobody is left to hear of its failure. */
+  stop(): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.#call.waitUntil(guarded(() => this.#source.return?.()));
+  }
+}

@@ -1,0 +1,281 @@
+/** The rules that all quota stores share: the checks of their input, the declaration of keys, and the books of one key. */
+
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import type { Certainty } from "../model/usage.ts";
+import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
+
+/** The books of a key: its running totals, in units. */
+export const BOOKS = ["granted", "charged", "held", "overdraft", "estimated"] as const;
+
+export type Book = (typeof BOOKS)[number];
+
+/** The upper limit of each book, and of charges and holds together. A number beyond it is not exact. */
+export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
+
+/** The upper limit of one hold of an unlimited key, in units. It is small, so that the sum of very many such holds stays exact. */
+export const MOST_UNLIMITED: number = 2 ** 36;
+
+export type HoldState = "live" | "settled" | "expired" | "corrected";
+
+/** The units of one hold. */
+export interface Hold {
+  state: HoldState;
+  readonly granted: number;
+  /** The units used so far, as the last renewal reported them. */
+  noted: number;
+  /** Units that a resolved hold has used; 0 while the hold lives. */
+  used: number;
+  /** The part of `used` that the key could not cover. */
+  overdraft: number;
+}
+
+/** A key and its books. A method that throws a RangeError has changed nothing. */
+export class Account implements Record<Book, number> {
+  readonly key: ApiKey;
+  granted: number;
+  /** Units charged, without live holds. */
+  charged: number;
+  /** Units of live holds. */
+  held = 0;
+  overdraft = 0;
+  /** Units of `charged` that rest on estimates. */
+  estimated = 0;
+
+  constructor(key: ApiKey, granted: number, charged: number) {
+    this.key = key;
+    this.granted = granted;
+    this.charged = charged;
+  }
+
+  get used(): number {
+    return this.charged + this.held;
+  }
+
+  /** 0 for an unlimited key. */
+  get available(): number {
+    return Math.max(0, this.granted - this.charged - this.held);
+  }
+
+  get refusal(): Refusal {
+    return { refused: true, available: this.available, held: this.held };
+  }
+
+  /**
+   * Holds between `atLeast` and `atMost` units, and returns how many. Returns undefined, and holds nothing, when too few are
+   * available. Throws a RangeError when `atLeast` more units would take the total of an unlimited key beyond `MOST_UNITS`.
+   */
+  reserve(atLeast: number, atMost: number): number | undefined {
+    let units: number;
+    if (this.key.unlimited) {
+      const countable = MOST_UNITS - this.charged - this.held;
+      if (atLeast > countable) throw beyondMost(this.key.id, "used");
+      units = Math.max(atLeast, Math.min(atMost, MOST_UNLIMITED, countable));
+    } else {
+      units = Math.min(atMost, Math.max(0, this.granted - this.charged - this.held));
+      if (units < atLeast) return undefined;
+    }
+    this.held += units;
+    return units;
+  }
+
+  /**
+   * Replaces the units that the books count for the hold by `used` units, and sets the hold's new state. Units that the key cannot
+   * cover become overdraft. Throws a RangeError when a book would pass `MOST_UNITS`.
+   */
+  resolve(hold: Hold, state: Exclude<HoldState, "live">, used: number, certainty: Certainty): void {
+    const held = this.held - (hold.state === "live" ? hold.granted : 0);
+    const chargedBefore = hold.used - hold.overdraft;
+    const charged = this.charged - chargedBefore;
+    const overdraft = this.overdraft - hold.overdraft;
+    const over = this.key.unlimited ? 0 : Math.max(0, used - Math.max(0, this.granted - charged - held));
+    const charge = used - over;
+    if (charge > MOST_UNITS - charged - held) throw beyondMost(this.key.id, "used");
+    if (over > MOST_UNITS - overdraft) throw beyondMost(this.key.id, "overdrawn");
+    hold.state = state;
+    hold.used = used;
+    hold.overdraft = over;
+    this.held = held;
+    this.charged = charged + charge;
+    this.overdraft = overdraft + over;
+    this.estimated += (certainty === "estimated" ? charge : 0) - chargedBefore;
+  }
+
+  /**
+   * Ends a live hold whose lease has expired. Charges the units that its last renewal reported, as an estimate, but never takes a
+   * book beyond `MOST_UNITS`.
+   */
+  expire(hold: Hold): void {
+    const others = this.charged + this.held - hold.granted;
+    const countable = this.key.unlimited
+      ? MOST_UNITS - others
+      : Math.max(0, this.granted - others) + (MOST_UNITS - this.overdraft);
+    this.resolve(hold, "expired", Math.min(hold.noted, countable), "estimated");
+  }
+
+  /** Adds units to the quota. Throws a RangeError when the sum would pass `MOST_UNITS`. */
+  grant(units: number): void {
+    if (units > MOST_UNITS - this.granted) throw beyondMost(this.key.id, "granted");
+    this.granted += units;
+  }
+}
+
+// The first three checks below run in every call, so they call no other function for valid input.
+
+/** Throws a RangeError when the amounts or the lease of a reservation are out of range. */
+export function assertHoldAmounts({ atLeast, atMost, leaseMs }: HoldRequest): void {
+  if (!Number.isSafeInteger(atLeast) || atLeast < 0) throw outOfRange("atLeast", 0, atLeast);
+  if (!Number.isSafeInteger(atMost) || atMost < 0) throw outOfRange("atMost", 0, atMost);
+  if (atLeast > atMost) throw new RangeError("A hold's atLeast cannot be more than its atMost.");
+  if (!Number.isSafeInteger(leaseMs) || leaseMs < 1) throw outOfRange("leaseMs", 1, leaseMs);
+}
+
+/** Throws a RangeError when the lease or the amount of a renewal is out of range. */
+export function assertRenewal({ leaseMs, used }: Renewal): void {
+  if (!Number.isSafeInteger(leaseMs) || leaseMs < 1) throw outOfRange("leaseMs", 1, leaseMs);
+  if (!Number.isSafeInteger(used) || used < 0) throw outOfRange("used", 0, used);
+}
+
+/** Throws a RangeError when the amount or the certainty of a settlement is wrong. */
+export function assertOutcome({ used, certainty }: Outcome): void {
+  if (!Number.isSafeInteger(used) || used < 0) throw outOfRange("used", 0, used);
+  if (certainty !== "exact" && certainty !== "estimated")
+    throw new RangeError(`certainty must be "exact" or "estimated", not ${String(certainty)}`);
+}
+
+/** Throws a RangeError unless the value is a safe integer from `least` up. */
+export function assertInteger(name: string, value: number, least: 0 | 1): void {
+  if (!Number.isSafeInteger(value) || value < least) throw outOfRange(name, least, value);
+}
+
+const outOfRange = (name: string, least: number, value: number): RangeError =>
+  new RangeError(`${name} must be an integer from ${least} up, not ${value}`);
+
+/** The error for a change after which a book would pass `MOST_UNITS`. */
+export const beyondMost = (keyId: string, book: string): RangeError =>
+  new RangeError(`The ${book} units of the key ${keyId} would be beyond 2^53 - 1.`);
+export const noSuchKey = (keyId: string): RangeError => new RangeError(`There is no API key of the id ${keyId}.`);
+export const knownKey = (keyId: string): RangeError =>
+  new RangeError(`An API key of the id ${keyId} is known already.`);
+export const knownSecret = (): RangeError => new RangeError("This API key is known already.");
+export const foreignHold = (): RangeError => new RangeError("A hold of this id belongs to another key.");
+
+/** The answer to a reservation for a key that does not exist. */
+export const UNKNOWN_KEY: Refusal = { refused: true, available: 0, held: 0 };
+
+/** An api key and its quota, as a host declares it. */
+export interface ApiKeyOptions {
+  /** The key's secret, or each of its secrets, with or without `sk-`. Only their hashes are kept. */
+  readonly apiKey: string | readonly string[];
+  /** The key's id, which is not secret. The default is the key's position: `key-1`. */
+  readonly id?: string;
+  /** The key's name, which its owner sees. The default is the key's id. */
+  readonly name?: string;
+  /** Quota in units, a non-negative integer; a key without `granted` is unlimited. */
+  readonly granted?: number;
+  /** Units of the quota that are already used. */
+  readonly used?: number;
+  /** The models that the key may use; a key without this list may use every model. */
+  readonly models?: readonly string[];
+  /** Unix time in whole seconds; 0 or -1 (default 0) never expires. */
+  readonly expiresAt?: number;
+}
+
+/** A key whose declaration was checked, with the hashes of its secrets. */
+interface NewKey {
+  readonly key: ApiKey;
+  /** 0 for an unlimited key. */
+  readonly granted: number;
+  readonly used: number;
+  readonly hashes: readonly string[];
+}
+
+/** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
+export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
+  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0 } = options;
+  const unlimited = options.granted === undefined;
+  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
+  if (expiresAt > LATEST_S) throw new RangeError("expiresAt must be a Unix time in seconds, not in milliseconds.");
+  assertInteger("granted", granted, 0);
+  assertInteger("used", used, 0);
+  if (!unlimited && used > granted) throw new RangeError("An API key cannot have used more than it was granted.");
+  const hashes = Array.from(new Set([apiKey].flat().map(hashOfSecret)));
+  return { key: apiKeyOf({ id, name, unlimited, expiresAt }, models), granted, used, hashes };
+}
+
+/** The latest allowed expiry, in seconds: more than thirty thousand years ahead. A larger number was meant in milliseconds. */
+const LATEST_S = 1_000_000_000_000;
+
+/** Makes the record of a key that calls receive. The record is frozen, because all calls share it. */
+export function apiKeyOf(
+  { id, name, unlimited, expiresAt }: Pick<ApiKey, "id" | "name" | "unlimited" | "expiresAt">,
+  models: readonly string[] | undefined,
+): ApiKey {
+  const modelLimits = Object.freeze(Object.fromEntries((models ?? []).map((model) => [model, true])));
+  return Object.freeze({ id, name, unlimited, modelLimits, modelLimitsEnabled: models !== undefined, expiresAt });
+}
+
+/** Returns the hash of a secret that a host gives with or without `sk-`. Throws a RangeError for an empty secret. */
+export function hashOfSecret(apiKey: string): string {
+  if (/^(sk-)?$/.test(apiKey)) throw new RangeError("An API key cannot be empty.");
+  return hashApiKey(apiKey.replace(/^sk-/, ""));
+}
+
+// Stores look secrets up by hash, so that no store contains a secret, and the time of a look-up reveals nothing about a secret.
+
+interface NativeCrypto {
+  hash?(algorithm: "sha256", data: string, encoding: "hex"): string;
+}
+
+// Load the native hash at run time: a bundle for a runtime without Node's modules must not import one. Every request hashes a key,
+// and the native hash takes a tenth of the time.
+const native = globalThis.process?.getBuiltinModule?.("node:crypto") as NativeCrypto | undefined;
+
+/** Returns the SHA-256 of an api key (given without its `sk-` prefix), in hex. Keys are random, so no salt is needed. */
+export const hashApiKey = (apiKey: string): string =>
+  native?.hash?.("sha256", apiKey, "hex") ?? bytesToHex(sha256(utf8ToBytes(apiKey)));
+
+/**
+ * A map that forgets old entries. New entries go into one map; another map keeps the entries before them. When the newer map is full
+ * or old, it replaces the older map, whose entries are dropped together. Therefore dropping costs nothing per entry.
+ *
+ * An entry stays until `capacity` further entries were added or `ageMs` have passed, whichever is first, and at most twice as long.
+ */
+export class TwoGenerationMap<Item> {
+  readonly #capacity: number;
+  readonly #ageMs: number;
+  #newer = new Map<string, Item>();
+  #older = new Map<string, Item>();
+  /** The time at which the newer map was begun, in milliseconds since the Unix epoch. */
+  #begunAt: number;
+
+  constructor(capacity: number, ageMs: number = Number.POSITIVE_INFINITY, now = 0) {
+    this.#capacity = capacity;
+    this.#ageMs = ageMs;
+    this.#begunAt = now;
+  }
+
+  get(id: string, now = 0): Item | undefined {
+    if (now - this.#begunAt >= this.#ageMs) this.#age(now);
+    return this.#newer.get(id) ?? this.#older.get(id);
+  }
+
+  add(id: string, item: Item, now = 0): void {
+    if (this.#capacity === 0) return;
+    if (now - this.#begunAt >= this.#ageMs) this.#age(now);
+    if (this.#newer.size >= this.#capacity) this.#rotate(now);
+    this.#newer.set(id, item);
+  }
+
+  #age(now: number): void {
+    const isAllOld = now - this.#begunAt >= 2 * this.#ageMs;
+    this.#rotate(now);
+    if (isAllOld) this.#older = new Map();
+  }
+
+  #rotate(now: number): void {
+    this.#older = this.#newer;
+    this.#newer = new Map();
+    this.#begunAt = now;
+  }
+}

@@ -1,0 +1,184 @@
+/** The tables of the SQL stores: their columns, the names that a host gives them, and their numbers. */
+
+import {
+  type ColumnType,
+  type Generated,
+  type Kysely,
+  type KyselyPlugin,
+  OperationNodeTransformer,
+  type RootOperationNode,
+  SchemableIdentifierNode,
+  type TableNode,
+} from "kysely";
+import type { HoldState } from "../ledger.ts";
+
+/** The schema that this version of polygate works with. */
+export const SCHEMA_VERSION = 2;
+
+/** The value of a bigint column, as drivers return it. */
+export type StoredInteger = number | string | bigint;
+
+/** The books of a key, or the changes of them. */
+interface BookColumns {
+  granted: StoredInteger;
+  /** Units charged, without live holds. */
+  charged: StoredInteger;
+  held: StoredInteger;
+  overdraft: StoredInteger;
+  estimated: StoredInteger;
+}
+
+export interface KeyTable extends BookColumns {
+  id: string;
+  name: string;
+  /** 0 or 1. */
+  unlimited: StoredInteger;
+  /** The models as JSON; null allows every model. */
+  models: string | null;
+  expires_at: StoredInteger;
+  /** Unix time in milliseconds; null while the key is in use. */
+  revoked_at: StoredInteger | null;
+}
+
+interface SecretTable {
+  /** SHA-256 in hex. */
+  hash: string;
+  key_id: string;
+  /** The time when the secret expires: Unix time in milliseconds; null when it never expires. */
+  ends_at: StoredInteger | null;
+}
+
+export interface HoldTable {
+  id: string;
+  key_id: string;
+  state: ColumnType<string, HoldState, HoldState>;
+  granted: StoredInteger;
+  /** The units used so far, as the last renewal reported them. */
+  noted: StoredInteger;
+  renewals: StoredInteger;
+  /** Units that a resolved hold has used. */
+  used: StoredInteger;
+  /** The units of `used` that the key could not cover. */
+  overdraft: StoredInteger;
+  expires_at: StoredInteger;
+  /** Unix time in milliseconds; null while the hold lives. */
+  resolved_at: StoredInteger | null;
+}
+
+/** The kind of a journal entry. A `carried` entry keeps the sums of entries that were deleted. */
+export type EntryKind = "grant" | "hold" | "renew" | "settle" | "expire" | "correct" | "overdraft" | "carried";
+
+/** A journal entry. Each number is a change, not a total. */
+export interface JournalTable extends BookColumns {
+  seq: Generated<StoredInteger>;
+  key_id: string;
+  hold_id: string | null;
+  kind: ColumnType<string, EntryKind, never>;
+  /** Unix time in milliseconds. */
+  at: StoredInteger;
+  noted: StoredInteger;
+}
+
+/** The entry of a request that may be repeated. */
+export interface ReplayTable {
+  id: string;
+  key_id: string;
+  call_id: string;
+  fingerprint: string;
+  /** The time when the claim, or later the answer, expires: Unix time in milliseconds. */
+  ends_at: StoredInteger;
+  /** The answer without its body, as JSON; null while its call runs. */
+  head: string | null;
+  /**
+   * The body as UTF-8 in base64, because no database changes or escapes base64. Null while the call runs, or when the body was too
+   * large.
+   */
+  body: string | null;
+  /** The size of the answer; 0 while its call runs. */
+  bytes: StoredInteger;
+}
+
+export interface SqlSchema {
+  keys: KeyTable;
+  secrets: SecretTable;
+  holds: HoldTable;
+  journal: JournalTable;
+  replays: ReplayTable;
+  schema_version: { version: StoredInteger };
+}
+
+/** The tables' names; the part before a dot is the schema. */
+export type SqlTables = Readonly<Record<keyof SqlSchema, string>>;
+
+/** Names for the tables. */
+export interface TableOptions {
+  /** The prefix of all names: `polygate_` by default. A schema may come first: `gateway.quota_`. */
+  readonly prefix?: string | undefined;
+  /** The full names of single tables, in place of the prefixed names. */
+  readonly tables?: Partial<SqlTables> | undefined;
+}
+
+/** A table name that every database accepts, with or without a schema. */
+const TABLE_NAME = /^(?:[A-Za-z_]\w{0,40}\.)?[A-Za-z_]\w{0,40}$/;
+
+/** Returns the names of all tables. Throws a RangeError for a name that some database does not accept. */
+export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): SqlTables {
+  const named = (table: keyof SqlSchema): string => {
+    const name = tables[table] ?? `${prefix}${table}`;
+    if (!TABLE_NAME.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name for a table.`);
+    return name;
+  };
+  return {
+    keys: named("keys"),
+    secrets: named("secrets"),
+    holds: named("holds"),
+    journal: named("journal"),
+    replays: named("replays"),
+    schema_version: named("schema_version"),
+  };
+}
+
+/** The host's Kysely, with any tables of its own. */
+// oxlint-disable-next-line typescript/no-explicit-any -- Kysely is invariant in its schema, and this one is the host's.
+export type SqlDatabase = Kysely<any>;
+
+/** Returns the host's database with the store's tables. Leaves the host's plugins out, because they may rename columns. */
+export const withTables = (db: SqlDatabase, tables: SqlTables): Kysely<SqlSchema> =>
+  db.withoutPlugins().withPlugin(new TableNames(tables));
+
+/** Replaces the table names in queries by the names that the host has chosen. */
+class TableNames extends OperationNodeTransformer implements KyselyPlugin {
+  readonly #names: ReadonlyMap<string, string>;
+
+  constructor(tables: SqlTables) {
+    super();
+    this.#names = new Map(Object.entries(tables));
+  }
+
+  transformQuery({ node, queryId }: Parameters<KyselyPlugin["transformQuery"]>[0]): RootOperationNode {
+    return this.transformNode(node, queryId);
+  }
+
+  async transformResult({
+    result,
+  }: Parameters<KyselyPlugin["transformResult"]>[0]): ReturnType<KyselyPlugin["transformResult"]> {
+    return result;
+  }
+
+  protected override transformTable(node: TableNode): TableNode {
+    const [name, schema] = this.#names.get(node.table.identifier.name)?.split(".").toReversed() ?? [];
+    if (name === undefined) return node;
+    const table =
+      schema === undefined
+        ? SchemableIdentifierNode.create(name)
+        : SchemableIdentifierNode.createWithSchema(schema, name);
+    return { ...node, table };
+  }
+}
+
+/** Returns a stored integer as a number. Throws an Error when a number cannot represent it exactly. */
+export function numberOf(stored: StoredInteger): number {
+  const number = Number(stored);
+  if (!Number.isSafeInteger(number)) throw new Error(`The quota store holds ${stored}, which is beyond 2^53.`);
+  return number;
+}

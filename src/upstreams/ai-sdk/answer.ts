@@ -1,0 +1,319 @@
+/** Decodes an answer in the AI SDK's provider interface: the parts of a stream, or the content of a complete answer. Trusts no value. */
+
+import type { ChatEvent, FinishReason } from "../../kinds/chat/event.ts";
+import { toBase64 } from "../../media/base64.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { type Usage, withParts } from "../../model/usage.ts";
+import { decodeError, failed } from "./call.ts";
+import type { ProviderOptions } from "./options.ts";
+import { mergedMetadata, metadataOf, signatureOf } from "./prompt.ts";
+
+/** A part as the provider sent it. */
+type WirePart = Readonly<Record<string, unknown>>;
+
+/** A text, a reasoning or a tool call that has begun and not ended. */
+interface Block {
+  readonly kind: "text" | "reasoning" | "call";
+  metadata: ProviderOptions;
+  /** True once the provider has sent content of the block. */
+  hasContent: boolean;
+  /** The signature that was sent with the start of a call. */
+  readonly signature: string | undefined;
+}
+
+export class AnswerDecoder {
+  isFinished = false;
+  readonly #model: string | undefined;
+  readonly #showMessages: boolean;
+  readonly #blocks: Map<string, Block> = new Map();
+  /** The ids of tool calls that are sent in one piece, because their arguments are not JSON or the provider runs the tool itself. */
+  readonly #whole: Set<string> = new Set();
+  readonly #called: Set<string> = new Set();
+  readonly #sources: { uri?: string; title?: string }[] = [];
+  readonly #toolUses: Record<string, number> = {};
+  #started = false;
+
+  /**
+   * @param model The callers' name of the model; undefined shows the provider's name.
+   * @param showMessages Shows callers the provider's error messages.
+   */
+  constructor(model: string | undefined, showMessages: boolean) {
+    this.#model = model;
+    this.#showMessages = showMessages;
+  }
+
+  /** Decodes one part of a stream. Throws the error that the part reports, or `backend_failed` for a wrong part. */
+  part(part: WirePart): ChatEvent[] {
+    if (part["type"] === "response-metadata") return this.#start(part["modelId"]);
+    const events = this.#content(part);
+    return this.#started || events.length === 0 ? events : [...this.#start(undefined), ...events];
+  }
+
+  /** Decodes a complete answer. */
+  answer(answer: WirePart): ChatEvent[] {
+    const { content, response } = answer;
+    if (!Array.isArray(content)) throw failed("The model backend's answer has no content.");
+    const events = this.#start(isJsonObject(response) ? response["modelId"] : undefined);
+    for (const [index, item] of content.entries()) {
+      if (!isJsonObject(item)) throw failed("The model backend's answer has content of no kind.");
+      const { type, providerMetadata } = item;
+      if (type === "text" || type === "reasoning") {
+        const id = String(index);
+        events.push(...this.part({ type: `${type}-delta`, id, delta: item["text"] }));
+        events.push(...this.part({ type: `${type}-end`, id, providerMetadata }));
+      } else events.push(...this.part(item));
+    }
+    events.push(...this.#finish(answer));
+    return events;
+  }
+
+  /** Makes the start event, without the provider's id of the answer: no caller's format has a use for this id. */
+  #start(modelId: unknown): ChatEvent[] {
+    if (this.#started) return [];
+    this.#started = true;
+    const model = this.#model ?? modelId;
+    return [{ type: "start", ...(typeof model === "string" && { model }) }];
+  }
+
+  #content(part: WirePart): ChatEvent[] {
+    switch (part["type"]) {
+      case "text-start":
+      case "reasoning-start":
+        this.#begin(keyOf(part), part["type"] === "text-start" ? "text" : "reasoning", part);
+        return [];
+      case "text-delta":
+      case "reasoning-delta":
+        return this.#delta(part, part["type"]);
+      case "text-end":
+      case "reasoning-end":
+        return this.#end(keyOf(part), metadataOf(part["providerMetadata"]));
+      case "tool-input-start":
+        return this.#beginCall(part);
+      case "tool-input-delta":
+        return this.#callDelta(part);
+      case "tool-call":
+        return this.#call(part);
+      case "file":
+      case "reasoning-file":
+        return [mediaOf(part)];
+      case "source": {
+        const { sourceType, url, title } = part;
+        if (sourceType === "url" && typeof url === "string")
+          this.#sources.push({ uri: url, ...(typeof title === "string" && { title }) });
+        return [];
+      }
+      case "tool-result":
+      case "tool-approval-request":
+      case "custom":
+        return [providerBlock(part)];
+      case "finish":
+        return this.#finish(part);
+      case "error":
+        throw decodeError(part["error"], this.#showMessages);
+      // Other parts, such as pings, raw chunks and the end of a call's input, add nothing.
+      default:
+        return [];
+    }
+  }
+
+  #begin(key: string, kind: Block["kind"], part: WirePart, signature?: string): Block {
+    const block = { kind, metadata: metadataOf(part["providerMetadata"]), hasContent: false, signature };
+    this.#blocks.set(key, block);
+    return block;
+  }
+
+  #delta(part: WirePart, type: "text-delta" | "reasoning-delta"): ChatEvent[] {
+    const [delta, key] = [text(part, "delta"), keyOf(part)];
+    const block = this.#blocks.get(key) ?? this.#begin(key, type === "text-delta" ? "text" : "reasoning", part);
+    block.metadata = mergedMetadata(block.metadata, metadataOf(part["providerMetadata"]));
+    if (delta === "") return [];
+    block.hasContent = true;
+    return [{ type, text: delta, block: key }];
+  }
+
+  /** Ends a text or a reasoning. The provider's metadata become the block's signature. */
+  #end(key: string, last: ProviderOptions): ChatEvent[] {
+    const block = this.#blocks.get(key);
+    if (!block) return [];
+    this.#blocks.delete(key);
+    const metadata = mergedMetadata(block.metadata, last);
+    const redacted = metadata["anthropic"]?.["redactedData"];
+    if (block.kind === "reasoning" && !block.hasContent && typeof redacted === "string")
+      return [{ type: "redacted-reasoning", data: redacted }];
+    const signature = signatureOf(metadata);
+    if (signature === undefined) return [];
+    if (block.kind === "reasoning") return [{ type: "reasoning-signature", signature }];
+    return [{ type: "text-delta", text: "", block: key, signature }];
+  }
+
+  #beginCall(part: WirePart): ChatEvent[] {
+    const [id, name] = [text(part, "id"), text(part, "toolName")];
+    if (part["providerExecuted"] === true || part["inputEncoding"] === "text") {
+      this.#whole.add(id);
+      return [];
+    }
+    const signature = signatureOf(metadataOf(part["providerMetadata"]));
+    this.#begin(callKey(id), "call", part, signature);
+    this.#called.add(id);
+    return [{ type: "tool-call-start", id, name, ...(signature !== undefined && { signature }) }];
+  }
+
+  #callDelta(part: WirePart): ChatEvent[] {
+    const [id, json] = [text(part, "id"), text(part, "delta")];
+    if (this.#whole.has(id)) return [];
+    const block = this.#blocks.get(callKey(id));
+    if (!block) throw failed("The model backend went on with a tool call that was not open.");
+    if (json === "") return [];
+    block.hasContent = true;
+    return [{ type: "tool-call-delta", id, json }];
+  }
+
+  #call(part: WirePart): ChatEvent[] {
+    const [id, name, json] = [text(part, "toolCallId"), text(part, "toolName"), text(part, "input")];
+    if (part["providerExecuted"] === true) {
+      this.#toolUses[name] = (this.#toolUses[name] ?? 0) + 1;
+      return [providerBlock(part)];
+    }
+    const block = this.#blocks.get(callKey(id));
+    const events: ChatEvent[] = block?.hasContent || json === "" ? [] : [{ type: "tool-call-delta", id, json }];
+    const metadata = mergedMetadata(block?.metadata ?? {}, metadataOf(part["providerMetadata"]));
+    const signature = signatureOf(metadata);
+    const signed = signature === undefined ? {} : { signature };
+    if (block) {
+      this.#blocks.delete(callKey(id));
+      return [...events, { type: "tool-call-end", id, ...(block.signature === undefined && signed) }];
+    }
+    if (this.#called.has(id)) throw failed("The model backend told the same tool call twice.");
+    this.#called.add(id);
+    return [{ type: "tool-call-start", id, name, ...signed }, ...events, { type: "tool-call-end", id }];
+  }
+
+  #finish({ finishReason, usage, providerMetadata }: WirePart): ChatEvent[] {
+    if (this.isFinished) return [];
+    this.isFinished = true;
+    const reason = decodeFinish(finishReason);
+    if (reason === undefined) throw failed("The model backend's answer ended by an error.");
+    const events: ChatEvent[] = [];
+    for (const [key, { kind }] of this.#blocks) if (kind !== "call") events.push(...this.#end(key, {}));
+    if (this.#sources.length > 0)
+      events.push({ type: "annotation", annotation: { type: "grounding", chunks: this.#sources } });
+    const stopSequence = stopSequenceIn(providerMetadata);
+    events.push({
+      type: "finish",
+      reason: reason === "stop-sequence" && stopSequence === undefined ? "stop" : reason,
+      usage: {
+        ...(Object.keys(this.#toolUses).length > 0 && { serverToolUses: this.#toolUses }),
+        ...decodeUsage(usage),
+      },
+      ...(stopSequence !== undefined && { stopSequence }),
+    });
+    return events;
+  }
+}
+
+/** Texts, reasoning and calls have separate ids, which may be equal. The prefix makes each key unique. */
+const keyOf = (part: WirePart): string => `${String(part["type"]).startsWith("text") ? "t" : "r"}:${text(part, "id")}`;
+const callKey = (id: string): string => `c:${id}`;
+
+/** Returns a text of a part. Throws `backend_failed` for any other value. */
+function text(part: WirePart, field: string): string {
+  const value = part[field];
+  if (typeof value === "string") return value;
+  const cause = new TypeError(`${String(part["type"])}.${field}`);
+  throw failed("The model backend's answer has a part that is none.", cause);
+}
+
+/** Decodes a file that the model made. Does not fetch a file that is given by its address. */
+function mediaOf(part: WirePart): ChatEvent {
+  const { data: value, type } = part;
+  const data = isJsonObject(value) && "data" in value ? (value as WirePart)["data"] : value;
+  const base64 = data instanceof Uint8Array ? toBase64(data) : data;
+  if (typeof base64 !== "string") return providerBlock({ type, mediaType: part["mediaType"] });
+  const signature = signatureOf(metadataOf(part["providerMetadata"]));
+  return {
+    type: "media",
+    mediaType: text(part, "mediaType"),
+    data: base64,
+    ...(type === "reasoning-file" && { thought: true }),
+    ...(signature !== undefined && { signature }),
+  };
+}
+
+/** Makes an event of a part that no wire format can express. */
+const providerBlock = (value: WirePart): ChatEvent => ({ type: "provider", format: "ai-sdk", value });
+
+/** The finish reasons of the providers' own APIs that are more exact than the reasons of the interface. */
+const RAW: Readonly<Record<string, FinishReason>> = {
+  pause_turn: "pause",
+  refusal: "refusal",
+  model_context_window_exceeded: "context-window",
+  stop_sequence: "stop-sequence",
+  RECITATION: "recitation",
+  LANGUAGE: "language",
+  BLOCKLIST: "blocklist",
+  PROHIBITED_CONTENT: "prohibited-content",
+  SPII: "personal-data",
+  IMAGE_SAFETY: "unsafe-image",
+  MALFORMED_FUNCTION_CALL: "malformed-tool-call",
+};
+
+const UNIFIED: Readonly<Record<string, FinishReason>> = {
+  stop: "stop",
+  length: "length",
+  "content-filter": "content-filter",
+  "tool-calls": "tool-calls",
+  other: "other",
+  unknown: "other",
+};
+
+/** Returns the reason for the end of an answer; undefined for an error or an unknown reason. */
+function decodeFinish(finishReason: unknown): FinishReason | undefined {
+  const { unified, raw } = isJsonObject(finishReason) ? finishReason : { unified: finishReason, raw: undefined };
+  if (typeof raw === "string" && Object.hasOwn(RAW, raw)) return RAW[raw];
+  return typeof unified === "string" && Object.hasOwn(UNIFIED, unified) ? UNIFIED[unified] : undefined;
+}
+
+function stopSequenceIn(metadata: unknown): string | undefined {
+  for (const own of isJsonObject(metadata) ? Object.values(metadata) : [])
+    if (isJsonObject(own) && typeof own["stopSequence"] === "string") return own["stopSequence"];
+  return undefined;
+}
+
+/** Decodes the token counts of versions 2 to 4. The meter checks whether the counts are plausible. */
+export function decodeUsage(usage: unknown): Partial<Usage> {
+  if (!isJsonObject(usage)) return {};
+  const { inputTokens: input, outputTokens: output, raw } = usage;
+  const known = countsOf({
+    inputTokens: isJsonObject(input) ? input["total"] : input,
+    outputTokens: isJsonObject(output) ? output["total"] : output,
+    cacheReadTokens: isJsonObject(input) ? input["cacheRead"] : usage["cachedInputTokens"],
+    cacheWriteTokens: isJsonObject(input) ? input["cacheWrite"] : undefined,
+    reasoningTokens: isJsonObject(output) ? output["reasoning"] : usage["reasoningTokens"],
+  });
+  // In version 2, each provider decides whether a total includes its parts.
+  return { ...(isJsonObject(input) ? known : withParts(known)), ...(isJsonObject(raw) && rawUsage(raw)) };
+}
+
+/** Decodes the counts that only some providers report, from fields in the provider's own format. */
+function rawUsage({ cache_creation: writes, server_tool_use: tools, service_tier: tier }: JsonObject): Partial<Usage> {
+  const byTtl = countsOf(writes, /^ephemeral_(.+)_input_tokens$/);
+  const byTool = countsOf(tools, /^(.+)_requests$/);
+  return {
+    ...(Object.keys(byTtl).length > 0 && { cacheWritesByTtl: byTtl }),
+    ...(Object.keys(byTool).length > 0 && { serverToolUses: byTool }),
+    ...(typeof tier === "string" && { serviceTier: tier }),
+  };
+}
+
+/**
+ * Returns the counts of an object, named by the first group of `name`. A value that is not a number becomes NaN, which the meter
+ * rejects.
+ */
+function countsOf(counts: unknown, name: RegExp = /(.+)/): Record<string, number> {
+  const known: Record<string, number> = {};
+  for (const [key, count] of typeof counts === "object" && counts ? Object.entries(counts) : []) {
+    const short = name.exec(key)?.[1];
+    if (short !== undefined && count != null) known[short] = typeof count === "number" ? count : Number.NaN;
+  }
+  return known;
+}

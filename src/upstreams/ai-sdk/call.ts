@@ -1,0 +1,155 @@
+/** One call of a provider's model: its time limits, its end, and its errors. */
+
+import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import { statusIn } from "../../formats/shared/errors.ts";
+import { emptyAccount, retryAfterOf, upstreamError } from "../../formats/shared/upstream.ts";
+import { isJsonObject } from "../../model/json.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { Pending } from "../backend.ts";
+import { Exchange, UNREAD } from "../relay/transport.ts";
+
+/** A call of a model that may hang and may ignore its signal. Every call must be matched by `end()`. */
+export class ModelCall {
+  /** The phases of the call and their time limits. */
+  readonly exchange: Exchange;
+  /** Releases an answer that was not read to its end. */
+  release: (() => void) | undefined;
+  readonly #pending: Pending = new Pending();
+  readonly #abort: AbortController = new AbortController();
+
+  constructor(clock: Clock, signal: AbortSignal) {
+    this.exchange = new Exchange(clock, signal);
+    const cut = (reason: Error): void => {
+      this.#pending.fail(reason);
+      this.#abort.abort(reason);
+    };
+    this.exchange.carrier = { cut };
+    // If the signal has aborted already, the exchange was cut before it had a carrier: cut the call now.
+    if (this.exchange.reason instanceof Error) cut(this.exchange.reason);
+  }
+
+  /** The signal for the model. It aborts when the call is cut, and when the call ends. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Waits for a promise of the model. Rejects at once when the call is cut. */
+  wait<Value>(promise: PromiseLike<Value>): Promise<Value> {
+    return this.#pending.of(promise);
+  }
+
+  /** Ends the call, after success or failure. */
+  end(): void {
+    this.exchange.end();
+    this.#abort.abort(UNREAD);
+    try {
+      this.release?.();
+    } catch {
+      // The answer is the model's own object, and its methods may throw.
+    }
+  }
+}
+
+export const failed = (message: string, cause?: unknown): GatewayError =>
+  new GatewayError("backend_failed", message, { port: "model-backend", cause });
+
+/** The most characters of a provider's message that are kept. */
+const MAX_SHOWN_CHARS = 1_024;
+
+/** The AI SDK's own errors by their names, each with its code and the message for the caller. */
+const NAMED: Readonly<Record<string, readonly [GatewayErrorCode, string]>> = {
+  AI_UnsupportedFunctionalityError: ["failed_precondition", "The model does not support all of this request."],
+  AI_InvalidPromptError: ["invalid_request", "The model backend does not take this request."],
+  AI_InvalidArgumentError: ["invalid_request", "The model backend does not take this request."],
+  AI_NoSuchModelError: ["model_not_found", "The model backend does not know this model."],
+};
+
+/**
+ * Converts an error that a provider threw, or sent within a stream, to a GatewayError. Keeps the provider's message in `cause`, but
+ * not the request that the AI SDK's error contains.
+ *
+ * @param showMessages Shows callers the provider's message.
+ */
+export function decodeError(thrown: unknown, showMessages = false): GatewayError {
+  try {
+    if (thrown instanceof GatewayError) return thrown;
+    const error = errorOf(thrown);
+    const message = messageOf(thrown);
+    // Do not show callers an error about the host's key or account.
+    if (!showMessages || message === undefined || error.code === "backend_refused") return error;
+    const { code, cause, retryAfterMs } = error;
+    const details = { cause, port: "model-backend", ...(retryAfterMs !== undefined && { retryAfterMs }) } as const;
+    return new GatewayError(code, message, details);
+  } catch {
+    // Getters may throw.
+    return toGatewayError(new Error("The provider threw what cannot be read."), "model-backend");
+  }
+}
+
+function errorOf(thrown: unknown): GatewayError {
+  const { name, statusCode, isRetryable } = propertiesOf(thrown);
+  const named = typeof name === "string" && Object.hasOwn(NAMED, name) ? NAMED[name] : undefined;
+  if (named) return new GatewayError(named[0], named[1], { port: "model-backend", cause: causeOf(thrown) });
+  if (typeof statusCode === "number") return errorOfStatus(statusCode, thrown);
+  // The provider could not be reached.
+  if (name === "AI_APICallError" && isRetryable === true) return upstreamError(503, causeOf(thrown), undefined);
+  const status = statusIn(wireErrorOf(thrown));
+  if (status !== undefined) return errorOfStatus(status, thrown);
+  // `toGatewayError` finds the runtime's connection errors anywhere in the chain of causes.
+  const { code, message } = toGatewayError(thrown, "model-backend");
+  return new GatewayError(code, message, { port: "model-backend", cause: causeOf(thrown) });
+}
+
+/** Returns the error object of the provider's API: parsed from an error response, sent within a stream, or thrown directly. */
+function wireErrorOf(thrown: unknown): Readonly<Record<string, unknown>> {
+  const { data, error } = propertiesOf(thrown);
+  if (isJsonObject(data) && isJsonObject(data["error"])) return data["error"];
+  return isJsonObject(error) ? error : propertiesOf(thrown);
+}
+
+const propertiesOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  (value ?? {}) as Readonly<Record<string, unknown>>;
+
+function errorOfStatus(status: number, thrown: unknown): GatewayError {
+  const { responseHeaders } = propertiesOf(thrown);
+  const { code, type } = wireErrorOf(thrown);
+  const cause = causeOf(thrown, status === 401 || status === 403);
+  if (code === "insufficient_quota" || type === "insufficient_quota") return emptyAccount(cause);
+  const headers = new Headers();
+  for (const name of ["retry-after", "retry-after-ms", "date"]) {
+    const value = isJsonObject(responseHeaders) ? responseHeaders[name] : undefined;
+    if (typeof value === "string" && /^[\t\u0020-\u007e]*$/.test(value)) headers.set(name, value);
+  }
+  // A status of success means that the answer could not be read.
+  return upstreamError(status < 400 ? 500 : status, cause, retryAfterOf(headers));
+}
+
+/**
+ * Returns the cause that the host may log: the provider's message, without the request and the address that the AI SDK adds to it.
+ *
+ * @param mayHoldKey Leaves the message out. Some providers repeat a wrong key in their message, and this backend does not know the
+ * host's key.
+ */
+function causeOf(thrown: unknown, mayHoldKey = false): Error {
+  const { name, statusCode } = propertiesOf(thrown);
+  const status = typeof statusCode === "number" ? ` ${statusCode}` : "";
+  const words = mayHoldKey ? "words in which your key may stand" : (messageOf(thrown) ?? "no words that can be shown");
+  return new Error(`The provider failed: ${typeof name === "string" ? name : "error"}${status}: ${words}`);
+}
+
+function messageOf(thrown: unknown): string | undefined {
+  const { message, error } = propertiesOf(thrown);
+  const text = typeof thrown === "string" ? thrown : message;
+  if (typeof text !== "string") return isJsonObject(error) ? messageOf(error) : undefined;
+  return text
+    .slice(0, 2 * MAX_SHOWN_CHARS)
+    .replaceAll(KEY_LIKE, "[redacted]")
+    .slice(0, MAX_SHOWN_CHARS);
+}
+
+/**
+ * Matches texts that look like a key or a part of a key: text after a usual prefix of keys, a UUID, or eight or more characters with
+ * a digit and a letter. Names of models and of parameters rarely match.
+ */
+const KEY_LIKE =
+  /\b(?:sk|pk|rk|gsk|xai|hf|r8|pplx|csk|bearer|basic)[-_ ][\w+/=.~-]{8,}|\b[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\b|\b(?=[a-z_]*\d)(?=[\d_]*[a-z])\w{8,}/gi;

@@ -1,0 +1,260 @@
+/** Calls a language model of an AI SDK provider: encodes the options of the call, and reads the complete or the streamed answer. */
+
+import { enumSchema } from "../../formats/shared/schema.ts";
+import type { ChatEvent } from "../../kinds/chat/event.ts";
+import type { ChatRequest, ReasoningEffort } from "../../kinds/chat/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { nextIteration } from "../../ports/clock.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
+import { reportConversions } from "../relay/chat.ts";
+import { AnswerDecoder } from "./answer.ts";
+import { decodeError, failed, ModelCall } from "./call.ts";
+import { conversionsOf, conversionsOfWarnings, isOffered, type Traits, traitsOf } from "./conversions.ts";
+import type { AiSdkChatModel, ProviderOptions, Settings } from "./options.ts";
+import { encodePrompt, hintOf, mergedMetadata, type PromptMessage } from "./prompt.ts";
+
+/** The methods of a language model that are called. Their answers are not trusted. */
+interface CallableModel {
+  doGenerate(options: CallOptions): PromiseLike<unknown>;
+  doStream(options: CallOptions): PromiseLike<unknown>;
+}
+
+/**
+ * After this many parts, the event loop gets a turn: a model that never waits would otherwise delay other calls, and the notice of a
+ * hang-up.
+ */
+const PARTS_A_SLICE = 256;
+
+export async function* askChat(
+  model: AiSdkChatModel,
+  request: ChatRequest,
+  context: CallContext,
+  settings: Settings,
+): AsyncGenerator<ChatEvent> {
+  const { strict, showModel, showMessages, providerOptions, timeouts } = settings;
+  const call = new ModelCall(settings.clock, context.signal);
+  try {
+    call.signal.throwIfAborted();
+    // Read the addresses that the model supports only when the request contains an address.
+    const urls = hasAddress(request) ? await call.wait(Promise.resolve(model.supportedUrls)) : undefined;
+    const { options, conversions } = encodeCall(request, traitsOf(model, urls), providerOptions);
+    // Report first: this may refuse the request, before the model is called.
+    reportConversions(conversions, context, strict);
+    const report = (warnings: unknown): void =>
+      reportConversions([...conversions, ...conversionsOfWarnings(warnings)], context, strict);
+    const decoder = new AnswerDecoder(showModel ? undefined : request.model, showMessages);
+    const callable: CallableModel = model;
+    const callOptions = { ...options, abortSignal: call.signal };
+    if (!request.stream) {
+      call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
+      const answer = await call.wait(callable.doGenerate(callOptions));
+      if (!isJsonObject(answer)) throw failed("The model backend's answer is none.");
+      report(answer["warnings"]);
+      yield* decoder.answer(answer);
+      return;
+    }
+    call.exchange.enter({ name: "first event", limitMs: timeouts.firstEventMs });
+    const reader = readerOf(await call.wait(callable.doStream(callOptions)));
+    call.release = () => void Promise.resolve(reader.cancel()).catch(() => {});
+    for (let count = 1; !decoder.isFinished; count++) {
+      const { done, value } = await call.wait(reader.read());
+      if (done) throw failed("The model backend's answer broke off.");
+      if (!isJsonObject(value)) throw failed("The model backend's answer has a part that is none.");
+      if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
+      else call.exchange.touch();
+      if (value["type"] === "stream-start") report(value["warnings"]);
+      else yield* decoder.part(value);
+      if (count % PARTS_A_SLICE === 0) await nextIteration();
+    }
+  } catch (error) {
+    throw decodeError(error, showMessages);
+  } finally {
+    call.end();
+  }
+}
+
+const hasAddress = ({ messages }: ChatRequest): boolean =>
+  messages.some(({ parts }) =>
+    parts.some((part) => [part, ...(part.type === "tool-result" ? part.parts : [])].some(isAddressed)),
+  );
+
+const isAddressed = (part: { readonly type: string; readonly source?: { readonly type: string } }): boolean =>
+  part.source?.type === "url" || part.source?.type === "parts";
+
+/** Recognizes a stream by its methods: a provider may use a stream of another realm or of its own. */
+function readerOf(answer: unknown): ReadableStreamDefaultReader<unknown> {
+  const { stream } = (answer ?? {}) as { readonly stream?: Partial<ReadableStream<unknown>> | null };
+  if (typeof stream?.getReader !== "function") throw failed("The model backend's answer is no stream.");
+  return (stream as ReadableStream<unknown>).getReader();
+}
+
+/** The options of a call in versions 2 to 4 of the providers' interface. */
+interface CallOptions {
+  readonly prompt: readonly PromptMessage[];
+  readonly maxOutputTokens: number;
+  readonly temperature?: number;
+  readonly topP?: number;
+  readonly topK?: number;
+  readonly presencePenalty?: number;
+  readonly frequencyPenalty?: number;
+  readonly seed?: number;
+  readonly stopSequences?: readonly string[];
+  readonly responseFormat?: { readonly type: "json"; readonly schema?: JsonObject; readonly name?: string };
+  readonly tools?: readonly FunctionToolOption[];
+  readonly toolChoice?:
+    | { readonly type: "auto" | "none" | "required" }
+    | { readonly type: "tool"; readonly toolName: string };
+  /** Only in version 4. */
+  readonly reasoning?: string;
+  readonly abortSignal: AbortSignal;
+  readonly providerOptions?: ProviderOptions;
+}
+
+interface FunctionToolOption {
+  readonly type: "function";
+  readonly name: string;
+  readonly description?: string;
+  readonly inputSchema: JsonObject;
+  readonly strict?: boolean;
+  readonly providerOptions?: ProviderOptions;
+}
+
+interface EncodedCall {
+  readonly options: Omit<CallOptions, "abortSignal">;
+  readonly conversions: readonly Conversion[];
+}
+
+/** @param own The host's provider options. They replace the options that are made from the request. */
+export function encodeCall(request: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
+  const { prompt, conversions } = encodePrompt(request, traits);
+  const { temperature, topP, topK, seed, presencePenalty, frequencyPenalty, stopSequences } = request;
+  const providerOptions = mergedMetadata(providerOptionsOf(request, traits), own);
+  // Subtract the reasoning budget: the Anthropic provider adds it to the output limit, but the request's limit includes it.
+  const budgetTokens = traits.family === "anthropic" ? budgetOf(request) : 0;
+  const options = {
+    prompt,
+    maxOutputTokens: Math.max(1, request.maxOutputTokens - budgetTokens),
+    ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { topP }),
+    ...(topK !== undefined && { topK }),
+    ...(seed !== undefined && { seed }),
+    ...(presencePenalty !== undefined && { presencePenalty }),
+    ...(frequencyPenalty !== undefined && { frequencyPenalty }),
+    ...(stopSequences.length > 0 && { stopSequences }),
+    ...formatOf(request),
+    ...toolsOf(request, traits),
+    ...effortOf(request, traits),
+    ...(Object.keys(providerOptions).length > 0 && { providerOptions }),
+  };
+  return { options, conversions: [...conversionsOf(request, traits), ...conversions] };
+}
+
+const budgetOf = ({ reasoning, maxOutputTokens }: ChatRequest): number =>
+  reasoning?.type === "enabled" ? Math.min(reasoning.budgetTokens, maxOutputTokens - 1) : 0;
+
+function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseFormat"> {
+  if (!responseFormat) return {};
+  if (responseFormat.type === "enum")
+    return { responseFormat: { type: "json", schema: enumSchema(responseFormat.values) } };
+  const { schema, name } = responseFormat;
+  return { responseFormat: { type: "json", ...(schema && { schema }), ...(name !== undefined && { name }) } };
+}
+
+function toolsOf(request: ChatRequest, traits: Traits): Pick<CallOptions, "tools" | "toolChoice"> {
+  const { toolChoice } = request;
+  const names = toolChoice && "names" in toolChoice ? toolChoice.names : undefined;
+  const tools: FunctionToolOption[] = [];
+  for (const tool of request.tools) {
+    if (tool.type !== "function" || names?.includes(tool.name) === false) continue;
+    const { name, description, inputSchema, strict, cache } = tool;
+    tools.push({
+      type: "function",
+      name,
+      ...(description !== undefined && { description }),
+      inputSchema,
+      ...(strict !== undefined && traits.supports.has("tools.function.strict") && { strict }),
+      ...(cache && traits.family === "anthropic" && { providerOptions: hintOf(cache) }),
+    });
+  }
+  if (tools.length === 0) return {};
+  if (!toolChoice || !isOffered(request)) return { tools };
+  const { type } = toolChoice;
+  return { tools, toolChoice: type === "tool" ? { type, toolName: toolChoice.name } : { type } };
+}
+
+/**
+ * Encodes the reasoning effort as the field of version 4. Leaves it out when the provider's own options express the reasoning more
+ * exactly.
+ */
+function effortOf({ reasoning }: ChatRequest, { version, supports, family }: Traits): Pick<CallOptions, "reasoning"> {
+  if (!reasoning || version !== "v4") return {};
+  if (reasoning.type === "adaptive") return reasoning.effort === undefined ? {} : { reasoning: reasoning.effort };
+  if (reasoning.type === "disabled") return family === "anthropic" ? {} : { reasoning: "none" };
+  return supports.has("reasoning.budgetTokens") ? {} : { reasoning: effortOfBudget(reasoning.budgetTokens) };
+}
+
+function effortOfBudget(budgetTokens: number): ReasoningEffort {
+  if (budgetTokens <= 2_048) return "low";
+  return budgetTokens <= 8_192 ? "medium" : "high";
+}
+
+/** Encodes the fields that only the provider's own options can express. */
+function providerOptionsOf(request: ChatRequest, { family, provider, version }: Traits): ProviderOptions {
+  const { toolChoice, endUser } = request;
+  const isSingle = toolChoice !== undefined && toolChoice.type !== "none" && !toolChoice.parallel;
+  const options: Record<string, JsonObject> = {};
+  switch (family) {
+    case "anthropic":
+      options["anthropic"] = {
+        ...anthropicThinking(request, version),
+        ...(isSingle && { disableParallelToolUse: true }),
+        ...(endUser !== undefined && { metadata: { userId: endUser } }),
+      };
+      break;
+    case "google":
+      for (const name of /vertex/i.test(provider) ? ["googleVertex", "vertex"] : ["google"])
+        options[name] = googleOptions(request, version);
+      break;
+    case "openai":
+      options["openai"] = {
+        ...(isSingle && { parallelToolCalls: false }),
+        ...(endUser !== undefined && { user: endUser }),
+        ...(version !== "v4" && openaiEffort(request)),
+      };
+      break;
+    case undefined:
+  }
+  return Object.fromEntries(Object.entries(options).filter(([, own]) => Object.keys(own).length > 0));
+}
+
+function anthropicThinking(request: ChatRequest, version: Traits["version"]): JsonObject {
+  const { reasoning } = request;
+  if (!reasoning) return {};
+  if (reasoning.type === "enabled") return { thinking: { type: "enabled", budgetTokens: budgetOf(request) } };
+  const effort = reasoning.type === "adaptive" ? reasoning.effort : undefined;
+  if (effort === undefined) return { thinking: { type: reasoning.type } };
+  // In version 4, `effortOf` sends the effort, and the provider translates it for its model.
+  return version === "v4" ? {} : { thinking: { type: "adaptive" }, effort: effort === "minimal" ? "low" : effort };
+}
+
+function googleOptions({ reasoning, modalities = [] }: ChatRequest, version: Traits["version"]): JsonObject {
+  const thinkingConfig: JsonObject = {
+    ...(reasoning?.type === "disabled" && version !== "v4" && { thinkingBudget: 0 }),
+    ...(reasoning?.type === "enabled" && { thinkingBudget: reasoning.budgetTokens }),
+    ...(reasoning && reasoning.type !== "disabled" && { includeThoughts: reasoning.visible ?? true }),
+  };
+  const responseModalities = modalities
+    .filter((modality) => modality !== "audio")
+    .map((modality) => modality.toUpperCase());
+  return {
+    ...(Object.keys(thinkingConfig).length > 0 && { thinkingConfig }),
+    ...(responseModalities.length > 0 && { responseModalities }),
+  };
+}
+
+function openaiEffort({ reasoning }: ChatRequest): JsonObject {
+  if (reasoning?.type === "enabled") return { reasoningEffort: effortOfBudget(reasoning.budgetTokens) };
+  if (reasoning?.type === "disabled") return { reasoningEffort: "none" };
+  return reasoning?.effort === undefined ? {} : { reasoningEffort: reasoning.effort };
+}

@@ -1,0 +1,212 @@
+/** Lists the conversions of a request for an AI SDK model, by the model's provider and by the warnings in the model's answer. */
+
+import {
+  approximated,
+  type ConversionTable,
+  type ConvertedField,
+  type ConvertedFields,
+  conversionTable,
+  convertedFields,
+  dropped,
+  EXACT,
+  listConversions,
+  rejected,
+} from "../../formats/shared/conversions.ts";
+import type { ChatRequest, DocumentPart, MediaPart } from "../../kinds/chat/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { isJsonObject } from "../../model/json.ts";
+import type { AiSdkChatModel } from "./options.ts";
+
+/** The properties of a model that decide how it is called. */
+export interface Traits {
+  readonly version: AiSdkChatModel["specificationVersion"];
+  /** Such as `anthropic.messages`. */
+  readonly provider: string;
+  readonly family: "anthropic" | "google" | "openai" | undefined;
+  /** The fields that this model supports although `CONVERSIONS` does not, mostly through the provider's own options. */
+  readonly supports: ReadonlySet<ConvertedField>;
+  /** The addresses that the model itself can fetch: lists of patterns by media type. The gateway never fetches a caller's address. */
+  readonly urls: unknown;
+}
+
+const FAMILIES = [
+  ["anthropic", /anthropic/i],
+  ["google", /google|vertex/i],
+  ["openai", /openai|azure/i],
+] as const;
+
+const SUPPORTED_BY: Readonly<Record<NonNullable<Traits["family"]>, readonly ConvertedField[]>> = {
+  anthropic: [
+    "messages.role.system",
+    "messages.prefill",
+    "messages.cache",
+    "messages.document.citations",
+    "messages.document.text",
+    "toolChoice.parallel",
+    "reasoning.budgetTokens",
+    "endUser",
+  ],
+  google: ["messages.document.text", "reasoning.budgetTokens", "reasoning.visible", "modalities"],
+  openai: ["messages.media.detail", "toolChoice.parallel", "endUser"],
+};
+
+/** @param urls The model's `supportedUrls`, if the request has an address. */
+export function traitsOf({ specificationVersion: version, provider }: AiSdkChatModel, urls?: unknown): Traits {
+  const [family] = FAMILIES.find(([, name]) => name.test(provider)) ?? [];
+  const supports = new Set(family && SUPPORTED_BY[family]);
+  if (version !== "v2") supports.add("tools.function.strict");
+  return { version, provider, family, supports, urls };
+}
+
+/** The rules for a model of an unknown provider. `Traits.supports` lists the fields that known providers also support. */
+const CONVERSIONS: ConversionTable = conversionTable({
+  "messages.signature": dropped("The signature belongs to another provider."),
+  "messages.thought": approximated("Content made during reasoning is sent as a part of the answer."),
+  "messages.media": EXACT,
+  "messages.media.audio": EXACT,
+  "messages.media.video": EXACT,
+  "messages.media.url": rejected("The model accepts the data of pictures and sounds, but not this address."),
+  "messages.document": EXACT,
+  "messages.document.url": rejected("The model accepts the data of documents, but not this address."),
+  "messages.document.title": dropped("A document in a tool result has no title."),
+  "messages.tool-result.name": EXACT,
+  "messages.tool-result.json": EXACT,
+  "tools.function.strict": dropped("This version of the interface cannot hold arguments to their schema."),
+  "toolChoice.parallel": dropped("The provider cannot be limited to one call."),
+  reasoning: dropped("This version of the interface has no reasoning."),
+  "reasoning.budgetTokens": approximated("The budget is sent as an effort, or is kept below the output limit."),
+  "reasoning.effort": approximated("The nearest effort is sent, or the model decides."),
+  "responseFormat.name": EXACT,
+  "responseFormat.strict": dropped("The provider decides how strictly it follows the schema."),
+  modalities: dropped("The provider is asked only for text."),
+  serviceTier: dropped("Only the host chooses the tier, by providerOptions."),
+  endUser: dropped("The provider has no field for the end user."),
+});
+
+/** Fields that the checks below add for each part, or that the encoder of the prompt reports. */
+const CHECKED_BY_PART = [
+  "messages.signature",
+  "messages.thought",
+  "messages.redacted-reasoning",
+  "messages.document.title",
+  "messages.document.context",
+  "messages.document.citations",
+  "messages.tool-result.isError",
+] as const satisfies ConvertedField[];
+
+/** Lists the conversions of a request, `rejected` ones included. */
+export function conversionsOf(request: ChatRequest, traits: Traits): Conversion[] {
+  const { messages, toolChoice, modalities } = request;
+  const fields = convertedFields(request);
+  for (const field of CHECKED_BY_PART) fields.delete(field);
+  for (const field of traits.supports) fields.delete(field);
+  if (modalities?.includes("audio")) fields.add("modalities");
+  if (toolChoice && toolChoice.type !== "none" && !isOffered(request)) fields.add("toolChoice");
+  for (const { parts } of messages)
+    for (const part of parts) {
+      if (part.type === "media" || part.type === "document") checkFile(part, traits, fields);
+      else if (part.type !== "text" && "thought" in part && part.thought) fields.add("messages.thought");
+      if (part.type === "tool-result")
+        for (const inner of part.parts) {
+          if ("cache" in inner && inner.cache) fields.add("messages.cache");
+          if (inner.type !== "media" && inner.type !== "document") continue;
+          checkFile(inner, traits, fields, true);
+          if (part.isError) fields.add("messages.tool-result.isError");
+        }
+    }
+  checkReasoning(request, traits, fields);
+  return listConversions(CONVERSIONS, fields, request);
+}
+
+/** True when the tool choice allows a function of the request. */
+export const isOffered = ({ tools, toolChoice }: ChatRequest): boolean =>
+  tools.some((tool) => tool.type === "function" && (toolChoice?.type !== "tool" || toolChoice.name === tool.name));
+
+/** @param isInner The file is in a tool result, where the provider's own options have no effect. */
+function checkFile(part: MediaPart | DocumentPart, traits: Traits, fields: ConvertedFields, isInner = false): void {
+  const { source } = part;
+  const { supports, family, version } = traits;
+  if (part.thought && version !== "v4") fields.add("messages.thought");
+  // Reject file ids: they name files in the host's account, and a caller could guess the id of another's file.
+  if (source.type === "file" || (source.type === "url" && !takesUrl(source.url, part, traits)))
+    fields.add(`messages.${part.type}.url`);
+  if (part.type === "media") {
+    if (part.detail !== undefined && (isInner || !supports.has("messages.media.detail")))
+      fields.add("messages.media.detail");
+    return;
+  }
+  const isText = source.type === "parts" || (source.type === "text" && !supports.has("messages.document.text"));
+  if (isText) fields.add("messages.document.text");
+  if (isInner && part.title !== undefined && !isText) fields.add("messages.document.title");
+  if (isInner || family !== "anthropic" || source.type === "parts") {
+    if (part.context !== undefined) fields.add("messages.document.context");
+    if (part.citations) fields.add("messages.document.citations");
+  }
+  if (source.type !== "parts") return;
+  for (const inner of source.parts) {
+    if (inner.cache) fields.add("messages.cache");
+    if (inner.type === "media") checkFile(inner, traits, fields, isInner);
+  }
+}
+
+function checkReasoning({ reasoning, maxOutputTokens }: ChatRequest, traits: Traits, fields: ConvertedFields): void {
+  if (!reasoning) return;
+  const { supports, version, family } = traits;
+  const hasBudget = supports.has("reasoning.budgetTokens");
+  if (version !== "v4" && !hasBudget && family !== "openai") {
+    fields.add("reasoning");
+    return;
+  }
+  if (reasoning.type === "disabled") return;
+  if (reasoning.visible === false && !supports.has("reasoning.visible")) fields.add("reasoning.visible");
+  if (reasoning.type === "enabled") {
+    const isBelowLimit = family !== "anthropic" || reasoning.budgetTokens < maxOutputTokens;
+    if (!hasBudget || !isBelowLimit) fields.add("reasoning.budgetTokens");
+  } else if (reasoning.effort === undefined) {
+    if (!hasBudget) fields.add("reasoning.adaptive");
+  } else if (version !== "v4" && (family === "google" || (family === "anthropic" && reasoning.effort === "minimal")))
+    fields.add("reasoning.effort");
+}
+
+/** True when the model can fetch the address. */
+export function takesUrl(url: string, part: MediaPart | DocumentPart, { urls }: Traits): boolean {
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) return false;
+  if (typeof urls !== "object" || urls === null) return false;
+  const mediaType = mediaTypeOf(part);
+  return Object.entries(urls).some(
+    ([type, patterns]: [string, unknown]) =>
+      isOfType(mediaType, type.toLowerCase()) &&
+      Array.isArray(patterns) &&
+      patterns.some((pattern) => pattern instanceof RegExp && pattern.test(url)),
+  );
+}
+
+function isOfType(mediaType: string, pattern: string): boolean {
+  if (pattern === "*" || pattern === "*/*" || pattern === mediaType) return true;
+  const [top] = mediaType.split("/");
+  return pattern === `${top}/*` || (mediaType === `${top}/*` && pattern.startsWith(`${top}/`));
+}
+
+/** Returns the media type of a file at an address, as exactly as the request says it. */
+export const mediaTypeOf = (part: MediaPart | DocumentPart): string =>
+  part.type === "document" ? "application/pdf" : `${part.kind}/*`;
+
+/** Neutral names of the fields that providers call differently. */
+const FIELD: ReadonlyMap<string, string> = new Map([
+  ["thinking", "reasoning"],
+  ["tool choice", "toolChoice"],
+]);
+
+/** Lists the conversions that a model's warnings name. Ignores values that are not warnings. */
+export function conversionsOfWarnings(warnings: unknown): Conversion[] {
+  if (!Array.isArray(warnings)) return [];
+  return warnings.flatMap((warning: unknown): Conversion[] => {
+    if (!isJsonObject(warning)) return [];
+    const { type, feature, setting, details, message } = warning;
+    const name = [feature, setting].find((text) => typeof text === "string") ?? "request";
+    const why = [details, message].find((text) => typeof text === "string") ?? "The model does not support it.";
+    const conversion = { field: FIELD.get(name) ?? name.slice(0, 100), why: why.slice(0, 500) };
+    if (type === "compatibility" || type === "other") return [{ ...conversion, conversion: "approximated" }];
+    return typeof type === "string" && type.startsWith("unsupported") ? [{ ...conversion, conversion: "dropped" }] : [];
+  });
+}

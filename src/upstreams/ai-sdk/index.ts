@@ -1,0 +1,85 @@
+/** aiSdk: the models of any AI SDK provider as a backend. */
+
+import { assertNodeVersion } from "../../node-version.ts";
+
+assertNodeVersion();
+
+import { GatewayError } from "../../errors.ts";
+import { saidModel } from "../../kinds/image/request.ts";
+import type { ModelKind } from "../../ports/call.ts";
+import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import { assertHangUp } from "../backend.ts";
+import { askChat } from "./chat.ts";
+import { askImage } from "./image.ts";
+import { type AiSdkModel, type AiSdkModels, type AiSdkOptions, settingsOf } from "./options.ts";
+
+export {
+  type AiSdkChatModel,
+  type AiSdkImageModel,
+  type AiSdkModels,
+  type AiSdkOptions,
+  type AiSdkTimeouts,
+  DEFAULT_AI_SDK_TIMEOUTS,
+  type ProviderOptions,
+} from "./options.ts";
+
+/**
+ * Makes a backend from models of the AI SDK's providers. The backend calls the providers' published interface (`@ai-sdk/provider`,
+ * versions 2 to 4), so neither the `ai` package nor its server is needed. Metadata that a provider adds to its answer, such as
+ * signatures of reasoning, reaches callers as signatures and returns to the provider with the next turn. The headers
+ * `polygate-dropped` and `polygate-approximated` name the fields that a model does not support, including the fields in its own
+ * warnings. Throws a TypeError for wrong options, and a RangeError for a wrong time.
+ *
+ * @example
+ * const backend = aiSdk({ chat: { sonnet: anthropic("claude-sonnet-4-5") }, images: { "image-model-multi": openai.image("gpt-image-1") } });
+ */
+export function aiSdk(options: AiSdkOptions): ModelBackend {
+  const { chat, images, hangUp } = options;
+  assertHangUp("aiSdk: hangUp", hangUp);
+  const settings = settingsOf(options);
+  if (!chat && !images) throw new TypeError("aiSdk: there is neither a chat model nor an image model.");
+  for (const models of [chat, images])
+    if (typeof models === "object") for (const [name, model] of Object.entries(models)) assertModel(name, model);
+  const list = listOf(options);
+  return {
+    ...(hangUp && { hangUp }),
+    ...(list && { models: () => list }),
+    ...(chat && { chat: (request, call) => askChat(find(chat, request.model), request, call, settings) }),
+    ...(images && {
+      image: (request, call) => askImage(find(images, request.model, saidModel(request)), request, call, settings),
+    }),
+  };
+}
+
+/**
+ * Finds a model by the gateway's name, or else by the alias that the caller used. Throws `model_not_found` when there is none, and a
+ * TypeError for a value that is not a model.
+ */
+function find<Model extends AiSdkModel>(models: AiSdkModels<Model>, name: string, alias = name): Model {
+  for (const known of [name, alias]) {
+    const model = typeof models === "function" ? models(known) : Object.hasOwn(models, known) && models[known];
+    if (model === undefined || model === false) continue;
+    assertModel(known, model);
+    return model;
+  }
+  throw new GatewayError("model_not_found", `There is no model "${name}".`, { path: ["model"] });
+}
+
+const VERSIONS: ReadonlySet<unknown> = new Set(["v2", "v3", "v4"]);
+
+function assertModel(name: string, model: AiSdkModel | null): void {
+  const { specificationVersion, provider }: Partial<AiSdkModel> = model ?? {};
+  if (!VERSIONS.has(specificationVersion) || typeof provider !== "string")
+    throw new TypeError(`aiSdk: the model ${JSON.stringify(name)} is none of a provider of the versions 2 to 4.`);
+}
+
+/** Lists the models. Returns undefined when a function finds the models, because they cannot be listed then. */
+function listOf({ chat = {}, images = {}, info = {} }: AiSdkOptions): readonly ModelInfo[] | undefined {
+  if (typeof chat === "function" || typeof images === "function") return undefined;
+  return [...new Set([...Object.keys(chat), ...Object.keys(images)])].map((id) => {
+    const kinds: ModelKind[] = [];
+    if (Object.hasOwn(chat, id)) kinds.push("chat");
+    if (Object.hasOwn(images, id)) kinds.push("image");
+    return { ...info[id], id, kinds };
+  });
+}

@@ -1,0 +1,96 @@
+/** The options of a backend of AI SDK models. */
+
+import type { JsonObject } from "../../model/json.ts";
+import { overridden } from "../../overrides.ts";
+import { type Clock, systemClock } from "../../ports/clock.ts";
+import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+
+/** The properties of a model that are read before it is called. Versions 2 to 4 of the providers' interface have them. */
+export interface AiSdkModel {
+  readonly specificationVersion: "v2" | "v3" | "v4";
+  /** Such as `anthropic.messages`. */
+  readonly provider: string;
+  readonly modelId: string;
+}
+
+/** A language model of an AI SDK provider (`LanguageModelV2`, `V3` or `V4`): `anthropic("claude-sonnet-4-5")`. */
+export interface AiSdkChatModel extends AiSdkModel {
+  readonly supportedUrls: unknown;
+  doGenerate(options: never): PromiseLike<unknown>;
+  doStream(options: never): PromiseLike<unknown>;
+}
+
+/** An image model of an AI SDK provider (`ImageModelV2`, `V3` or `V4`): `openai.image("gpt-image-1")`. */
+export interface AiSdkImageModel extends AiSdkModel {
+  readonly maxImagesPerCall: unknown;
+  doGenerate(options: never): PromiseLike<unknown>;
+}
+
+/** The providers' models under the names that callers use, and the rules for calling them. */
+export interface AiSdkOptions {
+  /** The language model for each name, or a function that makes it. A function is asked for every name. */
+  readonly chat?: AiSdkModels<AiSdkChatModel>;
+  /** The image model for each name. The entry `image-model-2` also serves the aliases of that name. */
+  readonly images?: AiSdkModels<AiSdkImageModel>;
+  /** Further facts about each model by its name, such as its output limit. */
+  readonly info?: Readonly<Record<string, Omit<ModelInfo, "id" | "kinds">>>;
+  /**
+   * The providers' own options for every call, such as `{ openai: { store: false } }`. They replace options that are made from the
+   * request.
+   */
+  readonly providerOptions?: ProviderOptions;
+  /** Overrides of `DEFAULT_AI_SDK_TIMEOUTS`. */
+  readonly timeouts?: Partial<AiSdkTimeouts>;
+  /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. */
+  readonly strict?: boolean;
+  /** Shows callers the provider's error messages. Default: false, because a message may contain details of the host's account. */
+  readonly showUpstreamMessages?: boolean;
+  /** Shows callers the provider's name of a model that they call by another name. Default: false. */
+  readonly showUpstreamModel?: boolean;
+  /** Decides what happens to a call whose client hangs up, as for any backend. */
+  readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
+  /** Default: the machine's clock. */
+  readonly clock?: Clock;
+}
+
+/** Models by the names that callers use, or a function that finds a model. The function returns undefined for an unknown name. */
+export type AiSdkModels<Model> = Readonly<Record<string, Model>> | ((name: string) => Model | undefined);
+
+/** Options by the name of their provider. */
+export type ProviderOptions = Readonly<Record<string, JsonObject>>;
+
+/** Time limits of a provider, in milliseconds. A call beyond a limit fails with `deadline_exceeded`. */
+export interface AiSdkTimeouts {
+  /** Until a stream's first part. */
+  readonly firstEventMs: number;
+  /** Between two parts of a stream. */
+  readonly betweenEventsMs: number;
+  /** For a complete answer, or one call for pictures. */
+  readonly completeMs: number;
+}
+
+/** The default time limits. */
+export const DEFAULT_AI_SDK_TIMEOUTS: AiSdkTimeouts = {
+  firstEventMs: 180_000,
+  betweenEventsMs: 120_000,
+  completeMs: 600_000,
+};
+
+/** The options of every call, with their defaults. */
+export interface Settings {
+  readonly providerOptions: ProviderOptions;
+  readonly timeouts: AiSdkTimeouts;
+  readonly strict: boolean;
+  readonly showMessages: boolean;
+  readonly showModel: boolean;
+  readonly clock: Clock;
+}
+
+export const settingsOf = (options: AiSdkOptions): Settings => ({
+  providerOptions: options.providerOptions ?? {},
+  timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
+  strict: options.strict ?? false,
+  showMessages: options.showUpstreamMessages ?? false,
+  showModel: options.showUpstreamModel ?? false,
+  clock: options.clock ?? systemClock,
+});

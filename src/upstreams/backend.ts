@@ -1,0 +1,70 @@
+/**
+ * Functions that the backends with upstreams share: for hang-ups, for promises that may never settle, and for the caller's name of a
+ * model.
+ */
+
+import type { ChatEvent } from "../kinds/chat/event.ts";
+import { type JsonObject, isJsonObject, parseJson } from "../model/json.ts";
+import { FROM_ZERO, overridden } from "../overrides.ts";
+import type { HangUp, ModelBackend } from "../ports/model-backend.ts";
+
+const CANCEL: Exclude<HangUp, "cancel"> = { drainMs: 0 };
+
+/** Throws a RangeError for a `drainMs` that no timer can wait. Cannot check a function, whose result is known only when it is called. */
+export function assertHangUp(option: string, hangUp: ModelBackend["hangUp"]): void {
+  if (hangUp && typeof hangUp === "object") overridden(option, CANCEL, hangUp, { drainMs: FROM_ZERO });
+}
+
+/** Waits for one promise at a time, which may never settle: `fail` rejects the wait at once. */
+export class Pending {
+  #reject: ((error: unknown) => void) | undefined;
+  #failed: { readonly error: unknown } | undefined;
+
+  of<Value>(promise: PromiseLike<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      this.#reject = reject;
+      if (this.#failed) reject(this.#failed.error);
+      promise.then(resolve, reject);
+    });
+  }
+
+  /** Rejects the wait, and every later one. */
+  fail(error: unknown): void {
+    this.#failed = { error };
+    this.#reject?.(error);
+  }
+}
+
+/** Replaces the upstream's name of the model in an event by the caller's name. */
+export function renamed(event: ChatEvent, model: string): ChatEvent {
+  if (event.type === "start") return event.model === undefined ? event : { ...event, model };
+  if (event.type !== "native") return event;
+  const events = event.events.map((known) => (known.type === "start" && known.model ? { ...known, model } : known));
+  if (event.frames === undefined) return { ...event, events, body: renamedJson(event.body, model) };
+  const frames = event.frames.map((frame) => ({ ...frame, data: renamedJson(frame.data, model) }));
+  return { ...event, events, frames };
+}
+
+/** The fields that name the model. They are at the top of a chunk or a body, and in the message that begins a stream. */
+const NAMES = ["model", "modelVersion", "model_version"] as const;
+
+/** Serialises only JSON that names a model again. In all other JSON, numbers and spaces stay as the upstream wrote them. */
+function renamedJson(json: string, model: string): string {
+  if (!/"model(?:_?[vV]ersion)?"\s*:/.test(json)) return json;
+  let value: unknown;
+  try {
+    value = parseJson(json);
+  } catch {
+    return json;
+  }
+  if (!isJsonObject(value)) return json;
+  const inner = value["type"] === "message_start" && isJsonObject(value["message"]) ? [value["message"]] : [];
+  const changed = [value, ...inner].filter((object) => rename(object, model));
+  return changed.length > 0 ? JSON.stringify(value) : json;
+}
+
+function rename(object: JsonObject, model: string): boolean {
+  const names = NAMES.filter((name) => typeof object[name] === "string");
+  for (const name of names) object[name] = model;
+  return names.length > 0;
+}

@@ -1,0 +1,279 @@
+/** Runs one relayed call: sends the request, forwards the events of the answer as they come, and informs the gateway's observer. */
+
+import { type EventSourceParser, createParser } from "eventsource-parser";
+import { GatewayError } from "../../errors.ts";
+import type { AnswerDecoder, ChatCodec } from "../../formats/format.ts";
+import { GrowingBytes } from "../../http/body.ts";
+import type { ChatEvent } from "../../kinds/chat/event.ts";
+import { nextIteration } from "../../ports/clock.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
+import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
+import { brokenOff } from "./failures.ts";
+import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
+import type { RequestBelow, Upstream } from "./upstream.ts";
+
+/** The request of one call, and the functions that read its answer. */
+export interface RelayedCall<Decoded, Event> extends RequestBelow {
+  /** The upstream's own name of the model. */
+  readonly model: string;
+  readonly codec: Pick<ChatCodec, "decodeError">;
+  readonly decoder: AnswerDecoder<Decoded>;
+  /** True when the upstream may answer a request for a stream with a complete answer. */
+  readonly mayBeComplete?: boolean;
+  /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */
+  isFinish(event: Decoded): boolean;
+  /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
+  handOn(
+    events: readonly Decoded[],
+    exchange: Exchange,
+    observation: Observation | undefined,
+  ): Iterable<Event | Promise<Event>>;
+}
+
+/** Decoding a frame or a body of more characters takes milliseconds. The event loop then gets a turn, to serve other calls. */
+const LARGE_CHARS = 128 * 1024;
+
+/**
+ * Asks the upstream, and yields the caller's events. `prepare` encodes the request when the first event is requested. Throws a
+ * GatewayError that may be shown to the caller. The exchange is over when the call ends, also after an error.
+ */
+export async function* relayed<Decoded, Event>(
+  upstream: Upstream,
+  context: CallContext,
+  prepare: () => RelayedCall<Decoded, Event> | Promise<RelayedCall<Decoded, Event>>,
+): AsyncGenerator<Event> {
+  const call = await prepare();
+  const { failures } = upstream;
+  const exchange = new Exchange(upstream.clock, context.signal);
+  const { observeUpstream } = context;
+  const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
+  try {
+    const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
+    if (response.status < 200 || response.status > 299) throw await failures.ofResponse(response, call.codec, exchange);
+    if (call.stream && isOfType(response, EVENT_STREAM)) {
+      const answer = new StreamedAnswer(upstream, call, exchange);
+      // A stream has many pieces. For speed, wait only once for each piece, and do all other work synchronously.
+      for (;;) {
+        let piece: Uint8Array | undefined;
+        try {
+          piece = await response.read();
+        } catch (error) {
+          if (!answer.mayBreakOff) throw brokenOff(error);
+        }
+        if (!piece) break;
+        const events = answer.decode(piece);
+        if (answer.decodedChars > LARGE_CHARS) await nextIteration();
+        for (const event of call.handOn(events, exchange, observation)) yield event;
+        if (answer.error) throw answer.error.thrown;
+      }
+      call.decoder.end();
+    } else if ((!call.stream || call.mayBeComplete) && isOfType(response, JSON_TYPE)) {
+      const events = await completeAnswer(response, upstream, call, exchange);
+      for (const event of call.handOn(events, exchange, observation)) yield event;
+    } else throw await failures.ofWrongType(response, exchange);
+    exchange.end();
+  } catch (error) {
+    const told = failures.told(error);
+    observation?.onError(told);
+    throw told;
+  } finally {
+    // Release the connection of an answer that was not read to its end.
+    exchange.cut(UNREAD);
+    observation?.end(context.signal);
+  }
+}
+
+const askedOf = (
+  { format, models, address, port }: Upstream,
+  { model, stream }: Pick<RelayedCall<unknown, unknown>, "model" | "stream">,
+): AskedUpstream => ({ format, model, stream, modelListed: models !== undefined, address, port });
+
+const EVENT_STREAM = /^text\/event-stream$/;
+export const JSON_TYPE: RegExp = /^application\/(?:[\w.-]+\+)?json$/;
+
+/** True when the content type of a response matches, or is missing. */
+export function isOfType(response: UpstreamResponse, type: RegExp): boolean {
+  const contentType = response.header("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
+  return contentType === undefined || contentType === "" || type.test(contentType);
+}
+
+/** The time for which a stream may stay open after its answer has finished, in milliseconds: some upstreams do not close their streams. */
+const LINGER_MS = 5_000;
+
+/** Decodes a streamed answer piece by piece, and limits the waits between its events. */
+class StreamedAnswer<Decoded> {
+  /** The error that follows the last events. The caller throws it after forwarding these events. */
+  error: { readonly thrown: unknown } | undefined;
+  /** The size of the frames of the last piece, in characters. */
+  decodedChars = 0;
+  readonly #upstream: Upstream;
+  readonly #exchange: Exchange;
+  readonly #parser: EventSourceParser;
+  readonly #text: TextDecoder = new TextDecoder();
+  #events: Decoded[] = [];
+  #hasFrames = false;
+  #hasBegun = false;
+  #isFinished = false;
+
+  constructor(
+    upstream: Upstream,
+    call: Pick<RelayedCall<Decoded, unknown>, "decoder" | "isFinish">,
+    exchange: Exchange,
+  ) {
+    const { maxEventChars } = upstream.limits;
+    this.#upstream = upstream;
+    this.#exchange = exchange;
+    this.#parser = createParser({
+      maxBufferSize: maxEventChars,
+      onEvent: ({ event, data }) => {
+        this.#hasFrames = true;
+        if (this.error) return;
+        this.decodedChars += data.length;
+        try {
+          for (const decoded of call.decoder.frame(event, data)) {
+            this.#events.push(decoded);
+            this.#isFinished ||= call.isFinish(decoded);
+          }
+        } catch (thrown) {
+          this.error = { thrown };
+        }
+      },
+      onError: ({ type }) => {
+        if (type === "max-buffer-size-exceeded")
+          this.error ??= { thrown: tooLarge(`An event of the upstream's is longer than ${maxEventChars} characters.`) };
+      },
+    });
+    exchange.enter({ name: "first event", limitMs: upstream.timeouts.firstEventMs });
+  }
+
+  /** Returns the events of the frames that end in this piece. */
+  decode(piece: Uint8Array): readonly Decoded[] {
+    this.#events = [];
+    this.#hasFrames = false;
+    this.decodedChars = 0;
+    const wasFinished = this.#isFinished;
+    this.#parser.feed(this.#text.decode(piece, { stream: true }));
+    // Comments do not restart the time limit. Keep-alive frames of the format do, but they do not count as the first event.
+    if (!this.#hasFrames || (!this.#hasBegun && this.#events.length === 0)) return this.#events;
+    const { betweenEventsMs } = this.#upstream.timeouts;
+    const limitMs = this.#isFinished ? Math.min(LINGER_MS, betweenEventsMs) : betweenEventsMs;
+    if (!this.#hasBegun || this.#isFinished !== wasFinished) this.#exchange.enter({ name: "next event", limitMs });
+    else if (!this.#isFinished) this.#exchange.touch();
+    this.#hasBegun = true;
+    return this.#events;
+  }
+
+  /**
+   * True when a stream may break off without an error: its answer has finished, and then the stream lost its connection, or stayed
+   * open for too long.
+   */
+  get mayBreakOff(): boolean {
+    const { reason } = this.#exchange;
+    const hasLingered = reason instanceof GatewayError && reason.cause instanceof PhaseTimeout;
+    return this.#isFinished && (reason === undefined || hasLingered);
+  }
+}
+
+async function completeAnswer<Decoded>(
+  response: UpstreamResponse,
+  { limits, timeouts }: Upstream,
+  { decoder }: Pick<RelayedCall<Decoded, unknown>, "decoder">,
+  exchange: Exchange,
+): Promise<readonly Decoded[]> {
+  exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
+  let text: string;
+  try {
+    text = new TextDecoder().decode(await readBytes(response, limits.maxBodyBytes, exchange));
+  } catch (error) {
+    throw brokenOff(error);
+  }
+  const isLarge = text.length > LARGE_CHARS;
+  if (isLarge) await nextIteration();
+  const events = decoder.answer(text);
+  if (isLarge) await nextIteration();
+  return events;
+}
+
+/**
+ * Reads the whole body. Throws `backend_failed` as soon as there are more than `maxBytes`.
+ *
+ * @param exchange Restarts the time limit of its phase with each piece.
+ */
+export async function readBytes(
+  response: UpstreamResponse,
+  maxBytes: number,
+  exchange?: Exchange,
+): Promise<Uint8Array> {
+  let first: Uint8Array | undefined;
+  let bytes: GrowingBytes | undefined;
+  for (let piece = await response.read(); piece; piece = await response.read()) {
+    exchange?.touch();
+    if ((bytes ?? first ?? "").length + piece.length > maxBytes)
+      throw tooLarge(`The upstream's answer is larger than ${maxBytes} bytes.`);
+    if (first && !bytes) (bytes = new GrowingBytes(maxBytes)).append(first);
+    // Do not copy an answer that comes in one piece, as most do.
+    if (bytes) bytes.append(piece);
+    else first = piece;
+  }
+  return bytes?.seal() ?? first ?? new Uint8Array();
+}
+
+const tooLarge = (why: string): GatewayError =>
+  new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause: new Error(why) });
+
+/** Informs the gateway's observer about one exchange: its outcome, and the model and usage that the upstream reports. */
+export class Observation {
+  readonly #upstream: Upstream;
+  readonly #observer: UpstreamObserver;
+  readonly #beganAt: number;
+  readonly #outcome: { -readonly [Field in keyof UpstreamOutcome]?: UpstreamOutcome[Field] } = {};
+
+  constructor(upstream: Upstream, observer: UpstreamObserver) {
+    this.#upstream = upstream;
+    this.#observer = observer;
+    this.#beganAt = upstream.clock.now();
+  }
+
+  /** Sends the request with the observer's headers. The headers that the host has configured replace them. */
+  async send(request: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
+    const headers = { ...request.headers, ...this.#observer.headers };
+    const response = await this.#observer.run(() => this.#upstream.send({ ...request, headers }, exchange));
+    this.#outcome.status = response.status;
+    return response;
+  }
+
+  /** Records the time of the first event. */
+  onEvent(): void {
+    this.#outcome.firstEventMs ??= this.#elapsedMs();
+  }
+
+  onChatEvents(events: readonly ChatEvent[]): void {
+    if (events.length > 0) this.onEvent();
+    const outcome = this.#outcome;
+    for (const event of events) {
+      if (event.type === "native") this.onChatEvents(event.events);
+      if (event.type === "start") outcome.model = event.model ?? outcome.model;
+      if (event.type === "finish") outcome.finishReason ??= event.reason;
+      if ("usage" in event && event.usage) outcome.usage = { ...outcome.usage, ...event.usage };
+    }
+  }
+
+  onError({ code }: GatewayError): void {
+    this.#outcome.errorCode = code;
+  }
+
+  /** @param signal The call's signal. Its reason is the error when the call was aborted. */
+  end({ reason }: AbortSignal): void {
+    const { model, errorCode } = this.#outcome;
+    this.#observer.end({
+      ...this.#outcome,
+      errorCode: errorCode ?? (reason as GatewayError | undefined)?.code,
+      model: model && this.#upstream.failures.redacted(model),
+      endMs: this.#elapsedMs(),
+    });
+  }
+
+  #elapsedMs(): number {
+    return this.#upstream.clock.now() - this.#beganAt;
+  }
+}

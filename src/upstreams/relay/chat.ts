@@ -1,0 +1,197 @@
+/** Relays chat calls: sends the request in the upstream's format, and forwards the answer's events as they come. */
+
+import { GatewayError } from "../../errors.ts";
+import type { ChatCodec } from "../../formats/format.ts";
+import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
+import type { ChatEvent, NativeEvent, NativeFrame } from "../../kinds/chat/event.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { nextIteration } from "../../ports/clock.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
+import { renamed } from "../backend.ts";
+import { type RelayedCall, isOfType, JSON_TYPE, readBytes, relayed } from "./call.ts";
+import type { NamePolicy, RelayBackend, RelayOptions } from "./options.ts";
+import { Exchange, UNREAD } from "./transport.ts";
+import { Upstream } from "./upstream.ts";
+
+export interface ChatRelay extends RelayBackend {
+  chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent>;
+  countInputTokens(request: ChatRequest, call: CallContext): Promise<number | undefined>;
+}
+
+export function chatRelay(options: RelayOptions, codec: ChatCodec): ChatRelay {
+  const upstream = new Upstream(options);
+  return {
+    ...upstream.backend,
+    chat: (request, call) => relayed(upstream, call, () => relayedChat(upstream, codec, options, request, call)),
+    async countInputTokens(request, call) {
+      const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
+      return countTokens(upstream, codec, asked, call);
+    },
+  };
+}
+
+async function relayedChat(
+  upstream: Upstream,
+  codec: ChatCodec,
+  options: RelayOptions,
+  request: ChatRequest,
+  call: CallContext,
+): Promise<RelayedCall<ChatEvent, ChatEvent>> {
+  const model = upstream.modelName(request.model);
+  const { conversions, body, path, headers } = codec.encodeRequest(permitted(options, { ...request, model }));
+  reportConversions(conversions, call, options.strict ?? false);
+  // Encoding and serialising a long conversation take milliseconds each. Give the event loop a turn in between, to serve other calls.
+  if (isLong(request)) await nextIteration();
+  const isHidden = model !== request.model && !options.showUpstreamModel;
+  const finished = new Set<number>();
+  return {
+    model,
+    path,
+    headers,
+    body: JSON.stringify(body),
+    stream: request.stream,
+    codec,
+    decoder: codec.answerDecoder(upstream.json),
+    /** True when the last candidate has finished. */
+    isFinish(event) {
+      for (const known of event.type === "native" ? event.events : [event])
+        if (known.type === "finish") finished.add(known.candidate ?? 0);
+      return finished.size >= (request.candidateCount ?? 1);
+    },
+    handOn(events, _exchange, observation) {
+      observation?.onChatEvents(events);
+      return isHidden ? joined(events).map((event) => renamed(event, request.model)) : joined(events);
+    },
+  };
+}
+
+/** Removes the caller's version and beta features from a request, unless the host permits them. */
+function permitted({ versions = "pass", betas = "pass" }: RelayOptions, request: ChatRequest): ChatRequest {
+  if (!request.native || (versions === "pass" && betas === "pass")) return request;
+  const { version, ...native } = request.native;
+  return {
+    ...request,
+    native: {
+      ...native,
+      ...(version !== undefined && isPermitted(versions, version) && { version }),
+      betas: native.betas.filter((beta) => isPermitted(betas, beta)),
+    },
+  };
+}
+
+const isPermitted = (policy: NamePolicy, name: string): boolean =>
+  policy === "pass" || (policy !== "none" && policy.includes(name));
+
+/** A conversation of more parts or characters takes some milliseconds to encode. */
+const MANY_PARTS = 2_000;
+const MANY_CHARS = 2 * 1024 ** 2;
+
+function isLong({ messages }: ChatRequest): boolean {
+  let count = 0;
+  let chars = 0;
+  for (const { parts } of messages) {
+    count += parts.length;
+    for (const part of parts) chars += "text" in part ? part.text.length : 0;
+  }
+  return count > MANY_PARTS || chars > MANY_CHARS;
+}
+
+/**
+ * Reports the conversions of a request's fields. Throws `failed_precondition` for a rejected field and, when `strict` is true, for a
+ * dropped or an approximated field.
+ */
+export function reportConversions(
+  conversions: readonly Conversion[],
+  call: Pick<CallContext, "reportConversions">,
+  strict: boolean,
+): void {
+  if (conversions.length === 0) return;
+  // When no message is left after dropping fields, refuse the request and name the dropped fields.
+  const isEmpty = conversions.some(({ field }) => field === "messages.none");
+  const refused = conversions.filter(
+    ({ conversion }) =>
+      conversion === "rejected" || (isEmpty && conversion === "dropped") || (strict && conversion !== "emulated"),
+  );
+  if (refused.length > 0) {
+    const reasons = refused.map(({ field, why }) => `${field} (${why})`).join(", ");
+    throw new GatewayError("failed_precondition", `The model's format cannot say all of this request: ${reasons}`);
+  }
+  call.reportConversions(conversions);
+}
+
+type FramedEvent = Extract<NativeEvent, { readonly frames: readonly NativeFrame[] }>;
+
+/**
+ * Once an event has this many characters, no further frames are joined to it. The limit on an answer's output is checked only between
+ * two events.
+ */
+const MOST_CHARS = 4_096;
+
+/**
+ * Joins the events of frames that came together, because forwarding an event costs the same for any size. A finish begins a new
+ * event, because frames from the finish on are sent only after the call is settled.
+ */
+export function joined(events: readonly ChatEvent[]): readonly ChatEvent[] {
+  if (events.length < 2) return events;
+  const groups: [FramedEvent, ...FramedEvent[]][] = [];
+  let group: [FramedEvent, ...FramedEvent[]] | undefined;
+  let chars = 0;
+  for (const event of events) {
+    if (event.type !== "native" || event.frames === undefined) return events;
+    if (group && chars <= MOST_CHARS && !event.events.some(({ type }) => type === "finish")) group.push(event);
+    else {
+      group = [event];
+      groups.push(group);
+      chars = 0;
+    }
+    for (const { data } of event.frames) chars += data.length;
+  }
+  return groups.map(joinedGroup);
+}
+
+function joinedGroup(group: readonly [FramedEvent, ...FramedEvent[]]): ChatEvent {
+  if (group.length === 1) return group[0];
+  const frames: NativeFrame[] = [];
+  const events: NativeEvent["events"][number][] = [];
+  for (const event of group) {
+    frames.push(...event.frames);
+    events.push(...event.events);
+  }
+  const unsupported = (): readonly string[] => group.flatMap((event) => event.unsupported?.() ?? []);
+  return { type: "native", format: group[0].format, frames, events, unsupported };
+}
+
+/** The statuses of a server that has no such route. */
+const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
+
+/** Asks the upstream for the number of a request's input tokens. Resolves with undefined when the upstream has no route for this. */
+async function countTokens(
+  upstream: Upstream,
+  codec: ChatCodec,
+  request: ChatRequest,
+  call: CallContext,
+): Promise<number | undefined> {
+  if (!codec.count) return undefined;
+  const { failures, limits, json } = upstream;
+  const exchange = new Exchange(upstream.clock, call.signal);
+  try {
+    const { body, path, headers } = codec.count.encode(request);
+    const response = await upstream.send({ path, headers, body: JSON.stringify(body), stream: false }, exchange);
+    if (response.status < 200 || response.status > 299) {
+      const error = await failures.ofResponse(response, codec, exchange);
+      // An unknown model gets the same status, but its body is an error in the upstream's format, which decodes to another code.
+      if (NO_ROUTE.has(response.status) && error.code === "backend_failed") return undefined;
+      throw error;
+    }
+    if (!isOfType(response, JSON_TYPE)) throw await failures.ofWrongType(response, exchange);
+    const text = new TextDecoder().decode(await readBytes(response, limits.maxBodyBytes, exchange));
+    const tokens = codec.count.decode(parseAnswerObject(text, json));
+    if (typeof tokens === "number") return tokens;
+    throw upstreamFailed("The model backend's answer holds no count of tokens.");
+  } catch (error) {
+    throw failures.told(error);
+  } finally {
+    exchange.cut(UNREAD);
+  }
+}

@@ -1,0 +1,208 @@
+/** Converts the failures of an upstream to errors for the caller, with causes for the host's log. */
+
+import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import type { ChatCodec } from "../../formats/format.ts";
+import { GrowingBytes } from "../../http/body.ts";
+import { redact } from "../../http/request.ts";
+import { isJsonObject, parseJson } from "../../model/json.ts";
+import { type Exchange, type UpstreamResponse, PhaseTimeout } from "./transport.ts";
+
+/** The most bytes that are read of an error's body. */
+const MAX_ERROR_BYTES = 64 * 1024;
+
+/** The time limit for reading an error's body, in milliseconds. It is short, because the status already shows the error. */
+const ERROR_BODY_MS = 5_000;
+
+/** The most characters of an upstream's message that are kept. */
+const MAX_SHOWN_CHARS = 1_024;
+
+/** The most causes of causes that are shown, and the most errors of an AggregateError. */
+const MAX_CAUSES = 4;
+const MAX_ERRORS = 4;
+
+/** Codes of errors about the host's own account with the upstream. Callers get `backend_refused` instead. */
+const OWN_ACCOUNT: ReadonlySet<GatewayErrorCode> = new Set([
+  "missing_api_key",
+  "malformed_credential",
+  "invalid_api_key",
+  "expired_api_key",
+  "model_not_allowed",
+  "quota_exhausted",
+  "quota_insufficient",
+  "quota_held",
+  "backend_refused",
+]);
+
+export class Failures {
+  readonly #secrets: readonly string[];
+  readonly #showMessages: boolean;
+  /** Errors that this object has already made safe for the caller. */
+  readonly #told = new WeakSet<GatewayError>();
+
+  /**
+   * @param secrets Values that are removed from every text of the upstream, because the upstream may repeat them.
+   * @param showMessages Shows callers the upstream's own messages.
+   */
+  constructor(secrets: readonly string[], showMessages: boolean) {
+    this.#secrets = secrets;
+    this.#showMessages = showMessages;
+  }
+
+  /** Returns the error of a response whose status is not 2xx. */
+  async ofResponse(
+    response: UpstreamResponse,
+    codec: Pick<ChatCodec, "decodeError">,
+    exchange: Exchange,
+  ): Promise<GatewayError> {
+    const { status } = response;
+    const { body, cause } = await this.#unexpected(response, exchange);
+    // Do not follow a redirect: it would send the key to an address that the host has not named. `fetch` may give a redirect the
+    // status 0.
+    if (status < 400) return this.#final(failed(cause));
+    let parsed: unknown;
+    try {
+      parsed = parseJson(body);
+    } catch {
+      // The body is not JSON, for example an HTML page of a proxy in front of the upstream, so it has no message to show.
+    }
+    const error = codec.decodeError(status, response.headers(), parsed ?? body);
+    if (status === 401 || status === 403 || OWN_ACCOUNT.has(error.code)) return this.#final(ownAccount(cause));
+    return this.#final(this.#reworded(error, cause, messageIn(parsed)));
+  }
+
+  /** Returns the error of a 2xx response whose body is of the wrong type, such as a page of HTML. */
+  async ofWrongType(response: UpstreamResponse, exchange: Exchange): Promise<GatewayError> {
+    const { cause } = await this.#unexpected(response, exchange);
+    return this.#final(failed(cause));
+  }
+
+  /** Converts any error of an exchange to an error that is safe to show to the caller. */
+  told(thrown: unknown): GatewayError {
+    if (!(thrown instanceof GatewayError))
+      return this.#reworded(toGatewayError(thrown, "model-backend"), this.#shown(thrown), undefined);
+    if (this.#told.has(thrown)) return thrown;
+    const cause = this.#shown(thrown.cause);
+    if (OWN_ACCOUNT.has(thrown.code)) return ownAccount(cause);
+    // Do not show the message of an `Error`: it comes from the connection or this library, and may contain the host's addresses.
+    return this.#reworded(thrown, cause, thrown.cause instanceof Error ? undefined : messageIn(thrown.cause));
+  }
+
+  redacted(text: string): string {
+    return this.#secrets.reduce(redact, text);
+  }
+
+  #final(error: GatewayError): GatewayError {
+    this.#told.add(error);
+    return error;
+  }
+
+  /** Reads the beginning of an unexpected body, and describes the response for the host. */
+  async #unexpected(response: UpstreamResponse, exchange: Exchange): Promise<{ body: string; cause: Error }> {
+    exchange.enter({ name: "error", limitMs: ERROR_BODY_MS });
+    const bytes = new GrowingBytes(MAX_ERROR_BYTES);
+    try {
+      while (bytes.length < MAX_ERROR_BYTES) {
+        const piece = await response.read();
+        if (!piece) break;
+        bytes.append(piece.subarray(0, MAX_ERROR_BYTES - bytes.length));
+      }
+    } catch {
+      // Ignore the error: the status and the part of the body read so far are enough.
+    }
+    const body = this.redacted(new TextDecoder().decode(bytes.seal()));
+    const type = this.redacted(response.header("content-type") ?? "no content type");
+    const shown = JSON.stringify(body.slice(0, MAX_SHOWN_CHARS));
+    return { body, cause: new Error(`The upstream answered ${response.status}, ${type}: ${shown}`) };
+  }
+
+  /** @param message The upstream's own message. */
+  #reworded(error: GatewayError, cause: unknown, message: string | undefined): GatewayError {
+    const words = this.#showMessages && message ? this.#shortened(message) : error.message;
+    if (words === error.message && cause === error.cause) return error;
+    const { code, path, retryAfterMs } = error;
+    return new GatewayError(code, words, {
+      cause,
+      port: "model-backend",
+      ...(path && { path }),
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    });
+  }
+
+  /** Removes secrets before shortening the text: a secret that was cut in two would not be found. */
+  #shortened(text: string): string {
+    return this.redacted(text.slice(0, MAX_ERROR_BYTES)).slice(0, MAX_SHOWN_CHARS);
+  }
+
+  /**
+   * Copies an error's name, code and message without secrets, and its causes in the same way. Leaves other fields out, because
+   * libraries store data of the upstream there: undici keeps the bytes that it could not parse in `data`.
+   */
+  #shown(cause: unknown, depth = 0): Error | undefined {
+    if (cause === undefined || cause instanceof PhaseTimeout) return cause;
+    if (!(cause instanceof Error)) return new Error(this.#shortened(`The upstream's error: ${jsonOf(cause)}`));
+    try {
+      const { name, message, code, cause: inner, errors } = cause as Error & Record<"code" | "errors", unknown>;
+      // An AggregateError of several attempts to connect has no message of its own.
+      const words =
+        message === "" && Array.isArray(errors) ? errors.slice(0, MAX_ERRORS).map(messageOf).join("; ") : message;
+      const deeper = depth < MAX_CAUSES ? this.#shown(inner, depth + 1) : undefined;
+      const shown = new Error(this.#shortened(words), deeper && { cause: deeper });
+      shown.name = this.#shortened(name);
+      return typeof code === "string" ? Object.assign(shown, { code: this.#shortened(code) }) : shown;
+    } catch {
+      // Getters may throw.
+      return new Error("The connection failed with what cannot be read.");
+    }
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : "");
+
+const ownAccount = (cause: unknown): GatewayError =>
+  new GatewayError("backend_refused", "The model backend refused this service.", { port: "model-backend", cause });
+
+const failed = (cause: unknown): GatewayError =>
+  new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause });
+
+/** Error codes of a connection that was not made, or that ended before the answer. */
+const UNREACHED = new Set(["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_SOCKET"]);
+
+/** Returns the error to throw for an error of the transport before the answer's headers. */
+export function connectionError(thrown: unknown, { isConnecting, reason }: Exchange): unknown {
+  if (thrown instanceof GatewayError || reason !== undefined) return thrown;
+  const { code, cause } = (thrown ?? {}) as { code?: unknown; cause?: { code?: unknown } };
+  const known = String(code ?? cause?.code);
+  // `fetch` throws a TypeError for every failure to get an answer, also for timeouts, which are excluded here.
+  const isOfFetch = thrown instanceof TypeError && !/TIMEOUT|TIMEDOUT/.test(known);
+  if (!isConnecting && !isOfFetch && !UNREACHED.has(known)) return thrown;
+  const message = "The model backend cannot be reached.";
+  return new GatewayError("backend_unavailable", message, { port: "model-backend", cause: thrown });
+}
+
+/** Returns the error to throw for an error of the transport after the headers. */
+export function brokenOff(thrown: unknown): unknown {
+  if (thrown instanceof GatewayError) return thrown;
+  const message = "The model backend's answer broke off.";
+  return new GatewayError("backend_failed", message, { port: "model-backend", cause: thrown });
+}
+
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return "none that can be shown";
+  }
+}
+
+/** The greatest depth at which a message is searched. No format puts it deeper than in an object of an object in an array. */
+const MAX_DEPTH = 4;
+
+/** Finds the message in an error of any of the formats. */
+function messageIn(error: unknown, depth = 0): string | undefined {
+  if (typeof error === "string") return error;
+  if (depth === MAX_DEPTH) return undefined;
+  if (Array.isArray(error)) return messageIn(error[0], depth + 1);
+  if (!isJsonObject(error)) return undefined;
+  const { message } = error;
+  return typeof message === "string" ? message : messageIn(error["error"], depth + 1);
+}

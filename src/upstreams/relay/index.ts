@@ -1,0 +1,61 @@
+/** Relays calls to an upstream, such as a provider or a local model server. */
+
+import { assertNodeVersion } from "../../node-version.ts";
+
+assertNodeVersion();
+
+import { chatCompletionsCodec } from "../../formats/chat-completions/index.ts";
+import type { ChatCodec } from "../../formats/format.ts";
+import { generateContentCodec } from "../../formats/generate-content/index.ts";
+import { messagesCodec } from "../../formats/messages/index.ts";
+import type { ModelBackend } from "../../ports/model-backend.ts";
+import { assertHangUp } from "../backend.ts";
+import { chatRelay } from "./chat.ts";
+import { imageRelay } from "./images.ts";
+import type { RelayBackend, RelayFormat, RelayOptions } from "./options.ts";
+
+export {
+  DEFAULT_RELAY_LIMITS,
+  DEFAULT_RELAY_TIMEOUTS,
+  type NamePolicy,
+  type RelayBackend,
+  type RelayFormat,
+  type RelayLimits,
+  type RelayModels,
+  type RelayOptions,
+  type RelayTimeouts,
+} from "./options.ts";
+export type { Fetch } from "./transport.fetch.ts";
+
+const CODECS = {
+  messages: () => messagesCodec,
+  "generate-content": () => generateContentCodec,
+  "chat-completions": ({ outputLimitField }) =>
+    chatCompletionsCodec(outputLimitField === undefined ? {} : { outputLimitField }),
+} as const satisfies Record<Exclude<RelayFormat, "images">, (options: RelayOptions) => ChatCodec>;
+
+/**
+ * Makes a backend from an upstream that speaks one of the chat formats or the images format. A caller of the same format gets the
+ * upstream's answer unchanged, with unknown fields. A caller of another format gets the answer in its own format; the headers
+ * `polygate-dropped` and `polygate-approximated` name the request fields that the upstream's format cannot express. When an images
+ * upstream answers with addresses, the relay fetches the pictures, but only from the upstream's own origin and from `imageOrigins`.
+ * Throws a TypeError for wrong options, and a RangeError for a wrong timeout or limit.
+ *
+ * @example
+ * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
+ */
+export function relay(
+  options: RelayOptions & { readonly format: "images" },
+): Omit<RelayBackend, "image"> & { readonly image: NonNullable<ModelBackend["image"]> };
+export function relay(
+  options: RelayOptions & { readonly format: Exclude<RelayFormat, "images"> },
+): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
+export function relay(options: RelayOptions): RelayBackend;
+export function relay(options: RelayOptions): RelayBackend {
+  const { format, hangUp } = options;
+  assertHangUp("relay: hangUp", hangUp);
+  if (format === "images") return imageRelay(options);
+  if (Object.hasOwn(CODECS, format)) return chatRelay(options, CODECS[format](options));
+  const known = [...Object.keys(CODECS), "images"].join(", ");
+  throw new TypeError(`relay: format must be one of ${known}, not ${JSON.stringify(format)}.`);
+}

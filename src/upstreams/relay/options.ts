@@ -1,0 +1,125 @@
+/** The options of a relay, and their defaults. */
+
+import type { Clock } from "../../ports/clock.ts";
+import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import type { Fetch } from "./transport.fetch.ts";
+
+/** The upstream of a relay, and the rules for calling it. */
+export interface RelayOptions {
+  /** The wire format that the upstream speaks. */
+  readonly format: RelayFormat;
+  /** The upstream's address with its version, such as `https://api.example.com/v1`; `http` or `https`, without a query. */
+  readonly baseUrl: string;
+  /** The upstream's secret. It is sent in a header, and never appears in an address, log, error or record. */
+  readonly apiKey?: string | undefined;
+  /** The models that callers may use. Default: the relay passes every name on, and the upstream decides. */
+  readonly models?: RelayModels;
+  /**
+   * Headers of every request. They replace the headers of the format. The relay removes their values from errors, as it removes
+   * `apiKey`, when their names suggest a secret, such as `authorization` or `x-access-token`.
+   */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Overrides of `DEFAULT_RELAY_TIMEOUTS`. */
+  readonly timeouts?: Partial<RelayTimeouts>;
+  /** Overrides of `DEFAULT_RELAY_LIMITS`. */
+  readonly limits?: Partial<RelayLimits>;
+  /** The beta features that callers of the same format may use. Others are not sent to the upstream. Default: `pass`, which permits all. */
+  readonly betas?: NamePolicy;
+  /** The versions of the format that callers may choose in place of the relay's own version. Default: `pass`, which permits all. */
+  readonly versions?: NamePolicy;
+  /** Sends the requests in place of the runtime's own transport. */
+  readonly fetch?: Fetch;
+  /** Refuses a request that the upstream's format cannot express in full (`failed_precondition`), instead of leaving fields out. */
+  readonly strict?: boolean;
+  /** Shows callers the upstream's own error messages. Default: false, because a message may contain details of the host's account. */
+  readonly showUpstreamMessages?: boolean;
+  /** Shows callers the upstream's name of a model that they call by another name. Default: false. */
+  readonly showUpstreamModel?: boolean;
+  /**
+   * Origins beside the upstream's own from which its pictures may be fetched, such as `https://pictures.example.com`. Only for an
+   * images upstream that answers with addresses although the relay asks for data. Default: none.
+   */
+  readonly imageOrigins?: readonly string[];
+  /** The name of the output limit in chat completions. Some local servers support only `max_tokens`. */
+  readonly outputLimitField?: "max_completion_tokens" | "max_tokens";
+  /** Decides what happens to a call whose client hangs up, as for any backend. */
+  readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
+  /** Default: the machine's clock. */
+  readonly clock?: Clock;
+}
+
+/** The wire formats that an upstream may speak. */
+export type RelayFormat = "messages" | "generate-content" | "chat-completions" | "images";
+
+/** A list of the upstream's models, by its own names; or the upstream's name of each model, by the name that callers use. */
+export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<string, string>>;
+
+/** Permits all names (`pass`), no names (`none`), or the names of a list. */
+export type NamePolicy = "pass" | "none" | readonly string[];
+
+/** The time limit of each phase of a call, in milliseconds. */
+export interface RelayTimeouts {
+  /** The wait for a connection. Beyond it, the call fails with `backend_unavailable`. */
+  readonly connectMs: number;
+  /**
+   * The wait for the headers of a streamed answer, once connected. Beyond this limit, and all limits below, the call fails with
+   * `deadline_exceeded`.
+   */
+  readonly headersMs: number;
+  /** The wait for the first event, once the headers have come. Comments and keep-alives do not count. */
+  readonly firstEventMs: number;
+  /** The wait between two events, or two pieces of a complete answer. A keep-alive of the format counts, a comment does not. */
+  readonly betweenEventsMs: number;
+  /** The wait for the headers of a complete answer, once connected. They come when the whole answer is made. */
+  readonly completeMs: number;
+  /** The time for a picture that is fetched from its address, once connected. */
+  readonly pictureMs: number;
+}
+
+/** The default timeouts. */
+export const DEFAULT_RELAY_TIMEOUTS: RelayTimeouts = {
+  connectMs: 10_000,
+  headersMs: 60_000,
+  firstEventMs: 120_000,
+  betweenEventsMs: 120_000,
+  completeMs: 600_000,
+  pictureMs: 60_000,
+};
+
+/** The limits of an answer's size. A larger answer fails with `backend_failed`. */
+export interface RelayLimits {
+  /** One event of a stream, in characters. */
+  readonly maxEventChars: number;
+  /** The body of a complete answer, decompressed, in bytes. */
+  readonly maxBodyBytes: number;
+  /** A picture that is fetched from its address, in bytes. */
+  readonly maxPictureBytes: number;
+  /** Deepest nesting of objects and arrays in the JSON of an event, of a complete answer, or of a tool call's arguments. */
+  readonly maxJsonDepth: number;
+  /** Most JSON values of an event, of a complete answer, or of the arguments of all tool calls of an answer. */
+  readonly maxJsonValues: number;
+  /** Most members of one object in this JSON. */
+  readonly maxJsonKeys: number;
+  /** Most elements of all arrays in this JSON. The limit is high, because an answer may have many token likelihoods. */
+  readonly maxJsonItems: number;
+}
+
+const MIB = 1024 ** 2;
+
+/** The default limits. */
+export const DEFAULT_RELAY_LIMITS: RelayLimits = {
+  maxEventChars: 16 * MIB,
+  maxBodyBytes: 64 * MIB,
+  maxPictureBytes: 25 * MIB,
+  maxJsonDepth: 200,
+  // Enough for 20,000 tokens with 20 likelihoods each, and the bytes of each.
+  maxJsonValues: 5_000_000,
+  maxJsonKeys: 10_000,
+  maxJsonItems: 3_000_000,
+};
+
+/** An upstream as a backend. */
+export interface RelayBackend extends ModelBackend {
+  /** Waits until running calls have ended, then closes the connections to the upstream. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,249 @@
+/** One upstream: its address, its credential and the names of its models. Sends requests to it. */
+
+import { GatewayError } from "../../errors.ts";
+import type { JsonLimits } from "../../model/json.ts";
+import { overridden } from "../../overrides.ts";
+import { type Clock, systemClock } from "../../ports/clock.ts";
+import type { ModelInfo } from "../../ports/model-backend.ts";
+import { connectionError, Failures } from "./failures.ts";
+import {
+  type RelayBackend,
+  type RelayFormat,
+  type RelayLimits,
+  type RelayModels,
+  type RelayOptions,
+  type RelayTimeouts,
+  DEFAULT_RELAY_LIMITS,
+  DEFAULT_RELAY_TIMEOUTS,
+} from "./options.ts";
+import { fetchTransport, openTransport as openOverFetch } from "./transport.fetch.ts";
+import { openTransport as openOnNode } from "./transport.node.ts";
+import type { Exchange, Transport, UpstreamRequest, UpstreamResponse } from "./transport.ts";
+
+/** Bun and Deno are fastest with their own fetch. The builds for runtimes without Node's modules replace `transport.node.ts`. */
+const openOwnTransport = "Bun" in globalThis || "Deno" in globalThis ? openOverFetch : openOnNode;
+
+/** The header for the credential, by format. The credential is never put into the address, because proxies log addresses. */
+const CREDENTIAL = {
+  messages: (apiKey) => ({ "x-api-key": apiKey }),
+  "generate-content": (apiKey) => ({ "x-goog-api-key": apiKey }),
+  "chat-completions": (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+  images: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+} as const satisfies Record<RelayFormat, (apiKey: string) => Record<string, string>>;
+
+/** A request, without the address and the headers that all requests of the upstream share. */
+export interface RequestBelow {
+  /** Path and query below the base address. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+  readonly stream: boolean;
+}
+
+export class Upstream {
+  readonly format: RelayFormat;
+  readonly failures: Failures;
+  readonly clock: Clock;
+  readonly timeouts: RelayTimeouts;
+  readonly limits: RelayLimits;
+  /** The bounds of the JSON in an answer. */
+  readonly json: JsonLimits;
+  /** The models that callers may use; undefined when every name is passed on. */
+  readonly models: readonly ModelInfo[] | undefined;
+  /** The host name. The observer gets it with the port. */
+  readonly address: string;
+  readonly port: number;
+  /** Such as `https://example.com`. */
+  readonly origin: string;
+  readonly #base: BaseAddress;
+  /** The last path that was checked, kept because most requests have the same path. */
+  #lastPath = { below: "", whole: "" };
+  /** The upstream's name of each model, by the caller's name; undefined when every name is passed on. */
+  readonly #modelNames: ReadonlyMap<string, string> | undefined;
+  /** The transports by origin. Each is opened with its first request. */
+  readonly #transports: Map<string, Transport> = new Map();
+  readonly #openTransport: (origin: string) => Transport;
+  /** The headers of every request. They replace others of the same name. */
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #hangUp: RelayOptions["hangUp"];
+
+  constructor(options: RelayOptions) {
+    const { format, apiKey, fetch, hangUp } = options;
+    this.format = format;
+    this.#base = baseAddress(options.baseUrl);
+    this.origin = this.#base.origin;
+    const { hostname, port, protocol } = new URL(this.origin);
+    this.address = hostname;
+    this.port = Number(port || (protocol === "https:" ? 443 : 80));
+    this.#modelNames = options.models && namesOf(options.models);
+    this.models = options.models && infosOf(options.models, format);
+    this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
+    this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits);
+    this.json = { ...this.limits, maxJsonBytes: this.limits.maxBodyBytes };
+    this.clock = options.clock ?? systemClock;
+    this.#hangUp = hangUp;
+    // The messages of the errors contain no value, because a secret must not get into the host's log.
+    if (apiKey !== undefined && !/^[\u0021-\u007e]+$/.test(apiKey))
+      throw new TypeError("relay: apiKey must be visible ASCII characters.");
+    const hostHeaders = validHeaders(options.headers ?? {});
+    this.#headers = {
+      ...hostHeaders,
+      ...(apiKey === undefined ? {} : CREDENTIAL[format](apiKey)),
+      // Ask for no compression, because it delays a stream. The transport can still read compressed answers.
+      "accept-encoding": "identity",
+    };
+    const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hostHeaders)];
+    this.failures = new Failures(secrets, options.showUpstreamMessages ?? false);
+    this.#openTransport = (origin) => (fetch ? fetchTransport(origin, fetch) : openOwnTransport(origin, this.timeouts));
+  }
+
+  /** The members that the backends of all relays have. No function needs `this`, so a host may copy functions into another object. */
+  get backend(): RelayBackend {
+    const { models } = this;
+    return {
+      ...(models && { models: () => models }),
+      ...(this.#hangUp !== undefined && { hangUp: this.#hangUp }),
+      close: async () => {
+        await Promise.all([...this.#transports.values()].map((transport) => transport.close()));
+      },
+    };
+  }
+
+  /** Returns the upstream's name of a model, given the caller's names, best first. Throws `model_not_found` for unknown names. */
+  modelName(...names: readonly [string, ...string[]]): string {
+    if (!this.#modelNames) return names[0];
+    for (const name of names) {
+      const known = this.#modelNames.get(name);
+      if (known !== undefined) return known;
+    }
+    throw new GatewayError("model_not_found", `There is no model "${names[0]}".`, { path: ["model"] });
+  }
+
+  /** Sends a request below the base address. Resolves when the headers of the response have come, whatever its status. */
+  send({ path, headers, body, stream }: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
+    const { connectMs, headersMs, completeMs } = this.timeouts;
+    if (this.#lastPath.below !== path) this.#lastPath = { below: path, whole: pathBelow(this.#base, path) };
+    exchange.begin(
+      { name: "connection", limitMs: connectMs },
+      stream ? { name: "headers", limitMs: headersMs } : { name: "complete answer", limitMs: completeMs },
+    );
+    return this.sendTo(this.origin, exchange, {
+      method: "POST",
+      path: this.#lastPath.whole,
+      headers: {
+        "content-type": "application/json",
+        accept: stream ? "text/event-stream" : "application/json",
+        "user-agent": "polygate",
+        ...headers,
+        ...this.#headers,
+      },
+      body,
+    });
+  }
+
+  /** Sends a request to an origin as it is, without the upstream's credential and headers. */
+  async sendTo(origin: string, exchange: Exchange, request: UpstreamRequest): Promise<UpstreamResponse> {
+    let transport = this.#transports.get(origin);
+    if (!transport) this.#transports.set(origin, (transport = this.#openTransport(origin)));
+    try {
+      return await transport.send(request, exchange);
+    } catch (error) {
+      throw connectionError(error, exchange);
+    }
+  }
+}
+
+interface BaseAddress {
+  /** Such as `https://example.com`. */
+  readonly origin: string;
+  /** Without a slash at its end; empty for the root. */
+  readonly path: string;
+}
+
+/** Throws a TypeError for an invalid address. The message does not contain the address, which may include a secret. */
+function baseAddress(baseUrl: string): BaseAddress {
+  if (!URL.canParse(baseUrl)) throw new TypeError("relay: baseUrl is not a URL.");
+  const url = new URL(baseUrl);
+  if (url.protocol !== "http:" && url.protocol !== "https:")
+    throw new TypeError("relay: baseUrl must be http or https.");
+  if (url.username || url.password) throw new TypeError("relay: baseUrl must hold no user name or password.");
+  if (url.search || url.hash || /[?#]/.test(baseUrl))
+    throw new TypeError("relay: baseUrl must hold no query or fragment.");
+  return { origin: url.origin, path: url.pathname.replace(/\/+$/, "") };
+}
+
+/**
+ * Returns the path of a request below the base address. Throws `model_not_found` for a path that a URL parser would change, because a
+ * part of the path may come from the caller, such as a model's name.
+ */
+export function pathBelow({ origin, path }: BaseAddress, below: string): string {
+  const whole = path + below;
+  const isPlain = below.startsWith("/") && !below.startsWith("//") && /^[\u0021-\u007e]+$/.test(below);
+  if (isPlain && !below.includes("#") && URL.canParse(origin + whole)) {
+    const url = new URL(origin + whole);
+    if (url.origin === origin && url.pathname + url.search === whole) return whole;
+  }
+  throw new GatewayError("model_not_found", "There is no model of this name.", { path: ["model"] });
+}
+
+function namesOf(models: RelayModels): ReadonlyMap<string, string> {
+  const names = new Map(
+    isList(models)
+      ? models.map((model) => (typeof model === "string" ? [model, model] : [model.id, model.id]))
+      : Object.entries(models),
+  );
+  for (const [caller, upstream] of names)
+    if (typeof upstream !== "string" || upstream === "" || caller === "")
+      throw new TypeError("relay: models must name each model by a text that is not empty.");
+  return names;
+}
+
+/** Lists the models. A model of an images upstream has the kind `image`, unless the host declares other kinds. */
+function infosOf(models: RelayModels, format: RelayFormat): readonly ModelInfo[] {
+  const kinds: Pick<ModelInfo, "kinds"> = format === "images" ? { kinds: ["image"] } : {};
+  return (isList(models) ? models : Object.keys(models)).map((model) => ({
+    ...kinds,
+    ...(typeof model === "string" ? { id: model } : model),
+  }));
+}
+
+// `Array.isArray` alone does not narrow the type to exclude a readonly array.
+const isList = (models: RelayModels): models is readonly (string | ModelInfo)[] => Array.isArray(models);
+
+/** Headers that a host may not set, because the transport sets them, or because they change how the body is read. */
+const RESERVED = new Set([
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "keep-alive",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Throws a TypeError for headers that cannot be sent. The message contains no value. */
+function validHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const valid: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    const lower = name.toLowerCase();
+    if (RESERVED.has(lower)) throw new TypeError(`relay: the header ${lower} is the relay's own.`);
+    if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(lower)) throw new TypeError("relay: headers has a name that is none.");
+    if (!/^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value))
+      throw new TypeError(`relay: the header ${lower} has no valid value.`);
+    valid[lower] = value;
+  }
+  return valid;
+}
+
+/** Matches the names of headers whose values are probably secrets of the host. */
+const SECRET_HEADER = /auth|cookie|credential|key|password|secret|signature|token/;
+
+/** Returns the secret values without a scheme such as `Bearer`. The longest value comes first, because a value may be a part of another. */
+const secretsIn = (headers: Readonly<Record<string, string>>): string[] =>
+  Object.entries(headers)
+    .filter(([name]) => SECRET_HEADER.test(name))
+    .map(([, value]) => value.replace(/^[A-Za-z]+ +(?=\S)/, ""))
+    .toSorted((a, b) => b.length - a.length);

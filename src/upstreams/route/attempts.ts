@@ -1,0 +1,192 @@
+/**
+ * Asks the upstreams of a route one after the other, until one of them begins to answer. Retry libraries, such as p-retry and
+ * cockatiel, repeat one function: they have no retry budget that calls share, and do not respect an upstream's retry-after time.
+ */
+
+import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
+import { type BreakerOptions, Breaker } from "../../ports/circuit-breaker.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
+import type { RetryOptions, RouteUpstream } from "./options.ts";
+
+/** Errors that the circuit breaker counts as failures of the upstream. */
+const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
+  "backend_failed",
+  "backend_unavailable",
+  "backend_overloaded",
+  "deadline_exceeded",
+  "internal",
+]);
+
+/**
+ * Errors after which the next upstream is asked. All other errors are caused by the request. `backend_refused` does not count as a
+ * failure of the upstream: the upstream may refuse this service one model or beta feature, and other callers must still reach the
+ * upstream.
+ */
+const OTHERS_MAY_ANSWER: ReadonlySet<GatewayErrorCode> = new Set([
+  ...UPSTREAM_FAILURES,
+  "backend_refused",
+  "rate_limited",
+  "model_not_found",
+]);
+
+/** Errors that the same request would get again from the same upstream. */
+const LASTING: ReadonlySet<GatewayErrorCode> = new Set(["backend_refused", "model_not_found"]);
+
+export class RoutedBackend {
+  readonly backend: ModelBackend;
+  readonly name: string | undefined;
+  readonly weight: number;
+  readonly model: string | undefined;
+  readonly breaker: Breaker;
+
+  constructor(upstream: ModelBackend | RouteUpstream, breaker: BreakerOptions, clock: Clock) {
+    const {
+      backend,
+      name,
+      weight = 1,
+      model,
+    }: RouteUpstream = "backend" in upstream ? upstream : { backend: upstream };
+    if (!Number.isFinite(weight) || weight < 0) throw new TypeError("route: a weight must be a number from 0 up.");
+    this.backend = backend;
+    this.name = name;
+    this.weight = weight;
+    this.model = model;
+    this.breaker = new Breaker(breaker, clock);
+  }
+
+  /** Counts an answer that failed after its first event. */
+  brokeOff(thrown: unknown): void {
+    if (UPSTREAM_FAILURES.has(toGatewayError(thrown, "model-backend").code)) this.breaker.fail();
+  }
+}
+
+/** An answer that has begun. */
+interface BegunAnswer<Event> {
+  readonly upstream: RoutedBackend;
+  readonly source: AsyncIterator<Event>;
+  readonly first: IteratorResult<Event, unknown>;
+}
+
+/** The most retries that the budget can hold. */
+const MOST_SAVED = 10;
+
+export class Attempts {
+  readonly #retry: RetryOptions;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  /** The retry budget: each call adds a share of a retry to it. */
+  #saved = MOST_SAVED;
+
+  constructor(retry: RetryOptions, clock: Clock, random: () => number) {
+    this.#retry = retry;
+    this.#clock = clock;
+    this.#random = random;
+  }
+
+  /**
+   * Resolves with the first upstream that begins to answer, and with the answer's first event.
+   *
+   * @param ask Asks one upstream. Returns undefined when the upstream's backend no longer has a method for the request.
+   */
+  async begin<Event>(
+    upstreams: readonly RoutedBackend[],
+    call: Pick<CallContext, "signal" | "reportConversions">,
+    ask: (upstream: RoutedBackend) => AsyncIterable<Event> | undefined,
+  ): Promise<BegunAnswer<Event>> {
+    const { signal } = call;
+    this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
+    const order = this.#drawn(upstreams);
+    const refused = new Set<RoutedBackend>();
+    let last: GatewayError | undefined;
+    // The first attempt does not use the retry budget. Neither does an attempt after a lasting error, which is no sign of overload.
+    let isFree = true;
+    for (let round = 0; round <= this.#retry.rounds; round++) {
+      if (round > 0 && !(await this.#hasPaused(round, order, signal))) break;
+      for (const upstream of order) {
+        const { breaker } = upstream;
+        if (breaker.waitMs > 0 || refused.has(upstream)) continue;
+        if (!isFree) {
+          if (this.#saved < 1) throw last ?? unavailable(order);
+          this.#saved--;
+        }
+        breaker.enter();
+        try {
+          const events = ask(upstream);
+          if (!events) throw new TypeError("The backend has no method for this request.");
+          const source = events[Symbol.asyncIterator]();
+          const first = await source.next();
+          // Do not count a success yet: the end of the answer decides.
+          breaker.leave();
+          return { upstream, source, first };
+        } catch (thrown) {
+          const error = toGatewayError(thrown, "model-backend");
+          const { code, retryAfterMs } = error;
+          if (!signal.aborted && UPSTREAM_FAILURES.has(code)) breaker.fail();
+          else breaker.leave();
+          if (signal.aborted) throw thrown;
+          if (!OTHERS_MAY_ANSWER.has(code)) throw error;
+          if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);
+          // Clear the report of this upstream: the next upstream may report nothing, and would not replace it.
+          call.reportConversions([]);
+          last = error;
+          isFree = LASTING.has(code);
+          if (isFree) refused.add(upstream);
+        }
+      }
+      if (refused.size === order.length) break;
+    }
+    throw last ?? unavailable(order);
+  }
+
+  /** Returns the upstreams in the order of one call: drawn at random by weight, with those of weight 0 at the end. */
+  #drawn(upstreams: readonly RoutedBackend[]): readonly RoutedBackend[] {
+    const remaining = upstreams.filter(({ weight }) => weight > 0);
+    const order: RoutedBackend[] = [];
+    while (remaining.length > 0) {
+      let point = this.#random() * remaining.reduce((sum, { weight }) => sum + weight, 0);
+      const index = remaining.findIndex(({ weight }) => (point -= weight) < 0);
+      // Rounding errors may leave `point` just above 0: then take the last upstream.
+      order.push(...remaining.splice(index < 0 ? remaining.length - 1 : index, 1));
+    }
+    return [...order, ...upstreams.filter(({ weight }) => weight === 0)];
+  }
+
+  /**
+   * Pauses before a round (counted from 1) until an upstream may be asked. Resolves with false at once when that would take longer
+   * than `maxPauseMs`.
+   */
+  async #hasPaused(round: number, order: readonly RoutedBackend[], signal: AbortSignal): Promise<boolean> {
+    const { pauseMs, maxPauseMs } = this.#retry;
+    const soonestMs = Math.min(...order.map(({ breaker }) => breaker.waitMs));
+    if (soonestMs > maxPauseMs) return false;
+    const wholeMs = Math.min(maxPauseMs, pauseMs * 2 ** (round - 1));
+    // Half of the pause is random, to spread calls that failed at the same time.
+    const ms = Math.max(soonestMs, wholeMs / 2 + (wholeMs / 2) * this.#random());
+    await new Promise<void>((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason);
+      const onAbort = (): void => {
+        cancel();
+        reject(signal.reason);
+      };
+      const cancel = this.#clock.after(ms, () => {
+        signal.removeEventListener("abort", onAbort);
+        resolve();
+      });
+      return signal.addEventListener("abort", onAbort, { once: true });
+    });
+    return true;
+  }
+}
+
+/**
+ * Makes the error of a call for which no upstream was asked, because every upstream must rest: its circuit breaker is open, or it has
+ * asked for a pause.
+ */
+function unavailable(upstreams: readonly RoutedBackend[]): GatewayError {
+  const retryAfterMs = Math.max(1, Math.ceil(Math.min(...upstreams.map(({ breaker }) => breaker.waitMs))));
+  return new GatewayError("backend_unavailable", "The model backend is not available.", {
+    port: "model-backend",
+    retryAfterMs,
+  });
+}

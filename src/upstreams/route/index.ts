@@ -1,0 +1,191 @@
+/** A backend that sends each call to one of several upstreams, by the call's model, and to another upstream when the first fails. */
+
+import { assertNodeVersion } from "../../node-version.ts";
+
+assertNodeVersion();
+
+import { GatewayError } from "../../errors.ts";
+import type { ChatEvent } from "../../kinds/chat/event.ts";
+import type { ImageEvent } from "../../kinds/image/request.ts";
+import { overridden } from "../../overrides.ts";
+import type { ModelKind } from "../../ports/call.ts";
+import { BREAKER_RULES, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
+import { systemClock } from "../../ports/clock.ts";
+import type { CallContext, HangUp, ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import type { BreakerGauge } from "../../ports/observer.ts";
+import { assertHangUp, renamed } from "../backend.ts";
+import { Attempts, RoutedBackend } from "./attempts.ts";
+import { type Route, type RouteOptions, DEFAULT_RETRY, RETRY_RULES } from "./options.ts";
+
+export { type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
+export { DEFAULT_RETRY, type RetryOptions, type Route, type RouteOptions, type RouteUpstream } from "./options.ts";
+
+/**
+ * Makes one backend from several. A call goes to an upstream of its model's route. If the upstream fails before its first event, the
+ * call goes to the next upstream. After the last upstream and a pause, the call goes to the first again. An answer that has begun is
+ * never repeated. Throws a TypeError for wrong options, and a RangeError for a wrong number.
+ *
+ * @example
+ * route({ routes: { "claude-*": claude, fast: { upstreams: [{ backend: here, weight: 3 }, { backend: there, model: "large" }] } } });
+ */
+export function route(options: RouteOptions): ModelBackend {
+  const routes = new Routes(options);
+  return {
+    hangUp: (model) => routes.hangUp(model),
+    ...(routes.areListed && { models: () => routes.models() }),
+    ...(routes.can("chat") && {
+      chat: (request, call) =>
+        routes.answer<ChatEvent | string>(
+          "chat",
+          request.model,
+          call,
+          ({ backend, model }) => backend.chat?.(model === undefined ? request : { ...request, model }, call),
+          (event) => (typeof event === "string" ? event : renamed(event, request.model)),
+        ),
+    }),
+    ...(routes.can("countInputTokens") && {
+      // Only the first upstream counts, because the models of the others may count differently.
+      async countInputTokens(request, call) {
+        const [first] = routes.upstreams("chat", request.model);
+        return first?.backend.countInputTokens?.({ ...request, model: first.model ?? request.model }, call);
+      },
+    }),
+    ...(routes.can("image") && {
+      image: (request, call) =>
+        routes.answer<ImageEvent>("image", request.model, call, ({ backend, model }) =>
+          backend.image?.(model === undefined ? request : { ...request, model }, call),
+        ),
+    }),
+  };
+}
+
+interface Target {
+  readonly upstreams: readonly RoutedBackend[];
+  readonly hangUp: HangUp | undefined;
+}
+
+class Routes {
+  readonly #targets: ReadonlyMap<string, Target>;
+  /** The routes with a star, by the prefix before the star, the longest prefix first. */
+  readonly #prefixes: readonly (readonly [prefix: string, target: Target])[];
+  readonly #attempts: Attempts;
+
+  constructor({ routes, retry, breaker, observer, clock = systemClock, random = Math.random }: RouteOptions) {
+    const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
+    this.#targets = new Map(
+      Object.entries(routes).map(([pattern, to]): [string, Target] => {
+        const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
+        const quoted = JSON.stringify(pattern);
+        assertHangUp(`route: routes[${quoted}].hangUp`, hangUp);
+        if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
+        if (pattern === "" || pattern.slice(0, -1).includes("*"))
+          throw new TypeError(`route: ${quoted} is neither a model's name nor a beginning with a star after it.`);
+        return [pattern, { upstreams: upstreams.map((one) => new RoutedBackend(one, breakers, clock)), hangUp }];
+      }),
+    );
+    if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
+    this.#prefixes = [...this.#targets]
+      .filter(([pattern]) => pattern.endsWith("*"))
+      .map(([pattern, target]) => [pattern.slice(0, -1), target] as const)
+      .toSorted(([one], [other]) => other.length - one.length);
+    watchBreakers(observer, this.#targets);
+    this.#attempts = new Attempts(overridden("route: retry", DEFAULT_RETRY, retry, RETRY_RULES), clock, random);
+  }
+
+  can(verb: ModelKind | "countInputTokens"): boolean {
+    return [...this.#targets.values()].some(({ upstreams }) => upstreams.some(({ backend }) => backend[verb]));
+  }
+
+  hangUp(model: string): HangUp {
+    const target = this.#find(model);
+    const first = target?.upstreams[0];
+    const own = first?.backend.hangUp;
+    return target?.hangUp ?? (typeof own === "function" ? own(first?.model ?? model) : own) ?? "cancel";
+  }
+
+  /** Returns the upstreams that can answer. Throws `model_not_found` if there is none. */
+  upstreams(kind: ModelKind, model: string): readonly RoutedBackend[] {
+    const upstreams = this.#find(model)?.upstreams.filter(({ backend }) => backend[kind]) ?? [];
+    if (upstreams.length > 0) return upstreams;
+    throw new GatewayError("model_not_found", `There is no model "${model}".`, { path: ["model"] });
+  }
+
+  /**
+   * Yields the answer of the first upstream that begins one.
+   *
+   * @param rename Puts the caller's name of the model into an event. Called when the upstream has another name for the model.
+   */
+  async *answer<Event>(
+    kind: ModelKind,
+    model: string,
+    call: CallContext,
+    ask: (upstream: RoutedBackend) => AsyncIterable<Event> | undefined,
+    rename?: (event: Event) => Event,
+  ): AsyncGenerator<Event> {
+    const { upstream, source, first } = await this.#attempts.begin(this.upstreams(kind, model), call, ask);
+    const shown = upstream.model === undefined ? undefined : rename;
+    let isOver = first.done === true;
+    try {
+      for (let step = first; !step.done; step = await source.next()) yield shown ? shown(step.value) : step.value;
+      isOver = true;
+      upstream.breaker.succeed();
+    } catch (error) {
+      isOver = true;
+      if (!call.signal.aborted) upstream.brokeOff(error);
+      throw error;
+    } finally {
+      if (!isOver) {
+        // The reader has stopped early. Count a success, because the answer had no error so far.
+        upstream.breaker.succeed();
+        await source.return?.();
+      }
+    }
+  }
+
+  /** True when the names of all models are known. */
+  get areListed(): boolean {
+    return [...this.#targets].every(
+      ([pattern, { upstreams }]) =>
+        !pattern.endsWith("*") || upstreams.every(({ backend, model }) => backend.models && model === undefined),
+    );
+  }
+
+  async models(): Promise<readonly ModelInfo[]> {
+    const lists = await Promise.all([...this.#targets].map(([pattern, target]) => this.#modelsOf(pattern, target)));
+    return [...new Map(lists.flat().map((info) => [info.id, info])).values()];
+  }
+
+  async #modelsOf(pattern: string, target: Target): Promise<readonly ModelInfo[]> {
+    const { upstreams } = target;
+    const lists = await Promise.all(upstreams.map(async ({ backend }) => (await backend.models?.()) ?? []));
+    // Leave out names that belong to a more exact route.
+    if (pattern.endsWith("*")) return lists.flat().filter(({ id }) => this.#find(id) === target);
+    const infos = lists.flatMap((list, index) => list.filter(({ id }) => id === (upstreams[index]?.model ?? pattern)));
+    // Use the lowest limit, because a call may go to any of the upstreams.
+    const limits = infos.flatMap(({ maxOutputTokens }) => maxOutputTokens ?? []);
+    return [{ ...infos[0], id: pattern, ...(limits.length > 0 && { maxOutputTokens: Math.min(...limits) }) }];
+  }
+
+  #find(model: string): Target | undefined {
+    return this.#targets.get(model) ?? this.#prefixes.find(([prefix]) => model.startsWith(prefix))?.[1];
+  }
+}
+
+/** Gives the observer the state of every circuit breaker. Ignores errors of the observer. */
+function watchBreakers(observer: RouteOptions["observer"], targets: ReadonlyMap<string, Target>): void {
+  if (!observer?.watchBreakers) return;
+  const gauges = [...targets].flatMap(([route, { upstreams }]) =>
+    upstreams.map(({ name, breaker }, index): BreakerGauge => ({
+      route,
+      upstream: name ?? String(index),
+      get state() {
+        return breaker.state;
+      },
+    })),
+  );
+  try {
+    observer.watchBreakers(gauges);
+  } catch {
+    // A failing observer must not stop the gateway.
+  }
+}

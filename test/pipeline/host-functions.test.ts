@@ -1,0 +1,344 @@
+/** Functions of the host's that throw, reject or return nonsense: a clear error, a report, no hold left, and no answer for free. */
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  type CallRecord,
+  type ChatEvent,
+  GatewayError,
+  type GatewayOptions,
+  type ModelBackend,
+  type ModelInfo,
+} from "../../src/index.ts";
+import { drawn } from "../hosts/stage.ts";
+import {
+  AT_REST,
+  counted,
+  errorCode,
+  fail,
+  INPUT,
+  never,
+  opened,
+  type Setup,
+  speaking,
+  WORD,
+  requestOf,
+} from "./bench.ts";
+
+/** What nobody has handled: each is an end of the process in Node. */
+const unhandled: unknown[] = [];
+const onUnhandled = (reason: unknown): void => void unhandled.push(reason);
+beforeEach(() => void process.on("unhandledRejection", onUnhandled));
+afterEach(async () => {
+  await new Promise((resolve) => void setImmediate(resolve));
+  process.off("unhandledRejection", onUnhandled);
+  const [first, ...others] = unhandled.splice(0);
+  if (first !== undefined) throw new Error(`${1 + others.length} rejections had no handler`, { cause: first });
+});
+
+const boom = (): never => fail(new Error("secret inside"));
+
+const NONSENSE = [Number.NaN, Number.NEGATIVE_INFINITY, -1, "many" as unknown as number];
+
+/** A price that holds while quota is reserved, and fails when it comes to the charge. */
+const failingAtLast = (last: () => number): { price: GatewayOptions["price"] & object } => ({
+  price: ({ inputTokens, outputTokens }) => (outputTokens === 7 ? last() : inputTokens + outputTokens),
+});
+
+/** Errors that resist being looked at. */
+const getters = (): object =>
+  Object.defineProperties(
+    {},
+    Object.fromEntries(["cause", "code", "name", "message", "stack"].map((name) => [name, { get: boom }])),
+  );
+const traps = (): object =>
+  new Proxy({}, Object.fromEntries(["get", "has", "getPrototypeOf", "ownKeys"].map((trap) => [trap, boom] as const)));
+
+describe("onFailure", () => {
+  const reporters: readonly [how: string, onFailure: NonNullable<GatewayOptions["onFailure"]>][] = [
+    ["throws", boom],
+    ["rejects", () => Promise.reject(new Error("The log is full."))],
+    ["rejects later", () => new Promise((_, reject) => void setImmediate(reject, new Error("The log is full.")))],
+    ["never answers", () => never],
+    // oxlint-disable-next-line unicorn/no-thenable -- what is no promise of this platform's
+    ["returns what throws when it is waited for", () => ({ then: boom })],
+  ];
+
+  it("is told why a backend has refused, though its caller knows the code", async () => {
+    const cause = new Error("Tier 1 is spent.");
+    const said = new GatewayError("rate_limited", "It is busy.", { port: "model-backend", cause });
+    const { send, failures } = opened({ backend: speaking(said) });
+    expect(await (await send()).text()).not.toContain("Tier 1");
+    expect(failures).toMatchObject([{ port: "model-backend", error: said }]);
+    expect(failures[0]?.text).toContain("Tier 1 is spent.");
+    const own = opened({ backend: speaking(new GatewayError("rate_limited", "It is busy.")) });
+    expect((await own.send()).status).toBe(429);
+    expect(own.failures).toEqual([]);
+  });
+
+  it.each(reporters)("that %s changes nothing", async (_how, onFailure) => {
+    for (const stream of [true, false]) {
+      const { send, report } = opened({ onFailure, backend: speaking(WORD, new Error("broken")) });
+      const response = await send({ body: { stream } });
+      expect(response.status).toBe(stream ? 200 : 500);
+      expect(await response.text()).toContain("backend_failed");
+      expect(report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+    }
+  });
+
+  it.each(reporters)("that %s does not keep a settlement from being tried again", async (_how, onFailure) => {
+    let asked = 0;
+    const { send, report, clock } = opened({
+      onFailure,
+      backend: speaking(WORD, counted(7)),
+      around: (store) => ({ settle: (id, outcome) => (asked++ === 0 ? boom() : store.settle(id, outcome)) }),
+    });
+    expect((await send()).status).toBe(200);
+    await clock.advance(500);
+    expect(report()).toMatchObject({ used: INPUT + 7, ...AT_REST });
+  });
+});
+
+describe("before a hold", () => {
+  const functions: readonly (readonly [what: string, setup: Setup, code: string])[] = [
+    ["a price that throws", { price: boom }, "internal_error"],
+    ...NONSENSE.map((value) => [`a price of ${value}`, { price: () => value }, "internal_error"] as const),
+    ["a count of tokens that throws", { countTokens: boom }, "internal_error"],
+    ...[...NONSENSE, Number.POSITIVE_INFINITY].map(
+      (value) => [`a count of ${value} tokens`, { countTokens: () => value }, "internal_error"] as const,
+    ),
+    ["models that throw", { backend: { ...speaking(WORD), models: boom } }, "backend_failed"],
+    [
+      "models that reject",
+      { backend: { ...speaking(WORD), models: () => Promise.reject(new Error("secret inside")) } },
+      "backend_failed",
+    ],
+    ...[undefined, null, 7, [null]].map(
+      (models) =>
+        [
+          `models that are ${JSON.stringify(models)}`,
+          { backend: { ...speaking(WORD), models: () => models as unknown as ModelInfo[] } },
+          "backend_failed",
+        ] as const,
+    ),
+    ...[...NONSENSE, 0, 1.5, Number.POSITIVE_INFINITY].map(
+      (maxOutputTokens) =>
+        [
+          `a model's limit of ${maxOutputTokens}`,
+          { backend: { ...speaking(WORD), models: () => [{ id: "any", maxOutputTokens }] } },
+          "backend_failed",
+        ] as const,
+    ),
+  ];
+
+  it.each(functions)("%s is a clear 500, reported once", async (_what, setup, code) => {
+    for (const stream of [false, true]) {
+      const { send, failures, report } = opened(setup);
+      const response = await send({ body: { stream } });
+      expect(response.status).toBe(500);
+      const text = await response.clone().text();
+      expect(text).not.toContain("secret");
+      expect(await errorCode(response)).toBe(code);
+      expect(failures).toHaveLength(1);
+      expect(report()).toMatchObject({ used: 0, ...AT_REST });
+    }
+  });
+
+  it("a price beyond counting is one that no balance covers", async () => {
+    const { send, report, failures } = opened({ price: () => Number.POSITIVE_INFINITY });
+    expect((await send()).status).toBe(429);
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used: 0, ...AT_REST });
+  });
+
+  it.each([...NONSENSE, Number.POSITIVE_INFINITY])("a picture's price of %s costs nothing", async (value) => {
+    const backend = {
+      async *image() {
+        yield drawn(0);
+      },
+    };
+    const { gateway, failures, report } = opened({ backend, imagePrice: () => value });
+    const response = await gateway.fetch(
+      new Request("http://host/v1/images/generations", {
+        method: "POST",
+        headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+        body: JSON.stringify({ prompt: "A fox." }),
+      }),
+    );
+    expect(response.status).toBe(500);
+    expect(failures).toHaveLength(1);
+    expect(report()).toMatchObject({ used: 0, ...AT_REST });
+  });
+});
+
+describe("once an answer is on its way", () => {
+  const finish: ChatEvent = {
+    type: "finish",
+    reason: "stop",
+    usage: { inputTokens: INPUT, outputTokens: 7, reasoningTokens: 1 },
+  };
+
+  it.each<readonly [how: string, last: () => number]>([
+    ["throws", boom],
+    ...[...NONSENSE, Number.POSITIVE_INFINITY].map((value) => [`is ${value}`, () => value] as const),
+  ])("a price that %s charges all that was held", async (_how, last) => {
+    for (const stream of [false, true]) {
+      const { send, failures, report } = opened({ ...failingAtLast(last), backend: speaking(WORD, finish) });
+      const response = await send({ body: { stream } });
+      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(WORD)]);
+      expect(failures).toHaveLength(1);
+      expect(report()).toMatchObject({ used: INPUT + 50, estimated: INPUT + 50, ...AT_REST });
+    }
+  });
+
+  it.each<readonly [how: string, count: () => number]>([
+    ["throws", boom],
+    ...NONSENSE.map((value) => [`is ${value}`, () => value] as const),
+  ])("a count of tokens that %s ends it, and what came before is charged", async (_how, count) => {
+    for (const stream of [false, true]) {
+      const { send, failures, report } = opened({
+        countTokens: (text) => (text === "late" ? count() : text.length),
+        backend: speaking(WORD, "late", WORD, counted(7)),
+      });
+      const response = await send({ body: { stream } });
+      expect(response.status).toBe(stream ? 200 : 500);
+      expect(await response.text()).toMatch(/"(internal_error|backend_failed)"/);
+      expect(failures).toHaveLength(1);
+      expect(report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+    }
+  });
+});
+
+describe("a waitUntil that throws", () => {
+  const waitUntil = boom;
+
+  it.each([false, true])("keeps no call from its answer and its settlement (stream: %s)", async (stream) => {
+    const { gateway, report } = opened({ backend: speaking(WORD, counted(7)) });
+    const response = await gateway.handle(requestOf(stream), { waitUntil });
+    expect(await response?.text()).toContain('"output_tokens":7');
+    expect(report()).toMatchObject({ used: INPUT + 7, ...AT_REST });
+  });
+
+  it("nor from its end when it is cut", async () => {
+    const { gateway, report, clock } = opened({ backend: speaking(WORD, never), limits: { deadlineMs: 1_000 } });
+    const answer = gateway.handle(requestOf(false), { waitUntil });
+    await clock.advance(1_000);
+    expect((await answer)?.status).toBe(504);
+    expect(report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+  });
+});
+
+describe("a backend without types", () => {
+  // An empty list is no empty text: what is left of it never becomes one.
+  it.each<readonly [what: string, event: object]>([
+    ["a text that is a list", { type: "text-delta", text: [] }],
+    ["a text without a text", { type: "text-delta" }],
+    ["a model that is a number", { type: "start", model: 7 }],
+    ["a call without a name", { type: "tool-call", id: "a", input: {} }],
+    ["arguments that are nothing", { type: "tool-call", id: "a", name: "f", input: null }],
+    ["a stop sequence that is a list", { type: "finish", reason: "stop", stopSequence: ["END"] }],
+    ["a piece that means nothing readable", { type: "native", format: "messages", events: {}, frames: [] }],
+    ["a frame without data", { type: "native", format: "messages", events: [], frames: [{}] }],
+    [
+      "what a piece means is no event",
+      { type: "native", format: "messages", events: [{ type: "text-delta" }], frames: [] },
+    ],
+  ])("that yields %s fails, and the call with it", async (_what, event) => {
+    for (const stream of [false, true]) {
+      const records: CallRecord[] = [];
+      const onCall = (record: CallRecord): void => void records.push(record);
+      const { send, report, failures } = opened({ onCall, backend: speaking(event as ChatEvent, WORD) });
+      expect(await (await send({ body: { stream } })).text()).toContain("backend_failed");
+      expect(records).toMatchObject([{ outcome: "failed", errorCode: "backend_failed" }]);
+      expect(failures).toMatchObject([{ port: "model-backend" }]);
+      expect(report()).toMatchObject(AT_REST);
+    }
+  });
+
+  it.each<readonly [how: string, returned: () => unknown]>([
+    ["rejects", () => Promise.reject(new Error("secret inside"))],
+    ["rejects later", () => new Promise((_, reject) => void setImmediate(reject, new Error("secret inside")))],
+    ["brings the events", () => Promise.resolve(speaking(WORD))],
+  ])("that returns a promise which %s fails, and nothing is unhandled", async (_how, returned) => {
+    const backend = { chat: returned } as unknown as ModelBackend;
+    for (const body of [{}, { stream: true }, { stop_sequences: ["END"] }]) {
+      const { send, report, failures } = opened({ backend });
+      expect(await errorCode(await send({ body }))).toBe("backend_failed");
+      expect(failures[0]?.text).toContain("must return an async iterable");
+      expect(report()).toMatchObject({ used: 0, ...AT_REST });
+    }
+  });
+});
+
+describe("an iterator of a backend's own", () => {
+  it.each<readonly [what: string, step: unknown]>([
+    ["undefined", undefined],
+    ["null", null],
+    [
+      "an object that throws",
+      {
+        get done() {
+          return boom();
+        },
+      },
+    ],
+  ])("whose step is %s has failed, and leaves no hold", async (_what, step) => {
+    for (const image of [false, true]) {
+      const events = { [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(step) }) };
+      const backend = { chat: () => events, image: () => events } as unknown as ModelBackend;
+      const bench = opened({ backend, key: { granted: 1_000_000 } });
+      const picture = { path: "/v1/images/generations", body: { prompt: "a cat", model: "image-model-2" } };
+      expect((await bench.send(image ? picture : {})).status).toBe(500);
+      expect(bench.report()).toMatchObject(AT_REST);
+    }
+  });
+});
+
+describe("an error that a backend throws", () => {
+  it("with a code that nobody knows is reported, and told as the backend's", async () => {
+    const odd = new GatewayError("overloaded_maybe" as "busy", "secret inside");
+    const { send, failures } = opened({ backend: speaking(odd) });
+    const response = await send();
+    expect(response.status).toBe(500);
+    expect(await response.text()).not.toContain("secret");
+    expect(failures).toMatchObject([{ port: "model-backend", error: { code: "backend_failed", cause: odd } }]);
+  });
+
+  it("from a store, with a code that nobody knows, is told as the store's", async () => {
+    const odd = new GatewayError("overloaded_maybe" as "busy", "secret inside");
+    const { send, failures } = opened({ around: () => ({ find: () => Promise.reject(odd) }) });
+    expect((await send()).status).toBe(503);
+    expect(failures).toMatchObject([{ port: "quota-store", error: { code: "store_unavailable" } }]);
+  });
+
+  it.each([
+    ["getters that throw", getters],
+    ["traps that throw", traps],
+    ["no prototype", () => Object.create(null) as object],
+    ["nothing in it", () => undefined],
+  ])("that has %s is a 500, reported once", async (_what, thrown) => {
+    for (const stream of [false, true]) {
+      const { send, failures, report } = opened({
+        backend: {
+          async *chat() {
+            yield WORD;
+            throw thrown();
+          },
+        },
+      });
+      const response = await send({ body: { stream } });
+      expect(response.status).toBe(stream ? 200 : 500);
+      expect(await response.text()).toContain("backend_failed");
+      expect(failures).toHaveLength(1);
+      expect(report()).toMatchObject({ used: INPUT + 4, ...AT_REST });
+    }
+  });
+
+  it.each([Number.NaN, -1, Number.POSITIVE_INFINITY])(
+    "may say to come back in %s ms, which is not said",
+    async (ms) => {
+      const { send } = opened({ backend: speaking(new GatewayError("busy", "Full.", { retryAfterMs: ms })) });
+      const response = await send();
+      expect([response.status, response.headers.get("retry-after")]).toEqual([503, null]);
+    },
+  );
+});

@@ -1,0 +1,101 @@
+/** Images through the pipeline: which key may ask for which model by which name, and the charge when something goes wrong. */
+
+import { describe, expect, it } from "vitest";
+import { type ApiKeyOptions, createGateway, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
+import { drawn, plays, type ImagePlay } from "../hosts/stage.ts";
+
+interface Asked {
+  readonly status: number;
+  readonly body: { readonly error?: { readonly code: string }; readonly data?: readonly object[] };
+  readonly ledger: object | undefined;
+}
+
+async function ask(
+  model: string | undefined,
+  key: Partial<ApiKeyOptions>,
+  options: Partial<GatewayOptions> = {},
+  play: ImagePlay = async function* () {
+    yield drawn(0);
+  },
+): Promise<Asked> {
+  const quotas = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 10_000, ...key }]);
+  const backend = { image: play, chat: plays("Hello.") };
+  const gateway = createGateway({ quotas, imagePrice: () => 100, onFailure: () => {}, backend, ...options });
+  const response = await gateway.fetch(
+    new Request("http://host/v1/images/generations", {
+      method: "POST",
+      headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+      body: JSON.stringify({ prompt: "A fox.", ...(model !== undefined && { model }) }),
+    }),
+  );
+  return { status: response.status, body: (await response.json()) as Asked["body"], ledger: quotas.report("one") };
+}
+
+describe("a key or a backend", () => {
+  it.each(["dall-e-2", "image-model-2"])("that knows the model as %s is asked by each of its names", async (known) => {
+    for (const model of ["dall-e-2", "image-model-2", undefined]) {
+      expect((await ask(model, { models: [known] })).status).toBe(200);
+      const backend = {
+        image: async function* () {
+          yield drawn(0);
+        },
+        models: () => [{ id: known }],
+      };
+      expect((await ask(model, {}, { backend })).status).toBe(200);
+    }
+  });
+
+  it.each([
+    ["a key", { models: ["dall-e-3"] }, {}, 'This API key may not use the model "gpt-image-1".'],
+    ["a backend", {}, { models: () => [{ id: "dall-e-3" }] }, 'There is no model "gpt-image-1".'],
+  ])("that knows another model, such as %s, says so by the name that was used", async (_who, key, models, message) => {
+    const backend = { async *image() {}, ...models };
+    expect((await ask("gpt-image-1", key, { backend })).body.error).toMatchObject({ message });
+  });
+
+  it("that knows another model is not", async () => {
+    expect((await ask("dall-e-2", { models: ["dall-e-3"] })).status).toBe(403);
+    expect(
+      (await ask("dall-e-2", {}, { backend: { image: async function* () {}, models: () => [{ id: "dall-e-3" }] } }))
+        .status,
+    ).toBe(404);
+  });
+});
+
+describe("what goes wrong is not paid for", () => {
+  const nothing = { used: 0, held: 0, liveHolds: 0 };
+
+  it.each([
+    ["no bytes", undefined],
+    ["a text", "not bytes"],
+    ["nothing", new Uint8Array()],
+  ])("where the backend draws %s", async (_, bytes) => {
+    const { status, body, ledger } = await ask(undefined, {}, {}, async function* () {
+      yield { ...drawn(0), bytes: bytes as Uint8Array };
+    });
+    expect([status, body.error?.code]).toEqual([500, "backend_failed"]);
+    expect(ledger).toMatchObject(nothing);
+  });
+
+  it("where a host's price fails once quota is held", async () => {
+    let asked = 0;
+    const imagePrice = (): number => (asked++ === 0 ? 100 : Number.NaN);
+    const { status, ledger } = await ask(undefined, {}, { imagePrice });
+    expect(status).toBe(500);
+    expect(ledger).toMatchObject(nothing);
+  });
+
+  it("where the store of pictures fails, which is no fault of the backend", async () => {
+    const store = { put: () => Promise.reject(new Error("The disk is full.")), get: async () => undefined };
+    const { status, body, ledger } = await ask(undefined, {}, { images: { store } });
+    expect([status, body.error?.code]).toEqual([503, "store_unavailable"]);
+    expect(ledger).toMatchObject(nothing);
+  });
+});
+
+describe("images.publicUrl", () => {
+  it.each(["", "not a url", "ftp://example.com", "https://example.com/ai?k=1"])("cannot be %o", (publicUrl) => {
+    const make = () => createGateway({ backend: {}, quotas: memoryQuotaStore([]), images: { publicUrl } });
+    expect(make).toThrow(RangeError);
+  });
+});

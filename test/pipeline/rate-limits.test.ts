@@ -1,0 +1,285 @@
+/** Rate limits of a call: who is refused when, what clients of each format are told, and what a limiter that is down does. */
+
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import { describe, expect, it } from "vitest";
+import {
+  type CallRecord,
+  flexibleRateLimiter,
+  type FlexibleRateLimiterOptions,
+  type RateLimiter,
+  type RateVerdict,
+} from "../../src/index.ts";
+import { drawn } from "../hosts/stage.ts";
+import { AT_REST, counted, errorCode, INPUT, never, type Opened, opened, type Send, speaking, WORD } from "./bench.ts";
+
+const HOUR = 3_600;
+const STORE_MS = 10_000;
+
+/** A window that no test sees the end of. */
+const window = (points: number): RateLimiterMemory => new RateLimiterMemory({ points, duration: HOUR });
+
+const limited = (options: FlexibleRateLimiterOptions, setup: Parameters<typeof opened>[0] = {}): Opened =>
+  opened({ rateLimiter: flexibleRateLimiter(options), ...setup });
+
+const ALL_IS_WELL: RateVerdict = { limits: [] };
+
+/** A limiter that lets everything through, but for what a test lays over it. */
+const limiter = (around: Partial<RateLimiter>): RateLimiter => ({
+  begin: () => Promise.resolve(ALL_IS_WELL),
+  take: () => Promise.resolve(ALL_IS_WELL),
+  end: () => Promise.resolve(),
+  ...around,
+});
+
+const ratesOf = ({ headers }: Response): Record<string, string> =>
+  Object.fromEntries([...headers].filter(([name]) => name.includes("ratelimit")));
+
+describe("requests", () => {
+  it("beyond the limit are refused, cost nothing, and are told when to come back", async () => {
+    const { send, report } = limited({ perKey: { requests: [window(2)] } }, { backend: speaking(WORD, counted(7)) });
+    const first = await send();
+    expect(ratesOf(first)).toEqual({
+      "anthropic-ratelimit-requests-limit": "2",
+      "anthropic-ratelimit-requests-remaining": "1",
+      "anthropic-ratelimit-requests-reset": expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) as string,
+    });
+    const second = await send({ body: { stream: true } });
+    expect(ratesOf(second)).toMatchObject({ "anthropic-ratelimit-requests-remaining": "0" });
+    await second.text();
+    const refused = await send();
+    expect([refused.status, await errorCode(refused.clone())]).toEqual([429, "rate_limit_exceeded"]);
+    expect(await refused.json()).toMatchObject({ type: "error", error: { type: "rate_limit_error" } });
+    const waitMs = Number(refused.headers.get("retry-after-ms"));
+    expect(waitMs).toBeGreaterThan(0);
+    expect(waitMs).toBeLessThanOrEqual(HOUR * 1000);
+    expect(refused.headers.get("retry-after")).toBe(String(Math.ceil(waitMs / 1000)));
+    expect(refused.headers.get("x-should-retry")).toBeNull();
+    expect(ratesOf(refused)).toMatchObject({ "anthropic-ratelimit-requests-remaining": "0" });
+    expect(report()).toMatchObject({ used: 2 * (INPUT + 7), ...AT_REST });
+  });
+
+  it("are counted before a body is read", async () => {
+    const { send } = limited({ perKey: { requests: [window(1)] } });
+    await send();
+    let pulled = 0;
+    const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
+    expect([(await send({ body })).status, pulled]).toEqual([429, 0]);
+  });
+
+  it("of another key are counted apart", async () => {
+    const { send, store } = limited({ perKey: { requests: [window(1)] } });
+    store.add({ apiKey: "sk-two", granted: 1000 });
+    const statuses = [await send(), await send(), await send({ headers: { authorization: "Bearer sk-two" } })];
+    expect(statuses.map(({ status }) => status)).toEqual([200, 429, 200]);
+  });
+
+  it("are counted by model as well", async () => {
+    const { send } = limited({ perModel: { requests: [window(1)] } });
+    const ask = (model: string): Promise<Response> => send({ body: { model } });
+    const statuses = [await ask("one"), await ask("one"), await ask("two")].map(({ status }) => status);
+    expect(statuses).toEqual([200, 429, 200]);
+  });
+});
+
+describe("each format", () => {
+  const setup = {
+    backend: {
+      ...speaking(WORD),
+      async *image() {
+        yield drawn(0);
+      },
+    },
+    imagePrice: () => 1,
+  };
+
+  it.each<[format: string, send: Send, body: object, rates: string[]]>([
+    [
+      "generate-content",
+      {
+        path: "/v1beta/models/any:generateContent",
+        body: JSON.stringify({ contents: [{ role: "user", parts: [{ text: "Hello" }] }] }),
+      },
+      { error: { code: 429, status: "RESOURCE_EXHAUSTED" } },
+      [],
+    ],
+    [
+      "images",
+      { path: "/v1/images/generations", body: JSON.stringify({ prompt: "A fox.", response_format: "b64_json" }) },
+      { error: { type: "rate_limit_error", code: "rate_limit_exceeded" } },
+      ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
+    ],
+    ["token-usage", { path: "/api/usage/token", method: "GET" }, { success: false }, []],
+    [
+      "messages' token count",
+      { path: "/v1/messages/count_tokens" },
+      { error: { code: "rate_limit_exceeded" } },
+      ["limit", "remaining", "reset"].map((name) => `anthropic-ratelimit-requests-${name}`),
+    ],
+  ])("says it in its own way: %s", async (_format, send, body, rates) => {
+    const bench = limited({ perKey: { requests: [window(1)] } }, setup);
+    const answers = [await bench.send(send), await bench.send(send)];
+    expect(answers.map(({ status }) => status)).toEqual([200, 429]);
+    for (const answer of answers) expect(Object.keys(ratesOf(answer)).toSorted()).toEqual(rates);
+    expect(answers[1]?.headers.get("retry-after")).toMatch(/^\d+$/);
+    expect(await answers[1]?.json()).toMatchObject(body);
+  });
+});
+
+const tokensLeft = (response: Response): string | null => response.headers.get("anthropic-ratelimit-tokens-remaining");
+
+describe("tokens", () => {
+  it("are reserved with the answer, and corrected to what was used when the call ends", async () => {
+    const { send } = limited({ perKey: { tokens: [window(200)] } }, { backend: speaking(WORD, counted(30)) });
+    expect(tokensLeft(await send())).toBe(String(200 - INPUT - 50));
+    expect(tokensLeft(await send())).toBe(String(200 - INPUT - 30 - INPUT - 50));
+  });
+
+  it.each([
+    ["that say how long they may become", { max_tokens: 10 }, 10, 10],
+    ["that may become longer than they do", { max_tokens: 50 }, 10, 3],
+  ])("of calls at once %s stay within the limit", async (_what, body, output, admitted) => {
+    const counter = window(200);
+    const { promise: told, resolve: open } = Promise.withResolvers<void>();
+    const { send, clock } = limited(
+      { perKey: { tokens: [counter] } },
+      { backend: speaking(told, WORD, counted(output)), key: { granted: 100_000 } },
+    );
+    const answers = Array.from({ length: 18 }, () => send({ body }));
+    await clock.advance(0);
+    open();
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(admitted);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(18 - admitted);
+    const used = (await counter.get('tokens:0:["one"]'))?.consumedPoints;
+    expect(used).toBe(admitted * (INPUT + output));
+    // Those that were refused may come back as soon as one has ended, and not when the window does.
+    const refused = (await Promise.all(answers)).find(({ status }) => status === 429);
+    expect(refused?.headers.get("retry-after-ms")).toBe("1000");
+  });
+
+  it("of a call that comes to nothing are given back", async () => {
+    const { send } = limited({ perKey: { tokens: [window(100)] } }, { backend: speaking(new Error("broken")) });
+    const answers = [await send(), await send()];
+    expect(answers.map(({ status }) => status)).toEqual([500, 500]);
+    expect(answers.map(tokensLeft)).toEqual(["40", "40"]);
+  });
+
+  it("beyond the limit are refused before quota is held, and a smaller call is still let in", async () => {
+    const asked: string[] = [];
+    const around = (store: Opened["store"]) => ({
+      reserve: (...hold: Parameters<typeof store.reserve>) => (asked.push("reserve"), store.reserve(...hold)),
+    });
+    const { send } = limited({ perKey: { tokens: [window(20)] } }, { around, backend: speaking("") });
+    const large = await send({ body: { system: "x".repeat(50) } });
+    expect([large.status, asked]).toEqual([429, []]);
+    expect((await send()).status).toBe(200);
+  });
+});
+
+describe("calls at once", () => {
+  it("beyond the limit are refused until one ends", async () => {
+    const { send, clock } = limited({ perKey: { callsAtOnce: 1 } }, { backend: speaking(WORD, never) });
+    const first = await send({ body: { stream: true } });
+    const second = await send();
+    expect([second.status, second.headers.get("retry-after-ms")]).toEqual([429, "1000"]);
+    await first.body?.cancel();
+    await clock.advance(0);
+    expect((await send({ body: { stream: true } })).status).toBe(200);
+  });
+
+  it("that begin in the same moment are let in as far as there are places", async () => {
+    const { send } = limited({ perModel: { callsAtOnce: 3 } }, { backend: speaking(WORD, never) });
+    const answers = await Promise.all(Array.from({ length: 8 }, () => send({ body: { stream: true, max_tokens: 2 } })));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(3);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(5);
+  });
+
+  it("are free again after each way to end", async () => {
+    const { send, gateway } = limited({ perKey: { callsAtOnce: 1 } });
+    for (const one of [{ body: "{" }, { body: { max_tokens: 1_000_000_000 } }, { path: "/v1/messages/count_tokens" }])
+      expect((await send(one)).status).not.toBe(429);
+    expect((await send()).status).toBe(200);
+    await gateway.close();
+  });
+});
+
+const FAULTS: readonly [how: string, fault: () => Promise<never>, ms: number][] = [
+  ["hangs", () => never, STORE_MS],
+  ["rejects", () => Promise.reject(new Error("The limiter is away.")), 0],
+];
+
+describe.each(FAULTS)("a limiter that %s", (_how, fault, ms) => {
+  it.each(["begin", "take"] as const)("at %s is 503, reported as its own", async (verb) => {
+    const bench = opened({ rateLimiter: limiter({ [verb]: fault }), limits: { storeTimeoutMs: STORE_MS } });
+    const answer = bench.send();
+    await bench.clock.advance(ms);
+    expect([(await answer).status, await errorCode(await answer)]).toEqual([503, "store_unavailable"]);
+    expect(bench.failures).toMatchObject([{ port: "rate-limiter" }]);
+    expect(bench.report()).toMatchObject({ used: 0, ...AT_REST });
+  });
+
+  it.each(["begin", "take"] as const)("at %s lets calls through where its host wants that", async (verb) => {
+    const rateLimiter = limiter({ [verb]: fault });
+    const bench = opened({ rateLimiter, rateLimiterDown: "open", limits: { storeTimeoutMs: STORE_MS } });
+    const answer = bench.send();
+    await bench.clock.advance(ms);
+    expect((await answer).status).toBe(200);
+    expect(bench.failures).toMatchObject([{ port: "rate-limiter", error: { code: "store_unavailable" } }]);
+  });
+
+  it("at end holds its answer up for no longer than it may", async () => {
+    const bench = opened({ rateLimiter: limiter({ end: fault }), limits: { storeTimeoutMs: STORE_MS } });
+    const answer = bench.send();
+    await bench.clock.advance(ms);
+    expect((await answer).status).toBe(200);
+    expect(bench.failures).toMatchObject([{ port: "rate-limiter" }]);
+    expect(bench.report()).toMatchObject(AT_REST);
+  });
+});
+
+describe("a limiter", () => {
+  it("whose admission comes too late gets its place back", async () => {
+    const { promise: late, resolve: answer } = Promise.withResolvers<RateVerdict>();
+    const ended: string[] = [];
+    const rateLimiter = limiter({ begin: () => late, end: async (id) => void ended.push(id) });
+    const bench = opened({ rateLimiter, limits: { storeTimeoutMs: STORE_MS } });
+    const refused = bench.send();
+    await bench.clock.advance(STORE_MS);
+    expect([(await refused).status, ended]).toEqual([503, []]);
+    answer(ALL_IS_WELL);
+    await bench.clock.advance(0);
+    expect(ended).toHaveLength(1);
+  });
+
+  it("that lies about its limits breaks no answer", async () => {
+    const odd = { kind: "requests", limit: Number.NaN, remaining: -1, resetMs: Number.POSITIVE_INFINITY } as const;
+    const refused = { by: "requests", retryAfterMs: Number.NaN } as const;
+    const bench = opened({ rateLimiter: limiter({ begin: async () => ({ refused, limits: [odd] }) }) });
+    const answer = await bench.send();
+    expect([answer.status, answer.headers.get("retry-after-ms"), ratesOf(answer)]).toEqual([429, "1000", {}]);
+  });
+
+  it("is told of the call, once at each of its steps, and of all that was used", async () => {
+    const told: unknown[] = [];
+    const rateLimiter = limiter({
+      begin: async ({ keyId }, call) => (told.push(["begin", keyId, call?.requestId]), ALL_IS_WELL),
+      take: async ({ model, tokens, outputTokens }) => (told.push(["take", model, tokens, outputTokens]), ALL_IS_WELL),
+      end: async (id, tokens) => void told.push(["end", id, tokens]),
+    });
+    const { send } = opened({ rateLimiter, backend: speaking(WORD, counted(7)) });
+    const id = (await send()).headers.get("request-id");
+    expect(told).toEqual([
+      ["begin", "one", id],
+      ["take", "any", INPUT, 50],
+      ["end", id, INPUT + 7],
+    ]);
+  });
+
+  it("that refuses is a refusal in the call's record", async () => {
+    const records: CallRecord[] = [];
+    const setup = { onCall: (record: CallRecord) => records.push(record) };
+    const { send } = limited({ perKey: { requests: [window(0)] } }, setup);
+    await send();
+    expect(records).toMatchObject([{ outcome: "refused", status: 429, errorCode: "rate_limited", units: 0 }]);
+  });
+});

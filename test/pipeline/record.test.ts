@@ -1,0 +1,417 @@
+/** The record of each call: made once, whatever the call's end, and telling neither what was said nor by which secret. */
+
+import { describe, expect, it } from "vitest";
+import { type CallRecord, createGateway, GatewayError, memoryQuotaStore } from "../../src/index.ts";
+import { manualClock } from "../contracts/manual-clock.ts";
+import { drawn } from "../hosts/stage.ts";
+import {
+  chatty,
+  counted,
+  fail,
+  failing,
+  INPUT,
+  MINUTE,
+  never,
+  type Opened,
+  opened,
+  PROMPT,
+  readUntil,
+  requestOf,
+  type Send,
+  type Setup,
+  speaking,
+  WORD,
+} from "./bench.ts";
+
+interface Recording extends Opened {
+  readonly records: CallRecord[];
+}
+
+function recording(setup: Setup = {}): Recording {
+  const records: CallRecord[] = [];
+  return { ...opened({ onCall: (record) => records.push(record), ...setup }), records };
+}
+
+/** The one record of one call whose answer is read to its end. */
+async function recordOf(setup: Setup, send: Send = {}): Promise<CallRecord> {
+  const { send: call, records, clock } = recording(setup);
+  await (await call(send)).text();
+  // A stream that breaks off is settled beside its last frame.
+  await clock.advance(0);
+  expect(records).toHaveLength(1);
+  return records[0] ?? fail(new Error("No call was recorded."));
+}
+
+const STREAMS = [false, true];
+
+describe("a call that completes", () => {
+  it.each(STREAMS)("tells who asked for what, and what it took (stream: %s)", async (stream) => {
+    const upstream = { type: "start", id: "u-1", model: "any-2026", usage: { inputTokens: INPUT } } as const;
+    const record = await recordOf(
+      { key: { granted: 1000, name: "Team One" }, backend: speaking(upstream, WORD, counted(7)) },
+      { body: { stream } },
+    );
+    expect(record).toEqual({
+      requestId: expect.stringMatching(/^req_/) as string,
+      context: undefined,
+      key: { id: "one", name: "Team One" },
+      format: "messages",
+      method: "POST",
+      route: "/v1/messages",
+      modelAsked: "any",
+      modelListed: false,
+      modelAnswered: "any-2026",
+      stream,
+      usage: expect.objectContaining({ inputTokens: INPUT, outputTokens: 7, cacheReadTokens: 0 }) as object,
+      images: undefined,
+      units: INPUT + 7,
+      certainty: "exact",
+      outcome: "completed",
+      status: 200,
+      errorCode: undefined,
+      beganAt: expect.any(Number) as number,
+      firstEventMs: 0,
+      endMs: 0,
+      dropped: [],
+      droppedFromAnswer: [],
+    });
+  });
+
+  it.each(STREAMS)(
+    "tells what of its answer the caller's format cannot say, each once (stream: %s)",
+    async (stream) => {
+      const note = { type: "annotation", annotation: { type: "token-count", tokens: 1 } } as const;
+      const sealed = { type: "text-delta", text: "a", signature: "s" } as const;
+      const backend = speaking(WORD, note, sealed, note, counted(7));
+      const { droppedFromAnswer } = await recordOf({ backend }, { body: { stream } });
+      expect(droppedFromAnswer).toEqual([
+        { field: "answer.annotation.token-count", conversion: "dropped", why: "The format has no notes of this kind." },
+        { field: "answer.signature", conversion: "dropped", why: "Only reasoning has a signature in this format." },
+      ]);
+    },
+  );
+
+  it.each(STREAMS)("tells when it began, when the first event came and when it ended (stream: %s)", async (stream) => {
+    const bench: Recording = recording({
+      backend: {
+        async *chat() {
+          await bench.clock.advance(3_000);
+          yield WORD;
+          await bench.clock.advance(4_000);
+          yield counted(7);
+        },
+      },
+    });
+    const began = bench.clock.now();
+    await (await bench.send({ body: { stream } })).text();
+    expect(bench.records).toMatchObject([{ beganAt: began, firstEventMs: 3_000, endMs: 7_000 }]);
+  });
+
+  it("is recorded with all that it cost, also where its key had less left", async () => {
+    const bench = recording({ key: { granted: 150 }, backend: speaking(WORD, counted(700 - INPUT)) });
+    await (await bench.send({})).text();
+    expect([bench.records[0]?.units, bench.store.report("one")]).toMatchObject([700, { used: 150, overdraft: 550 }]);
+  });
+
+  it("is charged by estimate where its backend has not counted", async () => {
+    const record = await recordOf({ backend: speaking(WORD, WORD) });
+    expect(record).toMatchObject({ units: INPUT + 8, certainty: "estimated", usage: { outputTokens: 8 } });
+    expect(record.modelAnswered).toBeUndefined();
+  });
+
+  it("is recorded after its settlement, and before its gateway has closed", async () => {
+    const order: string[] = [];
+    const { send, gateway } = opened({
+      onCall: () => order.push("recorded"),
+      around: (store) => ({ settle: async (...how) => void (await store.settle(...how), order.push("settled")) }),
+    });
+    const [answer] = await Promise.all([send(), gateway.close().then(() => order.push("closed"))]);
+    await answer.text();
+    expect(order).toEqual(["settled", "recorded", "closed"]);
+  });
+});
+
+const image = (more?: unknown) => ({
+  async *image() {
+    yield drawn(0);
+    if (more instanceof Error) throw more;
+    yield drawn(1);
+    yield { type: "usage", usage: { inputTextTokens: 3, outputTokens: 9 } } as const;
+  },
+});
+
+describe("pictures", () => {
+  const asked: Send = {
+    path: "/v1/images/generations",
+    body: JSON.stringify({ model: "dall-e-2", prompt: "A secret fox.", n: 2, response_format: "b64_json" }),
+  };
+
+  it("are recorded with their number and tokens, under their model's own name", async () => {
+    const record = await recordOf({ backend: image(), imagePrice: () => 100 }, asked);
+    expect(record).toMatchObject({ format: "images", route: "/v1/images/generations", outcome: "completed" });
+    expect(record).toMatchObject({ modelAsked: "image-model-2", units: 200, certainty: "exact", usage: undefined });
+    expect(record.images).toEqual({ count: 2, usage: { inputTextTokens: 3, inputImageTokens: 0, outputTokens: 9 } });
+  });
+
+  it("that came before a failure are the ones that are charged", async () => {
+    const record = await recordOf({ backend: image(new Error("no ink")), imagePrice: () => 100 }, asked);
+    expect(record).toMatchObject({ outcome: "completed", units: 100, images: { count: 1 } });
+  });
+
+  it("that are fetched are calls without a key", async () => {
+    const record = await recordOf({ backend: image() }, { method: "GET", path: "/v1/images/files/unknown" });
+    expect(record).toMatchObject({ key: undefined, method: "GET", route: "/v1/images/files/**", units: 0 });
+    expect([record.status, record.outcome]).toEqual([404, "refused"]);
+  });
+});
+
+describe("a query", () => {
+  it("costs nothing", async () => {
+    const record = await recordOf({}, { path: "/v1/messages/count_tokens" });
+    expect(record).toMatchObject({ route: "/v1/messages/count_tokens", modelAsked: "any", outcome: "completed" });
+    expect(record).toMatchObject({ units: 0, usage: undefined, key: { id: "one" }, firstEventMs: undefined });
+  });
+
+  it("of a key's quota has no model", async () => {
+    const record = await recordOf({}, { method: "GET", path: "/api/usage/token" });
+    expect(record).toMatchObject({ format: "token-usage", modelAsked: undefined, status: 200 });
+  });
+});
+
+describe("a call that is refused", () => {
+  it.each<[why: string, expected: object, setup: Setup, send: Send]>([
+    [
+      "before its key is known",
+      { key: undefined, status: 401, errorCode: "missing_api_key" },
+      {},
+      { headers: { authorization: "" } },
+    ],
+    [
+      "for a key that is unknown",
+      { key: undefined, status: 401, errorCode: "invalid_api_key" },
+      {},
+      { headers: { authorization: "Bearer sk-two" } },
+    ],
+    [
+      "for its body",
+      { key: { id: "one" }, modelAsked: undefined, status: 400, errorCode: "malformed_body" },
+      {},
+      { body: "{" },
+    ],
+    [
+      "for its model",
+      { modelAsked: "any", status: 400, errorCode: "model_not_found" },
+      { backend: { ...speaking(WORD), models: () => [{ id: "other" }] } },
+      {},
+    ],
+    [
+      "for more stop sequences than can be looked for",
+      { modelAsked: "any", status: 400, errorCode: "invalid_request" },
+      {},
+      { body: { stop_sequences: ["a".repeat(65_537)] } },
+    ],
+    ["for its quota", { status: 429, errorCode: "quota_exhausted" }, { key: { granted: 0 } }, {}],
+  ])("%s costs nothing", async (_why, expected, setup, send) => {
+    const record = await recordOf(setup, send);
+    expect(record).toMatchObject({ outcome: "refused", units: 0, certainty: "exact", usage: undefined, ...expected });
+  });
+
+  it("by a gateway that is closing is one too", async () => {
+    const bench = recording();
+    await bench.gateway.close();
+    await bench.send();
+    expect(bench.records).toMatchObject([{ outcome: "refused", status: 503, errorCode: "busy" }]);
+  });
+
+  it("by no endpoint at all is none", async () => {
+    const bench = recording();
+    expect((await bench.send({ method: "GET" })).status).toBe(405);
+    expect(bench.records).toEqual([]);
+  });
+});
+
+describe("a call that fails", () => {
+  it("before its first event is told by its status", async () => {
+    const record = await recordOf({ backend: speaking(new Error("broken")) }, { body: { stream: true } });
+    expect(record).toMatchObject({ outcome: "failed", status: 500, errorCode: "backend_failed", units: 0 });
+    expect(record).toMatchObject({ usage: undefined, stream: true, firstEventMs: undefined });
+  });
+
+  it.each([
+    [false, 504],
+    [true, 200],
+  ])("later is charged for what came (stream: %s)", async (stream, status) => {
+    // The backend's own deadline is a failure of it, not the gateway's deadline.
+    const slow = new GatewayError("deadline_exceeded", "The upstream was slow.");
+    const record = await recordOf({ backend: speaking(WORD, slow) }, { body: { stream } });
+    expect(record).toMatchObject({ outcome: "failed", status, errorCode: "deadline_exceeded" });
+    expect(record).toMatchObject({ units: INPUT + 4, certainty: "estimated", usage: { outputTokens: 4 } });
+  });
+
+  it("by its store is no refusal", async () => {
+    const record = await recordOf({ around: () => ({ find: () => Promise.reject(new Error("away")) }) });
+    expect(record).toMatchObject({ outcome: "failed", status: 503, errorCode: "store_unavailable" });
+  });
+});
+
+describe("a call that is cut", () => {
+  it("by its client is recorded with what was generated until then", async () => {
+    const bench = recording({ backend: speaking(WORD, never) });
+    const reader = await readUntil(WORD, await bench.send({ body: { stream: true } }));
+    await reader.cancel();
+    await bench.clock.advance(0);
+    expect(bench.records).toMatchObject([
+      { outcome: "client-closed", status: 200, errorCode: "client_closed", units: INPUT + 4, certainty: "estimated" },
+    ]);
+  });
+
+  it("by its client before anything came costs nothing", async () => {
+    const bench = recording();
+    await bench.gateway.answer(requestOf(true), { onDisconnect: (listener) => listener() });
+    expect(bench.records).toMatchObject([{ outcome: "client-closed", status: 499, units: 0, key: undefined }]);
+  });
+
+  it("by its client while its backend drains has the exact count", async () => {
+    const { promise: told, resolve: open } = Promise.withResolvers<void>();
+    const backend = { ...speaking(WORD, told, counted(7)), hangUp: { drainMs: 5_000 } };
+    const bench = recording({ backend });
+    const reader = await readUntil(WORD, await bench.send({ body: { stream: true } }));
+    await reader.cancel();
+    expect(bench.records).toEqual([]);
+    open();
+    await bench.clock.advance(0);
+    expect(bench.records).toMatchObject([
+      { outcome: "client-closed", status: 200, errorCode: undefined, units: INPUT + 7, certainty: "exact" },
+    ]);
+  });
+
+  it.each([
+    [false, 504],
+    [true, 200],
+  ])("by its deadline says so (stream: %s)", async (stream, status) => {
+    const bench = recording({ backend: chatty(), limits: { deadlineMs: MINUTE } });
+    const text = bench.send({ body: { stream } }).then((response) => response.text());
+    await bench.clock.advance(MINUTE);
+    await text;
+    expect(bench.records).toMatchObject([
+      { outcome: "deadline", status, errorCode: "deadline_exceeded", endMs: MINUTE, firstEventMs: 0 },
+    ]);
+  });
+
+  it("by the gateway's closing says so", async () => {
+    const bench = recording({ backend: chatty() });
+    const text = bench.send({ body: { stream: true } }).then((response) => response.text());
+    await bench.clock.advance(0);
+    const closed = bench.gateway.close({ deadlineMs: 1_000 });
+    await bench.clock.advance(1_000);
+    await Promise.all([closed, text]);
+    expect(bench.records).toMatchObject([{ outcome: "shutdown", status: 200, errorCode: "busy" }]);
+  });
+});
+
+describe("a settlement", () => {
+  it("that fails is recorded all the same, once, with what is charged in the end", async () => {
+    const { asked, around } = failing(2);
+    const bench = recording({ around, backend: speaking(WORD, counted(7)) });
+    await (await bench.send()).text();
+    await bench.clock.advance(MINUTE);
+    expect(asked).toHaveLength(3);
+    expect(bench.records).toMatchObject([{ outcome: "completed", units: INPUT + 7, certainty: "exact" }]);
+    expect(bench.report()).toMatchObject({ used: INPUT + 7 });
+  });
+
+  it("that hangs is waited for as long as a store may take", async () => {
+    const bench = recording({ around: () => ({ settle: () => never }), limits: { storeTimeoutMs: 1_000 } });
+    const answer = bench.send();
+    await bench.clock.advance(999);
+    expect(bench.records).toEqual([]);
+    await bench.clock.advance(1);
+    await answer;
+    expect(bench.records).toMatchObject([{ outcome: "completed", units: INPUT + 4 }]);
+  });
+});
+
+describe("onCall", () => {
+  it.each<[how: string, onCall: () => unknown]>([
+    ["throws", () => fail(new Error("The table is full."))],
+    ["rejects", () => Promise.reject(new Error("The table is full."))],
+    ["hangs", () => never],
+  ])("that %s changes nothing", async (_how, onCall) => {
+    const bench = opened({ onCall });
+    expect((await bench.send()).status).toBe(200);
+    await bench.gateway.close();
+    expect(bench.failures).toEqual([]);
+  });
+
+  it("is kept alive by a runtime that stops when the answer is out", async () => {
+    const { promise: written, resolve: write } = Promise.withResolvers<void>();
+    const { gateway } = opened({ onCall: () => written });
+    const kept: Promise<unknown>[] = [];
+    await gateway.answer(requestOf(false), { waitUntil: (work) => kept.push(work) });
+    let done = false;
+    const all = Promise.all(kept).then(() => (done = true));
+    await new Promise((resolve) => void setTimeout(resolve));
+    expect(done).toBe(false);
+    write();
+    await all;
+  });
+
+  it("is called on the host's own object", async () => {
+    const host = {
+      backend: speaking(WORD),
+      quotas: memoryQuotaStore([{ apiKey: "sk-one", granted: 1000 }]),
+      seen: [] as string[],
+      onCall({ outcome }: CallRecord): void {
+        this.seen.push(outcome);
+      },
+    };
+    await createGateway(host).fetch(requestOf(false));
+    expect(host.seen).toEqual(["completed"]);
+  });
+
+  it("knows the host's own context, by its type", async () => {
+    const users: (string | undefined)[] = [];
+    const gateway = createGateway<{ readonly user: string }>({
+      backend: speaking(WORD),
+      quotas: memoryQuotaStore([{ apiKey: "sk-one", granted: 1000 }]),
+      clock: manualClock(),
+      onCall: ({ context }) => users.push(context?.user),
+    });
+    await gateway.answer(requestOf(false), { context: { user: "ada" } });
+    expect(users).toEqual(["ada"]);
+  });
+});
+
+describe("a record", () => {
+  it("holds neither what was said nor the secret, wherever that stood", async () => {
+    const secret = "sk-very-secret-key";
+    const records: CallRecord[] = [];
+    const gateway = createGateway({
+      backend: speaking("a private answer", counted(7)),
+      quotas: memoryQuotaStore([{ apiKey: secret, name: "Team", granted: 1_000_000 }]),
+      onCall: (record) => records.push(record),
+      onFailure: () => {},
+    });
+    const send = (path: string, body: object): Promise<Response> =>
+      gateway.fetch(
+        new Request(`http://host${path}`, {
+          method: "POST",
+          headers: { "content-type": "application/json", "x-api-key": secret, "compat-version": "2023-06-01" },
+          body: JSON.stringify(body),
+        }),
+      );
+    const messages = [{ role: "user", content: PROMPT }];
+    const contents = [{ role: "user", parts: [{ text: PROMPT }] }];
+    for (const answer of [
+      await send("/v1/messages", { model: "any", max_tokens: 50, system: PROMPT, messages }),
+      await send("/v1/messages", { model: `model-${secret}`, max_tokens: 50, messages, stream: true }),
+      await send("/v1/messages", { model: "any", max_tokens: PROMPT, messages }),
+      await send(`/v1beta/models/any:generateContent?key=${secret}`, { contents }),
+      await send(`/v1beta/models/${secret}:countTokens?key=${secret}`, { contents }),
+    ])
+      await answer.text();
+    const told = JSON.stringify(records);
+    expect(records.map(({ status }) => status)).toContain(400);
+    for (const words of ["very-secret", PROMPT, "private answer"]) expect(told).not.toContain(words);
+  });
+});

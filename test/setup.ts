@@ -1,0 +1,18 @@
+/** Runs before each test file: seeds every property, and fails the file when anything writes to the console. */
+
+import process from "node:process";
+import { format } from "node:util";
+import fc from "fast-check";
+import { afterAll } from "vitest";
+
+// The same seed in every run, so that a failure repeats.
+fc.configureGlobal({ seed: Number(process.env["FAST_CHECK_SEED"] ?? 20_261_121) });
+
+/** A test that expects a line spies on the console. */
+const unexpected: string[] = [];
+for (const method of ["debug", "dir", "error", "info", "log", "table", "trace", "warn"] as const)
+  console[method] = (...values: unknown[]) => void unexpected.push(format(...values));
+
+afterAll(() => {
+  if (unexpected.length > 0) throw new Error(`No test expects these lines on the console:\n${unexpected.join("\n")}`);
+});

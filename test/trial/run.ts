@@ -1,0 +1,16 @@
+/** `npm run trial -- NAME` runs a trial; without a name it lists them. */
+
+import process from "node:process";
+import { attackTrial } from "../attack/attacks.ts";
+import { crashTrial } from "../crash/crash.ts";
+import { conversationsTrial } from "../properties/conversations/trial.ts";
+import { simulateTrial } from "../properties/simulator/trial.ts";
+import { raceTrial } from "../race/race.ts";
+import { retriesTrial } from "../retries/retries.ts";
+import { crowdTrial, soakTrial } from "../soak/trial.ts";
+import { runTrial } from "./frame.ts";
+
+await runTrial(
+  [soakTrial, crowdTrial, raceTrial, crashTrial, retriesTrial, simulateTrial, attackTrial, conversationsTrial],
+  process.argv.slice(2),
+);

@@ -1,0 +1,563 @@
+/** Requests and answers of the providers' interface, in each of its versions. */
+
+import { createOpenAI } from "@ai-sdk/openai";
+import type { ImageModelV4, LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import { toFile } from "openai";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
+import { aiSdk, type AiSdkChatModel, type AiSdkImageModel } from "../../../src/upstreams/ai-sdk/index.ts";
+import { metadataIn, signatureOf } from "../../../src/upstreams/ai-sdk/prompt.ts";
+import { png } from "../../cases/images/pictures.ts";
+import { ask, type Asked, draw, FINISH, fakeModel, imageModel, type Part, said, START, USAGE } from "./fake-models.ts";
+import { clientsBefore, upstreamOf } from "./stage.ts";
+
+const PNG = Buffer.from(png());
+const PICTURE = { type: "base64", mediaType: "image/png", data: PNG.toString("base64") } as const;
+
+it("takes the library's own models, by their types", () => {
+  expectTypeOf<LanguageModelV4>().toExtend<AiSdkChatModel>();
+  expectTypeOf<ImageModelV4>().toExtend<AiSdkImageModel>();
+});
+
+const byFunction = (name: string) => (name === "plain-1" ? fakeModel({ stream: [START, FINISH] }) : undefined);
+
+describe("the options of the host", () => {
+  it.each([
+    ["no model", {}],
+    ["a model that is none", { chat: { a: {} } }],
+    ["a model of an older version", { chat: { a: { ...fakeModel({}), specificationVersion: "v1" } } }],
+    ["null", { images: { a: null } }],
+  ])("are refused at once: %s", (_name, options) => {
+    expect(() => aiSdk(options as never)).toThrow(/^aiSdk: /);
+  });
+
+  it("say what is on offer, by its kind and limits", () => {
+    const info = { a: { maxOutputTokens: 9 } };
+    const both = aiSdk({ chat: { a: fakeModel({}), b: fakeModel({}) }, images: { b: imageModel(() => ({})) }, info });
+    expect(both.models?.()).toEqual([
+      { id: "a", kinds: ["chat"], maxOutputTokens: 9 },
+      { id: "b", kinds: ["chat", "image"] },
+    ]);
+    expect(Object.keys(aiSdk({ chat: () => undefined }))).toEqual(["chat"]);
+  });
+
+  it("find a model by a function, or have none", async () => {
+    expect((await ask(fakeModel({}), {}, { chat: byFunction })).error).toBeUndefined();
+    expect((await ask(fakeModel({}), { model: "other" }, { chat: byFunction })).error).toMatchObject({
+      code: "model_not_found",
+    });
+    expect((await ask(fakeModel({}), { model: "__proto__" })).error).toMatchObject({ code: "model_not_found" });
+  });
+});
+
+/** Returns the options that a model gets for a request. */
+async function askedWith(more: Partial<ChatRequest>, script: Parameters<typeof fakeModel>[0] = {}, options = {}) {
+  const model = fakeModel({ stream: [START, FINISH], ...script });
+  const { error, conversions } = await ask(model, more, options);
+  const asked = model.asked[0] as unknown as LanguageModelV4CallOptions | undefined;
+  return { asked, error, conversions: conversions.map(({ field, conversion }) => `${field}: ${conversion}`) };
+}
+
+const at = (url: string): Partial<ChatRequest> => ({
+  messages: [{ role: "user", parts: [{ type: "media", kind: "image", source: { type: "url", url } }] }],
+});
+
+describe("a request", () => {
+  it("is said in full", async () => {
+    const { asked, conversions } = await askedWith({
+      system: [{ type: "text", text: "Be short." }],
+      temperature: 0.5,
+      topP: 0.9,
+      topK: 5,
+      seed: 7,
+      presencePenalty: 0.1,
+      frequencyPenalty: 0.2,
+      stopSequences: ["END"],
+      responseFormat: { type: "json", schema: { type: "object" }, name: "city" },
+      tools: [{ type: "function", name: "t", description: "d", inputSchema: { type: "object" }, strict: true }],
+      toolChoice: { type: "tool", name: "t", parallel: true },
+      reasoning: { type: "adaptive", effort: "high" },
+    });
+    expect(conversions).toEqual([]);
+    expect(asked).toMatchObject({
+      prompt: [
+        { role: "system", content: "Be short." },
+        { role: "user", content: [{ type: "text", text: "Hello" }] },
+      ],
+      maxOutputTokens: 100,
+      temperature: 0.5,
+      topP: 0.9,
+      topK: 5,
+      seed: 7,
+      presencePenalty: 0.1,
+      frequencyPenalty: 0.2,
+      stopSequences: ["END"],
+      responseFormat: { type: "json", schema: { type: "object" }, name: "city" },
+      tools: [{ type: "function", name: "t", description: "d", inputSchema: { type: "object" }, strict: true }],
+      toolChoice: { type: "tool", toolName: "t" },
+      reasoning: "high",
+    });
+  });
+
+  it("reports what the model cannot be asked, or is refused where the host is strict", async () => {
+    const request: Partial<ChatRequest> = {
+      candidateCount: 2,
+      logprobs: { top: 1 },
+      endUser: "u",
+      serviceTier: "auto",
+      tools: [{ type: "code-execution" }],
+      toolChoice: { type: "required", parallel: false },
+    };
+    const { asked, conversions } = await askedWith(request);
+    expect(asked).not.toHaveProperty("toolChoice");
+    expect(conversions.toSorted()).toEqual(
+      [
+        "candidateCount",
+        "logprobs",
+        "endUser",
+        "serviceTier",
+        "tools.code-execution",
+        "toolChoice",
+        "toolChoice.parallel",
+      ]
+        .map((field) => `${field}: dropped`)
+        .toSorted(),
+    );
+    const refused = await askedWith(request, {}, { strict: true });
+    expect(refused.error).toMatchObject({ code: "failed_precondition" });
+    expect(refused.asked).toBeUndefined();
+  });
+
+  it("reports what the model itself warns of", async () => {
+    const warnings = [
+      { type: "unsupported", feature: "topK", details: "no" },
+      { type: "unsupported-setting", setting: "seed" },
+      { type: "compatibility", feature: "thinking" },
+      { type: "other", message: "hm" },
+      { type: "deprecated", setting: "x", message: "y" },
+      null,
+      7,
+    ];
+    const told = ["topK: dropped", "seed: dropped", "reasoning: approximated", "request: approximated"];
+    expect(
+      (await askedWith({ topK: 5 }, { stream: [{ type: "stream-start", warnings }, FINISH] })).conversions,
+    ).toEqual(told);
+    const answer = () => ({ content: [], finishReason: "stop", warnings });
+    expect((await askedWith({ topK: 5, stream: false }, { answer })).conversions).toEqual(told);
+    expect((await askedWith({}, { stream: [{ type: "stream-start", warnings: 7 }, FINISH] })).conversions).toEqual([]);
+    const strict = await askedWith({}, { stream: [{ type: "stream-start", warnings }, FINISH] }, { strict: true });
+    expect(strict.error).toMatchObject({ code: "failed_precondition" });
+  });
+
+  it.each([
+    ["v4", { type: "file", mediaType: "image/png", data: { type: "data", data: PICTURE.data } }],
+    ["v3", { type: "file", mediaType: "image/png", data: PICTURE.data }],
+    ["v2", { type: "file", mediaType: "image/png", data: PICTURE.data }],
+  ] as const)("shows its pictures, as version %s takes them", async (version, expected) => {
+    const parts = [{ type: "media", kind: "image", source: PICTURE }] as const;
+    const { asked, conversions } = await askedWith({ messages: [{ role: "user", parts }] }, { version });
+    expect(asked?.prompt).toEqual([{ role: "user", content: [expected] }]);
+    expect(conversions).toEqual([]);
+  });
+
+  it.each([
+    ["v4", { type: "file", mediaType: "image/png", data: { type: "data", data: PICTURE.data } }],
+    ["v3", { type: "image-data", mediaType: "image/png", data: PICTURE.data }],
+    ["v2", { type: "media", mediaType: "image/png", data: PICTURE.data }],
+  ] as const)("brings pictures of a tool, as version %s takes them", async (version, expected) => {
+    const { asked } = await askedWith(
+      {
+        messages: [
+          { role: "user", parts: [{ type: "text", text: "Look" }] },
+          { role: "assistant", parts: [{ type: "tool-call", id: "c", name: "look", input: {} }] },
+          {
+            role: "user",
+            parts: [
+              {
+                type: "tool-result",
+                callId: "c",
+                isError: true,
+                parts: [
+                  { type: "text", text: "Here" },
+                  { type: "media", kind: "image", source: PICTURE },
+                ],
+              },
+              { type: "text", text: "Well?" },
+            ],
+          },
+        ],
+      },
+      { version },
+    );
+    const value = [{ type: "text", text: "The tool failed." }, { type: "text", text: "Here" }, expected];
+    expect(asked?.prompt.slice(2)).toEqual([
+      {
+        role: "tool",
+        content: [{ type: "tool-result", toolCallId: "c", toolName: "look", output: { type: "content", value } }],
+      },
+      { role: "user", content: [{ type: "text", text: "Well?" }] },
+    ]);
+  });
+
+  it("names an address only where the model's own service fetches it", async () => {
+    const supportedUrls = Promise.resolve({ "image/*": [/^https:\/\/pictures\.example\//] });
+    const { asked } = await askedWith(at("https://pictures.example/a.png"), { supportedUrls });
+    expect(asked?.prompt[0]?.content).toMatchObject([
+      { data: { type: "url", url: new URL("https://pictures.example/a.png") } },
+    ]);
+    for (const url of ["http://169.254.169.254/x", "file:///etc/passwd", "data:text/html,x", "nothing"]) {
+      const refused = await askedWith(at(url), { supportedUrls: { "*": [/^https:/, /^file:/] } });
+      expect(refused.error).toMatchObject({ code: "failed_precondition" });
+      expect(refused.asked).toBeUndefined();
+    }
+  });
+
+  it("names no file of the host's account", async () => {
+    const parts = [{ type: "media", kind: "image", source: { type: "file", id: "file-1" } }] as const;
+    expect((await askedWith({ messages: [{ role: "user", parts }] })).error).toMatchObject({
+      code: "failed_precondition",
+    });
+  });
+
+  it("leaves the limit for reasoning within the limit of the answer", async () => {
+    const reasoning = { type: "enabled", budgetTokens: 2_000 } as const;
+    const { asked } = await askedWith({ maxOutputTokens: 3_000, reasoning }, { provider: "anthropic.messages" });
+    // The provider adds the budget to the limit.
+    expect(asked).toMatchObject({
+      maxOutputTokens: 1_000,
+      providerOptions: { anthropic: { thinking: { budgetTokens: 2_000 } } },
+    });
+  });
+
+  it("carries the host's own options, which win", async () => {
+    const own = { anthropic: { disableParallelToolUse: false }, openai: { store: false } };
+    const { asked } = await askedWith(
+      {
+        toolChoice: { type: "auto", parallel: false },
+        endUser: "u",
+        tools: [{ type: "function", name: "t", inputSchema: {} }],
+      },
+      { provider: "anthropic.messages" },
+      { providerOptions: own },
+    );
+    expect(asked?.providerOptions).toEqual({
+      anthropic: { disableParallelToolUse: false, metadata: { userId: "u" } },
+      openai: { store: false },
+    });
+  });
+});
+
+const endOf = async (finish: Part) => (await ask(fakeModel({ stream: [START, finish] }))).events.at(-1);
+
+describe("an answer", () => {
+  const V2_FINISH: Part = {
+    type: "finish",
+    finishReason: "stop",
+    usage: { inputTokens: 12, outputTokens: 30, cachedInputTokens: 4, reasoningTokens: 10, totalTokens: 42 },
+  };
+
+  it("tells what it took, by kind, in each version", async () => {
+    const raw = {
+      cache_creation: { ephemeral_5m_input_tokens: 1, ephemeral_1h_input_tokens: 2 },
+      server_tool_use: { web_search_requests: 3 },
+      service_tier: "priority",
+    };
+    expect(await endOf({ ...FINISH, usage: { ...USAGE, raw } })).toEqual({
+      type: "finish",
+      reason: "stop",
+      usage: {
+        inputTokens: 12,
+        outputTokens: 30,
+        cacheReadTokens: 4,
+        cacheWriteTokens: 3,
+        reasoningTokens: 10,
+        cacheWritesByTtl: { "5m": 1, "1h": 2 },
+        serverToolUses: { web_search: 3 },
+        serviceTier: "priority",
+      },
+    });
+    expect(await endOf(V2_FINISH)).toEqual({
+      type: "finish",
+      reason: "stop",
+      usage: { inputTokens: 12, outputTokens: 30, cacheReadTokens: 4, reasoningTokens: 10 },
+    });
+  });
+
+  it.each([
+    [{ unified: "stop", raw: "pause_turn" }, "pause"],
+    [{ unified: "content-filter", raw: "refusal" }, "refusal"],
+    [{ unified: "content-filter", raw: "RECITATION" }, "recitation"],
+    [{ unified: "error", raw: "MALFORMED_FUNCTION_CALL" }, "malformed-tool-call"],
+    [{ unified: "length", raw: "max_tokens" }, "length"],
+    [{ unified: "stop", raw: "toString" }, "stop"],
+    ["content-filter", "content-filter"],
+    ["unknown", "other"],
+  ])("that ends by %j ended by %s", async (finishReason, reason) => {
+    const { events } = await ask(fakeModel({ stream: [START, { ...FINISH, finishReason }] }));
+    expect(events.at(-1)).toMatchObject({ type: "finish", reason });
+  });
+
+  it("tells the stop sequence that ended it", async () => {
+    const finish = { ...FINISH, finishReason: { unified: "stop", raw: "stop_sequence" } };
+    const told = { ...finish, providerMetadata: { anthropic: { stopSequence: "END" } } };
+    expect(await endOf(told)).toMatchObject({ reason: "stop-sequence", stopSequence: "END" });
+    expect(await endOf(finish)).toMatchObject({ reason: "stop" });
+  });
+
+  it("calls tools in parallel, in pieces and whole, with the marks that come late", async () => {
+    const metadata = { openai: { itemId: "fc_1" } };
+    const { events, error } = await ask(
+      fakeModel({
+        stream: [
+          START,
+          { type: "response-metadata", id: "resp_1", modelId: "fake-1-exact" },
+          { type: "tool-input-start", id: "a", toolName: "one" },
+          { type: "tool-input-start", id: "b", toolName: "two" },
+          { type: "tool-input-delta", id: "b", delta: '{"x":' },
+          { type: "tool-input-delta", id: "a", delta: "{}" },
+          { type: "tool-input-delta", id: "b", delta: "1}" },
+          { type: "tool-input-end", id: "a" },
+          { type: "tool-call", toolCallId: "a", toolName: "one", input: "{}" },
+          { type: "tool-call", toolCallId: "b", toolName: "two", input: '{"x":1}', providerMetadata: metadata },
+          { type: "tool-call", toolCallId: "c", toolName: "three", input: "" },
+          { type: "tool-input-start", id: "s", toolName: "web_search", providerExecuted: true },
+          { type: "tool-input-delta", id: "s", delta: "{}" },
+          { type: "tool-call", toolCallId: "s", toolName: "web_search", input: "{}", providerExecuted: true },
+          { type: "source", sourceType: "url", id: "1", url: "https://a.example", title: "A" },
+          FINISH,
+        ],
+      }),
+    );
+    expect(error).toBeUndefined();
+    const signature = signatureOf(metadata);
+    expect(events.filter(({ type }) => type !== "provider")).toEqual([
+      { type: "start", model: "plain-1" },
+      { type: "tool-call-start", id: "a", name: "one" },
+      { type: "tool-call-start", id: "b", name: "two" },
+      { type: "tool-call-delta", id: "b", json: '{"x":' },
+      { type: "tool-call-delta", id: "a", json: "{}" },
+      { type: "tool-call-delta", id: "b", json: "1}" },
+      { type: "tool-call-end", id: "a" },
+      { type: "tool-call-end", id: "b", signature },
+      { type: "tool-call-start", id: "c", name: "three" },
+      { type: "tool-call-end", id: "c" },
+      { type: "annotation", annotation: { type: "grounding", chunks: [{ uri: "https://a.example", title: "A" }] } },
+      { type: "finish", reason: "stop", usage: expect.objectContaining({ serverToolUses: { web_search: 1 } }) },
+    ]);
+  });
+
+  it("shows pictures that it made, and fetches none", async () => {
+    const { events } = await ask(
+      fakeModel({
+        stream: [
+          START,
+          { type: "file", mediaType: "image/png", data: new Uint8Array(PNG) },
+          { type: "file", mediaType: "image/png", data: { type: "data", data: PICTURE.data } },
+          { type: "reasoning-file", mediaType: "image/png", data: { type: "data", data: PICTURE.data } },
+          { type: "file", mediaType: "image/png", data: { type: "url", url: new URL("http://127.0.0.1:1/") } },
+          FINISH,
+        ],
+      }),
+    );
+    const media = { type: "media", mediaType: "image/png", data: PICTURE.data };
+    expect(events.slice(1, 4)).toEqual([media, media, { ...media, thought: true }]);
+    expect(events[4]).toMatchObject({ type: "provider" });
+  });
+
+  it("has an id of the gateway's own in every format, not the provider's", async () => {
+    const model = fakeModel({
+      stream: [START, { type: "response-metadata", id: "upstream-1" }, ...said("Hello"), FINISH],
+      answer: () => ({ ...FINISH, content: [{ type: "text", text: "Hello" }], response: { id: "upstream-1" } }),
+    });
+    const { anthropic, genai, openai } = clientsBefore(aiSdk({ chat: { "model-a": model } }));
+    const messages = [{ role: "user" as const, content: "Hello" }];
+    const asked = { model: "model-a", max_tokens: 10, messages };
+    const streamed = (await openai.chat.completions.create({ ...asked, stream: true }))[Symbol.asyncIterator]();
+    const first = await streamed.next();
+    expect([
+      (await anthropic.messages.create(asked)).id,
+      (await anthropic.messages.stream(asked).finalMessage()).id,
+      (await openai.chat.completions.create(asked)).id,
+      (first.value as { id: string }).id,
+      (await genai.models.generateContent({ model: "model-a", contents: "Hello" })).responseId,
+    ]).toEqual([
+      expect.stringMatching(/^msg_/),
+      expect.stringMatching(/^msg_/),
+      expect.stringMatching(/^chatcmpl-/),
+      expect.stringMatching(/^chatcmpl-/),
+      expect.not.stringContaining("upstream"),
+    ]);
+  });
+
+  it("keeps the provider's name of the model to itself, unless the host shows it", async () => {
+    const stream = [START, { type: "response-metadata", modelId: "fake-1-exact" }, ...said("Hello"), FINISH];
+    expect((await ask(fakeModel({ stream }))).events[0]).toEqual({ type: "start", model: "plain-1" });
+    const { events } = await ask(fakeModel({ stream }), {}, { showUpstreamModel: true });
+    expect(events[0]).toEqual({ type: "start", model: "fake-1-exact" });
+  });
+});
+
+describe("what a provider notes on its answer", () => {
+  it.each([
+    ["anthropic.messages", { anthropic: { signature: "c2VhbA==" } }, "c2VhbA=="],
+    ["google.generative-ai", { google: { thoughtSignature: "c2VhbA==" } }, "c2VhbA=="],
+    [
+      "google.vertex.chat",
+      { googleVertex: { thoughtSignature: "cw==" }, vertex: { thoughtSignature: "cw==" } },
+      "cw==",
+    ],
+    ["openai.responses", { openai: { itemId: "rs_1", reasoningEncryptedContent: "gAAA…ü" } }, undefined],
+    ["anthropic.messages", { anthropic: { signature: "eyJhaS1zZGsi" } }, undefined],
+    ["google.generative-ai", { google: { thoughtSignature: "c2VhbA==", serverToolCallId: "1" } }, undefined],
+  ])("comes back to %s as it was: %j", (provider, metadata, verbatim) => {
+    const signature = signatureOf(metadata) ?? "";
+    expect(signature).toBe(verbatim ?? signature);
+    expect(signature).toMatch(/^[A-Za-z0-9+/]+={0,2}$/);
+    expect(metadataIn(signature, provider)).toEqual(metadata);
+  });
+
+  it.each(["eyJhaS1zZGsi", "eyJhaS1zZGsiOjd9", "eyJhaS1zZGsi!", `eyJhaS1zZGsi${"A".repeat(100)}`])(
+    "is nothing where a caller made it up: %s",
+    (signature) => {
+      expect(Object.keys(metadataIn(signature, "openai.chat") ?? {})).toEqual([]);
+    },
+  );
+
+  it("goes round by way of a caller's next turn: thoughts, redacted ones, and texts", async () => {
+    const openai = { openai: { itemId: "rs_1", reasoningEncryptedContent: "gAAA" } };
+    const stream = [
+      START,
+      {
+        type: "reasoning-start",
+        id: "1",
+        providerMetadata: { openai: { itemId: "rs_1", reasoningEncryptedContent: null } },
+      },
+      { type: "reasoning-delta", id: "1", delta: "Hm." },
+      { type: "reasoning-end", id: "1", providerMetadata: openai },
+      { type: "reasoning-start", id: "2", providerMetadata: { anthropic: { redactedData: "ZGF0YQ==" } } },
+      { type: "reasoning-end", id: "2" },
+      { type: "text-start", id: "1", providerMetadata: { openai: { itemId: "msg_1" } } },
+      { type: "text-delta", id: "1", delta: "Hello" },
+      { type: "text-end", id: "1" },
+      FINISH,
+    ];
+    const { events } = await ask(fakeModel({ stream }));
+    const signatures = events.flatMap((event) => ("signature" in event && event.signature ? [event.signature] : []));
+    expect(signatures.map((signature) => metadataIn(signature, "openai.responses"))).toEqual([
+      openai,
+      { openai: { itemId: "msg_1" } },
+    ]);
+    expect(events).toContainEqual({ type: "redacted-reasoning", data: "ZGF0YQ==" });
+    const [thought = "", text = ""] = signatures;
+    const turns: ChatRequest["messages"] = [
+      {
+        role: "assistant",
+        parts: [
+          { type: "reasoning", text: "Hm.", signature: thought },
+          { type: "redacted-reasoning", data: "ZGF0YQ==" },
+          { type: "text", text: "Hello", signature: text },
+        ],
+      },
+    ];
+    const sent = async (provider: string) => await askedWith({ messages: turns }, { provider });
+    const back = await sent("openai.responses");
+    expect(back.asked?.prompt[0]?.content).toEqual([
+      { type: "reasoning", text: "Hm.", providerOptions: openai },
+      { type: "text", text: "Hello", providerOptions: { openai: { itemId: "msg_1" } } },
+    ]);
+    expect(back.conversions).toEqual(["messages.prefill: approximated", "messages.redacted-reasoning: dropped"]);
+    expect((await sent("anthropic.messages")).asked?.prompt[0]?.content).toContainEqual({
+      type: "reasoning",
+      text: "",
+      providerOptions: { anthropic: { redactedData: "ZGF0YQ==" } },
+    });
+  });
+
+  it("is told as lost where it is another provider's", async () => {
+    const parts = [{ type: "text", text: "Hello", signature: "c2VhbA==" }] as const;
+    const { conversions } = await askedWith({ messages: [{ role: "assistant", parts }] }, { provider: "mistral.chat" });
+    expect(conversions).toEqual(["messages.prefill: approximated", "messages.signature: dropped"]);
+  });
+});
+
+const unasked = () => {
+  throw new Error("asked");
+};
+
+describe("an image model", () => {
+  it("is asked as often as it must be, for no more than was asked for", async () => {
+    const counts: unknown[] = [];
+    const answer = ({ n }: Asked) => {
+      counts.push(n);
+      const images = [PICTURE.data, new Uint8Array(PNG), PICTURE.data];
+      const providerMetadata = { openai: { images: [{ revisedPrompt: "A tall one" }] } };
+      return { images, providerMetadata, usage: { inputTokens: 2, outputTokens: 3 }, warnings: [] };
+    };
+    const { events, error } = await draw(imageModel(answer, { maxImagesPerCall: () => Promise.resolve(2) }), {
+      count: 3,
+    });
+    expect(error).toBeUndefined();
+    expect(counts).toEqual([2, 1]);
+    expect(events.filter(({ type }) => type === "image")).toEqual([
+      { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png", revisedPrompt: "A tall one" },
+      { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png" },
+      { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png", revisedPrompt: "A tall one" },
+    ]);
+    expect(events.findLast(({ type }) => type === "usage")).toMatchObject({
+      usage: { inputTextTokens: 4, outputTokens: 6 },
+    });
+  });
+
+  it("is told what it cannot do before it is asked", async () => {
+    const file = { bytes: PNG, mediaType: "image/png", width: 8, height: 8 } as const;
+    const failing = { error: { code: "failed_precondition" } };
+    expect(await draw(imageModel(unasked), { operation: "vary", images: [file] })).toMatchObject(failing);
+    const edit = { operation: "edit", images: [file], mask: file } as const;
+    expect(await draw(imageModel(unasked, { specificationVersion: "v2" }), edit)).toMatchObject(failing);
+    expect(await draw(imageModel(unasked, { supportsFileInputs: false }), edit)).toMatchObject(failing);
+    expect(await draw(imageModel(unasked, { supportsMaskInputs: false }), edit)).toMatchObject(failing);
+  });
+
+  it("reports what it takes no field for, and what it warns of", async () => {
+    const warnings = [{ type: "unsupported", feature: "size" }];
+    const { conversions } = await draw(
+      imageModel(() => ({ images: [PICTURE.data], warnings })),
+      {
+        style: "vivid",
+        quality: "hd",
+        partialImages: 2,
+      },
+    );
+    expect(conversions.map(({ field }) => field)).toEqual(["partialImages", "style", "quality", "size"]);
+  });
+
+  it("of an official provider draws and edits for the official client", async () => {
+    const upstream = upstreamOf();
+    const openai = createOpenAI({ apiKey: "sk-upstream", baseURL: "http://upstream.test/v1", fetch: upstream.fetch });
+    const backend = aiSdk({ images: { "image-model-multi": openai.image("gpt-image-1") } });
+    const client = clientsBefore(backend);
+    const drawn = await client.openai.images.generate({ model: "gpt-image-1", prompt: "A cat", quality: "low", n: 2 });
+    expect(drawn.data).toHaveLength(2);
+    expect(drawn.data?.[0]).toMatchObject({
+      url: expect.stringMatching(/^http:\/\/gateway\.test\/v1\/images\/files\//),
+      b64_json: expect.any(String),
+    });
+    expect(drawn.usage?.output_tokens).toBe(2 * 272);
+    expect(upstream.sent[0]?.body).toMatchObject({ prompt: "A cat", n: 2, quality: "low", size: "1024x1024" });
+    const image = await toFile(Buffer.from(png({ pixel: [0, 0, 0, 0] })), "a.png");
+    const edited = await client.openai.images.edit({ model: "gpt-image-1", prompt: "A dog", image, mask: image });
+    expect(edited.data?.[0]?.b64_json).toEqual(expect.any(String));
+    const events: string[] = [];
+    const stream = await client.openai.images.generate({
+      model: "gpt-image-1",
+      prompt: "A cat",
+      stream: true,
+      partial_images: 2,
+    });
+    for await (const { type } of stream) events.push(type);
+    expect(events).toEqual(["image_generation.completed"]);
+    expect(client.dropped()).toBe("partialImages");
+    const missing = client.openai.images.generate({ model: "dall-e-3", prompt: "A cat" });
+    await expect(missing).rejects.toMatchObject({ status: 404 });
+  });
+});

@@ -1,0 +1,184 @@
+/** A caller and an upstream of one format: the upstream's answer reaches the caller to the letter, and is counted on the way. */
+
+import { describe, expect, it } from "vitest";
+import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { relay, type RelayFormat, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { rawUpstream, STREAM_HEAD, whole } from "./raw-upstream.ts";
+
+interface Case {
+  readonly format: RelayFormat;
+  readonly path: (stream: boolean) => string;
+  readonly ask: object;
+  /** The expected request to the upstream. */
+  readonly line: (stream: boolean) => string;
+  readonly credential: string;
+  readonly stream: string;
+  readonly complete: string;
+}
+
+const event = (name: string, data: string): string => `event: ${name}\ndata: ${data}\n\n`;
+
+/** An upstream's keep-alive, which is not passed on: the gateway has its own, by its own clock. */
+const PING = event("ping", '{"type": "ping"}');
+
+const CASES: readonly Case[] = [
+  {
+    format: "messages",
+    path: () => "/v1/messages",
+    ask: { model: "large", max_tokens: 50, messages: [{ role: "user", content: "Hi" }], x_unknown: { deep: [1.5] } },
+    line: () => "POST /v1/messages HTTP/1.1",
+    credential: "x-api-key: sk-upstream-key",
+    stream: [
+      event(
+        "message_start",
+        '{"type":"message_start","message":{"id":"msg_9","type":"message","role":"assistant","model":"large","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":11,"output_tokens":1,"x_new":{"a":1.0}}}}',
+      ),
+      event(
+        "content_block_start",
+        '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","x":1}}',
+      ),
+      PING,
+      event(
+        "content_block_delta",
+        '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"W\\u00f6rld"}}',
+      ),
+      event("content_block_stop", '{"type":"content_block_stop","index":0 }'),
+      event(
+        "message_delta",
+        '{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":7}}',
+      ),
+      event("message_stop", '{"type":"message_stop","x_metrics":{"ms":1.50}}'),
+    ].join(""),
+    complete:
+      '{"id":"msg_9","type":"message","role":"assistant","model":"large","content":[{"type":"text","text":"W\\u00f6rld","x":1.0}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":11,"output_tokens":7},"x_new":true}',
+  },
+  {
+    format: "generate-content",
+    path: (stream) => `/v1beta/models/large:${stream ? "streamGenerateContent?alt=sse" : "generateContent"}`,
+    ask: {
+      contents: [{ role: "user", parts: [{ text: "Hi" }] }],
+      generationConfig: { maxOutputTokens: 50 },
+      xUnknown: 1,
+    },
+    line: (stream) => `POST /v1/models/large:${stream ? "streamGenerateContent?alt=sse" : "generateContent"} HTTP/1.1`,
+    credential: "x-goog-api-key: sk-upstream-key",
+    stream: [
+      'data: {"candidates":[{"content":{"parts":[{"text":"W\\u00f6"}],"role":"model"},"xNew":1.0}],"modelVersion":"large","responseId":"r"}\n\n',
+      'data: {"candidates":[{"content":{"parts":[{"text":"rld"}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":7,"totalTokenCount":18},"modelVersion":"large","responseId":"r"}\n\n',
+    ].join(""),
+    complete:
+      '{"candidates":[{"content":{"parts":[{"text":"W\\u00f6rld"}],"role":"model"},"finishReason":"STOP","xNew":1.0}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":7,"totalTokenCount":18},"modelVersion":"large","responseId":"r"}',
+  },
+  {
+    format: "chat-completions",
+    path: () => "/v1/chat/completions",
+    ask: {
+      model: "large",
+      max_completion_tokens: 50,
+      messages: [{ role: "user", content: "Hi" }],
+      stream_options: { include_usage: true },
+      x_unknown: 1,
+    },
+    line: () => "POST /v1/chat/completions HTTP/1.1",
+    credential: "authorization: bearer sk-upstream-key",
+    stream: [
+      'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"large","choices":[{"index":0,"delta":{"role":"assistant","content":"W\\u00f6rld"},"finish_reason":null}],"x_new":1.0}\n\n',
+      'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"large","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n',
+      'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"large","choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}\n\n',
+      "data: [DONE]\n\n",
+    ].join(""),
+    complete:
+      '{"id":"c","object":"chat.completion","created":1,"model":"large","choices":[{"index":0,"message":{"role":"assistant","content":"W\\u00f6rld"},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18},"x_new":1.0}',
+  },
+];
+
+/** Asks a gateway with one key before an upstream with one answer. */
+async function asked({ format, path, ask }: Case, stream: boolean, answer: string, more: Partial<RelayOptions> = {}) {
+  await using upstream = await rawUpstream((socket) =>
+    socket.end(stream ? STREAM_HEAD + answer : whole(200, "application/json", answer)),
+  );
+  const backend = relay({ format, baseUrl: upstream.url, apiKey: "sk-upstream-key", ...more });
+  const quotas = memoryQuotaStore([{ apiKey: "sk-caller", name: "caller", granted: 10_000 }]);
+  const gateway = createGateway({ backend, quotas, onFailure: ({ text }) => failures.push(text) });
+  const failures: string[] = [];
+  const { model: _model, ...body } = ask as { model?: string };
+  const model = more.models ? "fast" : "large";
+  const response = await gateway.fetch(
+    new Request(`http://local${path(stream).replace("large", model)}`, {
+      method: "POST",
+      headers: {
+        authorization: "Bearer sk-caller",
+        "anthropic-version": "2023-06-01",
+        "content-type": "application/json",
+      },
+      body: JSON.stringify({ ...body, ...("model" in ask && { model, stream }) }),
+    }),
+  );
+  const text = await response.text();
+  const used = await quotas.balance((await quotas.find("caller"))?.id ?? "");
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    used: used?.used,
+    failures,
+    sent: upstream.requests[0],
+  };
+}
+
+/** Answers whose tool calls no other format can express: two with one id, and arguments that are no JSON. */
+const ODD: Readonly<Partial<Record<RelayFormat, string>>> = {
+  messages:
+    '{"id":"msg_9","type":"message","role":"assistant","model":"large","content":[{"type":"tool_use","id":"t","name":"a","input":{}},{"type":"tool_use","id":"t","name":"b","input":{}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":11,"output_tokens":7}}',
+  "generate-content":
+    '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"t","name":"a","args":{}}},{"functionCall":{"id":"t","name":"b","args":{}}}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":7,"totalTokenCount":18},"modelVersion":"large","responseId":"r"}',
+  "chat-completions":
+    '{"id":"c","object":"chat.completion","created":1,"model":"large","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"a","arguments":"not json"}},{"id":"t","type":"function","function":{"name":"b","arguments":"[1"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}',
+};
+
+describe.each(CASES)("$format", (its) => {
+  it("passes on a complete answer to the letter that no other format could say, and charges its counts", async () => {
+    const odd = ODD[its.format] ?? "";
+    const { status, text, used, failures } = await asked(its, false, odd);
+    expect({ status, text, used, failures }).toEqual({ status: 200, text: odd, used: 18, failures: [] });
+  });
+
+  it.each([true, false])(
+    "passes on what the upstream says, to the letter, and charges its counts (stream: %s)",
+    async (stream) => {
+      const answer = stream ? its.stream : its.complete;
+      const { status, text, used, failures, sent, headers } = await asked(its, stream, answer);
+      expect({ status, failures }).toEqual({ status: 200, failures: [] });
+      expect(text).toBe(answer.replace(PING, ""));
+      expect(used).toBe(18);
+      expect(headers.get("polygate-dropped")).toBeNull();
+      expect(sent?.head.split("\r\n")[0]).toBe(its.line(stream));
+      expect(sent?.head.toLowerCase()).toContain(its.credential);
+      expect(sent?.head).not.toContain("sk-caller");
+      expect(JSON.parse(sent?.body ?? "")).toMatchObject(its.ask);
+    },
+  );
+
+  it.each([true, false])(
+    "tells a caller nothing of the upstream's name for a model that they know by another (stream: %s)",
+    async (stream) => {
+      const answer = stream ? its.stream : its.complete;
+      const { status, text, sent } = await asked(its, stream, answer, { models: { fast: "large" } });
+      expect(status).toBe(200);
+      expect(text).toContain('"fast"');
+      expect(text).not.toContain("large");
+      expect(sent?.head + (sent?.body ?? "")).toContain("large");
+      const shown = await asked(its, stream, answer, { models: { fast: "large" }, showUpstreamModel: true });
+      expect(shown.text).toBe(answer.replace(PING, ""));
+    },
+  );
+
+  it("charges what came, as an estimate, and tells of an answer that broke off", async () => {
+    const half = its.stream.slice(0, its.stream.indexOf("rld") - 7 + (its.format === "generate-content" ? -7 : 0));
+    const cut = half.slice(0, half.lastIndexOf("\n\n") + 2);
+    const { text, used, failures } = await asked(its, true, cut);
+    expect(text).toMatch(/error/);
+    expect(failures.join()).toContain("broke off");
+    expect(used).toBeLessThan(60);
+  });
+});

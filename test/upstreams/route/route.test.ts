@@ -1,0 +1,400 @@
+/** A route: the upstream of each call, and the others after a failure. */
+
+import { describe, expect, it } from "vitest";
+import { GatewayError, type GatewayErrorCode } from "../../../src/errors.ts";
+import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
+import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
+import type { Conversion } from "../../../src/model/conversion.ts";
+import type { ModelBackend } from "../../../src/ports/model-backend.ts";
+import { route, type RouteOptions } from "../../../src/upstreams/route/index.ts";
+import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
+import { callContext, chatRequest } from "../relay/stage.ts";
+
+/** A backend that fails a number of times, and then answers with its name. */
+interface Fake extends ModelBackend {
+  readonly asked: ChatRequest[];
+  failures: (GatewayErrorCode | undefined)[];
+  retryAfterMs?: number;
+}
+
+function fake(name: string, failures: Fake["failures"] = [], more: Partial<ModelBackend> = {}): Fake {
+  const backend: Fake = {
+    asked: [],
+    failures,
+    ...more,
+    async *chat(request) {
+      backend.asked.push(request);
+      const code = backend.failures.shift();
+      const { retryAfterMs } = backend;
+      if (code) throw new GatewayError(code, `${name} failed`, retryAfterMs === undefined ? {} : { retryAfterMs });
+      yield { type: "start", model: request.model };
+      yield name;
+    },
+  };
+  return backend;
+}
+
+const FOREVER = (code: GatewayErrorCode): GatewayErrorCode[] => Array.from({ length: 1_000 }, () => code);
+
+/** Asks, and lets time pass until the answer has ended. */
+async function ask(
+  backend: ModelBackend,
+  model: string,
+  clock: ManualClock = manualClock(),
+  signal?: AbortSignal,
+): Promise<{ text: string; models: (string | undefined)[]; error: unknown; waitedMs: number }> {
+  const events: (ChatEvent | string)[] = [];
+  const state: { error: unknown; ended: boolean } = { error: undefined, ended: false };
+  const run = async (): Promise<void> => {
+    for await (const event of backend.chat?.(chatRequest({ model }), callContext(signal)) ?? []) events.push(event);
+  };
+  void run()
+    .catch((error: unknown) => (state.error = error))
+    .finally(() => (state.ended = true));
+  const begin = clock.now();
+  await clock.advance(0);
+  while (!state.ended) await clock.advance(1);
+  const text = events.filter((event) => typeof event === "string").join("");
+  const models = events.flatMap((event) => (typeof event === "object" && event.type === "start" ? event.model : []));
+  return { text, models, error: state.error, waitedMs: clock.now() - begin };
+}
+
+const routed = (routes: RouteOptions["routes"], options: Partial<RouteOptions> = {}): ModelBackend =>
+  route({ routes, random: () => 0, ...options });
+
+describe("a call", () => {
+  const backend = routed({
+    "claude-*": fake("claude"),
+    "claude-fast-*": fake("fast"),
+    "claude-1": fake("exact"),
+    "*": fake("rest"),
+  });
+
+  it.each([
+    ["claude-1", "exact"],
+    ["claude-12", "claude"],
+    ["claude-", "claude"],
+    ["claude-fast-2", "fast"],
+    ["Claude-1", "rest"],
+    ["__proto__", "rest"],
+  ])("for %s goes to %s", async (model, name) => {
+    expect(await ask(backend, model)).toMatchObject({ text: name, error: undefined });
+  });
+
+  it("for a model that no route leads to is not found", async () => {
+    const { error } = await ask(routed({ "a-*": fake("a") }), "b");
+    expect(error).toMatchObject({ code: "model_not_found", path: ["model"] });
+  });
+
+  it("goes out under the upstream's name, and its answer comes back under the caller's", async () => {
+    const upstream = fake("large");
+    const { models } = await ask(routed({ fast: { upstreams: [{ backend: upstream, model: "large-9" }] } }), "fast");
+    expect(upstream.asked[0]?.model).toBe("large-9");
+    expect(models).toEqual(["fast"]);
+  });
+
+  it("is drawn by weight", async () => {
+    const counts: Record<string, number> = {};
+    let point = 0;
+    const upstreams = [
+      { backend: fake("three"), weight: 3 },
+      { backend: fake("one"), weight: 1 },
+      { backend: fake("none"), weight: 0 },
+    ];
+    const backend = route({ routes: { "*": { upstreams } }, random: () => point });
+    for (point = 0; point < 1; point += 1 / 64) {
+      const { text } = await ask(backend, "m");
+      counts[text] = (counts[text] ?? 0) + 1;
+    }
+    expect(counts).toEqual({ three: 48, one: 16 });
+  });
+});
+
+describe("where an upstream fails", () => {
+  it.each<GatewayErrorCode>([
+    "backend_failed",
+    "backend_unavailable",
+    "backend_overloaded",
+    "deadline_exceeded",
+    "rate_limited",
+    "model_not_found",
+    "backend_refused",
+  ])("before its first event with %s, the next is asked at once", async (code) => {
+    const [one, two] = [fake("one", [code]), fake("two")];
+    const outcome = await ask(routed({ "*": { upstreams: [one, { backend: two, weight: 0 }] } }), "m");
+    expect(outcome).toMatchObject({ text: "two", error: undefined, waitedMs: 0 });
+  });
+
+  it.each<GatewayErrorCode>(["invalid_request", "failed_precondition", "body_too_large"])(
+    "with %s, which is the request's own, nobody else is asked",
+    async (code) => {
+      const [one, two] = [fake("one", [code]), fake("two")];
+      const { error } = await ask(routed({ "*": { upstreams: [one, { backend: two, weight: 0 }] } }), "m");
+      expect(error).toMatchObject({ code });
+      expect(two.asked).toEqual([]);
+    },
+  );
+
+  it("after its first event, its error is the caller's: nothing is begun again", async () => {
+    const broken: ModelBackend = {
+      async *chat() {
+        yield "half";
+        throw new GatewayError("backend_failed", "broke off");
+      },
+    };
+    const two = fake("two");
+    const outcome = await ask(routed({ "*": { upstreams: [broken, { backend: two, weight: 0 }] } }), "m");
+    expect(outcome).toMatchObject({ text: "half", error: { code: "backend_failed" } });
+    expect(two.asked).toEqual([]);
+  });
+
+  it("as all others do, they are tried again after pauses that grow, and then the last error is told", async () => {
+    const one = fake("one", ["backend_failed", "backend_failed"]);
+    const clock = manualClock();
+    const outcome = await ask(routed({ "*": one }, { clock }), "m", clock);
+    expect(outcome).toMatchObject({ text: "one", error: undefined, waitedMs: 250 + 500 });
+    one.failures = FOREVER("backend_failed");
+    const failed = await ask(routed({ "*": one }, { clock }), "m", clock);
+    expect(failed).toMatchObject({ error: { code: "backend_failed", message: "one failed" }, waitedMs: 750 });
+  });
+
+  it("and says when to come back, the pause is as long as that, or the caller is told where it is too long", async () => {
+    const clock = manualClock();
+    const one = fake("one", ["rate_limited"]);
+    one.retryAfterMs = 4_000;
+    expect(await ask(routed({ "*": one }, { clock }), "m", clock)).toMatchObject({ text: "one", waitedMs: 4_000 });
+    const slow = fake("slow", ["rate_limited"]);
+    slow.retryAfterMs = 40_000;
+    const backend = routed({ "*": slow }, { clock });
+    expect(await ask(backend, "m", clock)).toMatchObject({
+      error: { code: "rate_limited", retryAfterMs: 40_000 },
+      waitedMs: 0,
+    });
+    // Until then, no other call asks the upstream.
+    expect(await ask(backend, "m", clock)).toMatchObject({
+      error: { code: "backend_unavailable", retryAfterMs: 40_000 },
+    });
+    await clock.advance(40_000);
+    expect(await ask(backend, "m", clock)).toMatchObject({ text: "slow" });
+  });
+
+  it("a pause ends with its call", async () => {
+    const clock = manualClock();
+    const abort = new AbortController();
+    const backend = routed({ "*": fake("one", FOREVER("backend_failed")) }, { clock });
+    const reason = new GatewayError("client_closed", "gone");
+    clock.after(100, () => abort.abort(reason));
+    expect(await ask(backend, "m", clock, abort.signal)).toMatchObject({ error: reason, waitedMs: 100 });
+    expect(clock.pending).toBe(0);
+  });
+
+  it("again and again, further attempts are a share of the calls", async () => {
+    const clock = manualClock();
+    const one = fake("one", FOREVER("backend_failed"));
+    const backend = routed({ "*": one }, { clock, breaker: { failures: Infinity }, retry: { rounds: 4, share: 0.1 } });
+    for (let call = 0; call < 100; call++) await ask(backend, "m", clock);
+    // A hundred calls, the ten attempts that were saved up, and a tenth of a hundred.
+    expect(one.asked.length).toBeGreaterThan(110);
+    expect(one.asked.length).toBeLessThanOrEqual(120);
+  });
+});
+
+it("what the upstream that failed would have left out of a request is not told of the one that answered", async () => {
+  const leaving: ModelBackend = {
+    chat(_request, context) {
+      context.reportConversions([{ field: "topK", conversion: "dropped", why: "It has none." }]);
+      throw new GatewayError("backend_unavailable", "down");
+    },
+  };
+  let conversions: readonly Conversion[] = [];
+  const call = {
+    ...callContext(),
+    reportConversions: (reported: readonly Conversion[]) => void (conversions = reported),
+  };
+  const backend = routed({ "*": { upstreams: [leaving, { backend: fake("two"), weight: 0 }] } });
+  for await (const event of backend.chat?.(chatRequest(), call) ?? []) expect(event).toBeDefined();
+  expect(conversions).toEqual([]);
+});
+
+describe("an upstream that refuses this service", () => {
+  it("is asked again by each call: what one caller asks for closes it to nobody else, and the others answer all the same", async () => {
+    const clock = manualClock();
+    const one = fake("one", FOREVER("backend_refused"));
+    const backend = routed(
+      { "*": { upstreams: [one, { backend: fake("two"), weight: 0 }] } },
+      { clock, breaker: { failures: 3 }, retry: { share: 0 } },
+    );
+    for (let call = 0; call < 50; call++) expect((await ask(backend, "m", clock)).text).toBe("two");
+    expect(one.asked).toHaveLength(50);
+    one.failures = [];
+    expect((await ask(backend, "m", clock)).text).toBe("one");
+  });
+
+  it("is not asked for the same again after a pause", async () => {
+    const clock = manualClock();
+    const one = fake("one", FOREVER("backend_refused"));
+    expect(await ask(routed({ "*": one }, { clock }), "m", clock)).toMatchObject({
+      error: { code: "backend_refused" },
+      waitedMs: 0,
+    });
+    const two = fake("two", FOREVER("backend_failed"));
+    await ask(routed({ "*": { upstreams: [one, { backend: two, weight: 0 }] } }, { clock }), "m", clock);
+    expect([one.asked.length, two.asked.length]).toEqual([2, 3]);
+  });
+});
+
+describe("a circuit breaker", () => {
+  it("leaves an upstream alone that keeps failing, lets one call try it, and closes when that succeeds", async () => {
+    const clock = manualClock();
+    const one = fake("one", FOREVER("backend_failed"));
+    const two = fake("two");
+    const backend = routed(
+      { "*": { upstreams: [one, { backend: two, weight: 0 }] } },
+      { clock, breaker: { failures: 3, openMs: 1_000 }, retry: { share: 1 } },
+    );
+    for (let call = 0; call < 10; call++) expect((await ask(backend, "m", clock)).text).toBe("two");
+    expect(one.asked).toHaveLength(3);
+    await clock.advance(1_000);
+    // Half open: one of two calls tries, and fails. The breaker opens again.
+    await Promise.all([ask(backend, "m", clock), ask(backend, "m", clock)]);
+    expect(one.asked).toHaveLength(4);
+    await clock.advance(999);
+    await ask(backend, "m", clock);
+    expect(one.asked).toHaveLength(4);
+    one.failures = [];
+    await clock.advance(1);
+    expect((await ask(backend, "m", clock)).text).toBe("one");
+    expect((await ask(backend, "m", clock)).text).toBe("one");
+  });
+
+  it("does not wait for ever for a try that hangs, whose caller is long gone", async () => {
+    const clock = manualClock();
+    let state: "fails" | "hangs" | "answers" = "fails";
+    const one: ModelBackend = {
+      async *chat() {
+        if (state === "hangs") await new Promise(() => {});
+        if (state === "fails") throw new GatewayError("backend_failed", "failed");
+        yield "one";
+      },
+    };
+    const backend = routed({ "*": one }, { clock, breaker: { failures: 3, openMs: 1_000 }, retry: { rounds: 0 } });
+    for (let call = 0; call < 3; call++) await ask(backend, "m", clock);
+    await clock.advance(1_000);
+    state = "hangs";
+    const abort = new AbortController();
+    const hanging = backend.chat?.(chatRequest({ model: "m" }), callContext(abort.signal))[Symbol.asyncIterator]();
+    void hanging?.next();
+    await clock.advance(0);
+    abort.abort(new GatewayError("client_closed", "gone"));
+    state = "answers";
+    expect((await ask(backend, "m", clock)).error).toMatchObject({ code: "backend_unavailable", retryAfterMs: 1_000 });
+    await clock.advance(1_000);
+    expect((await ask(backend, "m", clock)).text).toBe("one");
+  });
+
+  it.each([
+    [Infinity, "backend_unavailable"],
+    [1e300, "backend_unavailable"],
+    [Number.NaN, undefined],
+    [-5, undefined],
+  ])("leaves an upstream that asks for %d ms alone for no longer than it may", async (retryAfterMs, code) => {
+    const clock = manualClock();
+    const one = fake("one", ["rate_limited"]);
+    one.retryAfterMs = retryAfterMs;
+    const backend = routed({ "*": one }, { clock, breaker: { maxRestMs: 60_000 }, retry: { rounds: 0 } });
+    expect((await ask(backend, "m", clock)).error).toMatchObject({ code: "rate_limited" });
+    await clock.advance(59_999);
+    expect(await ask(backend, "m", clock)).toMatchObject({ error: code && { code } });
+    await clock.advance(1);
+    expect((await ask(backend, "m", clock)).text).toBe("one");
+  });
+
+  it("is opened by answers that break off", async () => {
+    const clock = manualClock();
+    let asked = 0;
+    const broken: ModelBackend = {
+      async *chat() {
+        asked++;
+        yield "half";
+        throw new GatewayError("backend_failed", "broke off");
+      },
+    };
+    const backend = routed(
+      { "*": { upstreams: [broken, { backend: fake("two"), weight: 0 }] } },
+      { clock, breaker: { failures: 3, openMs: 1_000 } },
+    );
+    for (let call = 0; call < 3; call++) expect((await ask(backend, "m", clock)).text).toBe("half");
+    expect((await ask(backend, "m", clock)).text).toBe("two");
+    expect(asked).toBe(3);
+    await clock.advance(1_000);
+    expect((await ask(backend, "m", clock)).text).toBe("half");
+    expect((await ask(backend, "m", clock)).text).toBe("two");
+  });
+
+  it("is not opened by requests that are wrong, nor by callers who leave", async () => {
+    const clock = manualClock();
+    const one = fake("one", FOREVER("invalid_request"));
+    const backend = routed({ "*": one }, { clock, breaker: { failures: 2 } });
+    for (let call = 0; call < 5; call++)
+      expect((await ask(backend, "m", clock)).error).toMatchObject({ code: "invalid_request" });
+    one.failures = FOREVER("backend_failed");
+    for (let call = 0; call < 5; call++)
+      await ask(backend, "m", clock, AbortSignal.abort(new GatewayError("client_closed", "gone")));
+    one.failures = [];
+    expect((await ask(backend, "m", clock)).text).toBe("one");
+  });
+});
+
+describe("a route", () => {
+  it("lists what its upstreams list, under the callers' names", async () => {
+    const one = fake("one", [], {
+      models: () => [{ id: "claude-1", maxOutputTokens: 8 }, { id: "claude-2" }, { id: "other" }],
+    });
+    const backend = routed({
+      "claude-*": one,
+      "claude-2": fake("own"),
+      fast: { upstreams: [{ backend: one, model: "claude-1" }] },
+    });
+    expect(await backend.models?.()).toEqual([
+      { id: "claude-1", maxOutputTokens: 8 },
+      { id: "claude-2" },
+      { id: "fast", maxOutputTokens: 8 },
+    ]);
+  });
+
+  it("lists nothing, and lets every name through, where one of its upstreams does", () => {
+    expect(Object.keys(routed({ "*": fake("one") }))).toEqual(["hangUp", "chat"]);
+  });
+
+  it("does what any of its upstreams does", async () => {
+    const image: ModelBackend = { image: async function* () {} };
+    expect(routed({ a: image })).toEqual({
+      hangUp: expect.any(Function),
+      models: expect.any(Function),
+      image: expect.any(Function),
+    });
+    const both = routed({ a: image, b: fake("b") });
+    expect(Object.keys(both)).toEqual(["hangUp", "models", "chat", "image"]);
+    expect((await ask(both, "a")).error).toMatchObject({ code: "model_not_found" });
+  });
+
+  it("has the hang-up policy of each model's route, or of its backend", () => {
+    const backend = routed({
+      a: { upstreams: [fake("a")], hangUp: { drainMs: 5 } },
+      b: fake("b", [], { hangUp: { drainMs: 7 } }),
+      c: fake("c"),
+    });
+    const hangUp = typeof backend.hangUp === "function" ? backend.hangUp : () => undefined;
+    expect(["a", "b", "c", "d"].map(hangUp)).toEqual([{ drainMs: 5 }, { drainMs: 7 }, "cancel", "cancel"]);
+  });
+
+  it.each<[string, RouteOptions["routes"]]>([
+    ["no route", {}],
+    ["no upstream", { a: { upstreams: [] } }],
+    ["a star in the middle", { "a*b": fake("a") }],
+    ["no pattern", { "": fake("a") }],
+    ["a weight that is none", { a: { upstreams: [{ backend: fake("a"), weight: -1 }] } }],
+  ])("is refused at once with %s", (_name, routes) => {
+    expect(() => routed(routes)).toThrow(/^route: /);
+  });
+});

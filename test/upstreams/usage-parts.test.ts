@@ -1,0 +1,43 @@
+/** Providers whose totals leave out some of the parts: everything that was used is charged. */
+
+import { expect, it } from "vitest";
+import { decodeUsage as decodeChatCompletions } from "../../src/formats/chat-completions/answer.ts";
+import { decodeUsage as decodeAiSdk } from "../../src/upstreams/ai-sdk/answer.ts";
+
+const reasoning = (tokens: number) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
+
+it.each([
+  ["more reasoning than completion", { prompt_tokens: 32, completion_tokens: 9, ...reasoning(94) }, 103],
+  [
+    "less reasoning, but a total of all three",
+    { prompt_tokens: 32, completion_tokens: 90, total_tokens: 132, ...reasoning(10) },
+    100,
+  ],
+  [
+    "reasoning as a part of the completion",
+    { prompt_tokens: 32, completion_tokens: 90, total_tokens: 122, ...reasoning(10) },
+    90,
+  ],
+])("chat completions with %s", (_what, usage, outputTokens) => {
+  expect(decodeChatCompletions(usage)).toMatchObject({ inputTokens: 32, outputTokens });
+});
+
+it.each([
+  [
+    "whose input leaves the cache out",
+    { inputTokens: 10, outputTokens: 5, cachedInputTokens: 5_000 },
+    { inputTokens: 5_010, outputTokens: 5, cacheReadTokens: 5_000 },
+  ],
+  [
+    "whose output leaves the thoughts out",
+    { inputTokens: 10, outputTokens: 5, reasoningTokens: 300 },
+    { inputTokens: 10, outputTokens: 305, reasoningTokens: 300 },
+  ],
+  [
+    "whose wholes hold their parts",
+    { inputTokens: 10, outputTokens: 5, cachedInputTokens: 4, reasoningTokens: 3 },
+    { inputTokens: 10, outputTokens: 5, cacheReadTokens: 4, reasoningTokens: 3 },
+  ],
+])("a provider of the AI SDK's second version %s", (_what, usage, told) => {
+  expect(decodeAiSdk(usage)).toEqual(told);
+});
