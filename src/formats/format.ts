@@ -5,7 +5,7 @@
 import type { GatewayError } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
 import type { AnswerEvent, ChatEvent } from "../kinds/chat/event.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
+import type { ChatRequest, ReasoningControl } from "../kinds/chat/request.ts";
 import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../kinds/image/request.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
@@ -148,6 +148,16 @@ export interface AnswerStream<Event> {
   readonly keepAlive: string;
   /** Returns the frame that tells of a failure and ends the stream. */
   error(error: GatewayError): string;
+}
+
+/** Properties of an upstream on which the encoding of a request depends. */
+export interface CodecOptions {
+  /** The name of the output limit in chat completions. Default: `max_completion_tokens`, which old local servers do not know. */
+  readonly outputLimitField?: "max_completion_tokens" | "max_tokens";
+  /** Returns how a model's reasoning is controlled, given the upstream's name of the model. Default: by the names that are known. */
+  readonly reasoning?: (model: string) => ReasoningControl | undefined;
+  /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */
+  readonly foreignReasoning?: "drop" | "text";
 }
 
 export interface ChatCodec {

@@ -7,8 +7,8 @@ import { imagesCodec } from "../../src/formats/images/index.ts";
 import { messagesCodec } from "../../src/formats/messages/index.ts";
 
 const CODECS = {
-  messages: messagesCodec,
-  "generate-content": generateContentCodec,
+  messages: messagesCodec(),
+  "generate-content": generateContentCodec(),
   "chat-completions": chatCompletionsCodec(),
   images: imagesCodec,
 } as const;

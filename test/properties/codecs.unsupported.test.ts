@@ -138,7 +138,7 @@ it("tells callers of each such field, and of 32 with names of 100 characters at 
     conversion: "dropped",
     why: "Only the caller's own format has this field.",
   }));
-  for (const codec of [messagesCodec, generateContentCodec])
+  for (const codec of [messagesCodec(), generateContentCodec()])
     expect(codec.encodeRequest(request).conversions).toEqual(conversions);
   expect(chatCompletionsCodec().encodeRequest(request).conversions).toEqual([]);
   const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`field_${index}`, 1]));

@@ -25,8 +25,8 @@ export const recordings = (name: Name, kind: "txt" | "json"): [string, string][]
 export const recording = (name: Name, file: string): string => readFileSync(join(FOLDER, name, file), "utf8");
 
 export const CODECS: Readonly<Record<Name, ChatCodec>> = {
-  messages: messagesCodec,
-  "generate-content": generateContentCodec,
+  messages: messagesCodec(),
+  "generate-content": generateContentCodec(),
 };
 
 /** The events of a stream whose bytes come in pieces. */

@@ -6,7 +6,7 @@ import { assertValid } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { ChatCodec, Format } from "../format.ts";
+import type { ChatCodec, CodecOptions, Format } from "../format.ts";
 import { isModelAddress, modelNamed, WholeAnswer } from "../shared/answer.ts";
 import { encodeError, errorStatus, openaiRateHeaders } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
@@ -14,7 +14,7 @@ import { CompletionDecoder } from "./answer.decode.ts";
 import { ChunkCollector } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeError } from "./errors.ts";
-import { decodeRequest, encodeRequest, type OutputLimitField, overlaidRequest } from "./request.ts";
+import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
 import { ChatCompletionsRequest, FORMAT } from "./schema.ts";
 import { ChunkEncoder, CompletionStream } from "./stream.ts";
 
@@ -78,15 +78,8 @@ const encodeModel = ({ id, createdAt = 0 }: ModelInfo): object => ({
   owned_by: "polygate",
 });
 
-interface ChatCompletionsCodecOptions {
-  /** The upstream's name for the output limit. Default: `max_completion_tokens`, which old local servers do not know. */
-  readonly outputLimitField?: OutputLimitField;
-}
-
 /** Makes the codec for upstreams that speak this format: OpenAI, most other providers, local servers. */
-export const chatCompletionsCodec = ({
-  outputLimitField = "max_completion_tokens",
-}: ChatCompletionsCodecOptions = {}): ChatCodec => ({
+export const chatCompletionsCodec = ({ outputLimitField = "max_completion_tokens" }: CodecOptions = {}): ChatCodec => ({
   format: FORMAT,
   encodeRequest(request) {
     const { body, conversions } =

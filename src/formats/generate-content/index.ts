@@ -6,7 +6,16 @@ import { shown } from "../../http/validation.ts";
 import type { ChatRequest, NativeRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { AnswerContext, ChatCodec, Endpoint, Format, Incoming, Query, QueryEndpoint } from "../format.ts";
+import type {
+  AnswerContext,
+  ChatCodec,
+  CodecOptions,
+  Endpoint,
+  Format,
+  Incoming,
+  Query,
+  QueryEndpoint,
+} from "../format.ts";
 import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/answer.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
@@ -211,28 +220,31 @@ function encodeModel({ id, displayName, maxInputTokens, maxOutputTokens, kinds =
   };
 }
 
-/** Encodes requests to an upstream of this format, and decodes its answers and errors. */
-export const generateContentCodec: ChatCodec = {
-  format: FORMAT,
-  encodeRequest(request) {
+/** Makes the codec for upstreams that speak this format. */
+export function generateContentCodec(_options: CodecOptions = {}): ChatCodec {
+  const encode: ChatCodec["encodeRequest"] = (request) => {
     const method = request.stream ? "streamGenerateContent?alt=sse" : "generateContent";
     const path = `${pathOf(request.model)}:${method}`;
     if (request.native?.format === FORMAT)
       return { body: withOutputLimit(request.native, request.maxOutputTokens), path, headers: {}, conversions: [] };
     const body = encodeRequest(request);
     return { body: body as JsonObject, path, headers: {}, conversions: conversionsOf(request, body) };
-  },
-  answerDecoder: (limits) => new GenerateContentDecoder(limits),
-  count: {
-    encode(request) {
-      const { body, headers } = generateContentCodec.encodeRequest(request);
-      const generateContentRequest = { model: resourceOf(request.model), ...body };
-      return { path: `${pathOf(request.model)}:countTokens`, headers, body: { generateContentRequest } };
+  };
+  return {
+    format: FORMAT,
+    encodeRequest: encode,
+    answerDecoder: (limits) => new GenerateContentDecoder(limits),
+    count: {
+      encode(request) {
+        const { body, headers } = encode(request);
+        const generateContentRequest = { model: resourceOf(request.model), ...body };
+        return { path: `${pathOf(request.model)}:countTokens`, headers, body: { generateContentRequest } };
+      },
+      decode: ({ totalTokens }) => totalTokens,
     },
-    decode: ({ totalTokens }) => totalTokens,
-  },
-  decodeError,
-};
+    decodeError,
+  };
+}
 
 const TUNED = "tunedModels/";
 

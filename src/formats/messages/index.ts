@@ -6,7 +6,7 @@ import { assertValid } from "../../http/validation.ts";
 import type { ChatRequest, WireObject } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { ChatCodec, Format, Incoming, Query } from "../format.ts";
+import type { ChatCodec, CodecOptions, Format, Incoming, Query } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
 import { anthropicRateHeaders } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
@@ -145,10 +145,9 @@ const encodeModel = ({ id, displayName = id, createdAt = 0 }: ModelInfo): Messag
 /** The version header of requests that the gateway encodes for callers of other formats. */
 const VERSION = "2023-06-01";
 
-/** Encodes requests to an upstream of this format, and decodes its answers and errors. */
-export const messagesCodec: ChatCodec = {
-  format: FORMAT,
-  encodeRequest(request) {
+/** Makes the codec for upstreams that speak this format. */
+export function messagesCodec(_options: CodecOptions = {}): ChatCodec {
+  const encode: ChatCodec["encodeRequest"] = (request) => {
     const native = request.native?.format === FORMAT ? request.native : undefined;
     const headers = {
       "anthropic-version": native?.version ?? VERSION,
@@ -157,18 +156,22 @@ export const messagesCodec: ChatCodec = {
     if (native) return { path: "/messages", headers, body: withOverrides(native.body, request), conversions: [] };
     const body = encodeRequest(request);
     return { path: "/messages", headers, body: body as JsonObject, conversions: conversionsOf(request, body) };
-  },
-  answerDecoder: (limits) => new MessagesAnswerDecoder(limits),
-  count: {
-    encode(request) {
-      const { body, headers } = messagesCodec.encodeRequest(request);
-      const counted = Object.entries(body).filter(([field]) => !ANSWER_FIELDS.has(field));
-      return { path: "/messages/count_tokens", headers, body: Object.fromEntries(counted) };
+  };
+  return {
+    format: FORMAT,
+    encodeRequest: encode,
+    answerDecoder: (limits) => new MessagesAnswerDecoder(limits),
+    count: {
+      encode(request) {
+        const { body, headers } = encode(request);
+        const counted = Object.entries(body).filter(([field]) => !ANSWER_FIELDS.has(field));
+        return { path: "/messages/count_tokens", headers, body: Object.fromEntries(counted) };
+      },
+      decode: ({ input_tokens }) => input_tokens,
     },
-    decode: ({ input_tokens }) => input_tokens,
-  },
-  decodeError,
-};
+    decodeError,
+  };
+}
 
 /** The request fields about the answer. The official service refuses them in a token count. */
 const ANSWER_FIELDS: ReadonlySet<string> = new Set([

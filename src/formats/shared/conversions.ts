@@ -43,6 +43,10 @@ type Detail =
   | "messages.document.title"
   | "messages.document.context"
   | "messages.reasoning.unsealed"
+  /** Reasoning whose maker is not the upstream's format. */
+  | "messages.reasoning.foreign"
+  /** A signature on a part other than reasoning, whose maker is not the upstream's format. */
+  | "messages.signature.foreign"
   /** The id that a tool call and its result share, if the format does not accept this id. */
   | "messages.tool-call.id"
   /** A tool call that stands before other parts of its turn. */
@@ -119,6 +123,8 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   "messages.tool-result.json": approximated("Structured data is sent as JSON text."),
   "messages.reasoning": EXACT,
   "messages.reasoning.unsealed": EXACT,
+  "messages.reasoning.foreign": dropped("Only the provider that made this reasoning accepts it."),
+  "messages.signature.foreign": dropped("Only the provider that made this signature accepts it."),
   "messages.redacted-reasoning": dropped("Only the provider that encrypted this reasoning can read it."),
   "messages.refusal": approximated("A refusal is sent as text."),
   "messages.code": approximated("Code is sent as text."),
@@ -232,8 +238,11 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
 /** Adds the fields for the type and the properties of a part and of the parts inside it. Each format checks media and documents itself. */
 function addPart(part: Part | JsonPart, format: string | undefined, fields: ConvertedFields): void {
   if ("cache" in part && part.cache) fields.add("messages.cache");
+  const isForeign = "maker" in part && part.maker !== undefined && part.maker !== format;
+  if ((part.type === "reasoning" || part.type === "redacted-reasoning") && isForeign)
+    fields.add("messages.reasoning.foreign");
   if (part.type !== "reasoning" && "signature" in part && part.signature !== undefined)
-    fields.add("messages.signature");
+    fields.add(isForeign ? "messages.signature.foreign" : "messages.signature");
   if ("thought" in part && part.thought) fields.add("messages.thought");
   switch (part.type) {
     case "text":

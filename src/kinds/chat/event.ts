@@ -151,6 +151,8 @@ interface OfCandidate {
 /** A signature of the reasoning that led to the event. */
 interface Signed {
   readonly signature?: string;
+  /** The maker of the signature: the wire format of its upstream, or the name of a provider. */
+  readonly maker?: string;
 }
 
 /** The end of the answer, or of one candidate. Optional: without it, each candidate ends when the iteration ends. */
@@ -215,8 +217,8 @@ export type ContentEvent = OfCandidate &
     /** A complete block that only one provider's format has, such as a tool that ran at the provider, or its result. */
     | { readonly type: "provider"; readonly format: string; readonly value: WireObject }
     /** Ends a block of reasoning with its signature. */
-    | { readonly type: "reasoning-signature"; readonly signature: string }
-    | { readonly type: "redacted-reasoning"; readonly data: string }
+    | { readonly type: "reasoning-signature"; readonly signature: string; readonly maker?: string }
+    | { readonly type: "redacted-reasoning"; readonly data: string; readonly maker?: string }
     | ({ readonly type: "tool-call"; readonly id: string; readonly name: string; readonly input: JsonObject } & Signed)
     | ({ readonly type: "tool-call-start"; readonly id: string; readonly name: string } & Signed)
     | { readonly type: "tool-call-delta"; readonly id: string; readonly json: string }

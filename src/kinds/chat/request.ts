@@ -103,10 +103,16 @@ interface Cacheable {
   readonly cache?: CacheHint;
 }
 
-/** Marks of an earlier answer. The caller must send them back unchanged. */
-interface Marked {
+/** A signature of an earlier answer. Only its maker accepts it, and it must come back unchanged. */
+interface Sealed {
   /** An opaque signature of the reasoning that led to the part. */
   readonly signature?: string;
+  /** The maker of the signature: the wire format of its upstream, or the name of a provider. Absent when nobody is known. */
+  readonly maker?: string;
+}
+
+/** Marks of an earlier answer. The caller must send them back unchanged. */
+interface Marked extends Sealed {
   /** True for a part of the reasoning, not of the answer. */
   readonly thought?: boolean;
 }
@@ -169,17 +175,20 @@ export interface JsonPart {
   readonly value: JsonObject;
 }
 
-/** Visible reasoning of an earlier answer. Its signature must come back unchanged. */
-export interface ReasoningPart {
+/**
+ * Visible reasoning of an earlier answer. With a maker and no signature, the maker signs nothing, but may want the reasoning back.
+ */
+export interface ReasoningPart extends Sealed {
   readonly type: "reasoning";
   readonly text: string;
-  readonly signature?: string;
 }
 
 /** Encrypted reasoning of an earlier answer. */
 export interface RedactedReasoningPart {
   readonly type: "redacted-reasoning";
   readonly data: string;
+  /** The maker, as of a signature. */
+  readonly maker?: string;
 }
 
 /** The text of an earlier refusal. */
@@ -263,6 +272,12 @@ export type Reasoning =
   | { readonly type: "enabled"; readonly budgetTokens: number; readonly visible?: boolean }
   | { readonly type: "adaptive"; readonly effort?: ReasoningEffort; readonly visible?: boolean }
   | { readonly type: "disabled" };
+
+/**
+ * The control that a request has over a model's reasoning. `none`: it does not reason, and refuses a request that asks for it. `budget`: a number of tokens. `effort`:
+ * a word, such as `high`. `any`: both.
+ */
+export type ReasoningControl = "none" | "budget" | "effort" | "any";
 
 /** The wanted amount of reasoning, from least to most. */
 export type ReasoningEffort = "minimal" | "low" | "medium" | "high" | "xhigh" | "max";

@@ -5,7 +5,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { chatCompletionsCodec } from "../../formats/chat-completions/index.ts";
-import type { ChatCodec } from "../../formats/format.ts";
+import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
 import { generateContentCodec } from "../../formats/generate-content/index.ts";
 import { messagesCodec } from "../../formats/messages/index.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
@@ -28,11 +28,10 @@ export {
 export type { Fetch } from "./transport.fetch.ts";
 
 const CODECS = {
-  messages: () => messagesCodec,
-  "generate-content": () => generateContentCodec,
-  "chat-completions": ({ outputLimitField }) =>
-    chatCompletionsCodec(outputLimitField === undefined ? {} : { outputLimitField }),
-} as const satisfies Record<Exclude<RelayFormat, "images">, (options: RelayOptions) => ChatCodec>;
+  messages: messagesCodec,
+  "generate-content": generateContentCodec,
+  "chat-completions": chatCompletionsCodec,
+} as const satisfies Record<Exclude<RelayFormat, "images">, (options: CodecOptions) => ChatCodec>;
 
 /**
  * Makes a backend from an upstream that speaks one of the chat formats or the images format. A caller of the same format gets the

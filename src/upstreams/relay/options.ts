@@ -1,11 +1,12 @@
 /** The options of a relay, and their defaults. */
 
+import type { CodecOptions } from "../../formats/format.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
 /** The upstream of a relay, and the rules for calling it. */
-export interface RelayOptions {
+export interface RelayOptions extends CodecOptions {
   /** The wire format that the upstream speaks. */
   readonly format: RelayFormat;
   /** The upstream's address with its version, such as `https://api.example.com/v1`; `http` or `https`, without a query. */
@@ -40,8 +41,6 @@ export interface RelayOptions {
    * images upstream that answers with addresses although the relay asks for data. Default: none.
    */
   readonly imageOrigins?: readonly string[];
-  /** The name of the output limit in chat completions. Some local servers support only `max_tokens`. */
-  readonly outputLimitField?: "max_completion_tokens" | "max_tokens";
   /** Decides what happens to a call whose client hangs up, as for any backend. */
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
   /** Default: the machine's clock. */

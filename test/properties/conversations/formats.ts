@@ -73,7 +73,7 @@ const MESSAGES = messagesRequest({ vendorRanges: true, vendorSources: true });
 export const FORMATS: readonly Format[] = [
   {
     name: "messages",
-    codec: messagesCodec,
+    codec: messagesCodec(),
     conversation: withSeldom(messagesConversation, [
       ...CALLS,
       LONG_IDS,
@@ -94,7 +94,7 @@ export const FORMATS: readonly Format[] = [
   },
   {
     name: "generate-content",
-    codec: generateContentCodec,
+    codec: generateContentCodec(),
     conversation: withSeldom(generateContentConversation, [
       ...CALLS,
       LONG_IDS,

@@ -21,7 +21,7 @@ const FORMATS: readonly ["chat-completions" | "generate-content", ChatCodec, Wri
   ],
   [
     "generate-content",
-    generateContentCodec,
+    generateContentCodec(),
     (index, text, isLast) => ({
       candidates: [{ index, content: { role: "model", parts: [{ text }] }, ...(isLast && { finishReason: "STOP" }) }],
     }),

@@ -8,7 +8,7 @@ const MB = "a".repeat(1024 ** 2);
 const FRAMES = 40;
 
 const messages = (...frames: readonly object[]) => {
-  const decoder = messagesCodec.answerDecoder();
+  const decoder = messagesCodec().answerDecoder();
   const message = { id: "msg_1", model: "m", content: [], usage: {} };
   decoder.frame(undefined, JSON.stringify({ type: "message_start", message }));
   for (const frame of frames) decoder.frame(undefined, JSON.stringify(frame));

@@ -1,0 +1,26 @@
+/** The ways in which a model lets a request control its reasoning, and the conversions between them. */
+
+import type { ReasoningEffort } from "../../kinds/chat/request.ts";
+
+/** The budget that stands for an effort, in tokens. */
+const BUDGET: Readonly<Record<ReasoningEffort, number>> = {
+  minimal: 1_024,
+  low: 2_048,
+  medium: 8_192,
+  high: 16_384,
+  xhigh: 24_576,
+  max: 32_768,
+};
+
+/** The budget of a model that is asked to reason without an effort, in tokens. */
+const DEFAULT_BUDGET = BUDGET.medium;
+
+/** Returns the budget for an effort, in tokens. */
+export const budgetOf = (effort: ReasoningEffort | undefined): number =>
+  effort === undefined ? DEFAULT_BUDGET : BUDGET[effort];
+
+/** Returns the effort for a budget in tokens: the smallest whose own budget is at least as large. */
+export function effortOf(budgetTokens: number): "low" | "medium" | "high" {
+  if (budgetTokens <= BUDGET.low) return "low";
+  return budgetTokens <= BUDGET.medium ? "medium" : "high";
+}
