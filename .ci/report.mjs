@@ -1,6 +1,6 @@
 /**
- * Counts the tests in a folder of Vitest's JSON reports. Lists each test that did not run and each test file without a test, and fails
- * for these as for a failed test: `node .ci/report.mjs <exit status of the steps> <folder>`.
+ * Counts the tests in a folder of Vitest's JSON reports. Lists each failed test with its message, each test that did not run and each test
+ * file without a test, and fails for all of these: `node .ci/report.mjs <exit status of the steps> <folder>`.
  */
 
 import { globSync, readdirSync, readFileSync } from "node:fs";
@@ -14,8 +14,10 @@ const ran = new Set();
 for (const { name, assertionResults } of reports.flatMap(({ testResults }) => testResults)) {
   const file = relative(process.cwd(), name);
   if (assertionResults.length > 0) ran.add(file);
-  for (const { status, fullName } of assertionResults)
-    if (status !== "passed" && status !== "failed") problems.push(`${file}: "${fullName}" did not run (${status}).`);
+  for (const { status, fullName, failureMessages } of assertionResults)
+    if (status === "failed")
+      console.log(`${file}: "${fullName}" failed: ${failureMessages.join("\n").slice(0, 1_000)}`);
+    else if (status !== "passed") problems.push(`${file}: "${fullName}" did not run (${status}).`);
 }
 for (const file of globSync("test/**/*.test.ts")) if (!ran.has(file)) problems.push(`${file}: no test of it ran.`);
 for (const problem of problems) console.log(problem);
