@@ -104,7 +104,8 @@ export class GenerateContentDecoder implements AnswerDecoder {
 
   #partEvents(part: AnswerPart, candidate: number): ContentEvent[] {
     const { text, inlineData, functionCall, thought, thoughtSignature } = part;
-    const seal = thoughtSignature == null ? {} : { signature: thoughtSignature };
+    // An empty text is no signature.
+    const seal = thoughtSignature ? { signature: thoughtSignature, maker: FORMAT } : undefined;
     if (functionCall) {
       this.#callers.add(candidate);
       const { id, name, args } = functionCall;
@@ -118,10 +119,10 @@ export class GenerateContentDecoder implements AnswerDecoder {
     if (code) return [{ ...code, ...seal }];
     if (thought) {
       const events: ContentEvent[] = text ? [{ type: "reasoning-delta", text }] : [];
-      if (thoughtSignature != null) events.push({ type: "reasoning-signature", signature: thoughtSignature });
+      if (seal) events.push({ type: "reasoning-signature", ...seal });
       return events;
     }
-    if (text || thoughtSignature != null) return [{ type: "text-delta", text: text ?? "", ...seal }];
+    if (text || seal) return [{ type: "text-delta", text: text ?? "", ...seal }];
     // Pass on a part of an unknown kind.
     return text == null && Object.keys(part).length > 0 ? [{ type: "provider", format: FORMAT, value: part }] : [];
   }
