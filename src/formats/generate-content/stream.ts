@@ -206,7 +206,7 @@ export class GenerateContentEncoder {
     if (isBlocked) return [this.#chunk({ usageMetadata })];
     const candidates = endings.map(({ candidate: index, reason }): Candidate => ({
       content: { role: "model", parts: [{ text: "" }] },
-      finishReason: FINISH_REASON[reason],
+      finishReason: this.#candidate(index).finishReason(reason),
       index,
       ...this.#candidate(index).notes,
     }));
@@ -249,6 +249,7 @@ class CandidateEncoder {
   readonly #calls: ToolCalls<PendingCall> = new ToolCalls();
   readonly #notes: CandidateNotes = {};
   readonly #arguments = new AnsweredArguments();
+  #hasRefused = false;
 
   constructor(request: ChatRequest) {
     this.#showsThoughts = showsThoughts(request);
@@ -261,11 +262,17 @@ class CandidateEncoder {
     return { ...this.#notes, ...(avgLogprobs != null && { avgLogprobs }) };
   }
 
+  /** Returns the word for the end. A refusal never ends as a complete answer does, even if its upstream said so. */
+  finishReason(reason: FinishReason): string {
+    return FINISH_REASON[this.#hasRefused && reason === "stop" ? "refusal" : reason];
+  }
+
   add(event: ContentEvent): void {
     switch (event.type) {
       case "text-delta":
         return this.#addText(this.#enumerated?.feed(event.text) ?? event.text, sealOf(event));
       case "refusal-delta":
+        this.#hasRefused = true;
         return this.#addText(event.text);
       case "reasoning-delta":
         if (this.#showsThoughts && event.text !== "") this.#pending.push({ text: event.text, thought: true });
