@@ -88,21 +88,21 @@ describe("a stream", () => {
   });
 });
 
-describe("a JSON array where one answer was expected", () => {
-  const decoded = () => CODECS["generate-content"].answerDecoder().answer(odd("stream-as-array.json"));
+const decodedArray = () => CODECS["generate-content"].answerDecoder().answer(odd("stream-as-array.json"));
 
+describe("a JSON array where one answer was expected", () => {
   it("is the answer of its chunks", () => {
-    expect(content(decoded())).toEqual([{ type: "text", text: "It is noon." }]);
+    expect(content(decodedArray())).toEqual([{ type: "text", text: "It is noon." }]);
   });
 
   it("reaches callers of the format as a stream, and as one answer", () => {
     const request = requestOf("generate-content");
-    const written = streamedText("generate-content", metered(decoded(), request));
+    const written = streamedText("generate-content", metered(decodedArray(), request));
     const frames = written.split("\n\n").filter((frame) => frame !== "");
     const chunks = frames.map((frame) => JSON.parse(frame.slice("data: ".length)) as unknown);
     expect(chunks).toEqual(JSON.parse(odd("stream-as-array.json")));
     const whole = requestOf("generate-content", { stream: false });
-    expect(JSON.parse(completedText("generate-content", metered(decoded(), whole), whole))).toMatchObject({
+    expect(JSON.parse(completedText("generate-content", metered(decodedArray(), whole), whole))).toMatchObject({
       candidates: [{ content: { parts: [{ text: "It is noon." }] }, finishReason: "STOP" }],
       usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 4 },
     });
@@ -171,15 +171,16 @@ it.each<[string, FinishReason]>([
   expect(meant(CODECS["generate-content"].answerDecoder().answer(body)).at(-1)).toEqual({ type: "finish", reason });
 });
 
-describe("a refusal of another upstream", () => {
-  const finishReason = (events: readonly ChatEvent[]): unknown => {
-    const request = requestOf("generate-content", { stream: false });
-    const body = JSON.parse(completedText("generate-content", metered(events, request), request)) as {
-      candidates: [{ finishReason: string }];
-    };
-    return body.candidates[0].finishReason;
+/** The finish reason that callers of the format get. */
+const finishReasonOf = (events: readonly ChatEvent[]): unknown => {
+  const request = requestOf("generate-content", { stream: false });
+  const body = JSON.parse(completedText("generate-content", metered(events, request), request)) as {
+    candidates: [{ finishReason: string }];
   };
+  return body.candidates[0].finishReason;
+};
 
+describe("a refusal of another upstream", () => {
   it.each<[string, readonly ChatEvent[]]>([
     ["that is named at the end", [{ type: "finish", reason: "refusal" }]],
     ["that a filter made", [{ type: "finish", reason: "content-filter" }]],
@@ -191,7 +192,7 @@ describe("a refusal of another upstream", () => {
       ],
     ],
   ])("%s never ends as a complete answer", (_how, events) => {
-    expect(finishReason(events)).toBe("SAFETY");
+    expect(finishReasonOf(events)).toBe("SAFETY");
   });
 
   it("leaves the reason of an answer that was cut short", () => {
