@@ -197,7 +197,7 @@ describe("a refusal of another upstream", () => {
 
   it("leaves the reason of an answer that was cut short", () => {
     expect(
-      finishReason([
+      finishReasonOf([
         { type: "refusal-delta", text: "No" },
         { type: "finish", reason: "length" },
       ]),
