@@ -36,7 +36,8 @@ function told(events: readonly ChatEvent[]): Told {
     if (event.type === "text-delta") seen.text += event.text;
     if (event.type === "reasoning-delta") seen.thoughts += event.text;
     if (event.type === "reasoning-signature") seen.seals.push(unwrapSeal(event.signature)?.value ?? event.signature);
-    if (event.type === "redacted-reasoning") seen.seals.push(event.data);
+    // Not the signatures of calls, which only some formats have a field for.
+    if (event.type === "redacted-reasoning" && unwrapSeal(event.data)?.kind !== "call") seen.seals.push(event.data);
     if (event.type === "tool-call-start") seen.calls.push({ id: event.id, name: event.name, input: undefined });
     if (event.type === "tool-call") seen.calls.push({ id: event.id, name: event.name, input: event.input });
     if (event.type === "tool-call-delta") json.set(event.id, (json.get(event.id) ?? "") + event.json);
