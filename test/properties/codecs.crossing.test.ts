@@ -1,6 +1,7 @@
 /** Answers that cross from one format into another keep what both can say; and what an upstream's errors mean to the caller. */
 
 import { describe, expect, it } from "vitest";
+import { unwrapSeal } from "../../src/formats/shared/seal.ts";
 import type { ChatEvent, GatewayErrorCode } from "../../src/index.ts";
 import {
   CODECS,
@@ -34,7 +35,9 @@ function told(events: readonly ChatEvent[]): Told {
     if (event.type === "start") seen.id = event.id;
     if (event.type === "text-delta") seen.text += event.text;
     if (event.type === "reasoning-delta") seen.thoughts += event.text;
-    if (event.type === "reasoning-signature") seen.seals.push(event.signature);
+    if (event.type === "reasoning-signature") seen.seals.push(unwrapSeal(event.signature)?.value ?? event.signature);
+    // Not the signatures of calls, which only some formats have a field for.
+    if (event.type === "redacted-reasoning" && unwrapSeal(event.data)?.kind !== "call") seen.seals.push(event.data);
     if (event.type === "tool-call-start") seen.calls.push({ id: event.id, name: event.name, input: undefined });
     if (event.type === "tool-call") seen.calls.push({ id: event.id, name: event.name, input: event.input });
     if (event.type === "tool-call-delta") json.set(event.id, (json.get(event.id) ?? "") + event.json);

@@ -34,6 +34,10 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
   const { reasoning, toolChoice, ...others } = kept(given, conversions);
   const part = (one: Part): Part | undefined => {
     if (one.type === "provider" || one.type === "redacted-reasoning") return undefined;
+    // Nobody is named as the maker, so the signature stands raw, and reads as the format's own.
+    if (one.type === "reasoning") return { ...one, maker: "generate-content" };
+    // A text that says nothing is not sent.
+    if (one.type === "text" && one.text === "") return undefined;
     if (one.type !== "tool-result") return without(one, "cache", "title", "context", "citations");
     const name = called.get(one.callId) ?? one.callId;
     return { type: one.type, callId: one.callId, name, parts: [{ type: "json", value: told(one) }] };

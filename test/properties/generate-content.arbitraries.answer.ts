@@ -1,10 +1,19 @@
 /** Random answers: those that the generate-content format can say, and events in any order at all. */
 
 import fc from "fast-check";
-import type { Annotation, ChatEvent, ContentEvent, FinishEvent, FinishReason, Usage } from "../../src/index.ts";
+import type {
+  Annotation,
+  ChatEvent,
+  ContentEvent,
+  FinishEvent,
+  FinishReason,
+  PromptFeedback,
+  Usage,
+} from "../../src/index.ts";
 import { base64, count, name, number, record, some, text, userObject } from "./generate-content.arbitraries.ts";
 
-const signed = some({ signature: base64 });
+const maker = "generate-content";
+const signed = base64.chain((signature) => fc.constantFrom({}, { signature, maker }));
 const thought = fc.boolean().map((is) => (is ? { thought: true } : {}));
 const type = <const Type extends string>(value: Type): fc.Arbitrary<Type> => fc.constant(value);
 
@@ -15,9 +24,9 @@ const content: fc.Arbitrary<ContentEvent> = fc.oneof(
       .tuple(text, signed)
       .map(([value, seal]): ContentEvent => ({ type: "text-delta", text: value, ...seal })),
   },
-  fc.record({ type: type("text-delta"), text: fc.constant(""), signature: base64 }),
+  fc.record({ type: type("text-delta"), text: fc.constant(""), signature: base64, maker: fc.constant(maker) }),
   fc.record({ type: type("reasoning-delta"), text }),
-  fc.record({ type: type("reasoning-signature"), signature: base64 }),
+  fc.record({ type: type("reasoning-signature"), signature: base64, maker: fc.constant(maker) }),
   fc
     .tuple(fc.constantFrom("image/png", "audio/wav"), base64, thought, signed)
     .map(([mediaType, data, is, seal]): ContentEvent => ({ type: "media", mediaType, data, ...is, ...seal })),
@@ -200,14 +209,21 @@ export const answer: fc.Arbitrary<Answer> = fc
 export const blocked: fc.Arbitrary<ChatEvent[]> = fc
   .tuple(
     start,
-    fc.constantFrom("unspecified", "safety", "other", "blocklist", "prohibited-content", "unsafe-image"),
+    fc.constantFrom<[NonNullable<PromptFeedback["blockReason"]>, FinishReason][]>(
+      ["unspecified", "content-filter"],
+      ["safety", "content-filter"],
+      ["other", "content-filter"],
+      ["blocklist", "blocklist"],
+      ["prohibited-content", "prohibited-content"],
+      ["unsafe-image", "unsafe-image"],
+    ),
     few(rating),
     usage,
   )
-  .map(([begun, blockReason, ratings, counts]) => [
+  .map(([begun, [blockReason, reason], ratings, counts]) => [
     begun,
     { type: "prompt-feedback", blockReason, ratings },
-    { type: "finish", reason: "content-filter", usage: counts },
+    { type: "finish", reason, usage: counts },
   ]);
 
 const id = fc.constantFrom("a", "b");

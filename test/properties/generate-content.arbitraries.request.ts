@@ -25,14 +25,16 @@ const MEDIA_TYPES = {
   video: ["video/mp4", "video/mpeg", "video/mov", "video/avi", "video/webm", "video/wmv", "video/3gpp"],
 } as const satisfies Record<MediaPart["kind"], readonly string[]>;
 
-const signed = some({ signature: base64 });
+const seal = base64.map((signature) => ({ signature, maker: "generate-content" }));
+const signed = fc.oneof(seal, fc.constant({}));
 /** Marks of parts that are more than text: a text that is a thought is reasoning. */
 const marked = fc
   .tuple(signed, fc.boolean())
   .map(([signature, thought]) => ({ ...signature, ...(thought && { thought }) }));
 
+/** An empty text without a signature says nothing, and is not sent. */
 const textPart: fc.Arbitrary<Part> = fc
-  .tuple(fc.oneof(text, fc.constant("")), signed)
+  .oneof(fc.tuple(text, signed), fc.tuple(fc.constant(""), seal))
   .map(([value, marks]) => ({ type: "text", text: value, ...marks }));
 
 const inline: fc.Arbitrary<MediaPart> = fc

@@ -41,8 +41,15 @@ describe("a generate-content request", () => {
         {
           role: "assistant",
           parts: [
-            { type: "reasoning", text: "Hm.", signature: "c2ln" },
-            { type: "tool-call", id: "a", name: "clock", input: { topP: 1, top_p: 2 }, signature: "c2ln" },
+            { type: "reasoning", text: "Hm.", signature: "c2ln", maker: "generate-content" },
+            {
+              type: "tool-call",
+              id: "a",
+              name: "clock",
+              input: { topP: 1, top_p: 2 },
+              signature: "c2ln",
+              maker: "generate-content",
+            },
           ],
         },
         {
@@ -143,10 +150,10 @@ const USAGE = { inputTokens: 9, outputTokens: 5, cacheReadTokens: 2, reasoningTo
 const EVENTS: readonly ChatEvent[] = [
   { type: "start", id: "r1", model: "m-1" },
   { type: "reasoning-delta", text: "Hm." },
-  { type: "reasoning-signature", signature: "c2ln" },
+  { type: "reasoning-signature", signature: "c2ln", maker: "generate-content" },
   { type: "text-delta", text: "\u2028Hi" },
   { type: "text-delta", text: "Other", candidate: 1 },
-  { type: "tool-call", id: "a", name: "f", input: { x: [1] }, signature: "c2ln" },
+  { type: "tool-call", id: "a", name: "f", input: { x: [1] }, signature: "c2ln", maker: "generate-content" },
   { type: "annotation", annotation: { type: "safety", ratings: [{ category: "medical", probability: "low" }] } },
   { type: "annotation", annotation: { type: "token-count", tokens: 4 }, candidate: 1 },
   { type: "finish", reason: "tool-calls", usage: USAGE },

@@ -2,25 +2,30 @@
 
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, ContentEvent, FinishEvent, FinishReason, NativeEvent } from "../../kinds/chat/event.ts";
-import type { JsonLimits } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder } from "../format.ts";
-import { collected, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { AnsweredArguments } from "../shared/tools.ts";
+import { addEvent, collected, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { annotationsOf } from "./answer.annotations.ts";
 import { decodeFeedback, decodeUsage } from "./answer.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
 import { type AnswerPart, GenerateContentResponse, unsupportedInAnswer } from "./schema.answer.ts";
-import { FORMAT, given, readFinishReason } from "./schema.wire.ts";
+import { BLOCKED_FINISH, FORMAT, given, readBlockReason, readFinishReason } from "./schema.wire.ts";
 
 type DecodedEvent = NativeEvent["events"][number];
 
 /** Decodes one answer. */
 export class GenerateContentDecoder implements AnswerDecoder {
   readonly #limits: JsonLimits | undefined;
+  readonly #arguments: AnsweredArguments;
   #hasStarted = false;
-  #id: string | undefined;
-  #calls = 0;
+  /** The beginning of the ids that are invented for calls. */
+  #idOfCalls: string | undefined;
+  /** The calls by their ids, each as JSON. */
+  readonly #calls: Map<string, string> = new Map();
+  #invented = 0;
   readonly #begun: Set<number> = new Set();
   readonly #ended: Set<number> = new Set();
   /** The candidates that call tools. */
@@ -29,35 +34,53 @@ export class GenerateContentDecoder implements AnswerDecoder {
 
   constructor(limits?: JsonLimits) {
     this.#limits = limits;
+    this.#arguments = new AnsweredArguments(limits);
   }
 
   frame(_event: string | undefined, data: string): ChatEvent[] {
-    const chunk = this.#parse(data);
-    // Skip an empty object: it only keeps the connection open.
-    if (Object.keys(chunk).length === 0) return [];
-    return [{ type: "native", format: FORMAT, frames: [{ data }], ...this.#meaningOf(chunk) }];
+    // Some gateways end the stream as another format does. The official clients cannot read that frame.
+    if (data.trim() === "[DONE]") return [];
+    const parsed = parseAnswer(data, this.#limits);
+    return this.#chunks(parsed).map((chunk) => this.#framed(chunk, Array.isArray(parsed) ? undefined : data));
   }
 
   end(): void {
     if (!this.#isComplete()) throw upstreamFailed("The model backend's answer broke off.");
   }
 
+  /** Decodes a complete answer, or a stream that came as one JSON array. */
   answer(body: string): ChatEvent[] {
-    const native = { type: "native", format: FORMAT, body, ...this.#meaningOf(this.#parse(body)) } as const;
+    const parsed = parseAnswer(body, this.#limits);
+    const chunks = this.#chunks(parsed);
+    const events: ChatEvent[] = Array.isArray(parsed)
+      ? chunks.map((chunk) => this.#framed(chunk))
+      : chunks.map((chunk) => ({ type: "native", format: FORMAT, body, ...this.#meaningOf(chunk) }));
     if (!this.#isComplete()) throw upstreamFailed("The model backend's answer has no end.");
-    return [native];
+    return events;
+  }
+
+  #framed(chunk: GenerateContentResponse, data: string = JSON.stringify(chunk)): NativeEvent {
+    return { type: "native", format: FORMAT, frames: [{ data }], ...this.#meaningOf(chunk) };
   }
 
   #isComplete(): boolean {
     return this.#ended.size > 0 && [...this.#begun].every((index) => this.#ended.has(index));
   }
 
-  /** Parses a complete answer or a chunk. If the upstream sent an error instead, throws this error. */
-  #parse(json: string): GenerateContentResponse {
-    const parsed = parseAnswerObject(json, this.#limits);
-    if (parsed["error"] != null) throw decodeErrorBody(parsed["error"]);
-    if (isValid(GenerateContentResponse, parsed)) return parsed;
-    throw upstreamFailed("The model backend's answer has not the shape of one.");
+  /**
+   * Checks a complete answer, a chunk, or a list of chunks. Skips an empty object, which only keeps the connection open. If the upstream
+   * sent an error instead, throws this error.
+   */
+  #chunks(parsed: unknown): GenerateContentResponse[] {
+    const chunks: GenerateContentResponse[] = [];
+    for (const chunk of Array.isArray(parsed) ? (parsed as unknown[]) : [parsed]) {
+      if (!isJsonObject(chunk)) throw upstreamFailed("The model backend's answer is no JSON object.");
+      if (chunk["error"] != null) throw decodeErrorBody(chunk["error"]);
+      if (!isValid(GenerateContentResponse, chunk))
+        throw upstreamFailed("The model backend's answer has not the shape of one.");
+      if (Object.keys(chunk).length > 0) addEvent(chunks, chunk);
+    }
+    return chunks;
   }
 
   #meaningOf(chunk: GenerateContentResponse): Pick<NativeEvent, "events" | "unsupported"> {
@@ -71,7 +94,7 @@ export class GenerateContentDecoder implements AnswerDecoder {
     const { responseId: id, modelVersion: model, promptFeedback, usageMetadata } = chunk;
     if (!this.#hasStarted) {
       this.#hasStarted = true;
-      this.#id = id ?? undefined;
+      this.#idOfCalls = `call_${id || crypto.randomUUID().replaceAll("-", "")}`;
       yield { type: "start", ...given({ id, model }) };
     }
     let usage = usageMetadata ? decodeUsage(usageMetadata) : undefined;
@@ -86,14 +109,17 @@ export class GenerateContentDecoder implements AnswerDecoder {
     }
     // Finish the candidates after the content of all. The first finish event has the token counts of all candidates.
     for (const { finishReason, index } of candidates) {
-      if (finishReason == null) continue;
+      // An empty text is no reason: the answer goes on.
+      if (!finishReason) continue;
       const reason = readFinishReason(finishReason);
       const at = index ?? 0;
       const isCall = reason === "stop" && this.#callers.has(at);
       yield this.#finish(at, isCall ? "tool-calls" : reason, usage);
       usage = undefined;
     }
-    if (promptFeedback?.blockReason != null && candidates.length === 0) yield this.#finish(0, "content-filter", usage);
+    const blockReason = promptFeedback?.blockReason;
+    if (blockReason != null && this.#ended.size === 0)
+      yield this.#finish(0, BLOCKED_FINISH[readBlockReason(blockReason)], usage);
     else if (usage) yield { type: "usage", usage };
   }
 
@@ -104,11 +130,14 @@ export class GenerateContentDecoder implements AnswerDecoder {
 
   #partEvents(part: AnswerPart, candidate: number): ContentEvent[] {
     const { text, inlineData, functionCall, thought, thoughtSignature } = part;
-    const seal = thoughtSignature == null ? {} : { signature: thoughtSignature };
+    // An empty text is no signature.
+    const seal = thoughtSignature ? { signature: thoughtSignature, maker: FORMAT } : undefined;
     if (functionCall) {
       this.#callers.add(candidate);
-      const { id, name, args } = functionCall;
-      return [{ type: "tool-call", id: id || this.#inventId(), name, input: args ?? {}, ...seal }];
+      const { name, args } = functionCall;
+      const input = typeof args === "string" ? this.#arguments.parse(args) : (args ?? {});
+      const id = this.#idOf(functionCall.id, `${candidate} ${name} ${JSON.stringify(input)}`);
+      return id === undefined ? [] : [{ type: "tool-call", id, name, input, ...seal }];
     }
     if (inlineData) {
       const { mimeType, data } = inlineData;
@@ -118,18 +147,25 @@ export class GenerateContentDecoder implements AnswerDecoder {
     if (code) return [{ ...code, ...seal }];
     if (thought) {
       const events: ContentEvent[] = text ? [{ type: "reasoning-delta", text }] : [];
-      if (thoughtSignature != null) events.push({ type: "reasoning-signature", signature: thoughtSignature });
+      if (seal) events.push({ type: "reasoning-signature", ...seal });
       return events;
     }
-    if (text || thoughtSignature != null) return [{ type: "text-delta", text: text ?? "", ...seal }];
+    if (text || seal) return [{ type: "text-delta", text: text ?? "", ...seal }];
     // Pass on a part of an unknown kind.
     return text == null && Object.keys(part).length > 0 ? [{ type: "provider", format: FORMAT, value: part }] : [];
   }
 
-  /** Invents the id of a tool call. It contains the answer's id, so that two answers of one conversation never share the id of a call. */
-  #inventId(): string {
-    const count = ++this.#calls;
-    return this.#id === undefined ? `call_${count}` : `call_${this.#id}_${count}`;
+  /**
+   * Returns the id of a tool call. Invents an id for a call without one, and for a call whose id another call has. An invented id contains
+   * the answer's id, so that two answers of one conversation never share the id of a call. Returns undefined for a call that an upstream
+   * has sent before: with the same id, name and arguments.
+   */
+  #idOf(given: string | null | undefined, call: string): string | undefined {
+    if (given && this.#calls.get(given) === call) return undefined;
+    let id = given;
+    while (!id || this.#calls.has(id)) id = `${this.#idOfCalls}_${++this.#invented}`;
+    this.#calls.set(id, call);
+    return id;
   }
 }
 

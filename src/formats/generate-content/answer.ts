@@ -4,7 +4,7 @@ import type { PromptFeedback } from "../../kinds/chat/event.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
 import { decodeRating, encodeRating } from "./answer.annotations.ts";
 import type { ModalityTokenCount, UsageMetadata, WireFeedback } from "./schema.answer.ts";
-import { BLOCK_REASON, given, MODALITY, readWord } from "./schema.wire.ts";
+import { BLOCK_REASON, given, MODALITY, readBlockReason, readWord } from "./schema.wire.ts";
 
 /** Encodes the token counts. The format counts tool results apart from the prompt, and reasoning apart from the answer. */
 export function encodeUsage(usage: Usage): UsageMetadata {
@@ -57,7 +57,6 @@ export const encodeFeedback = ({ blockReason, ratings }: PromptFeedback): WireFe
   ...(ratings.length > 0 && { safetyRatings: ratings.map(encodeRating) }),
 });
 export const decodeFeedback = ({ blockReason, safetyRatings }: WireFeedback): PromptFeedback => ({
-  // Keep an unknown reason as `other`: the prompt was blocked all the same.
-  ...(blockReason != null && { blockReason: readWord(BLOCK_REASON, blockReason) ?? "other" }),
+  ...(blockReason != null && { blockReason: readBlockReason(blockReason) }),
   ratings: (safetyRatings ?? []).map(decodeRating),
 });

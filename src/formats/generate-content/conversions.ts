@@ -3,6 +3,7 @@
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
 import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
   approximated,
@@ -18,7 +19,9 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
-import { isSayable, sayableChoice } from "./request.contents.ts";
+import { isSayable } from "./request.contents.ts";
+import { encodeThinking } from "./request.thinking.ts";
+import { sayableChoice } from "./request.tools.ts";
 import { int32, isSettable } from "./request.ts";
 import { MAX_CANDIDATES, MAX_STOP_SEQUENCES } from "./schema.config.ts";
 import type { GenerateContentRequest } from "./schema.ts";
@@ -51,8 +54,9 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "toolChoice.parallel": dropped("Parallel calls cannot be forbidden."),
   stopSequences: emulated("The format accepts five; the gateway ends the text at the others."),
   "reasoning.adaptive": EXACT,
-  "reasoning.budgetTokens": EXACT,
-  "reasoning.effort": approximated("The format's highest level is high."),
+  reasoning: dropped("The model does not reason."),
+  "reasoning.budgetTokens": approximated("The nearest budget or level that the model knows is sent."),
+  "reasoning.effort": approximated("The nearest level or budget that the model knows is sent."),
   "reasoning.visible": EXACT,
   "responseFormat.enum": EXACT,
   candidateCount: approximated("The format gives at most eight answers."),
@@ -68,8 +72,25 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   endUser: dropped("The format has no field for the end user."),
 });
 
+/** The rules for an upstream whose host wants the reasoning of other makers as text. */
+const REASONING_AS_TEXT: ConversionTable = {
+  ...CONVERSIONS,
+  "messages.reasoning.foreign": approximated("The reasoning of another provider is sent as text."),
+};
+
+const tableOf = ({ foreignReasoning }: CodecOptions): ConversionTable =>
+  foreignReasoning === "text" ? REASONING_AS_TEXT : CONVERSIONS;
+
+/** Lists the conversions of a body of this format that an upstream of this format gets without the seals of other makers. */
+export const removedFrom = (fields: ConvertedFields, options: CodecOptions): Conversion[] =>
+  listConversions(tableOf(options), fields, {});
+
 /** Lists the conversions of a request that was encoded into the body. */
-export function conversionsOf(request: ChatRequest, body: GenerateContentRequest): Conversion[] {
+export function conversionsOf(
+  request: ChatRequest,
+  body: GenerateContentRequest,
+  options: CodecOptions = {},
+): Conversion[] {
   const { messages, toolChoice, safety = [], stopSequences, responseFormat, reasoning, seed } = request;
   const fields = convertedFields(request, FORMAT);
   if (body.contents.length === 0) fields.add("messages.none");
@@ -82,10 +103,10 @@ export function conversionsOf(request: ChatRequest, body: GenerateContentRequest
     const converted = sayableChoice(request);
     if (!converted || namesIn(converted) < namesIn(toolChoice)) fields.add("toolChoice");
   }
-  const isBeyondHigh = reasoning?.type === "adaptive" && (reasoning.effort === "xhigh" || reasoning.effort === "max");
-  if (isBeyondHigh) fields.add("reasoning.effort");
+  const { field } = reasoning ? encodeThinking(reasoning, request.model, options.reasoning?.(request.model)) : {};
+  if (field) fields.add(field);
   if (responseFormat?.type === "json" && responseFormat.name !== undefined) fields.add("responseFormat.name");
-  return listConversions(CONVERSIONS, fields, request);
+  return listConversions(tableOf(options), fields, request);
 }
 
 const namesIn = (choice: ToolChoice): number => ("names" in choice ? (choice.names?.length ?? 0) : 0);
@@ -121,7 +142,7 @@ function checkDocument(part: DocumentPart, fields: ConvertedFields): void {
 
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   ...COMMON_ANSWERS,
-  "answer.redacted-reasoning": dropped("Only the provider that encrypted this reasoning can read it."),
+  "answer.redacted-reasoning": emulated("Encrypted reasoning travels as the signature of an empty thought."),
   "answer.refusal-delta": approximated("A refusal is shown as text."),
   "answer.tool-call-delta": emulated("The gateway collects the pieces of a call and sends it whole."),
   "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),

@@ -17,10 +17,12 @@ import type {
   QueryEndpoint,
 } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/answer.ts";
+import type { ConvertedFields } from "../shared/conversions.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
-import { conversionsOf, conversionsOfEvent } from "./conversions.ts";
+import { conversionsOf, conversionsOfEvent, removedFrom } from "./conversions.ts";
 import { decodeError, encodeError, errorStatus } from "./errors.ts";
+import { withOwnSeals } from "./request.seals.ts";
 import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, validRequest } from "./request.ts";
 import { FORMAT, given } from "./schema.wire.ts";
 import { GenerateContentEncoder, GenerateContentStream, JoinedChunks } from "./stream.ts";
@@ -221,14 +223,19 @@ function encodeModel({ id, displayName, maxInputTokens, maxOutputTokens, kinds =
 }
 
 /** Makes the codec for upstreams that speak this format. */
-export function generateContentCodec(_options: CodecOptions = {}): ChatCodec {
+export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
+  const { foreignReasoning = "drop" } = options;
   const encode: ChatCodec["encodeRequest"] = (request) => {
     const method = request.stream ? "streamGenerateContent?alt=sse" : "generateContent";
     const path = `${pathOf(request.model)}:${method}`;
-    if (request.native?.format === FORMAT)
-      return { body: withOutputLimit(request.native, request.maxOutputTokens), path, headers: {}, conversions: [] };
-    const body = encodeRequest(request);
-    return { body: body as JsonObject, path, headers: {}, conversions: conversionsOf(request, body) };
+    if (request.native?.format === FORMAT) {
+      const fields: ConvertedFields = new Set();
+      const native = withOutputLimit(request.native, request.maxOutputTokens);
+      const body = withOwnSeals(native, request.model, foreignReasoning, fields);
+      return { body, path, headers: {}, conversions: removedFrom(fields, options) };
+    }
+    const body = encodeRequest(request, options);
+    return { body: body as JsonObject, path, headers: {}, conversions: conversionsOf(request, body, options) };
   };
   return {
     format: FORMAT,

@@ -1,34 +1,30 @@
-/** Converts the conversation and the tools of a request (spec 2.8) in both directions. */
+/** Converts the conversation of a request (spec 2.8) in both directions. */
 
 import type {
   ChatMessage,
-  ChatRequest,
   CodePart,
   CodeResultPart,
   DocumentPart,
-  FunctionTool,
   MediaPart,
   MediaSource,
   Part,
+  RedactedReasoningPart,
   Role,
-  Tool,
-  ToolChoice,
   ToolResultPart,
 } from "../../kinds/chat/request.ts";
 import { inStandardAlphabet, textOfBase64 } from "../../media/base64.ts";
 import type { JsonObject } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
+import { readSignature, unwrapSeal } from "../shared/seal.ts";
+import { isPlaceholder } from "./request.seals.ts";
 import type { AnswerPart } from "./schema.answer.ts";
 import { inlineKind, isPlainText, type MediaKind, mediaKind, promisedType } from "./schema.config.ts";
-import { toJsonSchema, withTypeNames } from "./schema.openapi.ts";
 import {
-  type FunctionCallingConfig,
-  type FunctionDeclaration,
   PROVIDER_KINDS,
   type RequestContent,
   type RequestContents,
   type RequestMedium,
   type RequestPart,
-  type RequestTool,
 } from "./schema.ts";
 import { FORMAT, given, LANGUAGE, OUTCOME, readWord } from "./schema.wire.ts";
 
@@ -43,20 +39,53 @@ export function decodeContents(contents: RequestContents): ChatMessage[] {
     const neutral = role === "model" ? "assistant" : "user";
     let turn = turns.at(-1);
     if (turn?.role !== neutral) turns.push((turn = { role: neutral, parts: [] }));
-    for (const part of parts) turn.parts.push(decodePart(part, calls, turns.length));
+    for (const part of parts) addPart(turn.parts, part, calls, turns.length);
   }
   return turns;
 }
 
+/** Adds a part of the wire to a turn. */
+function addPart(turn: Part[], part: RequestPart, calls: CallIds, turnNumber: number): void {
+  const redacted = redactedIn(part);
+  if (redacted) {
+    // A client may have joined the text before the encrypted reasoning into one part with it.
+    if (part.text) turn.push({ type: "reasoning", text: part.text });
+    turn.push(redacted);
+    return;
+  }
+  const decoded = decodePart(part, calls, turnNumber);
+  // A stream sends the signature of reasoning behind its text, in a part of its own. Both are one part.
+  if (decoded.type === "reasoning" && decoded.text === "" && decoded.maker !== undefined) {
+    let text = "";
+    for (let last = turn.at(-1); last?.type === "reasoning" && last.maker === undefined; last = turn.at(-1)) {
+      text = last.text + text;
+      turn.pop();
+    }
+    turn.push({ ...decoded, text });
+  } else turn.push(decoded);
+}
+
+/** Returns the encrypted reasoning in an empty thought of the gateway; undefined for any other part. */
+function redactedIn({ thought, thoughtSignature }: RequestPart): RedactedReasoningPart | undefined {
+  const seal = thought && thoughtSignature != null ? unwrapSeal(thoughtSignature) : undefined;
+  if (seal?.kind !== "redacted") return undefined;
+  return { type: "redacted-reasoning", data: seal.value, ...(seal.maker !== "" && { maker: seal.maker }) };
+}
+
 /** Encodes the conversation. Instructions inside it become turns of the user. */
-export function encodeMessages(messages: readonly ChatMessage[]): RequestContent[] {
+export function encodeMessages(
+  messages: readonly ChatMessage[],
+  foreignReasoning: CodecOptions["foreignReasoning"],
+): RequestContent[] {
   const names = new Map<string, string>();
-  for (const { parts } of messages)
+  const contents = messages.map(({ role, parts }): RequestContent => {
+    // An id names the newest call before its result: some upstreams use an id again in each turn.
     for (const part of parts) if (part.type === "tool-call") names.set(part.id, part.name);
-  const contents = messages.map(({ role, parts }): RequestContent => ({
-    role: role === "assistant" ? "model" : "user",
-    parts: parts.flatMap((part) => encodePart(part, names)),
-  }));
+    return {
+      role: role === "assistant" ? "model" : "user",
+      parts: parts.flatMap((part) => encodePart(part, names, foreignReasoning)),
+    };
+  });
   // The format does not allow a content without parts.
   return contents.filter(({ parts }) => parts.length > 0);
 }
@@ -83,14 +112,19 @@ function decodePart(part: RequestPart, calls: CallIds, turn: number): Part {
   return { type: thought ? "reasoning" : "text", text: part.text ?? "", ...seal };
 }
 
-function encodePart(part: Part, names: ReadonlyMap<string, string>): RequestPart[] {
+function encodePart(
+  part: Part,
+  names: ReadonlyMap<string, string>,
+  foreignReasoning: CodecOptions["foreignReasoning"],
+): RequestPart[] {
   switch (part.type) {
     case "text":
-      return [{ text: part.text, ...encodeMarks(part) }];
+      return withContent({ text: part.text, ...encodeMarks(part) });
     case "reasoning":
-      return [{ text: part.text, ...encodeMarks({ ...part, thought: true }) }];
+      if (!isForeign(part)) return withContent({ text: part.text, ...encodeMarks({ ...part, thought: true }) });
+      return foreignReasoning === "text" ? withContent({ text: part.text }) : [];
     case "refusal":
-      return [{ text: part.text }];
+      return withContent({ text: part.text });
     // Only the provider that encrypted this reasoning can read it.
     case "redacted-reasoning":
       return [];
@@ -114,18 +148,27 @@ function encodePart(part: Part, names: ReadonlyMap<string, string>): RequestPart
 type WireMarks = Pick<RequestPart, "thought" | "thoughtSignature">;
 interface NeutralMarks {
   readonly signature?: string;
+  readonly maker?: string;
   readonly thought?: boolean;
 }
 
-export const decodeMarks = ({ thought, thoughtSignature }: WireMarks): NeutralMarks => ({
-  ...(thoughtSignature != null && { signature: thoughtSignature }),
-  ...(thought && { thought }),
+export function decodeMarks({ thought, thoughtSignature }: WireMarks): NeutralMarks {
+  const { signature, maker } = isPlaceholder(thoughtSignature) ? {} : readSignature(thoughtSignature ?? "", FORMAT);
+  return { ...(signature && { signature }), ...(maker !== undefined && { maker }), ...(thought && { thought }) };
+}
+
+/** Encodes the marks of a part. Leaves out the signature of another maker. */
+export const encodeMarks = (marks: NeutralMarks): WireMarks => ({
+  ...(marks.thought && { thought: marks.thought }),
+  ...(marks.signature && !isForeign(marks) && { thoughtSignature: marks.signature }),
 });
 
-export const encodeMarks = ({ signature, thought }: NeutralMarks): WireMarks => ({
-  ...(thought && { thought }),
-  ...(signature !== undefined && { thoughtSignature: signature }),
-});
+/** Tells whether another maker than this format's upstreams made a part. */
+const isForeign = ({ maker }: Pick<NeutralMarks, "maker">): boolean => maker !== undefined && maker !== FORMAT;
+
+/** Returns a part of text, unless the part has neither text nor signature: some upstreams refuse such a part. */
+const withContent = (part: RequestPart): RequestPart[] =>
+  part.text === "" && part.thoughtSignature == null ? [] : [part];
 
 type WireCode = Pick<RequestPart, "executableCode" | "codeExecutionResult">;
 
@@ -277,83 +320,5 @@ class CallIds {
       const id = `call_${++this.#count}`;
       if (!this.#given.has(id)) return id;
     }
-  }
-}
-
-/** Decodes the tools. Each field of a wire tool becomes a neutral tool. A tool that is unknown here is passed on for the backend. */
-export function decodeTools(wireTools: readonly RequestTool[]): Tool[] {
-  const tools: Tool[] = [];
-  for (const wireTool of wireTools)
-    for (const [kind, value] of Object.entries<unknown>(wireTool)) {
-      if (value === null) continue;
-      if (kind === "functionDeclarations")
-        for (const declaration of wireTool.functionDeclarations ?? []) tools.push(decodeFunction(declaration));
-      else if (kind === "codeExecution") tools.push({ type: "code-execution" });
-      else tools.push({ type: "provider", format: FORMAT, definition: Object.fromEntries([[kind, value]]) });
-    }
-  return tools;
-}
-
-/** Encodes the tools. Consecutive functions share one wire tool, so that all tools keep their order. */
-export function encodeTools(tools: readonly Tool[]): RequestTool[] {
-  const encoded: RequestTool[] = [];
-  let functions: FunctionDeclaration[] | undefined;
-  for (const tool of tools) {
-    if (tool.type === "function") {
-      if (!functions) encoded.push({ functionDeclarations: (functions = []) });
-      const { name, description, inputSchema } = tool;
-      functions.push({ name, ...given({ description }), parametersJsonSchema: inputSchema });
-      continue;
-    }
-    functions = undefined;
-    if (tool.type === "code-execution") encoded.push({ codeExecution: {} });
-    // Leave out tools of other formats.
-    else if (tool.format === FORMAT) encoded.push(tool.definition);
-  }
-  return encoded;
-}
-
-const NO_PARAMETERS: JsonObject = { type: "object", properties: {} };
-
-function decodeFunction({ name, description, parameters, parametersJsonSchema }: FunctionDeclaration): FunctionTool {
-  const inputSchema =
-    parameters == null ? withTypeNames(parametersJsonSchema ?? NO_PARAMETERS) : toJsonSchema(parameters);
-  return { type: "function", name, ...given({ description }), inputSchema };
-}
-
-export function decodeCalling({ mode, allowedFunctionNames }: FunctionCallingConfig): ToolChoice | undefined {
-  const names = allowedFunctionNames ?? [];
-  const [only, ...others] = names;
-  // The format cannot forbid parallel calls.
-  const parallel = true;
-  if (mode == null || mode === "MODE_UNSPECIFIED") return undefined;
-  if (mode === "NONE") return { type: "none" };
-  if (mode === "ANY" && only !== undefined && others.length === 0) return { type: "tool", name: only, parallel };
-  return { type: mode === "ANY" ? "required" : "auto", parallel, ...(names.length > 0 && { names }) };
-}
-
-export function encodeCalling(choice: ToolChoice): FunctionCallingConfig {
-  if (choice.type === "none") return { mode: "NONE" };
-  if (choice.type === "tool") return { mode: "ANY", allowedFunctionNames: [choice.name] };
-  const names = choice.names ?? [];
-  if (names.length === 0) return { mode: choice.type === "required" ? "ANY" : "AUTO" };
-  return { mode: choice.type === "required" ? "ANY" : "VALIDATED", allowedFunctionNames: [...names] };
-}
-
-/** Returns the tool choice with only the names of functions, because the format refuses others; undefined if no choice is left. */
-export function sayableChoice({ tools, toolChoice }: ChatRequest): ToolChoice | undefined {
-  const functions = new Set(tools.flatMap((tool) => (tool.type === "function" ? tool.name : [])));
-  switch (toolChoice?.type) {
-    case "tool":
-      return functions.has(toolChoice.name) ? toolChoice : undefined;
-    case "required":
-    case "auto": {
-      const { names, ...choice } = toolChoice;
-      const known = names?.filter((name) => functions.has(name));
-      if (choice.type === "required" && functions.size === 0) return undefined;
-      return known && known.length > 0 ? { ...choice, names: known } : choice;
-    }
-    default:
-      return toolChoice;
   }
 }

@@ -5,25 +5,18 @@ import { assertValid, type FieldPath } from "../../http/validation.ts";
 import type {
   ChatRequest,
   NativeRequest,
-  Reasoning,
   ResponseFormat,
   SafetySetting,
   Speech,
   TextPart,
   WireObject,
 } from "../../kinds/chat/request.ts";
-import {
-  decodeCalling,
-  decodeContents,
-  decodeMarks,
-  decodeTools,
-  encodeCalling,
-  encodeMarks,
-  encodeMessages,
-  encodeTools,
-  sayableChoice,
-} from "./request.contents.ts";
+import type { CodecOptions } from "../format.ts";
+import { decodeContents, decodeMarks, encodeMarks, encodeMessages } from "./request.contents.ts";
+import { demandsSignatures, withPlaceholders } from "./request.seals.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
+import { decodeThinking, encodeThinking, isUnsupportedLevel } from "./request.thinking.ts";
+import { decodeCalling, decodeTools, encodeCalling, encodeTools, sayableChoice } from "./request.tools.ts";
 import {
   type GenerationConfig,
   isImageType,
@@ -32,7 +25,6 @@ import {
   mediaKind,
   type SpeechConfig,
   SUPPORTED_IMAGES,
-  type ThinkingConfig,
   type VoiceConfig,
 } from "./schema.config.ts";
 import { toJsonSchema, withTypeNames } from "./schema.openapi.ts";
@@ -45,7 +37,6 @@ import {
   OUTPUT_MODALITY,
   readWord,
   SETTABLE_CATEGORY,
-  THINKING_LEVEL,
   THRESHOLD,
 } from "./schema.wire.ts";
 
@@ -138,20 +129,21 @@ export function decodeRequest(body: GenerateContentRequest, target: RequestTarge
 }
 
 /** Builds a body from the neutral fields. Leaves out the fields that the format does not have; the table of conversions lists them. */
-export function encodeRequest(request: ChatRequest): GenerateContentRequest {
+export function encodeRequest(request: ChatRequest, options: CodecOptions = {}): GenerateContentRequest {
   const { safety = [], cachedContent, system } = request;
+  const contents = encodeMessages(request.messages, options.foreignReasoning);
   const toolChoice = sayableChoice(request);
   const tools = encodeTools(request.tools);
   const safetySettings = safety.filter(isSettable).map(encodeSafety);
   return {
-    contents: encodeMessages(request.messages),
+    contents: demandsSignatures(request.model) ? [...withPlaceholders(contents)] : contents,
     ...(system.length > 0 && {
       systemInstruction: { parts: system.map((part) => ({ text: part.text, ...encodeMarks(part) })) },
     }),
     ...(tools.length > 0 && { tools }),
     ...(toolChoice && { toolConfig: { functionCallingConfig: encodeCalling(toolChoice) } }),
     ...(safetySettings.length > 0 && { safetySettings }),
-    generationConfig: encodeConfig(request),
+    generationConfig: encodeConfig(request, options),
     ...(cachedContent !== undefined && { cachedContent }),
   };
 }
@@ -209,7 +201,7 @@ function decodeConfig(config: GenerationConfig, defaultMaxOutputTokens: number):
 /** Shortens a seed to its last 32 bits. The same seed always gives the same number. */
 export const int32 = (seed: number): number => seed | 0;
 
-function encodeConfig(request: ChatRequest): GenerationConfig {
+function encodeConfig(request: ChatRequest, options: CodecOptions): GenerationConfig {
   const { stopSequences, topK, candidateCount, seed, logprobs, modalities = [], mediaResolution } = request;
   const { speech, responseFormat, reasoning } = request;
   return given({
@@ -231,7 +223,7 @@ function encodeConfig(request: ChatRequest): GenerationConfig {
     mediaResolution: mediaResolution && MEDIA_RESOLUTION[mediaResolution],
     speechConfig: speech && encodeSpeech(speech),
     ...(responseFormat && encodeFormat(responseFormat)),
-    thinkingConfig: reasoning && encodeThinking(reasoning),
+    thinkingConfig: reasoning && encodeThinking(reasoning, request.model, options.reasoning?.(request.model)).config,
   });
 }
 
@@ -246,9 +238,7 @@ function* unsupportedConfig(config: GenerationConfig): Generator<string> {
     for (const keyword of Object.keys(responseSchema ?? responseJsonSchema ?? {}))
       if (!ENUM_KEYWORDS.has(keyword)) yield `generationConfig.${field}.${keyword}`;
   }
-  const { thinkingLevel, thinkingBudget } = thinkingConfig ?? {};
-  if (thinkingLevel != null && ((thinkingBudget ?? -1) >= 0 || !readLevel(thinkingLevel)))
-    yield "generationConfig.thinkingConfig.thinkingLevel";
+  if (isUnsupportedLevel(thinkingConfig ?? {})) yield "generationConfig.thinkingConfig.thinkingLevel";
 }
 
 function decodeFormat(config: GenerationConfig): ResponseFormat | undefined {
@@ -293,24 +283,3 @@ const encodeSpeech = ({ language, voice, speakers }: Speech): SpeechConfig =>
       })),
     },
   });
-
-const readLevel = (level: string | null | undefined): keyof typeof THINKING_LEVEL | undefined =>
-  readWord(THINKING_LEVEL, level?.toUpperCase());
-
-/** Decodes the thinking config. Thoughts are visible only if the caller asks for them. */
-function decodeThinking({ includeThoughts, thinkingBudget, thinkingLevel }: ThinkingConfig): Reasoning | undefined {
-  if (thinkingBudget === 0) return { type: "disabled" };
-  if (includeThoughts == null && thinkingBudget == null && thinkingLevel == null) return undefined;
-  const visible = includeThoughts ?? false;
-  if (thinkingBudget != null && thinkingBudget > 0) return { type: "enabled", budgetTokens: thinkingBudget, visible };
-  return { type: "adaptive", ...given({ effort: readLevel(thinkingLevel) }), visible };
-}
-
-function encodeThinking(reasoning: Reasoning): ThinkingConfig {
-  if (reasoning.type === "disabled") return { thinkingBudget: 0 };
-  const includeThoughts = reasoning.visible ?? true;
-  if (reasoning.type === "enabled") return { includeThoughts, thinkingBudget: reasoning.budgetTokens };
-  // The format accepts a level or a budget, but not both.
-  if (reasoning.effort !== undefined) return { includeThoughts, thinkingLevel: THINKING_LEVEL[reasoning.effort] };
-  return { includeThoughts, thinkingBudget: -1 };
-}

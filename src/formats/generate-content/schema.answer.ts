@@ -1,7 +1,8 @@
 /** The answers on the wire (spec 2.9, 7.3): content, errors, token counts, models. */
 
 import * as v from "valibot";
-import { array } from "../../http/validation.ts";
+import { array, choice } from "../../http/validation.ts";
+import type { JsonObject } from "../../model/json.ts";
 import { type UnsupportedFinder, unsupported, unsupportedFinder } from "../shared/schema.ts";
 import {
   BLOCK_REASON,
@@ -32,11 +33,18 @@ const SafetyRating = object({
 });
 export type WireRating = v.InferOutput<typeof SafetyRating>;
 
+const jsonText = v.string();
+const argumentsSchema = (input: unknown): v.GenericSchema<unknown, JsonObject | string> =>
+  typeof input === "string" ? jsonText : jsonObject;
+
 /** A part of an answer. Other kinds of parts pass unchanged. */
 const AnswerPart = object({
   text,
   inlineData: v.nullish(object({ mimeType: v.string(), data: v.string() })),
-  functionCall: v.nullish(object({ id: text, name: v.string(), args: v.nullish(jsonObject) })),
+  // Some upstreams send the arguments as JSON text.
+  functionCall: v.nullish(
+    object({ id: text, name: v.string(), args: v.nullish(choice([jsonObject, jsonText], argumentsSchema)) }),
+  ),
   executableCode: v.nullish(object({ id: text, language: wordOf(LANGUAGE), code: v.string() })),
   codeExecutionResult: v.nullish(object({ id: text, outcome: wordOf(OUTCOME), output: text })),
   thought: v.nullish(v.boolean()),

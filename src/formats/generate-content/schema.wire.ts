@@ -122,6 +122,8 @@ export const PROBABILITY = {
   high: "HIGH",
 } as const satisfies Record<HarmProbability, string>;
 
+type BlockReason = NonNullable<PromptFeedback["blockReason"]>;
+
 export const BLOCK_REASON = {
   unspecified: "BLOCK_REASON_UNSPECIFIED",
   safety: "SAFETY",
@@ -129,7 +131,28 @@ export const BLOCK_REASON = {
   blocklist: "BLOCKLIST",
   "prohibited-content": "PROHIBITED_CONTENT",
   "unsafe-image": "IMAGE_SAFETY",
-} as const satisfies Record<NonNullable<PromptFeedback["blockReason"]>, string>;
+} as const satisfies Record<BlockReason, string>;
+
+/** Block reasons that the official service has and the spec does not. They are read, but never written. */
+const MORE_BLOCK_REASONS: ReadonlyMap<string, BlockReason> = new Map([
+  ["BLOCKED_REASON_UNSPECIFIED", "unspecified"],
+  ["JAILBREAK", "prohibited-content"],
+  ["MODEL_ARMOR", "safety"],
+]);
+
+/** Reads a block reason. An unknown reason is `other`: the prompt was blocked all the same. */
+export const readBlockReason = (wire: string): BlockReason =>
+  readWord(BLOCK_REASON, wire) ?? MORE_BLOCK_REASONS.get(wire) ?? "other";
+
+/** The reason why the answer to a blocked prompt ended. */
+export const BLOCKED_FINISH = {
+  unspecified: "content-filter",
+  safety: "content-filter",
+  other: "content-filter",
+  blocklist: "blocklist",
+  "prohibited-content": "prohibited-content",
+  "unsafe-image": "unsafe-image",
+} as const satisfies Record<BlockReason, FinishReason>;
 
 export const URL_STATUS = {
   unspecified: "URL_RETRIEVAL_STATUS_UNSPECIFIED",
@@ -201,8 +224,11 @@ export const FINISH_REASON = {
 /** Finish reasons that the official service has and the spec does not. They are read, but never written. */
 const MORE_FINISH_REASONS: ReadonlyMap<string, FinishReason> = new Map([
   ["UNEXPECTED_TOOL_CALL", "malformed-tool-call"],
+  ["TOO_MANY_TOOL_CALLS", "malformed-tool-call"],
   ["IMAGE_PROHIBITED_CONTENT", "unsafe-image"],
   ["IMAGE_RECITATION", "recitation"],
+  ["MODEL_ARMOR", "content-filter"],
+  ["CONTINUATION", "length"],
 ]);
 
 export const readFinishReason = (wire: string): FinishReason =>

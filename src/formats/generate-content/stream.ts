@@ -12,6 +12,7 @@ import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { AnswerContext, AnswerStream } from "../format.ts";
 import { answerId, frameOf, showsThoughts } from "../shared/answer.ts";
 import { EnumeratedText } from "../shared/schema.ts";
+import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, ToolCalls } from "../shared/tools.ts";
 import { annotate, averageOf, type CandidateNotes } from "./answer.annotations.ts";
 import { encodeFeedback, encodeUsage } from "./answer.ts";
@@ -205,7 +206,7 @@ export class GenerateContentEncoder {
     if (isBlocked) return [this.#chunk({ usageMetadata })];
     const candidates = endings.map(({ candidate: index, reason }): Candidate => ({
       content: { role: "model", parts: [{ text: "" }] },
-      finishReason: FINISH_REASON[reason],
+      finishReason: this.#candidate(index).finishReason(reason),
       index,
       ...this.#candidate(index).notes,
     }));
@@ -226,14 +227,14 @@ type BegunCall = Extract<ContentEvent, { type: "tool-call" | "tool-call-start" }
 class PendingCall {
   readonly id: string;
   readonly name: string;
-  signature: string | undefined;
+  seal: WireSeal | undefined;
   json: string;
   ended = false;
 
-  constructor({ id, name, signature }: BegunCall, json: string) {
-    this.id = id;
-    this.name = name;
-    this.signature = signature;
+  constructor(event: BegunCall, json: string) {
+    this.id = event.id;
+    this.name = event.name;
+    this.seal = sealOf(event);
     this.json = json;
   }
 }
@@ -248,6 +249,7 @@ class CandidateEncoder {
   readonly #calls: ToolCalls<PendingCall> = new ToolCalls();
   readonly #notes: CandidateNotes = {};
   readonly #arguments = new AnsweredArguments();
+  #hasRefused = false;
 
   constructor(request: ChatRequest) {
     this.#showsThoughts = showsThoughts(request);
@@ -260,22 +262,34 @@ class CandidateEncoder {
     return { ...this.#notes, ...(avgLogprobs != null && { avgLogprobs }) };
   }
 
+  /** Returns the word for the end. A refusal never ends as a complete answer does, even if its upstream said so. */
+  finishReason(reason: FinishReason): string {
+    return FINISH_REASON[this.#hasRefused && reason === "stop" ? "refusal" : reason];
+  }
+
   add(event: ContentEvent): void {
     switch (event.type) {
       case "text-delta":
-        return this.#addText(this.#enumerated?.feed(event.text) ?? event.text, event.signature);
+        return this.#addText(this.#enumerated?.feed(event.text) ?? event.text, sealOf(event));
       case "refusal-delta":
-        return this.#addText(event.text, undefined);
+        this.#hasRefused = true;
+        return this.#addText(event.text);
       case "reasoning-delta":
         if (this.#showsThoughts && event.text !== "") this.#pending.push({ text: event.text, thought: true });
         return;
-      // Callers who want no thoughts get the signature too, because they must send it back.
-      case "reasoning-signature":
-        this.#pending.push({ text: "", thought: true, thoughtSignature: event.signature });
+      // Callers who want no thoughts get the signature too, because they must send it back. The part stands alone, because the official
+      // clients keep an empty text only in a thought.
+      case "reasoning-signature": {
+        const seal = sealOf(event);
+        if (seal) this.#pending.push({ text: "", thought: true, ...seal });
         return;
-      // The format has no part for encrypted reasoning of another provider.
-      case "redacted-reasoning":
+      }
+      // The format has no part for encrypted reasoning. The reasoning travels as the signature of an empty thought.
+      case "redacted-reasoning": {
+        const { data: value, maker = "" } = event;
+        this.#pending.push({ text: "", thought: true, thoughtSignature: wrapSeal({ maker, value, kind: "redacted" }) });
         return;
+      }
       case "provider":
         if (event.format === FORMAT) this.#pending.push(event.value);
         return;
@@ -298,7 +312,7 @@ class CandidateEncoder {
       case "tool-call-end": {
         const call = this.#calls.get(event.id);
         call.ended = true;
-        call.signature ??= event.signature;
+        call.seal ??= sealOf(event);
         return;
       }
       case "tool-call":
@@ -325,7 +339,7 @@ class CandidateEncoder {
 
   /** Ends the text and every open call. If the answer was cut short, a call with incomplete arguments is left out. */
   end(reason: FinishReason): void {
-    this.#addText(this.#enumerated?.end() ?? "", undefined);
+    this.#addText(this.#enumerated?.end() ?? "");
     for (const [index, part] of [...this.#pending.entries()].toReversed()) {
       if (!(part instanceof PendingCall) || part.ended) continue;
       if (CUT_SHORT.has(reason) && !this.#arguments.find(part.json)) this.#pending.splice(index, 1);
@@ -333,8 +347,8 @@ class CandidateEncoder {
     }
   }
 
-  #addText(text: string, signature: string | undefined): void {
-    if (text !== "" || signature !== undefined) this.#pending.push({ text, ...sealOf({ signature }) });
+  #addText(text: string, seal?: WireSeal): void {
+    if (text !== "" || seal) this.#pending.push({ text, ...seal });
   }
 
   #begin(event: BegunCall, json: string): PendingCall {
@@ -344,10 +358,15 @@ class CandidateEncoder {
   }
 
   #encodeCall(call: PendingCall): AnswerPart {
-    const { id, name, json } = call;
-    return { functionCall: { id, name, args: this.#arguments.parse(json) }, ...sealOf(call) };
+    const { id, name, json, seal } = call;
+    return { functionCall: { id, name, args: this.#arguments.parse(json) }, ...seal };
   }
 }
 
-const sealOf = ({ signature }: { readonly signature?: string | undefined }): { thoughtSignature?: string } =>
-  signature === undefined ? {} : { thoughtSignature: signature };
+type WireSeal = Required<Pick<AnswerPart, "thoughtSignature">>;
+
+/** Returns the field for a signature; undefined without one. */
+function sealOf(event: Signed): WireSeal | undefined {
+  const thoughtSignature = event.signature === undefined ? "" : signatureText(event, FORMAT);
+  return thoughtSignature === "" ? undefined : { thoughtSignature };
+}

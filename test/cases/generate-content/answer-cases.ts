@@ -10,6 +10,10 @@ export const toolEnd = (id: string): ChatEvent => ({ type: "tool-call-end", id }
 const reasoning = (text: string): ChatEvent => ({ type: "reasoning-delta", text });
 const sealed = (signature: string): ChatEvent => ({ type: "reasoning-signature", signature });
 
+/** A seal of the messages format in the gateway's wrapping. */
+const wrapped = (kind: "part" | "redacted", value: string): string =>
+  Buffer.from(`polygate:messages:${kind}::${value}`).toString("base64");
+
 const functionCall = (id: string, name: string, args: object = {}): object => ({ functionCall: { id, name, args } });
 
 /** `streamed` where the pieces of a stream are not simply the parts, one a chunk. */
@@ -62,10 +66,41 @@ const texts: Readonly<Record<string, ContentCase>> = {
     events: ["A", reasoning("B"), "C"],
     parts: [{ text: "A" }, { text: "B", thought: true }, { text: "C" }],
   },
-  // The format has no part for it.
-  "nothing of reasoning that is kept secret": {
-    events: [{ type: "redacted-reasoning", data: "c2Vj" }, "Noon."],
-    parts: [{ text: "Noon." }],
+  "encrypted reasoning as the signature of an empty thought": {
+    events: [{ type: "redacted-reasoning", data: "c2Vj", maker: "messages" }, "Noon."],
+    parts: [{ text: "", thought: true, thoughtSignature: wrapped("redacted", "c2Vj") }, { text: "Noon." }],
+  },
+  "the signatures of another maker in the gateway's own wrapping": {
+    events: [
+      reasoning("Hm."),
+      { type: "reasoning-signature", signature: "c2ln", maker: "messages" },
+      { type: "text-delta", text: "Noon.", signature: "dGV4dA==", maker: "messages" },
+      { type: "tool-call", id: "a", name: "f", input: {}, signature: "Y2FsbA==", maker: "messages" },
+    ],
+    parts: [
+      { text: "Hm.", thought: true, thoughtSignature: wrapped("part", "c2ln") },
+      { text: "Noon.", thoughtSignature: wrapped("part", "dGV4dA==") },
+      { ...functionCall("a", "f"), thoughtSignature: wrapped("part", "Y2FsbA==") },
+    ],
+    streamed: [
+      [{ text: "Hm.", thought: true }],
+      [{ text: "", thought: true, thoughtSignature: wrapped("part", "c2ln") }],
+      [{ text: "Noon.", thoughtSignature: wrapped("part", "dGV4dA==") }],
+      [{ ...functionCall("a", "f"), thoughtSignature: wrapped("part", "Y2FsbA==") }],
+    ],
+  },
+  "no signature that is empty": {
+    events: [reasoning("Hm."), { type: "reasoning-signature", signature: "" }, "Noon."],
+    parts: [{ text: "Hm.", thought: true }, { text: "Noon." }],
+  },
+  "the maker of reasoning that its maker does not sign": {
+    events: [reasoning("Hm."), { type: "reasoning-signature", signature: "", maker: "messages" }, "Noon."],
+    parts: [{ text: "Hm.", thought: true, thoughtSignature: wrapped("part", "") }, { text: "Noon." }],
+    streamed: [
+      [{ text: "Hm.", thought: true }],
+      [{ text: "", thought: true, thoughtSignature: wrapped("part", "") }],
+      [{ text: "Noon." }],
+    ],
   },
 };
 

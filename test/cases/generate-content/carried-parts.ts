@@ -13,13 +13,17 @@ export const PARTS: readonly Carried<Part>[] = [
   [
     "a text with its signature",
     withPart({ text: "x", ...SIGNED }, "model"),
-    { type: "text", text: "x", signature: "c2ln" },
+    { type: "text", text: "x", signature: "c2ln", maker: "generate-content" },
   ],
-  ["a signature alone", withPart(SIGNED, "model"), { type: "text", text: "", signature: "c2ln" }],
+  [
+    "a signature alone",
+    withPart(SIGNED, "model"),
+    { type: "text", text: "", signature: "c2ln", maker: "generate-content" },
+  ],
   [
     "a thought",
     withPart({ text: "Hm.", thought: true, ...SIGNED }, "model"),
-    { type: "reasoning", text: "Hm.", signature: "c2ln" },
+    { type: "reasoning", text: "Hm.", signature: "c2ln", maker: "generate-content" },
   ],
   ...(["image/png", "audio/wav", "video/mp4"] as const).map((mediaType): Carried<Part> => [
     `inlineData of ${mediaType}`,
@@ -54,12 +58,20 @@ export const PARTS: readonly Carried<Part>[] = [
       source: { type: "base64", mediaType: "image/png", data: PNG },
       thought: true,
       signature: "c2ln",
+      maker: "generate-content",
     },
   ],
   [
     "a functionCall",
     withPart({ functionCall: { id: "c1", name: "clock", args: { zone: "UTC" } }, ...SIGNED }, "model"),
-    { type: "tool-call", id: "c1", name: "clock", input: { zone: "UTC" }, signature: "c2ln" },
+    {
+      type: "tool-call",
+      id: "c1",
+      name: "clock",
+      input: { zone: "UTC" },
+      signature: "c2ln",
+      maker: "generate-content",
+    },
   ],
   [
     "a functionCall without id and args",
@@ -79,7 +91,7 @@ export const PARTS: readonly Carried<Part>[] = [
   [
     "executableCode",
     withPart({ executableCode: { language: "PYTHON", code: "1" }, ...SIGNED }, "model"),
-    { type: "code", language: "python", code: "1", signature: "c2ln" },
+    { type: "code", language: "python", code: "1", signature: "c2ln", maker: "generate-content" },
   ],
   [
     "executableCode of no language",
