@@ -2,10 +2,11 @@
 
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, ContentEvent, FinishEvent, FinishReason, NativeEvent } from "../../kinds/chat/event.ts";
-import type { JsonLimits } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder } from "../format.ts";
-import { collected, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { isError } from "../shared/errors.decode.ts";
+import { collected, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { annotationsOf } from "./answer.annotations.ts";
 import { decodeFeedback, decodeUsage } from "./answer.ts";
 import { decodeErrorBody } from "./errors.ts";
@@ -31,8 +32,8 @@ export class GenerateContentDecoder implements AnswerDecoder {
     this.#limits = limits;
   }
 
-  frame(_event: string | undefined, data: string): ChatEvent[] {
-    const chunk = this.#parse(data);
+  frame(event: string | undefined, data: string): ChatEvent[] {
+    const chunk = this.#parse(data, event);
     // Skip an empty object: it only keeps the connection open.
     if (Object.keys(chunk).length === 0) return [];
     return [{ type: "native", format: FORMAT, frames: [{ data }], ...this.#meaningOf(chunk) }];
@@ -53,9 +54,10 @@ export class GenerateContentDecoder implements AnswerDecoder {
   }
 
   /** Parses a complete answer or a chunk. If the upstream sent an error instead, throws this error. */
-  #parse(json: string): GenerateContentResponse {
-    const parsed = parseAnswerObject(json, this.#limits);
-    if (parsed["error"] != null) throw decodeErrorBody(parsed["error"]);
+  #parse(json: string, event?: string): GenerateContentResponse {
+    const parsed = parseAnswer(json, this.#limits);
+    if (isError(parsed, event)) throw decodeErrorBody(parsed);
+    if (!isJsonObject(parsed)) throw upstreamFailed("The model backend's answer is no JSON object.");
     if (isValid(GenerateContentResponse, parsed)) return parsed;
     throw upstreamFailed("The model backend's answer has not the shape of one.");
   }
