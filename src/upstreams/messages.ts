@@ -39,7 +39,7 @@ export function shownMessage(
   const renamed = rename ? withModel(message, rename.from, rename.to) : message;
   if (show) return renamed;
   if (!OF_REQUEST.has(code) || !STATUSES.has(status) || ABOUT_ACCOUNT.test(message)) return undefined;
-  return cleaned(renamed);
+  return cleaned(renamed) || undefined;
 }
 
 /** Replaces the upstream's name of a model, with or without its vendor, and with what follows it, such as a date. */
@@ -91,6 +91,7 @@ const MAX_WORD_CHARS = 512;
 function cleaned(text: string): string {
   return whole(text)
     .replaceAll(/\b(bearer|basic) +[^\s"'`]+/gi, `$1 ${KEY}`)
+    .replaceAll(URL_LIKE, ADDRESS)
     .replaceAll(NAMED, `$1 ${ACCOUNT}`)
     .replaceAll(/[^\s"'`<>(){}[\],;|=]{5,}/g, (word) => {
       // Dots and colons behind a word belong to the sentence.
@@ -99,6 +100,9 @@ function cleaned(text: string): string {
       return by === undefined ? word : by + word.slice(bare.length);
     });
 }
+
+/** Matches an address with its query, without the signs of the sentence behind it. */
+const URL_LIKE = /[a-z][a-z\d+.-]{1,20}:\/\/[^\s"'`<>]+?(?=[.,;:!?)\]}]{0,3}(?:[\s"'`<>]|$))/gi;
 
 /** Matches a project, a deployment or another part of the host's account, by its name in quotes or its number. */
 const NAMED =
@@ -114,7 +118,8 @@ function whole(text: string): string {
 function replacementOf(word: string): string | undefined {
   if (word.length > MAX_WORD_CHARS) return KEY;
   for (const [pattern, by, also] of REMOVED) if (pattern.test(word) && (also?.test(word) ?? true)) return by;
-  // A long word with both cases and several digits is probably random.
-  const isRandom = word.length >= 24 && /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d\D*\d\D*\d/.test(word);
+  // A long word of letters in both cases and of several digits is probably random.
+  const run = /[a-z\d+]{20,}/i.exec(word)?.[0] ?? "";
+  const isRandom = /[a-z]/.test(run) && /[A-Z]/.test(run) && /\d\D*\d\D*\d/.test(run);
   return isRandom && !KNOWN_ID.test(word) ? KEY : undefined;
 }

@@ -227,7 +227,7 @@ function pathIn({ param, details, message, type }: JsonObject): (string | number
     ? details.flatMap((detail) => (isJsonObject(detail) ? (detail["fieldViolations"] ?? []) : []))[0]
     : undefined;
   const prefix =
-    type === "invalid_request_error" && typeof message === "string"
+    type === "invalid_request_error" && param === undefined && typeof message === "string"
       ? /^([a-z_]+(?:\.\w{1,64}){0,12}): /.exec(message.slice(0, 1_000))?.[1]
       : undefined;
   const named = [param, isJsonObject(violation) ? violation["field"] : undefined, prefix].find(
