@@ -128,7 +128,9 @@ function errorOfStatus(status: number | undefined, thrown: unknown): GatewayErro
     if (typeof value === "string" && /^[\t\u0020-\u007e]*$/.test(value)) headers.set(name, value);
   }
   const cause = causeOf(thrown, status === 401 || status === 403);
-  return decodeUpstreamError(status, wireErrorOf(thrown), retryAfterOf(headers), cause);
+  const error = decodeUpstreamError(status, wireErrorOf(thrown), retryAfterOf(headers), cause);
+  // The provider names the path of a field, which the error's message repeats.
+  return error.message.search(KEY_LIKE) < 0 ? error : upstreamError(400, cause, undefined);
 }
 
 /**

@@ -130,12 +130,14 @@ export class Failures {
   #reworded(error: GatewayError, cause: unknown, message: string | undefined, status?: number): GatewayError {
     const { code, path, retryAfterMs, context } = error;
     const safe = message && this.redacted(message.slice(0, MAX_ERROR_BYTES));
-    const words = shownMessage(safe, code, this.#rules, status)?.slice(0, MAX_SHOWN_CHARS) ?? error.message;
+    // The upstream names the path of a field, which the error's own message repeats.
+    const own = this.redacted(error.message);
+    const words = shownMessage(safe, code, this.#rules, status)?.slice(0, MAX_SHOWN_CHARS) ?? own;
     if (words === error.message && cause === error.cause) return error;
     return new GatewayError(code, words, {
       cause,
       port: "model-backend",
-      ...(path && { path }),
+      ...(path && own === error.message && { path }),
       ...(context && { context }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
     });
