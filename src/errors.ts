@@ -9,6 +9,7 @@ export const GATEWAY_ERROR_CODES = [
   "malformed_body", // empty, not JSON, or nested too deep
   "unsupported_media_type",
   "body_too_large",
+  "context_length_exceeded", // the prompt is too long for the model; `context` has the counts that are known
   "failed_precondition", // the request is well-formed, but needs something that is missing or not supported
   "not_found", // the route exists, but the resource does not
   "method_not_allowed",
@@ -43,6 +44,16 @@ const KNOWN_CODES: ReadonlySet<string> = new Set(GATEWAY_ERROR_CODES);
 /** The parts that a host provides. An error names the part that failed. */
 export type Port = "model-backend" | "quota-store" | "image-store" | "rate-limiter" | "replay-store" | "code-runner";
 
+/** The token counts of a prompt that is too long, as far as they are known. */
+export interface ContextTokens {
+  /** The tokens of the prompt. */
+  readonly inputTokens?: number;
+  /** The output limit of the request. Set only if the limit counts input and output together. */
+  readonly outputTokens?: number;
+  /** The most tokens that the model takes: of the input, or together with `outputTokens`. */
+  readonly maxTokens?: number;
+}
+
 /** The details of an error, beside its code and message. */
 export interface GatewayErrorDetails {
   /** The path of the wrong field from the root of the body, in the caller's spelling: `["messages", 2, "content"]`. */
@@ -51,6 +62,8 @@ export interface GatewayErrorDetails {
   readonly retryAfterMs?: number;
   /** The methods that the route supports, for the error of a request with another method. */
   readonly allow?: readonly string[];
+  /** The token counts for `context_length_exceeded`. */
+  readonly context?: ContextTokens;
   /** The part of the host that failed. Reported to the host, never to the caller. */
   readonly port?: Port;
   /** The original error. Reported to the host, never to the caller. */
@@ -78,6 +91,7 @@ export class GatewayError extends Error {
   readonly path: readonly (string | number)[] | undefined;
   readonly retryAfterMs: number | undefined;
   readonly allow: readonly string[] | undefined;
+  readonly context: ContextTokens | undefined;
   readonly port: Port | undefined;
 
   constructor(code: GatewayErrorCode, message: string, details: GatewayErrorDetails = {}) {
@@ -86,6 +100,7 @@ export class GatewayError extends Error {
     this.path = details.path;
     this.retryAfterMs = details.retryAfterMs;
     this.allow = details.allow;
+    this.context = details.context;
     this.port = details.port;
   }
 }

@@ -29,7 +29,13 @@ export type {
   UpstreamOutcome,
 } from "./ports/observer.ts";
 export type { Answer } from "./http/answer.ts";
-export { GatewayError, type GatewayErrorCode, type GatewayErrorDetails, type Port } from "./errors.ts";
+export {
+  type ContextTokens,
+  GatewayError,
+  type GatewayErrorCode,
+  type GatewayErrorDetails,
+  type Port,
+} from "./errors.ts";
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export type { FormatOptions } from "./formats/index.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";

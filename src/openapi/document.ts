@@ -1,6 +1,7 @@
 /** Writes the OpenAPI document of a gateway from its endpoints, and from the operations and schemas of its formats. */
 
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
+import { PROMPT_TOO_LONG } from "../formats/shared/context-length.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
 import {
   type FormatOptions,
@@ -167,6 +168,7 @@ const ERRORS: Readonly<
   malformed_body: ["body", "The body is not valid JSON."],
   unsupported_media_type: ["body", "The content-type must be the one that this route takes."],
   body_too_large: ["body", "The body is larger than this service takes."],
+  context_length_exceeded: ["backend", PROMPT_TOO_LONG, { context: { inputTokens: 210_000, maxTokens: 200_000 } }],
   failed_precondition: ["backend", "What the request refers to is not there."],
   not_found: ["lookup", 'There is no model "other".', { path: ["model"] }],
   method_not_allowed: ["route", "This route takes POST, not PUT.", { allow: ["POST"] }],

@@ -48,12 +48,13 @@ function withoutCause(
   text: string,
   secret: string | undefined,
 ): GatewayError {
-  const { path, retryAfterMs, allow, port } = details;
+  const { path, retryAfterMs, allow, context, port } = details;
   return new GatewayError(code, redact(message, secret), {
     cause: new Error(text),
     ...(path && { path }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...(allow && { allow }),
+    ...(context && { context }),
     ...(port && { port }),
   });
 }

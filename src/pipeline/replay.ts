@@ -36,6 +36,7 @@ const KEPT_HEADERS: ReadonlySet<string> = new Set([
 /** Refusals of a backend that stay the same however often the request is repeated. */
 const FINAL: ReadonlySet<GatewayErrorCode> = new Set([
   "invalid_request",
+  "context_length_exceeded",
   "failed_precondition",
   "body_too_large",
   "not_found",

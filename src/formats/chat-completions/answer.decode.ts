@@ -5,10 +5,10 @@ import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, NativeEvent } from "../../kinds/chat/event.ts";
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
+import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, isCutShort } from "./answer.ts";
-import { decodeStreamError } from "./errors.ts";
 import { FORMAT, splitDataUrl } from "./schema.ts";
 import {
   LooseCompletion,
@@ -77,7 +77,7 @@ export class CompletionDecoder implements AnswerDecoder {
       return [{ type: "native", format: FORMAT, events: this.#events, frames }];
     }
     const chunk = parseAnswer(data, this.#limits);
-    this.#decode(chunk, event === "error");
+    this.#decode(chunk, event);
     const unsupported = () => unsupportedInAnswer(chunk, this.#unsupported);
     return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
   }
@@ -90,22 +90,21 @@ export class CompletionDecoder implements AnswerDecoder {
 
   answer(body: string): ChatEvent[] {
     const answer = parseAnswer(body, this.#limits);
-    if (isJsonObject(answer) && answer["error"] == null) {
+    if (isJsonObject(answer) && !isError(answer)) {
       const { choices } = answer;
       if (!Array.isArray(choices) || choices.length === 0)
         throw upstreamFailed("The model backend's answer holds no choice.");
     }
     this.#events = [];
-    this.#decode(answer, false);
+    this.#decode(answer);
     this.#finishAll();
     const unsupported = () => unsupportedInAnswer(answer, this.#unsupported);
     return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
   }
 
   /** Decodes a chunk or a complete answer. */
-  #decode(chunk: unknown, isError: boolean): void {
-    if (isError || (isJsonObject(chunk) && chunk["error"] != null))
-      throw decodeStreamError(isJsonObject(chunk) ? (chunk["error"] ?? chunk) : chunk);
+  #decode(chunk: unknown, event?: string): void {
+    if (isError(chunk, event)) throw decodeUpstreamError(undefined, chunk);
     if (!isValid(LooseCompletion, chunk)) throw upstreamFailed("The model backend's answer has not the shape of one.");
     const { id, model, choices, usage, service_tier } = chunk;
     if (!this.#started) {

@@ -5,6 +5,7 @@ import type { ChatEvent, ContentEvent, FinishEvent, FinishReason, NativeEvent } 
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder } from "../format.ts";
+import { isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { addEvent, collected, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { annotationsOf } from "./answer.annotations.ts";
@@ -37,11 +38,11 @@ export class GenerateContentDecoder implements AnswerDecoder {
     this.#arguments = new AnsweredArguments(limits);
   }
 
-  frame(_event: string | undefined, data: string): ChatEvent[] {
+  frame(event: string | undefined, data: string): ChatEvent[] {
     // Some gateways end the stream as another format does. The official clients cannot read that frame.
     if (data.trim() === "[DONE]") return [];
     const parsed = parseAnswer(data, this.#limits);
-    return this.#chunks(parsed).map((chunk) => this.#framed(chunk, Array.isArray(parsed) ? undefined : data));
+    return this.#chunks(parsed, event).map((chunk) => this.#framed(chunk, Array.isArray(parsed) ? undefined : data));
   }
 
   end(): void {
@@ -71,11 +72,11 @@ export class GenerateContentDecoder implements AnswerDecoder {
    * Checks a complete answer, a chunk, or a list of chunks. Skips an empty object, which only keeps the connection open. If the upstream
    * sent an error instead, throws this error.
    */
-  #chunks(parsed: unknown): GenerateContentResponse[] {
+  #chunks(parsed: unknown, event?: string): GenerateContentResponse[] {
     const chunks: GenerateContentResponse[] = [];
     for (const chunk of Array.isArray(parsed) ? (parsed as unknown[]) : [parsed]) {
+      if (isError(chunk, event)) throw decodeErrorBody(chunk);
       if (!isJsonObject(chunk)) throw upstreamFailed("The model backend's answer is no JSON object.");
-      if (chunk["error"] != null) throw decodeErrorBody(chunk["error"]);
       if (!isValid(GenerateContentResponse, chunk))
         throw upstreamFailed("The model backend's answer has not the shape of one.");
       if (Object.keys(chunk).length > 0) addEvent(chunks, chunk);

@@ -1,8 +1,9 @@
 /** Converts the generate-content errors (spec 7.3) in both directions. An error has a code, a status name, a message and details. */
 
-import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
+import type { ContextTokens, GatewayError, GatewayErrorCode } from "../../errors.ts";
 import { isJsonObject } from "../../model/json.ts";
-import { retryAfterOf, UNMET, upstreamError } from "../shared/upstream.ts";
+import { withClientWords } from "../shared/context-length.ts";
+import { decodeUpstreamError, errorObject, retryAfterOf } from "../shared/errors.decode.ts";
 import type { GenerateContentErrorBody } from "./schema.answer.ts";
 import { fieldName } from "./schema.wire.ts";
 
@@ -12,6 +13,7 @@ const WIRE_ERROR = {
   invalid_request: [400, "INVALID_ARGUMENT"],
   malformed_body: [400, "INVALID_ARGUMENT"],
   unsupported_media_type: [400, "INVALID_ARGUMENT"],
+  context_length_exceeded: [400, "INVALID_ARGUMENT"],
   failed_precondition: [400, "FAILED_PRECONDITION"],
   missing_api_key: [401, "UNAUTHENTICATED"],
   malformed_credential: [401, "UNAUTHENTICATED"],
@@ -44,11 +46,14 @@ const WIRE_ERROR = {
 
 export const errorStatus = (error: GatewayError): number => WIRE_ERROR[error.code][0];
 
-export function encodeError({ code: name, path = [], message, retryAfterMs }: GatewayError): GenerateContentErrorBody {
-  const [code, status] = WIRE_ERROR[name];
+export function encodeError(error: GatewayError): GenerateContentErrorBody {
+  const { path = [], retryAfterMs } = error;
+  const [code, status] = WIRE_ERROR[error.code];
   const details: WireError["details"] = [];
+  const isTooLong = error.code === "context_length_exceeded";
+  const message = isTooLong ? withClientWords(error, tooLongWords(error.context)) : error.message;
   const field = fieldName(path);
-  if (code === 400 && field !== "")
+  if (code === 400 && field !== "" && !isTooLong)
     details.push({
       "@type": "type.googleapis.com/google.rpc.BadRequest",
       fieldViolations: [{ field, description: withoutPrefix(message, `${field}: `) }],
@@ -58,34 +63,32 @@ export function encodeError({ code: name, path = [], message, retryAfterMs }: Ga
   return { error: { code, message, status, details } };
 }
 
+/** Returns Google's own sentence, which clients search for, with the counts that are known. */
+function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = {}): string {
+  const input = inputTokens === undefined ? "" : ` (${inputTokens})`;
+  const output = outputTokens === undefined ? "" : ` plus the output limit (${outputTokens})`;
+  const max = maxTokens === undefined ? "" : ` (${maxTokens})`;
+  return `The input token count${input}${output} exceeds the maximum number of tokens allowed${max}.`;
+}
+
 export const withoutPrefix = (text: string, prefix: string): string =>
   text.startsWith(prefix) ? text.slice(prefix.length) : text;
 
-/** Decodes an `error` object in the middle of an upstream's answer. */
-export const decodeErrorBody = (error: unknown): GatewayError =>
-  decoded(Number(fieldOf(error, "code")), error, undefined);
+/** Decodes an error in the middle of an upstream's answer. */
+export const decodeErrorBody = (body: unknown): GatewayError =>
+  decodeUpstreamError(undefined, body, retryDelayIn(errorObject(body)["details"]));
 
 /** Decodes an error response of an upstream. */
 export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
-  // In array framing, the error is the only element of an array.
-  const error = fieldOf(Array.isArray(body) ? body[0] : body, "error");
+  const error = errorObject(body);
   // A 404 without a status name comes from another kind of server, so it does not mean an unknown model.
-  const meant = status === 404 && fieldOf(error, "status") === undefined ? 500 : status;
-  return decoded(meant, error ?? body, retryAfterOf(headers));
-}
-
-function decoded(status: number, error: unknown, retryAfterMs: number | undefined): GatewayError {
-  const found = fieldOf(error, "details");
-  const details: readonly unknown[] = Array.isArray(found) ? found : [];
-  const wait = retryAfterMs ?? retryDelayIn(details);
-  // A wrong key is the host's error, not the caller's. This format reports it with 400, like a wrong field.
-  if (details.some((detail) => fieldOf(detail, "reason") === "API_KEY_INVALID")) return upstreamError(401, error, wait);
-  if (fieldOf(error, "status") === "FAILED_PRECONDITION") return upstreamError(status, error, wait, UNMET);
-  return upstreamError(status, error, wait);
+  const meant = status === 404 && typeof error["status"] !== "string" ? 500 : status;
+  return decodeUpstreamError(meant, body, retryAfterOf(headers) ?? retryDelayIn(error["details"]));
 }
 
 /** Returns the wait that an upstream asks for, in milliseconds. `RetryInfo` has it in seconds: `1.5s`. */
-function retryDelayIn(details: readonly unknown[]): number | undefined {
+function retryDelayIn(details: unknown): number | undefined {
+  if (!Array.isArray(details)) return undefined;
   const delay = details.map((detail) => fieldOf(detail, "retryDelay")).find((found) => typeof found === "string");
   const seconds = /^(\d{1,5}(?:\.\d+)?)s$/.exec(delay ?? "")?.[1];
   return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1000);

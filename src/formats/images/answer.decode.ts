@@ -1,13 +1,13 @@
 /** Decodes the answers and errors of an upstream that speaks the images format (spec 2.4, 7.4). */
 
-import { GatewayError } from "../../errors.ts";
+import type { GatewayError } from "../../errors.ts";
 import type { ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "../../kinds/image/request.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/picture.ts";
-import { isJsonObject, type JsonLimits, type JsonObject, type JsonValue } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
-import { statusOf } from "../shared/errors.ts";
-import { emptyAccount, parseAnswerObject, retryAfterOf, upstreamError, upstreamFailed } from "../shared/upstream.ts";
+import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";
+import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { ImageFields } from "./schema.ts";
 
 /** A finished picture from an upstream: its bytes, or its address. */
@@ -30,8 +30,8 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
   return {
     answer(body) {
       const answer = parseAnswerObject(body, limits);
-      const { data, error, usage } = answer;
-      if (isJsonObject(error)) throw decodeErrorBody(answer);
+      const { data, usage } = answer;
+      if (isError(answer)) throw withKnownPath(decodeUpstreamError(undefined, answer));
       if (!Array.isArray(data)) throw upstreamFailed("The model backend's answer has no pictures.");
       const pictures = data.slice(0, count).map(decodeImage);
       return [...decodeUsage(usage), ...pictures];
@@ -41,7 +41,7 @@ export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: J
       if (data === "[DONE]" || finished === count) return [];
       const event = parseAnswerObject(data, limits);
       const type = typeof event["type"] === "string" ? event["type"] : (name ?? "");
-      if (type === "error" || isJsonObject(event["error"])) throw decodeErrorBody(event);
+      if (isError(event, name)) throw withKnownPath(decodeUpstreamError(undefined, event));
       if (/^image_\w+\.partial_image$/.test(type)) {
         const step = event["partial_image_index"];
         if (!Number.isSafeInteger(step))
@@ -107,33 +107,14 @@ function decodeUsage(usage: unknown): ToldEvent[] {
 /** Decodes an error response from status, headers and body (parsed JSON, or a text). The upstream's own message stays in `cause`. */
 export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
   // A 404 in another form comes from another kind of server, so it does not mean an unknown model.
-  const meant = status === 404 && !wireError(body) ? 500 : status;
-  return errorOf(meant, body, retryAfterOf(headers));
+  const isOtherServer = status === 404 && !(isJsonObject(body) && isJsonObject(body["error"]));
+  return withKnownPath(decodeUpstreamError(isOtherServer ? 500 : status, body, retryAfterOf(headers)));
 }
 
-/** Decodes an error in the middle of an answer. The error has no HTTP status, so its code or type stands for one. */
-const decodeErrorBody = (body: JsonObject): GatewayError => errorOf(statusOf(wireError(body) ?? {}), body, undefined);
+const FIELDS: ReadonlySet<unknown> = new Set([...Object.keys(ImageFields.entries), "image", "mask", "model"]);
 
-function errorOf(status: number, body: unknown, retryAfterMs: number | undefined): GatewayError {
-  const { code, type, param } = wireError(body) ?? {};
-  if (code === "insufficient_quota" || type === "insufficient_quota") return emptyAccount(body);
-  const error = upstreamError(status, body, retryAfterMs);
-  const path = pathOf(param);
-  if (error.code !== "invalid_request" || !path) return error;
-  const message = `${path.join(".")}: the model backend does not take this.`;
-  return new GatewayError(error.code, message, { path, cause: body, port: "model-backend" });
-}
-
-function wireError(body: unknown): JsonObject | undefined {
-  const error = isJsonObject(body) ? body["error"] : undefined;
-  return isJsonObject(error) ? error : undefined;
-}
-
-const FIELDS: ReadonlySet<string> = new Set([...Object.keys(ImageFields.entries), "image", "mask"]);
-
-/** Returns the path of the field that an upstream's `param` names: `size`, `image.1`. Undefined if callers have no such field. */
-function pathOf(param: unknown): (string | number)[] | undefined {
-  const [, field = "", index] = /^(\w+)(?:\[\])?(?:\.(\d{1,3}))?$/.exec(typeof param === "string" ? param : "") ?? [];
-  if (!FIELDS.has(field)) return undefined;
-  return index === undefined ? [field] : [field, Number(index)];
+/** Removes the path of a field that callers do not have. */
+function withKnownPath(error: GatewayError): GatewayError {
+  if (!error.path || FIELDS.has(error.path[0])) return error;
+  return upstreamError(400, error.cause, undefined);
 }

@@ -4,10 +4,10 @@ import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, ContentEvent, NativeEvent } from "../../kinds/chat/event.ts";
 import { type JsonLimits, type JsonObject, utf8Length } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
+import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { collected, HeldBack, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeStopReason, decodeUsage } from "./answer.ts";
-import { decodeErrorBody } from "./errors.ts";
 import { FORMAT } from "./request.ts";
 import {
   knownBlock,
@@ -66,7 +66,7 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
     const wire = parseAnswerObject(data, this.#limits);
     const type = typeof wire["type"] === "string" ? wire["type"] : (event ?? "message");
     if (type === "ping") return [];
-    if (type === "error") throw decodeErrorBody(wire);
+    if (isError(wire, event)) throw decodeUpstreamError(undefined, wire);
     // Add the event's name if the upstream left it out: clients rely on it.
     const frames = [{ event: event ?? type, data }];
     const events = this.#read(type, wire, data.length);
@@ -80,7 +80,7 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
 
   answer(body: string): ChatEvent[] {
     const wire = parseAnswerObject(body, this.#limits);
-    if (wire["type"] === "error") throw decodeErrorBody(wire);
+    if (isError(wire)) throw decodeUpstreamError(undefined, wire);
     if (!isValid(UpstreamAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
     const events = collected(this.#complete(wire));
     const unsupported = (): string[] => unsupportedInAnswer(wire, this.#unsupported);

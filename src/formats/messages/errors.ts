@@ -1,9 +1,9 @@
 /** Converts the errors of the messages format (spec 7.2) in both directions. `type` has one of four values; `code` is more exact. */
 
-import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
-import { isJsonObject } from "../../model/json.ts";
-import { type ErrorRow, SHARED_ERRORS, type SharedErrorType, STATUS_OF_CODE } from "../shared/errors.ts";
-import { retryAfterOf, UNMET, upstreamError } from "../shared/upstream.ts";
+import type { ContextTokens, GatewayError, GatewayErrorCode } from "../../errors.ts";
+import { withClientWords } from "../shared/context-length.ts";
+import { decodeUpstreamError, errorObject, retryAfterOf } from "../shared/errors.decode.ts";
+import { type ErrorRow, SHARED_ERRORS, type SharedErrorType } from "../shared/errors.ts";
 import type { MessagesError } from "./schema.answer.ts";
 
 const WIRE_ERROR: Readonly<Record<GatewayErrorCode, ErrorRow<SharedErrorType>>> = {
@@ -22,45 +22,27 @@ export const errorStatus = (error: GatewayError): number => WIRE_ERROR[error.cod
 export function encodeError(error: GatewayError, requestId: string): MessagesError {
   const [, type, code] = WIRE_ERROR[error.code];
   const details = error.path?.[0] === "thread" && { details: NO_THREADS };
-  return { type: "error", error: { type, message: error.message, code, ...details }, request_id: requestId };
+  const isTooLong = error.code === "context_length_exceeded";
+  const message = isTooLong ? withClientWords(error, tooLongWords(error.context)) : error.message;
+  return { type: "error", error: { type, message, code, ...details }, request_id: requestId };
 }
 
-/** The HTTP status that an error's type means. Needed for an error in the middle of a stream, which has no status. */
-const STATUS_OF_TYPE: ReadonlyMap<unknown, number> = new Map([
-  ["invalid_request_error", 400],
-  ["authentication_error", 401],
-  ["billing_error", 402],
-  ["permission_error", 403],
-  ["not_found_error", 404],
-  ["request_too_large", 413],
-  ["rate_limit_error", 429],
-  ["api_error", 500],
-  ["server_error", 500],
-  ["timeout_error", 504],
-  ["overloaded_error", 529],
-]);
-
-/** Decodes an error in the middle of an upstream's answer. */
-export function decodeErrorBody(body: unknown): GatewayError {
-  const { type, code } = errorIn(body);
-  return decoded(STATUS_OF_TYPE.get(type) ?? 500, code, body, undefined);
+/**
+ * Returns Anthropic's own sentences. Claude Code compacts the conversation when it reads the first one, with or without counts, and
+ * lowers its output limit by the counts of the second one.
+ */
+function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = {}): string {
+  if (inputTokens !== undefined && outputTokens !== undefined && maxTokens !== undefined)
+    return `input length and \`max_tokens\` exceed context limit: ${inputTokens} + ${outputTokens} > ${maxTokens}, decrease input length or \`max_tokens\` and try again`;
+  if (maxTokens === undefined) return `prompt is too long${inputTokens === undefined ? "" : `: ${inputTokens} tokens`}`;
+  return inputTokens === undefined
+    ? `prompt is too long: the maximum is ${maxTokens} tokens`
+    : `prompt is too long: ${inputTokens} tokens > ${maxTokens} maximum`;
 }
 
 /** Decodes an error response of an upstream. */
 export function decodeError(status: number, headers: Headers, body: unknown): GatewayError {
-  const { type, code } = errorIn(body);
-  // Some upstreams send `overloaded_error` with another status. A 404 without a type comes from a server without this route.
-  const meant = type === "overloaded_error" ? 529 : status === 404 && type === undefined ? 500 : status;
-  return decoded(meant, code, body, retryAfterOf(headers));
-}
-
-function decoded(status: number, code: unknown, body: unknown, retryAfterMs: number | undefined): GatewayError {
-  if (code === "failed_precondition") return upstreamError(status, body, retryAfterMs, UNMET);
-  return upstreamError(STATUS_OF_CODE.get(code) ?? status, body, retryAfterMs);
-}
-
-function errorIn(body: unknown): { readonly type?: string; readonly code?: string } {
-  const error = isJsonObject(body) ? body["error"] : undefined;
-  const { type, code } = isJsonObject(error) ? error : {};
-  return { ...(typeof type === "string" && { type }), ...(typeof code === "string" && { code }) };
+  // A 404 without a type comes from a server without this route, so it does not mean an unknown model.
+  const isOtherServer = status === 404 && errorObject(body)["type"] === undefined;
+  return decodeUpstreamError(isOtherServer ? 500 : status, body, retryAfterOf(headers));
 }

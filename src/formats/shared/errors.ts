@@ -1,8 +1,8 @@
 /** Errors that several formats share, as clients read them and as upstreams send them, and the headers about rate limits. */
 
-import type { GatewayErrorCode, GatewayError } from "../../errors.ts";
-import type { JsonObject } from "../../model/json.ts";
+import type { ContextTokens, GatewayErrorCode, GatewayError } from "../../errors.ts";
 import type { RateLimit } from "../../ports/rate-limiter.ts";
+import { withClientWords } from "./context-length.ts";
 
 export type SharedErrorType = "invalid_request_error" | "authentication_error" | "rate_limit_error" | "server_error";
 
@@ -13,6 +13,7 @@ export type ErrorRow<Type> = readonly [status: number, type: Type, code: string]
 type OwnCode = "invalid_request" | "model_not_found" | "model_not_allowed" | "backend_overloaded";
 
 export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, ErrorRow<SharedErrorType>>> = {
+  context_length_exceeded: [400, "invalid_request_error", "context_length_exceeded"],
   failed_precondition: [400, "invalid_request_error", "failed_precondition"],
   malformed_body: [400, "invalid_request_error", "malformed_body"],
   unsupported_media_type: [415, "invalid_request_error", "unsupported_media_type"],
@@ -40,23 +41,6 @@ export const SHARED_ERRORS: Readonly<Record<Exclude<GatewayErrorCode, OwnCode>, 
   internal: [500, "server_error", "internal_error"],
 };
 
-/**
- * The HTTP status that an upstream's error code means. The code is more exact than the status of the response, and an error in the
- * middle of a stream has no status. This gateway sends these codes itself, and other servers use the same words.
- */
-export const STATUS_OF_CODE: ReadonlyMap<unknown, number> = new Map([
-  ["model_not_found", 404],
-  ["model_not_allowed", 403],
-  ["insufficient_quota", 402],
-  ["request_too_large", 413],
-  ["rate_limit_exceeded", 429],
-  ["backend_unavailable", 503],
-  ["store_unavailable", 503],
-  ["busy", 503],
-  ["deadline_exceeded", 504],
-  ["overloaded", 529],
-]);
-
 type OpenAIErrorType = SharedErrorType | "permission_error";
 
 /** The errors of chat completions and images. Section 7.4 of the specification leaves their form open: OpenAI's clients read this form. */
@@ -79,33 +63,22 @@ export function encodeError(error: GatewayError): OpenAIErrorBody {
   const isModel = error.code === "not_found" && error.path?.[0] === "model";
   const [, type, code] = OPENAI_ERRORS[isModel ? "model_not_found" : error.code];
   const param = error.path && error.path.length > 0 ? error.path.join(".") : null;
-  return { error: { message: error.message, type, param, code } };
+  const isTooLong = error.code === "context_length_exceeded";
+  const message = isTooLong ? withClientWords(error, tooLongWords(error.context)) : error.message;
+  return { error: { message, type, param, code } };
 }
 
-const STATUS_OF_TYPE: ReadonlyMap<unknown, number> = new Map([
-  ["invalid_request_error", 400],
-  ["image_generation_user_error", 400],
-  ["authentication_error", 401],
-  ["permission_error", 403],
-  ["not_found_error", 404],
-  ["rate_limit_error", 429],
-  ["rate_limit_exceeded", 429],
-  ["insufficient_quota", 429],
-  ["overloaded_error", 529],
-  ["timeout_error", 504],
-]);
-
-/** Returns the HTTP status that an upstream's error object means, by its status, code or type; undefined if it has no known one. */
-export function statusIn({ status, code, type }: Readonly<Record<string, unknown>>): number | undefined {
-  const found = [status, code].find(isErrorStatus);
-  return found === undefined ? (STATUS_OF_CODE.get(code) ?? STATUS_OF_TYPE.get(type)) : Number(found);
+/** Returns OpenAI's own sentences, which clients search for besides the code. */
+function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = {}): string {
+  const advice = "Please reduce the length of the messages";
+  if (maxTokens === undefined) return `Your input exceeds the context window of this model. ${advice}.`;
+  const words = `This model's maximum context length is ${maxTokens} tokens.`;
+  if (inputTokens === undefined) return `${words} ${advice}.`;
+  if (outputTokens === undefined)
+    return `${words} However, your messages resulted in ${inputTokens} tokens. ${advice}.`;
+  const parts = `${inputTokens} in the messages, ${outputTokens} in the completion`;
+  return `${words} However, you requested ${inputTokens + outputTokens} tokens (${parts}). ${advice} or completion.`;
 }
-
-/** Returns the HTTP status that an error in the middle of a stream means; 500 if the error does not show it. */
-export const statusOf = (error: JsonObject): number => statusIn(error) ?? 500;
-
-const isErrorStatus = (value: unknown): boolean =>
-  (typeof value === "number" || typeof value === "string") && /^[45]\d\d$/.test(String(value));
 
 /**
  * The errors that a retry cannot fix: waiting neither refills a quota nor corrects a credential. For these errors, the header

@@ -4,6 +4,7 @@ import type { ChatEvent, FinishReason } from "../../kinds/chat/event.ts";
 import { toBase64 } from "../../media/base64.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { type Usage, withParts } from "../../model/usage.ts";
+import type { MessageRules } from "../messages.ts";
 import { decodeError, failed } from "./call.ts";
 import type { ProviderOptions } from "./options.ts";
 import { mergedMetadata, metadataOf, signatureOf } from "./prompt.ts";
@@ -24,7 +25,7 @@ interface Block {
 export class AnswerDecoder {
   isFinished = false;
   readonly #model: string | undefined;
-  readonly #showMessages: boolean;
+  readonly #rules: MessageRules;
   readonly #blocks: Map<string, Block> = new Map();
   /** The ids of tool calls that are sent in one piece, because their arguments are not JSON or the provider runs the tool itself. */
   readonly #whole: Set<string> = new Set();
@@ -35,11 +36,11 @@ export class AnswerDecoder {
 
   /**
    * @param model The callers' name of the model; undefined shows the provider's name.
-   * @param showMessages Shows callers the provider's error messages.
+   * @param rules The rules for the provider's error messages.
    */
-  constructor(model: string | undefined, showMessages: boolean) {
+  constructor(model: string | undefined, rules: MessageRules) {
     this.#model = model;
-    this.#showMessages = showMessages;
+    this.#rules = rules;
   }
 
   /** Decodes one part of a stream. Throws the error that the part reports, or `backend_failed` for a wrong part. */
@@ -109,7 +110,7 @@ export class AnswerDecoder {
       case "finish":
         return this.#finish(part);
       case "error":
-        throw decodeError(part["error"], this.#showMessages);
+        throw decodeError(part["error"], this.#rules);
       // Other parts, such as pings, raw chunks and the end of a call's input, add nothing.
       default:
         return [];

@@ -1,11 +1,11 @@
 /** One call of a provider's model: its time limits, its end, and its errors. */
 
 import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
-import { statusIn } from "../../formats/shared/errors.ts";
-import { emptyAccount, retryAfterOf, upstreamError } from "../../formats/shared/upstream.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { decodeUpstreamError, errorObject, retryAfterOf, upstreamError } from "../../formats/shared/errors.decode.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { Pending } from "../backend.ts";
+import { type MessageRules, shownMessage } from "../messages.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
 
 /** A call of a model that may hang and may ignore its signal. Every call must be matched by `end()`. */
@@ -53,8 +53,9 @@ export class ModelCall {
 export const failed = (message: string, cause?: unknown): GatewayError =>
   new GatewayError("backend_failed", message, { port: "model-backend", cause });
 
-/** The most characters of a provider's message that are kept. */
+/** The most characters of a provider's message that are kept, and of the body of its error that are read. */
 const MAX_SHOWN_CHARS = 1_024;
+const MAX_BODY_CHARS = 64 * 1_024;
 
 /** The AI SDK's own errors by their names, each with its code and the message for the caller. */
 const NAMED: Readonly<Record<string, readonly [GatewayErrorCode, string]>> = {
@@ -67,19 +68,25 @@ const NAMED: Readonly<Record<string, readonly [GatewayErrorCode, string]>> = {
 /**
  * Converts an error that a provider threw, or sent within a stream, to a GatewayError. Keeps the provider's message in `cause`, but
  * not the request that the AI SDK's error contains.
- *
- * @param showMessages Shows callers the provider's message.
  */
-export function decodeError(thrown: unknown, showMessages = false): GatewayError {
+export function decodeError(thrown: unknown, rules: MessageRules): GatewayError {
   try {
     if (thrown instanceof GatewayError) return thrown;
     const error = errorOf(thrown);
-    const message = messageOf(thrown);
+    const { code, cause, path, retryAfterMs, context } = error;
     // Do not show callers an error about the host's key or account.
-    if (!showMessages || message === undefined || error.code === "backend_refused") return error;
-    const { code, cause, retryAfterMs } = error;
-    const details = { cause, port: "model-backend", ...(retryAfterMs !== undefined && { retryAfterMs }) } as const;
-    return new GatewayError(code, message, details);
+    if (code === "backend_refused") return error;
+    const { statusCode } = propertiesOf(thrown);
+    const status = typeof statusCode === "number" ? statusCode : undefined;
+    const message = shownMessage(messageOf(thrown), code, rules, status);
+    if (message === undefined) return error;
+    return new GatewayError(code, message.slice(0, MAX_SHOWN_CHARS), {
+      cause,
+      port: "model-backend",
+      ...(path && { path }),
+      ...(context && { context }),
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    });
   } catch {
     // Getters may throw.
     return toGatewayError(new Error("The provider threw what cannot be read."), "model-backend");
@@ -90,38 +97,40 @@ function errorOf(thrown: unknown): GatewayError {
   const { name, statusCode, isRetryable } = propertiesOf(thrown);
   const named = typeof name === "string" && Object.hasOwn(NAMED, name) ? NAMED[name] : undefined;
   if (named) return new GatewayError(named[0], named[1], { port: "model-backend", cause: causeOf(thrown) });
-  if (typeof statusCode === "number") return errorOfStatus(statusCode, thrown);
+  // A status of success means that the answer could not be read.
+  if (typeof statusCode === "number") return errorOfStatus(statusCode < 400 ? 500 : statusCode, thrown);
   // The provider could not be reached.
   if (name === "AI_APICallError" && isRetryable === true) return upstreamError(503, causeOf(thrown), undefined);
-  const status = statusIn(wireErrorOf(thrown));
-  if (status !== undefined) return errorOfStatus(status, thrown);
+  const error = errorOfStatus(undefined, thrown);
+  if (error.code !== "backend_failed") return error;
   // `toGatewayError` finds the runtime's connection errors anywhere in the chain of causes.
   const { code, message } = toGatewayError(thrown, "model-backend");
   return new GatewayError(code, message, { port: "model-backend", cause: causeOf(thrown) });
 }
 
-/** Returns the error object of the provider's API: parsed from an error response, sent within a stream, or thrown directly. */
-function wireErrorOf(thrown: unknown): Readonly<Record<string, unknown>> {
-  const { data, error } = propertiesOf(thrown);
-  if (isJsonObject(data) && isJsonObject(data["error"])) return data["error"];
-  return isJsonObject(error) ? error : propertiesOf(thrown);
+/** Returns the error of the provider's API: the body of an error response, an error within a stream, or an error thrown directly. */
+function wireErrorOf(thrown: unknown): JsonObject {
+  const { data, error, responseBody } = propertiesOf(thrown);
+  // The provider's schema has removed fields from `data`.
+  const body = typeof responseBody === "string" ? responseBody.slice(0, MAX_BODY_CHARS) : (data ?? error);
+  return { message: messageOf(thrown) ?? "", ...errorObject(body ?? thrown) };
 }
 
 const propertiesOf = (value: unknown): Readonly<Record<string, unknown>> =>
   (value ?? {}) as Readonly<Record<string, unknown>>;
 
-function errorOfStatus(status: number, thrown: unknown): GatewayError {
+/** @param status Undefined for an error within a stream. */
+function errorOfStatus(status: number | undefined, thrown: unknown): GatewayError {
   const { responseHeaders } = propertiesOf(thrown);
-  const { code, type } = wireErrorOf(thrown);
-  const cause = causeOf(thrown, status === 401 || status === 403);
-  if (code === "insufficient_quota" || type === "insufficient_quota") return emptyAccount(cause);
   const headers = new Headers();
   for (const name of ["retry-after", "retry-after-ms", "date"]) {
     const value = isJsonObject(responseHeaders) ? responseHeaders[name] : undefined;
     if (typeof value === "string" && /^[\t\u0020-\u007e]*$/.test(value)) headers.set(name, value);
   }
-  // A status of success means that the answer could not be read.
-  return upstreamError(status < 400 ? 500 : status, cause, retryAfterOf(headers));
+  const cause = causeOf(thrown, status === 401 || status === 403);
+  const error = decodeUpstreamError(status, wireErrorOf(thrown), retryAfterOf(headers), cause);
+  // The provider names the path of a field, which the error's message repeats.
+  return error.message.search(KEY_LIKE) < 0 ? error : upstreamError(400, cause, undefined);
 }
 
 /**

@@ -11,7 +11,7 @@ import { reportConversions } from "../relay/chat.ts";
 import { AnswerDecoder } from "./answer.ts";
 import { decodeError, failed, ModelCall } from "./call.ts";
 import { conversionsOf, conversionsOfWarnings, isOffered, type Traits, traitsOf } from "./conversions.ts";
-import type { AiSdkChatModel, ProviderOptions, Settings } from "./options.ts";
+import { type AiSdkChatModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
 import { encodePrompt, hintOf, mergedMetadata, type PromptMessage } from "./prompt.ts";
 
 /** The methods of a language model that are called. Their answers are not trusted. */
@@ -32,7 +32,8 @@ export async function* askChat(
   context: CallContext,
   settings: Settings,
 ): AsyncGenerator<ChatEvent> {
-  const { strict, showModel, showMessages, providerOptions, timeouts } = settings;
+  const { strict, showModel, providerOptions, timeouts } = settings;
+  const rules = rulesOf(settings, model.modelId, request.model);
   const call = new ModelCall(settings.clock, context.signal);
   try {
     call.signal.throwIfAborted();
@@ -43,7 +44,7 @@ export async function* askChat(
     reportConversions(conversions, context, strict);
     const report = (warnings: unknown): void =>
       reportConversions([...conversions, ...conversionsOfWarnings(warnings)], context, strict);
-    const decoder = new AnswerDecoder(showModel ? undefined : request.model, showMessages);
+    const decoder = new AnswerDecoder(showModel ? undefined : request.model, rules);
     const callable: CallableModel = model;
     const callOptions = { ...options, abortSignal: call.signal };
     if (!request.stream) {
@@ -68,7 +69,7 @@ export async function* askChat(
       if (count % PARTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {
-    throw decodeError(error, showMessages);
+    throw decodeError(error, rules);
   } finally {
     call.end();
   }

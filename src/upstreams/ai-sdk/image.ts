@@ -10,7 +10,7 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";
 import { decodeError, failed, ModelCall } from "./call.ts";
 import { conversionsOfWarnings } from "./conversions.ts";
-import type { AiSdkImageModel, ProviderOptions, Settings } from "./options.ts";
+import { type AiSdkImageModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
 import { mergedMetadata } from "./prompt.ts";
 
 /** The members of an image model that are used. Their values and answers are not trusted. */
@@ -26,7 +26,7 @@ export async function* askImage(
   context: CallContext,
   settings: Settings,
 ): AsyncGenerator<ImageEvent> {
-  const { strict, timeouts, providerOptions, showMessages } = settings;
+  const { strict, timeouts, providerOptions } = settings;
   const callable: CallableModel = model;
   const call = new ModelCall(settings.clock, context.signal);
   try {
@@ -57,7 +57,7 @@ export async function* askImage(
       yield* picturesOf(answer, n);
     }
   } catch (error) {
-    throw decodeError(error, showMessages);
+    throw decodeError(error, rulesOf(settings, model.modelId, request.model));
   } finally {
     call.end();
   }

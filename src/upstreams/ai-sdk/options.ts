@@ -4,6 +4,7 @@ import type { JsonObject } from "../../model/json.ts";
 import { overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import type { MessageRules } from "../messages.ts";
 
 /** The properties of a model that are read before it is called. Versions 2 to 4 of the providers' interface have them. */
 export interface AiSdkModel {
@@ -43,7 +44,10 @@ export interface AiSdkOptions {
   readonly timeouts?: Partial<AiSdkTimeouts>;
   /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. */
   readonly strict?: boolean;
-  /** Shows callers the provider's error messages. Default: false, because a message may contain details of the host's account. */
+  /**
+   * Shows callers all error messages of the provider (true), or none (false). A message may contain details of the host's account.
+   * Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and secrets.
+   */
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the provider's name of a model that they call by another name. Default: false. */
   readonly showUpstreamModel?: boolean;
@@ -81,7 +85,7 @@ export interface Settings {
   readonly providerOptions: ProviderOptions;
   readonly timeouts: AiSdkTimeouts;
   readonly strict: boolean;
-  readonly showMessages: boolean;
+  readonly showMessages: boolean | undefined;
   readonly showModel: boolean;
   readonly clock: Clock;
 }
@@ -90,7 +94,13 @@ export const settingsOf = (options: AiSdkOptions): Settings => ({
   providerOptions: options.providerOptions ?? {},
   timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
   strict: options.strict ?? false,
-  showMessages: options.showUpstreamMessages ?? false,
+  showMessages: options.showUpstreamMessages,
   showModel: options.showUpstreamModel ?? false,
   clock: options.clock ?? systemClock,
+});
+
+/** Returns the rules for error messages. They name the model as the caller does, unless the host shows the provider's name. */
+export const rulesOf = ({ showMessages, showModel }: Settings, from: string, to: string): MessageRules => ({
+  show: showMessages,
+  rename: showModel || from === to ? undefined : { from, to },
 });

@@ -16,6 +16,8 @@ import type { RequestBelow, Upstream } from "./upstream.ts";
 export interface RelayedCall<Decoded, Event> extends RequestBelow {
   /** The upstream's own name of the model. */
   readonly model: string;
+  /** The caller's name of the model. */
+  readonly callerModel: string;
   readonly codec: Pick<ChatCodec, "decodeError">;
   readonly decoder: AnswerDecoder<Decoded>;
   /** True when the upstream may answer a request for a stream with a complete answer. */
@@ -43,7 +45,7 @@ export async function* relayed<Decoded, Event>(
   prepare: () => RelayedCall<Decoded, Event> | Promise<RelayedCall<Decoded, Event>>,
 ): AsyncGenerator<Event> {
   const call = await prepare();
-  const { failures } = upstream;
+  const failures = upstream.failuresFor(call.model, call.callerModel);
   const exchange = new Exchange(upstream.clock, context.signal);
   const { observeUpstream } = context;
   const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));

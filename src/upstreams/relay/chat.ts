@@ -10,6 +10,7 @@ import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { type RelayedCall, isOfType, JSON_TYPE, readBytes, relayed } from "./call.ts";
+import type { Failures } from "./failures.ts";
 import type { NamePolicy, RelayBackend, RelayOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import { Upstream } from "./upstream.ts";
@@ -26,7 +27,7 @@ export function chatRelay(options: RelayOptions, codec: ChatCodec): ChatRelay {
     chat: (request, call) => relayed(upstream, call, () => relayedChat(upstream, codec, options, request, call)),
     async countInputTokens(request, call) {
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
-      return countTokens(upstream, codec, asked, call);
+      return countTokens(upstream, codec, asked, call, upstream.failuresFor(asked.model, request.model));
     },
   };
 }
@@ -47,6 +48,7 @@ async function relayedChat(
   const finished = new Set<number>();
   return {
     model,
+    callerModel: request.model,
     path,
     headers,
     body: JSON.stringify(body),
@@ -171,9 +173,10 @@ async function countTokens(
   codec: ChatCodec,
   request: ChatRequest,
   call: CallContext,
+  failures: Failures,
 ): Promise<number | undefined> {
   if (!codec.count) return undefined;
-  const { failures, limits, json } = upstream;
+  const { limits, json } = upstream;
   const exchange = new Exchange(upstream.clock, call.signal);
   try {
     const { body, path, headers } = codec.count.encode(request);

@@ -2,9 +2,11 @@
 
 import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
+import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import { redact } from "../../http/request.ts";
-import { isJsonObject, parseJson } from "../../model/json.ts";
+import { parseJson } from "../../model/json.ts";
+import { type MessageRules, shownMessage } from "../messages.ts";
 import { type Exchange, type UpstreamResponse, PhaseTimeout } from "./transport.ts";
 
 /** The most bytes that are read of an error's body. */
@@ -35,17 +37,19 @@ const OWN_ACCOUNT: ReadonlySet<GatewayErrorCode> = new Set([
 
 export class Failures {
   readonly #secrets: readonly string[];
-  readonly #showMessages: boolean;
+  readonly #rules: MessageRules;
   /** Errors that this object has already made safe for the caller. */
   readonly #told = new WeakSet<GatewayError>();
 
-  /**
-   * @param secrets Values that are removed from every text of the upstream, because the upstream may repeat them.
-   * @param showMessages Shows callers the upstream's own messages.
-   */
-  constructor(secrets: readonly string[], showMessages: boolean) {
+  /** @param secrets Values that are removed from every text of the upstream, because the upstream may repeat them. */
+  constructor(secrets: readonly string[], rules: MessageRules) {
     this.#secrets = secrets;
-    this.#showMessages = showMessages;
+    this.#rules = rules;
+  }
+
+  /** Returns the failures of a call whose caller must read another name of the model than the upstream's. */
+  renaming(from: string, to: string): Failures {
+    return new Failures(this.#secrets, { ...this.#rules, rename: { from, to } });
   }
 
   /** Returns the error of a response whose status is not 2xx. */
@@ -67,7 +71,7 @@ export class Failures {
     }
     const error = codec.decodeError(status, response.headers(), parsed ?? body);
     if (status === 401 || status === 403 || OWN_ACCOUNT.has(error.code)) return this.#final(ownAccount(cause));
-    return this.#final(this.#reworded(error, cause, messageIn(parsed)));
+    return this.#final(this.#reworded(error, cause, messageOf(errorObject(parsed)), status));
   }
 
   /** Returns the error of a 2xx response whose body is of the wrong type, such as a page of HTML. */
@@ -84,7 +88,11 @@ export class Failures {
     const cause = this.#shown(thrown.cause);
     if (OWN_ACCOUNT.has(thrown.code)) return ownAccount(cause);
     // Do not show the message of an `Error`: it comes from the connection or this library, and may contain the host's addresses.
-    return this.#reworded(thrown, cause, thrown.cause instanceof Error ? undefined : messageIn(thrown.cause));
+    return this.#reworded(
+      thrown,
+      cause,
+      thrown.cause instanceof Error ? undefined : messageOf(errorObject(thrown.cause)),
+    );
   }
 
   redacted(text: string): string {
@@ -115,15 +123,22 @@ export class Failures {
     return { body, cause: new Error(`The upstream answered ${response.status}, ${type}: ${shown}`) };
   }
 
-  /** @param message The upstream's own message. */
-  #reworded(error: GatewayError, cause: unknown, message: string | undefined): GatewayError {
-    const words = this.#showMessages && message ? this.#shortened(message) : error.message;
+  /**
+   * @param message The upstream's own message.
+   * @param status The status of the upstream's response; undefined after the headers.
+   */
+  #reworded(error: GatewayError, cause: unknown, message: string | undefined, status?: number): GatewayError {
+    const { code, path, retryAfterMs, context } = error;
+    const safe = message && this.redacted(message.slice(0, MAX_ERROR_BYTES));
+    // The upstream names the path of a field, which the error's own message repeats.
+    const own = this.redacted(error.message);
+    const words = shownMessage(safe, code, this.#rules, status)?.slice(0, MAX_SHOWN_CHARS) ?? own;
     if (words === error.message && cause === error.cause) return error;
-    const { code, path, retryAfterMs } = error;
     return new GatewayError(code, words, {
       cause,
       port: "model-backend",
-      ...(path && { path }),
+      ...(path && own === error.message && { path }),
+      ...(context && { context }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
     });
   }
@@ -144,7 +159,12 @@ export class Failures {
       const { name, message, code, cause: inner, errors } = cause as Error & Record<"code" | "errors", unknown>;
       // An AggregateError of several attempts to connect has no message of its own.
       const words =
-        message === "" && Array.isArray(errors) ? errors.slice(0, MAX_ERRORS).map(messageOf).join("; ") : message;
+        message === "" && Array.isArray(errors)
+          ? errors
+              .slice(0, MAX_ERRORS)
+              .map((one) => (one instanceof Error ? one.message : ""))
+              .join("; ")
+          : message;
       const deeper = depth < MAX_CAUSES ? this.#shown(inner, depth + 1) : undefined;
       const shown = new Error(this.#shortened(words), deeper && { cause: deeper });
       shown.name = this.#shortened(name);
@@ -156,7 +176,8 @@ export class Failures {
   }
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : "");
+const messageOf = ({ message }: { readonly message?: unknown }): string | undefined =>
+  typeof message === "string" ? message : undefined;
 
 const ownAccount = (cause: unknown): GatewayError =>
   new GatewayError("backend_refused", "The model backend refused this service.", { port: "model-backend", cause });
@@ -192,17 +213,4 @@ function jsonOf(value: unknown): string {
   } catch {
     return "none that can be shown";
   }
-}
-
-/** The greatest depth at which a message is searched. No format puts it deeper than in an object of an object in an array. */
-const MAX_DEPTH = 4;
-
-/** Finds the message in an error of any of the formats. */
-function messageIn(error: unknown, depth = 0): string | undefined {
-  if (typeof error === "string") return error;
-  if (depth === MAX_DEPTH) return undefined;
-  if (Array.isArray(error)) return messageIn(error[0], depth + 1);
-  if (!isJsonObject(error)) return undefined;
-  const { message } = error;
-  return typeof message === "string" ? message : messageIn(error["error"], depth + 1);
 }

@@ -27,11 +27,13 @@ function relayedImage(
   request: ImageRequest,
   signal: AbortSignal,
 ): RelayedCall<ToldEvent, ImageEvent> {
-  const model = upstream.modelName(...imagesCodec.modelNames(request));
+  const names = imagesCodec.modelNames(request);
+  const model = upstream.modelName(...names);
   const { path, body, stream } = imagesCodec.encodeRequest(request, model);
   let remaining = request.count;
   return {
     model,
+    callerModel: names[0],
     path,
     ...bodyOf(body),
     stream,

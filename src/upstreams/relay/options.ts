@@ -32,7 +32,10 @@ export interface RelayOptions extends CodecOptions {
   readonly fetch?: Fetch;
   /** Refuses a request that the upstream's format cannot express in full (`failed_precondition`), instead of leaving fields out. */
   readonly strict?: boolean;
-  /** Shows callers the upstream's own error messages. Default: false, because a message may contain details of the host's account. */
+  /**
+   * Shows callers all error messages of the upstream (true), or none (false). A message may contain details of the host's account.
+   * Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and secrets.
+   */
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the upstream's name of a model that they call by another name. Default: false. */
   readonly showUpstreamModel?: boolean;

@@ -66,6 +66,7 @@ export class Upstream {
   /** The headers of every request. They replace others of the same name. */
   readonly #headers: Readonly<Record<string, string>>;
   readonly #hangUp: RelayOptions["hangUp"];
+  readonly #showModel: boolean;
 
   constructor(options: RelayOptions) {
     const { format, apiKey, fetch, hangUp } = options;
@@ -82,6 +83,7 @@ export class Upstream {
     this.json = { ...this.limits, maxJsonBytes: this.limits.maxBodyBytes };
     this.clock = options.clock ?? systemClock;
     this.#hangUp = hangUp;
+    this.#showModel = options.showUpstreamModel ?? false;
     // The messages of the errors contain no value, because a secret must not get into the host's log.
     if (apiKey !== undefined && !/^[\u0021-\u007e]+$/.test(apiKey))
       throw new TypeError("relay: apiKey must be visible ASCII characters.");
@@ -93,7 +95,7 @@ export class Upstream {
       "accept-encoding": "identity",
     };
     const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...secretsIn(hostHeaders)];
-    this.failures = new Failures(secrets, options.showUpstreamMessages ?? false);
+    this.failures = new Failures(secrets, { show: options.showUpstreamMessages });
     this.#openTransport = (origin) => (fetch ? fetchTransport(origin, fetch) : openOwnTransport(origin, this.timeouts));
   }
 
@@ -117,6 +119,11 @@ export class Upstream {
       if (known !== undefined) return known;
     }
     throw new GatewayError("model_not_found", `There is no model "${names[0]}".`, { path: ["model"] });
+  }
+
+  /** Returns the failures of a call. Error messages name the model as the caller does, unless the host shows the upstream's name. */
+  failuresFor(model: string, callerModel: string): Failures {
+    return model === callerModel || this.#showModel ? this.failures : this.failures.renaming(model, callerModel);
   }
 
   /** Sends a request below the base address. Resolves when the headers of the response have come, whatever its status. */

@@ -12,7 +12,7 @@ const error = (code: string | null, message = "A secret."): object => ({
 describe("an error", () => {
   it.each<[status: number, body: unknown, code: string]>([
     [400, error(null), "invalid_request"],
-    [400, error("context_length_exceeded"), "invalid_request"],
+    [400, error("context_length_exceeded"), "context_length_exceeded"],
     [401, error("invalid_api_key"), "backend_refused"],
     [402, error(null), "backend_refused"],
     [403, error(null), "backend_refused"],
@@ -42,7 +42,11 @@ describe("an error", () => {
 
   it("of a conversation that is too long says so, whatever the server calls it", () => {
     const body = error(null, "This model's maximum context length is 8 tokens.");
-    expect(codec.decodeError(400, new Headers(), body)).toMatchObject({ code: "invalid_request", path: ["messages"] });
+    expect(codec.decodeError(400, new Headers(), body)).toMatchObject({
+      code: "context_length_exceeded",
+      path: ["messages"],
+      context: { maxTokens: 8 },
+    });
   });
 
   it("of a model that is not there names the field", () => {

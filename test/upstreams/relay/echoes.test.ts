@@ -54,6 +54,15 @@ const PLACES: readonly [where: string, answer: (key: string) => Buffer | string]
     (key) => json(status, { error: { type: key, code: key, status: key, message: `Bad key: ${key}`, details: [key] } }),
   ]),
   [
+    "the name of a field",
+    (key) =>
+      json(400, { error: { type: "invalid_request_error", param: key, message: `Unknown parameter: '${key}'.` } }),
+  ],
+  [
+    "a path in front of its words",
+    (key) => json(400, { error: { type: "invalid_request_error", message: `a.${key}: No` } }),
+  ],
+  [
     "an error in mid-stream",
     (key) => STREAM_HEAD + frame({ type: "error", error: { type: key, message: `Bad: ${key}` } }),
   ],
