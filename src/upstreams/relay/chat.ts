@@ -9,6 +9,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
+import { TurnMemory } from "../turn-memory.ts";
 import { type RelayedCall, isOfType, JSON_TYPE, readBytes, relayed } from "./call.ts";
 import type { NamePolicy, RelayBackend, RelayOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
@@ -21,12 +22,14 @@ export interface ChatRelay extends RelayBackend {
 
 export function chatRelay(options: RelayOptions, codec: ChatCodec): ChatRelay {
   const upstream = new Upstream(options);
+  const memory = new TurnMemory(upstream.limits, upstream.clock);
   return {
     ...upstream.backend,
-    chat: (request, call) => relayed(upstream, call, () => relayedChat(upstream, codec, options, request, call)),
+    chat: (request, call) =>
+      relayed(upstream, call, () => relayedChat(upstream, codec, options, memory, request, call)),
     async countInputTokens(request, call) {
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
-      return countTokens(upstream, codec, asked, call);
+      return countTokens(upstream, codec, restored(memory, codec, asked, call), call);
     },
   };
 }
@@ -35,16 +38,19 @@ async function relayedChat(
   upstream: Upstream,
   codec: ChatCodec,
   options: RelayOptions,
+  memory: TurnMemory,
   request: ChatRequest,
   call: CallContext,
 ): Promise<RelayedCall<ChatEvent, ChatEvent>> {
   const model = upstream.modelName(request.model);
-  const { conversions, body, path, headers } = codec.encodeRequest(permitted(options, { ...request, model }));
+  const asked = restored(memory, codec, permitted(options, { ...request, model }), call);
+  const { conversions, body, path, headers } = codec.encodeRequest(asked);
   reportConversions(conversions, call, options.strict ?? false);
   // Encoding and serialising a long conversation take milliseconds each. Give the event loop a turn in between, to serve other calls.
   if (isLong(request)) await nextIteration();
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
+  const remember = isConverted(request, codec) ? memory.recorder(call.key.id, codec.format) : undefined;
   return {
     model,
     path,
@@ -61,6 +67,7 @@ async function relayedChat(
     },
     handOn(events, _exchange, observation) {
       observation?.onChatEvents(events);
+      if (remember) for (const event of events) remember(event);
       return isHidden ? joined(events).map((event) => renamed(event, request.model)) : joined(events);
     },
   };
@@ -79,6 +86,13 @@ function permitted({ versions = "pass", betas = "pass" }: RelayOptions, request:
     },
   };
 }
+
+/** Tells whether the caller's request is converted. A caller of the upstream's own format is sent every part, and answers for it. */
+const isConverted = ({ native }: ChatRequest, { format }: ChatCodec): boolean => native?.format !== format;
+
+/** Adds signatures and reasoning of earlier answers that the client has not sent back. */
+const restored = (memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: CallContext): ChatRequest =>
+  isConverted(request, codec) ? memory.restored(key.id, request, codec.format) : request;
 
 const isPermitted = (policy: NamePolicy, name: string): boolean =>
   policy === "pass" || (policy !== "none" && policy.includes(name));

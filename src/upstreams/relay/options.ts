@@ -3,6 +3,7 @@
 import type { CodecOptions } from "../../formats/format.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
 /** The upstream of a relay, and the rules for calling it. */
@@ -85,8 +86,8 @@ export const DEFAULT_RELAY_TIMEOUTS: RelayTimeouts = {
   pictureMs: 60_000,
 };
 
-/** The limits of an answer's size. A larger answer fails with `backend_failed`. */
-export interface RelayLimits {
+/** The limits of an answer's size, and of the memory of earlier answers. A larger answer fails with `backend_failed`. */
+export interface RelayLimits extends TurnMemoryLimits {
   /** One event of a stream, in characters. */
   readonly maxEventChars: number;
   /** The body of a complete answer, decompressed, in bytes. */
@@ -115,6 +116,8 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   maxJsonValues: 5_000_000,
   maxJsonKeys: 10_000,
   maxJsonItems: 3_000_000,
+  maxRememberedChars: 32 * MIB,
+  rememberedMs: 6 * 60 * 60_000,
 };
 
 /** An upstream as a backend. */

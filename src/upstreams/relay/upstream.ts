@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { JsonLimits } from "../../model/json.ts";
-import { overridden } from "../../overrides.ts";
+import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import { connectionError, Failures } from "./failures.ts";
@@ -78,7 +78,10 @@ export class Upstream {
     this.#modelNames = options.models && namesOf(options.models);
     this.models = options.models && infosOf(options.models, format);
     this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
-    this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits);
+    this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits, {
+      maxRememberedChars: FROM_ZERO,
+      rememberedMs: FROM_ZERO,
+    });
     this.json = { ...this.limits, maxJsonBytes: this.limits.maxBodyBytes };
     this.clock = options.clock ?? systemClock;
     this.#hangUp = hangUp;
