@@ -58,6 +58,8 @@ export type {
   ProviderPart,
   ProviderTool,
   Reasoning,
+  ReasoningControl,
+  ReasoningEffort,
   ReasoningPart,
   RedactedReasoningPart,
   ResponseFormat,
