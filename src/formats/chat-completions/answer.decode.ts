@@ -73,6 +73,7 @@ export class CompletionDecoder implements AnswerDecoder {
     const frames = [event === undefined ? { data } : { event, data }];
     this.#events = [];
     if (data === DONE) {
+      if (this.#choices.size === 0) throw upstreamFailed("The model backend's stream holds no answer.");
       this.#finishAll();
       return [{ type: "native", format: FORMAT, events: this.#events, frames }];
     }

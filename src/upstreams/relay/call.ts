@@ -3,6 +3,7 @@
 import { type EventSourceParser, createParser } from "eventsource-parser";
 import { GatewayError } from "../../errors.ts";
 import type { AnswerDecoder, ChatCodec } from "../../formats/format.ts";
+import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
 import { nextIteration } from "../../ports/clock.ts";
@@ -18,8 +19,6 @@ export interface RelayedCall<Decoded, Event> extends RequestBelow {
   readonly model: string;
   readonly codec: Pick<ChatCodec, "decodeError">;
   readonly decoder: AnswerDecoder<Decoded>;
-  /** True when the upstream may answer a request for a stream with a complete answer. */
-  readonly mayBeComplete?: boolean;
   /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */
   isFinish(event: Decoded): boolean;
   /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
@@ -67,7 +66,8 @@ export async function* relayed<Decoded, Event>(
         if (answer.error) throw answer.error.thrown;
       }
       call.decoder.end();
-    } else if ((!call.stream || call.mayBeComplete) && isOfType(response, JSON_TYPE)) {
+    } else if (isOfType(response, JSON_TYPE)) {
+      // Some upstreams answer a request for a stream with a complete answer too.
       const events = await completeAnswer(response, upstream, call, exchange);
       for (const event of call.handOn(events, exchange, observation)) yield event;
     } else throw await failures.ofWrongType(response, exchange);
@@ -130,12 +130,14 @@ class StreamedAnswer<Decoded> {
         if (this.error) return;
         this.decodedChars += data.length;
         try {
-          for (const decoded of call.decoder.frame(event, data)) {
-            this.#events.push(decoded);
-            this.#isFinished ||= call.isFinish(decoded);
+          const decoded = call.decoder.frame(event, data);
+          if (event === "error") throw errorEvent(undefined, data);
+          for (const one of decoded) {
+            this.#events.push(one);
+            this.#isFinished ||= call.isFinish(one);
           }
         } catch (thrown) {
-          this.error = { thrown };
+          this.error = { thrown: event === "error" ? errorEvent(thrown, data) : thrown };
         }
       },
       onError: ({ type }) => {
@@ -172,6 +174,17 @@ class StreamedAnswer<Decoded> {
     const hasLingered = reason instanceof GatewayError && reason.cause instanceof PhaseTimeout;
     return this.#isFinished && (reason === undefined || hasLingered);
   }
+}
+
+/**
+ * Returns the error for an event of the name `error`, which ends the answer in every format. Some upstreams write it in another format, or
+ * as plain text.
+ *
+ * @param thrown The error of the decoder. It is the upstream's own error if its cause is the upstream's data.
+ */
+function errorEvent(thrown: unknown, data: string): unknown {
+  const isOwn = thrown instanceof GatewayError && thrown.cause !== undefined && !(thrown.cause instanceof Error);
+  return isOwn ? thrown : upstreamFailed("The model backend ended its answer with an error.", data);
 }
 
 async function completeAnswer<Decoded>(

@@ -68,7 +68,8 @@ async function relayedChat(
     handOn(events, _exchange, observation) {
       observation?.onChatEvents(events);
       if (remember) for (const event of events) remember(event);
-      return isHidden ? joined(events).map((event) => renamed(event, request.model)) : joined(events);
+      const pieces = joined(request.stream ? withoutBody(events, request, codec) : events);
+      return isHidden ? pieces.map((event) => renamed(event, request.model)) : pieces;
     },
   };
 }
@@ -132,6 +133,18 @@ export function reportConversions(
     throw new GatewayError("failed_precondition", `The model's format cannot say all of this request: ${reasons}`);
   }
   call.reportConversions(conversions);
+}
+
+/**
+ * Returns a complete answer as a piece of a stream, which cannot pass a body on. Some upstreams answer a request for a stream with a complete
+ * answer. A caller of the same format gets the neutral events, because an encoder leaves out the events of a piece of its own format.
+ */
+function withoutBody(events: readonly ChatEvent[], request: ChatRequest, codec: ChatCodec): readonly ChatEvent[] {
+  const [whole] = events;
+  if (whole?.type !== "native" || whole.body === undefined) return events;
+  if (!isConverted(request, codec)) return whole.events;
+  const { body: _body, ...piece } = whole;
+  return [{ ...piece, frames: [] }];
 }
 
 type FramedEvent = Extract<NativeEvent, { readonly frames: readonly NativeFrame[] }>;
