@@ -11,7 +11,10 @@ import type { Fetch } from "./transport.fetch.ts";
 export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
   /** The wire format that the upstream speaks. */
   readonly format: RelayFormat;
-  /** The upstream's address with its version, such as `https://api.example.com/v1`; `http` or `https`, without a query. */
+  /**
+   * The upstream's address, such as `https://api.example.com/v1`; `http` or `https`, without a query. The version may be missing where the
+   * official clients of the format add it, and a whole address of a route is taken for the address above the route.
+   */
   readonly baseUrl: string;
   /** The upstream's secret. It is sent in a header, and never appears in an address, log, error or record. */
   readonly apiKey?: string | undefined;

@@ -5,6 +5,7 @@ import type { JsonLimits } from "../../model/json.ts";
 import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
+import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import { connectionError, Failures } from "./failures.ts";
 import {
   type RelayBackend,
@@ -70,7 +71,7 @@ export class Upstream {
   constructor(options: RelayOptions) {
     const { format, apiKey, fetch, hangUp } = options;
     this.format = format;
-    this.#base = baseAddress(options.baseUrl);
+    this.#base = baseAddress(options.baseUrl, format);
     this.origin = this.#base.origin;
     const { hostname, port, protocol } = new URL(this.origin);
     this.address = hostname;
@@ -154,39 +155,6 @@ export class Upstream {
       throw connectionError(error, exchange);
     }
   }
-}
-
-interface BaseAddress {
-  /** Such as `https://example.com`. */
-  readonly origin: string;
-  /** Without a slash at its end; empty for the root. */
-  readonly path: string;
-}
-
-/** Throws a TypeError for an invalid address. The message does not contain the address, which may include a secret. */
-function baseAddress(baseUrl: string): BaseAddress {
-  if (!URL.canParse(baseUrl)) throw new TypeError("relay: baseUrl is not a URL.");
-  const url = new URL(baseUrl);
-  if (url.protocol !== "http:" && url.protocol !== "https:")
-    throw new TypeError("relay: baseUrl must be http or https.");
-  if (url.username || url.password) throw new TypeError("relay: baseUrl must hold no user name or password.");
-  if (url.search || url.hash || /[?#]/.test(baseUrl))
-    throw new TypeError("relay: baseUrl must hold no query or fragment.");
-  return { origin: url.origin, path: url.pathname.replace(/\/+$/, "") };
-}
-
-/**
- * Returns the path of a request below the base address. Throws `model_not_found` for a path that a URL parser would change, because a
- * part of the path may come from the caller, such as a model's name.
- */
-export function pathBelow({ origin, path }: BaseAddress, below: string): string {
-  const whole = path + below;
-  const isPlain = below.startsWith("/") && !below.startsWith("//") && /^[\u0021-\u007e]+$/.test(below);
-  if (isPlain && !below.includes("#") && URL.canParse(origin + whole)) {
-    const url = new URL(origin + whole);
-    if (url.origin === origin && url.pathname + url.search === whole) return whole;
-  }
-  throw new GatewayError("model_not_found", "There is no model of this name.", { path: ["model"] });
 }
 
 function namesOf(models: RelayModels): ReadonlyMap<string, string> {
