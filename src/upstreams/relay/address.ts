@@ -1,6 +1,7 @@
 /** The address of an upstream: from the base address that a host has written, in any usual spelling, to the path of a request. */
 
 import { GatewayError } from "../../errors.ts";
+import { isJsonObject } from "../../model/json.ts";
 import type { RelayFormat } from "./options.ts";
 
 export interface BaseAddress {
@@ -81,4 +82,32 @@ export function pathBelow({ origin, path }: BaseAddress, below: string): string 
     if (url.origin === origin && url.pathname + url.search === whole) return whole;
   }
   throw new GatewayError("model_not_found", "There is no model of this name.", { path: ["model"] });
+}
+
+/** The statuses of a server that has no such route. */
+export const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
+
+/**
+ * Matches the words of servers about a route that they do not have: Go, FastAPI, Express, Fastify, Spring, Kong, Azure, llama.cpp, OpenAI and
+ * those who imitate OpenAI. Messages about a model do not match.
+ */
+const ABOUT_ROUTE =
+  /^(?:404:? )?(?:(?:page|file|resource|path|route|url) )?not found\W*$|\b(?:url|route)\b.*\bnot found\b|^(?:invalid|unknown)(?: request)? url\b|^no (?:route|static resource)\b|^cannot post\b|^url\.not_found$/i;
+
+/** The most characters of a message that are compared. */
+const MAX_COMPARED_CHARS = 500;
+
+/**
+ * Tells whether a 404 concerns the route, not the model: its body is no error object, or its message says so.
+ *
+ * @param body Parsed JSON, or a text.
+ */
+export function isAboutRoute(status: number, body: unknown): boolean {
+  if (status !== 404) return false;
+  const [first] = Array.isArray(body) ? (body as unknown[]) : [body];
+  if (!isJsonObject(first)) return true;
+  const { error, message, detail } = first;
+  const words = [isJsonObject(error) ? error["message"] : undefined, message, detail, error];
+  const said = words.find((word) => typeof word === "string");
+  return said === undefined ? !isJsonObject(error) : ABOUT_ROUTE.test(said.slice(0, MAX_COMPARED_CHARS));
 }

@@ -9,7 +9,8 @@ import type { ChatEvent } from "../../kinds/chat/event.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
-import { brokenOff } from "./failures.ts";
+import { isAboutRoute, NO_ROUTE } from "./address.ts";
+import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
 import type { RequestBelow, Upstream } from "./upstream.ts";
 
@@ -48,7 +49,8 @@ export async function* relayed<Decoded, Event>(
   const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
-    if (response.status < 200 || response.status > 299) throw await failures.ofResponse(response, call.codec, exchange);
+    if (response.status < 200 || response.status > 299)
+      throw await refusalOf(response, upstream, call, failures, exchange);
     if (call.stream && isOfType(response, EVENT_STREAM)) {
       const answer = new StreamedAnswer(upstream, call, exchange);
       // A stream has many pieces. For speed, wait only once for each piece, and do all other work synchronously.
@@ -81,6 +83,28 @@ export async function* relayed<Decoded, Event>(
     exchange.cut(UNREAD);
     observation?.end(context.signal);
   }
+}
+
+/**
+ * Returns the error of a response whose status is not 2xx. If the upstream does not have the route, the host learns the path: the base
+ * address is probably wrong.
+ */
+export async function refusalOf(
+  response: UpstreamResponse,
+  upstream: Upstream,
+  { codec, path }: Pick<RelayedCall<unknown, unknown>, "codec" | "path">,
+  failures: Failures,
+  exchange: Exchange,
+): Promise<GatewayError> {
+  const decodeError: ChatCodec["decodeError"] = (status, headers, body) =>
+    isAboutRoute(status, body)
+      ? upstreamFailed("The model backend failed.", body)
+      : codec.decodeError(status, headers, body);
+  const error = await failures.ofResponse(response, { decodeError }, exchange);
+  const { code, message, cause } = error;
+  if (code !== "backend_failed" || !NO_ROUTE.has(response.status)) return error;
+  const hint = `The upstream does not serve POST ${upstream.pathOf(path)}. Check the baseUrl and the format of the relay.`;
+  return new GatewayError(code, message, { port: "model-backend", cause: new Error(hint, { cause }) });
 }
 
 const askedOf = (

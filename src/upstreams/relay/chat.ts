@@ -10,7 +10,8 @@ import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { TurnMemory } from "../turn-memory.ts";
-import { type RelayedCall, isOfType, JSON_TYPE, readBytes, relayed } from "./call.ts";
+import { NO_ROUTE } from "./address.ts";
+import { type RelayedCall, isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./call.ts";
 import type { NamePolicy, RelayBackend, RelayOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import { Upstream } from "./upstream.ts";
@@ -189,9 +190,6 @@ function joinedGroup(group: readonly [FramedEvent, ...FramedEvent[]]): ChatEvent
   return { type: "native", format: group[0].format, frames, events, unsupported };
 }
 
-/** The statuses of a server that has no such route. */
-const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
-
 /** Asks the upstream for the number of a request's input tokens. Resolves with undefined when the upstream has no route for this. */
 async function countTokens(
   upstream: Upstream,
@@ -206,7 +204,7 @@ async function countTokens(
     const { body, path, headers } = codec.count.encode(request);
     const response = await upstream.send({ path, headers, body: JSON.stringify(body), stream: false }, exchange);
     if (response.status < 200 || response.status > 299) {
-      const error = await failures.ofResponse(response, codec, exchange);
+      const error = await refusalOf(response, upstream, { codec, path }, failures, exchange);
       // An unknown model gets the same status, but its body is an error in the upstream's format, which decodes to another code.
       if (NO_ROUTE.has(response.status) && error.code === "backend_failed") return undefined;
       throw error;

@@ -123,17 +123,23 @@ export class Upstream {
     throw new GatewayError("model_not_found", `There is no model "${names[0]}".`, { path: ["model"] });
   }
 
+  /** Returns the whole path and query of a request below the base address. Throws `model_not_found` for a path that leads elsewhere. */
+  pathOf(below: string): string {
+    if (this.#lastPath.below !== below) this.#lastPath = { below, whole: pathBelow(this.#base, below) };
+    return this.#lastPath.whole;
+  }
+
   /** Sends a request below the base address. Resolves when the headers of the response have come, whatever its status. */
   send({ path, headers, body, stream }: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
     const { connectMs, headersMs, completeMs } = this.timeouts;
-    if (this.#lastPath.below !== path) this.#lastPath = { below: path, whole: pathBelow(this.#base, path) };
+    const whole = this.pathOf(path);
     exchange.begin(
       { name: "connection", limitMs: connectMs },
       stream ? { name: "headers", limitMs: headersMs } : { name: "complete answer", limitMs: completeMs },
     );
     return this.sendTo(this.origin, exchange, {
       method: "POST",
-      path: this.#lastPath.whole,
+      path: whole,
       headers: {
         "content-type": "application/json",
         accept: stream ? "text/event-stream" : "application/json",
