@@ -64,6 +64,8 @@ export type {
   ProviderPart,
   ProviderTool,
   Reasoning,
+  ReasoningControl,
+  ReasoningEffort,
   ReasoningPart,
   RedactedReasoningPart,
   ResponseFormat,

@@ -130,12 +130,14 @@ const UNITS: Readonly<Record<string, number>> = {
   Mi: 1024 ** 2,
   second: 1_000,
   minute: 60_000,
+  hour: 3_600_000,
 };
 const POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** Reads an amount as people write it: `32 MiB`, `10 minutes`, `1,000,000`, `2²⁸`. */
 function amountOf(text: string): number {
-  const [, digits = "", powers = "", unit] = /^([\d.,]+)([⁰-⁹¹²³]*)(?: (Ki?B|Mi?B?|second|minute))?/.exec(text) ?? [];
+  const [, digits = "", powers = "", unit] =
+    /^([\d.,]+)([⁰-⁹¹²³]*)(?: (Ki?B|Mi?B?|second|minute|hour))?/.exec(text) ?? [];
   const exponent = powers === "" ? 1 : Number(Array.from(powers, (power) => POWERS.indexOf(power)).join(""));
   return Number(digits.replaceAll(",", "")) ** exponent * (unit === undefined ? 1 : (UNITS[unit] ?? Number.NaN));
 }

@@ -33,7 +33,16 @@ const OPTIONS: readonly [option: string, defaults: object, make: (numbers: objec
 ];
 
 /** Numbers that may be 0. */
-const FROM_ZERO = ["drainMs", "rounds", "pauseMs", "maxPauseMs", "share", "maxRestMs"];
+const FROM_ZERO = [
+  "drainMs",
+  "rounds",
+  "pauseMs",
+  "maxPauseMs",
+  "share",
+  "maxRestMs",
+  "maxRememberedChars",
+  "rememberedMs",
+];
 
 describe.each(OPTIONS)("%s", (option, defaults, make) => {
   const names = Object.keys(defaults);

@@ -72,7 +72,8 @@ export class CompletionDecoder implements AnswerDecoder {
     if (data.trim() === "") return [];
     const frames = [event === undefined ? { data } : { event, data }];
     this.#events = [];
-    if (data === DONE) {
+    if (data.trim() === DONE) {
+      if (this.#choices.size === 0) throw upstreamFailed("The model backend's answer holds no choice.");
       this.#finishAll();
       return [{ type: "native", format: FORMAT, events: this.#events, frames }];
     }

@@ -3,12 +3,14 @@
 import { type EventSourceParser, createParser } from "eventsource-parser";
 import { GatewayError } from "../../errors.ts";
 import type { AnswerDecoder, ChatCodec } from "../../formats/format.ts";
+import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
-import { brokenOff } from "./failures.ts";
+import { isAboutRoute, NO_ROUTE } from "./address.ts";
+import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
 import type { RequestBelow, Upstream } from "./upstream.ts";
 
@@ -20,8 +22,6 @@ export interface RelayedCall<Decoded, Event> extends RequestBelow {
   readonly callerModel: string;
   readonly codec: Pick<ChatCodec, "decodeError">;
   readonly decoder: AnswerDecoder<Decoded>;
-  /** True when the upstream may answer a request for a stream with a complete answer. */
-  readonly mayBeComplete?: boolean;
   /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */
   isFinish(event: Decoded): boolean;
   /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
@@ -51,7 +51,8 @@ export async function* relayed<Decoded, Event>(
   const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
-    if (response.status < 200 || response.status > 299) throw await failures.ofResponse(response, call.codec, exchange);
+    if (response.status < 200 || response.status > 299)
+      throw await refusalOf(response, upstream, call, failures, exchange);
     if (call.stream && isOfType(response, EVENT_STREAM)) {
       const answer = new StreamedAnswer(upstream, call, exchange);
       // A stream has many pieces. For speed, wait only once for each piece, and do all other work synchronously.
@@ -69,7 +70,8 @@ export async function* relayed<Decoded, Event>(
         if (answer.error) throw answer.error.thrown;
       }
       call.decoder.end();
-    } else if ((!call.stream || call.mayBeComplete) && isOfType(response, JSON_TYPE)) {
+    } else if (isOfType(response, JSON_TYPE)) {
+      // Some upstreams answer a request for a stream with a complete answer too.
       const events = await completeAnswer(response, upstream, call, exchange);
       for (const event of call.handOn(events, exchange, observation)) yield event;
     } else throw await failures.ofWrongType(response, exchange);
@@ -83,6 +85,28 @@ export async function* relayed<Decoded, Event>(
     exchange.cut(UNREAD);
     observation?.end(context.signal);
   }
+}
+
+/**
+ * Returns the error of a response whose status is not 2xx. If the upstream does not have the route, the host learns the path: the base
+ * address is probably wrong.
+ */
+export async function refusalOf(
+  response: UpstreamResponse,
+  upstream: Upstream,
+  { codec, path }: Pick<RelayedCall<unknown, unknown>, "codec" | "path">,
+  failures: Failures,
+  exchange: Exchange,
+): Promise<GatewayError> {
+  const decodeError: ChatCodec["decodeError"] = (status, headers, body) =>
+    isAboutRoute(status, body)
+      ? upstreamFailed("The model backend failed.", body)
+      : codec.decodeError(status, headers, body);
+  const error = await failures.ofResponse(response, { decodeError }, exchange);
+  const { code, message, cause } = error;
+  if (code !== "backend_failed" || !NO_ROUTE.has(response.status)) return error;
+  const hint = `The upstream does not serve POST ${upstream.pathOf(path)}. Check the baseUrl and the format of the relay.`;
+  return new GatewayError(code, message, { port: "model-backend", cause: new Error(hint, { cause }) });
 }
 
 const askedOf = (
@@ -132,12 +156,14 @@ class StreamedAnswer<Decoded> {
         if (this.error) return;
         this.decodedChars += data.length;
         try {
-          for (const decoded of call.decoder.frame(event, data)) {
-            this.#events.push(decoded);
-            this.#isFinished ||= call.isFinish(decoded);
+          const decoded = call.decoder.frame(event, data);
+          if (event === "error") throw errorEvent(undefined, data);
+          for (const one of decoded) {
+            this.#events.push(one);
+            this.#isFinished ||= call.isFinish(one);
           }
         } catch (thrown) {
-          this.error = { thrown };
+          this.error = { thrown: event === "error" ? errorEvent(thrown, data) : thrown };
         }
       },
       onError: ({ type }) => {
@@ -174,6 +200,17 @@ class StreamedAnswer<Decoded> {
     const hasLingered = reason instanceof GatewayError && reason.cause instanceof PhaseTimeout;
     return this.#isFinished && (reason === undefined || hasLingered);
   }
+}
+
+/**
+ * Returns the error for an event of the name `error`, which ends the answer in every format. Some upstreams write it in another format, or
+ * as plain text.
+ *
+ * @param thrown The error of the decoder. It is the upstream's own error if its cause is the upstream's data.
+ */
+function errorEvent(thrown: unknown, data: string): unknown {
+  const isOwn = thrown instanceof GatewayError && thrown.cause !== undefined && !(thrown.cause instanceof Error);
+  return isOwn ? thrown : upstreamFailed("The model backend ended its answer with an error.", data);
 }
 
 async function completeAnswer<Decoded>(

@@ -9,7 +9,9 @@ import type { Conversion } from "../../model/conversion.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
-import { type RelayedCall, isOfType, JSON_TYPE, readBytes, relayed } from "./call.ts";
+import { TurnMemory } from "../turn-memory.ts";
+import { NO_ROUTE } from "./address.ts";
+import { type RelayedCall, isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./call.ts";
 import type { Failures } from "./failures.ts";
 import type { NamePolicy, RelayBackend, RelayOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
@@ -22,12 +24,15 @@ export interface ChatRelay extends RelayBackend {
 
 export function chatRelay(options: RelayOptions, codec: ChatCodec): ChatRelay {
   const upstream = new Upstream(options);
+  const memory = new TurnMemory(upstream.limits, upstream.clock);
   return {
     ...upstream.backend,
-    chat: (request, call) => relayed(upstream, call, () => relayedChat(upstream, codec, options, request, call)),
+    chat: (request, call) =>
+      relayed(upstream, call, () => relayedChat(upstream, codec, options, memory, request, call)),
     async countInputTokens(request, call) {
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
-      return countTokens(upstream, codec, asked, call, upstream.failuresFor(asked.model, request.model));
+      const known = restored(memory, codec, asked, call);
+      return countTokens(upstream, codec, known, call, upstream.failuresFor(asked.model, request.model));
     },
   };
 }
@@ -36,16 +41,19 @@ async function relayedChat(
   upstream: Upstream,
   codec: ChatCodec,
   options: RelayOptions,
+  memory: TurnMemory,
   request: ChatRequest,
   call: CallContext,
 ): Promise<RelayedCall<ChatEvent, ChatEvent>> {
   const model = upstream.modelName(request.model);
-  const { conversions, body, path, headers } = codec.encodeRequest(permitted(options, { ...request, model }));
+  const asked = restored(memory, codec, permitted(options, { ...request, model }), call);
+  const { conversions, body, path, headers } = codec.encodeRequest(asked);
   reportConversions(conversions, call, options.strict ?? false);
   // Encoding and serialising a long conversation take milliseconds each. Give the event loop a turn in between, to serve other calls.
   if (isLong(request)) await nextIteration();
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
+  const remember = isConverted(request, codec) ? memory.recorder(call.key.id, codec.format) : undefined;
   return {
     model,
     callerModel: request.model,
@@ -63,7 +71,9 @@ async function relayedChat(
     },
     handOn(events, _exchange, observation) {
       observation?.onChatEvents(events);
-      return isHidden ? joined(events).map((event) => renamed(event, request.model)) : joined(events);
+      if (remember) for (const event of events) remember(event);
+      const pieces = joined(request.stream ? withoutBody(events, request, codec) : events);
+      return isHidden ? pieces.map((event) => renamed(event, request.model)) : pieces;
     },
   };
 }
@@ -81,6 +91,13 @@ function permitted({ versions = "pass", betas = "pass" }: RelayOptions, request:
     },
   };
 }
+
+/** Tells whether the caller's request is converted. A caller of the upstream's own format is sent every part, and answers for it. */
+const isConverted = ({ native }: ChatRequest, { format }: ChatCodec): boolean => native?.format !== format;
+
+/** Adds signatures and reasoning of earlier answers that the client has not sent back. */
+const restored = (memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: CallContext): ChatRequest =>
+  isConverted(request, codec) ? memory.restored(key.id, request, codec.format) : request;
 
 const isPermitted = (policy: NamePolicy, name: string): boolean =>
   policy === "pass" || (policy !== "none" && policy.includes(name));
@@ -120,6 +137,18 @@ export function reportConversions(
     throw new GatewayError("failed_precondition", `The model's format cannot say all of this request: ${reasons}`);
   }
   call.reportConversions(conversions);
+}
+
+/**
+ * Returns a complete answer as a piece of a stream, which cannot pass a body on. Some upstreams answer a request for a stream with a complete
+ * answer. A caller of the same format gets the neutral events, because an encoder leaves out the events of a piece of its own format.
+ */
+function withoutBody(events: readonly ChatEvent[], request: ChatRequest, codec: ChatCodec): readonly ChatEvent[] {
+  const [whole] = events;
+  if (whole?.type !== "native" || whole.body === undefined) return events;
+  if (!isConverted(request, codec)) return whole.events;
+  const { body: _body, ...piece } = whole;
+  return [{ ...piece, frames: [] }];
 }
 
 type FramedEvent = Extract<NativeEvent, { readonly frames: readonly NativeFrame[] }>;
@@ -164,9 +193,6 @@ function joinedGroup(group: readonly [FramedEvent, ...FramedEvent[]]): ChatEvent
   return { type: "native", format: group[0].format, frames, events, unsupported };
 }
 
-/** The statuses of a server that has no such route. */
-const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
-
 /** Asks the upstream for the number of a request's input tokens. Resolves with undefined when the upstream has no route for this. */
 async function countTokens(
   upstream: Upstream,
@@ -182,7 +208,7 @@ async function countTokens(
     const { body, path, headers } = codec.count.encode(request);
     const response = await upstream.send({ path, headers, body: JSON.stringify(body), stream: false }, exchange);
     if (response.status < 200 || response.status > 299) {
-      const error = await failures.ofResponse(response, codec, exchange);
+      const error = await refusalOf(response, upstream, { codec, path }, failures, exchange);
       // An unknown model gets the same status, but its body is an error in the upstream's format, which decodes to another code.
       if (NO_ROUTE.has(response.status) && error.code === "backend_failed") return undefined;
       throw error;

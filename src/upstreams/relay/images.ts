@@ -39,8 +39,6 @@ function relayedImage(
     stream,
     codec: imagesCodec,
     decoder: imagesCodec.answerDecoder(request, upstream.json),
-    // Some upstreams cannot stream.
-    mayBeComplete: true,
     isFinish: ({ type }) => type === "picture" && --remaining === 0,
     *handOn(events, exchange, observation) {
       for (const event of events) {

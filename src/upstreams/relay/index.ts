@@ -12,7 +12,7 @@ import type { ModelBackend } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../backend.ts";
 import { chatRelay } from "./chat.ts";
 import { imageRelay } from "./images.ts";
-import type { RelayBackend, RelayFormat, RelayOptions } from "./options.ts";
+import { codecOptions, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
 
 export {
   DEFAULT_RELAY_LIMITS,
@@ -53,8 +53,9 @@ export function relay(options: RelayOptions): RelayBackend;
 export function relay(options: RelayOptions): RelayBackend {
   const { format, hangUp } = options;
   assertHangUp("relay: hangUp", hangUp);
+  const codec = codecOptions(options);
   if (format === "images") return imageRelay(options);
-  if (Object.hasOwn(CODECS, format)) return chatRelay(options, CODECS[format](options));
+  if (Object.hasOwn(CODECS, format)) return chatRelay(options, CODECS[format](codec));
   const known = [...Object.keys(CODECS), "images"].join(", ");
   throw new TypeError(`relay: format must be one of ${known}, not ${JSON.stringify(format)}.`);
 }

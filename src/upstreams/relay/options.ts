@@ -1,18 +1,28 @@
 /** The options of a relay, and their defaults. */
 
 import type { CodecOptions } from "../../formats/format.ts";
+import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
 /** The upstream of a relay, and the rules for calling it. */
-export interface RelayOptions extends CodecOptions {
+export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
   /** The wire format that the upstream speaks. */
   readonly format: RelayFormat;
-  /** The upstream's address with its version, such as `https://api.example.com/v1`; `http` or `https`, without a query. */
+  /**
+   * The upstream's address, such as `https://api.example.com/v1`; `http` or `https`, without a query. The version may be missing where the
+   * official clients of the format add it, and a whole address of a route is taken for the address above the route.
+   */
   readonly baseUrl: string;
   /** The upstream's secret. It is sent in a header, and never appears in an address, log, error or record. */
   readonly apiKey?: string | undefined;
+  /**
+   * The control that requests have over the reasoning of the upstream's models: one for all models, or a function of the upstream's name
+   * of a model. Default, also for undefined: by the names of models that are known.
+   */
+  readonly reasoning?: ReasoningControl | ((model: string) => ReasoningControl | undefined) | undefined;
   /** The models that callers may use. Default: the relay passes every name on, and the upstream decides. */
   readonly models?: RelayModels;
   /**
@@ -88,8 +98,8 @@ export const DEFAULT_RELAY_TIMEOUTS: RelayTimeouts = {
   pictureMs: 60_000,
 };
 
-/** The limits of an answer's size. A larger answer fails with `backend_failed`. */
-export interface RelayLimits {
+/** The limits of an answer's size, and of the memory of earlier answers. A larger answer fails with `backend_failed`. */
+export interface RelayLimits extends TurnMemoryLimits {
   /** One event of a stream, in characters. */
   readonly maxEventChars: number;
   /** The body of a complete answer, decompressed, in bytes. */
@@ -118,7 +128,42 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   maxJsonValues: 5_000_000,
   maxJsonKeys: 10_000,
   maxJsonItems: 3_000_000,
+  maxRememberedChars: 32 * MIB,
+  rememberedMs: 6 * 60 * 60_000,
 };
+
+/** The words of each option that is one of several words. */
+const WORDS = {
+  outputLimitField: ["max_completion_tokens", "max_tokens"],
+  foreignReasoning: ["drop", "text"],
+} as const satisfies { readonly [Option in keyof CodecOptions]?: readonly CodecOptions[Option][] };
+
+const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
+
+/** Returns the options of the codec. Throws a TypeError for a word that does not exist. */
+export function codecOptions(options: RelayOptions): CodecOptions {
+  for (const [option, words] of Object.entries(WORDS))
+    assertWord(option, words, options[option as keyof typeof WORDS], "");
+  const { reasoning, ...others } = options;
+  if (typeof reasoning !== "function") {
+    assertWord("reasoning", CONTROLS, reasoning, ", or a function");
+    return reasoning === undefined ? others : { ...others, reasoning: () => reasoning };
+  }
+  return {
+    ...others,
+    reasoning(model) {
+      const control = reasoning(model);
+      assertWord("the result of reasoning", CONTROLS, control, "");
+      return control;
+    },
+  };
+}
+
+function assertWord(option: string, words: readonly string[], word: unknown, others: string): void {
+  if (word === undefined || words.some((known) => known === word)) return;
+  const known = words.map((one) => JSON.stringify(one)).join(", ");
+  throw new TypeError(`relay: ${option} must be one of ${known}${others}, not ${JSON.stringify(word)}.`);
+}
 
 /** An upstream as a backend. */
 export interface RelayBackend extends ModelBackend {

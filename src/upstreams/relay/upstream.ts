@@ -2,9 +2,10 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { JsonLimits } from "../../model/json.ts";
-import { overridden } from "../../overrides.ts";
+import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
+import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import { connectionError, Failures } from "./failures.ts";
 import {
   type RelayBackend,
@@ -71,7 +72,7 @@ export class Upstream {
   constructor(options: RelayOptions) {
     const { format, apiKey, fetch, hangUp } = options;
     this.format = format;
-    this.#base = baseAddress(options.baseUrl);
+    this.#base = baseAddress(options.baseUrl, format);
     this.origin = this.#base.origin;
     const { hostname, port, protocol } = new URL(this.origin);
     this.address = hostname;
@@ -79,7 +80,10 @@ export class Upstream {
     this.#modelNames = options.models && namesOf(options.models);
     this.models = options.models && infosOf(options.models, format);
     this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
-    this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits);
+    this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits, {
+      maxRememberedChars: FROM_ZERO,
+      rememberedMs: FROM_ZERO,
+    });
     this.json = { ...this.limits, maxJsonBytes: this.limits.maxBodyBytes };
     this.clock = options.clock ?? systemClock;
     this.#hangUp = hangUp;
@@ -126,17 +130,23 @@ export class Upstream {
     return model === callerModel || this.#showModel ? this.failures : this.failures.renaming(model, callerModel);
   }
 
+  /** Returns the whole path and query of a request below the base address. Throws `model_not_found` for a path that leads elsewhere. */
+  pathOf(below: string): string {
+    if (this.#lastPath.below !== below) this.#lastPath = { below, whole: pathBelow(this.#base, below) };
+    return this.#lastPath.whole;
+  }
+
   /** Sends a request below the base address. Resolves when the headers of the response have come, whatever its status. */
   send({ path, headers, body, stream }: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
     const { connectMs, headersMs, completeMs } = this.timeouts;
-    if (this.#lastPath.below !== path) this.#lastPath = { below: path, whole: pathBelow(this.#base, path) };
+    const whole = this.pathOf(path);
     exchange.begin(
       { name: "connection", limitMs: connectMs },
       stream ? { name: "headers", limitMs: headersMs } : { name: "complete answer", limitMs: completeMs },
     );
     return this.sendTo(this.origin, exchange, {
       method: "POST",
-      path: this.#lastPath.whole,
+      path: whole,
       headers: {
         "content-type": "application/json",
         accept: stream ? "text/event-stream" : "application/json",
@@ -158,39 +168,6 @@ export class Upstream {
       throw connectionError(error, exchange);
     }
   }
-}
-
-interface BaseAddress {
-  /** Such as `https://example.com`. */
-  readonly origin: string;
-  /** Without a slash at its end; empty for the root. */
-  readonly path: string;
-}
-
-/** Throws a TypeError for an invalid address. The message does not contain the address, which may include a secret. */
-function baseAddress(baseUrl: string): BaseAddress {
-  if (!URL.canParse(baseUrl)) throw new TypeError("relay: baseUrl is not a URL.");
-  const url = new URL(baseUrl);
-  if (url.protocol !== "http:" && url.protocol !== "https:")
-    throw new TypeError("relay: baseUrl must be http or https.");
-  if (url.username || url.password) throw new TypeError("relay: baseUrl must hold no user name or password.");
-  if (url.search || url.hash || /[?#]/.test(baseUrl))
-    throw new TypeError("relay: baseUrl must hold no query or fragment.");
-  return { origin: url.origin, path: url.pathname.replace(/\/+$/, "") };
-}
-
-/**
- * Returns the path of a request below the base address. Throws `model_not_found` for a path that a URL parser would change, because a
- * part of the path may come from the caller, such as a model's name.
- */
-export function pathBelow({ origin, path }: BaseAddress, below: string): string {
-  const whole = path + below;
-  const isPlain = below.startsWith("/") && !below.startsWith("//") && /^[\u0021-\u007e]+$/.test(below);
-  if (isPlain && !below.includes("#") && URL.canParse(origin + whole)) {
-    const url = new URL(origin + whole);
-    if (url.origin === origin && url.pathname + url.search === whole) return whole;
-  }
-  throw new GatewayError("model_not_found", "There is no model of this name.", { path: ["model"] });
 }
 
 function namesOf(models: RelayModels): ReadonlyMap<string, string> {

@@ -130,10 +130,10 @@ describe.each(TRANSPORTS)("a relay over %s", (name, options) => {
       /200, text\/html: "<h1>Hello/,
     ],
     [
-      "answers a complete body to a stream",
-      (socket) => socket.end(whole(200, "application/json", "{}")),
+      "answers a complete body that is no JSON to a stream",
+      (socket) => socket.end(whole(200, "application/json", "{")),
       FAILED,
-      /application\/json/,
+      /JSON/,
     ],
     [
       "redirects",

@@ -1,0 +1,113 @@
+/** The address of an upstream: from the base address that a host has written, in any usual spelling, to the path of a request. */
+
+import { GatewayError } from "../../errors.ts";
+import { isJsonObject } from "../../model/json.ts";
+import type { RelayFormat } from "./options.ts";
+
+export interface BaseAddress {
+  /** Such as `https://example.com`. */
+  readonly origin: string;
+  /** The path above the routes, with the version. Without a slash at its end; empty for the root. */
+  readonly path: string;
+}
+
+/** A path that ends with a version, such as `/v1`, `/v4` or `/v1beta`. */
+const VERSIONED = /\/v\d+(?:(?:alpha|beta)\d*)?$/;
+
+interface Spelling {
+  /** The version that is added to a path which lacks one. */
+  readonly version: string;
+  /**
+   * Matches a path that needs no version. The official clients of messages and generate-content add the version themselves, so their
+   * addresses are documented without it. The addresses for clients of the other formats are complete, unless they have no path at all.
+   */
+  readonly complete: RegExp;
+  /** Matches a route at the end of a path. */
+  readonly route: RegExp;
+  /** Matches a route that no other format has. */
+  readonly ownRoute: RegExp;
+}
+
+const OPENAI = { version: "/v1", complete: /./ } as const;
+const CHAT = /\/chat\/completions$/;
+const IMAGES = /\/images\/(?:generations|edits|variations)$/;
+const MESSAGES = /\/messages(?:\/count_tokens)?$/;
+
+const SPELLINGS: Readonly<Record<RelayFormat, Spelling>> = {
+  messages: { version: "/v1", complete: VERSIONED, route: MESSAGES, ownRoute: MESSAGES },
+  "generate-content": {
+    version: "/v1beta",
+    // The addresses of Vertex AI end with `/v1/projects/…/publishers/google`.
+    complete: new RegExp(`${VERSIONED.source}|/publishers/[^/]+$`),
+    route: /\/(?:models|tunedModels)(?:\/.*)?$/,
+    ownRoute: /:(?:generateContent|streamGenerateContent|countTokens)$/,
+  },
+  "chat-completions": { ...OPENAI, route: CHAT, ownRoute: CHAT },
+  images: { ...OPENAI, route: IMAGES, ownRoute: IMAGES },
+};
+
+/**
+ * Reads the base address of a host: with or without the version, with slashes too many, or the whole address of a route. Throws a TypeError
+ * for any other address. The message does not contain the address, which may include a secret.
+ */
+export function baseAddress(baseUrl: string, format: RelayFormat): BaseAddress {
+  if (!URL.canParse(baseUrl)) throw new TypeError("relay: baseUrl is not a URL.");
+  const url = new URL(baseUrl);
+  if (url.protocol !== "http:" && url.protocol !== "https:")
+    throw new TypeError("relay: baseUrl must be http or https.");
+  if (url.username || url.password) throw new TypeError("relay: baseUrl must hold no user name or password.");
+  if (url.search || url.hash || /[?#]/.test(baseUrl))
+    throw new TypeError("relay: baseUrl must hold no query or fragment.");
+  const { version, complete, route } = SPELLINGS[format];
+  const written = url.pathname.replaceAll(/\/+/g, "/").replace(/\/$/, "");
+  for (const [other, { ownRoute }] of Object.entries(SPELLINGS))
+    if (other !== format && ownRoute.test(written))
+      throw new TypeError(
+        `relay: baseUrl is the address of a route of ${other}, but the format is ${format}. It must be the address above the routes of ${format}, such as https://api.example.com${version}.`,
+      );
+  // The address of a route has the version that its server wants, even if that is none.
+  const path = route.test(written) ? written.replace(route, "") : complete.test(written) ? written : written + version;
+  return { origin: url.origin, path };
+}
+
+/**
+ * Returns the path of a request below the base address. Throws `model_not_found` for a path that a URL parser would change, because a
+ * part of the path may come from the caller, such as a model's name.
+ */
+export function pathBelow({ origin, path }: BaseAddress, below: string): string {
+  const whole = path + below;
+  const isPlain = below.startsWith("/") && !below.startsWith("//") && /^[\u0021-\u007e]+$/.test(below);
+  if (isPlain && !below.includes("#") && URL.canParse(origin + whole)) {
+    const url = new URL(origin + whole);
+    if (url.origin === origin && url.pathname + url.search === whole) return whole;
+  }
+  throw new GatewayError("model_not_found", "There is no model of this name.", { path: ["model"] });
+}
+
+/** The statuses of a server that has no such route. */
+export const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
+
+/**
+ * Matches the words of servers about a route that they do not have: Go, FastAPI, Express, Fastify, Spring, Kong, Azure, llama.cpp, OpenAI and
+ * those who imitate OpenAI. Messages about a model do not match.
+ */
+const ABOUT_ROUTE =
+  /^(?:404:? )?(?:(?:page|file|resource|path|route|url) )?not found\W*$|\b(?:url|route)\b.*\bnot found\b|^(?:invalid|unknown)(?: request)? url\b|^no (?:route|static resource)\b|^cannot post\b|^url\.not_found$/i;
+
+/** The most characters of a message that are compared. */
+const MAX_COMPARED_CHARS = 500;
+
+/**
+ * Tells whether a 404 concerns the route, not the model: its body is no error object, or its message says so.
+ *
+ * @param body Parsed JSON, or a text.
+ */
+export function isAboutRoute(status: number, body: unknown): boolean {
+  if (status !== 404) return false;
+  const [first] = Array.isArray(body) ? (body as unknown[]) : [body];
+  if (!isJsonObject(first)) return true;
+  const { error, message, detail } = first;
+  const words = [isJsonObject(error) ? error["message"] : undefined, message, detail, error];
+  const said = words.find((word) => typeof word === "string");
+  return said === undefined ? !isJsonObject(error) : ABOUT_ROUTE.test(said.slice(0, MAX_COMPARED_CHARS));
+}

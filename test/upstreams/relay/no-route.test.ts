@@ -1,0 +1,104 @@
+/** An upstream that does not have the route is not an upstream that does not know the model. */
+
+import { describe, expect, it } from "vitest";
+import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
+
+const ASK: Readonly<Record<RelayFormat, readonly [path: string, body: object, asked: string]>> = {
+  messages: [
+    "/v1/messages",
+    { model: "m", max_tokens: 9, messages: [{ role: "user", content: "Go." }] },
+    "POST /deep-secret-word/v1/messages",
+  ],
+  "generate-content": [
+    "/v1beta/models/m:streamGenerateContent?alt=sse",
+    { contents: [{ role: "user", parts: [{ text: "Go." }] }] },
+    "POST /deep-secret-word/v1/models/m:streamGenerateContent?alt=sse",
+  ],
+  "chat-completions": [
+    "/v1/chat/completions",
+    { model: "m", stream: true, messages: [{ role: "user", content: "Go." }] },
+    "POST /deep-secret-word/v1/chat/completions",
+  ],
+  images: [
+    "/v1/images/generations",
+    { model: "image-model-2", prompt: "A cat." },
+    "POST /deep-secret-word/v1/images/generations",
+  ],
+};
+const FORMATS = Object.keys(ASK) as RelayFormat[];
+
+/** Asks a gateway before an upstream that answers with this status and body. */
+async function refused(format: RelayFormat, status: number, body: string) {
+  const failures: string[] = [];
+  const gateway = createGateway({
+    backend: relay({
+      format,
+      baseUrl: "http://up.test/deep-secret-word/v1",
+      apiKey: "sk-secret-0123456789",
+      headers: { "x-token": "deep-secret-word" },
+      fetch: async () => new Response(body, { status }),
+    }),
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+    onFailure: ({ text }) => void failures.push(text),
+  });
+  const [path, ask] = ASK[format];
+  const headers = { "content-type": "application/json", authorization: "Bearer sk-one", "anthropic-version": "1" };
+  const response = await gateway.fetch(
+    new Request(`http://gateway.test${path}`, { method: "POST", headers, body: JSON.stringify(ask) }),
+  );
+  return { status: response.status, text: await response.text(), failures };
+}
+
+const error = (message: string, more: object = {}): string => JSON.stringify({ error: { message, ...more } });
+
+describe.each(FORMATS)("an upstream of %s without the route", (format) => {
+  it.each<[server: string, status: number, body: string]>([
+    ["nothing", 404, ""],
+    ["a page", 404, "<html><h1>404 Not Found</h1></html>"],
+    ["Go", 404, "404 page not found"],
+    ["FastAPI", 404, '{"detail":"Not Found"}'],
+    ["Express", 404, '{"message":"Cannot POST /deep-secret-word/v1/x","error":"Not Found","statusCode":404}'],
+    ["Fastify", 404, '{"message":"Route POST:/deep-secret-word/v1/x not found","error":"Not Found","statusCode":404}'],
+    ["Spring", 404, '{"timestamp":"2026-01-01","status":404,"error":"Not Found","path":"/deep-secret-word/v1/x"}'],
+    ["Kong", 404, '{"message":"no Route matched with those values"}'],
+    ["llama.cpp", 404, error("File Not Found", { type: "not_found_error", code: 404 })],
+    ["Azure", 404, error("Resource not found", { code: "404" })],
+    ["OpenAI", 404, error("Invalid URL (POST /v1/x)", { type: "invalid_request_error", param: null, code: null })],
+    ["Groq", 404, error("Unknown request URL: POST /x. Please check the URL.", { code: "unknown_url" })],
+    ["Anthropic", 404, '{"type":"error","error":{"type":"not_found_error","message":"Not Found"}}'],
+    ["Google", 404, '[{"error":{"code":404,"message":"Not Found","status":"NOT_FOUND"}}]'],
+    ["Kimi", 404, '{"code":5,"error":"url.not_found","message":"url.not_found","method":"POST"}'],
+    ["another JSON", 404, "{}"],
+    ["nginx before static files", 405, "<html><h1>405 Not Allowed</h1></html>"],
+    ["a Python server of files", 501, "<html><p>Message: Unsupported method ('POST').</p></html>"],
+  ])("fails, and the host learns the path (%s)", async (_server, status, body) => {
+    const answer = await refused(format, status, body);
+    expect(answer.status).toBe(500);
+    expect(answer.text).toContain("The model backend failed.");
+    expect(answer.failures).toHaveLength(1);
+    // The value of the secret header stands in the path, and is removed.
+    const path = ASK[format][2].replace("deep-secret-word", "[redacted]");
+    expect(answer.failures[0]).toContain(
+      `The upstream does not serve ${path}. Check the baseUrl and the format of the relay.`,
+    );
+    expect(answer.failures[0]).not.toContain("secret-");
+  });
+});
+
+it.each<[format: RelayFormat, server: string, body: string]>([
+  ["messages", "Anthropic", '{"type":"error","error":{"type":"not_found_error","message":"model: m"}}'],
+  [
+    "generate-content",
+    "Google",
+    '{"error":{"code":404,"message":"models/m is not found for API version v1","status":"NOT_FOUND"}}',
+  ],
+  ["chat-completions", "OpenAI", error("The model `m` does not exist.", { code: "model_not_found" })],
+  ["chat-completions", "Ollama", error('model "m" not found, try pulling it first', { type: "api_error" })],
+  ["chat-completions", "vLLM", error("The model `m` does not exist.", { type: "NotFoundError", code: 404 })],
+  ["images", "OpenAI", error("The model `m` does not exist.", { code: "model_not_found" })],
+])("an upstream of %s that does not know the model serves the route (%s)", async (format, _server, body) => {
+  const { text, failures } = await refused(format, 404, body);
+  expect(text).toMatch(/model_not_found|not_found_error|NOT_FOUND/);
+  expect(failures.join()).not.toContain("does not serve");
+});

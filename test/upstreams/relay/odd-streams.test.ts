@@ -1,0 +1,179 @@
+/** Answers to a request for a stream that are no ordinary stream: a complete answer, an error, nothing. */
+
+import { describe, expect, it } from "vitest";
+import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { relay } from "../../../src/upstreams/relay/index.ts";
+
+const FORMATS = ["messages", "generate-content", "chat-completions"] as const;
+type ChatFormat = (typeof FORMATS)[number];
+
+const ASK: Readonly<Record<ChatFormat, readonly [path: string, body: object]>> = {
+  messages: [
+    "/v1/messages",
+    { model: "m", max_tokens: 99, stream: true, messages: [{ role: "user", content: "Go." }] },
+  ],
+  "generate-content": [
+    "/v1beta/models/m:streamGenerateContent?alt=sse",
+    { contents: [{ role: "user", parts: [{ text: "Go." }] }] },
+  ],
+  "chat-completions": [
+    "/v1/chat/completions",
+    { model: "m", stream: true, messages: [{ role: "user", content: "Go." }] },
+  ],
+};
+
+/** Asks a gateway for a stream, before an upstream that answers with these bytes. */
+async function streamed(by: ChatFormat, format: ChatFormat, type: string, answer: string, models?: object) {
+  const failures: string[] = [];
+  const gateway = createGateway({
+    backend: relay({
+      format,
+      baseUrl: "http://up.test/v1",
+      fetch: async () => new Response(answer, { headers: { "content-type": type } }),
+      ...(models && { models: models as Record<string, string> }),
+    }),
+    quotas: memoryQuotaStore([{ apiKey: "sk-one" }]),
+    onFailure: ({ text }) => void failures.push(text),
+  });
+  const [path, body] = ASK[by];
+  const headers = { "content-type": "application/json", authorization: "Bearer sk-one", "anthropic-version": "1" };
+  const response = await gateway.fetch(
+    new Request(`http://gateway.test${path}`, { method: "POST", headers, body: JSON.stringify(body) }),
+  );
+  const text = await response.text();
+  return { status: response.status, type: response.headers.get("content-type"), text, failures };
+}
+
+const PAIRS = FORMATS.flatMap((format) => FORMATS.map((by) => [format, by] as const));
+
+const COMPLETE: Readonly<Record<ChatFormat, object>> = {
+  messages: {
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "real",
+    content: [
+      { type: "text", text: "Let me look." },
+      { type: "tool_use", id: "toolu_1", name: "look", input: { at: "sky" } },
+    ],
+    stop_reason: "tool_use",
+    stop_sequence: null,
+    usage: { input_tokens: 5, output_tokens: 7 },
+  },
+  "generate-content": {
+    candidates: [
+      {
+        content: {
+          role: "model",
+          parts: [{ text: "Let me look." }, { functionCall: { id: "toolu_1", name: "look", args: { at: "sky" } } }],
+        },
+        finishReason: "STOP",
+      },
+    ],
+    usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 7, totalTokenCount: 12 },
+    modelVersion: "real",
+    responseId: "r",
+  },
+  "chat-completions": {
+    id: "c",
+    object: "chat.completion",
+    created: 1,
+    model: "real",
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: "assistant",
+          content: "Let me look.",
+          tool_calls: [{ id: "toolu_1", type: "function", function: { name: "look", arguments: '{"at":"sky"}' } }],
+        },
+        finish_reason: "tool_calls",
+      },
+    ],
+    usage: { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 },
+  },
+};
+
+/** What the end of a stream in each format looks like, and the count of its output tokens. */
+const END: Readonly<Record<ChatFormat, RegExp>> = {
+  messages: /"stop_reason":"tool_use".*"output_tokens":7[^]*event: message_stop/,
+  "generate-content": /"finishReason":"STOP".*"candidatesTokenCount":7/,
+  "chat-completions": /"finish_reason":"tool_calls"[^]*data: \[DONE\]/,
+};
+
+describe.each(PAIRS)("an upstream of %s that answers a caller of %s", (format, by) => {
+  it("with a complete answer instead of a stream gives a stream with all events", async () => {
+    const { status, type, text, failures } = await streamed(
+      by,
+      format,
+      "application/json; charset=utf-8",
+      JSON.stringify(COMPLETE[format]),
+      { m: "real" },
+    );
+    expect({ status, failures }).toEqual({ status: 200, failures: [] });
+    expect(type).toContain("text/event-stream");
+    expect(text).toMatch(/^(?:event: .*\n)?data: /);
+    expect(text).toContain("Let me look.");
+    expect(text).toContain("toolu_1");
+    expect(text).toContain("sky");
+    expect(text).toMatch(END[by]);
+    expect(text).not.toContain("real");
+  });
+
+  it.each([
+    ["an error with status 200", "application/json", '{"error":{"type":"api_error","message":"Out of order."}}'],
+    ["JSON that is no answer", "application/json", '{"ok":true}'],
+    ["nothing", "text/event-stream", ""],
+    ["comments alone", "text/event-stream", ": hello\n\n: hello\n\n"],
+    ["[DONE] alone", "text/event-stream", "data: [DONE]\n\n"],
+    ["JSON in place of events", "text/event-stream", '{"error":{"message":"Out of order."}}'],
+  ])("with %s gives an error", async (_name, type, answer) => {
+    const { status, text, failures } = await streamed(by, format, type, answer);
+    expect(status).toBeGreaterThanOrEqual(500);
+    expect(text).toContain("error");
+    expect(failures).toHaveLength(1);
+  });
+});
+
+const frame = (data: object, event?: string): string =>
+  `${event === undefined ? "" : `event: ${event}\n`}data: ${JSON.stringify(data)}\n\n`;
+
+/** The beginning of an answer, with a text. */
+const BEGINNING: Readonly<Record<ChatFormat, string>> = {
+  messages: [
+    frame({ type: "message_start", message: { ...COMPLETE.messages, content: [], stop_reason: null } }),
+    frame({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }),
+    frame({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Let me" } }),
+  ].join(""),
+  "generate-content": frame({ candidates: [{ content: { role: "model", parts: [{ text: "Let me" }] } }] }),
+  "chat-completions": frame({ id: "c", choices: [{ index: 0, delta: { content: "Let me" } }] }),
+};
+
+/** An ordinary end behind the error, which must not hide the error. */
+const LATE_END: Readonly<Record<ChatFormat, string>> = {
+  messages: frame({ type: "message_stop" }, "message_stop"),
+  "generate-content": frame({ candidates: [{ content: { parts: [] }, finishReason: "STOP" }] }),
+  "chat-completions": `${frame({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })}data: [DONE]\n\n`,
+};
+
+describe.each(PAIRS)("in the stream of an upstream of %s to a caller of %s", (format, by) => {
+  it.each([
+    ["plain text", "Out of order."],
+    ["a JSON text", '"Out of order."'],
+    ["an empty object", "{}"],
+    ["its message", '{"message":"Out of order."}'],
+    ["an error of messages", '{"type":"error","error":{"type":"api_error","message":"Out of order."}}'],
+    ["an error of other formats", '{"error":{"code":500,"message":"Out of order.","status":"INTERNAL"}}'],
+    ["a piece of an ordinary answer", '{"choices":[],"candidates":[]}'],
+  ])("an event `error` with %s ends the answer with an error", async (_name, data) => {
+    const answer = `${BEGINNING[format]}event: error\ndata: ${data}\n\n${LATE_END[format]}`;
+    const { status, text, failures } = await streamed(by, format, "text/event-stream", answer);
+    expect(status).toBe(200);
+    expect(text).toContain("Let me");
+    expect(text).toMatch(/"error"/);
+    expect(text).not.toMatch(/message_stop|"stop"|"STOP"|\[DONE\]/);
+    expect(failures).toHaveLength(1);
+    // The host's log has the upstream's words, if there were any.
+    expect(failures[0]).toContain(/Out of order\./.exec(data)?.[0] ?? "");
+  });
+});

@@ -1,0 +1,48 @@
+/** The options that describe an upstream are checked when the relay is made. */
+
+import { describe, expect, it } from "vitest";
+import type { ReasoningControl } from "../../../src/index.ts";
+import { relay } from "../../../src/upstreams/relay/index.ts";
+import { codecOptions } from "../../../src/upstreams/relay/options.ts";
+
+const UPSTREAM = { format: "messages", baseUrl: "https://example.com/v1" } as const;
+
+it.each([
+  ["reasoning", '"none", "budget", "effort", "any", or a function'],
+  ["foreignReasoning", '"drop", "text"'],
+  ["outputLimitField", '"max_completion_tokens", "max_tokens"'],
+])("a relay refuses a word for %s that it does not know, and says which words it knows", (option, words) => {
+  for (const format of ["messages", "generate-content", "chat-completions", "images"] as const)
+    for (const [value, shown] of [
+      ["high", '"high"'],
+      [null, "null"],
+      [{}, "{}"],
+    ] as const) {
+      const make = (): unknown => relay({ ...UPSTREAM, format, [option]: value });
+      expect(make).toThrow(TypeError);
+      expect(make).toThrow(`relay: ${option} must be one of ${words}, not ${shown}.`);
+    }
+  expect(() => relay({ ...UPSTREAM, [option]: undefined })).not.toThrow();
+});
+
+describe("the control of a model's reasoning", () => {
+  it.each<ReasoningControl>(["none", "budget", "effort", "any"])("may be %s for all models", (reasoning) => {
+    expect(codecOptions({ ...UPSTREAM, reasoning }).reasoning?.("large")).toBe(reasoning);
+  });
+
+  it("may differ by model, and be left to the names that are known", () => {
+    const { reasoning } = codecOptions({
+      ...UPSTREAM,
+      reasoning: (model) => (model === "large" ? "budget" : undefined),
+    });
+    expect(["large", "small"].map((model) => reasoning?.(model))).toEqual(["budget", undefined]);
+    expect(codecOptions(UPSTREAM).reasoning).toBeUndefined();
+  });
+
+  it("is checked when a function returns it", () => {
+    const { reasoning } = codecOptions({ ...UPSTREAM, reasoning: () => "high" as never });
+    expect(() => reasoning?.("large")).toThrow(
+      'relay: the result of reasoning must be one of "none", "budget", "effort", "any", not "high".',
+    );
+  });
+});
