@@ -8,7 +8,7 @@ import { AnsweredArguments } from "../shared/tools.ts";
 import { collected, HeldBack, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeStopReason, decodeUsage } from "./answer.ts";
 import { decodeErrorBody } from "./errors.ts";
-import { FORMAT } from "./request.ts";
+import { FORMAT } from "./schema.ts";
 import {
   knownBlock,
   unsupportedInAnswer,
@@ -161,10 +161,10 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
       case "thinking":
         return [
           ...(block.thinking === "" ? [] : [reasoning(block.thinking, index)]),
-          ...(block.signature ? [{ type: "reasoning-signature", signature: block.signature } as const] : []),
+          ...(block.signature ? [sealOf(block.signature)] : []),
         ];
       case "redacted_thinking":
-        return [{ type: "redacted-reasoning", data: block.data }];
+        return [{ type: "redacted-reasoning", data: block.data, maker: FORMAT }];
       case "tool_use":
         return [{ type: "tool-call-start", id: block.id, name: block.name }];
       default:
@@ -181,7 +181,7 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
       case "thinking_delta":
         return delta.thinking ? [reasoning(delta.thinking, index)] : [];
       case "signature_delta":
-        return delta.signature ? [{ type: "reasoning-signature", signature: delta.signature }] : [];
+        return delta.signature ? [sealOf(delta.signature)] : [];
       case "input_json_delta":
         if (!delta.partial_json) return [];
         if (block.callId !== undefined) {
@@ -263,3 +263,5 @@ const reasoning = (text: string, index: number): ContentEvent => ({
   text,
   block: String(index),
 });
+
+const sealOf = (signature: string): ContentEvent => ({ type: "reasoning-signature", signature, maker: FORMAT });

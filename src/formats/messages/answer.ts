@@ -6,9 +6,11 @@ import type { AnswerEvent, FinishReason } from "../../kinds/chat/event.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerContext } from "../format.ts";
 import { answerId, showsThoughts } from "../shared/answer.ts";
+import { type Seal, type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
-import { FORMAT } from "./request.ts";
+import { isOwn } from "./request.messages.ts";
 import type { ContentBlock, MessagesAnswer, MessagesUsage, StartedAnswer, StopReason } from "./schema.answer.ts";
+import { FORMAT } from "./schema.ts";
 import { CACHE_WRITES, TOOL_USES, type UpstreamUsage } from "./schema.upstream.ts";
 
 /** A content block of an answer, complete or still growing. */
@@ -87,7 +89,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
         if (this.#native === undefined) this.#ended = this.end(event);
         return;
       case "text-delta":
-        return this.#text(event.text, event.block);
+        this.#text(event.text, event.block);
+        return this.#seal(event, { kind: "part" });
       case "refusal-delta":
         return this.#text(event.text);
       case "code":
@@ -101,13 +104,14 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       case "reasoning-signature": {
         // A client that does not see the thoughts gets the signature too, because it must send the signature back.
         const block = this.#open("thinking");
-        block.signature = event.signature;
+        block.signature = signatureText(event, FORMAT);
         block.ended = true;
         return;
       }
       case "redacted-reasoning":
-        this.#begin("whole", { type: "redacted_thinking", data: event.data });
-        return;
+        return this.#redacted(
+          isOwn(event) ? event.data : wrapSeal({ maker: event.maker ?? "", value: event.data, kind: "redacted" }),
+        );
       case "tool-call":
         this.#beginCall(event);
         this.#input(event.id, JSON.stringify(event.input));
@@ -117,7 +121,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       case "tool-call-delta":
         return this.#input(event.id, event.json);
       case "tool-call-end":
-        return this.#endCall(this.#calls.get(event.id));
+        this.#endCall(this.#calls.get(event.id));
+        return this.#seal(event, { kind: "call", callId: event.id });
       case "provider":
         // The cast is needed because the block has a type that is not in the schema.
         if (event.format === FORMAT) this.#begin("whole", event.value as unknown as ContentBlock);
@@ -187,8 +192,19 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     }
   }
 
-  #beginCall({ id, name }: { readonly id: string; readonly name: string }): void {
+  #beginCall(call: Extract<AnswerEvent, { type: "tool-call" | "tool-call-start" }>): void {
+    const { id, name } = call;
+    this.#seal(call, { kind: "call", callId: id });
     this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {} }));
+  }
+
+  /** Writes the signature of a part for which the format has no field as a block of its own. Clients return such blocks unchanged. */
+  #seal({ signature, maker = "" }: Signed, seal: Pick<Seal, "kind" | "callId">): void {
+    if (signature) this.#redacted(wrapSeal({ ...seal, maker, value: signature }));
+  }
+
+  #redacted(data: string): void {
+    this.#begin("whole", { type: "redacted_thinking", data });
   }
 
   #input(id: string, json: string): void {

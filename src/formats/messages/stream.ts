@@ -7,8 +7,8 @@ import { frameOf } from "../shared/answer.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { type AnswerBlock, type AnswerEnd, MessagesAnswerCollector } from "./answer.ts";
 import { encodeError } from "./errors.ts";
-import { FORMAT } from "./request.ts";
 import type { ContentDelta, MessagesStreamEvent } from "./schema.answer.ts";
+import { FORMAT } from "./schema.ts";
 
 type Finish = Extract<AnswerEvent, { type: "finish" }>;
 

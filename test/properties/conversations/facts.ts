@@ -85,8 +85,8 @@ function* reasoningFacts({ reasoning }: ChatRequest): Generator<Fact> {
   if (reasoning.type === "disabled") return;
   if (reasoning.visible === false) yield fact("reasoning hidden", ["reasoning.visible"]);
   if (reasoning.type === "enabled")
-    yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens"]);
-  else if (reasoning.effort) yield fact(`reasoning effort ${reasoning.effort}`, ["reasoning.effort"]);
+    yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens", "reasoning"]);
+  else if (reasoning.effort) yield fact(`reasoning effort ${reasoning.effort}`, ["reasoning.effort", "reasoning"]);
 }
 
 function* formatFacts({ responseFormat: format }: ChatRequest): Generator<Fact> {
