@@ -7,7 +7,7 @@ import type { AnswerDecoder } from "../format.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { collected, HeldBack, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeStopReason, decodeUsage } from "./answer.ts";
-import { decodeErrorBody } from "./errors.ts";
+import { decodeErrorBody, isErrorBody } from "./errors.ts";
 import { FORMAT } from "./schema.ts";
 import {
   knownBlock,
@@ -38,6 +38,8 @@ interface DecodedBlock {
   heldChars: number;
 }
 
+const NO_DATA = /^\s*(?:\[DONE\]\s*)?$/;
+
 /** The memory of an open block beside its content, counted as characters. */
 const BLOCK_CHARS = 64;
 
@@ -63,10 +65,13 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
+    // Some upstreams send the last frame of chat completions, or frames without data. Nothing belongs to an answer after its end.
+    if (this.#stopped || NO_DATA.test(data)) return [];
     const wire = parseAnswerObject(data, this.#limits);
     const type = typeof wire["type"] === "string" ? wire["type"] : (event ?? "message");
     if (type === "ping") return [];
-    if (type === "error") throw decodeErrorBody(wire);
+    if (event === "error" || isErrorBody(wire)) throw decodeErrorBody(wire);
+    if (type === "message") return this.#whole(wire, data);
     // Add the event's name if the upstream left it out: clients rely on it.
     const frames = [{ event: event ?? type, data }];
     const events = this.#read(type, wire, data.length);
@@ -74,13 +79,21 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
     return [{ type: "native", format: FORMAT, frames, events, unsupported }];
   }
 
+  /** Reads a whole message in a stream: the answer of an upstream that does not stream, or a repetition of what was streamed. */
+  #whole(wire: JsonObject, data: string): ChatEvent[] {
+    if (this.#started || !Array.isArray(wire["content"])) return [];
+    this.#stopped = true;
+    return this.answer(data);
+  }
+
   end(): void {
-    if (!this.#stopped) throw upstreamFailed("The model backend's answer broke off.");
+    // Some upstreams leave out `message_stop`. An answer with a stop reason is complete.
+    if (!this.#stopped && !this.#finished) throw upstreamFailed("The model backend's answer broke off.");
   }
 
   answer(body: string): ChatEvent[] {
     const wire = parseAnswerObject(body, this.#limits);
-    if (wire["type"] === "error") throw decodeErrorBody(wire);
+    if (isErrorBody(wire)) throw decodeErrorBody(wire);
     if (!isValid(UpstreamAnswer, wire)) throw upstreamFailed("The model backend's answer has not the shape of one.");
     const events = collected(this.#complete(wire));
     const unsupported = (): string[] => unsupportedInAnswer(wire, this.#unsupported);

@@ -8,6 +8,7 @@ import type { AnswerCollector, AnswerContext } from "../format.ts";
 import { answerId, showsThoughts } from "../shared/answer.ts";
 import { type Seal, type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { withCounts } from "./answer.native.ts";
 import { isOwn } from "./request.messages.ts";
 import type { ContentBlock, MessagesAnswer, MessagesUsage, StartedAnswer, StopReason } from "./schema.answer.ts";
 import { FORMAT } from "./schema.ts";
@@ -56,6 +57,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   /** The body of a complete answer of an upstream of this format. */
   #native: string | undefined;
   #ended: AnswerEnd | undefined;
+  /** Set if the prompt was blocked. Such an answer ends as a refusal, whatever reason its upstream gives. */
+  #isBlocked = false;
 
   constructor(context: AnswerContext) {
     this.#context = context;
@@ -85,8 +88,9 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
         if (!event.isWhole || event.format !== FORMAT) for (const meant of event.events) this.add(meant);
         return;
       case "finish":
-        this.#native = event.native?.format === FORMAT ? event.native.body : undefined;
-        if (this.#native === undefined) this.#ended = this.end(event);
+        this.#ended = this.end(event);
+        if (event.native?.format === FORMAT && event.native.body !== undefined)
+          this.#native = withCounts(event.native.body, this.#ended.usage);
         return;
       case "text-delta":
         this.#text(event.text, event.block);
@@ -130,7 +134,9 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       // The format has no media and no feedback. Its citations must quote their source, and neutral citations have no quote.
       case "media":
       case "annotation":
+        return;
       case "prompt-feedback":
+        this.#isBlocked ||= event.blockReason !== undefined;
         return;
       default:
         event satisfies never;
@@ -152,8 +158,9 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
       block.ended = true;
     }
+    const later = isNative ? LATER_STOP_REASON[reason] : undefined;
     return {
-      stop_reason: (isNative ? LATER_STOP_REASON[reason] : undefined) ?? STOP_REASON[reason],
+      stop_reason: this.#isBlocked ? "refusal" : (later ?? STOP_REASON[reason]),
       stop_sequence: stopSequence ?? null,
       // Report at least one token (spec 2.7), even if the backend counts none for an empty answer.
       usage: encodeUsage({ ...usage, outputTokens: Math.max(1, usage.outputTokens) }),
@@ -237,33 +244,32 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   }
 }
 
-/** The spec's stop reason for each finish reason. The spec has only four, so most finish reasons become `end_turn`. */
+/**
+ * The stop reason for each finish reason. The spec (2.7) has four reasons and none for a refusal. `end_turn` would call a refused or
+ * blocked answer complete, so the answer ends with the official service's `refusal`, which clients know.
+ */
 const STOP_REASON: Readonly<Record<FinishReason, StopReason>> = {
   stop: "end_turn",
   length: "max_tokens",
   "stop-sequence": "stop_sequence",
   "tool-calls": "tool_use",
   pause: "end_turn",
-  refusal: "end_turn",
+  refusal: "refusal",
   "context-window": "max_tokens",
-  "content-filter": "end_turn",
-  recitation: "end_turn",
+  "content-filter": "refusal",
+  recitation: "refusal",
   language: "end_turn",
-  blocklist: "end_turn",
-  "prohibited-content": "end_turn",
-  "personal-data": "end_turn",
-  "unsafe-image": "end_turn",
+  blocklist: "refusal",
+  "prohibited-content": "refusal",
+  "personal-data": "refusal",
+  "unsafe-image": "refusal",
   "malformed-tool-call": "end_turn",
   other: "end_turn",
 };
 
-/**
- * Stop reasons that the official service has and the spec does not. Its clients need them: they send a paused answer back, and may retry
- * a refused request elsewhere.
- */
+/** Stop reasons that the official service has and the spec does not. Its clients need them: they send a paused answer back. */
 const LATER_STOP_REASON: Readonly<Partial<Record<FinishReason, StopReason>>> = {
   pause: "pause_turn",
-  refusal: "refusal",
   "context-window": "model_context_window_exceeded",
 };
 

@@ -181,6 +181,7 @@ function checkMedia(part: MediaPart | DocumentPart, fields: ConvertedFields): vo
 }
 
 const ENDED = approximated("The answer ends as the end of the turn.");
+const REFUSED = approximated("The answer ends as a refusal.");
 const NO_NOTES = dropped("The format has no notes of this kind.");
 
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
@@ -202,14 +203,13 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.annotation.token-count": NO_NOTES,
   "answer.prompt-feedback": dropped("The format has no feedback on the prompt."),
   "answer.finish.pause": ENDED,
-  "answer.finish.refusal": ENDED,
-  "answer.finish.content-filter": ENDED,
-  "answer.finish.recitation": ENDED,
+  "answer.finish.content-filter": REFUSED,
+  "answer.finish.recitation": REFUSED,
   "answer.finish.language": ENDED,
-  "answer.finish.blocklist": ENDED,
-  "answer.finish.prohibited-content": ENDED,
-  "answer.finish.personal-data": ENDED,
-  "answer.finish.unsafe-image": ENDED,
+  "answer.finish.blocklist": REFUSED,
+  "answer.finish.prohibited-content": REFUSED,
+  "answer.finish.personal-data": REFUSED,
+  "answer.finish.unsafe-image": REFUSED,
   "answer.finish.malformed-tool-call": ENDED,
   "answer.finish.other": ENDED,
   "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),

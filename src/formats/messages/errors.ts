@@ -1,7 +1,7 @@
 /** Converts the errors of the messages format (spec 7.2) in both directions. `type` has one of four values; `code` is more exact. */
 
 import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
-import { isJsonObject } from "../../model/json.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { type ErrorRow, SHARED_ERRORS, type SharedErrorType, STATUS_OF_CODE } from "../shared/errors.ts";
 import { retryAfterOf, UNMET, upstreamError } from "../shared/upstream.ts";
 import type { MessagesError } from "./schema.answer.ts";
@@ -40,10 +40,20 @@ const STATUS_OF_TYPE: ReadonlyMap<unknown, number> = new Map([
   ["overloaded_error", 529],
 ]);
 
-/** Decodes an error in the middle of an upstream's answer. */
-export function decodeErrorBody(body: unknown): GatewayError {
-  const { type, code } = errorIn(body);
-  return decoded(STATUS_OF_TYPE.get(type) ?? 500, code, body, undefined);
+/**
+ * Tells whether a frame or an answer is an error: in this format, in the formats of OpenAI (`{"error": …}`), or in that of some local
+ * servers (`{"object": "error"}`).
+ */
+export const isErrorBody = (body: JsonObject): boolean =>
+  body["type"] === "error" || body["object"] === "error" || (body["error"] != null && body["content"] === undefined);
+
+/** Decodes an error in the middle of an upstream's answer. Other formats have its status in `code`. */
+export function decodeErrorBody(body: JsonObject): GatewayError {
+  const error = isJsonObject(body["error"]) ? body["error"] : body;
+  const { type, code } = errorIn({ error });
+  const status = Number(error["code"]);
+  const isStatus = status >= 400 && status <= 599;
+  return decoded(STATUS_OF_TYPE.get(type) ?? (isStatus ? status : 500), code, body, undefined);
 }
 
 /** Decodes an error response of an upstream. */
