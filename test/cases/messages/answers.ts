@@ -22,7 +22,14 @@ const STOP_REASONS: readonly (readonly [reason: FinishReason, stopReason: string
   ["length", "max_tokens"],
   ["stop-sequence", "stop_sequence"],
   ["tool-calls", "tool_use"],
-  ["content-filter", "end_turn"],
+  ["refusal", "refusal"],
+  ["content-filter", "refusal"],
+  ["blocklist", "refusal"],
+  ["prohibited-content", "refusal"],
+  ["personal-data", "refusal"],
+  ["unsafe-image", "refusal"],
+  ["recitation", "refusal"],
+  ["language", "end_turn"],
 ];
 
 const thought = { type: "thinking", thinking: "Hm.", signature: "c2ln" };
