@@ -83,6 +83,7 @@ export function encodeMessages(
   const last = messages.at(-1);
   const encoded = messages.map((message): RequestMessage => {
     const { role, parts } = message;
+    if (role === "assistant") ids.beginTurn();
     const blocks = sealed(parts).flatMap((part) => encodePart(part, ids, foreignReasoning));
     // Instructions in the middle of a conversation become the user's, because the format has none there.
     if (role !== "assistant") return { role: "user", content: blocks };
@@ -104,12 +105,16 @@ export const isToolId = (id: string): boolean => /^[\w-]+$/.test(id);
 /** Replaces the ids of tool calls that the format does not accept, and ids that an earlier call has: ids must be unique in a request. */
 class CallIds {
   readonly #ids = new ToolIds(isToolId);
-  /** The ids of the calls that have been written. */
   readonly #used: Set<string> = new Set();
   /** The last number at the end of a replacement. */
   #number = 1;
-  /** The ids under which the calls of one id were written, in order. A result takes the first, but leaves the last for further results. */
-  readonly #written: Map<string, string[]> = new Map();
+  #turn = 0;
+  /** The calls of one id in its latest turn: their ids as they were written, and the number of results that have followed. */
+  readonly #calls: Map<string, { readonly turn: number; readonly written: string[]; results: number }> = new Map();
+
+  beginTurn(): void {
+    this.#turn++;
+  }
 
   ofCall(id: string): string {
     const accepted = this.#ids.of(id);
@@ -117,16 +122,16 @@ class CallIds {
     // Never count from the start again: this would be quadratic.
     while (this.#used.has(unique)) unique = `${accepted}_${++this.#number}`;
     this.#used.add(unique);
-    const written = this.#written.get(id);
-    if (written) written.push(unique);
-    else this.#written.set(id, [unique]);
+    const calls = this.#calls.get(id);
+    if (calls?.turn === this.#turn) calls.written.push(unique);
+    else this.#calls.set(id, { turn: this.#turn, written: [unique], results: 0 });
     return unique;
   }
 
-  /** Results of several calls with one id belong to these calls in their order. */
+  /** Returns the id for a result. Results of several calls with one id belong to these calls in their order. */
   ofResult(id: string): string {
-    const written = this.#written.get(id) ?? [];
-    return (written.length > 1 ? written.shift() : written[0]) ?? this.#ids.of(id);
+    const calls = this.#calls.get(id);
+    return calls?.written[Math.min(calls.results++, calls.written.length - 1)] ?? this.#ids.of(id);
   }
 }
 
