@@ -95,7 +95,7 @@ export function toldOf(fields: ConvertedFields, lost: ReadonlySet<ConvertedField
 export function conversionsOf(
   request: ChatRequest,
   body: MessagesRequest,
-  lost: ConvertedFields,
+  lost: ReadonlySet<ConvertedField>,
   { foreignReasoning }: CodecOptions,
 ): Conversion[] {
   const { messages, system, toolChoice, temperature, topP, serviceTier, responseFormat, reasoning } = request;
@@ -106,7 +106,7 @@ export function conversionsOf(
   if (topP === 0) fields.add("topP");
   if (serviceTier !== undefined && isServiceTier(serviceTier)) fields.delete("serviceTier");
   if (system.some(({ text }) => isBlank(text))) fields.add("messages.text");
-  checkMessages(messages, foreignReasoning === "text", fields, lost);
+  checkMessages(messages, foreignReasoning === "text", fields);
   // If there are no tools, the choice `none` can be left out without loss.
   const isConverted = toolChoice?.type === "none" || choosesNothing(request) || sayableChoice(request) !== undefined;
   if (toolChoice && !isConverted) fields.add("toolChoice");
@@ -127,31 +127,19 @@ const CHECKED = [
   "messages.redacted-reasoning",
 ] as const satisfies ConvertedField[];
 
-function checkMessages(
-  messages: readonly ChatMessage[],
-  isSentAsText: boolean,
-  fields: ConvertedFields,
-  lost: ConvertedFields,
-): void {
+function checkMessages(messages: readonly ChatMessage[], isSentAsText: boolean, fields: ConvertedFields): void {
   const ids = new Set<string>();
-  const last = messages.at(-1);
-  for (const message of messages) {
-    const isPrefill = message === last && message.role === "assistant";
-    const parts = sealed(message.parts);
-    for (const part of parts) {
+  for (const { parts } of messages)
+    for (const part of sealed(parts)) {
       checkPart(part, fields);
       if (part.type === "reasoning" || part.type === "redacted-reasoning") {
         const loss = lossOf(part, isSentAsText);
         if (loss) fields.add(loss);
-        else if (isPrefill) lost.add(`messages.${part.type}`);
+      } else if (part.type === "tool-call") {
+        if (ids.has(part.id)) fields.add("messages.tool-call.id");
+        ids.add(part.id);
       }
-      if (part.type !== "tool-call") continue;
-      if (ids.has(part.id)) fields.add("messages.tool-call.id");
-      ids.add(part.id);
     }
-    const end = isPrefill ? parts.at(-1) : undefined;
-    if (end?.type === "text" && /\s$/.test(end.text)) fields.add("messages.prefill");
-  }
 }
 
 /** Returns the conversion of reasoning; undefined for reasoning that the upstream accepts. */

@@ -158,8 +158,8 @@ export function messagesCodec(options: CodecOptions = {}): ChatCodec {
       ...(native && native.betas.length > 0 && { "anthropic-beta": native.betas.join(",") }),
     };
     if (native) return { path: "/messages", headers, ...nativeBody({ ...request, native }, options) };
-    const messages = encodeMessages(request.messages, options.foreignReasoning);
     const lost: ConvertedFields = new Set();
+    const messages = encodeMessages(request.messages, options.foreignReasoning, lost);
     const body = encodeRequest(fitted(request, messages, options, lost), messages);
     const conversions = conversionsOf(request, body, lost, options);
     return { path: "/messages", headers, body: body as JsonObject, conversions };

@@ -14,6 +14,7 @@ import type {
 } from "../../kinds/chat/request.ts";
 import { fromBase64 } from "../../media/base64.ts";
 import type { CodecOptions } from "../format.ts";
+import type { ConvertedFields } from "../shared/conversions.ts";
 import { readSignature, type Seal, unwrapSeal } from "../shared/seal.ts";
 import { fenced, ToolIds } from "../shared/tools.ts";
 import {
@@ -74,10 +75,13 @@ const signedBy = ({ value, maker }: Seal): Signed => ({
 /**
  * Encodes the conversation. Leaves out what only another provider accepts, blank texts, white space at the end of a prefill, and turns
  * that have no parts then. Consecutive turns of one role may follow, which the format allows.
+ *
+ * @param lost Receives what a prefill loses.
  */
 export function encodeMessages(
   messages: readonly ChatMessage[],
   foreignReasoning: CodecOptions["foreignReasoning"] = "drop",
+  lost: ConvertedFields = new Set(),
 ): RequestMessage[] {
   const ids = new CallIds();
   const last = messages.at(-1);
@@ -87,16 +91,22 @@ export function encodeMessages(
     const blocks = sealed(parts).flatMap((part) => encodePart(part, ids, foreignReasoning));
     // Instructions in the middle of a conversation become the user's, because the format has none there.
     if (role !== "assistant") return { role: "user", content: blocks };
-    return { role, content: message === last ? prefillOf(blocks) : blocks };
+    return { role, content: message === last ? prefillOf(blocks, lost) : blocks };
   });
   return encoded.filter(({ content }) => content.length > 0);
 }
 
 /** Returns the blocks of a prefill. The official service accepts no thinking in a prefill, and no white space at its end. */
-function prefillOf(blocks: readonly RequestBlock[]): RequestBlock[] {
-  const allowed = blocks.filter(({ type }) => type !== "thinking" && type !== "redacted_thinking");
+function prefillOf(blocks: readonly RequestBlock[], lost: ConvertedFields): RequestBlock[] {
+  const allowed = blocks.filter(({ type }) => {
+    if (type === "thinking") lost.add("messages.reasoning");
+    if (type === "redacted_thinking") lost.add("messages.redacted-reasoning");
+    return type !== "thinking" && type !== "redacted_thinking";
+  });
   const last = allowed.at(-1);
-  return last?.type === "text" ? [...allowed.slice(0, -1), { ...last, text: last.text.trimEnd() }] : allowed;
+  if (last?.type !== "text" || last.text === last.text.trimEnd()) return allowed;
+  lost.add("messages.prefill");
+  return [...allowed.slice(0, -1), { ...last, text: last.text.trimEnd() }];
 }
 
 /** Tells whether the official service accepts the id of a tool call. */

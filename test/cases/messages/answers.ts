@@ -229,6 +229,16 @@ export function answersSuite(mount: Mount): void {
       expect(await answer("x", { type: "finish", reason })).toMatchObject({ stop_reason, stop_sequence: null });
     });
 
+    it("of a prompt that was blocked is a refusal, whatever reason its backend gives", async () => {
+      const feedback: ChatEvent = { type: "prompt-feedback", blockReason: "safety", ratings: [] };
+      expect(await answer(feedback)).toMatchObject({ stop_reason: "refusal", content: [] });
+      const finish: ChatEvent = { type: "finish", reason: "other" };
+      expect(await answer(feedback, finish)).toMatchObject({ stop_reason: "refusal" });
+      expect(await answer({ type: "prompt-feedback", ratings: [] }, "Noon.")).toMatchObject({
+        stop_reason: "end_turn",
+      });
+    });
+
     it("names the stop sequence that matched", async () => {
       const finish: ChatEvent = { type: "finish", reason: "stop-sequence", stopSequence: "END" };
       expect(await answer("x", finish)).toMatchObject({ stop_reason: "stop_sequence", stop_sequence: "END" });

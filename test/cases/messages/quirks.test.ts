@@ -30,7 +30,7 @@ const clientOf = (gateway: Gateway): Anthropic =>
     apiKey: "sk-test",
     baseURL: "http://gateway.test",
     maxRetries: 0,
-    fetch: (url, init) => gateway.fetch(new Request(url, init as RequestInit)),
+    fetch: (url, init) => gateway.fetch(new Request(url, init)),
   });
 
 const QUESTION = { model: "m", max_tokens: 100, messages: [{ role: "user" as const, content: "Hi" }] };

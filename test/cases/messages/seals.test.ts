@@ -32,7 +32,7 @@ function stage(events: readonly ChatEvent[]): { client: Anthropic; asked: ChatRe
     apiKey: "sk-test",
     baseURL: "http://gateway.test",
     maxRetries: 0,
-    fetch: (url, init) => gateway.fetch(new Request(url, init as RequestInit)),
+    fetch: (url, init) => gateway.fetch(new Request(url, init)),
   });
   return { client, asked };
 }
@@ -178,23 +178,24 @@ it("keeps the signature of a text, and tells of the signature of code, which no 
 const wrapped = (value: string, maker: string, kind: "part" | "redacted" | "call" = "part", callId?: string): string =>
   wrapSeal({ value, maker, kind, ...(callId !== undefined && { callId }) });
 
+const asked = (body: JsonObject, options: Parameters<typeof messagesCodec>[0] = {}, maxOutputTokens = 9_000) => {
+  const native: NativeRequest = { format: "messages", body, betas: [] };
+  const request = { model: "m", messages: [], system: [], tools: [], stopSequences: [], stream: false } as const;
+  const { body: sent, conversions } = messagesCodec(options).encodeRequest({ ...request, maxOutputTokens, native });
+  return { sent, told: Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion])) };
+};
+const having = (assistant: JsonObject[], more: JsonObject = {}): JsonObject => ({
+  model: "m",
+  max_tokens: 9_000,
+  messages: [
+    { role: "user", content: "When?" },
+    { role: "assistant", content: assistant },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: " " }] },
+  ],
+  ...more,
+});
+
 describe("a native request for a messages upstream", () => {
-  const asked = (body: JsonObject, options: Parameters<typeof messagesCodec>[0] = {}, maxOutputTokens = 9_000) => {
-    const native: NativeRequest = { format: "messages", body, betas: [] };
-    const request = { model: "m", messages: [], system: [], tools: [], stopSequences: [], stream: false } as const;
-    const { body: sent, conversions } = messagesCodec(options).encodeRequest({ ...request, maxOutputTokens, native });
-    return { sent, told: Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion])) };
-  };
-  const having = (assistant: JsonObject[], more: JsonObject = {}): JsonObject => ({
-    model: "m",
-    max_tokens: 9_000,
-    messages: [
-      { role: "user", content: "When?" },
-      { role: "assistant", content: assistant },
-      { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: " " }] },
-    ],
-    ...more,
-  });
   const use: JsonObject = { type: "tool_use", id: "a", name: "clock", input: {}, x_own: 1 };
   const thinking: JsonObject = { type: "enabled", budget_tokens: 4_000 };
   const own: JsonObject = { type: "thinking", thinking: "", signature: "EqQBCgIYAhIM", x_own: 1 };
@@ -273,22 +274,24 @@ describe("a native request for a messages upstream", () => {
   });
 });
 
+const user = (text: string): ChatMessage => ({ role: "user", parts: [{ type: "text", text }] });
+
+const encoded = (turn: ChatMessage["parts"], options: Parameters<typeof messagesCodec>[0] = {}) => {
+  const messages = [user("When?"), { role: "assistant" as const, parts: turn }, user("Well?")];
+  const request = {
+    model: "m",
+    system: [],
+    tools: [],
+    stopSequences: [],
+    stream: false,
+    maxOutputTokens: 100,
+  } as const;
+  const { body, conversions } = messagesCodec(options).encodeRequest({ ...request, messages });
+  const told = Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion]));
+  return { content: (body["messages"] as { content: unknown }[])[1]?.content, told };
+};
+
 describe("a request of another format for a messages upstream", () => {
-  const encoded = (turn: ChatMessage["parts"], options: Parameters<typeof messagesCodec>[0] = {}) => {
-    const user = (text: string): ChatMessage => ({ role: "user", parts: [{ type: "text", text }] });
-    const messages = [user("When?"), { role: "assistant" as const, parts: turn }, user("Well?")];
-    const request = {
-      model: "m",
-      system: [],
-      tools: [],
-      stopSequences: [],
-      stream: false,
-      maxOutputTokens: 100,
-    } as const;
-    const { body, conversions } = messagesCodec(options).encodeRequest({ ...request, messages });
-    const told = Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion]));
-    return { content: (body["messages"] as { content: unknown }[])[1]?.content, told };
-  };
   const HISTORY: ChatMessage["parts"] = [
     { type: "reasoning", text: "Own.", signature: "b3du", maker: "messages" },
     { type: "reasoning", text: "Not.", signature: "bm90", maker: GEMINI },

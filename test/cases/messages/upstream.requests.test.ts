@@ -202,12 +202,13 @@ describe("thinking beside what excludes it", () => {
   });
 });
 
+const sampling = (temperature?: number, topP?: number, topK?: number): Partial<ChatRequest> => ({
+  ...(temperature !== undefined && { temperature }),
+  ...(topP !== undefined && { topP }),
+  ...(topK !== undefined && { topK }),
+});
+
 describe("sampling", () => {
-  const sampling = (temperature?: number, topP?: number, topK?: number): Partial<ChatRequest> => ({
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { topP }),
-    ...(topK !== undefined && { topK }),
-  });
   const reasoning = budget(4_000);
   const thinking = enabled(4_000);
 
@@ -311,6 +312,8 @@ describe("what the official service refuses", () => {
   });
 });
 
+const thinkingOf = (budget_tokens: number): JsonObject => ({ type: "enabled", budget_tokens });
+
 describe("a caller without an output limit", () => {
   const ANSWER = {
     id: "msg_1",
@@ -351,11 +354,10 @@ describe("a caller without an output limit", () => {
     const [dropped, approximated] = ["dropped", "approximated"].map((kind) => response.headers.get(`polygate-${kind}`));
     return { sent: { max_tokens, thinking, temperature, top_p, top_k }, dropped, approximated };
   }
-  const thinking = (budget_tokens: number): JsonObject => ({ type: "enabled", budget_tokens });
 
   it("has room for its answer beside the budget", async () => {
     expect(await asked(1_000_000)).toEqual({
-      sent: { max_tokens: 16_383, thinking: thinking(8_191), top_p: 0.95 },
+      sent: { max_tokens: 16_383, thinking: thinkingOf(8_191), top_p: 0.95 },
       dropped: "topK",
       approximated: null,
     });
@@ -363,7 +365,7 @@ describe("a caller without an output limit", () => {
 
   it("stays within the limit of its model", async () => {
     expect(await asked(1_000_000, [{ id: "claude-sonnet-4-5", maxOutputTokens: 8_000 }])).toMatchObject({
-      sent: { max_tokens: 8_000, thinking: thinking(6_400) },
+      sent: { max_tokens: 8_000, thinking: thinkingOf(6_400) },
       approximated: "reasoning.budgetTokens",
     });
   });
@@ -373,7 +375,7 @@ describe("a caller without an output limit", () => {
     const limit = Number(sent.max_tokens);
     expect(limit).toBeGreaterThan(4_900);
     expect(limit).toBeLessThan(5_000);
-    expect(sent.thinking).toEqual(thinking(limit - Math.ceil(limit / 5)));
+    expect(sent.thinking).toEqual(thinkingOf(limit - Math.ceil(limit / 5)));
     expect(approximated).toBe("reasoning.budgetTokens");
   });
 

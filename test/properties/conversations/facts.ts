@@ -170,19 +170,23 @@ function* partFacts(role: string, part: Part, numberOf: NumberOf): Generator<Fac
   yield* others;
 }
 
+const REASONING: readonly Field[] = ["messages.reasoning", "messages.reasoning.foreign"];
+
 function* marks(part: Part): Generator<Fact> {
-  const kind: Field = `messages.${part.type}`;
   if ("cache" in part && part.cache) yield fact(`cache ${json(part.cache)}`, ["messages.cache", ...lossOf(part)]);
   if ("signature" in part && part.signature !== undefined)
     yield fact(`signature ${part.signature}`, [
-      part.type === "reasoning" ? kind : "messages.signature",
+      ...(part.type === "reasoning" ? REASONING : (["messages.signature", "messages.signature.foreign"] as const)),
       ...lossOf(part),
     ]);
   if ("thought" in part && part.thought) yield fact(`thought ${part.type}`, ["messages.thought", ...lossOf(part)]);
 }
 
 /** The conversions of a part that is lost with all that is on it. */
-const lossOf = (part: Part): readonly Field[] => (part.type === "media" || part.type === "document" ? MEDIA : []);
+const lossOf = (part: Part): readonly Field[] =>
+  part.type === "media" || part.type === "document" ? MEDIA : part.type === "text" ? ["messages.text"] : [];
+
+const TEXT: readonly Field[] = ["messages.role.system", "messages.text", "messages.prefill"];
 
 const MEDIA: readonly Field[] = [
   "messages.media",
@@ -198,15 +202,15 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
   switch (part.type) {
     case "text":
       // An empty text says nothing.
-      if (part.text !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system"], part.text);
+      if (part.text !== "") yield fact(`${role} says ${part.text}`, TEXT, part.text.trimEnd() || undefined);
       return;
     case "refusal":
       return yield fact(`${role} declines ${part.text}`, [kind], part.text);
     case "reasoning":
-      if (part.text !== "") yield fact(`reasoned ${part.text}`, [kind, "messages.reasoning.unsealed"]);
+      if (part.text !== "") yield fact(`reasoned ${part.text}`, [...REASONING, "messages.reasoning.unsealed"]);
       return;
     case "redacted-reasoning":
-      return yield fact(`redacted ${part.data}`, [kind]);
+      return yield fact(`redacted ${part.data}`, [kind, "messages.reasoning.foreign"]);
     case "code":
       return yield fact(`code ${part.id} ${part.language} ${part.code}`, [kind], part.code);
     case "code-result":
@@ -272,10 +276,10 @@ function* resultFacts({ callId, parts, isError }: ToolResultPart, where: string)
       if (inner.text !== "")
         yield fact(
           `${where} says ${inner.text}`,
-          ["messages.tool-result.text", "messages.tool-result.isError"],
-          inner.text,
+          ["messages.tool-result.text", "messages.tool-result.isError", "messages.text"],
+          inner.text.trim(),
         );
-      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache"]);
+      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache", "messages.text"]);
     } else if (inner.type === "json")
       yield fact(`${where} is ${json(inner.value)}`, ["messages.tool-result.json", "messages.tool-result.text"]);
     else if (inner.type === "provider") yield fact(`${where} ${json(inner.value)}`, ["messages.provider"]);
