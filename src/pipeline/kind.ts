@@ -35,8 +35,8 @@ export interface NamedModel {
 export interface Kind<Endpoint, Request extends DecodedRequest, Event, Answered> {
   /** Names the requested model. */
   model(endpoint: Endpoint, request: Request): NamedModel;
-  /** Holds the request to the limits of its model. Throws `invalid_request` for a request that asks for more. */
-  fit(endpoint: Endpoint, request: Request, model: ModelInfo): Request;
+  /** Holds the request to the limits of its model, if they are listed. Throws `invalid_request` for a request that asks for more. */
+  fit(endpoint: Endpoint, request: Request, model: ModelInfo | undefined): Request;
   /** Has the backend count the input, in tokens; undefined when the backend cannot. Missing for a kind that is not counted in tokens. */
   countInput?(call: Call, key: ApiKey, request: Request): Promise<number | undefined>;
   /** Returns the least and the most units that the request may cost. */

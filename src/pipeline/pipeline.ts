@@ -68,7 +68,7 @@ async function generate<
   call.assertLive();
   call.stream = decoded.stream;
   const model = await authorizeModel(call, key, kind.model(endpoint, decoded));
-  const fitted = model ? kind.fit(endpoint, decoded, model) : decoded;
+  const fitted = kind.fit(endpoint, decoded, model);
   if (countInput === "backend" && kind.countInput)
     call.countedInput = await kind.countInput(call, key, fitted).catch(reported(call));
   const amounts = kind.amounts(call, fitted, model);

@@ -94,17 +94,19 @@ describe("a request for more than the balance", () => {
     expect(report()).toMatchObject({ used: INPUT + expected, available: 0, overdraft: 0, ...AT_REST });
   });
 
+  it("is lowered below its budget for reasoning, which a backend lowers too", async () => {
+    const { send } = opened({ backend, key: { granted: INPUT + 50 } });
+    const body = { max_tokens: 128_000, thinking: { type: "enabled", budget_tokens: 1024 } };
+    expect((await send({ body })).status).toBe(200);
+    expect(asked.at(-1)).toBe(50);
+  });
+
   it.each([
-    ["that does not cover the input and one token", { granted: INPUT, used: 0 }, {}],
-    ["that is used up", { granted: 100, used: 100 }, {}],
-    [
-      "that does not cover its reasoning",
-      { granted: 1034, used: 0 },
-      { thinking: { type: "enabled", budget_tokens: 1024 } },
-    ],
-  ])("is refused by a balance %s", async (_, key, fields) => {
+    ["that does not cover the input and one token", { granted: INPUT, used: 0 }],
+    ["that is used up", { granted: 100, used: 100 }],
+  ])("is refused by a balance %s", async (_, key) => {
     const { send, report } = opened({ key, backend: speaking(new Error("It was asked.")) });
-    const response = await send({ body: { max_tokens: 128_000, ...fields } });
+    const response = await send({ body: { max_tokens: 128_000 } });
     expect(response.status).toBe(429);
     expect(response.headers.get("x-should-retry")).toBe("false");
     expect(await errorCode(response)).toBe("insufficient_quota");

@@ -81,12 +81,17 @@ describe("a call that completes", () => {
     "tells what of its answer the caller's format cannot say, each once (stream: %s)",
     async (stream) => {
       const note = { type: "annotation", annotation: { type: "token-count", tokens: 1 } } as const;
-      const sealed = { type: "text-delta", text: "a", signature: "s" } as const;
+      const sealed = { type: "code", language: "python", code: "a", signature: "s" } as const;
       const backend = speaking(WORD, note, sealed, note, counted(7));
       const { droppedFromAnswer } = await recordOf({ backend }, { body: { stream } });
       expect(droppedFromAnswer).toEqual([
         { field: "answer.annotation.token-count", conversion: "dropped", why: "The format has no notes of this kind." },
-        { field: "answer.signature", conversion: "dropped", why: "Only reasoning has a signature in this format." },
+        {
+          field: "answer.signature",
+          conversion: "dropped",
+          why: "Only reasoning, texts and tool calls keep their signature in this format.",
+        },
+        { field: "answer.code", conversion: "approximated", why: "Code is shown as text." },
       ]);
     },
   );

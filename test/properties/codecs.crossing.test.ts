@@ -72,7 +72,7 @@ const FILES: readonly (readonly [from: Name, file: string, reason: string])[] = 
   ["messages", "unknown", "other"],
   ["generate-content", "thinking-tools", "tool-calls"],
   ["generate-content", "grounding", "stop"],
-  ["generate-content", "safety", "stop"],
+  ["generate-content", "safety", "refusal"],
   ["generate-content", "one-chunk", "stop"],
   ["generate-content", "unknown", "stop"],
 ];

@@ -25,6 +25,13 @@ const FAILING = new Set(["error", "broken-off"]);
 const expected = (text: string): string =>
   text.replaceAll("\r\n", "\n").replaceAll('event: ping\ndata: {"type":"ping"}\n\n', "");
 
+/** A text without the counts that the gateway adds to messages frames (spec 2.7, 6.1). */
+const withoutCounts = (text: string): string =>
+  text
+    .replaceAll(/,?"(?:input|output|cache_creation_input|cache_read_input)_tokens":\d+/g, "")
+    .replaceAll("{,", "{")
+    .replaceAll(/,?"usage":\{\}/g, "");
+
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 describe.each(NAMES)("%s", (name) => {
@@ -32,7 +39,8 @@ describe.each(NAMES)("%s", (name) => {
 
   it.each(streams)("stream %s passes byte for byte", (_file, text) => {
     const request = requestOf(name);
-    expect(streamedText(name, metered(decodedText(name, text), request))).toBe(expected(text));
+    const written = streamedText(name, metered(decodedText(name, text), request));
+    expect(withoutCounts(written)).toBe(withoutCounts(expected(text)));
   });
 
   it.each(streams)("stream %s passes wherever it was cut", (_file, text) => {
@@ -41,15 +49,17 @@ describe.each(NAMES)("%s", (name) => {
       const events = decodedStream(name, bytes.subarray(0, cut), bytes.subarray(cut));
       return streamedText(name, metered(events, request));
     };
+    const uncut = cutAt(0);
     const places = Array.from({ length: bytes.length + 1 }, (_, cut) => cut);
-    expect(places.filter((cut) => cutAt(cut) !== expected(text))).toEqual([]);
+    expect(places.filter((cut) => cutAt(cut) !== uncut)).toEqual([]);
     const singly = decodedStream(name, ...Array.from(bytes, (byte) => Uint8Array.of(byte)));
-    expect(streamedText(name, metered(singly, request))).toBe(expected(text));
+    expect(streamedText(name, metered(singly, request))).toBe(uncut);
   });
 
   it.each(recordings(name, "json"))("complete answer %s is its upstream's own text", (_file, text) => {
     const request = requestOf(name, { stream: false });
-    expect(completedText(name, metered(CODECS[name].answerDecoder().answer(text), request), request)).toBe(text);
+    const written = completedText(name, metered(CODECS[name].answerDecoder().answer(text), request), request);
+    expect(withoutCounts(written)).toBe(withoutCounts(text));
   });
 
   it.each(streams)("stream %s began while its upstream was quiet, and begins once", (_file, text) => {
@@ -58,7 +68,7 @@ describe.each(NAMES)("%s", (name) => {
     // The one format has a frame for the start alone, which the gateway has then written by itself.
     const ownFrames = name === "messages" ? 1 : 0;
     const rest = (frames: string): string => frames.split("\n\n").slice(ownFrames).join("\n\n");
-    expect(rest(written)).toBe(rest(expected(text)));
+    expect(withoutCounts(rest(written))).toBe(withoutCounts(rest(expected(text))));
     expect(written.includes('"id":"msg_1"')).toBe(name === "messages");
   });
 
@@ -121,8 +131,8 @@ describe("what messages frames mean", () => {
       expect.objectContaining({ type: "start", id: "msg_01Thinking", model: "claude-sonnet-4-5-20250929" }),
       { type: "reasoning-delta", text: "Two cities – two ", block: "0" },
       { type: "reasoning-delta", text: "calls. 世界 🌍", block: "0" },
-      { type: "reasoning-signature", signature: "EqQBCgIYAhIM1gbcDa9GJwZA2b3h==" },
-      { type: "redacted-reasoning", data: "EmwKAhgBEgy3va3pzix/LafPsn4a" },
+      { type: "reasoning-signature", signature: "EqQBCgIYAhIM1gbcDa9GJwZA2b3h==", maker: "messages" },
+      { type: "redacted-reasoning", data: "EmwKAhgBEgy3va3pzix/LafPsn4a", maker: "messages" },
       { type: "text-delta", text: "I will look", block: "2" },
       { type: "text-delta", text: " at both.", block: "2" },
       { type: "tool-call-start", id: "toolu_01A", name: "get_weather" },
@@ -176,7 +186,7 @@ describe("what messages frames mean", () => {
     ['{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'],
     ['{"type":"message_start"}'],
     ['{"type":"message_start","message":{"usage":{"input_tokens":"7"}}}'],
-    ["[DONE]"],
+    ["[1]"],
   ])("is an error where nothing like it can come first: %s", (data) => {
     expect(() => CODECS.messages.answerDecoder().frame(undefined, data)).toThrow(GatewayError);
   });

@@ -5,8 +5,9 @@ import { describe, expect, it } from "vitest";
 import { decodeRequest as decodeMessages } from "../../src/formats/messages/request.ts";
 import type { MessagesRequest } from "../../src/formats/messages/schema.ts";
 import { enumSchema } from "../../src/formats/shared/schema.ts";
-import type { ChatRequest, Part } from "../../src/index.ts";
+import type { ChatMessage, ChatRequest, JsonObject, Part } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
+import { isJsonObject } from "../../src/model/json.ts";
 import { json, kept, LOSSY_RUNS as RUNS, names, turns, without } from "./codecs.lossy.ts";
 import { chatRequest as generateContentRequest } from "./generate-content.arbitraries.request.ts";
 import { CODECS, requestOf } from "./upstream-answers.ts";
@@ -16,13 +17,26 @@ const sayable = (one: Part): Part | undefined => {
   const part = without(one, "maker");
   if (part.type === "code" || part.type === "code-result") return undefined;
   if (part.type === "reasoning") return part.signature === undefined ? undefined : part;
-  if (part.type === "text") return part.text === "" ? undefined : part;
+  if (part.type === "text") return part.text.trim() === "" ? undefined : part;
   if (part.type === "tool-result") return { ...part, parts: part.parts.filter(({ type }) => type === "json") };
   return part;
 };
+
+/** Turns whose last has no reasoning and no white space at its end, if it is a prefill. */
+function withPrefill(messages: readonly ChatMessage[]): ChatMessage[] {
+  const last = messages.at(-1);
+  if (last?.role !== "assistant") return [...messages];
+  const parts = last.parts
+    .filter(({ type }) => type !== "reasoning")
+    .map((part, index, all) =>
+      part.type === "text" && index === all.length - 1 ? { ...part, text: part.text.trimEnd() } : part,
+    );
+  return [...messages.slice(0, -1), { ...last, parts }].filter((message) => message.parts.length > 0);
+}
+
 const request = generateContentRequest.map((given) => ({
   ...without(given, "cachedContent"),
-  messages: turns(given.messages, sayable),
+  messages: withPrefill(turns(given.messages, sayable)),
   maxOutputTokens: given.maxOutputTokens + 2_000,
 }));
 
@@ -33,7 +47,7 @@ const isLost = (part: Part): boolean =>
 
 const arrivingPart = (one: Part): Part | undefined => {
   if (isLost(one)) return undefined;
-  if (one.type === "reasoning") return one;
+  if (one.type === "reasoning") return { ...one, maker: "messages" };
   const plain = without(one, "signature", "thought");
   if (plain.type !== "tool-result") return plain;
   const texts = plain.parts.flatMap((inner) => (inner.type === "json" ? JSON.stringify(inner.value) : []));
@@ -55,7 +69,9 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
     // All that is likely at all is what the format takes by itself.
     ...(topP !== undefined && topP < 1 && { topP: topP === 0 ? 1e-6 : topP }),
     ...(choice && tools.length > 0 && { toolChoice: choice }),
-    ...(reasoning && { reasoning: reasoningOf(reasoning, given.maxOutputTokens) }),
+    ...(given.reasoning && {
+      reasoning: reasoning ? reasoningOf(reasoning, given.maxOutputTokens) : { type: "disabled" },
+    }),
     ...(responseFormat && {
       responseFormat: {
         type: "json",
@@ -65,10 +81,14 @@ function arriving(given: ChatRequest, conversions: readonly Conversion[]): objec
   };
 }
 
-const reasoningOf = (reasoning: NonNullable<ChatRequest["reasoning"]>, max: number): object =>
-  reasoning.type === "enabled"
-    ? { type: "enabled", budgetTokens: Math.min(Math.max(1024, reasoning.budgetTokens), max - 1) }
-    : { type: reasoning.type };
+/** A model of no known name takes budgets. A fifth of the output limit, and at least 256 tokens, is left for the answer. */
+function reasoningOf(reasoning: NonNullable<ChatRequest["reasoning"]>, max: number): object {
+  if (reasoning.type === "disabled") return { type: "disabled" };
+  const asked = reasoning.type === "enabled" ? reasoning.budgetTokens : 8_192;
+  return { type: "enabled", budgetTokens: Math.min(Math.max(1024, asked), max - Math.max(256, Math.ceil(max / 5))) };
+}
+
+const thinks = ({ thinking }: JsonObject): boolean => isJsonObject(thinking) && thinking["type"] === "enabled";
 
 describe("generate-content → messages", () => {
   it("loses what is declared, and nothing else", () => {
@@ -80,7 +100,9 @@ describe("generate-content → messages", () => {
         expect(json(decoded)).toEqual(json(arriving(given, conversions)));
         expect(headers).toEqual({ "anthropic-version": "2023-06-01" });
         expect(names(conversions).includes("seed")).toBe(given.seed !== undefined);
-        expect(names(conversions).includes("temperature")).toBe((given.temperature ?? 0) > 1);
+        const { temperature = 1 } = given;
+        const isRefused = thinks(body) && temperature < 1;
+        expect(names(conversions).includes("temperature")).toBe(temperature > 1 || isRefused);
         expect(names(conversions).includes("candidateCount")).toBe((given.candidateCount ?? 1) > 1);
         const hasNames = given.toolChoice !== undefined && "names" in given.toolChoice;
         expect(names(conversions).includes("toolChoice.names")).toBe(hasNames);
@@ -96,9 +118,10 @@ describe("generate-content → messages", () => {
       { type: "text", text: "Yes.", signature: "b3RoZXI=" },
       { type: "reasoning", text: "Unsealed." },
     ];
-    const given = requestOf("generate-content", { messages: [{ role: "assistant", parts }] });
+    const question: ChatMessage = { role: "user", parts: [{ type: "text", text: "Why?" }] };
+    const given = requestOf("generate-content", { messages: [{ role: "assistant", parts }, question] });
     const { body, conversions } = CODECS.messages.encodeRequest(given);
-    expect(body["messages"]).toEqual([
+    expect(body["messages"]).toMatchObject([
       {
         role: "assistant",
         content: [
@@ -106,6 +129,7 @@ describe("generate-content → messages", () => {
           { type: "text", text: "Yes." },
         ],
       },
+      { role: "user" },
     ]);
     expect(names(conversions)).toEqual(["messages.signature", "messages.reasoning.unsealed"]);
   });

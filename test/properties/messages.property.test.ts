@@ -7,8 +7,17 @@ import { describe, expect, it } from "vitest";
 import { decodeRequest, encodeRequest } from "../../src/formats/messages/request.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
 import { assertValid } from "../../src/http/validation.ts";
-import { type ChatEvent, createGateway, type Gateway, memoryQuotaStore } from "../../src/index.ts";
+import {
+  type ChatEvent,
+  type ChatMessage,
+  type ChatRequest,
+  createGateway,
+  type Gateway,
+  memoryQuotaStore,
+  type Part,
+} from "../../src/index.ts";
 import { answerEvents, chatRequest, hostileEvents } from "./arbitraries.ts";
+import { turns } from "./codecs.lossy.ts";
 
 const schema = messagesRequest({ vendorRanges: false, vendorSources: true });
 
@@ -21,13 +30,42 @@ describe("messages requests", () => {
         const { native, ...decoded } = decodeRequest(wire, { betas: [] });
         // The format refuses a choice without tools.
         const { toolChoice: _, ...others } = request;
-        expect(decoded).toEqual(request.tools.length > 0 ? request : others);
+        expect(decoded).toEqual(arriving(request.tools.length > 0 ? request : others));
         expect(native?.body).toEqual(wire);
       }),
       { numRuns: 500 },
     );
   });
 });
+
+/** A request as an upstream of the format gets it: without blank texts, with a prefill that the official service accepts. */
+function arriving(request: ChatRequest): ChatRequest {
+  const last = request.messages.at(-1);
+  const parts = (message: ChatMessage): Part[] => message.parts.flatMap((part) => arrivingPart(part, message === last));
+  return {
+    ...request,
+    system: request.system.filter(({ text }) => text.trim() !== ""),
+    messages: turns(
+      request.messages.map((message) => ({ ...message, parts: parts(message) })),
+      (part) => part,
+    ).map((message, index, all) =>
+      last?.role === "assistant" && index === all.length - 1 ? { ...message, parts: trimmed(message.parts) } : message,
+    ),
+  };
+}
+
+function arrivingPart(part: Part, isLast: boolean): Part[] {
+  if (part.type === "text") return part.text.trim() === "" ? [] : [part];
+  if (part.type === "tool-result")
+    return [{ ...part, parts: part.parts.filter((inner) => inner.type !== "text" || inner.text.trim() !== "") }];
+  if (part.type !== "reasoning" && part.type !== "redacted-reasoning") return [part];
+  return isLast ? [] : [{ ...part, maker: "messages" }];
+}
+
+function trimmed(parts: readonly Part[]): readonly Part[] {
+  const last = parts.at(-1);
+  return last?.type === "text" ? [...parts.slice(0, -1), { ...last, text: last.text.trimEnd() }] : parts;
+}
 
 /** A gateway whose backend yields these events. */
 const scripted = (events: readonly ChatEvent[]): Gateway =>

@@ -8,7 +8,7 @@ import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
 import { collected, HeldBack, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeStopReason, decodeUsage } from "./answer.ts";
-import { FORMAT } from "./request.ts";
+import { FORMAT } from "./schema.ts";
 import {
   knownBlock,
   unsupportedInAnswer,
@@ -38,6 +38,8 @@ interface DecodedBlock {
   heldChars: number;
 }
 
+const NO_DATA = /^\s*(?:\[DONE\]\s*)?$/;
+
 /** The memory of an open block beside its content, counted as characters. */
 const BLOCK_CHARS = 64;
 
@@ -63,10 +65,13 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
+    // Some upstreams send the last frame of chat completions, or frames without data. Nothing belongs to an answer after its end.
+    if (this.#stopped || NO_DATA.test(data)) return [];
     const wire = parseAnswerObject(data, this.#limits);
     const type = typeof wire["type"] === "string" ? wire["type"] : (event ?? "message");
     if (type === "ping") return [];
     if (isError(wire, event)) throw decodeUpstreamError(undefined, wire);
+    if (type === "message") return this.#whole(wire, data);
     // Add the event's name if the upstream left it out: clients rely on it.
     const frames = [{ event: event ?? type, data }];
     const events = this.#read(type, wire, data.length);
@@ -74,8 +79,16 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
     return [{ type: "native", format: FORMAT, frames, events, unsupported }];
   }
 
+  /** Reads a whole message in a stream: the answer of an upstream that does not stream, or a repetition of what was streamed. */
+  #whole(wire: JsonObject, data: string): ChatEvent[] {
+    if (this.#started || !Array.isArray(wire["content"])) return [];
+    this.#stopped = true;
+    return this.answer(data);
+  }
+
   end(): void {
-    if (!this.#stopped) throw upstreamFailed("The model backend's answer broke off.");
+    // Some upstreams leave out `message_stop`. An answer with a stop reason is complete.
+    if (!this.#stopped && !this.#finished) throw upstreamFailed("The model backend's answer broke off.");
   }
 
   answer(body: string): ChatEvent[] {
@@ -161,10 +174,10 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
       case "thinking":
         return [
           ...(block.thinking === "" ? [] : [reasoning(block.thinking, index)]),
-          ...(block.signature ? [{ type: "reasoning-signature", signature: block.signature } as const] : []),
+          ...(block.signature ? [sealOf(block.signature)] : []),
         ];
       case "redacted_thinking":
-        return [{ type: "redacted-reasoning", data: block.data }];
+        return [{ type: "redacted-reasoning", data: block.data, maker: FORMAT }];
       case "tool_use":
         return [{ type: "tool-call-start", id: block.id, name: block.name }];
       default:
@@ -181,7 +194,7 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
       case "thinking_delta":
         return delta.thinking ? [reasoning(delta.thinking, index)] : [];
       case "signature_delta":
-        return delta.signature ? [{ type: "reasoning-signature", signature: delta.signature }] : [];
+        return delta.signature ? [sealOf(delta.signature)] : [];
       case "input_json_delta":
         if (!delta.partial_json) return [];
         if (block.callId !== undefined) {
@@ -263,3 +276,5 @@ const reasoning = (text: string, index: number): ContentEvent => ({
   text,
   block: String(index),
 });
+
+const sealOf = (signature: string): ContentEvent => ({ type: "reasoning-signature", signature, maker: FORMAT });

@@ -6,9 +6,12 @@ import type { AnswerEvent, FinishReason } from "../../kinds/chat/event.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerContext } from "../format.ts";
 import { answerId, showsThoughts } from "../shared/answer.ts";
+import { type Seal, type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
-import { FORMAT } from "./request.ts";
+import { withCounts } from "./answer.native.ts";
+import { isOwn } from "./request.messages.ts";
 import type { ContentBlock, MessagesAnswer, MessagesUsage, StartedAnswer, StopReason } from "./schema.answer.ts";
+import { FORMAT } from "./schema.ts";
 import { CACHE_WRITES, TOOL_USES, type UpstreamUsage } from "./schema.upstream.ts";
 
 /** A content block of an answer, complete or still growing. */
@@ -54,6 +57,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   /** The body of a complete answer of an upstream of this format. */
   #native: string | undefined;
   #ended: AnswerEnd | undefined;
+  /** Set if the prompt was blocked. Such an answer ends as a refusal, whatever reason its upstream gives. */
+  #isBlocked = false;
 
   constructor(context: AnswerContext) {
     this.#context = context;
@@ -83,11 +88,13 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
         if (!event.isWhole || event.format !== FORMAT) for (const meant of event.events) this.add(meant);
         return;
       case "finish":
-        this.#native = event.native?.format === FORMAT ? event.native.body : undefined;
-        if (this.#native === undefined) this.#ended = this.end(event);
+        this.#ended = this.end(event);
+        if (event.native?.format === FORMAT && event.native.body !== undefined)
+          this.#native = withCounts(event.native.body, this.#ended.usage);
         return;
       case "text-delta":
-        return this.#text(event.text, event.block);
+        this.#text(event.text, event.block);
+        return this.#seal(event, { kind: "part" });
       case "refusal-delta":
         return this.#text(event.text);
       case "code":
@@ -101,13 +108,14 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       case "reasoning-signature": {
         // A client that does not see the thoughts gets the signature too, because it must send the signature back.
         const block = this.#open("thinking");
-        block.signature = event.signature;
+        block.signature = signatureText(event, FORMAT);
         block.ended = true;
         return;
       }
       case "redacted-reasoning":
-        this.#begin("whole", { type: "redacted_thinking", data: event.data });
-        return;
+        return this.#redacted(
+          isOwn(event) ? event.data : wrapSeal({ maker: event.maker ?? "", value: event.data, kind: "redacted" }),
+        );
       case "tool-call":
         this.#beginCall(event);
         this.#input(event.id, JSON.stringify(event.input));
@@ -117,7 +125,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       case "tool-call-delta":
         return this.#input(event.id, event.json);
       case "tool-call-end":
-        return this.#endCall(this.#calls.get(event.id));
+        this.#endCall(this.#calls.get(event.id));
+        return this.#seal(event, { kind: "call", callId: event.id });
       case "provider":
         // The cast is needed because the block has a type that is not in the schema.
         if (event.format === FORMAT) this.#begin("whole", event.value as unknown as ContentBlock);
@@ -125,7 +134,9 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       // The format has no media and no feedback. Its citations must quote their source, and neutral citations have no quote.
       case "media":
       case "annotation":
+        return;
       case "prompt-feedback":
+        this.#isBlocked ||= event.blockReason !== undefined;
         return;
       default:
         event satisfies never;
@@ -147,8 +158,9 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
       if (block.kind === "tool_use" && !isCutShort) this.#endCall(block);
       block.ended = true;
     }
+    const later = isNative ? LATER_STOP_REASON[reason] : undefined;
     return {
-      stop_reason: (isNative ? LATER_STOP_REASON[reason] : undefined) ?? STOP_REASON[reason],
+      stop_reason: this.#isBlocked ? "refusal" : (later ?? STOP_REASON[reason]),
       stop_sequence: stopSequence ?? null,
       // Report at least one token (spec 2.7), even if the backend counts none for an empty answer.
       usage: encodeUsage({ ...usage, outputTokens: Math.max(1, usage.outputTokens) }),
@@ -187,8 +199,19 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     }
   }
 
-  #beginCall({ id, name }: { readonly id: string; readonly name: string }): void {
+  #beginCall(call: Extract<AnswerEvent, { type: "tool-call" | "tool-call-start" }>): void {
+    const { id, name } = call;
+    this.#seal(call, { kind: "call", callId: id });
     this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {} }));
+  }
+
+  /** Writes the signature of a part for which the format has no field as a block of its own. Clients return such blocks unchanged. */
+  #seal({ signature, maker = "" }: Signed, seal: Pick<Seal, "kind" | "callId">): void {
+    if (signature) this.#redacted(wrapSeal({ ...seal, maker, value: signature }));
+  }
+
+  #redacted(data: string): void {
+    this.#begin("whole", { type: "redacted_thinking", data });
   }
 
   #input(id: string, json: string): void {
@@ -221,33 +244,32 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   }
 }
 
-/** The spec's stop reason for each finish reason. The spec has only four, so most finish reasons become `end_turn`. */
+/**
+ * The stop reason for each finish reason. The spec (2.7) has four reasons and none for a refusal. `end_turn` would call a refused or
+ * blocked answer complete, so the answer ends with the official service's `refusal`, which clients know.
+ */
 const STOP_REASON: Readonly<Record<FinishReason, StopReason>> = {
   stop: "end_turn",
   length: "max_tokens",
   "stop-sequence": "stop_sequence",
   "tool-calls": "tool_use",
   pause: "end_turn",
-  refusal: "end_turn",
+  refusal: "refusal",
   "context-window": "max_tokens",
-  "content-filter": "end_turn",
-  recitation: "end_turn",
+  "content-filter": "refusal",
+  recitation: "refusal",
   language: "end_turn",
-  blocklist: "end_turn",
-  "prohibited-content": "end_turn",
-  "personal-data": "end_turn",
-  "unsafe-image": "end_turn",
+  blocklist: "refusal",
+  "prohibited-content": "refusal",
+  "personal-data": "refusal",
+  "unsafe-image": "refusal",
   "malformed-tool-call": "end_turn",
   other: "end_turn",
 };
 
-/**
- * Stop reasons that the official service has and the spec does not. Its clients need them: they send a paused answer back, and may retry
- * a refused request elsewhere.
- */
+/** Stop reasons that the official service has and the spec does not. Its clients need them: they send a paused answer back. */
 const LATER_STOP_REASON: Readonly<Partial<Record<FinishReason, StopReason>>> = {
   pause: "pause_turn",
-  refusal: "refusal",
   "context-window": "model_context_window_exceeded",
 };
 

@@ -1,14 +1,24 @@
 /** Conversions between the messages format and the others. */
 
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
-import type { ChatRequest, DocumentPart, MediaPart, Part } from "../../kinds/chat/request.ts";
+import type {
+  ChatMessage,
+  ChatRequest,
+  DocumentPart,
+  MediaPart,
+  Part,
+  ReasoningPart,
+  RedactedReasoningPart,
+} from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
   approximated,
   choosesNothing,
   COMMON_ANSWERS,
   type ConversionTable,
+  type ConvertedField,
   type ConvertedFields,
   conversionTable,
   convertedFields,
@@ -19,23 +29,17 @@ import {
   rejected,
   listAnswerConversions,
 } from "../shared/conversions.ts";
-import {
-  FORMAT,
-  isSayable,
-  isServiceTier,
-  isToolId,
-  MAX_TEMPERATURE,
-  MIN_BUDGET_TOKENS,
-  sayableChoice,
-  sealed,
-} from "./request.ts";
-import type { MessagesRequest } from "./schema.ts";
+import { isBlank, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
+import { MAX_TEMPERATURE } from "./request.thinking.ts";
+import { isServiceTier, sayableChoice } from "./request.ts";
+import { FORMAT, type MessagesRequest } from "./schema.ts";
 
 const NO_PENALTIES = dropped("The format has no penalties.");
 
 export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.none": rejected("No part of the conversation can be sent in this format."),
-  "messages.prefill": EXACT,
+  "messages.text": approximated("Blank texts are left out."),
+  "messages.prefill": approximated("White space at the end of a turn that the answer continues is left out."),
   "messages.cache": EXACT,
   "messages.signature": dropped("Only reasoning has a signature in this format."),
   "messages.thought": approximated("Reasoning in this format is only text."),
@@ -46,15 +50,22 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.document.url": EXACT,
   "messages.document.citations": EXACT,
   "messages.document.context": EXACT,
-  "messages.tool-call.id": emulated("The gateway replaces an id whose characters the format does not accept."),
+  "messages.tool-call.id": emulated(
+    "The gateway replaces an id that another call has, or whose characters the format does not accept.",
+  ),
   "messages.tool-result.isError": EXACT,
+  "messages.reasoning": dropped("A turn that the answer continues has no reasoning."),
   "messages.reasoning.unsealed": dropped("The format accepts no reasoning without its signature."),
-  "messages.redacted-reasoning": EXACT,
-  temperature: approximated("The format's highest temperature is 1."),
-  topP: approximated("The format's lowest value is above 0."),
-  "reasoning.adaptive": EXACT,
-  "reasoning.budgetTokens": approximated("The format's budget is at least 1,024 tokens and below the output limit."),
-  "reasoning.effort": approximated("The format's lowest effort is low."),
+  "messages.redacted-reasoning": dropped("A turn that the answer continues has no reasoning."),
+  temperature: dropped("The model does not accept this value, or not beside reasoning."),
+  topP: dropped("The model does not accept this value, or not beside the temperature or reasoning."),
+  topK: dropped("The model does not accept this field, or not beside reasoning."),
+  reasoning: dropped(
+    "The model does not reason as asked, or not beside a forced tool, a prefill or earlier calls without reasoning.",
+  ),
+  "reasoning.adaptive": approximated("The model reasons within a budget."),
+  "reasoning.budgetTokens": approximated("The budget is brought into the model's range, or becomes an effort."),
+  "reasoning.effort": approximated("The nearest effort or budget that the model knows is sent."),
   "responseFormat.schema": approximated("A schema that allows every JSON is sent."),
   seed: dropped("The format has no seed."),
   presencePenalty: NO_PENALTIES,
@@ -63,15 +74,39 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   serviceTier: dropped("The format has no tier of this name."),
 });
 
-/** Lists the conversions of a request that was encoded into the body. */
-export function conversionsOf(request: ChatRequest, body: MessagesRequest): Conversion[] {
-  const { messages, toolChoice, temperature, topP, serviceTier, responseFormat, reasoning, maxOutputTokens } = request;
+/** The rules of fields that are not left out. The table has the rules of these fields where they are. */
+const KEPT: Readonly<Record<string, Omit<Conversion, "field">>> = {
+  temperature: approximated("The format's highest temperature is 1."),
+  topP: approximated("The format's lowest value is above 0."),
+  "messages.reasoning": approximated("Reasoning that the upstream does not accept is sent as text."),
+};
+
+/** @param lost The fields that were left out or changed for the model. */
+export function toldOf(fields: ConvertedFields, lost: ReadonlySet<ConvertedField>, request: ChatRequest): Conversion[] {
+  const conversions = listConversions(CONVERSIONS, new Set([...fields, ...lost]), request);
+  return conversions.map((told) => (lost.has(told.field as ConvertedField) ? told : { ...told, ...KEPT[told.field] }));
+}
+
+/**
+ * Lists the conversions of a request that was encoded into the body.
+ *
+ * @param lost The fields that were left out or changed for the model.
+ */
+export function conversionsOf(
+  request: ChatRequest,
+  body: MessagesRequest,
+  lost: ReadonlySet<ConvertedField>,
+  { foreignReasoning }: CodecOptions,
+): Conversion[] {
+  const { messages, system, toolChoice, temperature, topP, serviceTier, responseFormat, reasoning } = request;
   const fields = convertedFields(request, FORMAT);
+  for (const field of CHECKED) fields.delete(field);
   if (body.messages.length === 0) fields.add("messages.none");
   if (temperature !== undefined && temperature > MAX_TEMPERATURE) fields.add("temperature");
   if (topP === 0) fields.add("topP");
   if (serviceTier !== undefined && isServiceTier(serviceTier)) fields.delete("serviceTier");
-  for (const { parts } of messages) for (const part of sealed(parts)) checkPart(part, fields);
+  if (system.some(({ text }) => isBlank(text))) fields.add("messages.text");
+  checkMessages(messages, foreignReasoning === "text", fields);
   // If there are no tools, the choice `none` can be left out without loss.
   const isConverted = toolChoice?.type === "none" || choosesNothing(request) || sayableChoice(request) !== undefined;
   if (toolChoice && !isConverted) fields.add("toolChoice");
@@ -79,23 +114,50 @@ export function conversionsOf(request: ChatRequest, body: MessagesRequest): Conv
     if (!responseFormat.schema) fields.add("responseFormat.schema");
     if (responseFormat.name !== undefined) fields.add("responseFormat.name");
   }
-  if (reasoning && reasoning.type !== "disabled") {
-    if (reasoning.visible === false) fields.add("reasoning.visible");
-    if (reasoning.type === "adaptive") {
-      if (reasoning.effort === "minimal") fields.add("reasoning.effort");
-    } else if (reasoning.budgetTokens < MIN_BUDGET_TOKENS || reasoning.budgetTokens >= maxOutputTokens)
-      fields.add("reasoning.budgetTokens");
-  }
-  return listConversions(CONVERSIONS, fields, request);
+  if (reasoning && reasoning.type !== "disabled" && reasoning.visible === false) fields.add("reasoning.visible");
+  return toldOf(fields, lost, request);
+}
+
+/** The fields of which `convertedFields` knows too little: the format has them, as far as the checks below and the model allow. */
+const CHECKED = [
+  "topK",
+  "messages.prefill",
+  "messages.reasoning",
+  "messages.reasoning.foreign",
+  "messages.redacted-reasoning",
+] as const satisfies ConvertedField[];
+
+function checkMessages(messages: readonly ChatMessage[], isSentAsText: boolean, fields: ConvertedFields): void {
+  const ids = new Set<string>();
+  for (const { parts } of messages)
+    for (const part of sealed(parts)) {
+      checkPart(part, fields);
+      if (part.type === "reasoning" || part.type === "redacted-reasoning") {
+        const loss = lossOf(part, isSentAsText);
+        if (loss) fields.add(loss);
+      } else if (part.type === "tool-call") {
+        if (ids.has(part.id)) fields.add("messages.tool-call.id");
+        ids.add(part.id);
+      }
+    }
+}
+
+/** Returns the conversion of reasoning; undefined for reasoning that the upstream accepts. */
+function lossOf(part: ReasoningPart | RedactedReasoningPart, isSentAsText: boolean): ConvertedField | undefined {
+  if (part.type === "redacted-reasoning") return isOwn(part) ? undefined : "messages.reasoning.foreign";
+  if (isOwn(part) && part.signature) return undefined;
+  if (isSentAsText && !isBlank(part.text)) return "messages.reasoning";
+  return isOwn(part) ? "messages.reasoning.unsealed" : "messages.reasoning.foreign";
 }
 
 function checkPart(part: Part, fields: ConvertedFields): void {
   const id = part.type === "tool-call" ? part.id : part.type === "tool-result" ? part.callId : undefined;
   if (id !== undefined && !isToolId(id)) fields.add("messages.tool-call.id");
   if (part.type === "media" || part.type === "document") checkMedia(part, fields);
-  else if (part.type === "reasoning" && part.signature === undefined) fields.add("messages.reasoning.unsealed");
-  else if (part.type === "tool-result")
-    for (const inner of part.parts) if (inner.type === "media" || inner.type === "document") checkMedia(inner, fields);
+  else if (part.type === "text" || part.type === "refusal") {
+    if (part.text !== "" && isBlank(part.text)) fields.add("messages.text");
+  } else if (part.type === "tool-result")
+    for (const inner of part.parts) if (inner.type !== "json" && inner.type !== "provider") checkPart(inner, fields);
 }
 
 function checkMedia(part: MediaPart | DocumentPart, fields: ConvertedFields): void {
@@ -107,6 +169,7 @@ function checkMedia(part: MediaPart | DocumentPart, fields: ConvertedFields): vo
 }
 
 const ENDED = approximated("The answer ends as the end of the turn.");
+const REFUSED = approximated("The answer ends as a refusal.");
 const NO_NOTES = dropped("The format has no notes of this kind.");
 
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
@@ -116,7 +179,7 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.media": dropped("The format answers only in text."),
   "answer.code": approximated("Code is shown as text."),
   "answer.code-result": approximated("The output of code is shown as text."),
-  "answer.signature": dropped("Only reasoning has a signature in this format."),
+  "answer.signature": dropped("Only reasoning, texts and tool calls keep their signature in this format."),
   "answer.thought": dropped("Reasoning in this format is only text."),
   "answer.annotation.safety": NO_NOTES,
   "answer.annotation.citations": dropped("A citation of this format quotes its source, and this one has no quote."),
@@ -128,19 +191,29 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.annotation.token-count": NO_NOTES,
   "answer.prompt-feedback": dropped("The format has no feedback on the prompt."),
   "answer.finish.pause": ENDED,
-  "answer.finish.refusal": ENDED,
-  "answer.finish.content-filter": ENDED,
-  "answer.finish.recitation": ENDED,
+  "answer.finish.content-filter": REFUSED,
+  "answer.finish.recitation": REFUSED,
   "answer.finish.language": ENDED,
-  "answer.finish.blocklist": ENDED,
-  "answer.finish.prohibited-content": ENDED,
-  "answer.finish.personal-data": ENDED,
-  "answer.finish.unsafe-image": ENDED,
+  "answer.finish.blocklist": REFUSED,
+  "answer.finish.prohibited-content": REFUSED,
+  "answer.finish.personal-data": REFUSED,
+  "answer.finish.unsafe-image": REFUSED,
   "answer.finish.malformed-tool-call": ENDED,
   "answer.finish.other": ENDED,
   "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
   "answer.usage.details": dropped("The format does not count by kinds of content."),
 };
 
-export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
-  listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
+  const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+  return conversions.length === 0 || losesSignature(event)
+    ? conversions
+    : conversions.filter(({ field }) => field !== "answer.signature");
+}
+
+/** Tells whether an event has a signature that no block carries. */
+const losesSignature = (event: AnswerEvent): boolean =>
+  event.type === "native"
+    ? event.events.some(losesSignature)
+    : (event.type === "media" || event.type === "code" || event.type === "code-result") &&
+      event.signature !== undefined;

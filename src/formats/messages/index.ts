@@ -3,20 +3,24 @@
 import { GatewayError } from "../../errors.ts";
 import { bearerToken, queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
-import type { ChatRequest, WireObject } from "../../kinds/chat/request.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ChatCodec, CodecOptions, Format, Incoming, Query } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
+import type { ConvertedFields } from "../shared/conversions.ts";
 import { anthropicRateHeaders } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { MessagesAnswerDecoder } from "./answer.decode.ts";
 import { MessagesAnswerCollector } from "./answer.ts";
 import { conversionsOf, conversionsOfEvent } from "./conversions.ts";
 import { decodeError, encodeError, errorStatus } from "./errors.ts";
-import { decodeRequest, encodeRequest, FORMAT, type MessagesHeaders } from "./request.ts";
+import { encodeMessages } from "./request.messages.ts";
+import { nativeBody } from "./request.native.ts";
+import { fitted } from "./request.thinking.ts";
+import { decodeRequest, encodeRequest, type MessagesHeaders } from "./request.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
-import { messagesRequest } from "./schema.ts";
+import { FORMAT, messagesRequest } from "./schema.ts";
 import { MessagesStreamEncoder } from "./stream.ts";
 
 /** The options of a host that make the messages format accept more than the spec allows. */
@@ -146,16 +150,19 @@ const encodeModel = ({ id, displayName = id, createdAt = 0 }: ModelInfo): Messag
 const VERSION = "2023-06-01";
 
 /** Makes the codec for upstreams that speak this format. */
-export function messagesCodec(_options: CodecOptions = {}): ChatCodec {
+export function messagesCodec(options: CodecOptions = {}): ChatCodec {
   const encode: ChatCodec["encodeRequest"] = (request) => {
     const native = request.native?.format === FORMAT ? request.native : undefined;
     const headers = {
       "anthropic-version": native?.version ?? VERSION,
       ...(native && native.betas.length > 0 && { "anthropic-beta": native.betas.join(",") }),
     };
-    if (native) return { path: "/messages", headers, body: withOverrides(native.body, request), conversions: [] };
-    const body = encodeRequest(request);
-    return { path: "/messages", headers, body: body as JsonObject, conversions: conversionsOf(request, body) };
+    if (native) return { path: "/messages", headers, ...nativeBody({ ...request, native }, options) };
+    const lost: ConvertedFields = new Set();
+    const messages = encodeMessages(request.messages, options.foreignReasoning, lost);
+    const body = encodeRequest(fitted(request, messages, options, lost), messages);
+    const conversions = conversionsOf(request, body, lost, options);
+    return { path: "/messages", headers, body: body as JsonObject, conversions };
   };
   return {
     format: FORMAT,
@@ -184,11 +191,3 @@ const ANSWER_FIELDS: ReadonlySet<string> = new Set([
   "top_k",
   "top_p",
 ]);
-
-/** Returns the caller's own body with the gateway's decisions: the model's name, the output limit, and whether to stream. */
-function withOverrides(body: WireObject, { model, maxOutputTokens, stream }: ChatRequest): JsonObject {
-  // The cast is safe: the body comes from `JSON.parse`.
-  const changed = { ...(body as JsonObject), model, max_tokens: maxOutputTokens };
-  // Keep the caller's `stream`, or its absence, if it means the same.
-  return stream === (body["stream"] ?? false) ? changed : { ...changed, stream };
-}

@@ -22,7 +22,7 @@ const Usage = v.object({
 });
 export type MessagesUsage = v.InferOutput<typeof Usage>;
 
-/** The spec's four reasons, and three more that occur only in answers of upstreams of this format. */
+/** The spec's four reasons, `refusal`, and two more that occur only in answers of upstreams of this format. */
 const StopReason = v.picklist([
   "end_turn",
   "max_tokens",

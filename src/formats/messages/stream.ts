@@ -5,10 +5,11 @@ import type { AnswerEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import type { AnswerContext, AnswerStream } from "../format.ts";
 import { frameOf } from "../shared/answer.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
+import { deltaWithCounts, startWithCounts } from "./answer.native.ts";
 import { type AnswerBlock, type AnswerEnd, MessagesAnswerCollector } from "./answer.ts";
 import { encodeError } from "./errors.ts";
-import { FORMAT } from "./request.ts";
 import type { ContentDelta, MessagesStreamEvent } from "./schema.answer.ts";
+import { FORMAT } from "./schema.ts";
 
 type Finish = Extract<AnswerEvent, { type: "finish" }>;
 
@@ -113,12 +114,13 @@ export class MessagesStreamEncoder implements AnswerStream<AnswerEvent> {
     return text;
   }
 
-  /** Passes an upstream's frames on. Skips a second start, and every frame after the end. */
+  /** Passes an upstream's frames on. Skips a second start. */
   #pass(frames: readonly NativeFrame[]): string {
     let text = "";
+    const { started } = this.#answer;
     for (const frame of frames) {
       const type = frame.event ?? "";
-      if (this.#written.has("message_stop") || (type === "message_start" && this.#written.has(type))) continue;
+      if (type === "message_start" && this.#written.has(type)) continue;
       if (type !== "message_start") {
         text += this.#start();
         this.#writer = "upstream";
@@ -126,22 +128,26 @@ export class MessagesStreamEncoder implements AnswerStream<AnswerEvent> {
       if (type === "content_block_start") this.#openBlocks.add(indexOf(frame));
       else if (type === "content_block_stop") this.#openBlocks.delete(indexOf(frame));
       else if (ONCE.has(type)) this.#written.add(type);
-      text += frameOf(frame);
+      text += frameOf(type === "message_start" && started ? startWithCounts(frame, started.usage) : frame);
     }
     return text;
   }
 
-  /** Passes an upstream's last frames on. Adds the missing frames if the answer was cut. */
+  /** Passes an upstream's last frames on. Adds the missing counts, and the missing frames if the answer was cut. */
   #finish(event: Finish, frames: readonly NativeFrame[]): string {
-    let text = this.#pass(frames);
+    const ended = this.#answer.end(event, true);
+    const stop = frames.find((frame) => frame.event === "message_stop");
+    const before = stop ? frames.slice(0, frames.indexOf(stop)) : frames;
+    const delta = before.findLast((frame) => frame.event === "message_delta");
+    let text = this.#pass(before.map((frame) => (frame === delta ? deltaWithCounts(frame, ended.usage) : frame)));
     for (const index of this.#openBlocks) text += frameText({ type: "content_block_stop", index });
-    if (!this.#written.has("message_delta")) text += messageDelta(this.#answer.end(event, true));
-    return this.#written.has("message_stop") ? text : text + MESSAGE_STOP;
+    if (!this.#written.has("message_delta")) text += messageDelta(ended);
+    return text + (stop ? frameOf(stop) : MESSAGE_STOP);
   }
 }
 
 /** The types of frames that come only once in a stream. */
-const ONCE: ReadonlySet<string> = new Set(["message_start", "message_delta", "message_stop"]);
+const ONCE: ReadonlySet<string> = new Set(["message_start", "message_delta"]);
 
 const MESSAGE_STOP = frameText({ type: "message_stop" });
 

@@ -21,11 +21,16 @@ type ChatKind = Kind<ChatEndpoint, ChatRequest, ChatEvent | string, AnswerEvent>
 export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
   model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "chat" }),
 
-  fit({ maxOutputTokensPath: path }, request, { maxOutputTokens: most }) {
-    if (most === undefined) return request;
-    // Default to the model's own output limit.
-    if (request.limitedByDefault) return { ...request, maxOutputTokens: most };
-    if (request.maxOutputTokens <= most) return request;
+  fit({ maxOutputTokensPath: path }, request, model) {
+    const most = model?.maxOutputTokens;
+    const { reasoning, maxOutputTokens } = request;
+    // Default to the model's own output limit. If the limit is unknown, a budget for reasoning is not taken from the answer's tokens.
+    if (request.limitedByDefault)
+      return {
+        ...request,
+        maxOutputTokens: most ?? maxOutputTokens + (reasoning?.type === "enabled" ? reasoning.budgetTokens : 0),
+      };
+    if (most === undefined || maxOutputTokens <= most) return request;
     throw new GatewayError(
       "invalid_request",
       `${path.join(".")}: must be at most ${most} for the model "${request.model}"`,

@@ -24,10 +24,13 @@ function wholeUnits(cost: number, model: string): number {
   throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${cost}`);
 }
 
+/** The lowest output limit. A backend lowers the budget for reasoning to what a low limit has room for. */
+const MIN_OUTPUT_TOKENS = 1;
+
 /** Returns the units that a call may cost: at least its input and the shortest answer, at most the input and the longest answer. */
 export function chatAmounts(request: ChatRequest, inputTokens: number, price: Price): Amounts {
   const { maxOutputTokens } = request;
-  const atLeast = highestCost(request, inputTokens, minOutputTokens(request), price);
+  const atLeast = highestCost(request, inputTokens, MIN_OUTPUT_TOKENS, price);
   return { atLeast, atMost: Math.max(atLeast, highestCost(request, inputTokens, maxOutputTokens, price)) };
 }
 
@@ -36,7 +39,7 @@ export function affordable(request: ChatRequest, inputTokens: number, price: Pri
   const { maxOutputTokens } = request;
   const costOf = (outputTokens: number): number => highestCost(request, inputTokens, outputTokens, price);
   if (costOf(maxOutputTokens) <= units) return request;
-  let [within, tooDear] = [minOutputTokens(request), maxOutputTokens];
+  let [within, tooDear] = [MIN_OUTPUT_TOKENS, maxOutputTokens];
   while (tooDear - within > 1) {
     const middle = within + Math.floor((tooDear - within) / 2);
     if (costOf(middle) <= units) within = middle;
@@ -44,10 +47,6 @@ export function affordable(request: ChatRequest, inputTokens: number, price: Pri
   }
   return { ...request, maxOutputTokens: within };
 }
-
-/** Returns the lowest useful output limit: one token for the answer, and the whole budget for reasoning if there is one. */
-const minOutputTokens = ({ maxOutputTokens, reasoning }: ChatRequest): number =>
-  Math.min(maxOutputTokens, reasoning?.type === "enabled" ? reasoning.budgetTokens + 1 : 1);
 
 /** Counts the tokens of a usage in another way. Returns the fields that change. */
 type Way = (usage: Usage, request: ChatRequest) => Partial<Usage>;

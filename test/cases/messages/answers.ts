@@ -22,7 +22,14 @@ const STOP_REASONS: readonly (readonly [reason: FinishReason, stopReason: string
   ["length", "max_tokens"],
   ["stop-sequence", "stop_sequence"],
   ["tool-calls", "tool_use"],
-  ["content-filter", "end_turn"],
+  ["refusal", "refusal"],
+  ["content-filter", "refusal"],
+  ["blocklist", "refusal"],
+  ["prohibited-content", "refusal"],
+  ["personal-data", "refusal"],
+  ["unsafe-image", "refusal"],
+  ["recitation", "refusal"],
+  ["language", "end_turn"],
 ];
 
 const thought = { type: "thinking", thinking: "Hm.", signature: "c2ln" };
@@ -220,6 +227,16 @@ export function answersSuite(mount: Mount): void {
   describe("stop_reason", () => {
     it.each(STOP_REASONS)("of %s is %s", async (reason, stop_reason) => {
       expect(await answer("x", { type: "finish", reason })).toMatchObject({ stop_reason, stop_sequence: null });
+    });
+
+    it("of a prompt that was blocked is a refusal, whatever reason its backend gives", async () => {
+      const feedback: ChatEvent = { type: "prompt-feedback", blockReason: "safety", ratings: [] };
+      expect(await answer(feedback)).toMatchObject({ stop_reason: "refusal", content: [] });
+      const finish: ChatEvent = { type: "finish", reason: "other" };
+      expect(await answer(feedback, finish)).toMatchObject({ stop_reason: "refusal" });
+      expect(await answer({ type: "prompt-feedback", ratings: [] }, "Noon.")).toMatchObject({
+        stop_reason: "end_turn",
+      });
     });
 
     it("names the stop sequence that matched", async () => {

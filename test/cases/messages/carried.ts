@@ -156,12 +156,12 @@ export const PARTS: readonly (readonly [name: string, body: Body, expected: Part
   [
     "reasoning and its signature",
     withBlock({ type: "thinking", thinking: "hm", signature: "c2ln+/==" }, "assistant"),
-    { type: "reasoning", text: "hm", signature: "c2ln+/==" },
+    { type: "reasoning", text: "hm", signature: "c2ln+/==", maker: "messages" },
   ],
   [
     "reasoning that is kept secret",
     withBlock({ type: "redacted_thinking", data: "c2Vj" }, "assistant"),
-    { type: "redacted-reasoning", data: "c2Vj" },
+    { type: "redacted-reasoning", data: "c2Vj", maker: "messages" },
   ],
   [
     "a document of base64",

@@ -23,6 +23,7 @@ const UNSIGNED = { type: "signature_delta", signature: "" };
 const CASES: readonly (readonly [name: string, events: Events, frames: readonly Frame[], reason: string])[] = [
   ["nothing", [], [], "end_turn"],
   ["empty texts", ["", ""], [], "end_turn"],
+  ["a blocked prompt", [{ type: "prompt-feedback", blockReason: "safety", ratings: [] }], [], "refusal"],
   ["text", ["Hel", "lo", "."], textBlock(0, "Hel", "lo", "."), "end_turn"],
   ["text of every kind", ['\n\r\u2028\u0000"\\𝄞'], textBlock(0, '\n\r\u2028\u0000"\\𝄞'), "end_turn"],
   [

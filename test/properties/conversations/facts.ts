@@ -85,8 +85,8 @@ function* reasoningFacts({ reasoning }: ChatRequest): Generator<Fact> {
   if (reasoning.type === "disabled") return;
   if (reasoning.visible === false) yield fact("reasoning hidden", ["reasoning.visible"]);
   if (reasoning.type === "enabled")
-    yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens"]);
-  else if (reasoning.effort) yield fact(`reasoning effort ${reasoning.effort}`, ["reasoning.effort"]);
+    yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens", "reasoning"]);
+  else if (reasoning.effort) yield fact(`reasoning effort ${reasoning.effort}`, ["reasoning.effort", "reasoning"]);
 }
 
 function* formatFacts({ responseFormat: format }: ChatRequest): Generator<Fact> {
@@ -170,6 +170,8 @@ function* partFacts(role: string, part: Part, numberOf: NumberOf): Generator<Fac
   yield* others;
 }
 
+const REASONING: readonly Field[] = ["messages.reasoning", "messages.reasoning.foreign"];
+
 function* marks(part: Part): Generator<Fact> {
   if ("cache" in part && part.cache) yield fact(`cache ${json(part.cache)}`, ["messages.cache", ...lossOf(part)]);
   if ("signature" in part && part.signature !== undefined)
@@ -180,11 +182,11 @@ function* marks(part: Part): Generator<Fact> {
   if ("thought" in part && part.thought) yield fact(`thought ${part.type}`, ["messages.thought", ...lossOf(part)]);
 }
 
-/** The conversions of reasoning, with its signature. */
-const REASONING: readonly Field[] = ["messages.reasoning", "messages.reasoning.unsealed", "messages.reasoning.foreign"];
-
 /** The conversions of a part that is lost with all that is on it. */
-const lossOf = (part: Part): readonly Field[] => (part.type === "media" || part.type === "document" ? MEDIA : []);
+const lossOf = (part: Part): readonly Field[] =>
+  part.type === "media" || part.type === "document" ? MEDIA : part.type === "text" ? ["messages.text"] : [];
+
+const TEXT: readonly Field[] = ["messages.role.system", "messages.text", "messages.prefill"];
 
 const MEDIA: readonly Field[] = [
   "messages.media",
@@ -200,7 +202,7 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
   switch (part.type) {
     case "text":
       // An empty text says nothing.
-      if (part.text !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system"], part.text);
+      if (part.text !== "") yield fact(`${role} says ${part.text}`, TEXT, part.text.trimEnd() || undefined);
       return;
     case "refusal":
       return yield fact(`${role} declines ${part.text}`, [kind], part.text);
@@ -274,10 +276,10 @@ function* resultFacts({ callId, parts, isError }: ToolResultPart, where: string)
       if (inner.text !== "")
         yield fact(
           `${where} says ${inner.text}`,
-          ["messages.tool-result.text", "messages.tool-result.isError"],
-          inner.text,
+          ["messages.tool-result.text", "messages.tool-result.isError", "messages.text"],
+          inner.text.trim(),
         );
-      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache"]);
+      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache", "messages.text"]);
     } else if (inner.type === "json")
       yield fact(`${where} is ${json(inner.value)}`, ["messages.tool-result.json", "messages.tool-result.text"]);
     else if (inner.type === "provider") yield fact(`${where} ${json(inner.value)}`, ["messages.provider"]);

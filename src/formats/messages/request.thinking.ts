@@ -1,0 +1,203 @@
+/**
+ * Fits thinking and sampling to the model. The official service refuses fields that its model does not know, and fields that may not stand
+ * beside thinking. Such fields are changed or left out, and reported.
+ */
+
+import type { ChatRequest, ReasoningControl, ReasoningEffort } from "../../kinds/chat/request.ts";
+import type { CodecOptions } from "../format.ts";
+import type { ConvertedFields } from "../shared/conversions.ts";
+import { budgetOf, budgetWithin, effortOf } from "../shared/reasoning.ts";
+import type { RequestMessage, Thinking } from "./schema.ts";
+
+/** The smallest budget for reasoning, in tokens (spec 2.6). */
+export const MIN_BUDGET_TOKENS = 1024;
+
+/** The highest temperature of the format (spec 2.6). */
+export const MAX_TEMPERATURE = 1;
+
+/** The lowest `top_p` that may stand beside thinking. */
+const MIN_THINKING_TOP_P = 0.95;
+
+/** The properties of a model that decide which fields its service accepts. */
+interface Model {
+  readonly control: ReasoningControl;
+  /** The accepted sampling fields. `one`: `temperature` or `top_p`, not both. */
+  readonly sampling: "all" | "one" | "none";
+  /** The model reasons only if the request asks for it, and refuses `disabled`. */
+  readonly isOffByDefault: boolean;
+  /** The model reasons always. It refuses `disabled` and forced tools. */
+  readonly isAlwaysOn: boolean;
+}
+
+/** Models of other makers than Anthropic, which speak the format as it was with the first models that reason. */
+const OTHER: Model = { control: "budget", sampling: "all", isOffByDefault: false, isAlwaysOn: false };
+
+/** Matches the version in a name: `claude-3-5-sonnet-20241022`, `claude-opus-4.1`, `anthropic.claude-sonnet-4-5-20250929-v1:0`. */
+const VERSION = /claude-(?:[a-z]+-)?v?(\d+)(?:[.-](\d{1,2})(?!\d))?/;
+
+/** Returns the properties of a model by its name. A name of Claude without a known version is taken as new. */
+function modelNamed(name: string): Model {
+  const lower = name.toLowerCase();
+  if (!lower.includes("claude-")) return OTHER;
+  const [, major = Number.POSITIVE_INFINITY, minor = 0] = VERSION.exec(lower) ?? [];
+  const version = Number(major) * 100 + Number(minor);
+  return {
+    control: version < 307 ? "none" : version < 406 ? "budget" : version < 407 ? "any" : "effort",
+    sampling: version < 400 ? "all" : version < 407 ? "one" : "none",
+    isOffByDefault: version < 500,
+    isAlwaysOn: version >= 505 || /fable|mythos/.test(lower),
+  };
+}
+
+/** A request that is being changed. */
+type Draft = { -readonly [Field in keyof ChatRequest]: ChatRequest[Field] };
+
+/**
+ * Returns the request with the tool choice, the reasoning and the sampling that its model accepts.
+ *
+ * @param messages The encoded conversation.
+ * @param lost Receives the fields that are changed or left out.
+ */
+export function fitted(
+  request: ChatRequest,
+  messages: readonly RequestMessage[],
+  { reasoning: controlOf }: CodecOptions,
+  lost: ConvertedFields,
+): ChatRequest {
+  const model = modelNamed(request.model);
+  const draft: Draft = { ...request };
+  if (model.isAlwaysOn) freeChoice(draft, lost);
+  fitReasoning(draft, controlOf?.(request.model) ?? model.control, model, lost);
+  giveUpConflict(draft, messages, model, lost);
+  fitSampling(draft, model, lost);
+  return draft;
+}
+
+const forcesTool = ({ toolChoice }: Pick<ChatRequest, "toolChoice">): boolean =>
+  toolChoice?.type === "tool" || toolChoice?.type === "required";
+
+/** Lets the model decide whether it calls a tool. It is still offered no other tools than before. */
+function freeChoice(draft: Draft, lost: ConvertedFields): void {
+  const { toolChoice } = draft;
+  if (!toolChoice || toolChoice.type === "none" || !forcesTool(draft)) return;
+  const names = toolChoice.type === "tool" ? [toolChoice.name] : toolChoice.names;
+  draft.toolChoice = { type: "auto", parallel: toolChoice.parallel, ...(names && { names }) };
+  lost.add("toolChoice");
+}
+
+/** Expresses the reasoning in the way that the model knows: not at all, as a budget, or as an effort. */
+function fitReasoning(draft: Draft, control: ReasoningControl, model: Model, lost: ConvertedFields): void {
+  const { reasoning, maxOutputTokens } = draft;
+  if (!reasoning) return;
+  if (reasoning.type === "disabled")
+    return control === "none" ? void delete draft.reasoning : disable(draft, model, lost);
+  if (control === "none") {
+    delete draft.reasoning;
+    lost.add("reasoning");
+    return;
+  }
+  const visible = reasoning.visible === undefined ? {} : { visible: reasoning.visible };
+  if (control === "effort" || (control === "any" && reasoning.type === "adaptive")) {
+    if (reasoning.type === "enabled") lost.add("reasoning.budgetTokens");
+    const asked = reasoning.type === "enabled" ? effortOf(reasoning.budgetTokens) : reasoning.effort;
+    const effort = asked && nearestEffort(asked, control);
+    if (effort !== asked) lost.add("reasoning.effort");
+    draft.reasoning = { type: "adaptive", ...(effort && { effort }), ...visible };
+    return;
+  }
+  if (reasoning.type === "adaptive") {
+    lost.add("reasoning.adaptive");
+    if (reasoning.effort !== undefined) lost.add("reasoning.effort");
+  }
+  const asked = reasoning.type === "enabled" ? reasoning.budgetTokens : budgetOf(reasoning.effort);
+  const budgetTokens = budgetWithin(Math.max(MIN_BUDGET_TOKENS, asked), maxOutputTokens);
+  if (budgetTokens < MIN_BUDGET_TOKENS) return giveUp(draft, model, lost);
+  if (budgetTokens !== asked && reasoning.type === "enabled") lost.add("reasoning.budgetTokens");
+  draft.reasoning = { type: "enabled", budgetTokens, ...visible };
+}
+
+/** The models that also know budgets do not know `xhigh`. No model knows `minimal`. */
+function nearestEffort(effort: ReasoningEffort, control: ReasoningControl): ReasoningEffort {
+  if (effort === "minimal") return "low";
+  return effort === "xhigh" && control === "any" ? "high" : effort;
+}
+
+/** Gives thinking up where the rest of the request excludes it: a forced tool, a prefill, or a tool loop that began without thinking. */
+function giveUpConflict(draft: Draft, messages: readonly RequestMessage[], model: Model, lost: ConvertedFields): void {
+  if (!isThinking(draft)) return;
+  // With `adaptive`, a tool loop may begin without thinking.
+  const isExcluded =
+    forcesTool(draft) ||
+    messages.at(-1)?.role === "assistant" ||
+    (draft.reasoning?.type === "enabled" && lacksThinking(messages));
+  if (isExcluded) giveUp(draft, model, lost);
+}
+
+const isThinking = ({ reasoning }: Pick<ChatRequest, "reasoning">): boolean =>
+  reasoning !== undefined && reasoning.type !== "disabled";
+
+function giveUp(draft: Draft, model: Model, lost: ConvertedFields): void {
+  for (const field of ["reasoning.adaptive", "reasoning.budgetTokens", "reasoning.effort"] as const) lost.delete(field);
+  lost.add("reasoning");
+  draft.reasoning = { type: "disabled" };
+  disable(draft, model, lost);
+}
+
+/** Leaves out `disabled` where the model refuses it. */
+function disable(draft: Draft, { control, isOffByDefault, isAlwaysOn }: Model, lost: ConvertedFields): void {
+  if (isAlwaysOn) lost.add("reasoning");
+  if (isAlwaysOn || (control === "effort" && isOffByDefault)) delete draft.reasoning;
+}
+
+/** Tells whether the conversation ends in a tool loop whose first assistant message does not begin with thinking. */
+export function lacksThinking(messages: readonly { readonly role: string; readonly content: unknown }[]): boolean {
+  let first: unknown;
+  let hasResult = false;
+  let next = "";
+  for (const { role, content } of messages.toReversed()) {
+    if (role === "assistant") {
+      if (next !== role && next !== "" && !hasResult) break;
+      first = content;
+    } else {
+      const blocks = Array.isArray(content) ? (content as readonly { readonly type?: unknown }[]) : [];
+      hasResult = (next === role && hasResult) || blocks.some(({ type }) => type === "tool_result");
+    }
+    next = role;
+  }
+  if (first === undefined) return false;
+  const type: unknown = Array.isArray(first) ? (first as readonly { readonly type?: unknown }[])[0]?.type : undefined;
+  return type !== "thinking" && type !== "redacted_thinking";
+}
+
+/** Leaves out sampling that the model refuses, alone or beside thinking. */
+function fitSampling(draft: Draft, { sampling }: Model, lost: ConvertedFields): void {
+  const { topP = 1, topK = 0 } = draft;
+  const temperature = Math.min(draft.temperature ?? MAX_TEMPERATURE, MAX_TEMPERATURE);
+  const thinks = isThinking(draft);
+  // Values that change nothing are left out without loss.
+  if (sampling === "none" || (sampling === "one" && topP < 1 && temperature === MAX_TEMPERATURE)) {
+    if (temperature !== MAX_TEMPERATURE) lost.add("temperature");
+    delete draft.temperature;
+  } else if (thinks && temperature !== MAX_TEMPERATURE) {
+    delete draft.temperature;
+    lost.add("temperature");
+  }
+  const isSecond = sampling === "one" && draft.temperature !== undefined;
+  if (topP < 1 && (sampling === "none" || isSecond || (thinks && topP < MIN_THINKING_TOP_P))) {
+    delete draft.topP;
+    lost.add("topP");
+  }
+  if (topK > 0 && (sampling === "none" || thinks)) {
+    delete draft.topK;
+    lost.add("topK");
+  }
+}
+
+/** Encodes the reasoning. */
+export function encodeThinking({ model, reasoning }: ChatRequest): Thinking | undefined {
+  if (!reasoning || reasoning.type === "disabled") return reasoning && { type: reasoning.type };
+  if (reasoning.type === "enabled") return { type: "enabled", budget_tokens: reasoning.budgetTokens };
+  // Newer models show no thinking unless a summary is asked for.
+  const isHidden = modelNamed(model).sampling === "none" && reasoning.visible !== false;
+  return { type: "adaptive", ...(isHidden && { display: "summarized" }) };
+}
