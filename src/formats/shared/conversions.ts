@@ -275,7 +275,7 @@ function addPart(part: Part | JsonPart, format: string | undefined, fields: Conv
 export function listConversions(
   table: ConversionTable,
   fields: Iterable<ConvertedField>,
-  { native }: ChatRequest,
+  { native }: Pick<ChatRequest, "native">,
 ): Conversion[] {
   const conversions: Conversion[] = [];
   for (const field of fields) {
