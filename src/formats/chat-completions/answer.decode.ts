@@ -7,9 +7,11 @@ import type { JsonLimits } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
 import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { ReasoningBlock, reasoningIn, type ReasoningPiece } from "./answer.reasoning.ts";
+import { readExtra } from "./answer.signature.ts";
 import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, FAILED_FINISH } from "./answer.ts";
 import { decodeStreamError, errorIn } from "./errors.ts";
-import { ReasoningBlock, reasoningIn, type ReasoningPiece, thinkingText } from "./reasoning.ts";
+import { thinkingText } from "./schema.reasoning.ts";
 import { FORMAT, splitDataUrl } from "./schema.ts";
 import {
   LooseCompletion,
@@ -18,7 +20,6 @@ import {
   type LooseMessage,
   type LooseToolCall,
 } from "./schema.upstream.ts";
-import { readExtra } from "./signature.ts";
 import { DONE } from "./stream.ts";
 
 type DecodedEvent = Exclude<ChatEvent, NativeEvent>;
@@ -35,6 +36,8 @@ interface DecodedCall {
   /** The signature, if the server has sent it. */
   signed: ReturnType<typeof readExtra>;
   readonly fragments: string[];
+  /** An empty object at the beginning of streamed arguments. Bedrock sends it before the arguments themselves. */
+  held: string;
   begun: boolean;
   ended: boolean;
 }
@@ -133,9 +136,9 @@ export class CompletionDecoder implements AnswerDecoder {
     const choice = this.#choice(index);
     // Some servers end a stream with the whole message. It repeats the deltas, if there were any.
     const isDelta = delta != null && !isEmptyDelta(delta);
+    choice.said ||= isDelta;
     if (isDelta) this.#decodeMessage(delta, choice);
     else if (message && !choice.said) this.#decodeMessage(message, choice);
-    if (isDelta) choice.said = true;
     const annotation = logprobs ? decodeLogprobs(logprobs) : undefined;
     if (annotation) this.#add({ type: "annotation", annotation }, index);
     if (finish_reason) this.#finish(choice, finish_reason);
@@ -221,8 +224,9 @@ export class CompletionDecoder implements AnswerDecoder {
     if (FAILED_FINISH.has(finishReason)) throw upstreamFailed("The model backend gave its answer up.");
     choice.finished = true;
     this.#endReasoning(choice);
-    const decodedReason = decodeFinish(finishReason);
-    const reason = decodedReason === "stop" && choice.refused ? "refusal" : decodedReason;
+    const named = decodeFinish(finishReason);
+    // The official service ends a refusal as an ordinary answer, and this gateway as a filtered one.
+    const reason = choice.refused && (named === "stop" || named === "content-filter") ? "refusal" : named;
     const cutShort = CUT_SHORT.has(reason);
     for (const call of choice.calls) if (!call.ended) this.#endCall(choice, call, cutShort);
     const hasCalls = reason === "stop" && choice.calls.length > 0;
@@ -230,7 +234,9 @@ export class CompletionDecoder implements AnswerDecoder {
   }
 
   /** Ends a call when its choice ends. If the answer was cut short, a call with incomplete arguments gets no end event. */
-  #endCall({ index }: DecodedChoice, call: DecodedCall, cutShort: boolean): void {
+  #endCall(choice: DecodedChoice, call: DecodedCall, cutShort: boolean): void {
+    this.#release(choice, call);
+    const { index } = choice;
     const { id, name = "", fragments } = call;
     if (call.isCustom) {
       const value = { type: "custom", id, custom: { name, input: fragments.join("") } };
@@ -249,11 +255,15 @@ export class CompletionDecoder implements AnswerDecoder {
     if (!call.ended) call.signed = { ...call.signed, ...readExtra(piece.extra_content) };
     call.name ??= (named ?? custom)?.name || undefined;
     const said = named ? named.arguments : custom?.input;
-    const fragment = typeof said === "object" && said !== null ? JSON.stringify(said) : (said ?? "");
+    let fragment = typeof said === "object" && said !== null ? JSON.stringify(said) : (said ?? "");
     if (call.ended) {
       if (fragment.trim() === "") return;
       throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
     }
+    if (choice.said && call.fragments.length === 0 && call.held === "" && fragment.trim() === "{}") {
+      call.held = fragment;
+      fragment = "";
+    } else if (fragment.trim() !== "") call.held = "";
     if (fragment !== "") call.fragments.push(fragment);
     if (call.isCustom || call.name === undefined) return this.#heldBack.take(FRAGMENT_CHARS + fragment.length);
     if (call.begun) {
@@ -262,6 +272,7 @@ export class CompletionDecoder implements AnswerDecoder {
     }
     // End the previous call now if its arguments are complete. Otherwise the events of this call would have to wait for that end.
     const { newest } = choice;
+    if (newest && !newest.ended) this.#release(choice, newest);
     if (newest && !newest.ended && newest.fragments.length > 0 && this.#isWhole(newest)) {
       newest.ended = true;
       this.#add({ type: "tool-call-end", id: newest.id, ...newest.signed }, index);
@@ -271,6 +282,15 @@ export class CompletionDecoder implements AnswerDecoder {
     this.#add({ type: "tool-call-start", id: call.id, name: call.name, ...call.signed }, index);
     call.signed = {};
     for (const json of call.fragments) this.#add({ type: "tool-call-delta", id: call.id, json }, index);
+  }
+
+  /** Adds the empty object that was held back: no other arguments have come. */
+  #release({ index }: DecodedChoice, call: DecodedCall): void {
+    const { id, held: json } = call;
+    if (json === "") return;
+    call.held = "";
+    call.fragments.push(json);
+    if (call.begun) this.#add({ type: "tool-call-delta", id, json }, index);
   }
 
   /** Tells whether the arguments of a call so far are a complete JSON object. */
@@ -300,6 +320,7 @@ export class CompletionDecoder implements AnswerDecoder {
       name: undefined,
       signed: {},
       fragments: [],
+      held: "",
       begun: false,
       ended: false,
     };
@@ -345,7 +366,7 @@ function isNextCall(known: DecodedCall, { id, function: named, custom }: LooseTo
   // The same name without an id repeats the head of the call, unless the arguments so far have ended and others begin.
   const next = named?.arguments;
   const begins = typeof next === "object" || (next ?? "").trimStart().startsWith("{");
-  return known.fragments.at(-1)?.trimEnd().endsWith("}") === true && begins;
+  return (known.held || known.fragments.at(-1))?.trimEnd().endsWith("}") === true && begins;
 }
 
 /** Tells whether a delta says nothing: it has at most a role, and empty texts and lists. */

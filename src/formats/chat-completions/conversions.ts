@@ -102,9 +102,13 @@ const NO_NOTES = dropped("The format has no notes of this kind.");
 
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   ...COMMON_ANSWERS,
+  "answer.reasoning-signature": emulated("Signatures stand in `reasoning_details`, which callers send back."),
+  "answer.redacted-reasoning": emulated("Encrypted reasoning stands in `reasoning_details`, which callers send back."),
   "answer.code": approximated("Code is shown as text."),
   "answer.code-result": approximated("The output of code is shown as text."),
-  "answer.signature": dropped("Only tool calls and texts have signatures."),
+  "answer.signature": emulated(
+    "Signatures of tool calls and texts stand in the extension that Google's own endpoint has.",
+  ),
   "answer.thought": dropped("Reasoning in this format is only text."),
   "answer.annotation.safety": NO_NOTES,
   "answer.annotation.citations": approximated("A citation is only the address of its source."),
@@ -137,9 +141,11 @@ export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
   const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
   if (conversions.length === 0) return conversions;
   const events = event.type === "native" ? event.events : [event];
-  const isLost = events.some((inner) => "signature" in inner && !SIGNED.has(inner.type));
-  return isLost ? conversions : conversions.filter(({ field }) => field !== "answer.signature");
+  if (!events.some((inner) => "signature" in inner && !SIGNED.has(inner.type))) return conversions;
+  return conversions.map((found) => (found.field === "answer.signature" ? { ...found, ...NO_SIGNATURE } : found));
 }
+
+const NO_SIGNATURE = dropped("Only tool calls and texts have signatures.");
 
 /** The events whose signature the format has a field for. */
 const SIGNED: ReadonlySet<string> = new Set([

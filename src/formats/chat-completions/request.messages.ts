@@ -19,8 +19,10 @@ import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
-import { decodeReasoning, recordBudget, ReturnedReasoning, thinkingText } from "./reasoning.ts";
+import { isGoogles, readExtra, writeExtra } from "./answer.signature.ts";
 import { demandsSignatures, isGemini } from "./request.models.ts";
+import { decodeReasoning, ReturnedReasoning } from "./request.reasoning.ts";
+import { recordBudget, thinkingText } from "./schema.reasoning.ts";
 import {
   type AssistantContent,
   type AssistantMessage,
@@ -32,7 +34,6 @@ import {
   type TextContent,
   type UserContent,
 } from "./schema.ts";
-import { isGoogles, readExtra, writeExtra } from "./signature.ts";
 
 interface DecodedTurn {
   readonly role: ChatMessage["role"];

@@ -6,12 +6,13 @@ import { isJsonObject, type JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
-import { detailText, recordBudget, sealIn, unsealed } from "./reasoning.ts";
+import { writeExtra } from "./answer.signature.ts";
 import { NO_SIGNATURE } from "./request.messages.ts";
 import { demandsSignatures, isOfOthers } from "./request.models.ts";
+import { sealIn, unsealed } from "./request.reasoning.ts";
 import { conversionsOf } from "./request.ts";
+import { detailText, recordBudget } from "./schema.reasoning.ts";
 import { type AssistantMessage, type ExtraContent, FORMAT, type ReasoningDetail } from "./schema.ts";
-import { writeExtra } from "./signature.ts";
 
 /** Returns the caller's own body with the gateway's decisions: the model, the output limit, and token counts in a stream. Its history is cleaned. */
 export function overlaidRequest(

@@ -195,19 +195,22 @@ const CustomCall = whole(
 );
 export type CompletionCall = v.InferOutput<typeof FunctionCall> | v.InferOutput<typeof CustomCall>;
 
-/** An item of `reasoning_details`, as OpenRouter has it. Fields that are not named here are kept as well. */
-export const ReasoningDetail = whole(
-  object({
-    type: v.nullish(v.string()),
-    text: v.nullish(v.string()),
-    summary: v.nullish(v.string()),
-    signature: v.nullish(v.string()),
-    /** Encrypted reasoning. */
-    data: v.nullish(v.string()),
-    index: v.nullish(v.number()),
-  }),
-);
+/** The fields of an item of `reasoning_details`, as OpenRouter has it. `data` is encrypted reasoning. */
+const detail = {
+  type: v.nullish(v.string()),
+  text: v.nullish(v.string()),
+  summary: v.nullish(v.string()),
+  signature: v.nullish(v.string()),
+  data: v.nullish(v.string()),
+};
+
+/** An item in an answer. The record of the reasoning holds it unchanged, with its unknown fields. */
+export const ReasoningDetail = whole(object({ ...detail, index: v.nullish(v.number()) }));
 export type ReasoningDetail = Partial<v.InferOutput<typeof ReasoningDetail>>;
+
+// An item that comes back. The other fields are ignored: they say only where the item came from.
+const ignored = v.optional(v.unknown());
+const ReturnedDetail = object({ ...detail, index: v.nullish(v.number()), id: ignored, format: ignored });
 
 const AssistantMessage = object({
   role: v.literal("assistant"),
@@ -216,7 +219,7 @@ const AssistantMessage = object({
   // Providers show reasoning under several names, and their clients send it back.
   reasoning_content: v.nullish(v.string()),
   reasoning: v.nullish(v.string()),
-  reasoning_details: v.nullish(array(ReasoningDetail)),
+  reasoning_details: v.nullish(array(ReturnedDetail)),
   tool_calls: v.nullish(array(variant([FunctionCall, CustomCall]))),
   extra_content: ExtraContent,
   name,

@@ -8,11 +8,11 @@ import { answerId, frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import type { Signed } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { DetailsWriter } from "./answer.reasoning.ts";
+import { writeExtra } from "./answer.signature.ts";
 import { encodeLogprobs, encodeSources, encodeUsage, FINISH_REASON } from "./answer.ts";
-import { DetailsWriter } from "./reasoning.ts";
 import type { Chunk, ChunkChoice, ChunkDelta, ToolCallDelta } from "./schema.answer.ts";
 import { dataUrl, FORMAT } from "./schema.ts";
-import { writeExtra } from "./signature.ts";
 
 /** The data of the frame that ends a stream. */
 export const DONE = "[DONE]";

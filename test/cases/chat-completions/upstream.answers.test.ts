@@ -27,6 +27,12 @@ const finish = (finish_reason: string): object => delta({}, { finish_reason });
 const START: ChatEvent = { type: "start" };
 const END: ChatEvent = { type: "finish", reason: "stop" };
 const CALLED: ChatEvent = { type: "finish", reason: "tool-calls" };
+/** The end of reasoning that an upstream showed in a field. */
+const shownIn = (field: string, details?: object[]): ChatEvent => ({
+  type: "reasoning-signature",
+  signature: JSON.stringify({ field, details }),
+  maker: "chat-completions",
+});
 const calls = (...tool_calls: object[]): object => delta({ tool_calls });
 const starts = (id: string, name: string): ChatEvent => ({ type: "tool-call-start", id, name });
 const adds = (id: string, json: string): ChatEvent => ({ type: "tool-call-delta", id, json });
@@ -77,9 +83,18 @@ describe("a stream", () => {
         delta({ thinking: "c" }),
         finish("stop"),
       ],
-      [START, ...["a", "b", "c"].map((text): ChatEvent => ({ type: "reasoning-delta", text })), END],
+      [
+        START,
+        ...["a", "b", "c"].map((text): ChatEvent => ({ type: "reasoning-delta", text })),
+        shownIn("reasoning_content"),
+        END,
+      ],
     ],
-    ["of a refusal", [delta({ refusal: "No" }), finish("stop")], [START, { type: "refusal-delta", text: "No" }, END]],
+    [
+      "of a refusal",
+      [delta({ refusal: "No" }), finish("stop")],
+      [START, { type: "refusal-delta", text: "No" }, { type: "finish", reason: "refusal" }],
+    ],
     [
       "of text in parts",
       [
@@ -323,6 +338,7 @@ describe("a complete answer", () => {
         events: [
           { type: "start", id: "c", model: "m" },
           { type: "reasoning-delta", text: "Hm" },
+          shownIn("reasoning"),
           starts("call_c_1", "one"),
           adds("call_c_1", "{}"),
           {
