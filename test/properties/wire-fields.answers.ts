@@ -150,7 +150,17 @@ export const CHATS: readonly Chat[] = [
             { type: "reasoning.encrypted", data: "d" },
           ],
         },
-        usage: { ...chat.usage, prompt_tokens_details: {}, prompt_cache_hit_tokens: 2 },
+        usage: chat.usage,
+        finish_reason: "stop",
+      },
+    ],
+  },
+  {
+    choices: [
+      {
+        index: 0,
+        message: { content: "Hi" },
+        usage: { prompt_tokens: 9, completion_tokens: 9, prompt_cache_hit_tokens: 2 },
         finish_reason: "stop",
       },
     ],
