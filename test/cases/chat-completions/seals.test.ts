@@ -156,18 +156,19 @@ describe.each(CLIENTS)("%s", (_name, Client) => {
   });
 });
 
-describe("a stream", () => {
-  const lists = async (...events: ChatEvent[]): Promise<object[]> => {
-    const text = await (await openStage(plays(...events)).ask({ model: "m", messages: [hi], stream: true })).text();
-    return text
-      .split("\n\n")
-      .filter((frame) => frame.includes("reasoning_details"))
-      .map((frame) => (JSON.parse(frame.slice(6)) as { choices: object[] }).choices[0] as object);
-  };
+const lists = async (...events: ChatEvent[]): Promise<object[]> => {
+  const text = await (await openStage(plays(...events)).ask({ model: "m", messages: [hi], stream: true })).text();
+  return text
+    .split("\n\n")
+    .filter((frame) => frame.includes("reasoning_details"))
+    .map((frame) => (JSON.parse(frame.slice(6)) as { choices: object[] }).choices[0] as object);
+};
 
+const wrapped = (value: string): string => wrapSeal({ maker: "messages", value, kind: "part" });
+
+describe("a stream", () => {
   it("has all seals in one chunk, before the first call", async () => {
     const choices = await lists(...(CASES[1]?.[1] ?? []));
-    const wrapped = (value: string): string => wrapSeal({ maker: "messages", value, kind: "part" });
     expect(choices).toMatchObject([
       {
         delta: {
