@@ -52,6 +52,8 @@ interface DecodedChoice {
   refused: boolean;
   /** The block of reasoning that has not ended. */
   reasoning: ReasoningBlock | undefined;
+  /** The seals of its reasoning so far. */
+  readonly seals: Set<string>;
   readonly calls: DecodedCall[];
   /** The calls by the index that the server gave them. */
   readonly byIndex: Map<number | "function_call", DecodedCall>;
@@ -153,6 +155,7 @@ export class CompletionDecoder implements AnswerDecoder {
         said: false,
         refused: false,
         reasoning: undefined,
+        seals: new Set(),
         calls: [],
         byIndex: new Map(),
         byWireId: new Map(),
@@ -166,7 +169,7 @@ export class CompletionDecoder implements AnswerDecoder {
   #decodeMessage(message: LooseMessage, choice: DecodedChoice): void {
     const { index } = choice;
     const { content, refusal, audio, images, annotations, tool_calls, function_call } = message;
-    const thought = reasoningIn(message);
+    const thought = reasoningIn(message, choice.seals);
     if (thought) this.#reason(choice, thought);
     let text = "";
     for (const part of typeof content === "string" ? [{ text: content }] : (content ?? [])) {
@@ -198,8 +201,9 @@ export class CompletionDecoder implements AnswerDecoder {
 
   #reason(choice: DecodedChoice, piece: ReasoningPiece): void {
     const block = (choice.reasoning ??= new ReasoningBlock());
-    this.#heldBack.take(block.add(piece));
-    if (piece.text !== "") this.#add({ type: "reasoning-delta", text: piece.text }, choice.index);
+    const text = block.add(piece);
+    this.#heldBack.take(block.kept);
+    if (text !== "") this.#add({ type: "reasoning-delta", text }, choice.index);
   }
 
   /** Ends the open block of reasoning with its record. A block without a text is encrypted reasoning. */

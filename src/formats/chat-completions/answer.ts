@@ -145,7 +145,8 @@ interface CollectedChoice {
   readonly content: string[];
   readonly refusal: string[];
   readonly reasoning: string[];
-  readonly details: NonNullable<ChunkDelta["reasoning_details"]>;
+  /** The last list: it holds all details. */
+  details: NonNullable<ChunkDelta["reasoning_details"]>;
   readonly calls: { first: Omit<ToolCallDelta, "index">; readonly json: string[] }[];
   readonly logprobs: TokenLogprob[];
   readonly media: Pick<ChunkDelta, "annotations" | "images" | "audio" | "extra_content">;
@@ -198,14 +199,12 @@ export class ChunkCollector {
   }
 }
 
-function collectDelta(
-  { content, refusal, reasoning, details, calls, media }: CollectedChoice,
-  delta: ChunkDelta,
-): void {
+function collectDelta(choice: CollectedChoice, delta: ChunkDelta): void {
+  const { content, refusal, reasoning, calls, media } = choice;
   if (delta.content) content.push(delta.content);
   if (delta.refusal) refusal.push(delta.refusal);
   if (delta.reasoning_content) reasoning.push(delta.reasoning_content);
-  for (const detail of delta.reasoning_details ?? []) details.push(detail);
+  if (delta.reasoning_details) choice.details = delta.reasoning_details;
   for (const { index, ...call } of delta.tool_calls ?? []) {
     const json = call.function?.arguments ?? "";
     const known = calls[index];

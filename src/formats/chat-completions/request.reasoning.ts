@@ -3,7 +3,7 @@
 import type { Part } from "../../kinds/chat/request.ts";
 import type { JsonBudget } from "../../model/json.ts";
 import { readSignature, unwrapSeal } from "../shared/seal.ts";
-import { detailText, readRecord, restored } from "./schema.reasoning.ts";
+import { detailText, isFirst, readRecord, restored } from "./schema.reasoning.ts";
 import { type AssistantContent, type AssistantMessage, FORMAT, type ReasoningDetail } from "./schema.ts";
 
 /**
@@ -11,7 +11,10 @@ import { type AssistantContent, type AssistantMessage, FORMAT, type ReasoningDet
  * repeats theirs, and the official client keeps only the last piece of a stream.
  */
 export function decodeReasoning({ reasoning_details, reasoning_content, reasoning }: AssistantMessage): Part[] {
+  const seals = new Set<string>();
   const parts = (reasoning_details ?? []).flatMap((detail): Part[] => {
+    // A client that joins all lists of a stream returns an item twice.
+    if (!isFirst(detail, seals)) return [];
     const text = detailText(detail);
     if (detail.data) {
       const seal = sealIn(detail);
@@ -37,8 +40,10 @@ export class ReturnedReasoning {
   add(text: string, seal: string, isRedacted: boolean, budget: JsonBudget): AssistantContent | undefined {
     const record = readRecord(seal, budget);
     if (record?.field === "content") return { type: "thinking", thinking: [{ type: "text", text }] };
-    if (record?.field === "reasoning_details") this.#details.push(...restored(record.details, text));
-    else if (record) this.addText(text, record.field);
+    if (record?.field === "reasoning_details") {
+      for (const detail of restored(record.details, text)) this.#details.push(detail);
+      if (record.plain) this.addText(text, record.plain);
+    } else if (record) this.addText(text, record.field);
     else if (isRedacted) this.#details.push({ type: "reasoning.encrypted", data: seal });
     else if (seal !== "") this.#details.push({ type: "reasoning.text", text, signature: seal });
     else this.addText(text);

@@ -7,15 +7,18 @@ import { isJsonObject, JsonBudget, DEFAULT_JSON_LIMITS, JsonLimitError, parseJso
 import type { ReasoningDetail } from "./schema.ts";
 import type { LooseThinking } from "./schema.upstream.ts";
 
-/** The fields of a message in which providers show reasoning. `content`: parts of the type `thinking`, among the texts. */
-export const FIELDS = ["reasoning_content", "reasoning", "thinking", "reasoning_details", "content"] as const;
-export type ReasoningField = (typeof FIELDS)[number];
+/** The fields of a message in which providers show reasoning as a text. */
+export const PLAIN_FIELDS = ["reasoning_content", "reasoning", "thinking"] as const;
+export type PlainField = (typeof PLAIN_FIELDS)[number];
 
 /** An item of `reasoning_details`. `chars` stands for its text, which the reasoning itself has. */
 export type StoredDetail = ReasoningDetail & { readonly chars?: number };
 
 interface ReasoningRecord {
-  readonly field: ReasoningField;
+  /** `content`: parts of the type `thinking`, among the texts. */
+  readonly field: PlainField | "reasoning_details" | "content";
+  /** The field of the text, if it stood beside details without a text. */
+  readonly plain: PlainField | undefined;
   readonly details: readonly StoredDetail[];
 }
 
@@ -35,9 +38,10 @@ export function readRecord(text: string, budget: JsonBudget): ReasoningRecord | 
     const record = parseJson(text, budget);
     if (!isJsonObject(record)) return undefined;
     const { details = [] } = record;
-    const field = FIELDS.find((name) => name === record["field"]);
+    const field = ([...PLAIN_FIELDS, "reasoning_details", "content"] as const).find((name) => name === record["field"]);
     if (!field || !Array.isArray(details) || !details.every(isJsonObject)) return undefined;
-    return { field, details: details as unknown as StoredDetail[] };
+    const plain = PLAIN_FIELDS.find((name) => name === record["plain"]);
+    return { field, plain, details: details as unknown as StoredDetail[] };
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof JsonLimitError) return undefined;
     throw error;
@@ -56,6 +60,14 @@ export function restored(details: readonly StoredDetail[], text: string): Reason
     at = end;
     return [detail.type === SUMMARY ? { ...detail, summary: piece } : { ...detail, text: piece }];
   });
+}
+
+/** Tells whether a sealed item is not a repetition of an earlier one. An item without a seal is never one. */
+export function isFirst(detail: ReasoningDetail, seals: Set<string>): boolean {
+  const seal = detail.signature || detail.data;
+  if (!seal) return true;
+  const before = seals.size;
+  return seals.add(`${seal} ${detailText(detail)}`).size > before;
 }
 
 /** Returns the text of a part of the type `thinking`. */

@@ -12,7 +12,7 @@ import { DetailsWriter } from "./answer.reasoning.ts";
 import { writeExtra } from "./answer.signature.ts";
 import { encodeLogprobs, encodeSources, encodeUsage, FINISH_REASON } from "./answer.ts";
 import type { Chunk, ChunkChoice, ChunkDelta, ToolCallDelta } from "./schema.answer.ts";
-import { dataUrl, FORMAT } from "./schema.ts";
+import { dataUrl, FORMAT, type ReasoningDetail } from "./schema.ts";
 
 /** The data of the frame that ends a stream. */
 export const DONE = "[DONE]";
@@ -79,6 +79,14 @@ function isUsageChunk(data: string): boolean {
 
 /** The lifetime of a sound, for its `expires_at`, in seconds. It is the lifetime that the spec gives to a picture (spec 3). */
 const AUDIO_LIFETIME_S = 3_600;
+
+/** The events of reasoning. */
+const REASONING: ReadonlySet<string> = new Set([
+  "reasoning-delta",
+  "reasoning-signature",
+  "redacted-reasoning",
+  "annotation",
+] satisfies ContentEvent["type"][]);
 
 /** The state of a choice that is being written. */
 interface WrittenChoice {
@@ -153,13 +161,15 @@ export class ChunkEncoder {
       const choice = this.#choice(candidate);
       choice.calls?.endAll(CUT_SHORT.has(reason));
       if (choice.calls) this.#addCalls(choice, choice.calls);
-      this.#addDetails(choice);
+      this.#addDetails(choice, choice.reasoning?.takeLast());
       this.#add(choice, {}, null, this.#isBlocked ? "content_filter" : FINISH_REASON[reason]);
     }
     if (this.#showsUsage) this.#chunks.push({ ...this.#chunk([]), usage: encodeUsage(usage) });
   }
 
   #content(choice: WrittenChoice, event: ContentEvent): void {
+    // The seals follow their reasoning, before anything else, where clients expect the end of the reasoning.
+    if (!REASONING.has(event.type)) this.#addDetails(choice, choice.reasoning?.take());
     switch (event.type) {
       case "text-delta":
         if (event.text !== "" || event.signature)
@@ -251,16 +261,10 @@ export class ChunkEncoder {
   }
 
   #addCalls(choice: WrittenChoice, calls: CallQueue): void {
-    this.#addDetails(choice);
     for (const call of calls.take()) this.#add(choice, { tool_calls: [call] });
   }
 
-  /**
-   * Adds the seals of the reasoning, all in one chunk: the official client keeps only the last list of a stream. They stand before the
-   * first call, where clients expect the end of the reasoning.
-   */
-  #addDetails(choice: WrittenChoice): void {
-    const reasoning_details = choice.reasoning?.take() ?? [];
+  #addDetails(choice: WrittenChoice, reasoning_details: ReasoningDetail[] = []): void {
     if (reasoning_details.length > 0) this.#add(choice, { reasoning_details });
   }
 

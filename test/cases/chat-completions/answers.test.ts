@@ -79,19 +79,19 @@ const ANSWERED: readonly Answered[] = [
       content: "Yes",
       reasoning_content: "Hm",
       reasoning_details: [
-        { type: "reasoning.text", text: "Hm", signature: "s", index: 0 },
-        { type: "reasoning.encrypted", data: "r", index: 1 },
+        { type: "reasoning.text", text: "Hm", signature: "s" },
+        { type: "reasoning.encrypted", data: "r" },
       ],
     },
     [
       { reasoning_content: "Hm" },
-      { content: "Yes" },
       {
         reasoning_details: [
-          { type: "reasoning.text", text: "Hm", signature: "s", index: 0 },
-          { type: "reasoning.encrypted", data: "r", index: 1 },
+          { type: "reasoning.text", text: "Hm", signature: "s" },
+          { type: "reasoning.encrypted", data: "r" },
         ],
       },
+      { content: "Yes" },
     ],
   ],
   [

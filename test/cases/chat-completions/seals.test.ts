@@ -167,23 +167,44 @@ const lists = async (...events: ChatEvent[]): Promise<object[]> => {
 const wrapped = (value: string): string => wrapSeal({ maker: "messages", value, kind: "part" });
 
 describe("a stream", () => {
-  it("has all seals in one chunk, before the first call", async () => {
+  it("has all seals of a run of reasoning in one chunk, before anything else", async () => {
     const choices = await lists(...(CASES[1]?.[1] ?? []));
     expect(choices).toMatchObject([
       {
         delta: {
           reasoning_details: [
-            { type: "reasoning.text", text: "One", signature: wrapped("MQ=="), index: 0 },
+            { type: "reasoning.text", text: "One", signature: wrapped("MQ==") },
             {
               type: "reasoning.encrypted",
               data: wrapSeal({ maker: "messages", value: "ZGF0YQ==", kind: "redacted" }),
-              index: 1,
             },
-            { type: "reasoning.text", text: "Two", signature: wrapped("Mg=="), index: 2 },
+            { type: "reasoning.text", text: "Two", signature: wrapped("Mg==") },
           ],
         },
       },
     ]);
+  });
+
+  it("has all seals once more at its end, where they came in several chunks", async () => {
+    const seal = (signature: string): ChatEvent => ({ type: "reasoning-signature", signature, ...claude });
+    const events = [
+      ...thinks("One"),
+      seal("MQ=="),
+      { type: "text-delta", text: "Well." },
+      ...thinks("Two"),
+      seal("Mg=="),
+    ];
+    const [one, two] = ["MQ==", "Mg=="].map((value, index) => ({
+      type: "reasoning.text",
+      text: ["One", "Two"][index],
+      signature: wrapped(value),
+    }));
+    const choices = (await lists(...(events as ChatEvent[]))) as { delta: { reasoning_details: object } }[];
+    expect(choices.map(({ delta }) => delta.reasoning_details)).toEqual([[one], [one, two]]);
+    const stage = openStage(plays("Yes"));
+    const reasoning_details = [one, one, two];
+    await stage.ask({ model: "m", messages: [hi, { role: "assistant", content: "Well.", reasoning_details }, hi] });
+    expect(stage.received[0]?.messages[1]?.parts).toMatchObject([{ text: "One" }, { text: "Two" }, { text: "Well." }]);
   });
 
   it("has no list where nothing is sealed", async () => {

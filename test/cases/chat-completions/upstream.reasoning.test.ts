@@ -163,6 +163,55 @@ describe("reasoning goes back as it came", () => {
     });
   });
 
+  it.each<[string, readonly object[], object, string]>([
+    [
+      "before its details, as another gateway shows it",
+      [
+        { reasoning_content: "H" },
+        { reasoning_content: "m" },
+        { reasoning_details: [{ type: "reasoning.text", text: "Hm", signature: "s" }] },
+        { content: "Yes" },
+        { reasoning_details: [{ type: "reasoning.text", text: "Hm", signature: "s" }] },
+      ],
+      { reasoning_details: [{ type: "reasoning.text", text: "Hm", signature: "s" }], content: "Yes" },
+      "Hm",
+    ],
+    [
+      "beside details without a text",
+      [
+        { reasoning: "H", reasoning_details: [] },
+        { reasoning: "m", reasoning_details: [{ type: "reasoning.encrypted", data: "d" }] },
+        { content: "Yes" },
+      ],
+      { reasoning: "Hm", reasoning_details: [{ type: "reasoning.encrypted", data: "d" }], content: "Yes" },
+      "Hm",
+    ],
+    [
+      "in two blocks of one list, each with its signature",
+      [
+        {
+          reasoning_details: [
+            { type: "reasoning.text", text: "a", signature: "1" },
+            { type: "reasoning.text", text: "b", signature: "2" },
+          ],
+        },
+        { content: "Yes" },
+      ],
+      {
+        reasoning_details: [
+          { type: "reasoning.text", text: "a", signature: "1" },
+          { type: "reasoning.text", text: "b", signature: "2" },
+        ],
+        content: "Yes",
+      },
+      "ab",
+    ],
+  ])("once, where the text stands %s", (_name, deltas, message, text) => {
+    const events = read(...deltas);
+    expect(events.map((event) => (event.type === "reasoning-delta" ? event.text : "")).join("")).toBe(text);
+    expect(sent(turnOf(events)).message).toEqual({ role: "assistant", ...message });
+  });
+
   it("with all of a text that the caller has changed in one detail", () => {
     const [part] = turnOf(
       read({
