@@ -160,7 +160,7 @@ export interface CodecOptions {
   readonly foreignReasoning?: "drop" | "text";
   /**
    * Sends earlier reasoning back to an upstream of chat completions. `auto` (default): in the field in which the upstream showed the
-   * reasoning, because it then takes the reasoning back. `always`: also reasoning whose origin is unknown, as `reasoning_content`, which
+   * reasoning, because it then takes the reasoning back; known models that demand or refuse such fields get what they want. `always`: also reasoning whose origin is unknown, as `reasoning_content`, which
    * every turn with tool calls then has. `never`: not at all.
    */
   readonly reasoningHistory?: "auto" | "always" | "never";

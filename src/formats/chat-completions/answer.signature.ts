@@ -5,6 +5,9 @@ import type { ExtraContent } from "./schema.ts";
 
 const MAKER = "generate-content";
 
+/** The text that Google documents for a tool call whose signature is missing, because another model made the call. */
+export const NO_SIGNATURE = "skip_thought_signature_validator";
+
 /** Reads the signature in an extension; an empty object without one. */
 export const readExtra = (extra: ExtraContent): { signature?: string; maker?: string } =>
   readSignature(extra?.google?.thought_signature ?? "", MAKER);

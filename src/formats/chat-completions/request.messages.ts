@@ -19,8 +19,8 @@ import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
-import { isGoogles, readExtra, writeExtra } from "./answer.signature.ts";
-import { demandsSignatures, isGemini } from "./request.models.ts";
+import { isGoogles, NO_SIGNATURE, readExtra, writeExtra } from "./answer.signature.ts";
+import { demandsSignatures, historyOf, isGemini } from "./request.models.ts";
 import { decodeReasoning, ReturnedReasoning } from "./request.reasoning.ts";
 import { recordBudget, thinkingText } from "./schema.reasoning.ts";
 import {
@@ -113,7 +113,7 @@ function decodeAssistant(message: AssistantMessage, index: number, json: JsonBud
     for (const part of content ?? []) {
       if (part.type === "text") parts.push({ type: "text", text: part.text });
       else if (part.type === "refusal") parts.push({ type: "refusal", text: part.refusal });
-      else parts.push({ type: "reasoning", text: thinkingText(part.thinking) });
+      else parts.push({ type: "reasoning", text: thinkingText(part.thinking), maker: FORMAT });
     }
   // The signature of a message stands on its last text, where the model wrote it.
   const last = parts.findLastIndex(({ type }) => type === "text");
@@ -148,14 +148,12 @@ const isShortId = (id: string): boolean => id.length <= MAX_CALL_ID;
 
 const DETAIL = { low: "low", medium: "auto", high: "high" } as const;
 
-/** The text that Google documents for a tool call whose signature is missing, because another model made the call. */
-export const NO_SIGNATURE = "skip_thought_signature_validator";
-
 /** Encodes the conversation of one request. */
 export class MessagesEncoder {
   readonly #fields: ConvertedFields;
   readonly #model: string;
   readonly #options: CodecOptions;
+  readonly #history: ReturnType<typeof historyOf>;
   readonly #records: JsonBudget = recordBudget();
   readonly #detail: "low" | "auto" | "high" | undefined;
   readonly #ids: ToolIds = new ToolIds(isShortId);
@@ -164,7 +162,7 @@ export class MessagesEncoder {
     this.#fields = fields;
     this.#model = model;
     this.#options = options;
-    // A picture may have a detail of its own.
+    this.#history = historyOf(model, options);
     this.#detail = mediaResolution && DETAIL[mediaResolution];
   }
 
@@ -178,12 +176,12 @@ export class MessagesEncoder {
   }
 
   /**
-   * Gives each turn with tool calls a `reasoning_content`, if one turn has it: the thinking modes of such providers refuse a turn without
-   * the field, and take an empty text.
+   * Gives each turn with tool calls a `reasoning_content`, if the provider demands it or one turn has it: thinking modes refuse a turn
+   * without the field, and take an empty text.
    */
   #withReasoning(encoded: CompletionMessage[]): CompletionMessage[] {
     const isWanted =
-      this.#options.reasoningHistory === "always" ||
+      this.#history.demands ||
       encoded.some((message) => "reasoning_content" in message && message.reasoning_content != null);
     if (!isWanted) return encoded;
     return encoded.map((message) =>
@@ -271,10 +269,13 @@ export class MessagesEncoder {
           else this.#fields.add(content.type === "file" ? "messages.document" : "messages.media");
       }
     }
+    const fields = returned.message;
+    const isRefused = this.#history.refusesFields && Object.keys(fields).length > 0;
+    if (isRefused) this.#fields.add("messages.reasoning");
     return {
       role: "assistant",
       ...((said.length > 0 || tool_calls.length === 0) && { content: shortest(said) }),
-      ...returned.message,
+      ...(!isRefused && fields),
       ...extra,
       ...(tool_calls.length > 0 && { tool_calls }),
       ...(name !== undefined && { name }),
@@ -293,7 +294,7 @@ export class MessagesEncoder {
       if (foreignReasoning !== "text" || text === "") return undefined;
       if (!isAlways) return { type: "text", text };
       returned.addText(text);
-    } else if (reasoningHistory !== "never" && maker === FORMAT) {
+    } else if (!this.#history.refusesParts && maker === FORMAT) {
       const isRedacted = part.type === "redacted-reasoning";
       return returned.add(text, isRedacted ? part.data : (part.signature ?? ""), isRedacted, this.#records);
     } else if (isAlways && text !== "") returned.addText(text);

@@ -1,6 +1,7 @@
 /** What is known about models by their names. Providers of this format differ most in how their models reason. */
 
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
+import type { CodecOptions } from "../format.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
 const nameOf = (model: string): string =>
@@ -19,6 +20,31 @@ export const isOfOthers = (model: string): boolean =>
   /^(?:gpt|o\d|chatgpt|claude|deepseek|qwen|qwq|glm|kimi|moonshot|minimax|grok|llama|command|(?:mi|ma|mini|code|dev)stral)/.test(
     nameOf(model),
   );
+
+/** The treatment of earlier reasoning by a provider: it takes the fields of its own answers, demands them, or refuses them. */
+interface History {
+  /** True where each turn with tool calls must have `reasoning_content`, at least as an empty text. */
+  readonly demands: boolean;
+  /** True where a message may have no field for reasoning. */
+  readonly refusesFields: boolean;
+  /** True where a message may have no part for reasoning in its content. */
+  readonly refusesParts: boolean;
+}
+
+/** Returns the treatment by the option of the host, or by the models that are known: OpenAI's, Mistral's, DeepSeek's and Kimi's. */
+export function historyOf(model: string, { reasoningHistory = "auto" }: CodecOptions): History {
+  if (reasoningHistory !== "auto") {
+    const refuses = reasoningHistory === "never";
+    return { demands: !refuses, refusesFields: refuses, refusesParts: refuses };
+  }
+  const name = nameOf(model);
+  const isOpenAI = /^(?:gpt-\d|chatgpt|o[1-9](?:-|$))/.test(name);
+  return {
+    demands: /deepseek|kimi/.test(name),
+    refusesFields: isOpenAI || /(?:mi|ma|mini|code|dev)stral/.test(name),
+    refusesParts: isOpenAI,
+  };
+}
 
 /** The levels of effort, from least to most, with `none` for no reasoning. */
 const LEVELS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;

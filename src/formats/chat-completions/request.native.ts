@@ -6,9 +6,8 @@ import { isJsonObject, type JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
-import { writeExtra } from "./answer.signature.ts";
-import { NO_SIGNATURE } from "./request.messages.ts";
-import { demandsSignatures, isOfOthers } from "./request.models.ts";
+import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
+import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
 import { sealIn, unsealed } from "./request.reasoning.ts";
 import { conversionsOf } from "./request.ts";
 import { detailText, recordBudget } from "./schema.reasoning.ts";
@@ -20,13 +19,13 @@ export function overlaidRequest(
   { model, maxOutputTokens, stream }: ChatRequest,
   options: CodecOptions,
 ): { readonly body: WireObject; readonly conversions: readonly Conversion[] } {
-  const { outputLimitField = "max_completion_tokens", foreignReasoning } = options;
+  const { outputLimitField = "max_completion_tokens" } = options;
   const fields: ConvertedFields = new Set();
   const sent = (["max_completion_tokens", "max_tokens"] as const).filter((field) => body[field] != null);
   const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, maxOutputTokens]);
   const streamOptions = isJsonObject(body["stream_options"]) ? body["stream_options"] : {};
   const { messages } = body;
-  const cleaner = new Cleaner(fields, model, foreignReasoning);
+  const cleaner = new Cleaner(fields, model, options);
   const overlaid = {
     ...body,
     model,
@@ -43,18 +42,32 @@ class Cleaner {
   readonly #fields: ConvertedFields;
   readonly #model: string;
   readonly #foreignReasoning: CodecOptions["foreignReasoning"];
+  readonly #history: ReturnType<typeof historyOf>;
   readonly #records: JsonBudget = recordBudget();
 
-  constructor(fields: ConvertedFields, model: string, foreignReasoning: CodecOptions["foreignReasoning"]) {
+  constructor(fields: ConvertedFields, model: string, options: CodecOptions) {
     this.#fields = fields;
     this.#model = model;
-    this.#foreignReasoning = foreignReasoning;
+    this.#foreignReasoning = options.foreignReasoning;
+    this.#history = historyOf(model, options);
   }
 
   clean(message: unknown): unknown {
     if (!isJsonObject(message) || message["role"] !== "assistant") return message;
     // The cast is safe: the body was validated when the caller sent it.
-    return this.#withOwnSignatures(this.#withOwnReasoning(message as unknown as AssistantMessage));
+    const own = this.#withOwnReasoning(message as unknown as AssistantMessage);
+    return this.#withOwnSignatures(this.#withWantedReasoning(own));
+  }
+
+  /** Removes the fields that the provider refuses, and adds the field that it demands. */
+  #withWantedReasoning(message: AssistantMessage): AssistantMessage {
+    const { reasoning_content, reasoning, reasoning_details, ...others } = message;
+    const { demands, refusesFields } = this.#history;
+    if (refusesFields && (reasoning_content ?? reasoning ?? reasoning_details) != null) {
+      this.#fields.add("messages.reasoning");
+      return others;
+    }
+    return demands && message.tool_calls && reasoning_content == null ? { ...message, reasoning_content: "" } : message;
   }
 
   #withOwnReasoning(message: AssistantMessage): AssistantMessage {

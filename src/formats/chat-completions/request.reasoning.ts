@@ -21,10 +21,11 @@ export function decodeReasoning({ reasoning_details, reasoning_content, reasonin
       return [{ type: "redacted-reasoning", data: seal?.value ?? detail.data, maker: seal?.maker ?? FORMAT }];
     }
     const signed = readSignature(detail.signature ?? "", FORMAT);
-    return text === "" && signed.signature === undefined ? [] : [{ type: "reasoning", text, ...signed }];
+    return text === "" && signed.signature === undefined ? [] : [{ type: "reasoning", text, maker: FORMAT, ...signed }];
   });
   const plain = reasoning_content || reasoning;
-  return parts.length === 0 && plain ? [{ type: "reasoning", text: plain }] : parts;
+  // A provider of this format may have made a text without a seal, so no other provider gets it as its own.
+  return parts.length === 0 && plain ? [{ type: "reasoning", text: plain, maker: FORMAT }] : parts;
 }
 
 /** The reasoning of one assistant turn, in the fields in which an upstream gets it back. */

@@ -166,6 +166,8 @@ const lists = async (...events: ChatEvent[]): Promise<object[]> => {
 
 const wrapped = (value: string): string => wrapSeal({ maker: "messages", value, kind: "part" });
 
+const seal = (signature: string): ChatEvent => ({ type: "reasoning-signature", signature, ...claude });
+
 describe("a stream", () => {
   it("has all seals of a run of reasoning in one chunk, before anything else", async () => {
     const choices = await lists(...(CASES[1]?.[1] ?? []));
@@ -186,7 +188,6 @@ describe("a stream", () => {
   });
 
   it("has all seals once more at its end, where they came in several chunks", async () => {
-    const seal = (signature: string): ChatEvent => ({ type: "reasoning-signature", signature, ...claude });
     const events = [
       ...thinks("One"),
       seal("MQ=="),
@@ -214,8 +215,12 @@ describe("a stream", () => {
 
 describe("a caller's history", () => {
   it.each<[string, object, readonly Part[]]>([
-    ["reasoning as a text", { reasoning: "Hm" }, [{ type: "reasoning", text: "Hm" }]],
-    ["the older name", { reasoning_content: "Hm", reasoning: "Hm" }, [{ type: "reasoning", text: "Hm" }]],
+    ["reasoning as a text", { reasoning: "Hm" }, [{ type: "reasoning", text: "Hm", maker: "chat-completions" }]],
+    [
+      "the older name",
+      { reasoning_content: "Hm", reasoning: "Hm" },
+      [{ type: "reasoning", text: "Hm", maker: "chat-completions" }],
+    ],
     [
       "Mistral's parts",
       {
@@ -231,7 +236,7 @@ describe("a caller's history", () => {
         ],
       },
       [
-        { type: "reasoning", text: "Hm" },
+        { type: "reasoning", text: "Hm", maker: "chat-completions" },
         { type: "text", text: "Yes" },
       ],
     ],
@@ -247,14 +252,14 @@ describe("a caller's history", () => {
       },
       [
         { type: "reasoning", text: "Hm", signature: "s", maker: "chat-completions" },
-        { type: "reasoning", text: "So" },
+        { type: "reasoning", text: "So", maker: "chat-completions" },
         { type: "redacted-reasoning", data: "d", maker: "chat-completions" },
       ],
     ],
     [
       "an empty signature",
       { reasoning_details: [{ type: "reasoning.text", text: "Hm", signature: "" }] },
-      [{ type: "reasoning", text: "Hm" }],
+      [{ type: "reasoning", text: "Hm", maker: "chat-completions" }],
     ],
   ])("may hold %s", async (_name, message, parts) => {
     const stage = openStage(plays("Yes"));

@@ -314,6 +314,15 @@ describe("a history of several makers", () => {
     expect(sent(parts, options)).toEqual({ message: { role: "assistant", ...message }, conversions });
   });
 
+  it.each<[string, Part[], object, Sent["conversions"]]>([
+    ["gpt-5.1", [own, text], { content: "Yes" }, { "messages.reasoning": "dropped" }],
+    ["mistral-large-latest", [own, text], { content: "Yes" }, { "messages.reasoning": "dropped" }],
+    ["deepseek-v4", [clock], { reasoning_content: "", ...CALLED }, {}],
+    ["moonshotai/kimi-k2.5", [own, clock], { reasoning_content: "Own", ...CALLED }, {}],
+  ])("is as %s takes it", (model, parts, message, conversions) => {
+    expect(sent(parts, {}, { model })).toEqual({ message: { role: "assistant", ...message }, conversions });
+  });
+
   it("fills in the field for every turn with calls once one turn has it", () => {
     const messages: ChatRequest["messages"] = [
       { role: "assistant", parts: [clock] },

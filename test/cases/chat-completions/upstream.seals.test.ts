@@ -137,6 +137,26 @@ describe("a body of the same format", () => {
     expect(through(message, model)).toEqual({ message: { role: "assistant", ...expected }, conversions });
   });
 
+  it.each<[string, object, string, object, Sent["conversions"]]>([
+    [
+      "OpenAI's models get no reasoning",
+      { reasoning_content: "Hm", reasoning: "Hm", content: "Yes" },
+      "gpt-5",
+      { content: "Yes" },
+      { "messages.reasoning": "dropped" },
+    ],
+    ["DeepSeek's get the field that they demand", CALLED, "deepseek-v4", { ...CALLED, reasoning_content: "" }, {}],
+    [
+      "DeepSeek's get it in place of foreign reasoning",
+      { reasoning_content: "Hm", reasoning_details: [foreign], ...CALLED },
+      "deepseek-v4",
+      { ...CALLED, reasoning_content: "" },
+      { "messages.reasoning.foreign": "dropped" },
+    ],
+  ])("is as its model takes it: %s", (_name, message, model, expected, conversions) => {
+    expect(through(message, model)).toEqual({ message: { role: "assistant", ...expected }, conversions });
+  });
+
   it("has foreign reasoning as text where the host wants it so", () => {
     expect(through({ reasoning_details: [foreign], content: "Yes" }, "model-a", { foreignReasoning: "text" })).toEqual({
       message: { role: "assistant", content: "Hm\n\nYes" },
