@@ -158,6 +158,12 @@ export interface CodecOptions {
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
   /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */
   readonly foreignReasoning?: "drop" | "text";
+  /**
+   * Sends earlier reasoning back to an upstream of chat completions. `auto` (default): in the field in which the upstream showed the
+   * reasoning, because it then takes the reasoning back; known models that demand or refuse such fields get what they want. `always`: also reasoning whose origin is unknown, as `reasoning_content`, which
+   * every turn with tool calls then has. `never`: not at all.
+   */
+  readonly reasoningHistory?: "auto" | "always" | "never";
 }
 
 export interface ChatCodec {

@@ -56,7 +56,7 @@ const ofGenerateContent = (): AnswerDecoder => new GenerateContentDecoder();
 
 /** Fields that are equal in every answer of a format, have no meaning, or follow from other fields. */
 const TELLS_NOTHING =
-  /(?:^|\.)(?:type|role|object|created|obfuscation|(?:images|tool_calls)\.index|total_tokens|totalTokenCount)$/;
+  /(?:^|\.)(?:type|role|object|created|obfuscation|closed|(?:images|tool_calls)\.index|total_tokens|totalTokenCount)$/;
 
 type See = (fields: Fields) => void;
 

@@ -62,7 +62,12 @@ const candidate = (index: number): fc.Arbitrary<ChatEvent[]> =>
     .map(([said, a, b, order, reason]) => {
       const sources = [[...said], [...a], [...b]];
       const mixed = order.flatMap((source) => sources[source]?.shift() ?? []);
-      const events: ChatEvent[] = [...mixed, ...sources.flat(), { type: "finish", reason }];
+      const refuses = reason !== "length" && said.some(({ type }) => type === "refusal-delta");
+      const events: ChatEvent[] = [
+        ...mixed,
+        ...sources.flat(),
+        { type: "finish", reason: refuses ? "refusal" : reason },
+      ];
       return index === 0 ? events : events.map((event) => ({ ...event, candidate: index }) as ChatEvent);
     });
 

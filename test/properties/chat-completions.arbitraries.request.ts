@@ -138,7 +138,8 @@ const number = (min: number, max: number): fc.Arbitrary<number> =>
 export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
   record(
     {
-      model: text,
+      // The names of known models change what is sent.
+      model: text.map((name) => `m${name}`),
       messages,
       system: fc.array(textPart, { maxLength: 2 }),
       tools: fc.constant(available),

@@ -17,7 +17,7 @@ const recordings = (kind: "txt" | "json"): [string, string][] =>
     .map((file) => [file.slice(0, -kind.length - 1), readFileSync(join(FOLDER, file), "utf8")]);
 const textOf = (name: string): string => readFileSync(join(FOLDER, `${name}.txt`), "utf8");
 
-const FAILING = new Set(["error", "broken-off"]);
+const FAILING = new Set(["error", "broken-off", "vllm-error", "openrouter-error", "only-done"]);
 const streams = recordings("txt").filter(([file]) => !FAILING.has(file));
 
 const [endpoint] = chatCompletions({ clock: systemClock }).endpoints as readonly [ChatEndpoint];
@@ -102,5 +102,32 @@ describe("an answer of chat completions", () => {
     expect(thrown).toBeInstanceOf(GatewayError);
     expect(thrown).toMatchObject({ code: "backend_overloaded" });
     expect((thrown as GatewayError).message).not.toContain("10.0.0.7");
+  });
+
+  it.each([
+    ["openrouter-reasoning", ["reasoning-signature"], []],
+    ["mistral-thinking", ["reasoning-signature"], []],
+    ["moonshot-usage-in-choice", ["reasoning-signature"], []],
+    ["gemini-signatures", [], ["function-call-1", "function-call-2"]],
+    ["ollama-index-0", [], ["call_o1", "call_o2"]],
+    ["poolside-changing-ids", [], ["call_first"]],
+    ["bedrock-empty-object", [], ["tooluse_1"]],
+    ["repeated-message", [], []],
+  ])("is read from %s as its server means it", (name, seals, ids) => {
+    const events = meaning(decoded(bytesOf(textOf(name))));
+    const typeOf = (type: string): ChatEvent[] => events.filter((event) => event.type === type);
+    expect(typeOf("reasoning-signature").map(({ type }) => type)).toEqual(seals);
+    expect(typeOf("tool-call-start").map((event) => "id" in event && event.id)).toEqual(ids);
+    expect(typeOf("tool-call-end")).toHaveLength(ids.length);
+    const pieces = typeOf("tool-call-delta").map((event) => ("json" in event ? event.json : ""));
+    expect(pieces.join("").split("}{")).toHaveLength(Math.max(1, ids.length));
+    const texts = typeOf("text-delta").map((event) => ("text" in event ? event.text : ""));
+    expect(texts.join("").match(/Hello|Oslo/g) ?? []).toHaveLength(ids.length > 0 ? 0 : 1);
+    expect(typeOf("usage")).toMatchObject([{ usage: { inputTokens: 20, outputTokens: 12 } }]);
+    expect(typeOf("finish")).toMatchObject([{ reason: ids.length > 0 ? "tool-calls" : "stop" }]);
+  });
+
+  it.each(["vllm-error", "openrouter-error", "only-done"])("is none where it is %s", (name) => {
+    expect(() => decoded(bytesOf(textOf(name)))).toThrow(GatewayError);
   });
 });

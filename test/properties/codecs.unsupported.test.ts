@@ -55,6 +55,14 @@ describe.each<[string, v.GenericSchema, Decode, readonly object[], readonly stri
       // The position of a call replaces its index, and the call names the tool of its result.
       "messages.tool_calls.index: 0 → 1",
       'messages.name: "f" → "ff"',
+      // A piece of reasoning is its text or its data, whatever it is called, and comes from anywhere.
+      'messages.content.thinking.type: "text" → "texttext"',
+      "messages.content.closed: true → false",
+      'messages.reasoning_details.type: "reasoning.encrypted" → "reasoning.encryptedreasoning.encrypted"',
+      'messages.reasoning_details.type: "reasoning.text" → "reasoning.textreasoning.text"',
+      "messages.reasoning_details.index: 0 → 1",
+      'messages.reasoning_details.id: "r" → "rr"',
+      'messages.reasoning_details.format: "f" → "ff"',
     ],
   ],
   [

@@ -70,12 +70,19 @@ const said = {
   refusal: "No",
   reasoning_content: "Hm",
   tool_calls: [
-    { index: 0, type: "function", id: "c_1", function: { name: "f", arguments: "{}" } },
+    {
+      index: 0,
+      type: "function",
+      id: "c_1",
+      function: { name: "f", arguments: "{}" },
+      extra_content: { google: { thought_signature: "s" } },
+    },
     { index: 1, type: "custom", id: "c_2", custom: { name: "g", input: "Hi" } },
   ],
   annotations: [
     { type: "url_citation", url_citation: { url: "https://a.example", title: "A", start_index: 1, end_index: 2 } },
   ],
+  extra_content: { google: { thought_signature: "s" } },
   audio: { data: "AAAA", transcript: "Hi" },
   images: [
     { type: "image_url", index: 0, image_url: { url: "data:image/png;base64,AAAA" } },
@@ -108,6 +115,7 @@ interface Chat extends Readonly<Record<string, unknown>> {
     readonly index: number;
     readonly message: object;
     readonly logprobs?: object;
+    readonly usage?: object;
     readonly finish_reason: string;
   }[];
 }
@@ -128,6 +136,33 @@ export const CHATS: readonly Chat[] = [
         finish_reason: "stop",
       },
       { index: 1, message: { thinking: "Hm" }, finish_reason: "stop" },
+    ],
+  },
+  {
+    choices: [
+      {
+        index: 0,
+        message: {
+          content: [{ type: "thinking", thinking: [{ type: "text", text: "Hm" }], closed: true }],
+          reasoning_details: [
+            { type: "reasoning.text", text: "Hm", signature: "s", index: 0 },
+            { type: "reasoning.summary", summary: "Hm" },
+            { type: "reasoning.encrypted", data: "d" },
+          ],
+        },
+        usage: chat.usage,
+        finish_reason: "stop",
+      },
+    ],
+  },
+  {
+    choices: [
+      {
+        index: 0,
+        message: { content: "Hi" },
+        usage: { prompt_tokens: 9, completion_tokens: 9, prompt_cache_hit_tokens: 2 },
+        finish_reason: "stop",
+      },
     ],
   },
 ];

@@ -149,11 +149,19 @@ export const CHAT_COMPLETIONS: readonly object[] = [
         content: [
           { type: "text", text: "Hi" },
           { type: "refusal", refusal: "No" },
+          { type: "thinking", thinking: [{ type: "text", text: "Hm" }], closed: true },
         ],
         refusal: "No",
         reasoning_content: "Hm",
+        extra_content: { google: { thought_signature: "s" } },
         tool_calls: [
-          { type: "function", id: "c_1", index: 0, function: { name: "f", arguments: "{}" } },
+          {
+            type: "function",
+            id: "c_1",
+            index: 0,
+            function: { name: "f", arguments: "{}" },
+            extra_content: { google: { thought_signature: "s" } },
+          },
           { type: "custom", id: "c_2", custom: { name: "g", input: "Hi" } },
         ],
       },
@@ -207,6 +215,20 @@ export const CHAT_COMPLETIONS: readonly object[] = [
     tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: chosen } },
   },
   { ...said, tools: [named], tool_choice: "required" },
+  {
+    ...said,
+    messages: [
+      { role: "assistant", reasoning: "Hm" },
+      {
+        role: "assistant",
+        reasoning_details: [
+          { type: "reasoning.text", text: "Hm", signature: "s", index: 0, id: "r", format: "f" },
+          { type: "reasoning.summary", summary: "Hm" },
+          { type: "reasoning.encrypted", data: "d" },
+        ],
+      },
+    ],
+  },
 ];
 
 const STRING = { type: "STRING" };

@@ -3,12 +3,16 @@
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, NativeEvent } from "../../kinds/chat/event.ts";
-import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import type { JsonLimits } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
-import { AnsweredArguments } from "../shared/tools.ts";
+import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
 import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
-import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, isCutShort } from "./answer.ts";
+import { ReasoningBlock, reasoningIn, type ReasoningPiece } from "./answer.reasoning.ts";
+import { readExtra } from "./answer.signature.ts";
+import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, FAILED_FINISH } from "./answer.ts";
+import { errorIn } from "./errors.ts";
+import { thinkingText } from "./schema.reasoning.ts";
 import { FORMAT, splitDataUrl } from "./schema.ts";
 import {
   LooseCompletion,
@@ -22,13 +26,19 @@ import { DONE } from "./stream.ts";
 type DecodedEvent = Exclude<ChatEvent, NativeEvent>;
 
 interface DecodedCall {
+  /** The index that the server gave the call. */
+  readonly index: number | "function_call";
   readonly id: string;
   /** The id as the server wrote it. */
   readonly wireId: string | undefined;
   readonly isCustom: boolean;
   /** Undefined until the server has sent it. */
   name: string | undefined;
+  /** The signature, if the server has sent it. */
+  signed: ReturnType<typeof readExtra>;
   readonly fragments: string[];
+  /** An empty object at the beginning of streamed arguments. Bedrock sends it before the arguments themselves. */
+  held: string;
   begun: boolean;
   ended: boolean;
 }
@@ -37,6 +47,14 @@ interface DecodedCall {
 interface DecodedChoice {
   readonly index: number;
   finished: boolean;
+  /** True once a delta has said something. */
+  said: boolean;
+  /** True once the model has declined. */
+  refused: boolean;
+  /** The block of reasoning that has not ended. */
+  reasoning: ReasoningBlock | undefined;
+  /** The seals of its reasoning so far. */
+  readonly seals: Set<string>;
   readonly calls: DecodedCall[];
   /** The calls by the index that the server gave them. */
   readonly byIndex: Map<number | "function_call", DecodedCall>;
@@ -91,13 +109,9 @@ export class CompletionDecoder implements AnswerDecoder {
 
   answer(body: string): ChatEvent[] {
     const answer = parseAnswer(body, this.#limits);
-    if (isJsonObject(answer) && !isError(answer)) {
-      const { choices } = answer;
-      if (!Array.isArray(choices) || choices.length === 0)
-        throw upstreamFailed("The model backend's answer holds no choice.");
-    }
     this.#events = [];
     this.#decode(answer);
+    if (this.#choices.size === 0) throw upstreamFailed("The model backend's answer holds no choice.");
     this.#finishAll();
     const unsupported = () => unsupportedInAnswer(answer, this.#unsupported);
     return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
@@ -105,7 +119,8 @@ export class CompletionDecoder implements AnswerDecoder {
 
   /** Decodes a chunk or a complete answer. */
   #decode(chunk: unknown, event?: string): void {
-    if (isError(chunk, event)) throw decodeUpstreamError(undefined, chunk);
+    const error = errorIn(chunk, event === "error") ?? (isError(chunk) ? chunk : undefined);
+    if (error !== undefined) throw decodeUpstreamError(undefined, { error });
     if (!isValid(LooseCompletion, chunk)) throw upstreamFailed("The model backend's answer has not the shape of one.");
     const { id, model, choices, usage, service_tier } = chunk;
     if (!this.#started) {
@@ -115,21 +130,38 @@ export class CompletionDecoder implements AnswerDecoder {
     }
     for (const [position, choice] of (choices ?? []).entries()) this.#decodeChoice(choice, choice.index ?? position);
     const tier = service_tier == null ? {} : { serviceTier: service_tier };
-    if (usage) this.#add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
+    // Moonshot counts the tokens inside a choice.
+    const counts = usage ?? choices?.find((choice) => choice.usage)?.usage;
+    if (counts) this.#add({ type: "usage", usage: { ...decodeUsage(counts), ...tier } });
   }
 
   #decodeChoice({ delta, message, logprobs, finish_reason }: LooseChoice, index: number): void {
-    const said = delta ?? message;
-    if (said) this.#decodeMessage(said, this.#choice(index));
+    const choice = this.#choice(index);
+    // Some servers end a stream with the whole message. It repeats the deltas, if there were any.
+    const isDelta = delta != null && !isEmptyDelta(delta);
+    choice.said ||= isDelta;
+    if (isDelta) this.#decodeMessage(delta, choice);
+    else if (message && !choice.said) this.#decodeMessage(message, choice);
     const annotation = logprobs ? decodeLogprobs(logprobs) : undefined;
     if (annotation) this.#add({ type: "annotation", annotation }, index);
-    if (finish_reason) this.#finish(this.#choice(index), finish_reason);
+    if (finish_reason) this.#finish(choice, finish_reason);
   }
 
   #choice(index: number): DecodedChoice {
     let choice = this.#choices.get(index);
     if (!choice) {
-      choice = { index, finished: false, calls: [], byIndex: new Map(), byWireId: new Map(), newest: undefined };
+      choice = {
+        index,
+        finished: false,
+        said: false,
+        refused: false,
+        reasoning: undefined,
+        seals: new Set(),
+        calls: [],
+        byIndex: new Map(),
+        byWireId: new Map(),
+        newest: undefined,
+      };
       this.#choices.set(index, choice);
     }
     return choice;
@@ -138,11 +170,21 @@ export class CompletionDecoder implements AnswerDecoder {
   #decodeMessage(message: LooseMessage, choice: DecodedChoice): void {
     const { index } = choice;
     const { content, refusal, audio, images, annotations, tool_calls, function_call } = message;
-    const thought = message.reasoning_content || message.reasoning || message.thinking;
-    if (thought) this.#add({ type: "reasoning-delta", text: thought }, index);
-    const text = Array.isArray(content) ? content.map((part) => part.text ?? "").join("") : content;
-    if (text) this.#add({ type: "text-delta", text }, index);
-    if (refusal) this.#add({ type: "refusal-delta", text: refusal }, index);
+    const thought = reasoningIn(message, choice.seals);
+    if (thought) this.#reason(choice, thought);
+    let text = "";
+    for (const part of typeof content === "string" ? [{ text: content }] : (content ?? [])) {
+      const thinking = "thinking" in part ? thinkingText(part.thinking) : "";
+      if (thinking !== "") this.#reason(choice, { field: "content", text: thinking });
+      else text += part.text ?? "";
+    }
+    const signed = readExtra(message.extra_content);
+    if (text || refusal || tool_calls?.length || function_call || audio || images?.length) this.#endReasoning(choice);
+    if (text !== "" || signed.signature) this.#add({ type: "text-delta", text, ...signed }, index);
+    if (refusal) {
+      choice.refused = true;
+      this.#add({ type: "refusal-delta", text: refusal }, index);
+    }
     if (audio?.transcript) this.#add({ type: "text-delta", text: audio.transcript }, index);
     if (audio?.data) this.#add({ type: "media", mediaType: soundType(audio.data), data: audio.data }, index);
     for (const { image_url } of images ?? []) {
@@ -158,6 +200,24 @@ export class CompletionDecoder implements AnswerDecoder {
     if (sources) this.#add({ type: "annotation", annotation: sources }, index);
   }
 
+  #reason(choice: DecodedChoice, piece: ReasoningPiece): void {
+    const block = (choice.reasoning ??= new ReasoningBlock());
+    const text = block.add(piece);
+    this.#heldBack.take(block.kept);
+    if (text !== "") this.#add({ type: "reasoning-delta", text }, choice.index);
+  }
+
+  /** Ends the open block of reasoning with its record. A block without a text is encrypted reasoning. */
+  #endReasoning(choice: DecodedChoice): void {
+    const { reasoning: block, index } = choice;
+    if (!block) return;
+    choice.reasoning = undefined;
+    const { record, hasText } = block;
+    const maker = FORMAT;
+    if (hasText) this.#add({ type: "reasoning-signature", signature: record, maker }, index);
+    else this.#add({ type: "redacted-reasoning", data: record, maker }, index);
+  }
+
   /** Finishes the choices that the server has not finished itself. */
   #finishAll(): void {
     if (this.#choices.size === 0) this.#choice(0);
@@ -166,16 +226,22 @@ export class CompletionDecoder implements AnswerDecoder {
 
   #finish(choice: DecodedChoice, finishReason: string): void {
     if (choice.finished) return;
+    if (FAILED_FINISH.has(finishReason)) throw upstreamFailed("The model backend gave its answer up.");
     choice.finished = true;
-    const reason = decodeFinish(finishReason);
-    const cutShort = isCutShort(reason);
+    this.#endReasoning(choice);
+    const named = decodeFinish(finishReason);
+    // The official service ends a refusal as an ordinary answer, and this gateway as a filtered one.
+    const reason = choice.refused && (named === "stop" || named === "content-filter") ? "refusal" : named;
+    const cutShort = CUT_SHORT.has(reason);
     for (const call of choice.calls) if (!call.ended) this.#endCall(choice, call, cutShort);
     const hasCalls = reason === "stop" && choice.calls.length > 0;
     this.#add({ type: "finish", reason: hasCalls ? "tool-calls" : reason }, choice.index);
   }
 
   /** Ends a call when its choice ends. If the answer was cut short, a call with incomplete arguments gets no end event. */
-  #endCall({ index }: DecodedChoice, call: DecodedCall, cutShort: boolean): void {
+  #endCall(choice: DecodedChoice, call: DecodedCall, cutShort: boolean): void {
+    this.#release(choice, call);
+    const { index } = choice;
     const { id, name = "", fragments } = call;
     if (call.isCustom) {
       const value = { type: "custom", id, custom: { name, input: fragments.join("") } };
@@ -183,20 +249,26 @@ export class CompletionDecoder implements AnswerDecoder {
     } else if (!call.begun) {
       throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
     } else if (!cutShort || this.#isWhole(call)) {
-      this.#add({ type: "tool-call-end", id }, index);
+      this.#add({ type: "tool-call-end", id, ...call.signed }, index);
     }
     call.ended = true;
   }
 
-  #decodeCall(choice: DecodedChoice, call: DecodedCall, { function: named, custom }: LooseToolCall): void {
+  #decodeCall(choice: DecodedChoice, call: DecodedCall, piece: LooseToolCall): void {
     const { index } = choice;
+    const { function: named, custom } = piece;
+    if (!call.ended) call.signed = { ...call.signed, ...readExtra(piece.extra_content) };
     call.name ??= (named ?? custom)?.name || undefined;
     const said = named ? named.arguments : custom?.input;
-    const fragment = typeof said === "object" && said !== null ? JSON.stringify(said) : (said ?? "");
+    let fragment = typeof said === "object" && said !== null ? JSON.stringify(said) : (said ?? "");
     if (call.ended) {
       if (fragment.trim() === "") return;
       throw new GatewayError("backend_failed", "The model backend went on with a tool call that had ended.");
     }
+    if (choice.said && call.fragments.length === 0 && call.held === "" && fragment.trim() === "{}") {
+      call.held = fragment;
+      fragment = "";
+    } else if (fragment.trim() !== "") call.held = "";
     if (fragment !== "") call.fragments.push(fragment);
     if (call.isCustom || call.name === undefined) return this.#heldBack.take(FRAGMENT_CHARS + fragment.length);
     if (call.begun) {
@@ -205,14 +277,25 @@ export class CompletionDecoder implements AnswerDecoder {
     }
     // End the previous call now if its arguments are complete. Otherwise the events of this call would have to wait for that end.
     const { newest } = choice;
+    if (newest && !newest.ended) this.#release(choice, newest);
     if (newest && !newest.ended && newest.fragments.length > 0 && this.#isWhole(newest)) {
       newest.ended = true;
-      this.#add({ type: "tool-call-end", id: newest.id }, index);
+      this.#add({ type: "tool-call-end", id: newest.id, ...newest.signed }, index);
     }
     choice.newest = call;
     call.begun = true;
-    this.#add({ type: "tool-call-start", id: call.id, name: call.name }, index);
+    this.#add({ type: "tool-call-start", id: call.id, name: call.name, ...call.signed }, index);
+    call.signed = {};
     for (const json of call.fragments) this.#add({ type: "tool-call-delta", id: call.id, json }, index);
+  }
+
+  /** Adds the empty object that was held back: no other arguments have come. */
+  #release({ index }: DecodedChoice, call: DecodedCall): void {
+    const { id, held: json } = call;
+    if (json === "") return;
+    call.held = "";
+    call.fragments.push(json);
+    if (call.begun) this.#add({ type: "tool-call-delta", id, json }, index);
   }
 
   /** Tells whether the arguments of a call so far are a complete JSON object. */
@@ -224,21 +307,25 @@ export class CompletionDecoder implements AnswerDecoder {
   #findCall(choice: DecodedChoice, call: LooseToolCall): DecodedCall {
     const { index, id } = call;
     const last = choice.calls.at(-1);
-    const known = index == null ? (id ? choice.byWireId.get(id) : last) : choice.byIndex.get(index);
-    // Some servers give every call the same index, or none. For them, another id or a new name starts another call.
-    const isAnother =
-      known && ((id && known.wireId && id !== known.wireId) || (!id && index == null && call.function?.name));
-    return known && !isAnother ? known : this.#addCall(choice, index ?? choice.calls.length, call);
+    const byId = id ? choice.byWireId.get(id) : undefined;
+    const known = index == null ? (id ? byId : last) : choice.byIndex.get(index);
+    if (!known) return this.#addCall(choice, index ?? choice.calls.length, call);
+    // Some servers give every call the same index.
+    if (byId && byId.index === known.index) return byId;
+    return isNextCall(known, call) ? this.#addCall(choice, index ?? choice.calls.length, call) : known;
   }
 
   #addCall(choice: DecodedChoice, index: number | "function_call", { id, custom }: LooseToolCall): DecodedCall {
     this.#heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
     const call: DecodedCall = {
+      index,
       id: this.#uniqueId(id),
       wireId: id || undefined,
       isCustom: custom != null,
       name: undefined,
+      signed: {},
       fragments: [],
+      held: "",
       begun: false,
       ended: false,
     };
@@ -271,6 +358,27 @@ export class CompletionDecoder implements AnswerDecoder {
     addEvent(this.#events, candidate === 0 ? event : { ...event, candidate });
   }
 }
+
+/**
+ * Tells whether a piece under the index of a known call begins another call. A piece without a name never does: some servers change the
+ * id within a call.
+ */
+function isNextCall(known: DecodedCall, { id, function: named, custom }: LooseToolCall): boolean {
+  const name = (named ?? custom)?.name;
+  if (!name || known.name === undefined) return Boolean(name && id && known.wireId && id !== known.wireId);
+  if (id && known.wireId) return id !== known.wireId;
+  if (name !== known.name) return true;
+  // The same name without an id repeats the head of the call, unless the arguments so far have ended and others begin.
+  const next = named?.arguments;
+  const begins = typeof next === "object" || (next ?? "").trimStart().startsWith("{");
+  return (known.held || known.fragments.at(-1))?.trimEnd().endsWith("}") === true && begins;
+}
+
+/** Tells whether a delta says nothing: it has at most a role, and empty texts and lists. */
+const isEmptyDelta = (delta: LooseMessage): boolean =>
+  Object.entries(delta).every(
+    ([key, value]) => key === "role" || !value || (Array.isArray(value) && value.length === 0),
+  );
 
 /** The first characters in the base64 of each audio type. Any other data is raw PCM with 24,000 samples a second. */
 const SOUND_HEADS = [

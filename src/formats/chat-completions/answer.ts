@@ -3,7 +3,6 @@
 import { GatewayError } from "../../errors.ts";
 import type { Annotation, FinishReason, Logprob, Logprobs } from "../../kinds/chat/event.ts";
 import type { ModalityCount, Usage } from "../../model/usage.ts";
-import { CUT_SHORT } from "../shared/tools.ts";
 import type {
   Chunk,
   ChunkChoice,
@@ -24,7 +23,7 @@ export const FINISH_REASON: Readonly<Record<FinishReason, WireFinish>> = {
   length: "length",
   "tool-calls": "tool_calls",
   pause: "stop",
-  refusal: "stop",
+  refusal: "content_filter",
   "context-window": "length",
   "content-filter": "content_filter",
   recitation: "content_filter",
@@ -37,21 +36,27 @@ export const FINISH_REASON: Readonly<Record<FinishReason, WireFinish>> = {
   other: "stop",
 };
 
+/** The finish reasons of the format, and those of single providers: Mistral, GLM, Together, and gateways before Anthropic and Gemini. */
 const REASON_OF: ReadonlyMap<string, FinishReason> = new Map([
   ["stop", "stop"],
   ["length", "length"],
   ["tool_calls", "tool-calls"],
   ["function_call", "tool-calls"],
   ["content_filter", "content-filter"],
+  ["sensitive", "content-filter"],
+  ["refusal", "refusal"],
+  ["eos", "stop"],
+  ["end_turn", "stop"],
+  ["tool_use", "tool-calls"],
+  ["max_tokens", "length"],
+  ["model_length", "context-window"],
+  ["model_context_window_exceeded", "context-window"],
 ]);
 
 export const decodeFinish = (wire: string): FinishReason => REASON_OF.get(wire) ?? "other";
 
-/**
- * Tells whether a tool call may be incomplete after this reason. It may not after a refusal: this reason is sent as `stop`, after which
- * clients expect complete calls.
- */
-export const isCutShort = (reason: FinishReason): boolean => reason !== "refusal" && CUT_SHORT.has(reason);
+/** The finish reasons of an answer that its server gave up: the answer is a failure, however much of it there is. */
+export const FAILED_FINISH: ReadonlySet<string> = new Set(["error", "network_error", "insufficient_system_resource"]);
 
 export const encodeUsage = ({ inputTokens, outputTokens, details, ...usage }: Usage): CompletionUsage => ({
   prompt_tokens: inputTokens,
@@ -140,9 +145,11 @@ interface CollectedChoice {
   readonly content: string[];
   readonly refusal: string[];
   readonly reasoning: string[];
-  readonly calls: { readonly first: Omit<ToolCallDelta, "index">; readonly json: string[] }[];
+  /** The last list: it holds all details. */
+  details: NonNullable<ChunkDelta["reasoning_details"]>;
+  readonly calls: { first: Omit<ToolCallDelta, "index">; readonly json: string[] }[];
   readonly logprobs: TokenLogprob[];
-  readonly media: Pick<ChunkDelta, "annotations" | "images" | "audio">;
+  readonly media: Pick<ChunkDelta, "annotations" | "images" | "audio" | "extra_content">;
   finish: WireFinish | null;
 }
 
@@ -158,7 +165,16 @@ export class ChunkCollector {
     for (const { index, delta, logprobs, finish_reason } of chunk.choices) {
       let choice = this.#choices.get(index);
       if (!choice) {
-        choice = { content: [], refusal: [], reasoning: [], calls: [], logprobs: [], media: {}, finish: null };
+        choice = {
+          content: [],
+          refusal: [],
+          reasoning: [],
+          details: [],
+          calls: [],
+          logprobs: [],
+          media: {},
+          finish: null,
+        };
         this.#choices.set(index, choice);
       }
       collectDelta(choice, delta);
@@ -183,23 +199,29 @@ export class ChunkCollector {
   }
 }
 
-function collectDelta({ content, refusal, reasoning, calls, media }: CollectedChoice, delta: ChunkDelta): void {
+function collectDelta(choice: CollectedChoice, delta: ChunkDelta): void {
+  const { content, refusal, reasoning, calls, media } = choice;
   if (delta.content) content.push(delta.content);
   if (delta.refusal) refusal.push(delta.refusal);
   if (delta.reasoning_content) reasoning.push(delta.reasoning_content);
+  if (delta.reasoning_details) choice.details = delta.reasoning_details;
   for (const { index, ...call } of delta.tool_calls ?? []) {
     const json = call.function?.arguments ?? "";
     const known = calls[index];
-    if (known) known.json.push(json);
-    else calls[index] = { first: call, json: [json] };
+    if (!known) calls[index] = { first: call, json: [json] };
+    else {
+      known.json.push(json);
+      if (call.extra_content) known.first = { ...known.first, extra_content: call.extra_content };
+    }
   }
   for (const annotation of delta.annotations ?? []) (media.annotations ??= []).push(annotation);
+  if (delta.extra_content) media.extra_content = delta.extra_content;
   for (const image of delta.images ?? []) (media.images ??= []).push(image);
   // Join the pieces of a sound in the same way as clients that read the stream.
   if (delta.audio) media.audio = { ...delta.audio, data: (media.audio?.data ?? "") + delta.audio.data };
 }
 
-function messageOf({ content, refusal, reasoning, calls, media }: CollectedChoice): object {
+function messageOf({ content, refusal, reasoning, details, calls, media }: CollectedChoice): object {
   const text = content.join("");
   const hasOther = calls.length > 0 || refusal.length > 0 || media.audio !== undefined || media.images !== undefined;
   return {
@@ -207,6 +229,7 @@ function messageOf({ content, refusal, reasoning, calls, media }: CollectedChoic
     content: text === "" && hasOther ? null : text,
     refusal: refusal.length > 0 ? refusal.join("") : null,
     ...(reasoning.length > 0 && { reasoning_content: reasoning.join("") }),
+    ...(details.length > 0 && { reasoning_details: details }),
     ...(calls.length > 0 && {
       tool_calls: calls.map(({ first, json }) =>
         first.function ? { ...first, function: { ...first.function, arguments: json.join("") } } : first,

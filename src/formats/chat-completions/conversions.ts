@@ -19,12 +19,14 @@ import {
 } from "../shared/conversions.ts";
 import { FORMAT } from "./schema.ts";
 
-const REASONING = dropped("Providers of this format refuse reasoning that is sent back.");
+const REASONING = dropped("Providers of this format take back only the reasoning that they have shown.");
+
+const NO_SAMPLING = dropped("OpenAI's reasoning models choose how they are sampled.");
 
 export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.name": EXACT,
   "messages.role.system": EXACT,
-  "messages.signature": dropped("The format has no signatures."),
+  "messages.signature": dropped("Only Gemini models take signatures in this format."),
   "messages.thought": approximated("Content made during reasoning is sent as a part of the answer."),
   "messages.media": rejected("The format accepts pictures and sounds only from users, by data or address."),
   "messages.media.audio": rejected("The format accepts no address of a sound."),
@@ -47,21 +49,45 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   topK: dropped("Sampling cannot be limited to the most likely tokens."),
   stopSequences: emulated("The format accepts four; the gateway ends the answer at the others."),
   "reasoning.budgetTokens": approximated("The budget is sent as an effort."),
-  "reasoning.effort": EXACT,
+  reasoning: dropped("The model does not reason."),
+  "reasoning.effort": approximated("The nearest effort that the model accepts is sent."),
   "reasoning.visible": dropped("The provider decides whether to show its reasoning."),
   "responseFormat.name": emulated("A schema needs a name; the gateway chooses one."),
   "responseFormat.strict": EXACT,
   candidateCount: EXACT,
-  logprobs: EXACT,
+  temperature: NO_SAMPLING,
+  topP: NO_SAMPLING,
+  presencePenalty: NO_SAMPLING,
+  frequencyPenalty: NO_SAMPLING,
+  logprobs: dropped("OpenAI's reasoning models give no probabilities."),
   modalities: dropped("The format answers in text and sound."),
   speech: approximated("The format has one voice, and neither a language nor several speakers."),
   mediaResolution: approximated("The resolution is sent as the detail of each picture."),
   serviceTier: EXACT,
 });
 
+/** The conversions for an upstream that gets the reasoning of others as text. */
+export const TEXT_CONVERSIONS: ConversionTable = {
+  ...CONVERSIONS,
+  "messages.reasoning.foreign": approximated("The reasoning of another provider is sent as text."),
+};
+
+/** The fields that the encoder adds itself, because they depend on the model or on the maker of a signature. */
+const ADDED_LATER = [
+  "presencePenalty",
+  "frequencyPenalty",
+  "logprobs",
+  "messages.reasoning",
+  "messages.reasoning.foreign",
+  "messages.redacted-reasoning",
+  "messages.signature",
+  "messages.signature.foreign",
+] as const;
+
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
 export function fieldsOf(request: ChatRequest): ConvertedFields {
   const fields = convertedFields(request, FORMAT);
+  for (const field of ADDED_LATER) fields.delete(field);
   const { speech = {}, modalities = [] } = request;
   const { voice, language, speakers } = speech;
   if (!modalities.includes("image")) fields.delete("modalities");
@@ -73,15 +99,16 @@ export function fieldsOf(request: ChatRequest): ConvertedFields {
 const STOPPED = approximated("The answer ends as if it were complete.");
 const FILTERED = approximated("The answer ends as a filtered one.");
 const NO_NOTES = dropped("The format has no notes of this kind.");
-const NO_SIGNATURES = dropped("The format has no signatures.");
 
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   ...COMMON_ANSWERS,
-  "answer.reasoning-signature": NO_SIGNATURES,
-  "answer.redacted-reasoning": dropped("Only the provider that encrypted this reasoning can read it."),
+  "answer.reasoning-signature": emulated("Signatures stand in `reasoning_details`, which callers send back."),
+  "answer.redacted-reasoning": emulated("Encrypted reasoning stands in `reasoning_details`, which callers send back."),
   "answer.code": approximated("Code is shown as text."),
   "answer.code-result": approximated("The output of code is shown as text."),
-  "answer.signature": NO_SIGNATURES,
+  "answer.signature": emulated(
+    "Signatures of tool calls and texts stand in the extension that Google's own endpoint has.",
+  ),
   "answer.thought": dropped("Reasoning in this format is only text."),
   "answer.annotation.safety": NO_NOTES,
   "answer.annotation.citations": approximated("A citation is only the address of its source."),
@@ -95,7 +122,7 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),
   "answer.finish.stop-sequence": STOPPED,
   "answer.finish.pause": STOPPED,
-  "answer.finish.refusal": STOPPED,
+  "answer.finish.refusal": FILTERED,
   "answer.finish.recitation": FILTERED,
   "answer.finish.language": FILTERED,
   "answer.finish.blocklist": FILTERED,
@@ -110,5 +137,21 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.details": approximated("Among the kinds of content, only sound is counted."),
 };
 
-export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
-  listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
+  const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+  if (conversions.length === 0) return conversions;
+  const events = event.type === "native" ? event.events : [event];
+  if (!events.some((inner) => "signature" in inner && !SIGNED.has(inner.type))) return conversions;
+  return conversions.map((found) => (found.field === "answer.signature" ? { ...found, ...NO_SIGNATURE } : found));
+}
+
+const NO_SIGNATURE = dropped("Only tool calls and texts have signatures.");
+
+/** The events whose signature the format has a field for. */
+const SIGNED: ReadonlySet<string> = new Set([
+  "text-delta",
+  "reasoning-signature",
+  "tool-call",
+  "tool-call-start",
+  "tool-call-end",
+] satisfies AnswerEvent["type"][]);

@@ -14,3 +14,23 @@ export function decodeError(status: number, headers: Headers, body: unknown): Ga
   const isOtherServer = status === 404 && !isJsonObject(body);
   return decodeUpstreamError(isOtherServer ? 500 : status, body, retryAfterOf(headers));
 }
+
+/**
+ * Finds the error in an answer or a chunk that was sent with the status of a success; undefined if there is none. Servers put the error
+ * into a field, into a choice or into a list, or send the error as the whole object.
+ *
+ * @param isNamed True for an event of the name `error`.
+ */
+export function errorIn(answer: unknown, isNamed: boolean): unknown {
+  const chunk: unknown = Array.isArray(answer) ? answer[0] : answer;
+  if (!isJsonObject(chunk)) return isNamed ? chunk : undefined;
+  const { error, choices, object, type, message, code, errors, base_resp: status } = chunk;
+  const inChoice = Array.isArray(choices) && choices.find((choice) => isJsonObject(choice) && choice["error"] != null);
+  const found = error ?? (isJsonObject(inChoice) ? inChoice["error"] : undefined);
+  if (found != null) return found;
+  if (Array.isArray(errors) && errors.length > 0) return errors[0];
+  // MiniMax answers with a status of its own; 0 is success.
+  if (isJsonObject(status) && status["status_code"]) return { ...status, message: status["status_msg"] ?? "" };
+  const isWhole = object === "error" || type === "error" || (choices === undefined && code != null && message != null);
+  return isNamed || isWhole ? chunk : undefined;
+}

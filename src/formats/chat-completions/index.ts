@@ -14,7 +14,8 @@ import { CompletionDecoder } from "./answer.decode.ts";
 import { ChunkCollector } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { decodeError } from "./errors.ts";
-import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
+import { overlaidRequest } from "./request.native.ts";
+import { decodeRequest, encodeRequest } from "./request.ts";
 import { ChatCompletionsRequest, FORMAT } from "./schema.ts";
 import { ChunkEncoder, CompletionStream } from "./stream.ts";
 
@@ -79,13 +80,13 @@ const encodeModel = ({ id, createdAt = 0 }: ModelInfo): object => ({
 });
 
 /** Makes the codec for upstreams that speak this format: OpenAI, most other providers, local servers. */
-export const chatCompletionsCodec = ({ outputLimitField = "max_completion_tokens" }: CodecOptions = {}): ChatCodec => ({
+export const chatCompletionsCodec = (options: CodecOptions = {}): ChatCodec => ({
   format: FORMAT,
   encodeRequest(request) {
     const { body, conversions } =
       request.native?.format === FORMAT
-        ? { body: overlaidRequest(request.native.body, request, outputLimitField), conversions: [] }
-        : encodeRequest(request, outputLimitField);
+        ? overlaidRequest(request.native.body, request, options)
+        : encodeRequest(request, options);
     // The cast is safe: the body is the caller's own JSON, or is built from values that came as JSON.
     return { path: "/chat/completions", headers: {}, body: body as JsonObject, conversions };
   },

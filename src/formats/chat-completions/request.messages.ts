@@ -9,12 +9,20 @@ import type {
   JsonPart,
   MediaPart,
   Part,
+  ReasoningPart,
+  RedactedReasoningPart,
   TextPart,
   ToolResultPart,
 } from "../../kinds/chat/request.ts";
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
+import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
+import { isGoogles, NO_SIGNATURE, readExtra, writeExtra } from "./answer.signature.ts";
+import { demandsSignatures, historyOf, isGemini } from "./request.models.ts";
+import { decodeReasoning, ReturnedReasoning } from "./request.reasoning.ts";
+import { recordBudget, thinkingText } from "./schema.reasoning.ts";
 import {
   type AssistantContent,
   type AssistantMessage,
@@ -97,14 +105,20 @@ function decodePart(part: UserContent): TextPart | MediaPart | DocumentPart {
 }
 
 function decodeAssistant(message: AssistantMessage, index: number, json: JsonBudget): Part[] {
-  const { content, refusal, reasoning_content, tool_calls } = message;
-  const parts: Part[] = [];
-  if (reasoning_content) parts.push({ type: "reasoning", text: reasoning_content });
+  const { content, refusal, tool_calls } = message;
+  const parts: Part[] = decodeReasoning(message);
   if (typeof content === "string") {
     if (content !== "") parts.push({ type: "text", text: content });
   } else
-    for (const part of content ?? [])
-      parts.push(part.type === "text" ? { type: "text", text: part.text } : { type: "refusal", text: part.refusal });
+    for (const part of content ?? []) {
+      if (part.type === "text") parts.push({ type: "text", text: part.text });
+      else if (part.type === "refusal") parts.push({ type: "refusal", text: part.refusal });
+      else parts.push({ type: "reasoning", text: thinkingText(part.thinking), maker: FORMAT });
+    }
+  // The signature of a message stands on its last text, where the model wrote it.
+  const last = parts.findLastIndex(({ type }) => type === "text");
+  const text = parts[last];
+  if (text?.type === "text" && message.extra_content) parts[last] = { ...text, ...readExtra(message.extra_content) };
   if (refusal) parts.push({ type: "refusal", text: refusal });
   for (const [at, call] of (tool_calls ?? []).entries())
     parts.push(decodeCall(call, ["messages", index, "tool_calls", at], json));
@@ -119,7 +133,8 @@ function decodeCall(call: CompletionCall, at: FieldPath, budget: JsonBudget): Pa
   if (call.type === "custom") return { type: "provider", format: FORMAT, value: call };
   const { name, arguments: json } = call.function;
   try {
-    return { type: "tool-call", id: call.id, name, input: argumentsIn(json, budget) ?? { invalid_arguments: json } };
+    const input = argumentsIn(json, budget) ?? { invalid_arguments: json };
+    return { type: "tool-call", id: call.id, name, input, ...readExtra(call.extra_content) };
   } catch (error) {
     if (!(error instanceof JsonLimitError)) throw error;
     const path = [...at, "function", "arguments"];
@@ -136,13 +151,19 @@ const DETAIL = { low: "low", medium: "auto", high: "high" } as const;
 /** Encodes the conversation of one request. */
 export class MessagesEncoder {
   readonly #fields: ConvertedFields;
+  readonly #model: string;
+  readonly #options: CodecOptions;
+  readonly #history: ReturnType<typeof historyOf>;
+  readonly #records: JsonBudget = recordBudget();
   readonly #detail: "low" | "auto" | "high" | undefined;
   readonly #ids: ToolIds = new ToolIds(isShortId);
 
-  /** @param resolution Sets the detail of each picture that has no detail of its own. */
-  constructor(fields: ConvertedFields, resolution: ChatRequest["mediaResolution"]) {
+  constructor(fields: ConvertedFields, { model, mediaResolution }: ChatRequest, options: CodecOptions) {
     this.#fields = fields;
-    this.#detail = resolution && DETAIL[resolution];
+    this.#model = model;
+    this.#options = options;
+    this.#history = historyOf(model, options);
+    this.#detail = mediaResolution && DETAIL[mediaResolution];
   }
 
   encode(system: readonly TextPart[], messages: readonly ChatMessage[]): CompletionMessage[] {
@@ -151,7 +172,23 @@ export class MessagesEncoder {
     for (const message of messages)
       if (message.role === "user") this.#user(message, encoded);
       else encoded.push(message.role === "system" ? this.#system(message) : this.#assistant(message));
-    return encoded;
+    return this.#withReasoning(encoded);
+  }
+
+  /**
+   * Gives each turn with tool calls a `reasoning_content`, if the provider demands it or one turn has it: thinking modes refuse a turn
+   * without the field, and take an empty text.
+   */
+  #withReasoning(encoded: CompletionMessage[]): CompletionMessage[] {
+    const isWanted =
+      this.#history.demands ||
+      encoded.some((message) => "reasoning_content" in message && message.reasoning_content != null);
+    if (!isWanted) return encoded;
+    return encoded.map((message) =>
+      message.role === "assistant" && message.tool_calls && message.reasoning_content == null
+        ? { ...message, reasoning_content: "" }
+        : message,
+    );
   }
 
   #system({ name, parts }: ChatMessage): CompletionMessage {
@@ -194,12 +231,15 @@ export class MessagesEncoder {
           moved.push(content);
         }
       }
+    this.#dropSignature(part);
     return { role: "tool", tool_call_id: this.#id(part.callId), content: shortest(texts) };
   }
 
   #assistant({ name, parts }: ChatMessage): CompletionMessage {
     const said: AssistantContent[] = [];
     const tool_calls: CompletionCall[] = [];
+    const returned = new ReturnedReasoning();
+    let extra: ReturnType<typeof writeExtra> = {};
     const say = (content: AssistantContent): void => {
       if (tool_calls.length > 0) this.#fields.add("messages.tool-call.order");
       said.push(content);
@@ -207,28 +247,76 @@ export class MessagesEncoder {
     for (const part of parts) {
       if (part.type === "tool-call") {
         const call = { name: part.name, arguments: JSON.stringify(part.input) };
-        tool_calls.push({ type: "function", id: this.#id(part.id), function: call });
+        // Of parallel calls, only the first has a signature.
+        const isUnsigned = tool_calls.length === 0 && demandsSignatures(this.#model) && !isGoogles(part);
+        const signature = isUnsigned ? writeExtra({ signature: NO_SIGNATURE }) : this.#extra(part);
+        if (isUnsigned) this.#dropSignature(part);
+        tool_calls.push({ type: "function", id: this.#id(part.id), function: call, ...signature });
       } else if (part.type === "provider" && part.format === FORMAT) {
         // The cast is safe: a call of this format was validated when the caller sent it.
         tool_calls.push(part.value as CompletionCall);
       } else if (part.type === "refusal") {
         say({ type: "refusal", refusal: part.text });
+      } else if (part.type === "reasoning" || part.type === "redacted-reasoning") {
+        const content = this.#reasoning(part, returned);
+        if (content) say(content);
+      } else if (part.type === "text") {
+        extra = { ...extra, ...this.#extra(part) };
+        if (part.text !== "") say({ type: "text", text: part.text });
       } else {
         for (const content of this.#content(part))
           if (content.type === "text") say(content);
           else this.#fields.add(content.type === "file" ? "messages.document" : "messages.media");
       }
     }
+    const fields = returned.message;
+    const isRefused = this.#history.refusesFields && Object.keys(fields).length > 0;
+    if (isRefused) this.#fields.add("messages.reasoning");
     return {
       role: "assistant",
       ...((said.length > 0 || tool_calls.length === 0) && { content: shortest(said) }),
+      ...(!isRefused && fields),
+      ...extra,
       ...(tool_calls.length > 0 && { tool_calls }),
       ...(name !== undefined && { name }),
     };
   }
 
+  /** Adds a block of reasoning to the fields that go back to the upstream. Returns a part of the content instead, where it belongs there. */
+  #reasoning(part: ReasoningPart | RedactedReasoningPart, returned: ReturnedReasoning): AssistantContent | undefined {
+    const { reasoningHistory, foreignReasoning } = this.#options;
+    const { maker } = part;
+    const text = part.type === "reasoning" ? part.text : "";
+    const isAlways = reasoningHistory === "always";
+    if (maker !== undefined && maker !== FORMAT) {
+      if (part.type === "redacted-reasoning") return void this.#fields.add("messages.redacted-reasoning");
+      this.#fields.add("messages.reasoning.foreign");
+      if (foreignReasoning !== "text" || text === "") return undefined;
+      if (!isAlways) return { type: "text", text };
+      returned.addText(text);
+    } else if (!this.#history.refusesParts && maker === FORMAT) {
+      const isRedacted = part.type === "redacted-reasoning";
+      return returned.add(text, isRedacted ? part.data : (part.signature ?? ""), isRedacted, this.#records);
+    } else if (isAlways && text !== "") returned.addText(text);
+    else this.#fields.add(`messages.${part.type}`);
+    return undefined;
+  }
+
+  /** Returns the field for a signature, which only Gemini models take. */
+  #extra(part: Signed): ReturnType<typeof writeExtra> {
+    if (isGemini(this.#model) && isGoogles(part)) return writeExtra({ signature: part.signature });
+    this.#dropSignature(part);
+    return {};
+  }
+
+  #dropSignature({ signature, maker }: Signed): void {
+    if (signature === undefined) return;
+    this.#fields.add(maker === undefined || maker === FORMAT ? "messages.signature" : "messages.signature.foreign");
+  }
+
   /** Returns the content for a part: several pieces for a document, none for a part that the format does not have. */
   #content(part: Part | JsonPart): UserContent[] {
+    if ("signature" in part) this.#dropSignature(part);
     switch (part.type) {
       case "text":
         return [{ type: "text", text: part.text }];

@@ -1,12 +1,15 @@
 /** Converts a chat-completions request to the neutral request and back. The two directions of each field stand next to each other. */
 
-import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice, WireObject } from "../../kinds/chat/request.ts";
+import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isJsonObject, JsonBudget } from "../../model/json.ts";
+import { JsonBudget } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { effortOf } from "../shared/reasoning.ts";
 import { enumSchema } from "../shared/schema.ts";
-import { CONVERSIONS, fieldsOf } from "./conversions.ts";
+import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
+import { type EffortLevel, nearestLevel, reasoningControl, reasoningModel } from "./request.models.ts";
 import {
   type ChatCompletionsRequest,
   type CompletionFormat,
@@ -71,31 +74,29 @@ export function decodeRequest(
   };
 }
 
-/** An upstream's name for the output limit. */
-export type OutputLimitField = "max_completion_tokens" | "max_tokens";
-
 interface EncodedBody {
   readonly body: ChatCompletionsRequest;
   readonly conversions: readonly Conversion[];
 }
 
 /** Builds a body from the neutral fields of a request. */
-export function encodeRequest(
-  request: ChatRequest,
-  outputLimitField: OutputLimitField = "max_completion_tokens",
-): EncodedBody {
+export function encodeRequest(request: ChatRequest, options: CodecOptions = {}): EncodedBody {
   const fields = fieldsOf(request);
-  const { temperature, topP, presencePenalty, frequencyPenalty, seed, candidateCount, logprobs } = request;
-  const { stopSequences, toolChoice, responseFormat, reasoning, modalities, serviceTier, endUser } = request;
+  const { outputLimitField = "max_completion_tokens" } = options;
+  const effort = encodeReasoning(request, options, fields);
+  const { temperature, topP, presencePenalty, frequencyPenalty, logprobs } = sampling(request, effort, fields);
+  const { seed, candidateCount, toolChoice, responseFormat, modalities, serviceTier, endUser } = request;
+  // The gateway ends the answer at the texts that the upstream does not get.
+  const stopSequences = reasoningModel(request.model) ? [] : request.stopSequences.slice(0, MAX_STOPS);
   const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
-  const messages = new MessagesEncoder(fields, request.mediaResolution).encode(request.system, request.messages);
-  if (stopSequences.length > MAX_STOPS) fields.add("stopSequences");
+  const messages = new MessagesEncoder(fields, request, options).encode(request.system, request.messages);
+  if (stopSequences.length < request.stopSequences.length) fields.add("stopSequences");
   const body: ChatCompletionsRequest = {
     model: request.model,
     messages,
     [outputLimitField]: request.maxOutputTokens,
     ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
-    ...(stopSequences.length > 0 && { stop: stopSequences.slice(0, MAX_STOPS) }),
+    ...(stopSequences.length > 0 && { stop: stopSequences }),
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { top_p: topP }),
     ...(presencePenalty !== undefined && { presence_penalty: presencePenalty }),
@@ -106,30 +107,12 @@ export function encodeRequest(
     ...(tools.length > 0 && { tools }),
     ...(toolChoice && !choosesNothing(request) && encodeToolChoice(toolChoice, tools, fields)),
     ...(responseFormat && { response_format: encodeResponseFormat(responseFormat, fields) }),
-    ...(reasoning && encodeReasoning(reasoning, fields)),
+    ...(effort !== undefined && { reasoning_effort: effort }),
     ...(modalities && encodeModalities(modalities, request)),
     ...(serviceTier !== undefined && { service_tier: serviceTier }),
     ...(endUser !== undefined && { user: endUser }),
   };
-  return { body, conversions: listConversions(CONVERSIONS, fields, request) };
-}
-
-/** Returns the caller's own body with the gateway's decisions: the model, the output limit, and token counts in a stream. */
-export function overlaidRequest(
-  body: WireObject,
-  { model, maxOutputTokens, stream }: ChatRequest,
-  outputLimitField: OutputLimitField,
-): WireObject {
-  const sent = (["max_completion_tokens", "max_tokens"] as const).filter((field) => body[field] != null);
-  const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, maxOutputTokens]);
-  const options = isJsonObject(body["stream_options"]) ? body["stream_options"] : {};
-  return {
-    ...body,
-    model,
-    ...Object.fromEntries(limits),
-    // The gateway needs the token counts even if the caller did not ask for them.
-    ...(stream && { stream: true, stream_options: { ...options, include_usage: true } }),
-  };
+  return { body, conversions: conversionsOf(request, options, fields) };
 }
 
 function decodeTool(tool: CompletionTool): Tool {
@@ -229,18 +212,54 @@ type WireEffort = NonNullable<ChatCompletionsRequest["reasoning_effort"]>;
 const decodeReasoning = (effort: WireEffort): Reasoning =>
   effort === "none" ? { type: "disabled" } : { type: "adaptive", effort };
 
-function encodeReasoning(reasoning: Reasoning, fields: ConvertedFields): { reasoning_effort?: WireEffort } {
-  if (reasoning.type === "disabled") return { reasoning_effort: "none" };
-  if (reasoning.visible === false) fields.add("reasoning.visible");
-  if (reasoning.type === "enabled") {
-    fields.add("reasoning.budgetTokens");
-    const { budgetTokens } = reasoning;
-    return { reasoning_effort: budgetTokens <= 2_048 ? "low" : budgetTokens <= 8_192 ? "medium" : "high" };
+/** Returns the level of effort to ask for; undefined to leave the choice to the model. */
+function encodeReasoning(
+  { model, reasoning }: ChatRequest,
+  options: CodecOptions,
+  fields: ConvertedFields,
+): EffortLevel | undefined {
+  if (!reasoning) return undefined;
+  if ((options.reasoning?.(model) ?? reasoningControl(model)) === "none") {
+    if (reasoning.type !== "disabled") fields.add("reasoning");
+    return undefined;
   }
-  if (reasoning.effort) return { reasoning_effort: reasoning.effort };
-  fields.add("reasoning.adaptive");
+  if (reasoning.type !== "disabled" && reasoning.visible === false) fields.add("reasoning.visible");
+  if (reasoning.type === "enabled") fields.add("reasoning.budgetTokens");
+  const wanted =
+    reasoning.type === "disabled"
+      ? "none"
+      : reasoning.type === "enabled"
+        ? effortOf(reasoning.budgetTokens)
+        : reasoning.effort;
+  if (wanted === undefined) {
+    fields.add("reasoning.adaptive");
+    return undefined;
+  }
+  const level = nearestLevel(model, wanted);
+  if (level !== wanted) fields.add("reasoning.effort");
+  return level;
+}
+
+type Sampling = Pick<ChatRequest, "temperature" | "topP" | "presencePenalty" | "frequencyPenalty" | "logprobs">;
+
+/** The values that change nothing, so that nothing is lost without them. */
+const NEUTRAL = { temperature: 1, topP: 1, presencePenalty: 0, frequencyPenalty: 0 } as const;
+
+/** Returns the fields that control sampling. OpenAI's reasoning models refuse them, except with the effort `none`. */
+function sampling(request: ChatRequest, effort: EffortLevel | undefined, fields: ConvertedFields): Sampling {
+  if (effort === "none" || !reasoningModel(request.model)) return request;
+  for (const name of Object.keys(NEUTRAL) as (keyof typeof NEUTRAL)[])
+    if (request[name] !== undefined && request[name] !== NEUTRAL[name]) fields.add(name);
+  if (request.logprobs) fields.add("logprobs");
   return {};
 }
+
+/** Lists the conversions of the fields. */
+export const conversionsOf = (
+  request: Pick<ChatRequest, "native">,
+  { foreignReasoning }: CodecOptions,
+  fields: ConvertedFields,
+): Conversion[] => listConversions(foreignReasoning === "text" ? TEXT_CONVERSIONS : CONVERSIONS, fields, request);
 
 const DEFAULT_VOICE = "alloy";
 

@@ -55,9 +55,31 @@ const media = {
   ),
 };
 
+/** The signature of a tool call or of a text, as Google's own endpoint of this format writes it. */
+const ExtraContent = v.optional(v.object({ google: v.object({ thought_signature: text }) }));
+
+/** A block of reasoning with its seal. Callers who return the list unchanged keep the provider's session intact. */
+const ReasoningDetails = v.optional(
+  v.array(
+    v.object({
+      type: v.nullish(text),
+      text: v.nullish(text),
+      summary: v.nullish(text),
+      signature: v.nullish(text),
+      data: v.nullish(text),
+      index: v.nullish(v.number()),
+    }),
+  ),
+);
+
 /** A tool call. The call of a custom tool is passed on as the upstream sent it. */
 const ToolCall = v.variant("type", [
-  v.object({ type: v.literal("function"), id: text, function: v.object({ name: text, arguments: text }) }),
+  v.object({
+    type: v.literal("function"),
+    id: text,
+    function: v.object({ name: text, arguments: text }),
+    extra_content: ExtraContent,
+  }),
   v.object({ type: v.literal("custom"), id: text, custom: v.unknown() }),
 ]);
 
@@ -80,7 +102,9 @@ export const ChatCompletionsAnswer = v.object({
         content: v.nullable(text),
         refusal: v.nullable(text),
         reasoning_content: v.optional(text),
+        reasoning_details: ReasoningDetails,
         tool_calls: v.optional(v.array(ToolCall)),
+        extra_content: ExtraContent,
         ...media,
       }),
       logprobs: v.nullable(Logprobs),
@@ -90,13 +114,14 @@ export const ChatCompletionsAnswer = v.object({
   usage: CompletionUsage,
 });
 
-/** A piece of a tool call. The first piece names the tool, and each later piece adds to the arguments. */
+/** A piece of a tool call. The first piece names the tool, and each later piece adds to the arguments. Any piece may hold the signature. */
 const ToolCallDelta = v.object({
   index: count,
   id: v.optional(text),
   type: v.optional(v.picklist(["function", "custom"])),
   function: v.optional(v.object({ name: v.optional(text), arguments: text })),
   custom: v.optional(v.unknown()),
+  extra_content: ExtraContent,
 });
 export type ToolCallDelta = v.InferOutput<typeof ToolCallDelta>;
 
@@ -112,7 +137,9 @@ export const ChatCompletionsChunk = v.object({
         content: v.optional(v.nullable(text)),
         refusal: v.optional(v.nullable(text)),
         reasoning_content: v.optional(text),
+        reasoning_details: ReasoningDetails,
         tool_calls: v.optional(v.array(ToolCallDelta)),
+        extra_content: ExtraContent,
         ...media,
       }),
       logprobs: v.nullable(Logprobs),

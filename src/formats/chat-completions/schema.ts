@@ -142,7 +142,19 @@ const FileContent = object({
 const UserContent = variant([TextContent, ImageContent, AudioContent, FileContent]);
 export type UserContent = v.InferOutput<typeof UserContent>;
 
-const AssistantContent = variant([TextContent, object({ type: v.literal("refusal"), refusal: v.string() })]);
+/** Reasoning among the texts of an answer, as Mistral has it. */
+const ThinkingContent = object({
+  type: v.literal("thinking"),
+  thinking: array(object({ type: v.string(), text: v.nullish(v.string()) })),
+  // Ignored: reasoning that is sent back has ended.
+  closed: v.optional(v.unknown()),
+});
+
+const AssistantContent = variant([
+  TextContent,
+  object({ type: v.literal("refusal"), refusal: v.string() }),
+  ThinkingContent,
+]);
 export type AssistantContent = v.InferOutput<typeof AssistantContent>;
 
 /** Makes the schema of a message's content: a text, or a list of parts. */
@@ -159,10 +171,17 @@ const SystemMessage = object({
 
 const UserMessage = object({ role: v.literal("user"), content: content(UserContent), name });
 
+/** The extension in which Google's own endpoint of this format carries the signatures of Gemini. */
+export const ExtraContent = v.nullish(
+  object({ google: v.nullish(object({ thought_signature: v.nullish(v.string()) })) }),
+);
+export type ExtraContent = v.InferOutput<typeof ExtraContent>;
+
 const FunctionCall = object({
   type: v.literal("function"),
   id: text,
   function: object({ name: text, arguments: v.string() }),
+  extra_content: ExtraContent,
   // Ignored: clients send back the index from a stream, and it equals the position in the list.
   index: v.optional(v.unknown()),
 });
@@ -176,13 +195,33 @@ const CustomCall = whole(
 );
 export type CompletionCall = v.InferOutput<typeof FunctionCall> | v.InferOutput<typeof CustomCall>;
 
+/** The fields of an item of `reasoning_details`, as OpenRouter has it. `data` is encrypted reasoning. */
+const detail = {
+  type: v.nullish(v.string()),
+  text: v.nullish(v.string()),
+  summary: v.nullish(v.string()),
+  signature: v.nullish(v.string()),
+  data: v.nullish(v.string()),
+};
+
+/** An item in an answer. The record of the reasoning holds it unchanged, with its unknown fields. */
+export const ReasoningDetail = whole(object({ ...detail, index: v.nullish(v.number()) }));
+export type ReasoningDetail = Partial<v.InferOutput<typeof ReasoningDetail>>;
+
+// An item that comes back. The other fields are ignored: they say only where the item came from.
+const ignored = v.optional(v.unknown());
+const ReturnedDetail = object({ ...detail, index: v.nullish(v.number()), id: ignored, format: ignored });
+
 const AssistantMessage = object({
   role: v.literal("assistant"),
   content: v.nullish(content(AssistantContent)),
   refusal: v.nullish(v.string()),
-  // Local servers show reasoning under this name, and their clients send it back.
+  // Providers show reasoning under several names, and their clients send it back.
   reasoning_content: v.nullish(v.string()),
+  reasoning: v.nullish(v.string()),
+  reasoning_details: v.nullish(array(ReturnedDetail)),
   tool_calls: v.nullish(array(variant([FunctionCall, CustomCall]))),
+  extra_content: ExtraContent,
   name,
 });
 export type AssistantMessage = v.InferOutput<typeof AssistantMessage>;

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { object, textOr } from "../../http/validation.ts";
 import { unsupported, unsupportedFinder, type UnsupportedFinder } from "../shared/schema.ts";
-import { jsonObject, splitDataUrl } from "./schema.ts";
+import { ExtraContent, jsonObject, ReasoningDetail, splitDataUrl } from "./schema.ts";
 
 const maybeText = v.nullish(v.string());
 const maybeCount = v.nullish(v.number());
@@ -38,6 +38,7 @@ const LooseToolCall = object({
   id: maybeText,
   function: v.nullish(object({ name: maybeText, arguments: v.nullish(v.union([v.string(), jsonObject])) })),
   custom: v.nullish(object({ name: maybeText, input: maybeText })),
+  extra_content: ExtraContent,
 });
 export type LooseToolCall = v.InferOutput<typeof LooseToolCall>;
 
@@ -58,16 +59,24 @@ const LooseImage = object({
   image_url: v.nullish(object({ url: unsupported(maybeText, (url) => splitDataUrl(url) === undefined) })),
 });
 
+/** The reasoning in a part of the content. */
+const LooseThinking = v.nullish(textOr(v.array(object({ type: maybeText, text: maybeText }))));
+export type LooseThinking = v.InferOutput<typeof LooseThinking>;
+
 /** A complete message, or a chunk's delta. */
 const LooseMessage = object({
   role: maybeText,
-  content: v.nullish(textOr(v.array(object({ type: maybeText, text: maybeText })))),
+  content: v.nullish(
+    textOr(v.array(object({ type: maybeText, text: maybeText, thinking: LooseThinking, closed: envelope }))),
+  ),
   refusal: maybeText,
-  // Servers use three names for the reasoning that they show.
+  // Servers use several names for the reasoning that they show.
   reasoning_content: maybeText,
   reasoning: maybeText,
   thinking: maybeText,
+  reasoning_details: v.nullish(v.array(ReasoningDetail)),
   tool_calls: v.nullish(v.array(LooseToolCall)),
+  extra_content: ExtraContent,
   function_call: v.nullish(object({ name: maybeText, arguments: maybeText })),
   annotations: v.nullish(v.array(LooseAnnotation)),
   audio: v.nullish(object({ data: maybeText, transcript: maybeText })),
@@ -85,6 +94,7 @@ const LooseChoice = object({
     }),
   ),
   finish_reason: maybeText,
+  usage: v.nullish(LooseUsage),
 });
 export type LooseChoice = v.InferOutput<typeof LooseChoice>;
 

@@ -6,10 +6,13 @@ import { isJsonObject, parseJson } from "../../model/json.ts";
 import type { AnswerContext, AnswerStream } from "../format.ts";
 import { answerId, frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
-import { AnsweredArguments, fenced, ToolCalls } from "../shared/tools.ts";
-import { encodeLogprobs, encodeSources, encodeUsage, FINISH_REASON, isCutShort } from "./answer.ts";
+import type { Signed } from "../shared/seal.ts";
+import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { DetailsWriter } from "./answer.reasoning.ts";
+import { writeExtra } from "./answer.signature.ts";
+import { encodeLogprobs, encodeSources, encodeUsage, FINISH_REASON } from "./answer.ts";
 import type { Chunk, ChunkChoice, ChunkDelta, ToolCallDelta } from "./schema.answer.ts";
-import { dataUrl, FORMAT } from "./schema.ts";
+import { dataUrl, FORMAT, type ReasoningDetail } from "./schema.ts";
 
 /** The data of the frame that ends a stream. */
 export const DONE = "[DONE]";
@@ -77,6 +80,14 @@ function isUsageChunk(data: string): boolean {
 /** The lifetime of a sound, for its `expires_at`, in seconds. It is the lifetime that the spec gives to a picture (spec 3). */
 const AUDIO_LIFETIME_S = 3_600;
 
+/** The events of reasoning. */
+const REASONING: ReadonlySet<string> = new Set([
+  "reasoning-delta",
+  "reasoning-signature",
+  "redacted-reasoning",
+  "annotation",
+] satisfies ContentEvent["type"][]);
+
 /** The state of a choice that is being written. */
 interface WrittenChoice {
   readonly index: number;
@@ -84,6 +95,8 @@ interface WrittenChoice {
   begun: boolean;
   images: number;
   calls: CallQueue | undefined;
+  /** Set once the choice has reasoning. */
+  reasoning: DetailsWriter | undefined;
 }
 
 type ToolCallEvent = Extract<ContentEvent, { type: `tool-call${string}` | "provider" }>;
@@ -99,6 +112,8 @@ export class ChunkEncoder {
   #model: string;
   #tier: string | undefined;
   #finished = false;
+  /** True when the provider has blocked the prompt. */
+  #isBlocked = false;
 
   /**
    * @param created Unix time in seconds.
@@ -130,8 +145,9 @@ export class ChunkEncoder {
         return;
       case "finish":
         return this.#finish(event);
-      // Skip the feedback: the finish reason shows that the prompt was blocked.
+      // The finish reason shows that the prompt was blocked. The other feedback has no field.
       case "prompt-feedback":
+        this.#isBlocked ||= event.blockReason !== undefined;
         return;
       default:
         return this.#content(this.#choice(event.candidate ?? 0), event);
@@ -143,19 +159,24 @@ export class ChunkEncoder {
     this.#tier = usage.serviceTier ?? this.#tier;
     for (const { candidate, reason } of endings) {
       const choice = this.#choice(candidate);
-      choice.calls?.endAll(isCutShort(reason));
+      choice.calls?.endAll(CUT_SHORT.has(reason));
       if (choice.calls) this.#addCalls(choice, choice.calls);
-      this.#add(choice, {}, null, FINISH_REASON[reason]);
+      this.#addDetails(choice, choice.reasoning?.takeLast());
+      this.#add(choice, {}, null, this.#isBlocked ? "content_filter" : FINISH_REASON[reason]);
     }
     if (this.#showsUsage) this.#chunks.push({ ...this.#chunk([]), usage: encodeUsage(usage) });
   }
 
   #content(choice: WrittenChoice, event: ContentEvent): void {
+    // The seals follow their reasoning, before anything else, where clients expect the end of the reasoning.
+    if (!REASONING.has(event.type)) this.#addDetails(choice, choice.reasoning?.take());
     switch (event.type) {
       case "text-delta":
-        if (event.text !== "") this.#add(choice, { content: event.text });
+        if (event.text !== "" || event.signature)
+          this.#add(choice, { ...(event.text !== "" && { content: event.text }), ...writeExtra(event) });
         return;
       case "reasoning-delta":
+        (choice.reasoning ??= new DetailsWriter()).addText(event.text, event.block);
         if (event.text !== "") this.#add(choice, { reasoning_content: event.text });
         return;
       case "refusal-delta":
@@ -183,10 +204,10 @@ export class ChunkEncoder {
         if (annotations.length > 0) this.#add(choice, { annotations });
         return;
       }
-      // The format has no field for the signature of reasoning, or for encrypted reasoning.
       case "reasoning-signature":
+        return (choice.reasoning ??= new DetailsWriter()).sign(event);
       case "redacted-reasoning":
-        return;
+        return (choice.reasoning ??= new DetailsWriter()).redact(event.data, event.maker);
       default:
         event satisfies never;
     }
@@ -198,7 +219,7 @@ export class ChunkEncoder {
       case "tool-call":
         calls.begin(event.id, functionCall(event));
         calls.add(event.id, JSON.stringify(event.input));
-        calls.end(event.id);
+        calls.end(event.id, {});
         break;
       case "tool-call-start":
         calls.begin(event.id, functionCall(event));
@@ -207,7 +228,7 @@ export class ChunkEncoder {
         calls.add(event.id, event.json);
         break;
       case "tool-call-end":
-        calls.end(event.id);
+        calls.end(event.id, event);
         break;
       case "provider": {
         // The call of a custom tool comes in one event. Parts of other formats are left out.
@@ -233,7 +254,7 @@ export class ChunkEncoder {
   #choice(index: number): WrittenChoice {
     let choice = this.#choices.get(index);
     if (!choice) {
-      choice = { index, begun: false, images: 0, calls: undefined };
+      choice = { index, begun: false, images: 0, calls: undefined, reasoning: undefined };
       this.#choices.set(index, choice);
     }
     return choice;
@@ -241,6 +262,10 @@ export class ChunkEncoder {
 
   #addCalls(choice: WrittenChoice, calls: CallQueue): void {
     for (const call of calls.take()) this.#add(choice, { tool_calls: [call] });
+  }
+
+  #addDetails(choice: WrittenChoice, reasoning_details: ReasoningDetail[] = []): void {
+    if (reasoning_details.length > 0) this.#add(choice, { reasoning_details });
   }
 
   /**
@@ -278,10 +303,11 @@ export class ChunkEncoder {
 
 type CallHead = Omit<ToolCallDelta, "index">;
 
-const functionCall = ({ id, name }: { readonly id: string; readonly name: string }): CallHead => ({
+const functionCall = ({ id, name, ...signed }: Signed & { readonly id: string; readonly name: string }): CallHead => ({
   id,
   type: "function",
   function: { name, arguments: "" },
+  ...writeExtra(signed),
 });
 
 interface QueuedCall {
@@ -311,8 +337,13 @@ class CallQueue {
     this.#add(this.#calls.open(id), json);
   }
 
-  end(id: string): void {
-    this.#end(this.#calls.get(id), false);
+  /** @param signed The signature of the call, if the backend sent it only now. */
+  end(id: string, signed: Signed): void {
+    const call = this.#calls.get(id);
+    const extra = writeExtra(signed);
+    if (extra.extra_content && !call.ended)
+      call.pending.push({ index: call.index, function: { arguments: "" }, ...extra });
+    this.#end(call, false);
   }
 
   /** Ends the open calls. Their arguments may be incomplete if the answer was cut short. */

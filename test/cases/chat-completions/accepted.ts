@@ -118,7 +118,7 @@ const messages: readonly Accepted[] = [
       turn("user", text("Hi")),
       turn(
         "assistant",
-        { type: "reasoning", text: "Hm." },
+        { type: "reasoning", text: "Hm.", maker: "chat-completions" },
         text("Yes"),
         { type: "refusal", text: "No" },
         { type: "refusal", text: "Never" },

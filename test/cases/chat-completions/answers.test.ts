@@ -75,8 +75,24 @@ const ANSWERED: readonly Answered[] = [
       { type: "redacted-reasoning", data: "r" },
       "Yes",
     ],
-    { content: "Yes", reasoning_content: "Hm" },
-    [{ reasoning_content: "Hm" }, { content: "Yes" }],
+    {
+      content: "Yes",
+      reasoning_content: "Hm",
+      reasoning_details: [
+        { type: "reasoning.text", text: "Hm", signature: "s" },
+        { type: "reasoning.encrypted", data: "r" },
+      ],
+    },
+    [
+      { reasoning_content: "Hm" },
+      {
+        reasoning_details: [
+          { type: "reasoning.text", text: "Hm", signature: "s" },
+          { type: "reasoning.encrypted", data: "r" },
+        ],
+      },
+      { content: "Yes" },
+    ],
   ],
   [
     "a refusal",
@@ -235,7 +251,7 @@ describe("an answer", () => {
     ["length", "length"],
     ["context-window", "length"],
     ["tool-calls", "tool_calls"],
-    ["refusal", "stop"],
+    ["refusal", "content_filter"],
     ["content-filter", "content_filter"],
     ["blocklist", "content_filter"],
     ["other", "stop"],

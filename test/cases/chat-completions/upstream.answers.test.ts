@@ -27,6 +27,12 @@ const finish = (finish_reason: string): object => delta({}, { finish_reason });
 const START: ChatEvent = { type: "start" };
 const END: ChatEvent = { type: "finish", reason: "stop" };
 const CALLED: ChatEvent = { type: "finish", reason: "tool-calls" };
+/** The end of reasoning that an upstream showed in a field. */
+const shownIn = (field: string, details?: object[]): ChatEvent => ({
+  type: "reasoning-signature",
+  signature: JSON.stringify({ field, details }),
+  maker: "chat-completions",
+});
 const calls = (...tool_calls: object[]): object => delta({ tool_calls });
 const starts = (id: string, name: string): ChatEvent => ({ type: "tool-call-start", id, name });
 const adds = (id: string, json: string): ChatEvent => ({ type: "tool-call-delta", id, json });
@@ -77,9 +83,18 @@ describe("a stream", () => {
         delta({ thinking: "c" }),
         finish("stop"),
       ],
-      [START, ...["a", "b", "c"].map((text): ChatEvent => ({ type: "reasoning-delta", text })), END],
+      [
+        START,
+        ...["a", "b", "c"].map((text): ChatEvent => ({ type: "reasoning-delta", text })),
+        shownIn("reasoning_content"),
+        END,
+      ],
     ],
-    ["of a refusal", [delta({ refusal: "No" }), finish("stop")], [START, { type: "refusal-delta", text: "No" }, END]],
+    [
+      "of a refusal",
+      [delta({ refusal: "No" }), finish("stop")],
+      [START, { type: "refusal-delta", text: "No" }, { type: "finish", reason: "refusal" }],
+    ],
     [
       "of text in parts",
       [
@@ -251,6 +266,128 @@ describe("a stream", () => {
         END,
       ],
     ],
+    [
+      "of calls that all have the index 0, in pieces by their ids",
+      [
+        calls(
+          { index: 0, id: "a", function: { name: "one", arguments: "{" } },
+          { index: 0, id: "b", function: { name: "two", arguments: "{" } },
+        ),
+        calls({ index: 0, id: "a", function: { arguments: "}" } }, { index: 0, id: "b", function: { arguments: "}" } }),
+        finish("tool_calls"),
+      ],
+      [
+        START,
+        starts("a", "one"),
+        adds("a", "{"),
+        starts("b", "two"),
+        adds("b", "{"),
+        adds("a", "}"),
+        adds("b", "}"),
+        ends("a"),
+        ends("b"),
+        CALLED,
+      ],
+    ],
+    [
+      "of calls that all have the index 0 and no ids",
+      [
+        calls({ index: 0, function: { name: "one", arguments: '{"x":1}' } }),
+        calls({ index: 0, function: { name: "one", arguments: { x: 2 } } }),
+        calls({ index: 0, function: { name: "two", arguments: "" } }),
+        finish("stop"),
+      ],
+      [
+        START,
+        starts("call_1", "one"),
+        adds("call_1", '{"x":1}'),
+        ends("call_1"),
+        starts("call_2", "one"),
+        adds("call_2", '{"x":2}'),
+        ends("call_2"),
+        starts("call_3", "two"),
+        ends("call_3"),
+        CALLED,
+      ],
+    ],
+    [
+      "of a call whose id changes after its first piece",
+      [
+        calls({ index: 0, id: "a", function: { name: "one", arguments: "{" } }),
+        calls({ index: 0, id: "other", function: { name: "", arguments: "}" } }),
+        finish("tool_calls"),
+      ],
+      [START, starts("a", "one"), adds("a", "{"), adds("a", "}"), ends("a"), CALLED],
+    ],
+    [
+      "of a call whose arguments follow an empty object",
+      [
+        calls({ index: 0, id: "a", function: { name: "one", arguments: "{}" } }),
+        calls({ index: 0, function: { arguments: '{"x":' } }),
+        calls({ index: 0, function: { arguments: "1}" } }),
+        finish("tool_calls"),
+      ],
+      [START, starts("a", "one"), adds("a", '{"x":'), adds("a", "1}"), ends("a"), CALLED],
+    ],
+    [
+      "of a last chunk that repeats the whole message",
+      [
+        delta({ reasoning_content: "Hm" }),
+        delta({ content: "Hi" }),
+        {
+          choices: [
+            {
+              index: 0,
+              delta: { role: "assistant", content: "" },
+              message: { role: "assistant", content: "Hi", reasoning_content: "Hm" },
+              finish_reason: "stop",
+            },
+          ],
+        },
+      ],
+      [
+        START,
+        { type: "reasoning-delta", text: "Hm" },
+        shownIn("reasoning_content"),
+        { type: "text-delta", text: "Hi" },
+        END,
+      ],
+    ],
+    [
+      "of a whole message beside an empty delta",
+      [{ choices: [{ delta: {}, message: { content: "Hi" }, finish_reason: "stop" }] }],
+      [START, { type: "text-delta", text: "Hi" }, END],
+    ],
+    [
+      "of deltas of null, and of blank parts",
+      [
+        { choices: [{ index: 0, delta: null }] },
+        delta({ content: [{ type: "text", text: "" }, { type: "text" }] }),
+        delta({
+          content: [
+            { type: "text", text: "Hi" },
+            { type: "reference", reference_ids: [1] },
+          ],
+        }),
+        { choices: [{ index: 0, delta: null, finish_reason: "stop" }] },
+      ],
+      [START, { type: "text-delta", text: "Hi" }, END],
+    ],
+    [
+      "of counts in a choice",
+      [
+        delta({ content: "Hi" }),
+        delta({}, { finish_reason: "stop", usage: { prompt_tokens: 3, completion_tokens: 1, cached_tokens: 2 } }),
+      ],
+      [START, { type: "text-delta", text: "Hi" }, END, { type: "usage", usage: { inputTokens: 3, outputTokens: 1 } }],
+    ],
+    [
+      "of a refusal that is called filtered",
+      [delta({ refusal: "No" }), finish("content_filter")],
+      [START, { type: "refusal-delta", text: "No" }, { type: "finish", reason: "refusal" }],
+    ],
+    ["of GLM's filter", [finish("sensitive")], [START, { type: "finish", reason: "content-filter" }]],
+    ["of Mistral's window", [finish("model_length")], [START, { type: "finish", reason: "context-window" }]],
     ["of a reason that nobody knows", [finish("toString")], [START, { type: "finish", reason: "other" }]],
   ])("%s", (_name, frames, events) => {
     expect(decoded(...frames)).toEqual(events);
@@ -275,8 +412,25 @@ describe("a stream", () => {
     ["an error of the upstream's rate", { error: { message: "secret", code: 429 } }, "rate_limited"],
     ["an error of its load", { error: { type: "overloaded_error" } }, "backend_overloaded"],
     ["an error of a text", { error: "secret" }, "backend_failed"],
+    [
+      "an error as an object",
+      { object: "error", message: "secret", type: "BadRequestError", code: 400 },
+      "invalid_request",
+    ],
+    ["an error in a list", [{ error: { code: 503, message: "secret", status: "UNAVAILABLE" } }], "backend_unavailable"],
+    ["an error in a choice", { choices: [{ delta: {}, error: { code: 429, message: "secret" } }] }, "rate_limited"],
+    ["a code and a message", { code: "InvalidParameter", message: "secret", request_id: "r" }, "backend_failed"],
+    ["a list of errors", { success: false, errors: [{ code: 7003, message: "secret" }] }, "backend_failed"],
+    [
+      "a status of MiniMax's",
+      { base_resp: { status_code: 1013, status_msg: "secret" }, choices: null },
+      "backend_failed",
+    ],
+    ["an end by an error", { choices: [{ delta: { content: "Hi" }, finish_reason: "error" }] }, "backend_failed"],
+    ["GLM's end by an error", { choices: [{ delta: {}, finish_reason: "network_error" }] }, "backend_failed"],
+    ["nothing but its end", "[DONE]", "backend_failed"],
   ])("of %s fails", (_name, frame, code) => {
-    const failing = (): object[] => decoded(frame);
+    const failing = (): object[] => decoded(frame, ...(frame === "[DONE]" ? [] : ["[DONE]"]));
     expect(failing).toThrow(expect.objectContaining({ code, message: expect.not.stringContaining("secret") }));
   });
 
@@ -323,6 +477,7 @@ describe("a complete answer", () => {
         events: [
           { type: "start", id: "c", model: "m" },
           { type: "reasoning-delta", text: "Hm" },
+          shownIn("reasoning"),
           starts("call_c_1", "one"),
           adds("call_c_1", "{}"),
           {
@@ -339,6 +494,13 @@ describe("a complete answer", () => {
           },
         ],
       },
+    ]);
+  });
+
+  it("may carry MiniMax's status of a success", () => {
+    const body = { base_resp: { status_code: 0 }, choices: [{ message: { content: "Hi" }, finish_reason: "stop" }] };
+    expect(codec.answerDecoder().answer(JSON.stringify(body))).toMatchObject([
+      { events: [START, { text: "Hi" }, END] },
     ]);
   });
 

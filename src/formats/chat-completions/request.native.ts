@@ -1,0 +1,140 @@
+/** The caller's own body for an upstream of the same format. Everything stays as it came, but for the gateway's decisions and foreign seals. */
+
+import type { ChatRequest, WireObject } from "../../kinds/chat/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { isJsonObject, type JsonBudget } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
+import type { ConvertedFields } from "../shared/conversions.ts";
+import { unwrapSeal } from "../shared/seal.ts";
+import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
+import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
+import { sealIn, unsealed } from "./request.reasoning.ts";
+import { conversionsOf } from "./request.ts";
+import { detailText, recordBudget } from "./schema.reasoning.ts";
+import { type AssistantMessage, type ExtraContent, FORMAT, type ReasoningDetail } from "./schema.ts";
+
+/** Returns the caller's own body with the gateway's decisions: the model, the output limit, and token counts in a stream. Its history is cleaned. */
+export function overlaidRequest(
+  body: WireObject,
+  { model, maxOutputTokens, stream }: ChatRequest,
+  options: CodecOptions,
+): { readonly body: WireObject; readonly conversions: readonly Conversion[] } {
+  const { outputLimitField = "max_completion_tokens" } = options;
+  const fields: ConvertedFields = new Set();
+  const sent = (["max_completion_tokens", "max_tokens"] as const).filter((field) => body[field] != null);
+  const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, maxOutputTokens]);
+  const streamOptions = isJsonObject(body["stream_options"]) ? body["stream_options"] : {};
+  const { messages } = body;
+  const cleaner = new Cleaner(fields, model, options);
+  const overlaid = {
+    ...body,
+    model,
+    ...(Array.isArray(messages) && { messages: messages.map((message: unknown) => cleaner.clean(message)) }),
+    ...Object.fromEntries(limits),
+    // The gateway needs the token counts even if the caller did not ask for them.
+    ...(stream && { stream: true, stream_options: { ...streamOptions, include_usage: true } }),
+  };
+  return { body: overlaid, conversions: conversionsOf({}, options, fields) };
+}
+
+/** Takes the seals of other makers out of a history, and unwraps those of this format. Returns every other message as it is. */
+class Cleaner {
+  readonly #fields: ConvertedFields;
+  readonly #model: string;
+  readonly #foreignReasoning: CodecOptions["foreignReasoning"];
+  readonly #history: ReturnType<typeof historyOf>;
+  readonly #records: JsonBudget = recordBudget();
+
+  constructor(fields: ConvertedFields, model: string, options: CodecOptions) {
+    this.#fields = fields;
+    this.#model = model;
+    this.#foreignReasoning = options.foreignReasoning;
+    this.#history = historyOf(model, options);
+  }
+
+  clean(message: unknown): unknown {
+    if (!isJsonObject(message) || message["role"] !== "assistant") return message;
+    // The cast is safe: the body was validated when the caller sent it.
+    const own = this.#withOwnReasoning(message as unknown as AssistantMessage);
+    return this.#withOwnSignatures(this.#withWantedReasoning(own));
+  }
+
+  /** Removes the fields that the provider refuses, and adds the field that it demands. */
+  #withWantedReasoning(message: AssistantMessage): AssistantMessage {
+    const { reasoning_content, reasoning, reasoning_details, ...others } = message;
+    const { demands, refusesFields } = this.#history;
+    if (refusesFields && (reasoning_content ?? reasoning ?? reasoning_details) != null) {
+      this.#fields.add("messages.reasoning");
+      return others;
+    }
+    return demands && message.tool_calls && reasoning_content == null ? { ...message, reasoning_content: "" } : message;
+  }
+
+  #withOwnReasoning(message: AssistantMessage): AssistantMessage {
+    const { reasoning_details } = message;
+    if (!reasoning_details?.some((detail) => detail.signature === "" || sealIn(detail))) return message;
+    let foreign = "";
+    let hasForeign = false;
+    const kept = reasoning_details.flatMap((detail): ReasoningDetail[] => {
+      const seal = sealIn(detail);
+      if (seal?.maker === FORMAT) return unsealed(detail, seal.value, this.#records);
+      if (!seal) return [withoutEmptySignature(detail)];
+      hasForeign = true;
+      foreign += detailText(detail);
+      return [];
+    });
+    const { reasoning_details: _details, ...others } = message;
+    const cleaned = kept.length > 0 ? { ...others, reasoning_details: kept as typeof reasoning_details } : others;
+    if (!hasForeign) return cleaned;
+    this.#fields.add("messages.reasoning.foreign");
+    // The text beside the details is the text of the same reasoning.
+    const { reasoning_content: _content, reasoning: _reasoning, ...own } = cleaned;
+    return this.#foreignReasoning === "text" && foreign !== "" ? withText(own, foreign) : own;
+  }
+
+  #withOwnSignatures(message: AssistantMessage): AssistantMessage {
+    const { tool_calls, extra_content } = message;
+    const [first] = tool_calls ?? [];
+    const isMissing = first?.type === "function" && demandsSignatures(this.#model);
+    if (!isMissing && !extra_content && !tool_calls?.some((call) => "extra_content" in call)) return message;
+    const cleaned = { ...message, ...(extra_content && { extra_content: this.#ownExtra(extra_content) }) };
+    if (cleaned.extra_content === undefined) delete cleaned.extra_content;
+    if (!tool_calls) return cleaned;
+    return {
+      ...cleaned,
+      tool_calls: tool_calls.map((call, index) => {
+        if (call.type !== "function") return call;
+        const { extra_content: extra, ...others } = call;
+        const own = extra && this.#ownExtra(extra);
+        if (index === 0 && isMissing && !own?.google?.thought_signature)
+          return { ...others, ...writeExtra({ signature: NO_SIGNATURE }) };
+        return own === extra ? call : { ...others, ...(own && { extra_content: own }) };
+      }),
+    };
+  }
+
+  /** Returns an extension without the signature of another maker; undefined if nothing is left. */
+  #ownExtra(extra: NonNullable<ExtraContent>): ExtraContent {
+    const text = extra.google?.thought_signature;
+    if (text == null) return extra;
+    const seal = unwrapSeal(text);
+    if (!seal && !isOfOthers(this.#model)) return extra;
+    this.#fields.add("messages.signature.foreign");
+    const { google: _google, ...others } = extra;
+    return Object.keys(others).length > 0 ? others : undefined;
+  }
+}
+
+function withoutEmptySignature(detail: ReasoningDetail): ReasoningDetail {
+  if (detail.signature !== "") return detail;
+  const { signature: _signature, ...others } = detail;
+  return others;
+}
+
+/** Puts a text before the content of a message. */
+function withText(message: AssistantMessage, text: string): AssistantMessage {
+  const { content } = message;
+  const first = { type: "text" as const, text };
+  if (Array.isArray(content)) return { ...message, content: [first, ...content] };
+  return { ...message, content: content ? `${text}\n\n${content}` : text };
+}
