@@ -24,3 +24,11 @@ export function effortOf(budgetTokens: number): "low" | "medium" | "high" {
   if (budgetTokens <= BUDGET.low) return "low";
   return budgetTokens <= BUDGET.medium ? "medium" : "high";
 }
+
+/** The part of the output limit that is left for the answer beside a budget, and the fewest tokens of this part. */
+const ANSWER_PART = 1 / 5;
+const MIN_ANSWER_TOKENS = 256;
+
+/** Returns the budget, or as much of it as leaves a fair part of the output limit for the answer. Not positive for a very small limit. */
+export const budgetWithin = (budgetTokens: number, maxOutputTokens: number): number =>
+  Math.min(budgetTokens, maxOutputTokens - Math.max(MIN_ANSWER_TOKENS, Math.ceil(maxOutputTokens * ANSWER_PART)));

@@ -1,5 +1,6 @@
 /** The options of a backend of AI SDK models. */
 
+import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -39,6 +40,13 @@ export interface AiSdkOptions {
    * request.
    */
   readonly providerOptions?: ProviderOptions;
+  /**
+   * Returns how a request controls the reasoning of a model, given the provider's name of the model. Reasoning that the caller asks for in
+   * another way is converted. Default: the provider decides.
+   */
+  readonly reasoning?: (model: string) => ReasoningControl | undefined;
+  /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */
+  readonly foreignReasoning?: "drop" | "text";
   /** Overrides of `DEFAULT_AI_SDK_TIMEOUTS`. */
   readonly timeouts?: Partial<AiSdkTimeouts>;
   /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. */
@@ -77,7 +85,7 @@ export const DEFAULT_AI_SDK_TIMEOUTS: AiSdkTimeouts = {
 };
 
 /** The options of every call, with their defaults. */
-export interface Settings {
+export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReasoning"> {
   readonly providerOptions: ProviderOptions;
   readonly timeouts: AiSdkTimeouts;
   readonly strict: boolean;
@@ -87,6 +95,8 @@ export interface Settings {
 }
 
 export const settingsOf = (options: AiSdkOptions): Settings => ({
+  ...(options.reasoning && { reasoning: options.reasoning }),
+  ...(options.foreignReasoning && { foreignReasoning: options.foreignReasoning }),
   providerOptions: options.providerOptions ?? {},
   timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
   strict: options.strict ?? false,

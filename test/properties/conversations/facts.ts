@@ -171,15 +171,17 @@ function* partFacts(role: string, part: Part, numberOf: NumberOf): Generator<Fac
 }
 
 function* marks(part: Part): Generator<Fact> {
-  const kind: Field = `messages.${part.type}`;
   if ("cache" in part && part.cache) yield fact(`cache ${json(part.cache)}`, ["messages.cache", ...lossOf(part)]);
   if ("signature" in part && part.signature !== undefined)
     yield fact(`signature ${part.signature}`, [
-      part.type === "reasoning" ? kind : "messages.signature",
+      ...(part.type === "reasoning" ? REASONING : (["messages.signature", "messages.signature.foreign"] as const)),
       ...lossOf(part),
     ]);
   if ("thought" in part && part.thought) yield fact(`thought ${part.type}`, ["messages.thought", ...lossOf(part)]);
 }
+
+/** The conversions of reasoning, and of its signature. */
+const REASONING: readonly Field[] = ["messages.reasoning", "messages.reasoning.unsealed", "messages.reasoning.foreign"];
 
 /** The conversions of a part that is lost with all that is on it. */
 const lossOf = (part: Part): readonly Field[] => (part.type === "media" || part.type === "document" ? MEDIA : []);
@@ -203,10 +205,10 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
     case "refusal":
       return yield fact(`${role} declines ${part.text}`, [kind], part.text);
     case "reasoning":
-      if (part.text !== "") yield fact(`reasoned ${part.text}`, [kind, "messages.reasoning.unsealed"]);
+      if (part.text !== "") yield fact(`reasoned ${part.text}`, REASONING, part.text);
       return;
     case "redacted-reasoning":
-      return yield fact(`redacted ${part.data}`, [kind]);
+      return yield fact(`redacted ${part.data}`, [kind, "messages.reasoning.foreign"]);
     case "code":
       return yield fact(`code ${part.id} ${part.language} ${part.code}`, [kind], part.code);
     case "code-result":
