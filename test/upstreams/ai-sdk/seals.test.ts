@@ -93,9 +93,9 @@ async function sent(parts: readonly Part[], provider: string, options: Partial<A
   return { content: turn?.role === "assistant" ? turn.content : undefined, told, error };
 }
 
-describe("an answer", () => {
-  const itemOf = (itemId: string, more = {}) => ({ openai: { itemId, ...more } });
+const itemOf = (itemId: string, more = {}) => ({ openai: { itemId, ...more } });
 
+describe("an answer", () => {
   it("goes round by way of the next turn: reasoning, encrypted reasoning, texts and calls", async () => {
     const sealed = itemOf("rs_1", { reasoningEncryptedContent: "gAAA" });
     const hidden = itemOf("rs_2", { reasoningEncryptedContent: "gBBB" });
