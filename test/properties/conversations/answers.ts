@@ -6,6 +6,7 @@ import { chatCompletions } from "../../../src/formats/chat-completions/index.ts"
 import type { ChatEndpoint, Format as ServedFormat } from "../../../src/formats/format.ts";
 import { generateContent } from "../../../src/formats/generate-content/index.ts";
 import { messages } from "../../../src/formats/messages/index.ts";
+import { unwrapSeal } from "../../../src/formats/shared/seal.ts";
 import { type ChatEvent, type ChatRequest, type FinishReason, systemClock } from "../../../src/index.ts";
 import { metered } from "../upstream-answers.ts";
 import type { Format, FormatName } from "./formats.ts";
@@ -16,7 +17,7 @@ const chatOf = ({ endpoints }: ServedFormat): ChatEndpoint => {
   return found;
 };
 
-const ENDPOINTS: Readonly<Record<FormatName, ChatEndpoint>> = {
+export const ENDPOINTS: Readonly<Record<FormatName, ChatEndpoint>> = {
   messages: chatOf(messages()),
   "generate-content": chatOf(generateContent()),
   "chat-completions": chatOf(chatCompletions({ clock: systemClock })),
@@ -92,7 +93,7 @@ export function toldBy(events: readonly ChatEvent[]): Told {
   const meant = events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
   for (const event of meant) {
     if (event.type === "reasoning-delta") told.thoughts += event.text;
-    if (event.type === "reasoning-signature") told.signature = event.signature;
+    if (event.type === "reasoning-signature") told.signature = unwrapSeal(event.signature)?.value ?? event.signature;
     if (event.type === "text-delta") told.text += event.text;
     if (event.type === "tool-call") told.calls.push({ id: event.id, name: event.name, input: event.input });
     if (event.type === "tool-call-start") told.calls.push({ id: event.id, name: event.name, input: undefined });
@@ -177,7 +178,7 @@ export function through(
   return read;
 }
 
-const asking = (format: FormatName, stream: boolean): ChatRequest => ({
+export const asking = (format: FormatName, stream: boolean): ChatRequest => ({
   model: "m",
   messages: [],
   system: [],

@@ -20,6 +20,8 @@ export interface Fact {
   readonly words?: string;
   /** Whether its place among the others matters. */
   readonly ordered?: true;
+  /** The signature or the encrypted reasoning that the fact is about. No other maker may get it. */
+  readonly seal?: { readonly value: string; readonly maker: string | undefined };
 }
 
 type Field = ConvertedField | `native.${string}`;
@@ -85,8 +87,8 @@ function* reasoningFacts({ reasoning }: ChatRequest): Generator<Fact> {
   if (reasoning.type === "disabled") return;
   if (reasoning.visible === false) yield fact("reasoning hidden", ["reasoning.visible"]);
   if (reasoning.type === "enabled")
-    yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens"]);
-  else if (reasoning.effort) yield fact(`reasoning effort ${reasoning.effort}`, ["reasoning.effort"]);
+    yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens", "reasoning"]);
+  else if (reasoning.effort) yield fact(`reasoning effort ${reasoning.effort}`, ["reasoning.effort", "reasoning"]);
 }
 
 function* formatFacts({ responseFormat: format }: ChatRequest): Generator<Fact> {
@@ -139,16 +141,24 @@ const isFree = (choice: ToolChoice): boolean =>
 function* messageFacts({ messages }: ChatRequest): Generator<Fact> {
   const called = new Map<string, string>();
   const numberOf = numbering();
-  for (const { role, name, parts } of messages) {
+  for (const [index, { role, name, parts }] of messages.entries()) {
+    const isPrefill = role === "assistant" && index === messages.length - 1;
     if (name !== undefined) yield fact(`${role} is ${name}`, ["messages.name"]);
     for (const part of parts) {
       if (part.type === "tool-call") called.set(part.id, part.name);
       if (part.type === "tool-result" && part.name !== undefined && called.get(part.callId) !== part.name)
         yield fact(`result of call ${numberOf(part.callId)} is ${part.name}'s`, ["messages.tool-result.name"]);
-      yield* partFacts(role, part, numberOf);
+      for (const found of partFacts(role, part, numberOf)) yield isPrefill ? continued(found) : found;
     }
   }
 }
+
+/** A fact of the turn that the answer continues. Some providers accept no reasoning in this turn, and no white space at its end. */
+const continued = ({ words, ...found }: Fact): Fact => ({
+  ...found,
+  fields: [...found.fields, "messages.prefill"],
+  ...(words !== undefined && !found.key.startsWith("reasoned ") && { words: words.trimEnd() }),
+});
 
 /** The number of a call or a result, by its id: a conversation whose ids are others is the same conversation. */
 type NumberOf = (id: string) => number;
@@ -164,23 +174,40 @@ function numbering(): NumberOf {
 
 /** What one part says, and in which order parts stand. */
 function* partFacts(role: string, part: Part, numberOf: NumberOf): Generator<Fact> {
-  yield* marks(part);
+  yield* marks(part, numberOf);
   const [first, ...others] = [...saidBy(role, part, numberOf)];
   if (first) yield { ...first, ordered: true };
   yield* others;
 }
 
-function* marks(part: Part): Generator<Fact> {
+function* marks(part: Part, numberOf: NumberOf): Generator<Fact> {
   if ("cache" in part && part.cache) yield fact(`cache ${json(part.cache)}`, ["messages.cache", ...lossOf(part)]);
-  if ("signature" in part && part.signature !== undefined)
-    yield fact(`signature ${part.signature}`, [
-      ...(part.type === "reasoning" ? REASONING : (["messages.signature", "messages.signature.foreign"] as const)),
-      ...lossOf(part),
-    ]);
+  yield* seals(part, numberOf);
   if ("thought" in part && part.thought) yield fact(`thought ${part.type}`, ["messages.thought", ...lossOf(part)]);
 }
 
-/** The conversions of reasoning, and of its signature. */
+/** The signature of a part, or its encrypted reasoning, with the maker. An empty text is no signature. */
+function* seals(part: Part, numberOf: NumberOf): Generator<Fact> {
+  const isReasoning = part.type === "reasoning" || part.type === "redacted-reasoning";
+  const signature = part.type === "redacted-reasoning" ? part.data : "signature" in part ? part.signature : undefined;
+  if (!signature) return;
+  const maker = "maker" in part ? part.maker : undefined;
+  const where = part.type === "tool-call" ? `call ${numberOf(part.id)}` : isReasoning ? "reasoning" : part.type;
+  const told: readonly Field[] = isReasoning
+    ? [...REASONING, `messages.${part.type}`]
+    : ["messages.signature", "messages.signature.foreign", ...lossOf(part)];
+  for (const value of valuesOf(signature))
+    yield { ...fact(`${where} sealed ${value} by ${maker ?? "nobody known"}`, told), seal: { value, maker } };
+}
+
+/** The seals in a signature. A provider of chat completions has several in its details, and the gateway keeps these as JSON. */
+function valuesOf(signature: string): readonly string[] {
+  if (!signature.startsWith('{"field":')) return [signature];
+  const { details = [] } = JSON.parse(signature) as { details?: { signature?: string; data?: string }[] };
+  return details.flatMap((detail) => detail.signature ?? detail.data ?? []);
+}
+
+/** The conversions of reasoning, with its signature. */
 const REASONING: readonly Field[] = ["messages.reasoning", "messages.reasoning.unsealed", "messages.reasoning.foreign"];
 
 /** The conversions of a part that is lost with all that is on it. */
@@ -199,8 +226,9 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
   const kind: Field = `messages.${part.type}`;
   switch (part.type) {
     case "text":
-      // An empty text says nothing.
-      if (part.text !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system"], part.text);
+      // An empty text says nothing, and a blank one little: some providers refuse it.
+      if (part.text.trim() !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system"], part.text);
+      else if (part.text !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system", "messages.text"]);
       return;
     case "refusal":
       return yield fact(`${role} declines ${part.text}`, [kind], part.text);
@@ -208,7 +236,7 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
       if (part.text !== "") yield fact(`reasoned ${part.text}`, REASONING, part.text);
       return;
     case "redacted-reasoning":
-      return yield fact(`redacted ${part.data}`, [kind, "messages.reasoning.foreign"]);
+      return;
     case "code":
       return yield fact(`code ${part.id} ${part.language} ${part.code}`, [kind], part.code);
     case "code-result":
@@ -282,7 +310,7 @@ function* resultFacts({ callId, parts, isError }: ToolResultPart, where: string)
       yield fact(`${where} is ${json(inner.value)}`, ["messages.tool-result.json", "messages.tool-result.text"]);
     else if (inner.type === "provider") yield fact(`${where} ${json(inner.value)}`, ["messages.provider"]);
     else {
-      yield* marks(inner);
+      yield* marks(inner, Number);
       yield* inner.type === "media" ? mediaFacts(where, inner) : documentFacts(where, inner);
     }
   }

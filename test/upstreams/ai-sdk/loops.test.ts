@@ -6,9 +6,9 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { describe, expect, it } from "vitest";
 import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
 import type { AiSdkChatModel, AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
+import { turnOf } from "../../properties/conversations/turns.ts";
 import { ask } from "./fake-models.ts";
 import { responsesUpstream, scriptedUpstream, type ScriptedUpstream } from "./scripted.ts";
-import { turnOf } from "./turns.ts";
 
 const TOOLS: ChatRequest["tools"] = [
   { type: "function", name: "look", inputSchema: { type: "object", properties: { at: { type: "number" } } } },

@@ -5,8 +5,8 @@ import type { ChatRequest, Part } from "../../../src/kinds/chat/request.ts";
 import { JsonBudget } from "../../../src/model/json.ts";
 import type { AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
 import { metadataFrom, redactedOf, signatureOf, signerOf } from "../../../src/upstreams/ai-sdk/seals.ts";
+import { turnOf } from "../../properties/conversations/turns.ts";
 import { ask, fakeModel, FINISH, said, START } from "./fake-models.ts";
-import { turnOf } from "./turns.ts";
 
 const signer = (provider: string, modelId = "m") => signerOf({ provider, modelId });
 

@@ -15,7 +15,8 @@ const sealOf = ({ signature, maker }: Signed): Signed =>
 export function turnOf(events: readonly ChatEvent[]): Part[] {
   const parts: Part[] = [];
   const pieces = new Map<string, string>();
-  for (const event of events) {
+  const meant = events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
+  for (const event of meant) {
     const last = parts.at(-1);
     const open = last?.type === "reasoning" && last.signature === undefined ? last : undefined;
     switch (event.type) {
@@ -33,9 +34,17 @@ export function turnOf(events: readonly ChatEvent[]): Part[] {
       case "text-delta": {
         const text = last?.type === "text" ? last.text : "";
         if (last?.type === "text") parts.pop();
-        parts.push({ type: "text", text: text + event.text, ...sealOf(event) });
+        parts.push({
+          type: "text",
+          text: text + event.text,
+          ...(last?.type === "text" && sealOf(last)),
+          ...sealOf(event),
+        });
         break;
       }
+      case "tool-call":
+        parts.push(event);
+        break;
       case "tool-call-start":
         parts.push({ type: "tool-call", id: event.id, name: event.name, input: {}, ...sealOf(event) });
         break;
