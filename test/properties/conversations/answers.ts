@@ -116,11 +116,11 @@ const LEFT_OUT: Readonly<Record<FormatName, readonly (keyof Told)[]>> = {
   "chat-completions": ["signature"],
 };
 
-/** What the answers of a format say less exactly: this one has the four ends of its specification where it is not relayed. */
+/** The ends that the answers of a format name otherwise. */
 const NEAREST: Readonly<Record<FormatName, Readonly<Record<string, string>>>> = {
-  messages: { "content-filter": "stop" },
-  "generate-content": {},
-  "chat-completions": {},
+  messages: { "content-filter": "refusal" },
+  "generate-content": { refusal: "content-filter" },
+  "chat-completions": { refusal: "content-filter" },
 };
 
 /** An answer of an upstream, as a relay has read it. */

@@ -226,12 +226,9 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
   const kind: Field = `messages.${part.type}`;
   switch (part.type) {
     case "text":
-      // An empty text says nothing, and a blank one little: some providers refuse it.
-      if (part.text.trim() !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system"], part.text);
-      else if (part.text !== "") yield fact(`${role} says ${part.text}`, ["messages.role.system", "messages.text"]);
-      return;
+      return yield* textFacts(`${role} says ${part.text}`, part.text, ["messages.role.system"]);
     case "refusal":
-      return yield fact(`${role} declines ${part.text}`, [kind], part.text);
+      return yield* textFacts(`${role} declines ${part.text}`, part.text, [kind]);
     case "reasoning":
       if (part.text !== "") yield fact(`reasoned ${part.text}`, REASONING, part.text);
       return;
@@ -253,6 +250,12 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
     case "document":
       return yield* documentFacts(role, part);
   }
+}
+
+/** An empty text says nothing, and some providers refuse a blank one. */
+function* textFacts(key: string, text: string, told: readonly Field[]): Generator<Fact> {
+  if (text.trim() !== "") yield fact(key, told, text);
+  else if (text !== "") yield fact(key, [...told, "messages.text"]);
 }
 
 function* mediaFacts(where: string, { kind, source, detail }: MediaPart): Generator<Fact> {
@@ -299,12 +302,8 @@ function* resultFacts({ callId, parts, isError }: ToolResultPart, where: string)
   if (isError) yield fact(`${where} failed`, ["messages.tool-result.isError"]);
   for (const inner of parts) {
     if (inner.type === "text") {
-      if (inner.text !== "")
-        yield fact(
-          `${where} says ${inner.text}`,
-          ["messages.tool-result.text", "messages.tool-result.isError"],
-          inner.text,
-        );
+      const told: readonly Field[] = ["messages.tool-result.text", "messages.tool-result.isError"];
+      yield* textFacts(`${where} says ${inner.text}`, inner.text, told);
       if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache"]);
     } else if (inner.type === "json")
       yield fact(`${where} is ${json(inner.value)}`, ["messages.tool-result.json", "messages.tool-result.text"]);
