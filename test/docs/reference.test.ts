@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
-import { DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
+import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
 import { entries, ROOT } from "./entries.ts";
@@ -108,6 +108,7 @@ describe("options", () => {
 
   it.each<[string, object]>([
     ["Limits", DEFAULT_LIMITS],
+    ["AiSdkLimits", DEFAULT_AI_SDK_LIMITS],
     ["AiSdkTimeouts", DEFAULT_AI_SDK_TIMEOUTS],
     ["RelayLimits", DEFAULT_RELAY_LIMITS],
     ["RelayTimeouts", DEFAULT_RELAY_TIMEOUTS],
@@ -130,12 +131,14 @@ const UNITS: Readonly<Record<string, number>> = {
   Mi: 1024 ** 2,
   second: 1_000,
   minute: 60_000,
+  hour: 3_600_000,
 };
 const POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** Reads an amount as people write it: `32 MiB`, `10 minutes`, `1,000,000`, `2²⁸`. */
 function amountOf(text: string): number {
-  const [, digits = "", powers = "", unit] = /^([\d.,]+)([⁰-⁹¹²³]*)(?: (Ki?B|Mi?B?|second|minute))?/.exec(text) ?? [];
+  const [, digits = "", powers = "", unit] =
+    /^([\d.,]+)([⁰-⁹¹²³]*)(?: (Ki?B|Mi?B?|second|minute|hour))?/.exec(text) ?? [];
   const exponent = powers === "" ? 1 : Number(Array.from(powers, (power) => POWERS.indexOf(power)).join(""));
   return Number(digits.replaceAll(",", "")) ** exponent * (unit === undefined ? 1 : (UNITS[unit] ?? Number.NaN));
 }

@@ -41,18 +41,21 @@ export async function* askChat(
   context: CallContext,
   settings: Settings,
 ): AsyncGenerator<ChatEvent> {
-  const { strict, showModel, showMessages, providerOptions, timeouts } = settings;
+  const { strict, showModel, showMessages, providerOptions, timeouts, memory } = settings;
   const call = new ModelCall(settings.clock, context.signal);
   try {
     call.signal.throwIfAborted();
     // Read the addresses that the model supports only when the request contains an address.
     const urls = hasAddress(request) ? await call.wait(Promise.resolve(model.supportedUrls)) : undefined;
     const traits = traitsOf(model, urls, settings);
-    const { options, conversions } = encodeCall(request, traits, providerOptions);
+    const { maker } = traits.signer;
+    const asked = memory.restored(context.key.id, request, maker);
+    const { options, conversions } = encodeCall(asked, traits, providerOptions);
     // Report first: this may refuse the request, before the model is called.
     reportConversions(conversions, context, strict);
     const report = (warnings: unknown): void =>
       reportConversions([...conversions, ...conversionsOfWarnings(warnings)], context, strict);
+    const remember = memory.recorder(context.key.id, maker);
     const decoder = new AnswerDecoder(traits, showModel ? undefined : request.model, showMessages);
     const callable: CallableModel = model;
     const callOptions = { ...options, abortSignal: call.signal };
@@ -61,7 +64,7 @@ export async function* askChat(
       const answer = await call.wait(callable.doGenerate(callOptions));
       if (!isJsonObject(answer)) throw failed("The model backend's answer is none.");
       report(answer["warnings"]);
-      yield* decoder.answer(answer);
+      yield* remembered(decoder.answer(answer), remember);
       return;
     }
     call.exchange.enter({ name: "first event", limitMs: timeouts.firstEventMs });
@@ -74,7 +77,7 @@ export async function* askChat(
       if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
       else call.exchange.touch();
       if (value["type"] === "stream-start") report(value["warnings"]);
-      else yield* decoder.part(value);
+      else yield* remembered(decoder.part(value), remember);
       if (count % PARTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {
@@ -82,6 +85,15 @@ export async function* askChat(
   } finally {
     call.end();
   }
+}
+
+/** Passes events on, and lets the memory read them. */
+function remembered(
+  events: readonly ChatEvent[],
+  remember: ((event: ChatEvent) => void) | undefined,
+): readonly ChatEvent[] {
+  if (remember) for (const event of events) remember(event);
+  return events;
 }
 
 const hasAddress = ({ messages }: ChatRequest): boolean =>

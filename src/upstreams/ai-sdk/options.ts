@@ -2,9 +2,10 @@
 
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { overridden } from "../../overrides.ts";
+import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import { TurnMemory, type TurnMemoryLimits } from "../turn-memory.ts";
 
 /** The properties of a model that are read before it is called. Versions 2 to 4 of the providers' interface have them. */
 export interface AiSdkModel {
@@ -49,6 +50,8 @@ export interface AiSdkOptions {
   readonly foreignReasoning?: "drop" | "text";
   /** Overrides of `DEFAULT_AI_SDK_TIMEOUTS`. */
   readonly timeouts?: Partial<AiSdkTimeouts>;
+  /** Overrides of `DEFAULT_AI_SDK_LIMITS`. */
+  readonly limits?: Partial<AiSdkLimits>;
   /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. */
   readonly strict?: boolean;
   /** Shows callers the provider's error messages. Default: false, because a message may contain details of the host's account. */
@@ -84,6 +87,17 @@ export const DEFAULT_AI_SDK_TIMEOUTS: AiSdkTimeouts = {
   completeMs: 600_000,
 };
 
+/** The limits of the memory of earlier answers. */
+export interface AiSdkLimits extends TurnMemoryLimits {}
+
+/** The default limits. */
+export const DEFAULT_AI_SDK_LIMITS: AiSdkLimits = {
+  maxRememberedChars: 32 * 1024 ** 2,
+  rememberedMs: 6 * 60 * 60_000,
+};
+
+const WORDS: ReadonlySet<unknown> = new Set([undefined, "drop", "text"]);
+
 /** The options of every call, with their defaults. */
 export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReasoning"> {
   readonly providerOptions: ProviderOptions;
@@ -92,15 +106,27 @@ export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReaso
   readonly showMessages: boolean;
   readonly showModel: boolean;
   readonly clock: Clock;
+  /** The signatures and the reasoning of earlier answers, for clients that do not send them back. */
+  readonly memory: TurnMemory;
 }
 
-export const settingsOf = (options: AiSdkOptions): Settings => ({
-  ...(options.reasoning && { reasoning: options.reasoning }),
-  ...(options.foreignReasoning && { foreignReasoning: options.foreignReasoning }),
-  providerOptions: options.providerOptions ?? {},
-  timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
-  strict: options.strict ?? false,
-  showMessages: options.showUpstreamMessages ?? false,
-  showModel: options.showUpstreamModel ?? false,
-  clock: options.clock ?? systemClock,
-});
+/** Throws a TypeError for a wrong option, and a RangeError for a wrong time or limit. */
+export function settingsOf(options: AiSdkOptions): Settings {
+  const { clock = systemClock } = options;
+  if (!WORDS.has(options.foreignReasoning)) throw new TypeError('aiSdk: foreignReasoning must be "drop" or "text".');
+  const limits = overridden("aiSdk: limits", DEFAULT_AI_SDK_LIMITS, options.limits, {
+    maxRememberedChars: FROM_ZERO,
+    rememberedMs: FROM_ZERO,
+  });
+  return {
+    ...(options.reasoning && { reasoning: options.reasoning }),
+    ...(options.foreignReasoning && { foreignReasoning: options.foreignReasoning }),
+    providerOptions: options.providerOptions ?? {},
+    timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
+    strict: options.strict ?? false,
+    showMessages: options.showUpstreamMessages ?? false,
+    showModel: options.showUpstreamModel ?? false,
+    clock,
+    memory: new TurnMemory(limits, clock),
+  };
+}

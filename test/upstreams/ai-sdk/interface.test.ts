@@ -26,6 +26,8 @@ describe("the options of the host", () => {
     ["a model that is none", { chat: { a: {} } }],
     ["a model of an older version", { chat: { a: { ...fakeModel({}), specificationVersion: "v1" } } }],
     ["null", { images: { a: null } }],
+    ["a wrong word", { chat: { a: fakeModel({}) }, foreignReasoning: "keep" }],
+    ["a wrong limit", { chat: { a: fakeModel({}) }, limits: { rememberedMs: -1 } }],
   ])("are refused at once: %s", (_name, options) => {
     expect(() => aiSdk(options as never)).toThrow(/^aiSdk: /);
   });

@@ -3,12 +3,14 @@
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
+import type { ChatCompletionMessageParam } from "openai/resources/chat/completions";
 import { describe, expect, it } from "vitest";
 import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
-import type { AiSdkChatModel, AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
+import { aiSdk, type AiSdkChatModel, type AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
 import { turnOf } from "../../properties/conversations/turns.ts";
 import { ask } from "./fake-models.ts";
 import { responsesUpstream, scriptedUpstream, type ScriptedUpstream } from "./scripted.ts";
+import { clientsBefore } from "./stage.ts";
 
 const TOOLS: ChatRequest["tools"] = [
   { type: "function", name: "look", inputSchema: { type: "object", properties: { at: { type: "number" } } } },
@@ -117,6 +119,52 @@ describe.each([
     // The fifth answer had no call, so the user has spoken and a new turn begins.
     expect(await loop.next(claude(own))).not.toContain("reasoning: dropped");
     expect(own.sent.at(-1)?.body).toMatchObject({ thinking: { type: "enabled", budget_tokens: 2_048 } });
+  });
+});
+
+describe("a client that sends back nothing but its calls", () => {
+  const tools = [{ type: "function" as const, function: { name: "look", parameters: { type: "object" } } }];
+
+  it.each([
+    ["anthropic", claude, () => scriptedUpstream("messages"), true],
+    ["google", gemini, () => scriptedUpstream("generate-content"), false],
+    ["openai", gpt, responsesUpstream, true],
+  ] as const)("goes on with %s as if it had sent back all", async (_provider, modelOn, upstreamOf, stream) => {
+    const upstream = upstreamOf();
+    const providerOptions = { openai: { store: false } };
+    const { openai } = clientsBefore(aiSdk({ chat: { "model-a": modelOn(upstream) }, providerOptions }));
+    const messages: ChatCompletionMessageParam[] = [{ role: "user", content: "Go" }];
+    for (let turn = 0; turn < 4; turn++) {
+      const request = { model: "model-a", messages, tools, reasoning_effort: "low" } as const;
+      const message = stream
+        ? (await openai.chat.completions.stream(request).finalChatCompletion()).choices[0]?.message
+        : (await openai.chat.completions.create(request)).choices[0]?.message;
+      expect(upstream.sealsSent()).toEqual(upstream.issued.slice(0, upstream.sealsBefore(turn)));
+      const calls = (message?.tool_calls ?? []).flatMap((call) => (call.type === "function" ? [call] : []));
+      expect(calls.length).toBeGreaterThan(0);
+      const tool_calls = calls.map(({ id, type, function: { name, arguments: json } }) => ({
+        id,
+        type,
+        function: { name, arguments: json },
+      }));
+      messages.push({ role: "assistant", tool_calls });
+      for (const { id } of calls) messages.push({ role: "tool", tool_call_id: id, content: "Seen" });
+    }
+  });
+
+  it("goes on without, where the host has turned the memory off", async () => {
+    const upstream = scriptedUpstream("messages");
+    const backend = aiSdk({ chat: { "model-a": claude(upstream) }, limits: { maxRememberedChars: 0 } });
+    const { openai } = clientsBefore(backend);
+    const messages: ChatCompletionMessageParam[] = [{ role: "user", content: "Go" }];
+    const request = { model: "model-a", messages, tools };
+    const { choices } = await openai.chat.completions.create(request);
+    const calls = choices[0]?.message.tool_calls ?? [];
+    messages.push({ role: "assistant", tool_calls: calls });
+    for (const { id } of calls) messages.push({ role: "tool", tool_call_id: id, content: "Seen" });
+    await openai.chat.completions.create(request);
+    expect(upstream.issued.length).toBeGreaterThan(1);
+    expect(upstream.sealsSent()).toEqual([]);
   });
 });
 
