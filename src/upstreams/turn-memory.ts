@@ -120,12 +120,12 @@ export class TurnMemory {
     const isOther = earlier && JSON.stringify(earlier.call) !== JSON.stringify(call);
     const chars = ENTRY_CHARS + name.length + (isOther ? 0 : charsOf(call));
     this.#keep(known, name, { call: isOther ? undefined : call, chars, usedAt });
-    while (this.#chars > this.#limits.maxRememberedChars) this.#makeRoom();
+    if (this.#chars > this.#limits.maxRememberedChars) this.#makeRoom();
   }
 
   /**
-   * Halves the memory of each key that holds at least half of the mean. These keys hold at least half of everything, so this walk over the
-   * keys is rare; and a key that holds little loses nothing to keys that hold much.
+   * Halves the memory of each key that holds at least half of the mean. These keys hold at least half of everything, so a quarter becomes
+   * free, and this walk over the keys is rare. A key that holds little loses nothing to keys that hold much.
    */
   #makeRoom(): void {
     const enough = this.#chars / this.#byKey.size / 2;

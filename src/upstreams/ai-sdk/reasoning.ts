@@ -26,11 +26,9 @@ export function fitReasoning(
   const fitting = reasoning ? { ...others, reasoning } : others;
   const why = traits.family === "anthropic" ? obstacleTo(fitting, prompt) : undefined;
   if (why === undefined) return { request: fitting, conversions };
-  // Newer models reason unless a request forbids it.
-  return {
-    request: { ...others, reasoning: { type: "disabled" } },
-    conversions: [{ field: "reasoning", ...dropped(why) }],
-  };
+  // Models that take only an effort may refuse this word, and accept what stands beside reasoning. Others reason unless it is forbidden.
+  const off = traits.control === "effort" ? {} : { reasoning: { type: "disabled" } as const };
+  return { request: { ...others, ...off }, conversions: [{ field: "reasoning", ...dropped(why) }] };
 }
 
 /** Converts reasoning to the control that the model has, if that is known. */

@@ -208,6 +208,10 @@ describe("reasoning beside the rest of a request", () => {
     }
     const { body } = await askClaude({ toolChoice: { type: "required", parallel: true } });
     expect(body).toMatchObject({ tool_choice: { type: "any" } });
+    const forced = { toolChoice: { type: "required", parallel: true } } as const;
+    const byEffort = await askClaude(forced, { reasoning: () => "effort" });
+    expect(byEffort.body).not.toHaveProperty("thinking");
+    expect(byEffort.told).toEqual(["reasoning: dropped"]);
   });
 
   it("leaves room for the answer", async () => {
