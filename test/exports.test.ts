@@ -41,7 +41,7 @@ it("polygate", () => {
 });
 
 it.each([
-  ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
+  ["backends/ai-sdk", aiSdk, ["DEFAULT_AI_SDK_LIMITS", "DEFAULT_AI_SDK_TIMEOUTS", "aiSdk"]],
   ["backends/relay", relay, ["DEFAULT_RELAY_LIMITS", "DEFAULT_RELAY_TIMEOUTS", "relay"]],
   ["backends/route", route, ["DEFAULT_BREAKER", "DEFAULT_RETRY", "route"]],
   ["bun", bun, ["toBunHandler"]],

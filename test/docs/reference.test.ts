@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
 import { DEFAULT_LIMITS } from "../../src/limits.ts";
-import { DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
+import { DEFAULT_AI_SDK_LIMITS, DEFAULT_AI_SDK_TIMEOUTS } from "../../src/upstreams/ai-sdk/index.ts";
 import { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "../../src/upstreams/relay/index.ts";
 import { DEFAULT_BREAKER, DEFAULT_RETRY } from "../../src/upstreams/route/index.ts";
 import { entries, ROOT } from "./entries.ts";
@@ -108,6 +108,7 @@ describe("options", () => {
 
   it.each<[string, object]>([
     ["Limits", DEFAULT_LIMITS],
+    ["AiSdkLimits", DEFAULT_AI_SDK_LIMITS],
     ["AiSdkTimeouts", DEFAULT_AI_SDK_TIMEOUTS],
     ["RelayLimits", DEFAULT_RELAY_LIMITS],
     ["RelayTimeouts", DEFAULT_RELAY_TIMEOUTS],

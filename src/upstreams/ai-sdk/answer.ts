@@ -6,8 +6,9 @@ import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { type Usage, withParts } from "../../model/usage.ts";
 import type { MessageRules } from "../messages.ts";
 import { decodeError, failed } from "./call.ts";
+import type { Traits } from "./conversions.ts";
 import type { ProviderOptions } from "./options.ts";
-import { mergedMetadata, metadataOf, signatureOf } from "./prompt.ts";
+import { mergedMetadata, metadataOf, redactedOf, type Signer, signatureOf } from "./seals.ts";
 
 /** A part as the provider sent it. */
 type WirePart = Readonly<Record<string, unknown>>;
@@ -18,12 +19,13 @@ interface Block {
   metadata: ProviderOptions;
   /** True once the provider has sent content of the block. */
   hasContent: boolean;
-  /** The signature that was sent with the start of a call. */
-  readonly signature: string | undefined;
+  /** True when a call has a signature since its start. */
+  readonly isSigned: boolean;
 }
 
 export class AnswerDecoder {
   isFinished = false;
+  readonly #traits: Pick<Traits, "signer" | "takesUnsigned">;
   readonly #model: string | undefined;
   readonly #rules: MessageRules;
   readonly #blocks: Map<string, Block> = new Map();
@@ -38,7 +40,8 @@ export class AnswerDecoder {
    * @param model The callers' name of the model; undefined shows the provider's name.
    * @param rules The rules for the provider's error messages.
    */
-  constructor(model: string | undefined, rules: MessageRules) {
+  constructor(traits: Pick<Traits, "signer" | "takesUnsigned">, model: string | undefined, rules: MessageRules) {
+    this.#traits = traits;
     this.#model = model;
     this.#rules = rules;
   }
@@ -96,7 +99,7 @@ export class AnswerDecoder {
         return this.#call(part);
       case "file":
       case "reasoning-file":
-        return [mediaOf(part)];
+        return [mediaOf(part, this.#traits.signer)];
       case "source": {
         const { sourceType, url, title } = part;
         if (sourceType === "url" && typeof url === "string")
@@ -117,8 +120,8 @@ export class AnswerDecoder {
     }
   }
 
-  #begin(key: string, kind: Block["kind"], part: WirePart, signature?: string): Block {
-    const block = { kind, metadata: metadataOf(part["providerMetadata"]), hasContent: false, signature };
+  #begin(key: string, kind: Block["kind"], part: WirePart, isSigned = false): Block {
+    const block = { kind, metadata: metadataOf(part["providerMetadata"]), hasContent: false, isSigned };
     this.#blocks.set(key, block);
     return block;
   }
@@ -138,13 +141,15 @@ export class AnswerDecoder {
     if (!block) return [];
     this.#blocks.delete(key);
     const metadata = mergedMetadata(block.metadata, last);
-    const redacted = metadata["anthropic"]?.["redactedData"];
-    if (block.kind === "reasoning" && !block.hasContent && typeof redacted === "string")
-      return [{ type: "redacted-reasoning", data: redacted }];
-    const signature = signatureOf(metadata);
-    if (signature === undefined) return [];
-    if (block.kind === "reasoning") return [{ type: "reasoning-signature", signature }];
-    return [{ type: "text-delta", text: "", block: key, signature }];
+    const { signer, takesUnsigned } = this.#traits;
+    const signed = signatureOf(metadata, signer);
+    if (block.kind === "text") return signed ? [{ type: "text-delta", text: "", block: key, ...signed }] : [];
+    const redacted = block.hasContent ? undefined : redactedOf(metadata, signer);
+    if (redacted) return [{ type: "redacted-reasoning", ...redacted }];
+    if (signed) return [{ type: "reasoning-signature", ...signed }];
+    // Name the maker of reasoning that is not signed, so that only this maker gets it back.
+    const isNamed = block.hasContent && takesUnsigned && signer.field === undefined;
+    return isNamed ? [{ type: "reasoning-signature", signature: "", maker: signer.maker }] : [];
   }
 
   #beginCall(part: WirePart): ChatEvent[] {
@@ -153,10 +158,10 @@ export class AnswerDecoder {
       this.#whole.add(id);
       return [];
     }
-    const signature = signatureOf(metadataOf(part["providerMetadata"]));
-    this.#begin(callKey(id), "call", part, signature);
+    const signed = signatureOf(metadataOf(part["providerMetadata"]), this.#traits.signer);
+    this.#begin(callKey(id), "call", part, signed !== undefined);
     this.#called.add(id);
-    return [{ type: "tool-call-start", id, name, ...(signature !== undefined && { signature }) }];
+    return [{ type: "tool-call-start", id, name, ...signed }];
   }
 
   #callDelta(part: WirePart): ChatEvent[] {
@@ -178,11 +183,10 @@ export class AnswerDecoder {
     const block = this.#blocks.get(callKey(id));
     const events: ChatEvent[] = block?.hasContent || json === "" ? [] : [{ type: "tool-call-delta", id, json }];
     const metadata = mergedMetadata(block?.metadata ?? {}, metadataOf(part["providerMetadata"]));
-    const signature = signatureOf(metadata);
-    const signed = signature === undefined ? {} : { signature };
+    const signed = signatureOf(metadata, this.#traits.signer);
     if (block) {
       this.#blocks.delete(callKey(id));
-      return [...events, { type: "tool-call-end", id, ...(block.signature === undefined && signed) }];
+      return [...events, { type: "tool-call-end", id, ...(!block.isSigned && signed) }];
     }
     if (this.#called.has(id)) throw failed("The model backend told the same tool call twice.");
     this.#called.add(id);
@@ -225,18 +229,17 @@ function text(part: WirePart, field: string): string {
 }
 
 /** Decodes a file that the model made. Does not fetch a file that is given by its address. */
-function mediaOf(part: WirePart): ChatEvent {
+function mediaOf(part: WirePart, signer: Signer): ChatEvent {
   const { data: value, type } = part;
   const data = isJsonObject(value) && "data" in value ? (value as WirePart)["data"] : value;
   const base64 = data instanceof Uint8Array ? toBase64(data) : data;
   if (typeof base64 !== "string") return providerBlock({ type, mediaType: part["mediaType"] });
-  const signature = signatureOf(metadataOf(part["providerMetadata"]));
   return {
     type: "media",
     mediaType: text(part, "mediaType"),
     data: base64,
     ...(type === "reasoning-file" && { thought: true }),
-    ...(signature !== undefined && { signature }),
+    ...signatureOf(metadataOf(part["providerMetadata"]), signer),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { enumSchema } from "../../formats/shared/schema.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
-import type { ChatRequest, ReasoningEffort } from "../../kinds/chat/request.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { nextIteration } from "../../ports/clock.ts";
@@ -10,9 +10,18 @@ import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";
 import { AnswerDecoder } from "./answer.ts";
 import { decodeError, failed, ModelCall } from "./call.ts";
-import { conversionsOf, conversionsOfWarnings, isOffered, type Traits, traitsOf } from "./conversions.ts";
+import {
+  anthropicBudget,
+  conversionsOf,
+  conversionsOfWarnings,
+  isOffered,
+  type Traits,
+  traitsOf,
+} from "./conversions.ts";
 import { type AiSdkChatModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
-import { encodePrompt, hintOf, mergedMetadata, type PromptMessage } from "./prompt.ts";
+import { encodePrompt, hintOf, type PromptMessage } from "./prompt.ts";
+import { anthropicThinking, fitReasoning, googleThinking, openaiEffort, reasoningField } from "./reasoning.ts";
+import { mergedMetadata } from "./seals.ts";
 
 /** The methods of a language model that are called. Their answers are not trusted. */
 interface CallableModel {
@@ -32,19 +41,23 @@ export async function* askChat(
   context: CallContext,
   settings: Settings,
 ): AsyncGenerator<ChatEvent> {
-  const { strict, showModel, providerOptions, timeouts } = settings;
+  const { strict, showModel, providerOptions, timeouts, memory } = settings;
   const rules = rulesOf(settings, model.modelId, request.model);
   const call = new ModelCall(settings.clock, context.signal);
   try {
     call.signal.throwIfAborted();
     // Read the addresses that the model supports only when the request contains an address.
     const urls = hasAddress(request) ? await call.wait(Promise.resolve(model.supportedUrls)) : undefined;
-    const { options, conversions } = encodeCall(request, traitsOf(model, urls), providerOptions);
+    const traits = traitsOf(model, urls, settings);
+    const { maker } = traits.signer;
+    const asked = memory.restored(context.key.id, request, maker);
+    const { options, conversions } = encodeCall(asked, traits, providerOptions);
     // Report first: this may refuse the request, before the model is called.
     reportConversions(conversions, context, strict);
     const report = (warnings: unknown): void =>
       reportConversions([...conversions, ...conversionsOfWarnings(warnings)], context, strict);
-    const decoder = new AnswerDecoder(showModel ? undefined : request.model, rules);
+    const remember = memory.recorder(context.key.id, maker);
+    const decoder = new AnswerDecoder(traits, showModel ? undefined : request.model, rules);
     const callable: CallableModel = model;
     const callOptions = { ...options, abortSignal: call.signal };
     if (!request.stream) {
@@ -52,7 +65,7 @@ export async function* askChat(
       const answer = await call.wait(callable.doGenerate(callOptions));
       if (!isJsonObject(answer)) throw failed("The model backend's answer is none.");
       report(answer["warnings"]);
-      yield* decoder.answer(answer);
+      yield* remembered(decoder.answer(answer), remember);
       return;
     }
     call.exchange.enter({ name: "first event", limitMs: timeouts.firstEventMs });
@@ -65,7 +78,7 @@ export async function* askChat(
       if (count === 1) call.exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
       else call.exchange.touch();
       if (value["type"] === "stream-start") report(value["warnings"]);
-      else yield* decoder.part(value);
+      else yield* remembered(decoder.part(value), remember);
       if (count % PARTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {
@@ -73,6 +86,15 @@ export async function* askChat(
   } finally {
     call.end();
   }
+}
+
+/** Passes events on, and lets the memory read them. */
+function remembered(
+  events: readonly ChatEvent[],
+  remember: ((event: ChatEvent) => void) | undefined,
+): readonly ChatEvent[] {
+  if (remember) for (const event of events) remember(event);
+  return events;
 }
 
 const hasAddress = ({ messages }: ChatRequest): boolean =>
@@ -127,12 +149,13 @@ interface EncodedCall {
 }
 
 /** @param own The host's provider options. They replace the options that are made from the request. */
-export function encodeCall(request: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
-  const { prompt, conversions } = encodePrompt(request, traits);
+export function encodeCall(asked: ChatRequest, traits: Traits, own: ProviderOptions): EncodedCall {
+  const { prompt, conversions } = encodePrompt(asked, traits);
+  const { request, conversions: changes } = fitReasoning(asked, prompt, traits);
   const { temperature, topP, topK, seed, presencePenalty, frequencyPenalty, stopSequences } = request;
   const providerOptions = mergedMetadata(providerOptionsOf(request, traits), own);
   // Subtract the reasoning budget: the Anthropic provider adds it to the output limit, but the request's limit includes it.
-  const budgetTokens = traits.family === "anthropic" ? budgetOf(request) : 0;
+  const budgetTokens = traits.family === "anthropic" ? anthropicBudget(request) : 0;
   const options = {
     prompt,
     maxOutputTokens: Math.max(1, request.maxOutputTokens - budgetTokens),
@@ -145,14 +168,11 @@ export function encodeCall(request: ChatRequest, traits: Traits, own: ProviderOp
     ...(stopSequences.length > 0 && { stopSequences }),
     ...formatOf(request),
     ...toolsOf(request, traits),
-    ...effortOf(request, traits),
+    ...reasoningField(request, traits),
     ...(Object.keys(providerOptions).length > 0 && { providerOptions }),
   };
-  return { options, conversions: [...conversionsOf(request, traits), ...conversions] };
+  return { options, conversions: [...conversionsOf(request, traits), ...conversions, ...changes] };
 }
-
-const budgetOf = ({ reasoning, maxOutputTokens }: ChatRequest): number =>
-  reasoning?.type === "enabled" ? Math.min(reasoning.budgetTokens, maxOutputTokens - 1) : 0;
 
 function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseFormat"> {
   if (!responseFormat) return {};
@@ -184,22 +204,6 @@ function toolsOf(request: ChatRequest, traits: Traits): Pick<CallOptions, "tools
   return { tools, toolChoice: type === "tool" ? { type, toolName: toolChoice.name } : { type } };
 }
 
-/**
- * Encodes the reasoning effort as the field of version 4. Leaves it out when the provider's own options express the reasoning more
- * exactly.
- */
-function effortOf({ reasoning }: ChatRequest, { version, supports, family }: Traits): Pick<CallOptions, "reasoning"> {
-  if (!reasoning || version !== "v4") return {};
-  if (reasoning.type === "adaptive") return reasoning.effort === undefined ? {} : { reasoning: reasoning.effort };
-  if (reasoning.type === "disabled") return family === "anthropic" ? {} : { reasoning: "none" };
-  return supports.has("reasoning.budgetTokens") ? {} : { reasoning: effortOfBudget(reasoning.budgetTokens) };
-}
-
-function effortOfBudget(budgetTokens: number): ReasoningEffort {
-  if (budgetTokens <= 2_048) return "low";
-  return budgetTokens <= 8_192 ? "medium" : "high";
-}
-
 /** Encodes the fields that only the provider's own options can express. */
 function providerOptionsOf(request: ChatRequest, { family, provider, version }: Traits): ProviderOptions {
   const { toolChoice, endUser } = request;
@@ -229,33 +233,13 @@ function providerOptionsOf(request: ChatRequest, { family, provider, version }: 
   return Object.fromEntries(Object.entries(options).filter(([, own]) => Object.keys(own).length > 0));
 }
 
-function anthropicThinking(request: ChatRequest, version: Traits["version"]): JsonObject {
-  const { reasoning } = request;
-  if (!reasoning) return {};
-  if (reasoning.type === "enabled") return { thinking: { type: "enabled", budgetTokens: budgetOf(request) } };
-  const effort = reasoning.type === "adaptive" ? reasoning.effort : undefined;
-  if (effort === undefined) return { thinking: { type: reasoning.type } };
-  // In version 4, `effortOf` sends the effort, and the provider translates it for its model.
-  return version === "v4" ? {} : { thinking: { type: "adaptive" }, effort: effort === "minimal" ? "low" : effort };
-}
-
-function googleOptions({ reasoning, modalities = [] }: ChatRequest, version: Traits["version"]): JsonObject {
-  const thinkingConfig: JsonObject = {
-    ...(reasoning?.type === "disabled" && version !== "v4" && { thinkingBudget: 0 }),
-    ...(reasoning?.type === "enabled" && { thinkingBudget: reasoning.budgetTokens }),
-    ...(reasoning && reasoning.type !== "disabled" && { includeThoughts: reasoning.visible ?? true }),
-  };
-  const responseModalities = modalities
+function googleOptions(request: ChatRequest, version: Traits["version"]): JsonObject {
+  const thinkingConfig = googleThinking(request, version);
+  const responseModalities = (request.modalities ?? [])
     .filter((modality) => modality !== "audio")
     .map((modality) => modality.toUpperCase());
   return {
     ...(Object.keys(thinkingConfig).length > 0 && { thinkingConfig }),
     ...(responseModalities.length > 0 && { responseModalities }),
   };
-}
-
-function openaiEffort({ reasoning }: ChatRequest): JsonObject {
-  if (reasoning?.type === "enabled") return { reasoningEffort: effortOfBudget(reasoning.budgetTokens) };
-  if (reasoning?.type === "disabled") return { reasoningEffort: "none" };
-  return reasoning?.effort === undefined ? {} : { reasoningEffort: reasoning.effort };
 }

@@ -12,10 +12,12 @@ import {
   listConversions,
   rejected,
 } from "../../formats/shared/conversions.ts";
-import type { ChatRequest, DocumentPart, MediaPart } from "../../kinds/chat/request.ts";
+import { budgetWithin } from "../../formats/shared/reasoning.ts";
+import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject } from "../../model/json.ts";
-import type { AiSdkChatModel } from "./options.ts";
+import type { AiSdkChatModel, AiSdkOptions } from "./options.ts";
+import { type Signer, signerOf } from "./seals.ts";
 
 /** The properties of a model that decide how it is called. */
 export interface Traits {
@@ -27,6 +29,13 @@ export interface Traits {
   readonly supports: ReadonlySet<ConvertedField>;
   /** The addresses that the model itself can fetch: lists of patterns by media type. The gateway never fetches a caller's address. */
   readonly urls: unknown;
+  readonly signer: Signer;
+  /** True when the provider takes its earlier reasoning back without a signature. */
+  readonly takesUnsigned: boolean;
+  /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. */
+  readonly foreignReasoning: "drop" | "text";
+  /** How a request controls the model's reasoning; undefined when nobody knows. */
+  readonly control: ReasoningControl | undefined;
 }
 
 const FAMILIES = [
@@ -51,11 +60,20 @@ const SUPPORTED_BY: Readonly<Record<NonNullable<Traits["family"]>, readonly Conv
 };
 
 /** @param urls The model's `supportedUrls`, if the request has an address. */
-export function traitsOf({ specificationVersion: version, provider }: AiSdkChatModel, urls?: unknown): Traits {
+export function traitsOf(
+  model: AiSdkChatModel,
+  urls?: unknown,
+  { reasoning, foreignReasoning = "drop" }: Pick<AiSdkOptions, "reasoning" | "foreignReasoning"> = {},
+): Traits {
+  const { specificationVersion: version, provider } = model;
   const [family] = FAMILIES.find(([, name]) => name.test(provider)) ?? [];
   const supports = new Set(family && SUPPORTED_BY[family]);
   if (version !== "v2") supports.add("tools.function.strict");
-  return { version, provider, family, supports, urls };
+  const signer = signerOf(model);
+  // OpenAI's provider leaves reasoning without its id out, and does not say so for chat completions.
+  const takesUnsigned = signer.maker !== "messages" && family !== "openai";
+  const control = reasoning?.(model.modelId);
+  return { version, provider, family, supports, urls, signer, takesUnsigned, foreignReasoning, control };
 }
 
 /** The rules for a model of an unknown provider. `Traits.supports` lists the fields that known providers also support. */
@@ -86,7 +104,9 @@ const CONVERSIONS: ConversionTable = conversionTable({
 /** Fields that the checks below add for each part, or that the encoder of the prompt reports. */
 const CHECKED_BY_PART = [
   "messages.signature",
+  "messages.signature.foreign",
   "messages.thought",
+  "messages.reasoning.foreign",
   "messages.redacted-reasoning",
   "messages.document.title",
   "messages.document.context",
@@ -149,7 +169,8 @@ function checkFile(part: MediaPart | DocumentPart, traits: Traits, fields: Conve
   }
 }
 
-function checkReasoning({ reasoning, maxOutputTokens }: ChatRequest, traits: Traits, fields: ConvertedFields): void {
+function checkReasoning(request: ChatRequest, traits: Traits, fields: ConvertedFields): void {
+  const { reasoning } = request;
   if (!reasoning) return;
   const { supports, version, family } = traits;
   const hasBudget = supports.has("reasoning.budgetTokens");
@@ -160,13 +181,20 @@ function checkReasoning({ reasoning, maxOutputTokens }: ChatRequest, traits: Tra
   if (reasoning.type === "disabled") return;
   if (reasoning.visible === false && !supports.has("reasoning.visible")) fields.add("reasoning.visible");
   if (reasoning.type === "enabled") {
-    const isBelowLimit = family !== "anthropic" || reasoning.budgetTokens < maxOutputTokens;
-    if (!hasBudget || !isBelowLimit) fields.add("reasoning.budgetTokens");
+    const isSame = family !== "anthropic" || reasoning.budgetTokens === anthropicBudget(request);
+    if (!hasBudget || !isSame) fields.add("reasoning.budgetTokens");
   } else if (reasoning.effort === undefined) {
     if (!hasBudget) fields.add("reasoning.adaptive");
   } else if (version !== "v4" && (family === "google" || (family === "anthropic" && reasoning.effort === "minimal")))
     fields.add("reasoning.effort");
 }
+
+/** The least budget that Anthropic accepts, in tokens. */
+export const MIN_BUDGET = 1_024;
+
+/** Returns the budget for Anthropic: at least the least that it accepts, and with room for the answer below the output limit. */
+export const anthropicBudget = ({ reasoning, maxOutputTokens }: ChatRequest): number =>
+  reasoning?.type === "enabled" ? budgetWithin(Math.max(reasoning.budgetTokens, MIN_BUDGET), maxOutputTokens) : 0;
 
 /** True when the model can fetch the address. */
 export function takesUrl(url: string, part: MediaPart | DocumentPart, { urls }: Traits): boolean {

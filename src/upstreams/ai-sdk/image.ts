@@ -11,7 +11,7 @@ import { reportConversions } from "../relay/chat.ts";
 import { decodeError, failed, ModelCall } from "./call.ts";
 import { conversionsOfWarnings } from "./conversions.ts";
 import { type AiSdkImageModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
-import { mergedMetadata } from "./prompt.ts";
+import { mergedMetadata } from "./seals.ts";
 
 /** The members of an image model that are used. Their values and answers are not trusted. */
 interface CallableModel {

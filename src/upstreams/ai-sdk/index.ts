@@ -16,9 +16,11 @@ import { type AiSdkModel, type AiSdkModels, type AiSdkOptions, settingsOf } from
 export {
   type AiSdkChatModel,
   type AiSdkImageModel,
+  type AiSdkLimits,
   type AiSdkModels,
   type AiSdkOptions,
   type AiSdkTimeouts,
+  DEFAULT_AI_SDK_LIMITS,
   DEFAULT_AI_SDK_TIMEOUTS,
   type ProviderOptions,
 } from "./options.ts";
@@ -28,7 +30,7 @@ export {
  * versions 2 to 4), so neither the `ai` package nor its server is needed. Metadata that a provider adds to its answer, such as
  * signatures of reasoning, reaches callers as signatures and returns to the provider with the next turn. The headers
  * `polygate-dropped` and `polygate-approximated` name the fields that a model does not support, including the fields in its own
- * warnings. Throws a TypeError for wrong options, and a RangeError for a wrong time.
+ * warnings. Throws a TypeError for wrong options, and a RangeError for a wrong time or limit.
  *
  * @example
  * const backend = aiSdk({ chat: { sonnet: anthropic("claude-sonnet-4-5") }, images: { "image-model-multi": openai.image("gpt-image-1") } });

@@ -1,10 +1,12 @@
 /** The options of a backend of AI SDK models. */
 
+import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { overridden } from "../../overrides.ts";
+import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { MessageRules } from "../messages.ts";
+import { TurnMemory, type TurnMemoryLimits } from "../turn-memory.ts";
 
 /** The properties of a model that are read before it is called. Versions 2 to 4 of the providers' interface have them. */
 export interface AiSdkModel {
@@ -40,8 +42,17 @@ export interface AiSdkOptions {
    * request.
    */
   readonly providerOptions?: ProviderOptions;
+  /**
+   * Returns how a request controls the reasoning of a model, given the provider's name of the model. Reasoning that the caller asks for in
+   * another way is converted. Default: the provider decides.
+   */
+  readonly reasoning?: (model: string) => ReasoningControl | undefined;
+  /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */
+  readonly foreignReasoning?: "drop" | "text";
   /** Overrides of `DEFAULT_AI_SDK_TIMEOUTS`. */
   readonly timeouts?: Partial<AiSdkTimeouts>;
+  /** Overrides of `DEFAULT_AI_SDK_LIMITS`. */
+  readonly limits?: Partial<AiSdkLimits>;
   /** Refuses a request with `failed_precondition` if a field would be approximated or dropped. */
   readonly strict?: boolean;
   /**
@@ -80,24 +91,49 @@ export const DEFAULT_AI_SDK_TIMEOUTS: AiSdkTimeouts = {
   completeMs: 600_000,
 };
 
+/** The limits of the memory of earlier answers. */
+export interface AiSdkLimits extends TurnMemoryLimits {}
+
+/** The default limits. */
+export const DEFAULT_AI_SDK_LIMITS: AiSdkLimits = {
+  maxRememberedChars: 32 * 1024 ** 2,
+  rememberedMs: 6 * 60 * 60_000,
+};
+
+const WORDS: ReadonlySet<unknown> = new Set([undefined, "drop", "text"]);
+
 /** The options of every call, with their defaults. */
-export interface Settings {
+export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReasoning"> {
   readonly providerOptions: ProviderOptions;
   readonly timeouts: AiSdkTimeouts;
   readonly strict: boolean;
   readonly showMessages: boolean | undefined;
   readonly showModel: boolean;
   readonly clock: Clock;
+  /** The signatures and the reasoning of earlier answers, for clients that do not send them back. */
+  readonly memory: TurnMemory;
 }
 
-export const settingsOf = (options: AiSdkOptions): Settings => ({
-  providerOptions: options.providerOptions ?? {},
-  timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
-  strict: options.strict ?? false,
-  showMessages: options.showUpstreamMessages,
-  showModel: options.showUpstreamModel ?? false,
-  clock: options.clock ?? systemClock,
-});
+/** Throws a TypeError for a wrong option, and a RangeError for a wrong time or limit. */
+export function settingsOf(options: AiSdkOptions): Settings {
+  const { clock = systemClock } = options;
+  if (!WORDS.has(options.foreignReasoning)) throw new TypeError('aiSdk: foreignReasoning must be "drop" or "text".');
+  const limits = overridden("aiSdk: limits", DEFAULT_AI_SDK_LIMITS, options.limits, {
+    maxRememberedChars: FROM_ZERO,
+    rememberedMs: FROM_ZERO,
+  });
+  return {
+    ...(options.reasoning && { reasoning: options.reasoning }),
+    ...(options.foreignReasoning && { foreignReasoning: options.foreignReasoning }),
+    providerOptions: options.providerOptions ?? {},
+    timeouts: overridden("aiSdk: timeouts", DEFAULT_AI_SDK_TIMEOUTS, options.timeouts),
+    strict: options.strict ?? false,
+    showMessages: options.showUpstreamMessages,
+    showModel: options.showUpstreamModel ?? false,
+    clock,
+    memory: new TurnMemory(limits, clock),
+  };
+}
 
 /** Returns the rules for error messages. They name the model as the caller does, unless the host shows the provider's name. */
 export const rulesOf = ({ showMessages, showModel }: Settings, from: string, to: string): MessageRules => ({

@@ -1,7 +1,4 @@
-/**
- * Encodes the turns of a request as a prompt of the providers' interface, and the metadata that a provider needs back with its own
- * parts.
- */
+/** Encodes the turns of a request as a prompt of the providers' interface, with the metadata that a provider needs back. */
 
 import { fenced } from "../../formats/shared/tools.ts";
 import type {
@@ -12,14 +9,17 @@ import type {
   JsonPart,
   MediaPart,
   Part,
+  ReasoningPart,
+  RedactedReasoningPart,
   TextPart,
   ToolResultPart,
 } from "../../kinds/chat/request.ts";
-import { isBase64, textOfBase64, toBase64 } from "../../media/base64.ts";
+import { toBase64 } from "../../media/base64.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { isJsonObject, JsonBudget, type JsonObject, type JsonValue, parseJson } from "../../model/json.ts";
+import { JsonBudget, type JsonObject, type JsonValue } from "../../model/json.ts";
 import { mediaTypeOf, takesUrl, type Traits } from "./conversions.ts";
 import type { ProviderOptions } from "./options.ts";
+import { mergedMetadata, metadataFrom, metadataFromRedacted } from "./seals.ts";
 
 interface WithOptions {
   readonly providerOptions?: ProviderOptions;
@@ -80,8 +80,7 @@ export function encodePrompt(
   traits: Traits,
 ): { prompt: PromptMessage[]; conversions: Conversion[] } {
   const writer = new PromptWriter(traits);
-  for (const { text, cache, signature } of system)
-    writer.prompt.push({ role: "system", content: text, ...writer.options(cache, signature) });
+  for (const part of system) writer.prompt.push({ role: "system", content: part.text, ...writer.options(part) });
   for (const message of messages)
     for (const part of message.parts) if (part.type === "tool-call") writer.toolNames.set(part.id, part.name);
   for (const message of messages) writer.message(message);
@@ -108,7 +107,7 @@ class PromptWriter {
       return;
     }
     // In the interface, tool results form a separate turn.
-    for (const part of parts)
+    for (const part of withWholeReasoning(parts))
       for (const encoded of this.#part(part)) this.#add(encoded.type === "tool-result" ? "tool" : role, encoded);
   }
 
@@ -120,54 +119,116 @@ class PromptWriter {
   }
 
   #part(part: Part): readonly PromptPart[] {
-    const cache = "cache" in part ? part.cache : undefined;
-    const signature = "signature" in part ? part.signature : undefined;
-    const options = this.options(cache, signature);
     switch (part.type) {
-      case "text":
-        if (part.thought) return [{ type: "reasoning", text: part.text, ...options }];
-        return part.text === "" && signature === undefined ? [] : [{ type: "text", text: part.text, ...options }];
+      case "text": {
+        if (part.thought) return this.#reasoning(part);
+        const options = this.options(part);
+        // An empty text may carry a signature.
+        return part.text === "" && !options.providerOptions ? [] : [{ type: "text", text: part.text, ...options }];
+      }
       case "media":
-      case "document":
-        return encodeFile(part, this.#traits).map((file) => withOptions(file, options.providerOptions));
-      case "tool-call":
-        return [{ type: "tool-call", toolCallId: part.id, toolName: part.name, input: part.input, ...options }];
+      case "document": {
+        const { providerOptions } = this.options(part);
+        return encodeFile(part, this.#traits).map((file) => withOptions(file, providerOptions));
+      }
+      case "tool-call": {
+        const { id: toolCallId, name: toolName, input } = part;
+        return [{ type: "tool-call", toolCallId, toolName, input, ...this.options(part) }];
+      }
       case "tool-result": {
         const toolName = part.name ?? this.toolNames.get(part.callId) ?? "unknown";
         const output = encodeOutput(part, this.#traits);
-        return [{ type: "tool-result", toolCallId: part.callId, toolName, output, ...options }];
+        return [{ type: "tool-result", toolCallId: part.callId, toolName, output, ...this.options(part) }];
       }
       case "reasoning":
-        return [{ type: "reasoning", text: part.text, ...options }];
-      case "redacted-reasoning": {
-        const redacted = { anthropic: { redactedData: part.data } };
-        if (this.#traits.family === "anthropic") return [{ type: "reasoning", text: "", providerOptions: redacted }];
-        this.#drop("messages.redacted-reasoning", "The encrypted reasoning belongs to another provider.");
-        return [];
-      }
+        return this.#reasoning(part);
+      case "redacted-reasoning":
+        return this.#redacted(part);
       case "refusal":
         return [{ type: "text", text: part.text }];
       case "code":
-        return [{ type: "text", text: fenced(part.code, part.language), ...options }];
+        return [{ type: "text", text: fenced(part.code, part.language), ...this.options(part) }];
       case "code-result":
-        return [{ type: "text", text: fenced(part.output ?? "", ""), ...options }];
+        return [{ type: "text", text: fenced(part.output ?? "", ""), ...this.options(part) }];
       case "provider":
         return [];
     }
   }
 
-  /** Returns the provider options of a part: its cache hint and its signature. */
-  options(cache: CacheHint | undefined, signature: string | undefined): WithOptions {
-    const hint = cache && this.#traits.family === "anthropic" ? hintOf(cache) : {};
-    const metadata = signature === undefined ? {} : metadataIn(signature, this.#traits.provider, this.#signatures);
-    if (!metadata) this.#drop("messages.signature", "The signature belongs to another provider.");
+  /** Encodes earlier reasoning. Only its own maker gets it as reasoning, because other providers refuse or ignore it. */
+  #reasoning({ text, signature = "", maker }: Omit<ReasoningPart, "type">): PromptPart[] {
+    const { signer, takesUnsigned, foreignReasoning } = this.#traits;
+    const providerOptions = metadataFrom({ signature, maker }, signer, this.#signatures);
+    if (providerOptions) return [{ type: "reasoning", text, providerOptions }];
+    const isForeign = maker !== undefined && maker !== signer.maker && maker !== signer.jsonMaker;
+    if (takesUnsigned && !isForeign) {
+      if (signature !== "") this.#drop("messages.signature", "The signature belongs to another provider.");
+      return text === "" ? [] : [{ type: "reasoning", text }];
+    }
+    if (text === "" && signature === "") return [];
+    const field = isForeign ? "messages.reasoning.foreign" : "messages.reasoning.unsealed";
+    if (foreignReasoning === "drop" || text === "") {
+      this.#drop(field, "The provider accepts only its own reasoning, with its signature.");
+      return [];
+    }
+    this.#tell({ field, conversion: "approximated", why: "Reasoning of another provider is sent as text." });
+    return [{ type: "text", text }];
+  }
+
+  #redacted(part: RedactedReasoningPart): PromptPart[] {
+    const providerOptions = metadataFromRedacted(part, this.#traits.signer, this.#signatures);
+    if (providerOptions) return [{ type: "reasoning", text: "", providerOptions }];
+    const field = part.maker === undefined ? "messages.redacted-reasoning" : "messages.reasoning.foreign";
+    this.#drop(field, "The encrypted reasoning belongs to another provider.");
+    return [];
+  }
+
+  /** Returns the provider options of a part other than reasoning: its cache hint and its signature. */
+  options(part: Pick<TextPart, "cache" | "signature" | "maker"> | Sealed): WithOptions {
+    const { signature = "", maker } = part;
+    const cache = "cache" in part ? part.cache : undefined;
+    const { signer, family } = this.#traits;
+    // Claude signs only reasoning.
+    const isUsable = signer.field !== "signature" || maker === signer.jsonMaker;
+    const metadata = isUsable ? metadataFrom({ signature, maker }, signer, this.#signatures) : undefined;
+    if (signature !== "" && !metadata) {
+      const field = maker === undefined || maker === signer.maker ? "messages.signature" : "messages.signature.foreign";
+      this.#drop(field, "The signature belongs to another provider.");
+    }
+    const hint = cache && family === "anthropic" ? hintOf(cache) : {};
     const providerOptions = mergedMetadata(metadata ?? {}, hint);
     return Object.keys(providerOptions).length > 0 ? { providerOptions } : {};
   }
 
   #drop(field: string, why: string): void {
-    this.conversions.set(field, { field, conversion: "dropped", why });
+    this.#tell({ field, conversion: "dropped", why });
   }
+
+  #tell(conversion: Conversion): void {
+    this.conversions.set(conversion.field, conversion);
+  }
+}
+
+/** The signature of a part that has no cache hint. */
+interface Sealed {
+  readonly signature?: string;
+  readonly maker?: string;
+}
+
+/** Joins reasoning and a signature that follows as a part without a text: some formats send the two apart. */
+function* withWholeReasoning(parts: readonly Part[]): Generator<Part> {
+  let open: ReasoningPart | undefined;
+  for (const part of parts) {
+    if (open && part.type === "reasoning" && part.text === "") {
+      yield { ...part, text: open.text };
+      open = undefined;
+      continue;
+    }
+    if (open) yield open;
+    open = part.type === "reasoning" && part.signature === undefined && part.maker === undefined ? part : undefined;
+    if (!open) yield part;
+  }
+  if (open) yield open;
 }
 
 export const hintOf = ({ ttl }: CacheHint): ProviderOptions => ({
@@ -264,79 +325,4 @@ function fileOptions(part: MediaPart | DocumentPart, { family }: Traits): WithOp
     ...(part.citations !== undefined && { citations: { enabled: part.citations } }),
   };
   return Object.keys(anthropic).length > 0 ? { providerOptions: { anthropic } } : {};
-}
-
-// A provider needs its metadata on a part of its answer back with the next turn. Callers get the metadata as one opaque signature,
-// because every format has a field for signatures. A provider's own signature stays as it is; all other metadata is packed as JSON in
-// base64.
-
-/** The field of each provider's metadata that contains a signature. */
-const SIGNATURE_FIELD: Readonly<Record<string, string>> = {
-  anthropic: "signature",
-  google: "thoughtSignature",
-  googleVertex: "thoughtSignature",
-  vertex: "thoughtSignature",
-};
-
-const MARK = "ai-sdk";
-/** The beginning of every packed signature: base64 of `{"ai-sdk"`. */
-const BEGINNING = "eyJhaS1zZGsi";
-
-/** Returns the objects in a part's metadata, by provider. Ignores everything else. */
-export function metadataOf(value: unknown): ProviderOptions {
-  if (!isJsonObject(value)) return {};
-  const objects = Object.entries(value).filter(([, own]) => isJsonObject(own) && Object.keys(own).length > 0);
-  return Object.fromEntries(objects) as Record<string, JsonObject>;
-}
-
-/** Merges later metadata of the same part into earlier metadata. */
-export function mergedMetadata(earlier: ProviderOptions, later: ProviderOptions): ProviderOptions {
-  const merged: Record<string, JsonObject> = { ...earlier };
-  for (const [provider, more] of Object.entries(later)) {
-    // Null means that the value is not known yet, so it must not replace an earlier value.
-    const known = Object.entries(more).filter(([key, value]) => value !== null || !(key in (merged[provider] ?? {})));
-    merged[provider] = { ...merged[provider], ...Object.fromEntries(known) };
-  }
-  return merged;
-}
-
-/** Converts metadata to a signature; to undefined when the metadata is empty. */
-export function signatureOf(metadata: ProviderOptions): string | undefined {
-  const entries = Object.entries(metadata);
-  if (entries.length === 0) return undefined;
-  const signatures = entries.map(([provider, own]) => {
-    const signature = own[SIGNATURE_FIELD[provider] ?? ""];
-    return Object.keys(own).length === 1 && typeof signature === "string" ? signature : undefined;
-  });
-  const [signature] = signatures;
-  const isPlain = signature !== undefined && signatures.every((other) => other === signature);
-  if (isPlain && !signature.startsWith(BEGINNING)) return signature;
-  return toBase64(new TextEncoder().encode(JSON.stringify({ [MARK]: metadata })));
-}
-
-/**
- * Converts a signature back to metadata; to undefined when this provider cannot use it. A caller can forge a signature, so the
- * metadata is given only to the part with this signature.
- *
- * @param budget Counts the JSON of all signatures of a request.
- */
-export function metadataIn(
-  signature: string,
-  provider: string,
-  budget: JsonBudget = new JsonBudget(),
-): ProviderOptions | undefined {
-  if (signature.startsWith(BEGINNING)) {
-    const json = isBase64(signature) ? textOfBase64(signature) : undefined;
-    if (json === undefined) return undefined;
-    try {
-      const packed = parseJson(json, budget);
-      return isJsonObject(packed) ? metadataOf(packed[MARK]) : undefined;
-    } catch {
-      return undefined;
-    }
-  }
-  if (/anthropic/i.test(provider)) return { anthropic: { signature } };
-  const google = { thoughtSignature: signature };
-  if (/vertex/i.test(provider)) return { googleVertex: google, vertex: google };
-  return /google/i.test(provider) ? { google } : undefined;
 }

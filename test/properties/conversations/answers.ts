@@ -17,7 +17,7 @@ const chatOf = ({ endpoints }: ServedFormat): ChatEndpoint => {
   return found;
 };
 
-const ENDPOINTS: Readonly<Record<FormatName, ChatEndpoint>> = {
+export const ENDPOINTS: Readonly<Record<FormatName, ChatEndpoint>> = {
   messages: chatOf(messages()),
   "generate-content": chatOf(generateContent()),
   "chat-completions": chatOf(chatCompletions({ clock: systemClock })),
@@ -116,11 +116,11 @@ const LEFT_OUT: Readonly<Record<FormatName, readonly (keyof Told)[]>> = {
   "chat-completions": ["signature"],
 };
 
-/** What the answers of a format say less exactly: one word for a refusal and for what a filter found. */
+/** The ends that the answers of a format name otherwise. */
 const NEAREST: Readonly<Record<FormatName, Readonly<Record<string, string>>>> = {
   messages: { "content-filter": "refusal" },
   "generate-content": { refusal: "content-filter" },
-  "chat-completions": { refusal: "stop" },
+  "chat-completions": { refusal: "content-filter" },
 };
 
 /** An answer of an upstream, as a relay has read it. */
@@ -178,7 +178,7 @@ export function through(
   return read;
 }
 
-const asking = (format: FormatName, stream: boolean): ChatRequest => ({
+export const asking = (format: FormatName, stream: boolean): ChatRequest => ({
   model: "m",
   messages: [],
   system: [],

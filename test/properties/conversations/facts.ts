@@ -20,6 +20,8 @@ export interface Fact {
   readonly words?: string;
   /** Whether its place among the others matters. */
   readonly ordered?: true;
+  /** The signature or the encrypted reasoning that the fact is about. No other maker may get it. */
+  readonly seal?: { readonly value: string; readonly maker: string | undefined };
 }
 
 type Field = ConvertedField | `native.${string}`;
@@ -139,16 +141,24 @@ const isFree = (choice: ToolChoice): boolean =>
 function* messageFacts({ messages }: ChatRequest): Generator<Fact> {
   const called = new Map<string, string>();
   const numberOf = numbering();
-  for (const { role, name, parts } of messages) {
+  for (const [index, { role, name, parts }] of messages.entries()) {
+    const isPrefill = role === "assistant" && index === messages.length - 1;
     if (name !== undefined) yield fact(`${role} is ${name}`, ["messages.name"]);
     for (const part of parts) {
       if (part.type === "tool-call") called.set(part.id, part.name);
       if (part.type === "tool-result" && part.name !== undefined && called.get(part.callId) !== part.name)
         yield fact(`result of call ${numberOf(part.callId)} is ${part.name}'s`, ["messages.tool-result.name"]);
-      yield* partFacts(role, part, numberOf);
+      for (const found of partFacts(role, part, numberOf)) yield isPrefill ? continued(found) : found;
     }
   }
 }
+
+/** A fact of the turn that the answer continues. Some providers accept no reasoning in this turn, and no white space at its end. */
+const continued = ({ words, ...found }: Fact): Fact => ({
+  ...found,
+  fields: [...found.fields, "messages.prefill"],
+  ...(words !== undefined && !found.key.startsWith("reasoned ") && { words: words.trimEnd() }),
+});
 
 /** The number of a call or a result, by its id: a conversation whose ids are others is the same conversation. */
 type NumberOf = (id: string) => number;
@@ -164,29 +174,44 @@ function numbering(): NumberOf {
 
 /** What one part says, and in which order parts stand. */
 function* partFacts(role: string, part: Part, numberOf: NumberOf): Generator<Fact> {
-  yield* marks(part);
+  yield* marks(part, numberOf);
   const [first, ...others] = [...saidBy(role, part, numberOf)];
   if (first) yield { ...first, ordered: true };
   yield* others;
 }
 
-const REASONING: readonly Field[] = ["messages.reasoning", "messages.reasoning.foreign"];
-
-function* marks(part: Part): Generator<Fact> {
+function* marks(part: Part, numberOf: NumberOf): Generator<Fact> {
   if ("cache" in part && part.cache) yield fact(`cache ${json(part.cache)}`, ["messages.cache", ...lossOf(part)]);
-  if ("signature" in part && part.signature !== undefined)
-    yield fact(`signature ${part.signature}`, [
-      ...(part.type === "reasoning" ? REASONING : (["messages.signature", "messages.signature.foreign"] as const)),
-      ...lossOf(part),
-    ]);
+  yield* seals(part, numberOf);
   if ("thought" in part && part.thought) yield fact(`thought ${part.type}`, ["messages.thought", ...lossOf(part)]);
 }
 
-/** The conversions of a part that is lost with all that is on it. */
-const lossOf = (part: Part): readonly Field[] =>
-  part.type === "media" || part.type === "document" ? MEDIA : part.type === "text" ? ["messages.text"] : [];
+/** The signature of a part, or its encrypted reasoning, with the maker. An empty text is no signature. */
+function* seals(part: Part, numberOf: NumberOf): Generator<Fact> {
+  const isReasoning = part.type === "reasoning" || part.type === "redacted-reasoning";
+  const signature = part.type === "redacted-reasoning" ? part.data : "signature" in part ? part.signature : undefined;
+  if (!signature) return;
+  const maker = "maker" in part ? part.maker : undefined;
+  const where = part.type === "tool-call" ? `call ${numberOf(part.id)}` : isReasoning ? "reasoning" : part.type;
+  const told: readonly Field[] = isReasoning
+    ? [...REASONING, `messages.${part.type}`]
+    : ["messages.signature", "messages.signature.foreign", ...lossOf(part)];
+  for (const value of valuesOf(signature))
+    yield { ...fact(`${where} sealed ${value} by ${maker ?? "nobody known"}`, told), seal: { value, maker } };
+}
 
-const TEXT: readonly Field[] = ["messages.role.system", "messages.text", "messages.prefill"];
+/** The seals in a signature. A provider of chat completions has several in its details, and the gateway keeps these as JSON. */
+function valuesOf(signature: string): readonly string[] {
+  if (!signature.startsWith('{"field":')) return [signature];
+  const { details = [] } = JSON.parse(signature) as { details?: { signature?: string; data?: string }[] };
+  return details.flatMap((detail) => detail.signature ?? detail.data ?? []);
+}
+
+/** The conversions of reasoning, with its signature. */
+const REASONING: readonly Field[] = ["messages.reasoning", "messages.reasoning.unsealed", "messages.reasoning.foreign"];
+
+/** The conversions of a part that is lost with all that is on it. */
+const lossOf = (part: Part): readonly Field[] => (part.type === "media" || part.type === "document" ? MEDIA : []);
 
 const MEDIA: readonly Field[] = [
   "messages.media",
@@ -201,16 +226,14 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
   const kind: Field = `messages.${part.type}`;
   switch (part.type) {
     case "text":
-      // An empty text says nothing.
-      if (part.text !== "") yield fact(`${role} says ${part.text}`, TEXT, part.text.trimEnd() || undefined);
-      return;
+      return yield* textFacts(`${role} says ${part.text}`, part.text, ["messages.role.system"]);
     case "refusal":
-      return yield fact(`${role} declines ${part.text}`, [kind], part.text);
+      return yield* textFacts(`${role} declines ${part.text}`, part.text, [kind]);
     case "reasoning":
-      if (part.text !== "") yield fact(`reasoned ${part.text}`, REASONING);
+      if (part.text !== "") yield fact(`reasoned ${part.text}`, REASONING, part.text);
       return;
     case "redacted-reasoning":
-      return yield fact(`redacted ${part.data}`, [kind, "messages.reasoning.foreign"]);
+      return;
     case "code":
       return yield fact(`code ${part.id} ${part.language} ${part.code}`, [kind], part.code);
     case "code-result":
@@ -227,6 +250,12 @@ function* saidBy(role: string, part: Part, numberOf: NumberOf): Generator<Fact> 
     case "document":
       return yield* documentFacts(role, part);
   }
+}
+
+/** An empty text says nothing, and some providers refuse a blank one. */
+function* textFacts(key: string, text: string, told: readonly Field[]): Generator<Fact> {
+  if (text.trim() !== "") yield fact(key, told, text);
+  else if (text !== "") yield fact(key, [...told, "messages.text"]);
 }
 
 function* mediaFacts(where: string, { kind, source, detail }: MediaPart): Generator<Fact> {
@@ -273,18 +302,14 @@ function* resultFacts({ callId, parts, isError }: ToolResultPart, where: string)
   if (isError) yield fact(`${where} failed`, ["messages.tool-result.isError"]);
   for (const inner of parts) {
     if (inner.type === "text") {
-      if (inner.text !== "")
-        yield fact(
-          `${where} says ${inner.text}`,
-          ["messages.tool-result.text", "messages.tool-result.isError", "messages.text"],
-          inner.text.trim(),
-        );
-      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache", "messages.text"]);
+      const told: readonly Field[] = ["messages.tool-result.text", "messages.tool-result.isError"];
+      yield* textFacts(`${where} says ${inner.text}`, inner.text, told);
+      if (inner.cache) yield fact(`cache ${json(inner.cache)}`, ["messages.cache"]);
     } else if (inner.type === "json")
       yield fact(`${where} is ${json(inner.value)}`, ["messages.tool-result.json", "messages.tool-result.text"]);
     else if (inner.type === "provider") yield fact(`${where} ${json(inner.value)}`, ["messages.provider"]);
     else {
-      yield* marks(inner);
+      yield* marks(inner, Number);
       yield* inner.type === "media" ? mediaFacts(where, inner) : documentFacts(where, inner);
     }
   }

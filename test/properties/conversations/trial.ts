@@ -17,11 +17,12 @@ async function converse(count: number, seed: number): Promise<Outcome> {
   }
   const tooFew = pairs.filter(({ compared }) => !(compared > 0 && compared >= count * LEAST_COMPARED));
   return {
-    rows: pairs.map(({ name, compared, refused, facts, lost, ms }) => ({
+    rows: pairs.map(({ name, compared, refused, facts, seals, lost, ms }) => ({
       pair: name,
       compared,
       "refused as declared": refused,
       facts,
+      seals,
       arrived: facts - lost,
       "lost as told": lost,
       seconds: (ms / 1_000).toFixed(1),

@@ -6,7 +6,6 @@ import { toFile } from "openai";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
 import { aiSdk, type AiSdkChatModel, type AiSdkImageModel } from "../../../src/upstreams/ai-sdk/index.ts";
-import { metadataIn, signatureOf } from "../../../src/upstreams/ai-sdk/prompt.ts";
 import { png } from "../../cases/images/pictures.ts";
 import { ask, type Asked, draw, FINISH, fakeModel, imageModel, type Part, said, START, USAGE } from "./fake-models.ts";
 import { clientsBefore, upstreamOf } from "./stage.ts";
@@ -27,6 +26,8 @@ describe("the options of the host", () => {
     ["a model that is none", { chat: { a: {} } }],
     ["a model of an older version", { chat: { a: { ...fakeModel({}), specificationVersion: "v1" } } }],
     ["null", { images: { a: null } }],
+    ["a wrong word", { chat: { a: fakeModel({}) }, foreignReasoning: "keep" }],
+    ["a wrong limit", { chat: { a: fakeModel({}) }, limits: { rememberedMs: -1 } }],
   ])("are refused at once: %s", (_name, options) => {
     expect(() => aiSdk(options as never)).toThrow(/^aiSdk: /);
   });
@@ -329,7 +330,7 @@ describe("an answer", () => {
       }),
     );
     expect(error).toBeUndefined();
-    const signature = signatureOf(metadata);
+    const signed = { signature: JSON.stringify(metadata), maker: "ai-sdk.fake" };
     expect(events.filter(({ type }) => type !== "provider")).toEqual([
       { type: "start", model: "plain-1" },
       { type: "tool-call-start", id: "a", name: "one" },
@@ -338,7 +339,7 @@ describe("an answer", () => {
       { type: "tool-call-delta", id: "a", json: "{}" },
       { type: "tool-call-delta", id: "b", json: "1}" },
       { type: "tool-call-end", id: "a" },
-      { type: "tool-call-end", id: "b", signature },
+      { type: "tool-call-end", id: "b", ...signed },
       { type: "tool-call-start", id: "c", name: "three" },
       { type: "tool-call-end", id: "c" },
       { type: "annotation", annotation: { type: "grounding", chunks: [{ uri: "https://a.example", title: "A" }] } },
@@ -394,89 +395,6 @@ describe("an answer", () => {
     expect((await ask(fakeModel({ stream }))).events[0]).toEqual({ type: "start", model: "plain-1" });
     const { events } = await ask(fakeModel({ stream }), {}, { showUpstreamModel: true });
     expect(events[0]).toEqual({ type: "start", model: "fake-1-exact" });
-  });
-});
-
-describe("what a provider notes on its answer", () => {
-  it.each([
-    ["anthropic.messages", { anthropic: { signature: "c2VhbA==" } }, "c2VhbA=="],
-    ["google.generative-ai", { google: { thoughtSignature: "c2VhbA==" } }, "c2VhbA=="],
-    [
-      "google.vertex.chat",
-      { googleVertex: { thoughtSignature: "cw==" }, vertex: { thoughtSignature: "cw==" } },
-      "cw==",
-    ],
-    ["openai.responses", { openai: { itemId: "rs_1", reasoningEncryptedContent: "gAAA…ü" } }, undefined],
-    ["anthropic.messages", { anthropic: { signature: "eyJhaS1zZGsi" } }, undefined],
-    ["google.generative-ai", { google: { thoughtSignature: "c2VhbA==", serverToolCallId: "1" } }, undefined],
-  ])("comes back to %s as it was: %j", (provider, metadata, verbatim) => {
-    const signature = signatureOf(metadata) ?? "";
-    expect(signature).toBe(verbatim ?? signature);
-    expect(signature).toMatch(/^[A-Za-z0-9+/]+={0,2}$/);
-    expect(metadataIn(signature, provider)).toEqual(metadata);
-  });
-
-  it.each(["eyJhaS1zZGsi", "eyJhaS1zZGsiOjd9", "eyJhaS1zZGsi!", `eyJhaS1zZGsi${"A".repeat(100)}`])(
-    "is nothing where a caller made it up: %s",
-    (signature) => {
-      expect(Object.keys(metadataIn(signature, "openai.chat") ?? {})).toEqual([]);
-    },
-  );
-
-  it("goes round by way of a caller's next turn: thoughts, redacted ones, and texts", async () => {
-    const openai = { openai: { itemId: "rs_1", reasoningEncryptedContent: "gAAA" } };
-    const stream = [
-      START,
-      {
-        type: "reasoning-start",
-        id: "1",
-        providerMetadata: { openai: { itemId: "rs_1", reasoningEncryptedContent: null } },
-      },
-      { type: "reasoning-delta", id: "1", delta: "Hm." },
-      { type: "reasoning-end", id: "1", providerMetadata: openai },
-      { type: "reasoning-start", id: "2", providerMetadata: { anthropic: { redactedData: "ZGF0YQ==" } } },
-      { type: "reasoning-end", id: "2" },
-      { type: "text-start", id: "1", providerMetadata: { openai: { itemId: "msg_1" } } },
-      { type: "text-delta", id: "1", delta: "Hello" },
-      { type: "text-end", id: "1" },
-      FINISH,
-    ];
-    const { events } = await ask(fakeModel({ stream }));
-    const signatures = events.flatMap((event) => ("signature" in event && event.signature ? [event.signature] : []));
-    expect(signatures.map((signature) => metadataIn(signature, "openai.responses"))).toEqual([
-      openai,
-      { openai: { itemId: "msg_1" } },
-    ]);
-    expect(events).toContainEqual({ type: "redacted-reasoning", data: "ZGF0YQ==" });
-    const [thought = "", text = ""] = signatures;
-    const turns: ChatRequest["messages"] = [
-      {
-        role: "assistant",
-        parts: [
-          { type: "reasoning", text: "Hm.", signature: thought },
-          { type: "redacted-reasoning", data: "ZGF0YQ==" },
-          { type: "text", text: "Hello", signature: text },
-        ],
-      },
-    ];
-    const sent = async (provider: string) => await askedWith({ messages: turns }, { provider });
-    const back = await sent("openai.responses");
-    expect(back.asked?.prompt[0]?.content).toEqual([
-      { type: "reasoning", text: "Hm.", providerOptions: openai },
-      { type: "text", text: "Hello", providerOptions: { openai: { itemId: "msg_1" } } },
-    ]);
-    expect(back.conversions).toEqual(["messages.prefill: approximated", "messages.redacted-reasoning: dropped"]);
-    expect((await sent("anthropic.messages")).asked?.prompt[0]?.content).toContainEqual({
-      type: "reasoning",
-      text: "",
-      providerOptions: { anthropic: { redactedData: "ZGF0YQ==" } },
-    });
-  });
-
-  it("is told as lost where it is another provider's", async () => {
-    const parts = [{ type: "text", text: "Hello", signature: "c2VhbA==" }] as const;
-    const { conversions } = await askedWith({ messages: [{ role: "assistant", parts }] }, { provider: "mistral.chat" });
-    expect(conversions).toEqual(["messages.prefill: approximated", "messages.signature: dropped"]);
   });
 });
 
