@@ -11,7 +11,7 @@ const number = v.nullish(v.number());
 const flag = v.nullish(v.boolean());
 const name = v.optional(v.pipe(v.string(), v.regex(/^[^\s<|\\/>]{1,64}$/)));
 const functionName = v.pipe(v.string(), v.regex(/^[a-zA-Z0-9_-]{1,64}$/));
-const textPart = v.strictObject({ type: v.literal("text"), text: v.pipe(v.string(), v.minLength(1)) });
+const textPart = v.strictObject({ type: v.literal("text"), text: v.string() });
 const texts = v.union([v.string(), v.pipe(v.array(textPart), v.minLength(1))]);
 const userPart = v.variant("type", [
   textPart,

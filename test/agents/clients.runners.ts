@@ -126,7 +126,7 @@ const runsProvider =
         throw errors[0] ?? error;
       });
       ends.push(text);
-      messages.push(...(await result.response).messages);
+      messages.push(...(await result.responseMessages));
     }
     return ends;
   };

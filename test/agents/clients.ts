@@ -1,4 +1,4 @@
-/** Loops that a caller writes around the official clients' single calls, and around bare requests. Each keeps its own history. */
+/** Loops that a caller writes around the official clients' single calls. Each keeps its own history: all of each answer, or little of it. */
 
 import Anthropic from "@anthropic-ai/sdk";
 import { type Content, GoogleGenAI, type GenerateContentResponse, type Part } from "@google/genai";
@@ -88,7 +88,7 @@ export const connectAnthropic = (url: string): Anthropic => new Anthropic({ base
 
 export const connectOpenAi = (url: string): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: KEY, maxRetries: 0 });
 
-function anthropic({ url, asks }: Site, isStreamed: boolean): Conversation {
+function anthropic({ url, asks }: Site, isStreamed: boolean, forgets = false): Conversation {
   const client = connectAnthropic(url);
   const messages: Anthropic.MessageParam[] = [];
   return {
@@ -98,7 +98,7 @@ function anthropic({ url, asks }: Site, isStreamed: boolean): Conversation {
       const { role, content } = isStreamed
         ? await client.messages.stream(asked).finalMessage()
         : await client.messages.create(asked);
-      messages.push({ role, content });
+      messages.push({ role, content: forgets ? content.flatMap(remembered) : content });
       return {
         text: content.map((block) => (block.type === "text" ? block.text : "")).join(""),
         calls: content.flatMap((block) =>
@@ -114,7 +114,13 @@ function anthropic({ url, asks }: Site, isStreamed: boolean): Conversation {
   };
 }
 
-function openai({ url, asks }: Site, isStreamed: boolean): Conversation {
+/** Only texts and calls, as clients keep them that were written before thinking. */
+function remembered(block: Anthropic.ContentBlock): Anthropic.ContentBlockParam[] {
+  if (block.type === "text") return [{ type: "text", text: block.text }];
+  return block.type === "tool_use" ? [{ type: "tool_use", id: block.id, name: block.name, input: block.input }] : [];
+}
+
+function openai({ url, asks }: Site, isStreamed: boolean, forgets = false): Conversation {
   const { completions } = connectOpenAi(url).chat;
   const messages: OpenAI.ChatCompletionMessageParam[] = [];
   return {
@@ -126,7 +132,7 @@ function openai({ url, asks }: Site, isStreamed: boolean): Conversation {
         : await completions.create(asked);
       const [choice] = choices;
       if (!choice) throw new Error("There is no answer.");
-      messages.push(choice.message);
+      messages.push(forgets ? rememberedMessage(choice.message) : sendable(choice.message));
       return {
         text: textOf(choice.message.content),
         calls: (choice.message.tool_calls ?? []).flatMap((call) =>
@@ -141,6 +147,22 @@ function openai({ url, asks }: Site, isStreamed: boolean): Conversation {
         ...results.map(({ id = "", result }) => ({ role: "tool" as const, tool_call_id: id, content: result })),
       ),
   };
+}
+
+type CompletionMessage = OpenAI.ChatCompletionMessage & { readonly parsed?: unknown };
+
+/** Returns a message without the field that the client adds to it. */
+function sendable({ parsed: _, ...message }: CompletionMessage): OpenAI.ChatCompletionMessageParam {
+  return message;
+}
+
+function rememberedMessage({ content, tool_calls = [] }: CompletionMessage): OpenAI.ChatCompletionMessageParam {
+  const calls = tool_calls.flatMap((call) =>
+    call.type === "function"
+      ? { id: call.id, type: call.type, function: { name: call.function.name, arguments: call.function.arguments } }
+      : [],
+  );
+  return { role: "assistant", content: textOf(content), ...(calls.length > 0 && { tool_calls: calls }) };
 }
 
 /** Mistral's answers have parts, which the client's types do not know. */
@@ -181,7 +203,7 @@ const responsesOf: (results: Parameters<Conversation["result"]>[0]) => Part[] = 
     functionResponse: { ...(id !== undefined && { id }), name, response: { result } },
   }));
 
-function google({ url, asks }: Site, isStreamed: boolean): Conversation {
+function google({ url, asks }: Site, isStreamed: boolean, forgets = false): Conversation {
   const { models } = connectGoogle(url);
   const contents: Content[] = [];
   return {
@@ -192,11 +214,16 @@ function google({ url, asks }: Site, isStreamed: boolean): Conversation {
       if (isStreamed)
         for await (const chunk of await models.generateContentStream(asked)) parts.push(...partsOf(chunk));
       else parts.push(...partsOf(await models.generateContent(asked)));
-      contents.push({ role: "model", parts });
+      contents.push({ role: "model", parts: forgets ? parts.flatMap(rememberedPart) : parts });
       return askedOf(parts);
     },
     result: (results) => void contents.push({ role: "user", parts: responsesOf(results) }),
   };
+}
+
+function rememberedPart({ text, thought, functionCall }: Part): Part[] {
+  if (functionCall) return [{ functionCall }];
+  return text && !thought ? [{ text }] : [];
 }
 
 /** A chat keeps its history itself. It is made anew with this history where the model changes. */
@@ -219,12 +246,15 @@ function googleChat({ url, asks }: Site, isStreamed: boolean): Conversation {
   };
 }
 
-const LOOPS = {
+const LOOPS: Readonly<Record<string, readonly [Loop["caller"], (site: Site, isStreamed: boolean) => Conversation]>> = {
   "@anthropic-ai/sdk": ["messages", anthropic],
   openai: ["chat-completions", openai],
   "@google/genai": ["generate-content", google],
   "@google/genai chats": ["generate-content", googleChat],
-} as const;
+  "a forgetful client of messages": ["messages", (site, isStreamed) => anthropic(site, isStreamed, true)],
+  "a forgetful client of chat-completions": ["chat-completions", (site, isStreamed) => openai(site, isStreamed, true)],
+  "a forgetful client of generate-content": ["generate-content", (site, isStreamed) => google(site, isStreamed, true)],
+};
 
 /** The loops by their names, each complete and streamed. */
 export const CALL_LOOPS: ReadonlyMap<string, Loop> = new Map(

@@ -15,13 +15,15 @@ const LOOPS: readonly [string, Loop][] = [...CALL_LOOPS, ...RUNNER_LOOPS];
 beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));
 
 describe.each(MAKER_NAMES)("before %s", (name) => {
-  it.each(LOOPS)("%s", async (_name, { caller, run }) => {
+  const { impossible = [] } = MAKERS[name];
+
+  it.each(LOOPS.filter(([loop]) => !impossible.includes(loop)))("%s", async (_name, { caller, run }) => {
     await using maker = await relayedMaker(name);
     await using gateway = await serveGateway(maker.backend);
     const { upstream } = maker;
     const asks = asksOf(name, caller);
-    const ends = await run({ url: gateway.url, model: () => MAKERS[name].model, asks }).catch(String);
-    expect(upstream.violations).toEqual([]);
+    const ends = await run({ url: gateway.url, model: () => name, asks }).catch(String);
+    expect(upstream.violations.join("\n")).toBe("");
     expect(ends).toEqual(ENDS);
     expect(upstream.requests).toHaveLength(TURNS.length);
     expect(upstream.requests.every(asksToThink)).toBe(asks !== "not" && MAKERS[name].asks !== "not");

@@ -24,10 +24,13 @@ import {
 /** A maker of models, and how a relay is set up for it. */
 export interface Maker {
   readonly format: () => StrictFormat;
+  /** The upstream's name of the model. Callers use the name of the maker. */
   readonly model: string;
   readonly options?: Partial<RelayOptions>;
   /** How a caller of the same format must ask for thinking. Default: by effort in chat completions, or else by a budget. */
   readonly asks?: Asks;
+  /** The loops that the client cannot run before the maker itself, without a gateway between them. */
+  readonly impossible?: readonly string[];
 }
 
 /** How a client asks for thinking: by an effort, by a budget, or not at all, where the model always thinks. */
@@ -52,6 +55,11 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
   "generate-content-without-ids": {
     format: () => strictGenerateContent(false),
     model: "gemini-3-flash-preview",
+    // Nothing that the client sends back names the call.
+    impossible: [
+      "a forgetful client of generate-content, complete",
+      "a forgetful client of generate-content, streamed",
+    ],
   },
   openai: { format: () => strictChatCompletions("openai"), model: "gpt-5" },
   deepseek: {
@@ -70,6 +78,13 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
     // The model always thinks, and takes no word about it.
     options: { ...MAX_TOKENS, reasoning: () => "none" },
     asks: "not",
+    // The clients expect a text where this maker streams a list of parts, or where it answers with one.
+    impossible: [
+      "openai, streamed",
+      "openai runTools, streamed",
+      "a forgetful client of chat-completions, streamed",
+      "ai with @ai-sdk/openai, complete",
+    ],
   },
 };
 
@@ -83,7 +98,7 @@ export interface RelayedMaker extends AsyncDisposable {
 
 /** Starts the strict upstream of a maker on a socket, with a relay before it. */
 export async function relayedMaker(name: MakerName, script?: Script): Promise<RelayedMaker> {
-  const { format, options } = MAKERS[name];
+  const { format, model, options } = MAKERS[name];
   const upstream = strictUpstream(format(), name, script);
   const served = await serveUpstream(upstream);
   const baseUrl = `${served.url}${upstream.version}`;
@@ -91,6 +106,7 @@ export async function relayedMaker(name: MakerName, script?: Script): Promise<Re
     format: upstream.format,
     baseUrl,
     apiKey: UPSTREAM_KEY,
+    models: { [name]: model },
     showUpstreamMessages: true,
     ...options,
   });
