@@ -91,6 +91,8 @@ const deepseek: Profile = {
   },
 };
 
+const detail = (more: object): object => ({ ...more, format: "anthropic-claude-v1", index: 0 });
+
 const openrouter: Profile = {
   name: "openrouter",
   callId: /^[a-zA-Z0-9_-]{1,64}$/,
@@ -127,7 +129,6 @@ const openrouter: Profile = {
   },
   refused: [],
   thoughtsOf({ thought, isRedacted }, vault, cut) {
-    const detail = (more: object): object => ({ ...more, format: "anthropic-claude-v1", index: 0 });
     if (isRedacted)
       return [{ reasoning_details: [detail({ type: "reasoning.encrypted", data: vault.seal("encrypted", "") })] }];
     const signature = vault.seal("detail", thought);

@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import type { JsonObject } from "../../src/model/json.ts";
-import { type AnswerAt, type Profile, type Returned } from "./chat-completions.profiles.ts";
+import { type AnswerAt, type Profile } from "./chat-completions.profiles.ts";
 import { type Call, callFact, type Heard, resultFact, textFact, userFact } from "./script.ts";
 import { breachOf, type Received, Refused, type Vault } from "./strict.ts";
 
@@ -143,7 +143,7 @@ export function validatorOf(profile: Profile): Validate {
       if (message.role !== "assistant") continue;
       const [first] = message.tool_calls ?? [];
       const at: AnswerAt = { index, vault, thought: first && thoughts.get(first.id), isInLoop: index > begin };
-      profile.check(message as Returned, at);
+      profile.check(message, at);
     }
     return heardOf(valid, begin);
   };

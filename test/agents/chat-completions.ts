@@ -22,7 +22,7 @@ export function strictChatCompletions(name: keyof typeof PROFILES): StrictFormat
     credential: (headers) => headers.get("authorization")?.replace(/^Bearer /, "") ?? null,
     route(path, { model, stream }) {
       if (path !== "/chat/completions") throw new Refused("Unknown request URL.", { status: 404 });
-      return { model: String(model), streamed: stream === true };
+      return { model: model as string, streamed: stream === true };
     },
     validate: (received, vault) => validate(received, vault, thoughts),
     complete: (turn, received, vault) => answerOf(turn, received, vault, profile, idsOf(turn)),

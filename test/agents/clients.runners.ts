@@ -21,7 +21,7 @@ import { type Asks, KEY } from "./stage.ts";
 
 async function toolRunner({ url, model, asks }: Site, stream: boolean): Promise<string[]> {
   const tools = TOOLS.map(({ name, description, schema }) =>
-    betaTool({ name, description, inputSchema: schema, run: (args) => resultOf({ name, args: args as JsonObject }) }),
+    betaTool({ name, description, inputSchema: schema, run: (args) => resultOf({ name, args }) }),
   );
   const settings = { model: model(0), max_tokens: 8_192, max_iterations: 10, ...messagesThinking(asks) };
   const ends: string[] = [];

@@ -149,11 +149,13 @@ function openai({ url, asks }: Site, isStreamed: boolean, forgets = false): Conv
   };
 }
 
-type CompletionMessage = OpenAI.ChatCompletionMessage & { readonly parsed?: unknown };
+type CompletionMessage = OpenAI.ChatCompletionMessage & { parsed?: unknown };
 
 /** Returns a message without the field that the client adds to it. */
-function sendable({ parsed: _, ...message }: CompletionMessage): OpenAI.ChatCompletionMessageParam {
-  return message;
+function sendable(message: CompletionMessage): OpenAI.ChatCompletionMessageParam {
+  const fields = { ...message };
+  delete fields.parsed;
+  return fields;
 }
 
 function rememberedMessage({ content, tool_calls = [] }: CompletionMessage): OpenAI.ChatCompletionMessageParam {

@@ -185,6 +185,9 @@ function mergedTurns(contents: Request["contents"]): Turn[] {
 }
 
 function checkParts(parts: readonly Part[], turn: number): void {
+  // The vendor's own streams end with an empty text, which clients send back beside the rest.
+  if (parts.every(({ text, thoughtSignature }) => text === "" && thoughtSignature === undefined))
+    throw new Refused("Unable to submit request because it must have a text parameter.");
   for (const [index, part] of parts.entries()) {
     const set = DATA.filter((name) => part[name] !== undefined);
     if (set.length === 0)
@@ -195,9 +198,6 @@ function checkParts(parts: readonly Part[], turn: number): void {
       throw new Refused(
         `Invalid value at 'contents[${turn}].parts[${index}]' (oneof), oneof field 'data' is already set.`,
       );
-    // An empty text may only carry a signature.
-    if (part.text === "" && part.thoughtSignature === undefined)
-      throw new Refused("Unable to submit request because it must have a text parameter.");
   }
 }
 

@@ -306,9 +306,11 @@ function checkEnd({ model }: Request, turns: readonly Turn[]): void {
 function heardOf({ tools = [], output_config }: Request, turns: readonly Turn[]): Heard {
   const facts: string[] = [];
   const calls = new Map<string, { name: string; args: JsonObject }>();
-  for (const { role, blocks } of turns)
+  for (const { role, blocks } of turns) {
+    // A text may come back in the pieces that it was streamed in.
+    const text = blocks.map((block) => (block.type === "text" ? block.text : "")).join("");
+    if (text !== "" && role === "assistant") facts.push(textFact(text));
     for (const block of blocks) {
-      if (block.type === "text") facts.push((role === "user" ? userFact : textFact)(block.text));
       if (block.type === "tool_use") {
         const call = { name: block.name, args: block.input as JsonObject };
         calls.set(block.id, call);
@@ -317,6 +319,8 @@ function heardOf({ tools = [], output_config }: Request, turns: readonly Turn[])
       const call = block.type === "tool_result" && calls.get(block.tool_use_id);
       if (call) facts.push(resultFact(call, block.content));
     }
+    if (text !== "" && role === "user") facts.push(userFact(text));
+  }
   const asked = turns.findLastIndex(
     ({ role, blocks }) => role === "user" && blocks.some(({ type }) => type === "text"),
   );

@@ -14,7 +14,7 @@ export const strictMessages: StrictFormat = {
   },
   route(path, { model, stream }) {
     if (path !== "/messages") throw new Refused("Not Found", { status: 404 });
-    return { model: String(model), streamed: stream === true };
+    return { model: model as string, streamed: stream === true };
   },
   validate: validateMessages,
   count: (path) => (path === "/messages/count_tokens" ? { input_tokens: 100 } : undefined),
@@ -48,8 +48,14 @@ function isOmitted({ model, body }: Received): boolean {
   return display === undefined ? controlOf(model) === "effort" : display === "omitted";
 }
 
-function blocksOf({ thought, isRedacted, text, calls }: Turn, received: Received, vault: Vault): JsonObject[] {
-  const blocks: JsonObject[] = [];
+type AnswerBlock =
+  | { readonly type: "text"; readonly text: string; readonly citations: null }
+  | { readonly type: "thinking"; readonly thinking: string; readonly signature: string }
+  | { readonly type: "redacted_thinking"; readonly data: string }
+  | { readonly type: "tool_use"; readonly id: string; readonly name: string; readonly input: JsonObject };
+
+function blocksOf({ thought, isRedacted, text, calls }: Turn, received: Received, vault: Vault): AnswerBlock[] {
+  const blocks: AnswerBlock[] = [];
   if (isThinking(received.body)) {
     const thinking = isOmitted(received) ? "" : thought;
     if (isRedacted) blocks.push({ type: "redacted_thinking", data: vault.seal("redacted", "") });
@@ -73,16 +79,16 @@ function framesOf(turn: Turn, received: Received, vault: Vault): Frame[] {
     const begin = (content_block: object): void =>
       void frames.push({ type: "content_block_start", index, content_block } as Frame);
     const delta = (delta: object): void => void frames.push({ type: "content_block_delta", index, delta } as Frame);
-    if (block["type"] === "text") {
+    if (block.type === "text") {
       begin({ ...block, text: "" });
-      for (const text of pieces(String(block["text"]))) delta({ type: "text_delta", text });
-    } else if (block["type"] === "thinking") {
+      for (const text of pieces(block.text)) delta({ type: "text_delta", text });
+    } else if (block.type === "thinking") {
       begin({ type: "thinking", thinking: "", signature: "" });
-      for (const thinking of pieces(String(block["thinking"]))) delta({ type: "thinking_delta", thinking });
-      delta({ type: "signature_delta", signature: block["signature"] });
-    } else if (block["type"] === "tool_use") {
+      for (const thinking of pieces(block.thinking)) delta({ type: "thinking_delta", thinking });
+      delta({ type: "signature_delta", signature: block.signature });
+    } else if (block.type === "tool_use") {
       begin({ ...block, input: {} });
-      for (const partial_json of ["", ...pieces(JSON.stringify(block["input"]))])
+      for (const partial_json of ["", ...pieces(JSON.stringify(block.input))])
         delta({ type: "input_json_delta", partial_json });
     } else begin(block);
     frames.push({ type: "content_block_stop", index } as Frame);

@@ -75,7 +75,7 @@ export const TURNS: readonly Turn[] = [
 export const ENDS: readonly string[] = TURNS.flatMap(({ text, calls }) => (calls.length === 0 ? (text ?? "") : []));
 
 /** Runs a tool. */
-export const resultOf = ({ name, args }: Call): string => `${name} of ${String(args["city"])} is fine`;
+export const resultOf = ({ name, args }: Call): string => `${name} of ${args["city"] as string} is fine`;
 
 export const userFact = (text: string): string => `user: ${text}`;
 export const textFact = (text: string): string => `model: ${text}`;

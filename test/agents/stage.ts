@@ -92,31 +92,32 @@ export const MAKER_NAMES = Object.keys(MAKERS) as MakerName[];
 
 export interface RelayedMaker extends AsyncDisposable {
   readonly upstream: StrictUpstream;
-  readonly url: string;
   readonly backend: ModelBackend;
 }
 
-/** Starts the strict upstream of a maker on a socket, with a relay before it. */
-export async function relayedMaker(name: MakerName, script?: Script): Promise<RelayedMaker> {
+/** Makes a strict upstream with a relay before it. Callers use the name of the maker as the name of the model. */
+export async function relayedMaker(
+  name: MakerName,
+  { script, onSocket = false }: { readonly script?: Script; readonly onSocket?: boolean } = {},
+): Promise<RelayedMaker> {
   const { format, model, options } = MAKERS[name];
   const upstream = strictUpstream(format(), name, script);
-  const served = await serveUpstream(upstream);
-  const baseUrl = `${served.url}${upstream.version}`;
+  const served = onSocket ? await serveUpstream(upstream) : undefined;
   const backend = relay({
     format: upstream.format,
-    baseUrl,
+    baseUrl: `${served?.url ?? "http://upstream.test"}${upstream.version}`,
     apiKey: UPSTREAM_KEY,
     models: { [name]: model },
     showUpstreamMessages: true,
+    ...(!served && { fetch: (url, init) => upstream.fetch(new Request(url, init)) }),
     ...options,
   });
   return {
     upstream,
-    url: baseUrl,
     backend,
     async [Symbol.asyncDispose]() {
       await backend.close();
-      await served[Symbol.asyncDispose]();
+      await served?.[Symbol.asyncDispose]();
     },
   };
 }

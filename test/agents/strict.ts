@@ -176,10 +176,16 @@ export interface Breach {
 /** Returns the first field of a body that breaks a schema. */
 export function breachOf(schema: v.GenericSchema, body: unknown): Breach | undefined {
   const [issue] = v.safeParse(schema, body, { abortEarly: true }).issues ?? [];
-  if (!issue) return undefined;
-  const path = (issue.path ?? []).map(({ key }) => key as string | number);
-  const kind = issue.expected === "never" ? "extra" : issue.received === "undefined" ? "missing" : ("wrong" as const);
-  return { path, kind, expected: issue.expected ?? issue.message };
+  return issue && breachIn(issue);
+}
+
+/** Of the forms that a value may have, the one that fits furthest is the one that was meant. */
+function breachIn({ path, issues, expected, received, message }: v.BaseIssue<unknown>): Breach {
+  const keys = (path ?? []).map(({ key }) => key as string | number);
+  const [inner] = (issues ?? []).map(breachIn).toSorted((one, other) => other.path.length - one.path.length);
+  if (inner && inner.path.length > 0) return { ...inner, path: [...keys, ...inner.path] };
+  const kind = expected === "never" ? "extra" : received === "undefined" ? "missing" : "wrong";
+  return { path: keys, kind, expected: expected ?? message };
 }
 
 export interface Served extends AsyncDisposable {
