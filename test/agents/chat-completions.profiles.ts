@@ -29,10 +29,10 @@ export interface Profile {
   readonly messageFields: v.ObjectEntries;
   /** Fields of the request beside those of the format. */
   readonly bodyFields: v.ObjectEntries;
-  /** Names of the format's fields that the vendor does not have. */
-  readonly refused: readonly string[];
-  /** True where the vendor takes only the default sampling. */
-  readonly fixesSampling?: boolean;
+  /** Returns the names of the format's fields that the vendor does not have for a model. */
+  readonly refused: (model: string) => readonly string[];
+  /** True where the vendor takes only the default sampling for a model. */
+  readonly fixesSampling?: (model: string) => boolean;
   /** True where the content of an answer has parts for thoughts. */
   readonly hasThinkingParts?: boolean;
   /** The fields that show a thought in a message, each a list of pieces for the deltas of a stream. */
@@ -56,14 +56,17 @@ const NO_FIELDS: v.ObjectEntries = {};
 /** A field that comes back only where the vendor knows it. */
 const optionalText = v.nullish(v.string());
 
+/** True for OpenAI's models that always think. */
+const thinks = (model: string): boolean => /^(?:gpt-5|o\d)/.test(model);
+
 const openai: Profile = {
   name: "openai",
   callId: /^[^]{1,40}$/,
   newCallId: () => newId("call_"),
   messageFields: NO_FIELDS,
   bodyFields: { reasoning_effort: v.optional(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh"])) },
-  refused: ["max_tokens"],
-  fixesSampling: true,
+  refused: (model) => (thinks(model) ? ["max_tokens"] : ["reasoning_effort"]),
+  fixesSampling: (model) => thinks(model),
   thoughtsOf: () => [],
   check: () => {},
 };
@@ -77,7 +80,7 @@ const deepseek: Profile = {
     thinking: v.optional(v.strictObject({ type: v.picklist(["enabled", "disabled"]) })),
     reasoning_effort: v.optional(v.picklist(["low", "medium", "high", "xhigh", "max"])),
   },
-  refused: ["max_completion_tokens"],
+  refused: () => ["max_completion_tokens"],
   thoughtsOf: ({ thought }, _vault, cut) => cut(thought).map((reasoning_content) => ({ reasoning_content })),
   check({ reasoning_content: returned, tool_calls }, { index, thought, isInLoop }) {
     if (isInLoop && tool_calls && returned == null)
@@ -127,7 +130,7 @@ const openrouter: Profile = {
     include_reasoning: v.optional(v.boolean()),
     usage: v.optional(v.strictObject({ include: v.boolean() })),
   },
-  refused: [],
+  refused: () => [],
   thoughtsOf({ thought, isRedacted }, vault, cut) {
     if (isRedacted)
       return [{ reasoning_details: [detail({ type: "reasoning.encrypted", data: vault.seal("encrypted", "") })] }];
@@ -174,7 +177,7 @@ const mistral: Profile = {
     random_seed: v.optional(v.number()),
     safe_prompt: v.optional(v.boolean()),
   },
-  refused: ["max_completion_tokens", "seed", "user"],
+  refused: () => ["max_completion_tokens", "seed", "user"],
   hasThinkingParts: true,
   thoughtsOf: ({ thought }, _vault, cut) =>
     cut(thought).map((text) => ({ content: [{ type: "thinking", thinking: [{ type: "text", text }] }] })),

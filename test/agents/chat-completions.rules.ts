@@ -115,8 +115,8 @@ export type Validate = (received: Received, vault: Vault, thoughts: ReadonlyMap<
 /** Returns the validator of a vendor. Its `thoughts` are those that the server has made, by the id of their first call. */
 export function validatorOf(profile: Profile): Validate {
   const schema = requestOf(profile);
-  return ({ body }, vault, thoughts) => {
-    const refused = profile.refused.find((field) => field in body);
+  return ({ model, body }, vault, thoughts) => {
+    const refused = profile.refused(model).find((field) => field in body);
     if (refused !== undefined)
       throw unsupported("parameter", refused, `'${refused}' is not supported with this model.`);
     const breach = breachOf(schema, body);
@@ -132,7 +132,7 @@ export function validatorOf(profile: Profile): Validate {
       throw new Refused(`Invalid value for '${param}': expected ${breach.expected}.`, { param, code: "invalid_value" });
     }
     const valid = body as Request & JsonObject;
-    if (profile.fixesSampling) checkSampling(valid);
+    if (profile.fixesSampling?.(model)) checkSampling(valid);
     if (valid.tool_choice !== undefined && !valid.tools)
       throw new Refused("'tool_choice' is only allowed when 'tools' are specified.", { param: "tool_choice" });
     for (const [index, message] of valid.messages.entries())

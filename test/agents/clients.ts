@@ -1,7 +1,7 @@
 /** Loops that a caller writes around the official clients' single calls. Each keeps its own history: all of each answer, or little of it. */
 
 import Anthropic from "@anthropic-ai/sdk";
-import { type Content, GoogleGenAI, type GenerateContentResponse, type Part } from "@google/genai";
+import { type Content, GoogleGenAI, type GenerateContentResponse, type Part, type Tool } from "@google/genai";
 import OpenAI from "openai";
 import type { JsonObject } from "../../src/model/json.ts";
 import { type Call, QUESTIONS, resultOf, TOOLS } from "./script.ts";
@@ -173,7 +173,7 @@ const textOf = (content: unknown): string =>
     ? content.map((part: { readonly text?: string }) => part.text ?? "").join("")
     : ((content as string | null) ?? "");
 
-const googleTools = () => [
+export const googleTools = (): Tool[] => [
   {
     functionDeclarations: TOOLS.map(({ name, description, schema }) => ({
       name,

@@ -42,6 +42,7 @@ export type MakerName =
   | "generate-content"
   | "generate-content-without-ids"
   | "openai"
+  | "openai-without-thinking"
   | "deepseek"
   | "openrouter"
   | "mistral";
@@ -62,6 +63,11 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
     ],
   },
   openai: { format: () => strictChatCompletions("openai"), model: "gpt-5" },
+  "openai-without-thinking": {
+    format: () => strictChatCompletions("openai"),
+    model: "gpt-4.1",
+    asks: "not",
+  },
   deepseek: {
     format: () => strictChatCompletions("deepseek"),
     model: "deepseek-v4",
