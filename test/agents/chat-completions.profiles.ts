@@ -53,6 +53,8 @@ export interface AnswerAt {
 
 const NO_FIELDS: v.ObjectEntries = {};
 
+const EFFORT = v.picklist(["none", "minimal", "low", "medium", "high", "xhigh", "max"]);
+
 /** A field that comes back only where the vendor knows it. */
 const optionalText = v.nullish(v.string());
 
@@ -64,7 +66,7 @@ const openai: Profile = {
   callId: /^[^]{1,40}$/,
   newCallId: () => newId("call_"),
   messageFields: NO_FIELDS,
-  bodyFields: { reasoning_effort: v.optional(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh"])) },
+  bodyFields: { reasoning_effort: v.optional(EFFORT) },
   refused: (model) => (thinks(model) ? ["max_tokens"] : ["reasoning_effort"]),
   fixesSampling: (model) => thinks(model),
   thoughtsOf: () => [],
@@ -78,7 +80,7 @@ const deepseek: Profile = {
   messageFields: { reasoning_content: optionalText },
   bodyFields: {
     thinking: v.optional(v.strictObject({ type: v.picklist(["enabled", "disabled"]) })),
-    reasoning_effort: v.optional(v.picklist(["low", "medium", "high", "xhigh", "max"])),
+    reasoning_effort: v.optional(EFFORT),
   },
   refused: () => ["max_completion_tokens"],
   thoughtsOf: ({ thought }, _vault, cut) => cut(thought).map((reasoning_content) => ({ reasoning_content })),
@@ -120,13 +122,13 @@ const openrouter: Profile = {
   bodyFields: {
     reasoning: v.optional(
       v.strictObject({
-        effort: v.optional(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh"])),
+        effort: v.optional(EFFORT),
         max_tokens: v.optional(v.number()),
         exclude: v.optional(v.boolean()),
         enabled: v.optional(v.boolean()),
       }),
     ),
-    reasoning_effort: v.optional(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh"])),
+    reasoning_effort: v.optional(EFFORT),
     include_reasoning: v.optional(v.boolean()),
     usage: v.optional(v.strictObject({ include: v.boolean() })),
   },
