@@ -15,6 +15,7 @@ import {
   type Loop,
   messagesThinking,
   type Site,
+  textOf,
 } from "./clients.ts";
 import { QUESTIONS, resultOf, TOOLS } from "./script.ts";
 import { type Asks, KEY } from "./stage.ts";
@@ -55,7 +56,7 @@ async function runTools({ url, model, asks }: Site, isStreamed: boolean): Promis
     messages.push({ role: "user", content });
     const asked = { model: model(0), messages, tools, ...completionThinking(asks) };
     const runner = isStreamed ? completions.runTools({ ...asked, stream: true }) : completions.runTools(asked);
-    ends.push((await runner.finalContent()) ?? "");
+    ends.push(textOf(await runner.finalContent()));
     messages = [...runner.messages];
   }
   return ends;

@@ -168,7 +168,7 @@ function rememberedMessage({ content, tool_calls = [] }: CompletionMessage): Ope
 }
 
 /** Mistral's answers have parts, which the client's types do not know. */
-const textOf = (content: unknown): string =>
+export const textOf = (content: unknown): string =>
   Array.isArray(content)
     ? content.map((part: { readonly text?: string }) => part.text ?? "").join("")
     : ((content as string | null) ?? "");

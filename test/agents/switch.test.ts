@@ -46,14 +46,20 @@ describe.each(PAIRS)("from %s to %s", (one, other) => {
       expect(upstreams.map(({ requests }) => requests.length)).toEqual(
         [false, true].map((isOther) => steps.filter((step) => step === isOther).length),
       );
-      expect(leaks(first.upstream, second.upstream)).toEqual([]);
-      expect(leaks(second.upstream, first.upstream)).toEqual([]);
+      for (const [from, to, name] of [
+        [first.upstream, second.upstream, other],
+        [second.upstream, first.upstream, one],
+      ] as const)
+        // A client of chat completions sends thoughts back without a seal, in the field that DeepSeek demands.
+        expect(leaks(from, to, name !== "deepseek" || loop.caller !== "chat-completions")).toEqual([]);
     });
   });
 });
 
-/** Returns the seals and thoughts of one upstream that have come to another. */
-function leaks({ vault, thoughts }: StrictUpstream, { requests }: StrictUpstream): string[] {
+/** Returns the seals of one upstream, and its thoughts, that have come to another. */
+function leaks({ vault, thoughts }: StrictUpstream, { requests }: StrictUpstream, withThoughts: boolean): string[] {
   const bodies = requests.map(({ body }) => JSON.stringify(body)).join("\n");
-  return [...vault.made, ...thoughts].filter((secret) => bodies.includes(JSON.stringify(secret).slice(1, -1)));
+  return [...vault.made, ...(withThoughts ? thoughts : [])].filter((secret) =>
+    bodies.includes(JSON.stringify(secret).slice(1, -1)),
+  );
 }
