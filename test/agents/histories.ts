@@ -1,9 +1,9 @@
 /** Good histories: a strict upstream is asked step by step, and each answer goes back as it came. */
 
 import type { JsonObject } from "../../src/model/json.ts";
-import { messagesTools, completionTools } from "./clients.ts";
+import { completionTools, messagesThinking, messagesTools } from "./clients.ts";
 import { type Call, QUESTIONS, resultOf, TOOLS } from "./script.ts";
-import { MAKERS, type MakerName } from "./stage.ts";
+import { type Asks, asksOf, MAKERS, type MakerName } from "./stage.ts";
 import { type StrictUpstream, UPSTREAM_KEY } from "./strict.ts";
 
 type Json = Record<string, unknown>;
@@ -11,7 +11,7 @@ type Json = Record<string, unknown>;
 interface Wire {
   readonly path: (model: string) => string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly settings: (model: string) => Json;
+  readonly settings: (model: string, asks: Asks) => Json;
   /** The name of the field with the conversation. */
   readonly history: string;
   readonly say: (text: string) => Json;
@@ -24,11 +24,11 @@ const WIRES: Readonly<Record<string, Wire>> = {
   messages: {
     path: () => "/messages",
     headers: { "x-api-key": UPSTREAM_KEY, "anthropic-version": "2023-06-01" },
-    settings: (model) => ({
+    settings: (model, asks) => ({
       model,
       max_tokens: 8_192,
-      thinking: { type: "enabled", budget_tokens: 2_048 },
       tools: messagesTools(),
+      ...messagesThinking(asks),
     }),
     history: "messages",
     say: (content) => ({ role: "user", content }),
@@ -124,7 +124,7 @@ export async function goodHistory(name: MakerName, upstream: StrictUpstream): Pr
   for (const question of QUESTIONS) {
     turns.push(wire.say(question));
     for (;;) {
-      const body = { ...wire.settings(model), [wire.history]: [...turns] };
+      const body = { ...wire.settings(model, asksOf(name, upstream.format)), [wire.history]: [...turns] };
       bodies.push(structuredClone(body));
       const { status, answer } = await send(body);
       if (status !== 200) throw new Error(JSON.stringify(answer));

@@ -108,7 +108,7 @@ type Request = v.InferOutput<typeof request>;
 
 /** How a model's thinking is controlled: by a budget, by an effort (adaptive), by both, or not at all. */
 export function controlOf(model: string): "none" | "budget" | "effort" | "any" {
-  if (/opus-4-[78]|(?:opus|sonnet)-5/.test(model)) return "effort";
+  if (/opus-4-[78]|(?:opus|sonnet|haiku)-5|fable|mythos/.test(model)) return "effort";
   if (/(?:opus|sonnet)-4-6/.test(model)) return "any";
   return /-3-7|-4-\d|-4$/.test(model) ? "budget" : "none";
 }
@@ -138,7 +138,7 @@ export function validateMessages({ body }: Received, vault: Vault): Heard {
   if (turns[0]?.role !== "user") throw new Refused('messages: first message must use the "user" role');
   checkBlocks(valid, vault);
   checkPairs(turns);
-  if (isThinking(valid)) checkLastLoop(turns);
+  if (isThinking(valid)) checkLastLoop(turns, valid.thinking?.type === "enabled", vault);
   checkEnd(valid, turns);
   return heardOf(valid, turns);
 }
@@ -158,6 +158,8 @@ function checkThinking({
   output_config,
 }: Request): void {
   const control = controlOf(model);
+  if (thinking?.type === "disabled" && /fable|mythos/.test(model))
+    throw new Refused('"thinking.type.disabled" is not supported for this model.');
   if (thinking?.type === "adaptive" && control !== "effort" && control !== "any")
     throw new Refused("adaptive thinking is not supported on this model");
   if (thinking?.type === "enabled") {
@@ -183,7 +185,8 @@ function checkThinking({
   if (top_p !== undefined && top_p < 0.95)
     throw new Refused("`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.");
   if (top_k !== undefined) throw new Refused("`top_k` must be unset when thinking is enabled.");
-  if (tool_choice?.type === "any" || tool_choice?.type === "tool")
+  // The adaptive mode allows forced tools.
+  if (thinking.type === "enabled" && (tool_choice?.type === "any" || tool_choice?.type === "tool"))
     throw new Refused("Thinking may not be enabled when tool_choice forces tool use.");
 }
 
@@ -274,8 +277,11 @@ function checkPairs(turns: readonly Turn[]): void {
     );
 }
 
-/** With thinking on, each answer of the last tool loop begins with its thinking. */
-function checkLastLoop(turns: readonly Turn[]): void {
+/**
+ * With a budget, each answer of the last tool loop begins with its thinking. In the adaptive mode, the model chooses when it thinks, so
+ * that only an answer of this server must have the thinking that it was made with.
+ */
+function checkLastLoop(turns: readonly Turn[], byBudget: boolean, vault: Vault): void {
   if (turns.at(-1)?.role === "assistant")
     throw new Refused("When `thinking` is enabled, the final message must not be of role `assistant`.");
   const begin = turns.findLastIndex(
@@ -284,6 +290,8 @@ function checkLastLoop(turns: readonly Turn[]): void {
   for (const [index, { role, blocks }] of turns.entries()) {
     if (index < begin || role !== "assistant") continue;
     const [first] = blocks;
+    const wasMadeHere = blocks.some((block) => block.type === "tool_use" && vault.calls.has(block.id));
+    if (!byBudget && !wasMadeHere) continue;
     if (first?.type !== "thinking" && first?.type !== "redacted_thinking")
       throw new Refused(
         `messages.${index}.content.0.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${first?.type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks).`,

@@ -62,7 +62,11 @@ function blocksOf({ thought, isRedacted, text, calls }: Turn, received: Received
     else blocks.push({ type: "thinking", thinking, signature: vault.seal("thinking", thinking) });
   }
   if (text !== undefined) blocks.push({ type: "text", text, citations: null });
-  for (const { name, args } of calls) blocks.push({ type: "tool_use", id: newId("toolu_"), name, input: args });
+  for (const { name, args } of calls) {
+    const id = newId("toolu_");
+    if (isThinking(received.body)) vault.calls.add(id);
+    blocks.push({ type: "tool_use", id, name, input: args });
+  }
   return blocks;
 }
 

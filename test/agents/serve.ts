@@ -54,8 +54,12 @@ if (command === undefined) {
 }
 
 if (values.log)
-  for (const { path, model, body } of upstream.requests)
-    process.stdout.write(`${path} ${model} ${JSON.stringify(body).slice(0, 20_000)}\n`);
+  for (const { path, body } of upstream.requests) {
+    // The agents' own prompts and tools are long.
+    const { tools, system, systemInstruction, ...rest } = body;
+    const omitted = { tools: tools && "…", system: system && "…", systemInstruction: systemInstruction && "…" };
+    process.stdout.write(`${path} ${JSON.stringify({ ...rest, ...omitted })}\n`);
+  }
 process.stdout.write(`\n${name}: ${upstream.requests.length} requests, exit ${String(status)}\n`);
 for (const violation of upstream.violations) process.stdout.write(`violation: ${violation}\n`);
 await gateway[Symbol.asyncDispose]();

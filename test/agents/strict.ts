@@ -21,6 +21,8 @@ export class Vault {
   readonly #secret: Buffer = randomBytes(32);
   /** All signatures so far. */
   readonly made: Set<string> = new Set();
+  /** The ids of the calls that were made with a thought before them. */
+  readonly calls: Set<string> = new Set();
 
   seal(kind: string, content: string): string {
     const made = this.#sealed(kind, content, randomBytes(12));
