@@ -1,0 +1,31 @@
+/**
+ * The loops of the official clients before strict upstreams, in every pair of formats: six answers, three parallel calls in some, thoughts
+ * before the calls. An upstream refuses a history that lacks a seal, a thought, a text, a call or a result.
+ */
+
+import { beforeAll, describe, expect, it, vi } from "vitest";
+import { RUNNER_LOOPS } from "./clients.runners.ts";
+import { CALL_LOOPS, type Loop } from "./clients.ts";
+import { ENDS, TURNS } from "./script.ts";
+import { asksToThink, asksOf, MAKER_NAMES, MAKERS, relayedMaker, serveGateway } from "./stage.ts";
+
+const LOOPS: readonly [string, Loop][] = [...CALL_LOOPS, ...RUNNER_LOOPS];
+
+// The AI SDK's own switch: it warns on the console about models that it does not know.
+beforeAll(() => void vi.stubGlobal("AI_SDK_LOG_WARNINGS", false));
+
+describe.each(MAKER_NAMES)("before %s", (name) => {
+  const { impossible = [] } = MAKERS[name];
+
+  it.each(LOOPS.filter(([loop]) => !impossible.includes(loop)))("%s", async (_name, { caller, run }) => {
+    await using maker = await relayedMaker(name, { onSocket: true });
+    await using gateway = await serveGateway(maker.backend);
+    const { upstream } = maker;
+    const asks = asksOf(name, caller);
+    const ends = await run({ url: gateway.url, model: () => name, asks }).catch(String);
+    expect(upstream.violations).toEqual([]);
+    expect(ends).toEqual(ENDS);
+    expect(upstream.requests).toHaveLength(TURNS.length);
+    expect(upstream.requests.every(asksToThink)).toBe(asks !== "not" && MAKERS[name].asks !== "not");
+  });
+});
