@@ -62,7 +62,7 @@ describe.each([
   });
 
   it.each(["/block", "/block this", "/delay 1 /block\nthat"])("%o gives no answer", async (content) => {
-    expect(await ask(content)).toEqual({ status: 200, text: "", stopReason: "end_turn", error: undefined });
+    expect(await ask(content)).toEqual({ status: 200, text: "", stopReason: "refusal", error: undefined });
   });
 
   it("/repeat ends at max_tokens", async () => {

@@ -29,7 +29,9 @@ function withPrefill(messages: readonly ChatMessage[]): ChatMessage[] {
   const parts = last.parts
     .filter(({ type }) => type !== "reasoning")
     .map((part, index, all) =>
-      part.type === "text" && index === all.length - 1 ? { ...part, text: part.text.trimEnd() } : part,
+      part.type === "text" && index === all.findLastIndex((one) => !isLost(one))
+        ? { ...part, text: part.text.trimEnd() }
+        : part,
     );
   return [...messages.slice(0, -1), { ...last, parts }].filter((message) => message.parts.length > 0);
 }

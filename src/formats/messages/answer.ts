@@ -205,9 +205,12 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {} }));
   }
 
-  /** Writes the signature of a part for which the format has no field as a block of its own. Clients return such blocks unchanged. */
-  #seal({ signature, maker = "" }: Signed, seal: Pick<Seal, "kind" | "callId">): void {
-    if (signature) this.#redacted(wrapSeal({ ...seal, maker, value: signature }));
+  /**
+   * Writes the signature of a part for which the format has no field as a block of its own. Clients return such blocks unchanged. A
+   * signature without a maker is left out: no upstream could be told whose it is.
+   */
+  #seal({ signature, maker }: Signed, seal: Pick<Seal, "kind" | "callId">): void {
+    if (signature && maker !== undefined) this.#redacted(wrapSeal({ ...seal, maker, value: signature }));
   }
 
   #redacted(data: string): void {

@@ -211,9 +211,13 @@ export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
     : conversions.filter(({ field }) => field !== "answer.signature");
 }
 
-/** Tells whether an event has a signature that no block carries. */
+/** The content whose signature no block carries. */
+const HAS_NO_BLOCK: ReadonlySet<string> = new Set(["media", "code", "code-result"]);
+
+/** Tells whether an event has a signature that is left out. */
 const losesSignature = (event: AnswerEvent): boolean =>
   event.type === "native"
     ? event.events.some(losesSignature)
-    : (event.type === "media" || event.type === "code" || event.type === "code-result") &&
-      event.signature !== undefined;
+    : "signature" in event &&
+      event.signature !== undefined &&
+      (HAS_NO_BLOCK.has(event.type) || event.maker === undefined);

@@ -80,8 +80,13 @@ const ANSWERS: readonly (readonly [name: string, events: readonly ChatEvent[], p
   ],
   [
     "a call that a backend of the host's own has signed",
+    [call("a", "clock", { signature: "mine", maker: "own" })],
+    [{ type: "tool-call", id: "a", signature: "mine", maker: "own" }],
+  ],
+  [
+    "a call whose signature has no maker",
     [call("a", "clock", { signature: "mine" })],
-    [{ type: "tool-call", id: "a", signature: "mine" }],
+    [{ type: "tool-call", id: "a" }],
   ],
   [
     "reasoning of another maker",

@@ -56,6 +56,7 @@ function isComplete({ delta, usage: { input_tokens, output_tokens } }: Of<"messa
 function isEmpty(block: Of<"content_block_start">["content_block"]): boolean {
   if (block.type === "text") return block.text === "";
   if (block.type === "thinking") return block.thinking === "" && block.signature === "";
+  if (block.type === "redacted_thinking") return block.data !== "";
   return block.type === "tool_use" && block.id !== "" && block.name !== "" && JSON.stringify(block.input) === "{}";
 }
 

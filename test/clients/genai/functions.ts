@@ -177,7 +177,7 @@ function responsesSuite({ ask, chunks }: Stage): void {
   it("come back with the signature of their call, which is counted", async () => {
     const thinking: GenerateContentConfig = { ...config, thinkingConfig: { thinkingBudget: 500 } };
     const question: Content = { role: "user", parts: [{ text: "The weather?" }] };
-    const [call] = partsOf(await ask(say([question], thinking)));
+    const call = partsOf(await ask(say([question], thinking))).find(({ functionCall }) => functionCall);
     const answer: Content = { role: "user", parts: [responseTo(call ?? {}, { output: "sunny" })] };
     const again = (parts: Part[]) => ask(say([question, { role: "model", parts }, answer], thinking));
     const whole = await again([call ?? {}]);

@@ -20,11 +20,6 @@ export const GENERATE_CONTENT_AS_ANY_OTHER: readonly Difference[] = [
     "expected undefined to be 'SAFETY'",
   ],
   [
-    "functions > calls > carry the signature of the thoughts behind them",
-    "answer.signature",
-    "expects to receive a string, but got undefined",
-  ],
-  [
     "output > one of some values > is the first where it speaks of none",
     "responseFormat.enum",
     "expected 'String' to be 'Percussion'",

@@ -4,6 +4,7 @@ import type { MessageParam } from "@anthropic-ai/sdk/resources/messages";
 import type { Content } from "@google/genai";
 import { describe, expect, it } from "vitest";
 import { demoBackend } from "../../../playground/demo/backend.ts";
+import { readSignature } from "../../../src/formats/shared/seal.ts";
 import type { ModelBackend } from "../../../src/index.ts";
 import { clientsOf } from "../../properties/backends-agree/clients.ts";
 import { meaningOf, QUESTIONS, RESULT, WEATHER } from "../questions.ts";
@@ -113,7 +114,7 @@ describe("a thought's seal", () => {
       await anthropic.messages.create({ ...request, messages: turns });
       const { signature = "" } = thought as { signature?: string };
       expect(signature).not.toBe("");
-      expect(sealsIn(upstream.sent.at(-1)?.body)).toEqual([signature]);
+      expect(sealsIn(upstream.sent.at(-1)?.body)).toEqual([readSignature(signature, "messages").signature]);
     }
   });
 
@@ -133,7 +134,9 @@ describe("a thought's seal", () => {
         contents: [asked, content, { role: "user", parts: [{ text: "Again" }] }],
         config,
       });
-      expect(sealsIn(upstream.sent.at(-1)?.body)).toEqual(seals);
+      expect(sealsIn(upstream.sent.at(-1)?.body)).toEqual(
+        seals.map((seal) => readSignature(seal, "generate-content").signature),
+      );
     },
   );
 
