@@ -149,7 +149,7 @@ export function encodeCode(part: CodePart | CodeResultPart): WireCode {
 }
 
 /** Decodes the medium in a part; undefined if the part has none. */
-function decodeMedium({ inlineData, fileData }: RequestMedium): MediaPart | DocumentPart | undefined {
+export function decodeMedium({ inlineData, fileData }: RequestMedium): MediaPart | DocumentPart | undefined {
   if (fileData && !inlineData) {
     const { fileUri, mimeType } = fileData;
     const source: MediaSource = URL.canParse(fileUri) ? { type: "url", url: fileUri } : { type: "file", id: fileUri };

@@ -19,7 +19,7 @@ const FIELDS: ReadonlyMap<string, EventFields> = new Map(
     "text-delta": { texts: ["text"], optional: ["signature", "maker", "block"] },
     "reasoning-delta": { texts: ["text"], optional: ["block"] },
     "refusal-delta": { texts: ["text"] },
-    "reasoning-signature": { texts: ["signature", "maker"] },
+    "reasoning-signature": { texts: ["signature"], optional: ["maker"] },
     "redacted-reasoning": { texts: ["data"], optional: ["maker"] },
     "tool-call": { texts: ["id", "name"], optional: ["signature", "maker"], object: "input" },
     "tool-call-start": { texts: ["id", "name"], optional: ["signature", "maker"] },

@@ -15,11 +15,11 @@ import {
 import type { ChatRequest, DocumentPart, MediaPart } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject } from "../../model/json.ts";
-import type { AiSdkChatModel } from "./options.ts";
+import type { AiSdkModel } from "./options.ts";
 
 /** The properties of a model that decide how it is called. */
 export interface Traits {
-  readonly version: AiSdkChatModel["specificationVersion"];
+  readonly version: AiSdkModel["specificationVersion"];
   /** Such as `anthropic.messages`. */
   readonly provider: string;
   readonly family: "anthropic" | "google" | "openai" | undefined;
@@ -51,7 +51,7 @@ const SUPPORTED_BY: Readonly<Record<NonNullable<Traits["family"]>, readonly Conv
 };
 
 /** @param urls The model's `supportedUrls`, if the request has an address. */
-export function traitsOf({ specificationVersion: version, provider }: AiSdkChatModel, urls?: unknown): Traits {
+export function traitsOf({ specificationVersion: version, provider }: AiSdkModel, urls?: unknown): Traits {
   const [family] = FAMILIES.find(([, name]) => name.test(provider)) ?? [];
   const supports = new Set(family && SUPPORTED_BY[family]);
   if (version !== "v2") supports.add("tools.function.strict");

@@ -10,19 +10,17 @@ import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { type RelayedCall, isOfType, JSON_TYPE, readBytes, relayed } from "./call.ts";
-import type { NamePolicy, RelayBackend, RelayOptions } from "./options.ts";
+import type { NamePolicy, RelayOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
-import { Upstream } from "./upstream.ts";
+import type { Upstream } from "./upstream.ts";
 
-export interface ChatRelay extends RelayBackend {
+export interface ChatRelay {
   chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent>;
   countInputTokens(request: ChatRequest, call: CallContext): Promise<number | undefined>;
 }
 
-export function chatRelay(options: RelayOptions, codec: ChatCodec): ChatRelay {
-  const upstream = new Upstream(options);
+export function chatRelay(upstream: Upstream, options: RelayOptions, codec: ChatCodec): ChatRelay {
   return {
-    ...upstream.backend,
     chat: (request, call) => relayed(upstream, call, () => relayedChat(upstream, codec, options, request, call)),
     async countInputTokens(request, call) {
       const asked = permitted(options, { ...request, model: upstream.modelName(request.model), stream: false });
@@ -46,6 +44,7 @@ async function relayedChat(
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
   return {
+    kind: "chat",
     model,
     path,
     headers,
