@@ -30,8 +30,8 @@ function playgroundBackend(): ModelBackend {
   return {
     image: (request, call) => upstream.image?.(request, call) ?? drawImages(request, call),
     embed(request, call) {
-      const answering = request.model === "demo-embedding" || !upstream.embed ? embed : upstream.embed;
-      return answering(request, call);
+      if (request.model === "demo-embedding" || !upstream.embed) return embed(request, call);
+      return upstream.embed(request, call);
     },
     chat(request, call) {
       const answering = request.model === "demo-chat" || !upstream.chat ? demo : upstream;
