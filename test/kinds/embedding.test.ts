@@ -18,6 +18,12 @@ const yields = (...events: readonly unknown[]): Embed =>
     yield* events as EmbeddingEvent[];
   };
 
+const failsAfter = (...events: readonly EmbeddingEvent[]): Embed =>
+  async function* () {
+    yield* events;
+    throw new GatewayError("backend_unavailable", "Gone.");
+  };
+
 const BODY = { model: "m", input: ["ten tokens", "ten tokens", "twenty tokens twenty"] };
 /** A token is a character here. */
 const TOKENS = 40;
@@ -68,20 +74,11 @@ describe("a charge", () => {
   });
 
   it("is nothing for a call that fails before its first vector", async () => {
-    const embed: Embed = async function* () {
-      yield* [];
-      throw new GatewayError("backend_unavailable", "Gone.");
-    };
-    expect(await asked(embed)).toMatchObject({ status: 503, used: 0 });
+    expect(await asked(failsAfter())).toMatchObject({ status: 503, used: 0 });
   });
 
   it("is for the inputs whose vectors came before a failure", async () => {
-    const embed: Embed = async function* () {
-      yield [1];
-      yield [2];
-      throw new GatewayError("backend_unavailable", "Gone.");
-    };
-    const { status, used = 0, estimated } = await asked(embed);
+    const { status, used = 0, estimated } = await asked(failsAfter([1], [2]));
     expect([status, estimated]).toEqual([503, used]);
     expect(used).toBeGreaterThanOrEqual(TOKENS / 2);
     expect(used).toBeLessThan(TOKENS * 0.6);

@@ -24,7 +24,7 @@ const tokens = fc.array(fc.nat(), { minLength: 1, maxLength: 8 });
 const given = (request: object): EmbeddingRequest =>
   Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined)) as unknown as EmbeddingRequest;
 
-const withoutNative = ({ native: _, ...request }: EmbeddingRequest): object => request;
+const withoutNative = ({ native: _native, ...request }: EmbeddingRequest): object => request;
 
 /** The body that a format's endpoint answers with. */
 function answered(collector: AnswerCollector<EmbeddingAnswerEvent>, vectors: readonly (readonly number[])[]): string {
@@ -61,16 +61,16 @@ describe("base64", () => {
   });
 });
 
-describe("an answer", () => {
-  const readAs = (encoding_format: string | undefined, vectors: number[][]) => {
-    const native = { format: "embeddings", body: { encoding_format }, betas: [] };
-    const body = answered(answerCollector({ model: "m", inputs: [], native }), vectors);
-    return decodeAnswer(body, vectors.length);
-  };
-  const plain = ({ vectors }: { vectors: readonly ArrayLike<number>[] }): number[][] =>
-    vectors.map((vector) => Array.from(vector, (number) => (Object.is(number, -0) ? 0 : number)));
-  const zeroed = (vectors: number[][]): number[][] => plain({ vectors });
+const readAs = (encoding_format: string | undefined, vectors: number[][]) => {
+  const native = { format: "embeddings", body: { encoding_format }, betas: [] };
+  const body = answered(answerCollector({ model: "m", inputs: [], native }), vectors);
+  return decodeAnswer(body, vectors.length);
+};
+const plain = ({ vectors }: { vectors: readonly ArrayLike<number>[] }): number[][] =>
+  vectors.map((vector) => Array.from(vector, (number) => (Object.is(number, -0) ? 0 : number)));
+const zeroed = (vectors: number[][]): number[][] => plain({ vectors });
 
+describe("an answer", () => {
   it("of numbers comes back as it was", () => {
     fc.assert(
       fc.property(vectorsOf(double), (vectors) => {

@@ -94,6 +94,14 @@ const ANSWERS: Readonly<Record<Format, Script>> = {
   },
 };
 
+/** Leaves the count out of every answer but the first. */
+const countingOnce =
+  (answer: Script): Script =>
+  async (sent, number) => {
+    const body = (await (await answer(sent, number)).json()) as Body;
+    return Response.json(number === 0 ? body : { ...body, usage: null, usageMetadata: null });
+  };
+
 describe.each<[format: Format, path: string, most: number]>([
   ["chat-completions", "/v1/embeddings", 2_048],
   ["generate-content", "/v1/models/m:batchEmbedContents", 100],
@@ -158,11 +166,7 @@ describe.each<[format: Format, path: string, most: number]>([
   });
 
   it("that counts only some batches reports no count", async () => {
-    const script: Script = async (sent, number) => {
-      const body = (await (await answer(sent, number)).json()) as Body;
-      return Response.json(number === 0 ? body : { ...body, usage: null, usageMetadata: null });
-    };
-    const { backend } = scripted(format, script, { embeddings: { maxInputs: 1 } });
+    const { backend } = scripted(format, countingOnce(answer), { embeddings: { maxInputs: 1 } });
     expect(await ask(backend, requestOf({ inputs: texts(3) }))).toMatchObject({ tokens: undefined, error: undefined });
   });
 
@@ -367,6 +371,8 @@ describe("across formats", () => {
   });
 });
 
+const SINGLE = Response.json({ embedding: { values: [1, 2] } });
+
 describe("within a format", () => {
   it("OpenAI's request keeps what nobody knows, and its encoding", async () => {
     const body = { model: "m", input: ["text 1"], encoding_format: "float", input_type: "query" };
@@ -401,28 +407,28 @@ describe("within a format", () => {
 
   it("Google's single request keeps its method", async () => {
     const body = { model: "models/secret", content: { parts: [{ text: "A" }] }, task_type: "NEW", extra: 1 };
-    const script: Script = () => Response.json({ embedding: { values: [1, 2] } });
-    const { sent, answer } = await through("generate-content", "/v1/models/m:embedContent", body, script);
+    const { sent, answer } = await through("generate-content", "/v1/models/m:embedContent", body, () => SINGLE.clone());
     expect(sent[0]?.path).toBe("/v1/models/m:embedContent");
     expect(sent[0]?.body).toEqual({ ...body, model: "models/m" });
     expect(answer).toMatchObject({ embedding: { values: [1, 2] } });
   });
 });
 
+const kindsOf = async (models: RelayOptions["models"] & object) =>
+  (await scripted("chat-completions", ANSWERS["chat-completions"], { models }).backend.models?.())?.map(
+    ({ id, kinds }) => [id, kinds],
+  );
+
 describe("the models of a relay", () => {
   it("embed where their names tell it, unless the host says otherwise", async () => {
-    const of = async (models: RelayOptions["models"] & object) =>
-      (await scripted("chat-completions", ANSWERS["chat-completions"], { models }).backend.models?.())?.map(
-        ({ id, kinds }) => [id, kinds],
-      );
-    expect(await of(["text-embedding-3-small", "nomic-embed-text:v1.5", "gpt-5", "embedded-llama"])).toEqual([
+    expect(await kindsOf(["text-embedding-3-small", "nomic-embed-text:v1.5", "gpt-5", "embedded-llama"])).toEqual([
       ["text-embedding-3-small", ["embedding"]],
       ["nomic-embed-text:v1.5", ["embedding"]],
       ["gpt-5", undefined],
       ["embedded-llama", undefined],
     ]);
-    expect(await of({ near: "gemini-embedding-001" })).toEqual([["near", ["embedding"]]]);
-    expect(await of([{ id: "my-embed", kinds: ["chat"] }])).toEqual([["my-embed", ["chat"]]]);
+    expect(await kindsOf({ near: "gemini-embedding-001" })).toEqual([["near", ["embedding"]]]);
+    expect(await kindsOf([{ id: "my-embed", kinds: ["chat"] }])).toEqual([["my-embed", ["chat"]]]);
   });
 });
 
@@ -435,12 +441,13 @@ it.each([
   expect(make).toThrow(new RangeError(`relay: embeddings.${field} must be a positive integer, not ${value}`));
 });
 
+const fetchOf =
+  (gateway: Gateway): typeof fetch =>
+  (url, init) =>
+    gateway.fetch(new Request(url, init));
+
 describe.each<Format>(["chat-completions", "generate-content"])("official clients through a relay to %s", (format) => {
   const upstream = createGateway({ backend: demoBackend(), quotas: memoryQuotaStore([{ apiKey: API_KEY }]) });
-  const fetchOf =
-    (gateway: Gateway): typeof fetch =>
-    (url, init) =>
-      gateway.fetch(new Request(url, init));
   const backend = relay({
     format,
     baseUrl: `http://upstream.test/${format === "generate-content" ? "v1beta" : "v1"}`,
