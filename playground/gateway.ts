@@ -2,6 +2,7 @@
 
 import { createGateway, type Gateway, memoryReplayStore, type ModelBackend } from "../src/index.ts";
 import { demoBackend } from "./demo/backend.ts";
+import { embed } from "./demo/embedding.ts";
 import { drawImages } from "./demo/images.ts";
 import { observer } from "./metrics.ts";
 import { pythonRunner } from "./python/runner.ts";
@@ -20,7 +21,7 @@ export const gateway: Gateway = createGateway({
 
 /**
  * The demo's model; where the environment names an upstream, that answers what it can, and lets every name through: all other chat,
- * and pictures.
+ * and pictures and vectors.
  */
 function playgroundBackend(): ModelBackend {
   const demo = demoBackend();
@@ -28,6 +29,10 @@ function playgroundBackend(): ModelBackend {
   if (!upstream) return demo;
   return {
     image: (request, call) => upstream.image?.(request, call) ?? drawImages(request, call),
+    embed(request, call) {
+      if (request.model === "demo-embedding" || !upstream.embed) return embed(request, call);
+      return upstream.embed(request, call);
+    },
     chat(request, call) {
       const answering = request.model === "demo-chat" || !upstream.chat ? demo : upstream;
       if (!answering.chat) throw new TypeError("A model of the playground does no chat.");

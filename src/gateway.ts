@@ -16,7 +16,7 @@ import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
-import type { ModelBackend } from "./ports/model-backend.ts";
+import { type ModelBackend, VERB_OF } from "./ports/model-backend.ts";
 import type { GatewayGauges, Observer, CallRecord, Failure, OnFailure } from "./ports/observer.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
@@ -56,7 +56,7 @@ export interface GatewayOptions<Context = unknown> extends FormatOptions {
   readonly replayInFlight?: "wait" | "refuse";
   /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
   readonly codeRunner?: CodeRunner;
-  /** The price of a chat call, in quota units. Default: one unit per token. */
+  /** The price of a chat call or an embedding, in quota units. Default: one unit per token. */
   readonly price?: Price;
   /** The price of an image, in quota units. Default: `imagePriceTable`, by model, size and quality. */
   readonly imagePrice?: ImagePrice;
@@ -104,7 +104,7 @@ export interface MountOptions {
 
 /** An endpoint of a gateway, as its format declares it. */
 export interface GatewayEndpoint {
-  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `images`, `token-usage`. */
+  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `embeddings`, `images`, `token-usage`. */
   readonly format: string;
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
@@ -247,7 +247,7 @@ function endpointsOf(
     .filter(({ endpoint: { kind } }) => {
       if (kind === "query") return true;
       // Public routes serve the images of an image backend.
-      return backend[kind === "public" ? "image" : kind] !== undefined;
+      return backend[VERB_OF[kind === "public" ? "image" : kind]] !== undefined;
     });
 }
 

@@ -105,6 +105,15 @@ export type {
   ImageRequest,
   ImageUsage,
 } from "./kinds/image/request.ts";
+export type {
+  EmbeddingContent,
+  EmbeddingEvent,
+  EmbeddingInput,
+  EmbeddingRequest,
+  EmbeddingTask,
+  EmbeddingUsage,
+  EmbeddingVector,
+} from "./kinds/embedding/request.ts";
 export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";

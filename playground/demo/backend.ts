@@ -11,6 +11,7 @@ import {
 import { answer } from "./answer.ts";
 import { inTurns } from "./candidates.ts";
 import { readCommands } from "./commands.ts";
+import { embed } from "./embedding.ts";
 import { drawImages, IMAGE_MODELS } from "./images.ts";
 import { lastTurn } from "./last-words.ts";
 import { soundFormatOf } from "./sound.ts";
@@ -20,9 +21,11 @@ export const demoBackend = (): ModelBackend => ({
   models: () => [
     { id: "demo-chat", kinds: ["chat"] },
     ...IMAGE_MODELS.map((model) => ({ ...model, kinds: ["image"] as const })),
+    { id: "demo-embedding", kinds: ["embedding"] },
   ],
   chat,
   image: drawImages,
+  embed,
 });
 
 async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent> {

@@ -6,6 +6,7 @@ import type { GatewayError } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
 import type { AnswerEvent, ChatEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest, ReasoningControl } from "../kinds/chat/request.ts";
+import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../kinds/embedding/request.ts";
 import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../kinds/image/request.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
@@ -21,7 +22,7 @@ export interface Format {
   readonly endpoints: readonly Endpoint[];
 }
 
-export type Endpoint = ChatEndpoint | ImageEndpoint | QueryEndpoint | PublicEndpoint;
+export type Endpoint = ChatEndpoint | ImageEndpoint | EmbeddingEndpoint | QueryEndpoint | PublicEndpoint;
 
 /** A request on its way to an endpoint. */
 export interface Incoming {
@@ -89,6 +90,13 @@ export interface ImageEndpoint extends Route {
   publish(image: ImageDrawn, incoming: Incoming, booking?: ImageBooking): Promise<string>;
   complete(answer: AnswerContext<ImageRequest>): AnswerCollector<ImageAnswerEvent>;
   stream(answer: AnswerContext<ImageRequest>): AnswerStream<ImageAnswerEvent>;
+}
+
+/** A route that an embedding model answers. Its body is JSON, and its answer is never a stream. */
+export interface EmbeddingEndpoint extends Route {
+  readonly kind: "embedding";
+  decode(body: unknown, incoming: Incoming): EmbeddingRequest | Promise<EmbeddingRequest>;
+  complete(answer: AnswerContext<EmbeddingRequest>): AnswerCollector<EmbeddingAnswerEvent>;
 }
 
 /** A route that needs no key: only callers who know the address find its content. */
@@ -182,6 +190,28 @@ export interface ChatCodec {
    * Decodes an upstream's error from status, headers and body (parsed JSON, or a text). The upstream's message stays in `cause`.
    */
   decodeError(status: number, headers: Headers, body: unknown): GatewayError;
+}
+
+/** Encodes embedding requests for an upstream, and decodes its answers and errors. */
+export interface EmbeddingCodec {
+  /** Returns the most inputs that an upstream takes in one request. The relay divides a request with more. */
+  maxInputs(request: EmbeddingRequest): number;
+  /** Lists the conversions of fields that the format cannot say exactly; none for a request of the same format. */
+  conversionsOf(request: EmbeddingRequest): readonly Conversion[];
+  /** Encodes the inputs from `start` up to `end`. A request of the same format keeps its unknown fields. */
+  encodeRequest(request: EmbeddingRequest, start: number, end: number): Omit<EncodedRequest, "conversions">;
+  /** Decodes the text of an answer. Throws `backend_failed` for a text that is no answer with a vector for each of `count` inputs. */
+  decodeAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer;
+  decodeError: ChatCodec["decodeError"];
+}
+
+/** A decoded answer. The meter checks the vectors. */
+export interface EmbeddingAnswer {
+  readonly vectors: readonly EmbeddingVector[];
+  /** The count that the upstream reported, unchecked. */
+  readonly inputTokens: number | undefined;
+  /** The upstream's name of the model, if the answer has one. */
+  readonly model: string | undefined;
 }
 
 /** Asks an upstream for the tokens of a request, without an answer. */

@@ -4,6 +4,7 @@ import type { Limits } from "../limits.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ImageStore } from "../ports/image-store.ts";
 import { chatCompletions } from "./chat-completions/index.ts";
+import { embeddings } from "./embeddings/index.ts";
 import type { Format } from "./format.ts";
 import { generateContent } from "./generate-content/index.ts";
 import { images } from "./images/index.ts";
@@ -28,6 +29,7 @@ export const formats = (options: FormatOptions, { imageStore, clock, limits }: F
   messages(options.messages),
   generateContent(),
   chatCompletions({ clock }),
+  embeddings(),
   images({ ...options.images, store: imageStore, clock, limits }),
   tokenUsage(),
 ];

@@ -2,6 +2,7 @@
 
 import type { Kinds } from "../pipeline/kind.ts";
 import { chat } from "./chat/index.ts";
+import { embedding } from "./embedding/index.ts";
 import { image } from "./image/index.ts";
 
-export const KINDS: Kinds = { chat, image };
+export const KINDS: Kinds = { chat, image, embedding };

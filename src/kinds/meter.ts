@@ -13,7 +13,7 @@ export interface Amounts {
 
 /** The counts so far. Each kind sets its own fields. */
 export interface MeterReport {
-  /** The tokens of a chat; undefined until the backend has sent content or usage. */
+  /** The tokens of a chat or an embedding; undefined until the backend has sent content or usage. */
   readonly usage?: Usage | undefined;
   readonly images?: { readonly count: number; readonly usage: ImageUsage };
   /** All tokens of the call, for rate limits; 0 while the backend has done nothing. */

@@ -10,7 +10,8 @@ import {
   type GatewayErrorCode,
   type GatewayErrorDetails,
 } from "../index.ts";
-import { chatCompletions, generateContent, messages, sharedOperations, tokenUsage } from "./formats.ts";
+import { embeddings } from "./embeddings.ts";
+import { chatCompletions, generateContent, messages, sharedOperations } from "./formats.ts";
 import { images } from "./images.ts";
 import {
   type ApiResponse,
@@ -28,9 +29,17 @@ import {
   type Server,
   type SharedOperation,
 } from "./parts.ts";
+import { tokenUsage } from "./token-usage.ts";
 
 /** The formats in the order of the document. */
-const FORMATS: readonly FormatDescription[] = [messages, generateContent, chatCompletions, images, tokenUsage];
+const FORMATS: readonly FormatDescription[] = [
+  messages,
+  generateContent,
+  chatCompletions,
+  embeddings,
+  images,
+  tokenUsage,
+];
 
 /** A host's description of its own service. */
 export interface OpenApiOptions {

@@ -1,4 +1,4 @@
-/** Describes the chat formats and the token usage query for the document. */
+/** Describes the chat formats for the document. */
 
 import * as v from "valibot";
 import * as chatAnswer from "../formats/chat-completions/schema.answer.ts";
@@ -13,8 +13,7 @@ import * as messagesAnswer from "../formats/messages/schema.answer.ts";
 import { CacheControl, messagesRequest, ProviderBlock, TextBlock } from "../formats/messages/schema.ts";
 import * as openAIErrors from "../formats/shared/errors.ts";
 import { OpenAIError } from "../formats/shared/schema.ts";
-import * as tokenUsageFormat from "../formats/token-usage/index.ts";
-import { TokenUsageAnswer, TokenUsageError } from "../formats/token-usage/schema.ts";
+import { contentEmbeddings } from "./embeddings.ts";
 import {
   BEARER,
   type FormatDescription,
@@ -211,6 +210,7 @@ export const generateContent: FormatDescription = {
     GenerateContentModelList: contentAnswer.GenerateContentModelList,
     GenerateContentPiece: CONTENT_PIECE,
     GenerateContentStream: v.array(CONTENT_PIECE),
+    ...contentEmbeddings.schemas,
   }),
   jsonSchemas({ Schema = {} }) {
     // Remove the property named `$ref`: tools would read it as a reference. A property without a schema may hold any value.
@@ -231,6 +231,7 @@ export const generateContent: FormatDescription = {
     CountTokensAnswer: { "An estimate": { totalTokens: 8 } },
     GenerateContentModel: { "A model": CONTENT_MODEL },
     GenerateContentModelList: { "A page": { models: [CONTENT_MODEL] } },
+    ...contentEmbeddings.examples,
   },
   operations: [
     ...Object.entries(COLLECTIONS).flatMap(([suffix, collection]): FormatOperation[] => [
@@ -263,6 +264,7 @@ export const generateContent: FormatDescription = {
         answerDescription: "The estimate.",
       },
     ]),
+    ...contentEmbeddings.operations,
     ...modelOperations("/v1beta/models", "V1beta", "GenerateContentModel", CONTENT_PAGES),
   ],
 };
@@ -354,30 +356,6 @@ export const chatCompletions: FormatDescription = {
       answerDescription:
         `${MAYBE_STREAM} Events have no names. The data of the last event is \`[DONE]\`, which is not JSON. A failure on the ` +
         "way is an event with an `error`.",
-    },
-  ],
-};
-
-const KEY = { id: "1", name: "demo", unlimited: false, modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 };
-
-export const tokenUsage: FormatDescription = {
-  name: "token-usage",
-  tag: { name: "Token usage", description: "The quota of a key: granted, used and left." },
-  security: [BEARER],
-  errorSchema: "TokenUsageError",
-  errors: tokenUsageFormat,
-  schemas: () => ({ TokenUsageAnswer, TokenUsageError }),
-  examples: {
-    TokenUsageAnswer: { "A limited key": tokenUsageFormat.encodeUsage(KEY, { used: 10, available: 990, held: 0 }) },
-  },
-  operations: [
-    {
-      endpoint: "query GET /api/usage/token",
-      operationId: "getTokenUsage",
-      summary: "Tells the quota of the key that asks.",
-      description: "An expired key may ask as well. The key's `sk-` may be left out.",
-      answer: "TokenUsageAnswer",
-      causes: ["route", "key", "gateway"],
     },
   ],
 };

@@ -1,4 +1,4 @@
-/** A kind of generation, as the pipeline runs it: chat, images. A kind is a folder in `src/kinds` and a row in `src/kinds/index.ts`. */
+/** A kind of generation, as the pipeline runs it: chat, images, embeddings. A kind is a folder in `src/kinds` and a row in `src/kinds/index.ts`. */
 
 import type { AnswerCollector, AnswerContext, AnswerStream } from "../formats/format.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
@@ -8,17 +8,18 @@ import type { CallContext, ModelBackend, ModelInfo } from "../ports/model-backen
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Call } from "./call.ts";
 
-/** A decoded request. */
+/** A decoded request. Only a kind whose answers can be streamed has `stream`. */
 export interface DecodedRequest {
   readonly model: string;
-  readonly stream: boolean;
+  readonly stream?: boolean;
 }
 
 /** A route whose answers are generated. */
 export interface GenerationEndpoint<Request extends DecodedRequest = DecodedRequest, Answered = unknown> {
   decode(body: unknown, call: Call): Request | Promise<Request>;
   complete(answer: AnswerContext<Request>): AnswerCollector<Answered>;
-  stream(answer: AnswerContext<Request>): AnswerStream<Answered>;
+  /** Missing for a kind whose answers are never streamed. */
+  stream?(answer: AnswerContext<Request>): AnswerStream<Answered>;
 }
 
 /** A model as a request names it. */

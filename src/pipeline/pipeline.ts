@@ -66,7 +66,7 @@ async function generate<
   const decoded = await decode(call, endpoint);
   if (call.json.isLarge) await nextIteration();
   call.assertLive();
-  call.stream = decoded.stream;
+  call.stream = decoded.stream ?? false;
   const model = await authorizeModel(call, key, kind.model(endpoint, decoded));
   const fitted = kind.fit(endpoint, decoded, model);
   if (countInput === "backend" && kind.countInput)
@@ -85,7 +85,7 @@ async function generate<
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
   const events = await runBackend(call, hold, request, generation, ask, quietMs);
   const answered = { request, requestId: call.id };
-  if (request.stream) return streamed(call, events, endpoint.stream(answered), askedAt);
+  if (request.stream && endpoint.stream) return streamed(call, events, endpoint.stream(answered), askedAt);
   return finish(call, await complete(call, events, endpoint.complete(answered)));
 }
 

@@ -15,5 +15,5 @@ export interface CallInfo<Context = unknown> {
   readonly clientAddress: string | undefined;
 }
 
-/** The kinds of generation: `chat` answers conversations, and `image` draws images. */
-export type ModelKind = "chat" | "image";
+/** The kinds of generation: `chat` answers conversations, `image` draws images, and `embedding` makes vectors of texts. */
+export type ModelKind = "chat" | "image" | "embedding";

@@ -2,6 +2,7 @@
 
 import type { ChatEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
+import type { EmbeddingEvent, EmbeddingRequest } from "../kinds/embedding/request.ts";
 import type { ImageEvent, ImageRequest } from "../kinds/image/request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { CallInfo, ModelKind } from "./call.ts";
@@ -43,7 +44,28 @@ export interface ModelBackend<Context = unknown> {
    * or is cut later.
    */
   image?(request: ImageRequest, call: CallContext<Context>): AsyncIterable<ImageEvent>;
+  /**
+   * Yields the vector of each input, in the order of `request.inputs`; all vectors have the same length. The inputs whose vectors were
+   * yielded are charged, even when the call fails or is cut later. A backend that counts the tokens yields them as usage, at the latest
+   * after the last vector. Default: the gateway estimates the tokens with `countTokens`.
+   *
+   * @example
+   * async *embed({ inputs }) {
+   *   for (const input of inputs) {
+   *     if (typeof input !== "string") throw new GatewayError("failed_precondition", "This model embeds only text.");
+   *     yield await vectorOf(input);
+   *   }
+   * }
+   */
+  embed?(request: EmbeddingRequest, call: CallContext<Context>): AsyncIterable<EmbeddingEvent>;
 }
+
+/** The function of a backend that answers each kind of request. */
+export const VERB_OF: { readonly chat: "chat"; readonly image: "image"; readonly embedding: "embed" } = {
+  chat: "chat",
+  image: "image",
+  embedding: "embed",
+} satisfies Record<ModelKind, keyof ModelBackend>;
 
 /** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };

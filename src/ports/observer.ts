@@ -156,7 +156,7 @@ export interface BegunCall<Context = unknown> {
   readonly headers: Headers;
   /** The wire format, as in `CallRecord`. */
   readonly format: string;
-  /** `chat` and `image`: a model answers. `query` and `public`: the gateway answers, and `public` requests need no key. */
+  /** `chat`, `image` and `embedding`: a model answers. `query` and `public`: the gateway answers, and `public` requests need no key. */
   readonly kind: ModelKind | "query" | "public";
   readonly method: string;
   /** The route's pattern, never the request's address. */
@@ -201,6 +201,8 @@ export type HoldChange =
 export interface AskedUpstream {
   /** The upstream's wire format. */
   readonly format: string;
+  /** The kind of generation. Default: `image` for the format `images`, else `chat`. */
+  readonly kind?: ModelKind;
   /** The upstream's name of the model. */
   readonly model: string;
   /** True when the host has named the model. Otherwise its name is the caller's own text. */

@@ -65,7 +65,7 @@ export class ObservedCall implements CallObserver {
   constructor(telemetry: Telemetry, call: BegunCall) {
     const { format, kind, method, route } = call;
     this.#telemetry = telemetry;
-    const { operation, provider } = conventionOf(format);
+    const { operation, provider } = conventionOf(format, kind);
     const isGenerated = kind !== "query" && kind !== "public";
     this.#operation = isGenerated ? operation : undefined;
     this.#convention = isGenerated ? { "gen_ai.operation.name": operation, "gen_ai.provider.name": provider } : {};
@@ -209,7 +209,7 @@ class ObservedUpstream implements UpstreamObserver {
   readonly #context: Context;
 
   constructor({ instruments, models, tracer, propagator }: Telemetry, asked: AskedUpstream, parent: Context) {
-    const { operation, provider } = conventionOf(asked.format);
+    const { operation, provider } = conventionOf(asked.format, asked.kind);
     const isKnown = asked.modelListed || models.has(asked.model);
     const common = {
       "gen_ai.operation.name": operation,
@@ -273,10 +273,14 @@ const CONVENTIONS: ReadonlyMap<string, Convention> = new Map([
   ["messages", { operation: "chat", provider: "anthropic" }],
   ["chat-completions", { operation: "chat", provider: "openai" }],
   ["generate-content", { operation: "generate_content", provider: "gcp.gen_ai" }],
+  ["embeddings", { operation: "embeddings", provider: "openai" }],
   ["images", { operation: "generate_content", provider: "openai" }],
 ]);
 
-const conventionOf = (format: string): Convention => CONVENTIONS.get(format) ?? { operation: "chat", provider: format };
+function conventionOf(format: string, kind: BegunCall["kind"] | undefined): Convention {
+  const convention = CONVENTIONS.get(format) ?? { operation: "chat", provider: format };
+  return kind === "embedding" ? { ...convention, operation: "embeddings" } : convention;
+}
 
 /** The label of every model that is not known. Without it, a metric would have a series for each name that callers invent. */
 const OTHER = "_OTHER";

@@ -103,6 +103,8 @@ function requestBy(random: Random): Sent {
     ],
     ["/v1/images/generations", { prompt: "A hat", n: 2, response_format: "url" }],
     ["/v1/messages/count_tokens", { model: "model-a", messages }],
+    ["/v1/embeddings", { model: "model-a", input: ["A hat", "A cat"], ...(stream && { encoding_format: "base64" }) }],
+    ["/v1beta/models/model-a:embedContent", { content: { parts: [{ text: "A hat" }] } }],
   ]);
   const headers: Record<string, string> = {
     ...keyed(random.pick([RICH, METERED])),
@@ -133,6 +135,7 @@ function hostile(random: Random): ModelBackend {
     ...(random.chance(0.5) && { countInputTokens: () => seldom(0.8, () => Promise.resolve(7)) }),
     chat: (_request: unknown, call: CallContext) => seldom(0.1, () => events(random, call, chatEvent)),
     image: (_request: unknown, call: CallContext) => seldom(0.1, () => events(random, call, imageEvent)),
+    embed: (_request: unknown, call: CallContext) => seldom(0.1, () => events(random, call, embeddingEvent)),
   };
   return backend as unknown as ModelBackend;
 }
@@ -255,6 +258,16 @@ function chatEvent(random: Random): unknown {
       usage: usage(random),
       ...candidate,
     }),
+    () => nonsense(random),
+  ])();
+}
+
+function embeddingEvent(random: Random): unknown {
+  return random.pick<() => unknown>([
+    () => [0.5, -0.5],
+    () => Float32Array.of(0.5, -0.5),
+    () => Array.from({ length: random.pick([0, 1, 70_000]) }, () => amount(random)),
+    () => ({ type: "usage", usage: { inputTokens: amount(random) } }),
     () => nonsense(random),
   ])();
 }

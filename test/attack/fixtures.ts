@@ -37,6 +37,21 @@ const messages = [...bodies(MESSAGES, MESSAGES_REFUSED), ...MESSAGES_FIELDS];
 const contents = [...bodies(GENERATE_CONTENT, GENERATE_CONTENT_REFUSED), ...GENERATE_CONTENT_FIELDS];
 const completions = [...bodies(CHAT_COMPLETIONS), ...CHAT_COMPLETIONS_FIELDS];
 
+/** Bodies with all fields of embeddings. */
+export const EMBEDDINGS: readonly object[] = [
+  { model: "model-a", input: "A red hat", dimensions: 8, encoding_format: "base64", user: "u" },
+  { model: "model-a", input: ["A red hat", "A blue hat"] },
+  { model: "model-a", input: [1, 2, 3] },
+  { model: "model-a", input: [[1], [2, 3]] },
+];
+const PNG = { mimeType: "image/png", data: "iVBORw0KGgo=" };
+export const CONTENTS_TO_EMBED: readonly object[] = [
+  { content: { parts: [{ text: "A red hat" }] }, outputDimensionality: 8 },
+  { content: { role: "user", parts: [{ text: "A" }, { text: "hat" }] }, title: "Hats", outputDimensionality: 8 },
+  { content: { parts: [{ inlineData: PNG }] }, taskType: "RETRIEVAL_DOCUMENT" },
+  { content: "A red hat", task_type: "CLUSTERING", output_dimensionality: 8 },
+];
+
 const VERBS = ["generateContent", "streamGenerateContent?alt=sse", "streamGenerateContent", "countTokens", "predict"];
 const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
 
@@ -55,6 +70,11 @@ export const fixtures: readonly Fixture[] = [
   ),
   ...posts("/v1/chat/completions", completions),
   ...posts("/v1/images/generations", bodies(GENERATIONS)),
+  ...posts("/v1/embeddings", EMBEDDINGS),
+  ...["/v1beta/models/", "/v1/models/"].flatMap((collection) => [
+    ...posts(`${collection}model-a:embedContent`, CONTENTS_TO_EMBED),
+    ...posts(`${collection}model-a:batchEmbedContents`, [{ requests: CONTENTS_TO_EMBED.slice(0, 2) }]),
+  ]),
   ...forms("/v1/images/edits", ACCEPTED_EDITS),
   ...forms("/v1/images/variations", ACCEPTED_VARIATIONS),
   ...gets("/v1/models", "/v1/models/model-a", "/v1beta/models", "/v1beta/models/model-a", "/v1/models?pageSize=1"),

@@ -2,6 +2,8 @@
 
 import type * as v from "valibot";
 import { ChatCompletionsRequest } from "../../src/formats/chat-completions/schema.ts";
+import { EmbeddingsRequest } from "../../src/formats/embeddings/schema.ts";
+import { BatchEmbedContentsRequest, EmbedContentRequest } from "../../src/formats/generate-content/schema.embed.ts";
 import { CountTokensRequest, GenerateContentRequest } from "../../src/formats/generate-content/schema.ts";
 import { ImageFields } from "../../src/formats/images/schema.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
@@ -9,6 +11,7 @@ import { isValid, type Shape, shapeOf } from "../../src/http/validation.ts";
 import { DEFAULT_LIMITS, type GatewayEndpoint } from "../../src/index.ts";
 import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "../properties/wire-fields.requests.ts";
 import { Random } from "../trial/random.ts";
+import { CONTENTS_TO_EMBED, EMBEDDINGS } from "./fixtures.ts";
 import { type Attack, type Run, aloneMs } from "./frame.ts";
 import { judgeMistake, keyed, RICH, Stage, answering } from "./stage.ts";
 
@@ -60,6 +63,13 @@ const targets: readonly Target[] = [
   { path: "/v1beta/models/model-a:countTokens", schema: CountTokensRequest, bodies: counted, isAlike: true },
   { path: "/v1/chat/completions", schema: ChatCompletionsRequest, bodies: CHAT_COMPLETIONS },
   { path: "/v1/images/generations", schema: ImageFields, bodies: [{ prompt: "A red hat" }] },
+  { path: "/v1/embeddings", schema: EmbeddingsRequest, bodies: EMBEDDINGS },
+  { path: "/v1beta/models/model-a:embedContent", schema: EmbedContentRequest, bodies: CONTENTS_TO_EMBED.slice(0, 3) },
+  {
+    path: "/v1beta/models/model-a:batchEmbedContents",
+    schema: BatchEmbedContentsRequest,
+    bodies: [{ requests: CONTENTS_TO_EMBED.slice(0, 2) }],
+  },
 ];
 
 /** The routes to leave out: `mutate` grows forms, and the other addresses of a model lead to the same endpoints. */

@@ -11,6 +11,8 @@ import {
   type Gateway,
   type GatewayGauges,
   type GatewayOptions,
+  type EmbeddingEvent,
+  type EmbeddingRequest,
   type ImageEvent,
   type ImageRequest,
   type Mounted,
@@ -241,5 +243,9 @@ async function* image({ count }: ImageRequest): AsyncGenerator<ImageEvent> {
   for (let number = 0; number < count; number++) yield { type: "image", bytes: CLEAR, mediaType: "image/png" };
 }
 
-/** A backend for attackers: it answers chat and draws pictures, and takes every name of a model. */
-export const answering: Required<Pick<ModelBackend, "chat" | "image">> = { chat, image };
+async function* embed({ inputs }: EmbeddingRequest): AsyncGenerator<EmbeddingEvent> {
+  for (const number of inputs.keys()) yield [number, 0.5];
+}
+
+/** A backend for attackers: it answers chat, draws pictures and embeds, and takes every name of a model. */
+export const answering: Required<Pick<ModelBackend, "chat" | "image" | "embed">> = { chat, image, embed };

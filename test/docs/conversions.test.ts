@@ -2,7 +2,9 @@
 
 import { expect, it } from "vitest";
 import * as chatCompletions from "../../src/formats/chat-completions/conversions.ts";
+import { CONVERSIONS as EMBEDDINGS } from "../../src/formats/embeddings/request.ts";
 import * as generateContent from "../../src/formats/generate-content/conversions.ts";
+import { EMBEDDING_CONVERSIONS } from "../../src/formats/generate-content/request.embed.ts";
 import * as messages from "../../src/formats/messages/conversions.ts";
 import type { ConversionRule } from "../../src/formats/shared/conversions.ts";
 import { markedTables } from "./pages.ts";
@@ -12,9 +14,10 @@ type Table = Readonly<Record<string, ConversionRule>>;
 const FORMATS = [messages, generateContent, chatCompletions];
 
 it.each<[marker: string, tables: readonly Table[]]>([
+  ["embedding conversions", [EMBEDDINGS, EMBEDDING_CONVERSIONS]],
   ["conversions", FORMATS.map(({ CONVERSIONS }) => CONVERSIONS)],
   ["answer conversions", FORMATS.map(({ ANSWER_CONVERSIONS }) => ANSWER_CONVERSIONS)],
-])("docs/conversions.md lists each field that some format cannot convert exactly: %s", (marker, tables) => {
+])("the docs list each field that some format cannot convert exactly: %s", (marker, tables) => {
   const fields = new Set(tables.flatMap((table) => Object.keys(table)));
   const rows = [...fields].map((field): [string, string[]] => {
     const conversions = tables.map(({ [field]: rule }) => rule?.conversion ?? "exact");

@@ -62,7 +62,7 @@ export interface Asking {
 
 export interface Driver {
   readonly name: string;
-  /** The first is complete, the others are streams. */
+  /** The first is complete, the others are streams; a format whose answers are never streamed has no others. */
   readonly forms: readonly [Form, ...Form[]];
   /** Two models that the format takes, and one that no backend has. */
   readonly models: { readonly one: string; readonly other: string; readonly unknown: string };

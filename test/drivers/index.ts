@@ -2,8 +2,16 @@
 
 import { chatCompletions } from "./chat-completions.ts";
 import type { Driver } from "./driver.ts";
+import { batchEmbedContents, embeddings } from "./embeddings.ts";
 import { generateContent } from "./generate-content.ts";
 import { images } from "./images.ts";
 import { messages } from "./messages.ts";
 
-export const drivers: readonly Driver[] = [messages, generateContent, chatCompletions, images];
+export const drivers: readonly Driver[] = [
+  messages,
+  generateContent,
+  chatCompletions,
+  images,
+  embeddings,
+  batchEmbedContents,
+];

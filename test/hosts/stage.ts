@@ -7,6 +7,8 @@ import {
   type CallContext,
   type ChatEvent,
   type ChatRequest,
+  type EmbeddingEvent,
+  type EmbeddingRequest,
   type Failure,
   type GatewayOptions,
   type ImageDrawn,
@@ -60,12 +62,20 @@ const drawsAll: ImagePlay = async function* ({ count }) {
   for (let number = 0; number < count; number++) yield drawn(number);
 };
 
+export type EmbedPlay = (request: EmbeddingRequest, call: CallContext) => AsyncIterable<EmbeddingEvent>;
+
+/** Makes a vector of each input, which is its number. */
+const embedsAll: EmbedPlay = async function* ({ inputs }) {
+  for (const number of inputs.keys()) yield [number, 0.5];
+};
+
 export interface StageOptions extends Partial<Omit<GatewayOptions, "backend" | "quotas">> {
   /** Keys beside the one that is always there. */
   readonly keys?: readonly ApiKeyOptions[];
   readonly models?: readonly ModelInfo[];
   readonly play?: Play;
   readonly imagePlay?: ImagePlay;
+  readonly embedPlay?: EmbedPlay;
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
   /** What a store that is slow waits for before it tells of a hold that it has granted. */
   readonly beforeGranting?: () => Promise<void>;
@@ -82,10 +92,14 @@ export class ScriptedBackend implements ModelBackend {
   readonly received: ChatRequest[] = [];
   imagePlay: ImagePlay;
   readonly receivedForImages: ImageRequest[] = [];
+  embedPlay: EmbedPlay;
+  readonly receivedForEmbeddings: EmbeddingRequest[] = [];
 
-  constructor({ models, play = plays("Hello."), imagePlay = drawsAll, hangUp = "cancel" }: StageOptions) {
+  constructor(options: StageOptions) {
+    const { models, play = plays("Hello."), imagePlay = drawsAll, embedPlay = embedsAll, hangUp = "cancel" } = options;
     this.play = play;
     this.imagePlay = imagePlay;
+    this.embedPlay = embedPlay;
     this.hangUp = hangUp;
     if (models) this.models = () => models;
   }
@@ -100,9 +114,14 @@ export class ScriptedBackend implements ModelBackend {
     return this.imagePlay(request, call);
   }
 
+  embed(request: EmbeddingRequest, call: CallContext): AsyncIterable<EmbeddingEvent> {
+    this.receivedForEmbeddings.push(request);
+    return this.embedPlay(request, call);
+  }
+
   /** How often it was asked, for whatever. */
   get calls(): number {
-    return this.received.length + this.receivedForImages.length;
+    return this.received.length + this.receivedForImages.length + this.receivedForEmbeddings.length;
   }
 
   /** The last request that it saw. */
@@ -112,6 +131,10 @@ export class ScriptedBackend implements ModelBackend {
 
   get askedForImages(): ImageRequest {
     return lastOf(this.receivedForImages);
+  }
+
+  get askedForEmbeddings(): EmbeddingRequest {
+    return lastOf(this.receivedForEmbeddings);
   }
 }
 
@@ -152,6 +175,7 @@ export async function openStage({ host, prefix }: Mount, options: StageOptions =
     models: _models,
     play: _play,
     imagePlay: _imagePlay,
+    embedPlay: _embedPlay,
     hangUp: _hangUp,
     beforeGranting,
     beforeSettling,

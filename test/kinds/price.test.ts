@@ -129,13 +129,13 @@ describe("the hold", () => {
         const ownPrice = priceOf(own);
         const request = requestFor(output, { candidateCount: candidates, serviceTier: "of the caller's" });
         const { atLeast, atMost } = chatAmounts(request, input, ownPrice);
-        expect(charge(ownPrice, usage, "m")).toBeLessThanOrEqual(atMost);
+        expect(charge(ownPrice, usage, "m", "chat")).toBeLessThanOrEqual(atMost);
         const granted = Math.floor(atLeast + (atMost - atLeast) * part);
         const { maxOutputTokens } = affordable(request, input, ownPrice, granted);
         const outputTokens = Math.min(usage.outputTokens, maxOutputTokens * candidates);
         const reasoningTokens = Math.min(usage.reasoningTokens, outputTokens);
         const lowered = { ...usage, outputTokens, reasoningTokens, details: { input: usage.details?.input ?? [] } };
-        expect(charge(ownPrice, lowered, "m")).toBeLessThanOrEqual(granted);
+        expect(charge(ownPrice, lowered, "m", "chat")).toBeLessThanOrEqual(granted);
       }),
       { numRuns: 2_000 },
     );

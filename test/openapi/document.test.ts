@@ -11,9 +11,12 @@ async function* chat(): AsyncGenerator<string> {
   yield "Hello";
 }
 async function* image(): AsyncGenerator<never> {}
+async function* embed(): AsyncGenerator<never> {}
 
 const GATEWAYS: readonly [name: string, options: Pick<GatewayOptions, "backend" | "messages" | "images">][] = [
   ["chat and images", { backend: { chat, image } }],
+  ["chat and embeddings", { backend: { chat, embed } }],
+  ["embeddings alone", { backend: { embed } }],
   ["chat alone", { backend: { chat } }],
   ["images alone", { backend: { image } }],
   ["wider formats", { backend: { chat, image }, messages: { ranges: "vendor", imageSources: "vendor" } }],
@@ -24,6 +27,7 @@ const FORMAT_TAGS: Readonly<Record<string, string>> = {
   messages: "Messages",
   "generate-content": "Generate content",
   "chat-completions": "Chat completions",
+  embeddings: "Embeddings",
   images: "Images",
   "token-usage": "Token usage",
 };

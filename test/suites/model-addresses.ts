@@ -36,8 +36,8 @@ const NOT_OWNED: readonly string[] = [
 
 /** Addresses of methods that no model has. */
 const NO_METHODS: readonly string[] = [
-  "/v1beta/models/model-a:embedContent",
-  "/v1beta/models/model-a:batchEmbedContents",
+  "/v1beta/tunedModels/model-a:embedContent",
+  "/v1beta/models/model-a:asyncBatchEmbedContent",
   "/v1beta/models/model-a:predict",
   "/v1beta/models/model-a:GenerateContent",
   "/v1beta/models/model-a:generateContentNow",

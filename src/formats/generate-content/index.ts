@@ -1,4 +1,4 @@
-/** The generate-content format: complete and streamed answers, token counts, models (spec 2.8, 2.9, 4, 6.2, 7.3). */
+/** The generate-content format: complete and streamed answers, token counts, embeddings, models (spec 2.8, 2.9, 4, 6.2, 7.3). */
 
 import { GatewayError } from "../../errors.ts";
 import { bearerToken, queryOf } from "../../http/request.ts";
@@ -10,6 +10,7 @@ import type {
   AnswerContext,
   ChatCodec,
   CodecOptions,
+  EmbeddingCodec,
   Endpoint,
   Format,
   Incoming,
@@ -20,8 +21,11 @@ import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/ans
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
+import { decodeEmbedAnswer, embedCollector } from "./answer.embed.ts";
 import { conversionsOf, conversionsOfEvent, removedFrom } from "./conversions.ts";
 import { decodeError, encodeError, errorStatus } from "./errors.ts";
+import { methodIn, modelIn, pathOf, resourceOf } from "./request.address.ts";
+import { decodeEmbedRequest, embedConversionsOf, encodeEmbedRequest, maxEmbedInputs } from "./request.embed.ts";
 import { withOwnSeals } from "./request.seals.ts";
 import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, validRequest } from "./request.ts";
 import { FORMAT, given } from "./schema.wire.ts";
@@ -56,6 +60,7 @@ function credential(request: Request): string | undefined {
 }
 
 const METHODS = ["generateContent", "streamGenerateContent", "countTokens"];
+const EMBEDDING_METHODS = ["embedContent", "batchEmbedContents"];
 
 /** Returns the endpoints for the methods of the models in one collection. */
 function methodEndpoints(collection: string): Endpoint[] {
@@ -98,9 +103,25 @@ function methodEndpoints(collection: string): Endpoint[] {
         return { totalTokens: await countInput(request) };
       },
     },
+    // Only the official service's own models embed.
+    ...(isTuned ? [] : EMBEDDING_METHODS).map((method): Endpoint => {
+      const isBatch = method === "batchEmbedContents";
+      return {
+        ...ENDPOINT,
+        ...route(method),
+        kind: "embedding",
+        async decode(body, incoming) {
+          const turn = incoming.turn();
+          if (turn) await turn;
+          return decodeEmbedRequest(body, modelIn(incoming.wildcardPath, isTuned), isBatch);
+        },
+        complete: () => embedCollector(isBatch),
+      };
+    }),
     {
       ...QUERY,
       ...route("*"),
+      // The last: owns the methods of embeddings as well, where the backend has no embeddings.
       owns(wildcardPath) {
         const method = methodIn(wildcardPath);
         return method !== undefined && !METHODS.includes(method);
@@ -111,31 +132,6 @@ function methodEndpoints(collection: string): Endpoint[] {
       },
     },
   ];
-}
-
-/** Replaces a percent-encoded colon before the method with a plain colon. */
-const withColon = (wildcardPath: string): string => wildcardPath.replace(/%3A(?=[A-Za-z]+$)/i, ":");
-
-/** Returns the method at the end of an address: the text after its last colon. Undefined if no colon follows the last slash. */
-function methodIn(wildcardPath: string): string | undefined {
-  const address = withColon(wildcardPath);
-  const colon = address.lastIndexOf(":");
-  return colon > address.lastIndexOf("/") ? address.slice(colon + 1) : undefined;
-}
-
-/** Returns the model's id: the text before the last colon of an address. The id may have slashes and colons (spec 4, note 4). */
-function modelIn(wildcardPath: string, isTuned: boolean): string {
-  const prefix = isTuned ? TUNED : "models/";
-  const address = withColon(wildcardPath);
-  let id: string;
-  try {
-    id = decodeURIComponent(address.slice(0, address.lastIndexOf(":")));
-  } catch {
-    throw new GatewayError("invalid_request", "model: must be percent-encoded UTF-8", { path: ["model"] });
-  }
-  const name = id.startsWith(prefix) ? id.slice(prefix.length) : id;
-  if (name === "") throw new GatewayError("invalid_request", "model: must not be empty", { path: ["model"] });
-  return isTuned ? prefix + name : name;
 }
 
 interface DecodeOptions {
@@ -218,7 +214,10 @@ function encodeModel({ id, displayName, maxInputTokens, maxOutputTokens, kinds =
     name: `models/${id}`,
     displayName: displayName ?? id,
     ...given({ inputTokenLimit: maxInputTokens, outputTokenLimit: maxOutputTokens }),
-    supportedGenerationMethods: kinds.includes("chat") ? METHODS : [],
+    supportedGenerationMethods: [
+      ...(kinds.includes("chat") ? METHODS : []),
+      ...(kinds.includes("embedding") ? EMBEDDING_METHODS : []),
+    ],
   };
 }
 
@@ -253,12 +252,14 @@ export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
   };
 }
 
-const TUNED = "tunedModels/";
-
-const resourceOf = (model: string): string => (model.startsWith(TUNED) ? model : `models/${model}`);
-
-/** Returns a model's path. Slashes in the model's name are part of the path; other characters are percent-encoded. */
-const pathOf = (model: string): string => `/${resourceOf(model).split("/").map(encodeURIComponent).join("/")}`;
+/** Encodes embedding requests to an upstream of this format, and decodes its answers and errors. */
+export const generateContentEmbeddings: EmbeddingCodec = {
+  maxInputs: maxEmbedInputs,
+  conversionsOf: embedConversionsOf,
+  encodeRequest: encodeEmbedRequest,
+  decodeAnswer: decodeEmbedAnswer,
+  decodeError,
+};
 
 /** Returns the caller's own body with the gateway's output limit. The field names keep the caller's spelling. */
 function withOutputLimit({ body }: NativeRequest, maxOutputTokens: number): JsonObject {

@@ -75,7 +75,7 @@ function redactedIn({ thought, thoughtSignature }: RequestPart): RedactedReasoni
 /** Encodes the conversation. Instructions inside it become turns of the user. */
 export function encodeMessages(
   messages: readonly ChatMessage[],
-  foreignReasoning: CodecOptions["foreignReasoning"],
+  foreignReasoning?: CodecOptions["foreignReasoning"],
 ): RequestContent[] {
   const names = new Map<string, string>();
   const contents = messages.map(({ role, parts }): RequestContent => {
@@ -192,7 +192,7 @@ export function encodeCode(part: CodePart | CodeResultPart): WireCode {
 }
 
 /** Decodes the medium in a part; undefined if the part has none. */
-function decodeMedium({ inlineData, fileData }: RequestMedium): MediaPart | DocumentPart | undefined {
+export function decodeMedium({ inlineData, fileData }: RequestMedium): MediaPart | DocumentPart | undefined {
   if (fileData && !inlineData) {
     const { fileUri, mimeType } = fileData;
     const source: MediaSource = URL.canParse(fileUri) ? { type: "url", url: fileUri } : { type: "file", id: fileUri };

@@ -236,7 +236,8 @@ const PART_KINDS = [
 const isTextAlone = (part: RequestPart): boolean =>
   part.text != null && PART_KINDS.every((kind) => kind === "text" || part[kind] == null);
 
-function* partBreaches(part: RequestPart, path: FieldPath): Generator<RuleBreach> {
+/** Checks that a part is of one kind, and the rules of its medium. */
+export function* partBreaches(part: RequestPart, path: FieldPath): Generator<RuleBreach> {
   const [first, second] = PART_KINDS.filter((kind) => part[kind] != null);
   if (second) yield { path: [...path, second], message: `cannot stand beside ${first}: a part is of one kind` };
   // A part may have only a signature.

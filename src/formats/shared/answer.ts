@@ -92,7 +92,7 @@ export async function modelNamed({ models }: Query, encoded: string): Promise<Mo
 export const isModelAddress = (wildcardPath: string, { method }: Request): boolean =>
   method !== "POST" &&
   wildcardPath !== "" &&
-  !/:(?:generateContent|streamGenerateContent|countTokens)$/.test(wildcardPath);
+  !/:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/.test(wildcardPath);
 
 /**
  * Reads the number of models on a page from a query parameter. Throws `invalid_request` unless the number is a positive integer.

@@ -45,6 +45,10 @@ export function estimateInputTokens(
   return Math.max(1, Math.ceil(assertTokens(tokens)));
 }
 
+/** Estimates the tokens of parts without their request. */
+export const partsTokens = (parts: readonly Part[], countTokens: CountTokens): number =>
+  sumOf(parts, { countTokens, pictureTokens: undefined, files: 0 });
+
 function partTokens(part: Part | JsonPart, estimate: Estimate): number {
   const { countTokens } = estimate;
   switch (part.type) {

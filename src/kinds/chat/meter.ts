@@ -316,7 +316,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   get units(): number {
-    return this.#hasBegun ? charge(this.#options.price, this.#usage(), this.#options.request.model) : 0;
+    return this.#hasBegun ? charge(this.#options.price, this.#usage(), this.#options.request.model, "chat") : 0;
   }
 
   get report(): MeterReport {

@@ -1,22 +1,24 @@
-/** The cost of a chat call in quota units: the highest possible cost before the call, and the charge after it. */
+/** The cost of a call that is counted in tokens, in quota units: the highest possible cost before the call, and the charge after it. */
 
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
+import type { ModelKind } from "../../ports/call.ts";
 import type { Amounts } from "../meter.ts";
 import type { ChatRequest, OutputModality } from "./request.ts";
 
 /**
  * Returns the price of a usage for a model, in quota units; fractions are rounded up. The price must not fall as the input or the output
- * grows. Before a call, the gateway holds the highest possible price. It calls this function with the input and the output counted in each
+ * grows. `kind` is `chat` or `embedding`; an embedding has no output. Before a call of chat, the gateway holds the highest possible price. It calls this function with the input and the output counted in each
  * possible way (read from a cache, written to a cache for 5 minutes or an hour, as reasoning, at each service tier), and again to find the
  * most output that the quota covers. A way for which this function throws is skipped.
  */
-export type Price = (usage: Usage, model: string) => number;
+export type Price = (usage: Usage, model: string, kind: ModelKind) => number;
 
 /** The default price: one unit for each input token and each output token. */
 export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputTokens;
 
 /** Returns the units of a usage, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
-export const charge = (price: Price, usage: Usage, model: string): number => wholeUnits(price(usage, model), model);
+export const charge = (price: Price, usage: Usage, model: string, kind: ModelKind): number =>
+  wholeUnits(price(usage, model, kind), model);
 
 function wholeUnits(cost: number, model: string): number {
   const units = Math.ceil(cost);
@@ -92,7 +94,7 @@ function highestCost(request: ChatRequest, inputTokens: number, limit: number, p
   // The default price is the same for all ways of counting.
   if (price === tokenPrice) return Math.min(Number.MAX_SAFE_INTEGER, inputTokens + outputTokens);
   let dearest: Usage = { ...NO_USAGE, inputTokens, outputTokens };
-  let units = price(dearest, model);
+  let units = price(dearest, model, "chat");
   for (const ways of WAYS) {
     const plain = dearest;
     for (const way of ways) {
@@ -111,7 +113,7 @@ function highestCost(request: ChatRequest, inputTokens: number, limit: number, p
  */
 function costOr(otherwise: number, price: Price, usage: Usage, model: string): number {
   try {
-    const cost = price(usage, model);
+    const cost = price(usage, model, "chat");
     return Number.isFinite(cost) ? cost : otherwise;
   } catch {
     return otherwise;

@@ -16,12 +16,12 @@ import { budgetWithin } from "../../formats/shared/reasoning.ts";
 import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject } from "../../model/json.ts";
-import type { AiSdkChatModel, AiSdkOptions } from "./options.ts";
+import type { AiSdkModel, AiSdkOptions } from "./options.ts";
 import { type Signer, signerOf } from "./seals.ts";
 
 /** The properties of a model that decide how it is called. */
 export interface Traits {
-  readonly version: AiSdkChatModel["specificationVersion"];
+  readonly version: AiSdkModel["specificationVersion"];
   /** Such as `anthropic.messages`. */
   readonly provider: string;
   readonly family: "anthropic" | "google" | "openai" | undefined;
@@ -61,7 +61,7 @@ const SUPPORTED_BY: Readonly<Record<NonNullable<Traits["family"]>, readonly Conv
 
 /** @param urls The model's `supportedUrls`, if the request has an address. */
 export function traitsOf(
-  model: AiSdkChatModel,
+  model: AiSdkModel,
   urls?: unknown,
   { reasoning, foreignReasoning = "drop" }: Pick<AiSdkOptions, "reasoning" | "foreignReasoning"> = {},
 ): Traits {

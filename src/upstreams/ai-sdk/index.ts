@@ -10,11 +10,13 @@ import type { ModelKind } from "../../ports/call.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../backend.ts";
 import { askChat } from "./chat.ts";
+import { askEmbedding } from "./embedding.ts";
 import { askImage } from "./image.ts";
 import { type AiSdkModel, type AiSdkModels, type AiSdkOptions, settingsOf } from "./options.ts";
 
 export {
   type AiSdkChatModel,
+  type AiSdkEmbeddingModel,
   type AiSdkImageModel,
   type AiSdkLimits,
   type AiSdkModels,
@@ -36,11 +38,12 @@ export {
  * const backend = aiSdk({ chat: { sonnet: anthropic("claude-sonnet-4-5") }, images: { "image-model-multi": openai.image("gpt-image-1") } });
  */
 export function aiSdk(options: AiSdkOptions): ModelBackend {
-  const { chat, images, hangUp } = options;
+  const { chat, images, embeddings, hangUp } = options;
   assertHangUp("aiSdk: hangUp", hangUp);
   const settings = settingsOf(options);
-  if (!chat && !images) throw new TypeError("aiSdk: there is neither a chat model nor an image model.");
-  for (const models of [chat, images])
+  if (!chat && !images && !embeddings)
+    throw new TypeError("aiSdk: there is neither a chat model nor an image model nor an embedding model.");
+  for (const models of [chat, images, embeddings])
     if (typeof models === "object") for (const [name, model] of Object.entries(models)) assertModel(name, model);
   const list = listOf(options);
   return {
@@ -49,6 +52,9 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
     ...(chat && { chat: (request, call) => askChat(find(chat, request.model), request, call, settings) }),
     ...(images && {
       image: (request, call) => askImage(find(images, request.model, saidModel(request)), request, call, settings),
+    }),
+    ...(embeddings && {
+      embed: (request, call) => askEmbedding(find(embeddings, request.model), request, call, settings),
     }),
   };
 }
@@ -76,12 +82,18 @@ function assertModel(name: string, model: AiSdkModel | null): void {
 }
 
 /** Lists the models. Returns undefined when a function finds the models, because they cannot be listed then. */
-function listOf({ chat = {}, images = {}, info = {} }: AiSdkOptions): readonly ModelInfo[] | undefined {
-  if (typeof chat === "function" || typeof images === "function") return undefined;
-  return [...new Set([...Object.keys(chat), ...Object.keys(images)])].map((id) => {
+function listOf({
+  chat = {},
+  images = {},
+  embeddings = {},
+  info = {},
+}: AiSdkOptions): readonly ModelInfo[] | undefined {
+  if ([chat, images, embeddings].some((models) => typeof models === "function")) return undefined;
+  return [...new Set([chat, images, embeddings].flatMap((models) => Object.keys(models)))].map((id) => {
     const kinds: ModelKind[] = [];
     if (Object.hasOwn(chat, id)) kinds.push("chat");
     if (Object.hasOwn(images, id)) kinds.push("image");
+    if (Object.hasOwn(embeddings, id)) kinds.push("embedding");
     return { ...info[id], id, kinds };
   });
 }

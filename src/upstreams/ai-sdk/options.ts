@@ -29,12 +29,21 @@ export interface AiSdkImageModel extends AiSdkModel {
   doGenerate(options: never): PromiseLike<unknown>;
 }
 
+/** An embedding model of an AI SDK provider (`EmbeddingModelV2`, `V3` or `V4`): `openai.embedding("text-embedding-3-small")`. */
+export interface AiSdkEmbeddingModel extends AiSdkModel {
+  readonly maxEmbeddingsPerCall: unknown;
+  readonly supportsParallelCalls: unknown;
+  doEmbed(options: never): PromiseLike<unknown>;
+}
+
 /** The providers' models under the names that callers use, and the rules for calling them. */
 export interface AiSdkOptions {
   /** The language model for each name, or a function that makes it. A function is asked for every name. */
   readonly chat?: AiSdkModels<AiSdkChatModel>;
   /** The image model for each name. The entry `image-model-2` also serves the aliases of that name. */
   readonly images?: AiSdkModels<AiSdkImageModel>;
+  /** The embedding model for each name. */
+  readonly embeddings?: AiSdkModels<AiSdkEmbeddingModel>;
   /** Further facts about each model by its name, such as its output limit. */
   readonly info?: Readonly<Record<string, Omit<ModelInfo, "id" | "kinds">>>;
   /**
@@ -80,7 +89,7 @@ export interface AiSdkTimeouts {
   readonly firstEventMs: number;
   /** Between two parts of a stream. */
   readonly betweenEventsMs: number;
-  /** For a complete answer, or one call for pictures. */
+  /** For a complete answer, or one call for pictures or vectors. */
   readonly completeMs: number;
 }
 

@@ -6,6 +6,7 @@ import type { AnswerDecoder, ChatCodec } from "../../formats/format.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
+import type { ModelKind } from "../../ports/call.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
@@ -15,21 +16,35 @@ import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transpo
 import type { RequestBelow, Upstream } from "./upstream.ts";
 
 /** The request of one call, and the functions that read its answer. */
-export interface RelayedCall<Decoded, Event> extends RequestBelow {
+export type RelayedCall<Decoded, Event> = CompleteCall<Decoded, Event> | StreamableCall<Decoded, Event>;
+
+interface AnyCall<Decoded, Event> extends RequestBelow {
+  readonly kind: ModelKind;
   /** The upstream's own name of the model. */
   readonly model: string;
   /** The caller's name of the model. */
   readonly callerModel: string;
   readonly codec: Pick<ChatCodec, "decodeError">;
-  readonly decoder: AnswerDecoder<Decoded>;
-  /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */
-  isFinish(event: Decoded): boolean;
   /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
   handOn(
     events: readonly Decoded[],
     exchange: Exchange,
     observation: Observation | undefined,
   ): Iterable<Event | Promise<Event>>;
+}
+
+/** A call whose answer is never a stream. */
+interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
+  readonly stream: false;
+  readonly decoder: Pick<AnswerDecoder<Decoded>, "answer">;
+}
+
+interface StreamableCall<Decoded, Event> extends AnyCall<Decoded, Event> {
+  readonly decoder: AnswerDecoder<Decoded>;
+  /** True when the upstream may answer a request for a stream with a complete answer. */
+  readonly mayBeComplete?: boolean;
+  /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */
+  isFinish(event: Decoded): boolean;
 }
 
 /** Decoding a frame or a body of more characters takes milliseconds. The event loop then gets a turn, to serve other calls. */
@@ -41,7 +56,7 @@ const LARGE_CHARS = 128 * 1024;
  */
 export async function* relayed<Decoded, Event>(
   upstream: Upstream,
-  context: CallContext,
+  context: Pick<CallContext, "signal" | "observeUpstream">,
   prepare: () => RelayedCall<Decoded, Event> | Promise<RelayedCall<Decoded, Event>>,
 ): AsyncGenerator<Event> {
   const call = await prepare();
@@ -111,8 +126,8 @@ export async function refusalOf(
 
 const askedOf = (
   { format, models, address, port }: Upstream,
-  { model, stream }: Pick<RelayedCall<unknown, unknown>, "model" | "stream">,
-): AskedUpstream => ({ format, model, stream, modelListed: models !== undefined, address, port });
+  { kind, model, stream }: Pick<RelayedCall<unknown, unknown>, "kind" | "model" | "stream">,
+): AskedUpstream => ({ format, kind, model, stream, modelListed: models !== undefined, address, port });
 
 const EVENT_STREAM = /^text\/event-stream$/;
 export const JSON_TYPE: RegExp = /^application\/(?:[\w.-]+\+)?json$/;
@@ -143,7 +158,7 @@ class StreamedAnswer<Decoded> {
 
   constructor(
     upstream: Upstream,
-    call: Pick<RelayedCall<Decoded, unknown>, "decoder" | "isFinish">,
+    call: Pick<StreamableCall<Decoded, unknown>, "decoder" | "isFinish">,
     exchange: Exchange,
   ) {
     const { maxEventChars } = upstream.limits;
@@ -295,6 +310,13 @@ export class Observation {
       if (event.type === "finish") outcome.finishReason ??= event.reason;
       if ("usage" in event && event.usage) outcome.usage = { ...outcome.usage, ...event.usage };
     }
+  }
+
+  /** Records the model and the count of an answer that is not a chat's. */
+  onUsage(model: string | undefined, inputTokens: number | undefined): void {
+    this.onEvent();
+    this.#outcome.model = model ?? this.#outcome.model;
+    if (inputTokens !== undefined) this.#outcome.usage = { inputTokens };
   }
 
   onError({ code }: GatewayError): void {

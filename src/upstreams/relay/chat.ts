@@ -13,20 +13,18 @@ import { TurnMemory } from "../turn-memory.ts";
 import { NO_ROUTE } from "./address.ts";
 import { type RelayedCall, isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./call.ts";
 import type { Failures } from "./failures.ts";
-import type { NamePolicy, RelayBackend, RelayOptions } from "./options.ts";
+import type { NamePolicy, RelayOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
-import { Upstream } from "./upstream.ts";
+import type { Upstream } from "./upstream.ts";
 
-export interface ChatRelay extends RelayBackend {
+export interface ChatRelay {
   chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent>;
   countInputTokens(request: ChatRequest, call: CallContext): Promise<number | undefined>;
 }
 
-export function chatRelay(options: RelayOptions, codec: ChatCodec): ChatRelay {
-  const upstream = new Upstream(options);
+export function chatRelay(upstream: Upstream, options: RelayOptions, codec: ChatCodec): ChatRelay {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
   return {
-    ...upstream.backend,
     chat: (request, call) =>
       relayed(upstream, call, () => relayedChat(upstream, codec, options, memory, request, call)),
     async countInputTokens(request, call) {
@@ -55,6 +53,7 @@ async function relayedChat(
   const finished = new Set<number>();
   const remember = isConverted(request, codec) ? memory.recorder(call.key.id, codec.format) : undefined;
   return {
+    kind: "chat",
     model,
     callerModel: request.model,
     path,

@@ -6,17 +6,19 @@ import { imagesCodec } from "../../formats/images/index.ts";
 import type { EncodedRequest } from "../../formats/images/request.ts";
 import { encodeForm } from "../../http/form.ts";
 import type { ImageEvent, ImageRequest } from "../../kinds/image/request.ts";
+import type { ModelBackend } from "../../ports/model-backend.ts";
 import { type RelayedCall, readBytes, relayed } from "./call.ts";
 import { brokenOff } from "./failures.ts";
-import type { RelayBackend, RelayOptions } from "./options.ts";
+import type { RelayOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
-import { type RequestBelow, Upstream } from "./upstream.ts";
+import type { RequestBelow, Upstream } from "./upstream.ts";
 
-export function imageRelay(options: RelayOptions): RelayBackend & Required<Pick<RelayBackend, "image">> {
-  const upstream = new Upstream(options);
-  const pictures = new Pictures(upstream, options.imageOrigins ?? []);
+export function imageRelay(
+  upstream: Upstream,
+  { imageOrigins = [] }: RelayOptions,
+): Required<Pick<ModelBackend, "image">> {
+  const pictures = new Pictures(upstream, imageOrigins);
   return {
-    ...upstream.backend,
     image: (request, call) => relayed(upstream, call, () => relayedImage(upstream, pictures, request, call.signal)),
   };
 }
@@ -32,6 +34,7 @@ function relayedImage(
   const { path, body, stream } = imagesCodec.encodeRequest(request, model);
   let remaining = request.count;
   return {
+    kind: "image",
     model,
     callerModel: names[0],
     path,

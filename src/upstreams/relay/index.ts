@@ -5,18 +5,22 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { chatCompletionsCodec } from "../../formats/chat-completions/index.ts";
-import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
-import { generateContentCodec } from "../../formats/generate-content/index.ts";
+import { embeddingsCodec } from "../../formats/embeddings/index.ts";
+import type { ChatCodec, CodecOptions, EmbeddingCodec } from "../../formats/format.ts";
+import { generateContentCodec, generateContentEmbeddings } from "../../formats/generate-content/index.ts";
 import { messagesCodec } from "../../formats/messages/index.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../backend.ts";
 import { chatRelay } from "./chat.ts";
+import { embeddingRelay } from "./embeddings.ts";
 import { imageRelay } from "./images.ts";
 import { codecOptions, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
+import { Upstream } from "./upstream.ts";
 
 export {
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
+  type EmbeddingBatches,
   type NamePolicy,
   type RelayBackend,
   type RelayFormat,
@@ -33,11 +37,18 @@ const CODECS = {
   "chat-completions": chatCompletionsCodec,
 } as const satisfies Record<Exclude<RelayFormat, "images">, (options: CodecOptions) => ChatCodec>;
 
+/** The codec for embeddings of each format whose upstreams have embeddings too. */
+const EMBEDDING_CODECS: Partial<Record<RelayFormat, EmbeddingCodec>> = {
+  "generate-content": generateContentEmbeddings,
+  "chat-completions": embeddingsCodec,
+};
+
 /**
  * Makes a backend from an upstream that speaks one of the chat formats or the images format. A caller of the same format gets the
  * upstream's answer unchanged, with unknown fields. A caller of another format gets the answer in its own format; the headers
  * `polygate-dropped` and `polygate-approximated` name the request fields that the upstream's format cannot express. When an images
  * upstream answers with addresses, the relay fetches the pictures, but only from the upstream's own origin and from `imageOrigins`.
+ * Upstreams of chat-completions and generate-content also embed (`/embeddings`, `:batchEmbedContents`).
  * Throws a TypeError for wrong options, and a RangeError for a wrong timeout or limit.
  *
  * @example
@@ -47,15 +58,25 @@ export function relay(
   options: RelayOptions & { readonly format: "images" },
 ): Omit<RelayBackend, "image"> & { readonly image: NonNullable<ModelBackend["image"]> };
 export function relay(
-  options: RelayOptions & { readonly format: Exclude<RelayFormat, "images"> },
+  options: RelayOptions & { readonly format: "chat-completions" | "generate-content" },
+): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens" | "embed">>;
+export function relay(
+  options: RelayOptions & { readonly format: "messages" },
 ): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
 export function relay(options: RelayOptions): RelayBackend;
 export function relay(options: RelayOptions): RelayBackend {
   const { format, hangUp } = options;
   assertHangUp("relay: hangUp", hangUp);
+  const known = [...Object.keys(CODECS), "images"];
+  if (!known.includes(format))
+    throw new TypeError(`relay: format must be one of ${known.join(", ")}, not ${JSON.stringify(format)}.`);
   const codec = codecOptions(options);
-  if (format === "images") return imageRelay(options);
-  if (Object.hasOwn(CODECS, format)) return chatRelay(options, CODECS[format](codec));
-  const known = [...Object.keys(CODECS), "images"].join(", ");
-  throw new TypeError(`relay: format must be one of ${known}, not ${JSON.stringify(format)}.`);
+  const upstream = new Upstream(options);
+  if (format === "images") return { ...upstream.backend, ...imageRelay(upstream, options) };
+  const embeddings = EMBEDDING_CODECS[format];
+  return {
+    ...upstream.backend,
+    ...chatRelay(upstream, options, CODECS[format](codec)),
+    ...(embeddings && embeddingRelay(upstream, options, embeddings)),
+  };
 }

@@ -54,6 +54,8 @@ export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
    * images upstream that answers with addresses although the relay asks for data. Default: none.
    */
   readonly imageOrigins?: readonly string[];
+  /** The batches of embedding requests that are too large for the upstream. */
+  readonly embeddings?: Partial<EmbeddingBatches>;
   /** Decides what happens to a call whose client hangs up, as for any backend. */
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
   /** Default: the machine's clock. */
@@ -68,6 +70,17 @@ export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<stri
 
 /** Permits all names (`pass`), no names (`none`), or the names of a list. */
 export type NamePolicy = "pass" | "none" | readonly string[];
+
+/** The batches of an embedding request. */
+export interface EmbeddingBatches {
+  /**
+   * The most inputs of one request to the upstream. Default: 100 for generate-content; 2,048 for chat-completions, and 512 for answers
+   * that are not in base64, because they are large.
+   */
+  readonly maxInputs: number;
+  /** The most requests of one call that are sent to the upstream at once. Default: 4. */
+  readonly concurrency: number;
+}
 
 /** The time limit of each phase of a call, in milliseconds. */
 export interface RelayTimeouts {

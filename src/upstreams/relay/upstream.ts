@@ -182,13 +182,23 @@ function namesOf(models: RelayModels): ReadonlyMap<string, string> {
   return names;
 }
 
-/** Lists the models. A model of an images upstream has the kind `image`, unless the host declares other kinds. */
+/** Matches names of models that embed: `text-embedding-3-small`, `nomic-embed-text`. */
+const EMBEDS = /(?:^|[^a-z])embed(?:ding)?s?(?:$|[^a-z])/i;
+
+/**
+ * Lists the models. A model of an images upstream has the kind `image`, and a model whose name tells that it embeds has the kind
+ * `embedding`, unless the host declares other kinds.
+ */
 function infosOf(models: RelayModels, format: RelayFormat): readonly ModelInfo[] {
-  const kinds: Pick<ModelInfo, "kinds"> = format === "images" ? { kinds: ["image"] } : {};
-  return (isList(models) ? models : Object.keys(models)).map((model) => ({
-    ...kinds,
-    ...(typeof model === "string" ? { id: model } : model),
-  }));
+  const kindsOf = (name: string): Pick<ModelInfo, "kinds"> => {
+    if (format === "images") return { kinds: ["image"] };
+    return EMBEDS.test(name) ? { kinds: ["embedding"] } : {};
+  };
+  if (!isList(models)) return Object.entries(models).map(([id, upstream]) => ({ ...kindsOf(upstream), id }));
+  return models.map((model) => {
+    const info = typeof model === "string" ? { id: model } : model;
+    return { ...kindsOf(info.id), ...info };
+  });
 }
 
 // `Array.isArray` alone does not narrow the type to exclude a readonly array.

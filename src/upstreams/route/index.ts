@@ -6,12 +6,19 @@ assertNodeVersion();
 
 import { GatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
+import type { EmbeddingEvent } from "../../kinds/embedding/request.ts";
 import type { ImageEvent } from "../../kinds/image/request.ts";
 import { overridden } from "../../overrides.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import { BREAKER_RULES, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { systemClock } from "../../ports/clock.ts";
-import type { CallContext, HangUp, ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import {
+  type CallContext,
+  type HangUp,
+  type ModelBackend,
+  type ModelInfo,
+  VERB_OF,
+} from "../../ports/model-backend.ts";
 import type { BreakerGauge } from "../../ports/observer.ts";
 import { assertHangUp, renamed } from "../backend.ts";
 import { Attempts, RoutedBackend } from "./attempts.ts";
@@ -56,6 +63,12 @@ export function route(options: RouteOptions): ModelBackend {
           backend.image?.(model === undefined ? request : { ...request, model }, call),
         ),
     }),
+    ...(routes.can("embed") && {
+      embed: (request, call) =>
+        routes.answer<EmbeddingEvent>("embedding", request.model, call, ({ backend, model }) =>
+          backend.embed?.(model === undefined ? request : { ...request, model }, call),
+        ),
+    }),
   };
 }
 
@@ -92,7 +105,7 @@ class Routes {
     this.#attempts = new Attempts(overridden("route: retry", DEFAULT_RETRY, retry, RETRY_RULES), clock, random);
   }
 
-  can(verb: ModelKind | "countInputTokens"): boolean {
+  can(verb: (typeof VERB_OF)[ModelKind] | "countInputTokens"): boolean {
     return [...this.#targets.values()].some(({ upstreams }) => upstreams.some(({ backend }) => backend[verb]));
   }
 
@@ -105,7 +118,7 @@ class Routes {
 
   /** Returns the upstreams that can answer. Throws `model_not_found` if there is none. */
   upstreams(kind: ModelKind, model: string): readonly RoutedBackend[] {
-    const upstreams = this.#find(model)?.upstreams.filter(({ backend }) => backend[kind]) ?? [];
+    const upstreams = this.#find(model)?.upstreams.filter(({ backend }) => backend[VERB_OF[kind]]) ?? [];
     if (upstreams.length > 0) return upstreams;
     throw new GatewayError("model_not_found", `There is no model "${model}".`, { path: ["model"] });
   }

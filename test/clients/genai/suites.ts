@@ -3,6 +3,7 @@
 import { chatSuite } from "./chat.ts";
 import { codeSuite } from "./code.ts";
 import { countTokensSuite } from "./count-tokens.ts";
+import { embeddingSuite } from "./embedding.ts";
 import { errorsSuite } from "./errors.ts";
 import { functionsSuite } from "./functions.ts";
 import { mediaSuite } from "./media.ts";
@@ -27,6 +28,7 @@ export const suites: readonly Suite[] = [
   ["thinking", thinkingSuite],
   ["safety", safetySuite],
   ["countTokens", countTokensSuite],
+  ["embedding", embeddingSuite],
   ["paths", pathsSuite],
   ["errors", errorsSuite],
   ["quota", quotaSuite],

@@ -1,6 +1,7 @@
 /** All that the official SDK tries on a server, by name. */
 
 import { editingSuite } from "./editing.ts";
+import { embeddingSuite } from "./embedding.ts";
 import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
 import { quotaSuite } from "./quota.ts";
@@ -13,6 +14,7 @@ export const suites: readonly (readonly [name: string, suite: (stage: Stage) => 
   ["uploading", uploadingSuite],
   ["editing", editingSuite],
   ["streaming", streamingSuite],
+  ["embedding", embeddingSuite],
   ["errors", errorsSuite],
   ["quota", quotaSuite],
 ];

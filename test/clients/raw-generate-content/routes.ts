@@ -38,7 +38,7 @@ export function pathSuite(url: Url): void {
     ["/v1/models/demo%2Dchat:generateContent", 200],
     ["/v1/models/models/demo-chat:generateContent", 200],
     ["/v1beta/models/demo-chat%3AgenerateContent", 200],
-    ["/v1beta/models/demo-chat:embedContent", 404],
+    ["/v1beta/models/demo-chat:predict", 404],
     ["/v1beta/models/demo-chat", 404],
     ["/v1beta/models/org/gem:1%20x:generateContent", 404],
     ["/v1beta/models/demo-chat%zz:generateContent", 400],

@@ -3,9 +3,9 @@
 import type { GatewayOptions, ModelBackend } from "../../../src/index.ts";
 
 /** The methods of a backend that generate something. */
-export const GENERATORS: readonly Generator[] = ["chat", "image"];
+export const GENERATORS: readonly Generator[] = ["chat", "image", "embed"];
 
-export type Generator = "chat" | "image";
+export type Generator = "chat" | "image" | "embed";
 
 export interface Opening {
   readonly prefix: string;

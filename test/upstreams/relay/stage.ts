@@ -5,7 +5,8 @@ import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { CallContext } from "../../../src/ports/model-backend.ts";
 import { type ChatRelay, chatRelay } from "../../../src/upstreams/relay/chat.ts";
-import type { RelayOptions } from "../../../src/upstreams/relay/options.ts";
+import type { RelayBackend, RelayOptions } from "../../../src/upstreams/relay/options.ts";
+import { Upstream } from "../../../src/upstreams/relay/upstream.ts";
 import { plainCodec } from "./plain-codec.ts";
 
 export const API_KEY = "sk-upstream-0123456789abcdef";
@@ -14,7 +15,11 @@ export const plainRelay = (
   baseUrl: string,
   options: Partial<RelayOptions> = {},
   conversions: readonly Conversion[] = [],
-): ChatRelay => chatRelay({ format: "messages", apiKey: API_KEY, baseUrl, ...options }, plainCodec(conversions));
+): Omit<RelayBackend, keyof ChatRelay> & ChatRelay => {
+  const whole: RelayOptions = { format: "messages", apiKey: API_KEY, baseUrl, ...options };
+  const upstream = new Upstream(whole);
+  return { ...upstream.backend, ...chatRelay(upstream, whole, plainCodec(conversions)) };
+};
 
 export const chatRequest = (more: Partial<ChatRequest> = {}): ChatRequest => ({
   model: "plain-1",

@@ -1,7 +1,10 @@
 /** The `ai` SDK with its google provider, unmodified. */
 
+import { createGoogle } from "@ai-sdk/google";
+import type { EmbeddingModel } from "ai";
 import { describe } from "vitest";
 import { type Client, suitesOn } from "../../servers.ts";
+import { embeddingSuite } from "../embedding.ts";
 import { withoutWarnings } from "../shared.suites.ts";
 import { errorsSuite } from "./errors.ts";
 import { outputSuite } from "./output.ts";
@@ -19,7 +22,11 @@ const suites: readonly Suite[] = [
   ["structured output", outputSuite],
   ["errors", errorsSuite],
   ["code", codeSuite],
+  ["embedding", ({ playground }) => embeddingSuite(() => embeddingModel(playground().url))],
 ];
+
+const embeddingModel = (url: string): EmbeddingModel =>
+  createGoogle({ baseURL: `${url}/v1beta`, apiKey: "sk-demo" }).embedding("demo-embedding");
 
 export const googleProvider: Client = (playground, server) => {
   withoutWarnings();

@@ -1,18 +1,27 @@
-/** The `ai` SDK with its openai image models, unmodified. */
+/** The `ai` SDK with its openai image and embedding models, unmodified. */
 
+import { createOpenAI } from "@ai-sdk/openai";
+import type { EmbeddingModel } from "ai";
 import { describe } from "vitest";
 import { type Client, suitesOn } from "../../servers.ts";
+import { embeddingSuite } from "../embedding.ts";
 import { withoutWarnings } from "../shared.suites.ts";
 import { editingSuite } from "./editing.ts";
 import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
-import { stageOf } from "./stage.ts";
+import { type Stage, stageOf } from "./stage.ts";
 
-const suites = [
+type Suite = readonly [name: string, suite: (stage: Stage) => void];
+
+const suites: readonly Suite[] = [
   ["generating", generatingSuite],
   ["editing", editingSuite],
   ["errors", errorsSuite],
-] as const;
+  ["embedding", ({ playground }) => embeddingSuite(() => embeddingModel(playground().url))],
+];
+
+const embeddingModel = (url: string): EmbeddingModel =>
+  createOpenAI({ baseURL: `${url}/v1`, apiKey: "sk-demo" }).embedding("demo-embedding");
 
 export const openaiProvider: Client = (playground, server) => {
   withoutWarnings();

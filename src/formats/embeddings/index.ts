@@ -1,0 +1,34 @@
+/** The embeddings format: `POST /v1/embeddings`. */
+
+import type { GatewayError } from "../../errors.ts";
+import { bearerToken } from "../../http/request.ts";
+import type { EmbeddingCodec, Format } from "../format.ts";
+import { encodeError, errorStatus, openaiRateHeaders } from "../shared/errors.ts";
+import { decodeAnswer, decodeError } from "./answer.decode.ts";
+import { answerCollector } from "./answer.ts";
+import { conversionsOf, decodeRequest, encodeRequest, maxInputs } from "./request.ts";
+import { FORMAT } from "./schema.ts";
+
+export const embeddings = (): Format => ({
+  name: FORMAT,
+  endpoints: [
+    {
+      format: FORMAT,
+      kind: "embedding",
+      method: "POST",
+      path: "/v1/embeddings",
+      rateHeaders: openaiRateHeaders,
+      credential: (request) => bearerToken(request.headers),
+      encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+      async decode(body, incoming) {
+        const turn = incoming.turn();
+        if (turn) await turn;
+        return decodeRequest(body);
+      },
+      complete: ({ request }) => answerCollector(request),
+    },
+  ],
+});
+
+/** Encodes requests to an upstream of this format, and decodes its answers and errors. */
+export const embeddingsCodec: EmbeddingCodec = { maxInputs, conversionsOf, encodeRequest, decodeAnswer, decodeError };

@@ -1,0 +1,138 @@
+/** Converts the requests `embedContent` and `batchEmbedContents` to the neutral embedding request, and back for an upstream. */
+
+import { GatewayError } from "../../errors.ts";
+import { assertValid } from "../../http/validation.ts";
+import type { DocumentPart, MediaPart, TextPart, WireObject } from "../../kinds/chat/request.ts";
+import { type EmbeddingInput, type EmbeddingRequest } from "../../kinds/embedding/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import type { EncodedRequest } from "../format.ts";
+import { dropped, EXACT, rejected } from "../shared/conversions.ts";
+import { type EmbeddingConversions, embeddingConversions } from "../shared/embedding.ts";
+import { pathOf, resourceOf } from "./request.address.ts";
+import { decodeMedium, encodeMessages } from "./request.contents.ts";
+import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
+import {
+  BatchEmbedContentsRequest,
+  EmbedContentRequest,
+  TASK_TYPE,
+  unsupportedInBatch,
+  unsupportedInOne,
+} from "./schema.embed.ts";
+import { FORMAT, given, readWord } from "./schema.wire.ts";
+
+const spellOne = spellingWalk(EmbedContentRequest);
+const spellBatch = spellingWalk(BatchEmbedContentsRequest);
+
+/**
+ * Decodes a request. Unknown fields stay in `native`. Throws `invalid_request` with the path of the first wrong field, in the spelling
+ * of the caller.
+ */
+export function decodeEmbedRequest(raw: unknown, model: string, isBatch: boolean): EmbeddingRequest {
+  const body = (isBatch ? spellBatch : spellOne)(raw, []);
+  const requests = validRequests(raw, body, isBatch);
+  const [first] = requests;
+  const titles = requests.map(({ title }) => title ?? undefined);
+  return {
+    model,
+    inputs: requests.map(({ content }) => decodeInput(content)),
+    ...given({
+      dimensions: first?.outputDimensionality,
+      taskType: readWord(TASK_TYPE, first?.taskType),
+      titles: titles.some((title) => title !== undefined) ? titles : undefined,
+    }),
+    native: {
+      format: FORMAT,
+      body: raw as WireObject,
+      betas: [],
+      unsupported: () => (isBatch ? unsupportedInBatch(body) : unsupportedInOne(body)),
+    },
+  };
+}
+
+function validRequests(raw: unknown, body: unknown, isBatch: boolean): readonly EmbedContentRequest[] {
+  try {
+    if (isBatch) {
+      assertValid(BatchEmbedContentsRequest, body);
+      return body.requests;
+    }
+    assertValid(EmbedContentRequest, body);
+    return [body];
+  } catch (error) {
+    throw error instanceof GatewayError ? inCallersSpelling(error, raw, body) : error;
+  }
+}
+
+/** Decodes a content: texts alone become one text. */
+function decodeInput(content: EmbedContentRequest["content"]): EmbeddingInput {
+  if (typeof content === "string") return content;
+  const parts = content.parts.map(
+    (part): TextPart | MediaPart | DocumentPart => decodeMedium(part) ?? { type: "text", text: part.text ?? "" },
+  );
+  const texts = parts.flatMap((part) => (part.type === "text" ? part.text : []));
+  return texts.length === parts.length ? texts.join("") : { parts };
+}
+
+/** The conversion of each field of a request for an upstream of this format. */
+export const EMBEDDING_CONVERSIONS: EmbeddingConversions = {
+  "inputs.tokens": rejected("Only texts and files can be embedded, not lists of tokens."),
+  "inputs.media": EXACT,
+  dimensions: EXACT,
+  taskType: EXACT,
+  titles: EXACT,
+  endUser: dropped("The end user cannot be named."),
+  native: dropped("Only the caller's own format has this field."),
+};
+
+export const embedConversionsOf = (request: EmbeddingRequest): Conversion[] =>
+  request.native?.format === FORMAT ? [] : embeddingConversions(EMBEDDING_CONVERSIONS, request);
+
+/** The most requests of a batch that the official service takes. */
+const MAX_BATCH = 100;
+
+export const maxEmbedInputs = (): number => MAX_BATCH;
+
+/** Encodes the inputs from `start` up to `end`. A request of this format keeps its unknown fields, and the method that the caller chose. */
+export function encodeEmbedRequest(
+  request: EmbeddingRequest,
+  start: number,
+  end: number,
+): Omit<EncodedRequest, "conversions"> {
+  const { inputs, native } = request;
+  const path = pathOf(request.model);
+  // Name the model in each request again: the caller may have named a model that the key may not use.
+  const model = resourceOf(request.model);
+  const own = native?.format === FORMAT ? (native.body as JsonObject) : undefined;
+  if (own && !("requests" in own)) return { path: `${path}:embedContent`, headers: {}, body: { ...own, model } };
+  const ownRequests = Array.isArray(own?.["requests"]) ? own["requests"].slice(start, end) : undefined;
+  const requests = ownRequests
+    ? ownRequests.map((one) => ({ ...(isJsonObject(one) && one), model }))
+    : inputs.slice(start, end).map((input, index) => encodeOne(request, model, input, start + index));
+  return {
+    path: `${path}:batchEmbedContents`,
+    headers: {},
+    body: { ...own, ...(own && "model" in own && { model }), requests },
+  };
+}
+
+function encodeOne(
+  { titles = [], taskType, dimensions }: EmbeddingRequest,
+  model: string,
+  input: EmbeddingInput,
+  index: number,
+): JsonObject {
+  const [content] = encodeMessages([{ role: "user", parts: partsOf(input) }]);
+  const one = {
+    model,
+    content: content ?? { parts: [] },
+    ...given({ taskType: taskType && TASK_TYPE[taskType], title: titles[index], outputDimensionality: dimensions }),
+  };
+  // The cast is safe: the request is built from texts, numbers and the caller's own JSON.
+  return one as WireObject as JsonObject;
+}
+
+/** Returns the parts of an input. A list of tokens has none: the conversions refuse such a request. */
+function partsOf(input: EmbeddingInput): readonly (TextPart | MediaPart | DocumentPart)[] {
+  if (typeof input === "string") return [{ type: "text", text: input }];
+  return "parts" in input ? input.parts : [];
+}

@@ -1,0 +1,103 @@
+/** The requests and answers of `embedContent` and `batchEmbedContents`, in camelCase. Unknown fields are allowed. */
+
+import * as v from "valibot";
+import { array, crossCheck, type FieldPath, type RuleBreach, textOr } from "../../http/validation.ts";
+import { type EmbeddingTask, MAX_DIMENSIONS, MAX_INPUTS } from "../../kinds/embedding/request.ts";
+import { atMost, unsupported, unsupportedFinder } from "../shared/schema.ts";
+import { Content, partBreaches, type RequestPart } from "./schema.ts";
+import { carried, object, optionalText, readWord } from "./schema.wire.ts";
+
+export const TASK_TYPE = {
+  "retrieval-query": "RETRIEVAL_QUERY",
+  "retrieval-document": "RETRIEVAL_DOCUMENT",
+  "semantic-similarity": "SEMANTIC_SIMILARITY",
+  classification: "CLASSIFICATION",
+  clustering: "CLUSTERING",
+  "question-answering": "QUESTION_ANSWERING",
+  "fact-verification": "FACT_VERIFICATION",
+  "code-retrieval-query": "CODE_RETRIEVAL_QUERY",
+} as const satisfies Record<EmbeddingTask, string>;
+
+/** The value of a task type that means none. */
+const UNSPECIFIED = "TASK_TYPE_UNSPECIFIED";
+
+const Embedded = object({
+  // Ignored: the address names the model, and clients repeat the name here.
+  model: carried,
+  content: textOr(Content),
+  // The official service adds task types from time to time, so an unknown one passes to an upstream of this format.
+  taskType: unsupported(
+    v.nullish(atMost(v.string(), 64)),
+    (word) => word !== UNSPECIFIED && readWord(TASK_TYPE, word) === undefined,
+  ),
+  title: optionalText,
+  outputDimensionality: v.nullish(
+    v.pipe(
+      v.number(),
+      v.integer(),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(MAX_DIMENSIONS, `must be at most ${MAX_DIMENSIONS}`),
+    ),
+  ),
+});
+export type EmbedContentRequest = v.InferOutput<typeof Embedded>;
+
+export const EmbedContentRequest = v.pipe(
+  Embedded,
+  crossCheck<EmbedContentRequest>(({ content }) => contentBreaches(content, ["content"])),
+);
+
+const Batch = object({
+  requests: v.pipe(
+    array(Embedded),
+    v.minLength(1, "must hold at least one request"),
+    v.maxLength(MAX_INPUTS, `must hold at most ${MAX_INPUTS} requests`),
+  ),
+});
+export type BatchEmbedContentsRequest = v.InferOutput<typeof Batch>;
+
+export const BatchEmbedContentsRequest = v.pipe(Batch, crossCheck<BatchEmbedContentsRequest>(batchBreaches));
+
+/** Find the fields of a body that the neutral model cannot hold. */
+export const unsupportedInOne = unsupportedFinder(Embedded);
+export const unsupportedInBatch = unsupportedFinder(Batch);
+
+/** The kinds of parts that can be embedded. */
+const EMBEDDABLE = ["text", "inlineData", "fileData"] as const satisfies (keyof RequestPart)[];
+
+function* contentBreaches(content: EmbedContentRequest["content"], path: FieldPath): Generator<RuleBreach> {
+  if (typeof content === "string") {
+    if (content === "") yield { path, message: "must not be empty" };
+    return;
+  }
+  let isEmpty = true;
+  for (const [index, part] of content.parts.entries()) {
+    const at = [...path, "parts", index];
+    yield* partBreaches(part, at);
+    if (EMBEDDABLE.every((kind) => part[kind] == null))
+      yield { path: at, message: `must hold one of ${EMBEDDABLE.join(", ")}: nothing else can be embedded` };
+    if (part.text == null || part.text !== "") isEmpty = false;
+  }
+  if (isEmpty) yield { path: [...path, "parts"], message: "must not be empty" };
+}
+
+/** Checks each request. The vectors of one answer have one length and one use. */
+function* batchBreaches({ requests }: BatchEmbedContentsRequest): Generator<RuleBreach> {
+  const [first] = requests;
+  for (const [index, request] of requests.entries()) {
+    yield* contentBreaches(request.content, ["requests", index, "content"]);
+    for (const field of ["taskType", "outputDimensionality"] as const)
+      if ((request[field] ?? undefined) !== (first?.[field] ?? undefined))
+        yield { path: ["requests", index, field], message: "must be the same in all requests of a batch" };
+  }
+}
+
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+
+export const ContentEmbedding = v.object({ values: v.array(v.number()) });
+
+const usageMetadata = v.object({ promptTokenCount: count, totalTokenCount: count });
+
+export const EmbedContentResponse = v.object({ embedding: ContentEmbedding, usageMetadata });
+
+export const BatchEmbedContentsResponse = v.object({ embeddings: v.array(ContentEmbedding), usageMetadata });

@@ -1,0 +1,183 @@
+/** The meter of embeddings: checks the vectors, and counts the input tokens. Uses the backend's count, or an estimate without one. */
+
+import { GatewayError } from "../../errors.ts";
+import { type Certainty, NO_USAGE, type Usage } from "../../model/usage.ts";
+import { partsTokens } from "../chat/input-tokens.ts";
+import { charge, type Price } from "../chat/price.ts";
+import { assertTokens, type CountTokens } from "../count-tokens.ts";
+import type { Meter, MeterReport } from "../meter.ts";
+import {
+  type EmbeddingAnswerEvent,
+  type EmbeddingEvent,
+  type EmbeddingInput,
+  type EmbeddingRequest,
+  type EmbeddingVector,
+  MAX_DIMENSIONS,
+} from "./request.ts";
+
+/** The most numbers of all vectors of an answer: 2,048 vectors of 4,096 numbers. */
+const MAX_NUMBERS = 2 ** 23;
+
+/** To write so many numbers takes milliseconds. */
+const HEAVY_NUMBERS = 16_384;
+
+/**
+ * Estimates the tokens of a request's whole input, at least 1.
+ *
+ * @param maxInputTokens The most tokens that the model reads of each input.
+ */
+export function estimateTokens(
+  { inputs, titles = [] }: EmbeddingRequest,
+  countTokens: CountTokens,
+  maxInputTokens: number = Number.POSITIVE_INFINITY,
+): number {
+  let tokens = 0;
+  for (const [index, input] of inputs.entries()) {
+    const title = titles[index];
+    const count = tokensOf(input, countTokens) + (title === undefined ? 0 : countTokens(title));
+    tokens += Math.min(maxInputTokens, assertTokens(count));
+  }
+  return Math.max(1, Math.ceil(tokens));
+}
+
+function tokensOf(input: EmbeddingInput, countTokens: CountTokens): number {
+  if (typeof input === "string") return countTokens(input);
+  return "parts" in input ? partsTokens(input.parts, countTokens) : input.length;
+}
+
+/** Returns the size of an input, to divide the estimate of all inputs among them: characters, or four for each token or kilobyte of a file. */
+function sizeOf(input: EmbeddingInput): number {
+  if (typeof input === "string") return 1 + input.length;
+  if (!("parts" in input)) return 1 + input.length * 4;
+  let size = 1;
+  for (const part of input.parts) {
+    if (part.type === "text") size += part.text.length;
+    else size += part.source.type === "base64" ? part.source.data.length / 256 : 4_096;
+  }
+  return size;
+}
+
+interface EmbeddingMeterOptions {
+  readonly request: EmbeddingRequest;
+  /** The estimated tokens of all inputs. */
+  readonly inputTokens: number;
+  readonly price: Price;
+  /** Called with a message when the backend reports a count that cannot be true. */
+  readonly doubt: (why: string) => void;
+}
+
+export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
+  readonly overrun = false;
+  isHeavy = false;
+  readonly #options: EmbeddingMeterOptions;
+  /** The length of the first vector. All vectors must have this length. */
+  #dimensions = 0;
+  #vectors = 0;
+  /** The size of the inputs whose vectors have come. */
+  #size = 0;
+  /** The numbers since the event loop has served others. */
+  #unyielded = 0;
+  /** The backend's latest count. */
+  #known: number | undefined;
+  #isDoubtful = false;
+
+  constructor(options: EmbeddingMeterOptions) {
+    this.#options = options;
+  }
+
+  start(): EmbeddingAnswerEvent {
+    return { type: "start" };
+  }
+
+  observe(event: EmbeddingEvent): EmbeddingAnswerEvent | undefined {
+    if (isVector(event)) return this.#add(event);
+    this.isHeavy = false;
+    if (typeof event !== "object" || event?.type !== "usage")
+      throw failed("The model backend yielded an event of no known type.");
+    this.#learn(event.usage?.inputTokens);
+    return undefined;
+  }
+
+  #add(vector: EmbeddingVector): EmbeddingAnswerEvent {
+    const input = this.#options.request.inputs[this.#vectors];
+    if (input === undefined) throw failed("The model backend yielded more vectors than there are inputs.");
+    const { length } = vector;
+    if (length === 0 || length > MAX_DIMENSIONS)
+      throw failed(`The model backend yielded a vector of ${length} numbers.`);
+    if (this.#vectors > 0 && length !== this.#dimensions)
+      throw failed("The model backend yielded vectors of different lengths.");
+    if ((this.#vectors + 1) * length > MAX_NUMBERS) throw failed("The model backend's answer is too large.");
+    for (let at = 0; at < length; at++)
+      if (!isFloat(vector[at])) throw failed("The model backend yielded a vector of something that is no number.");
+    this.#dimensions = length;
+    this.#vectors++;
+    this.#size += sizeOf(input);
+    this.#unyielded += length;
+    this.isHeavy = this.#unyielded >= HEAVY_NUMBERS;
+    if (this.isHeavy) this.#unyielded = 0;
+    return { type: "embedding", vector };
+  }
+
+  /** Keeps a count. Drops a count that cannot be true, so that the estimate is used instead: no text has zero tokens. */
+  #learn(count: unknown): void {
+    if (typeof count === "number" && Number.isSafeInteger(count) && count > 0) {
+      this.#known = count;
+      return;
+    }
+    if (!this.#isDoubtful)
+      this.#options.doubt("The model backend reported a usage that is no count of its input: inputTokens.");
+    this.#isDoubtful = true;
+  }
+
+  complete(): void {
+    if (this.#isWhole) return;
+    throw failed("The model backend yielded fewer vectors than there are inputs.");
+  }
+
+  finish(): EmbeddingAnswerEvent {
+    return { type: "finish", usage: { inputTokens: this.#inputTokens } };
+  }
+
+  get #isWhole(): boolean {
+    return this.#vectors === this.#options.request.inputs.length;
+  }
+
+  /** The tokens so far: the backend's count, or the estimate for the inputs whose vectors have come. */
+  get #inputTokens(): number {
+    const { request, inputTokens } = this.#options;
+    if (this.#known !== undefined) return this.#known;
+    if (this.#isWhole) return inputTokens;
+    const size = request.inputs.reduce((sum, input) => sum + sizeOf(input), 0);
+    return Math.ceil(inputTokens * Math.min(1, this.#size / size));
+  }
+
+  /** Undefined until the backend has sent a vector or a count. Until then, the call is free. */
+  get #usage(): Usage | undefined {
+    if (this.#vectors === 0 && this.#known === undefined) return undefined;
+    return { ...NO_USAGE, inputTokens: this.#inputTokens };
+  }
+
+  get units(): number {
+    const usage = this.#usage;
+    return usage ? charge(this.#options.price, usage, this.#options.request.model, "embedding") : 0;
+  }
+
+  get report(): MeterReport {
+    const usage = this.#usage;
+    return { usage, tokens: usage?.inputTokens ?? 0 };
+  }
+
+  get certainty(): Certainty {
+    if (!this.#usage) return "exact";
+    return this.#isWhole && this.#known !== undefined && !this.#isDoubtful ? "exact" : "estimated";
+  }
+}
+
+const isVector = (event: EmbeddingEvent): event is EmbeddingVector =>
+  Array.isArray(event) || event instanceof Float32Array || event instanceof Float64Array;
+
+/** Tells whether a value is a number that 32 bits can hold: callers may ask for vectors of such floats. */
+const isFloat = (value: unknown): boolean => typeof value === "number" && Number.isFinite(Math.fround(value));
+
+const failed = (message: string): GatewayError =>
+  new GatewayError("backend_failed", message, { port: "model-backend" });
