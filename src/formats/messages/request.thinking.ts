@@ -5,6 +5,7 @@
 
 import type { ChatRequest, ReasoningControl, ReasoningEffort } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
+import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { budgetOf, budgetWithin, effortOf } from "../shared/reasoning.ts";
 import type { RequestMessage, Thinking } from "./schema.ts";
@@ -17,37 +18,6 @@ export const MAX_TEMPERATURE = 1;
 
 /** The lowest `top_p` that may stand beside thinking. */
 const MIN_THINKING_TOP_P = 0.95;
-
-/** The properties of a model that decide which fields its service accepts. */
-interface Model {
-  readonly control: ReasoningControl;
-  /** The accepted sampling fields. `one`: `temperature` or `top_p`, not both. */
-  readonly sampling: "all" | "one" | "none";
-  /** The model reasons only if the request asks for it, and refuses `disabled`. */
-  readonly isOffByDefault: boolean;
-  /** The model reasons always. It refuses `disabled` and forced tools. */
-  readonly isAlwaysOn: boolean;
-}
-
-/** Models of other makers than Anthropic, which speak the format as it was with the first models that reason. */
-const OTHER: Model = { control: "budget", sampling: "all", isOffByDefault: false, isAlwaysOn: false };
-
-/** Matches the version in a name: `claude-3-5-sonnet-20241022`, `claude-opus-4.1`, `anthropic.claude-sonnet-4-5-20250929-v1:0`. */
-const VERSION = /claude-(?:[a-z]+-)?v?(\d+)(?:[.-](\d{1,2})(?!\d))?/;
-
-/** Returns the properties of a model by its name. A name of Claude without a known version is taken as new. */
-function modelNamed(name: string): Model {
-  const lower = name.toLowerCase();
-  if (!lower.includes("claude-")) return OTHER;
-  const [, major = Number.POSITIVE_INFINITY, minor = 0] = VERSION.exec(lower) ?? [];
-  const version = Number(major) * 100 + Number(minor);
-  return {
-    control: version < 307 ? "none" : version < 406 ? "budget" : version < 407 ? "any" : "effort",
-    sampling: version < 400 ? "all" : version < 407 ? "one" : "none",
-    isOffByDefault: version < 500,
-    isAlwaysOn: version >= 505 || /fable|mythos/.test(lower),
-  };
-}
 
 /** A request that is being changed. */
 type Draft = { -readonly [Field in keyof ChatRequest]: ChatRequest[Field] };
@@ -64,7 +34,7 @@ export function fitted(
   { reasoning: controlOf }: CodecOptions,
   lost: ConvertedFields,
 ): ChatRequest {
-  const model = modelNamed(request.model);
+  const model = claudeNamed(request.model);
   const draft: Draft = { ...request };
   if (model.isAlwaysOn) freeChoice(draft, lost);
   fitReasoning(draft, controlOf?.(request.model) ?? model.control, model, lost);
@@ -86,7 +56,7 @@ function freeChoice(draft: Draft, lost: ConvertedFields): void {
 }
 
 /** Expresses the reasoning in the way that the model knows: not at all, as a budget, or as an effort. */
-function fitReasoning(draft: Draft, control: ReasoningControl, model: Model, lost: ConvertedFields): void {
+function fitReasoning(draft: Draft, control: ReasoningControl, model: ClaudeModel, lost: ConvertedFields): void {
   const { reasoning, maxOutputTokens } = draft;
   if (!reasoning) return;
   if (reasoning.type === "disabled")
@@ -123,7 +93,12 @@ function nearestEffort(effort: ReasoningEffort, control: ReasoningControl): Reas
 }
 
 /** Gives thinking up where the rest of the request excludes it: a forced tool, a prefill, or a tool loop that began without thinking. */
-function giveUpConflict(draft: Draft, messages: readonly RequestMessage[], model: Model, lost: ConvertedFields): void {
+function giveUpConflict(
+  draft: Draft,
+  messages: readonly RequestMessage[],
+  model: ClaudeModel,
+  lost: ConvertedFields,
+): void {
   if (!isThinking(draft)) return;
   // With `adaptive`, a tool loop may begin without thinking.
   const isExcluded =
@@ -136,7 +111,7 @@ function giveUpConflict(draft: Draft, messages: readonly RequestMessage[], model
 const isThinking = ({ reasoning }: Pick<ChatRequest, "reasoning">): boolean =>
   reasoning !== undefined && reasoning.type !== "disabled";
 
-function giveUp(draft: Draft, model: Model, lost: ConvertedFields): void {
+function giveUp(draft: Draft, model: ClaudeModel, lost: ConvertedFields): void {
   for (const field of ["reasoning.adaptive", "reasoning.budgetTokens", "reasoning.effort"] as const) lost.delete(field);
   lost.add("reasoning");
   draft.reasoning = { type: "disabled" };
@@ -144,7 +119,7 @@ function giveUp(draft: Draft, model: Model, lost: ConvertedFields): void {
 }
 
 /** Leaves out `disabled` where the model refuses it. */
-function disable(draft: Draft, { control, isOffByDefault, isAlwaysOn }: Model, lost: ConvertedFields): void {
+function disable(draft: Draft, { control, isOffByDefault, isAlwaysOn }: ClaudeModel, lost: ConvertedFields): void {
   if (isAlwaysOn) lost.add("reasoning");
   if (isAlwaysOn || (control === "effort" && isOffByDefault)) delete draft.reasoning;
 }
@@ -170,7 +145,7 @@ export function lacksThinking(messages: readonly { readonly role: string; readon
 }
 
 /** Leaves out sampling that the model refuses, alone or beside thinking. */
-function fitSampling(draft: Draft, { sampling }: Model, lost: ConvertedFields): void {
+function fitSampling(draft: Draft, { sampling }: ClaudeModel, lost: ConvertedFields): void {
   const { topP = 1, topK = 0 } = draft;
   const temperature = Math.min(draft.temperature ?? MAX_TEMPERATURE, MAX_TEMPERATURE);
   const thinks = isThinking(draft);
@@ -198,6 +173,6 @@ export function encodeThinking({ model, reasoning }: ChatRequest): Thinking | un
   if (!reasoning || reasoning.type === "disabled") return reasoning && { type: reasoning.type };
   if (reasoning.type === "enabled") return { type: "enabled", budget_tokens: reasoning.budgetTokens };
   // Newer models show no thinking unless a summary is asked for.
-  const isHidden = modelNamed(model).sampling === "none" && reasoning.visible !== false;
+  const isHidden = claudeNamed(model).sampling === "none" && reasoning.visible !== false;
   return { type: "adaptive", ...(isHidden && { display: "summarized" }) };
 }

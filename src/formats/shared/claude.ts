@@ -1,0 +1,34 @@
+/** The known models of Anthropic, and what their service accepts of reasoning and sampling. */
+
+import type { ReasoningControl } from "../../kinds/chat/request.ts";
+
+/** The properties of a model that decide which fields its service accepts. */
+export interface ClaudeModel {
+  readonly control: ReasoningControl;
+  /** The accepted sampling fields. `one`: `temperature` or `top_p`, not both. */
+  readonly sampling: "all" | "one" | "none";
+  /** The model reasons only if the request asks for it, and refuses `disabled`. */
+  readonly isOffByDefault: boolean;
+  /** The model reasons always. It refuses `disabled` and forced tools. */
+  readonly isAlwaysOn: boolean;
+}
+
+/** Models of other makers than Anthropic, which speak the format as it was with the first models that reason. */
+const OTHER: ClaudeModel = { control: "budget", sampling: "all", isOffByDefault: false, isAlwaysOn: false };
+
+/** Matches the version in a name: `claude-3-5-sonnet-20241022`, `claude-opus-4.1`, `anthropic.claude-sonnet-4-5-20250929-v1:0`. */
+const VERSION = /claude-(?:[a-z]+-)?v?(\d+)(?:[.-](\d{1,2})(?!\d))?/;
+
+/** Returns the properties of a model by its name. A name of Claude without a known version is taken as new. */
+export function claudeNamed(name: string): ClaudeModel {
+  const lower = name.toLowerCase();
+  if (!lower.includes("claude-")) return OTHER;
+  const [, major = Number.POSITIVE_INFINITY, minor = 0] = VERSION.exec(lower) ?? [];
+  const version = Number(major) * 100 + Number(minor);
+  return {
+    control: version < 307 ? "none" : version < 406 ? "budget" : version < 407 ? "any" : "effort",
+    sampling: version < 400 ? "all" : version < 407 ? "one" : "none",
+    isOffByDefault: version < 500,
+    isAlwaysOn: version >= 505 || /fable|mythos/.test(lower),
+  };
+}
