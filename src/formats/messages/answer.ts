@@ -34,6 +34,9 @@ export interface AnswerBlock {
   ended: boolean;
 }
 
+const isThinkingOn = ({ reasoning }: AnswerContext["request"]): boolean =>
+  reasoning !== undefined && reasoning.type !== "disabled";
+
 /** The longest text block (spec 8), in UTF-16 units. A longer text continues in the next block. */
 const MAX_TEXT_LENGTH = 5_000_000;
 
@@ -54,6 +57,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   readonly #arguments = new AnsweredArguments();
   /** Set if the answer comes from an upstream of this format. */
   #isNative = false;
+  /** The upstream's format, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
+  #unmarked: string | undefined;
   /** The body of a complete answer of an upstream of this format. */
   #native: string | undefined;
   #ended: AnswerEnd | undefined;
@@ -71,6 +76,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     switch (event.type) {
       case "start":
         this.#isNative = event.native === FORMAT;
+        if (!this.#isNative && isThinkingOn(this.#context.request)) this.#unmarked = event.native;
         this.started = {
           // The answer's id contains the request's id, so that support can find one by the other.
           id: answerId(event, FORMAT, this.#context.requestId.replace(/^req_/, "msg_")),
@@ -106,6 +112,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
           this.#open("thinking", event.block).pieces.push(event.text);
         return;
       case "reasoning-signature": {
+        this.#unmarked = undefined;
         // A client that does not see the thoughts gets the signature too, because it must send the signature back.
         const block = this.#open("thinking");
         block.signature = signatureText(event, FORMAT);
@@ -201,6 +208,9 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
 
   #beginCall(call: Extract<AnswerEvent, { type: "tool-call" | "tool-call-start" }>): void {
     const { id, name } = call;
+    // An upstream of this format refuses a turn of tool calls without thinking, so it must know the turn for another provider's.
+    if (this.#unmarked !== undefined && call.signature === undefined)
+      this.#redacted(wrapSeal({ maker: this.#unmarked, kind: "redacted", value: "" }));
     this.#seal(call, { kind: "call", callId: id });
     this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {} }));
   }
@@ -214,6 +224,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   }
 
   #redacted(data: string): void {
+    this.#unmarked = undefined;
     this.#begin("whole", { type: "redacted_thinking", data });
   }
 

@@ -54,6 +54,8 @@ type Signed = Pick<ToolCallPart, "signature" | "maker">;
 function decodeBlock(block: RequestBlock, turn: Turn): void {
   const { parts } = turn;
   const seal = block.type === "redacted_thinking" ? unwrapSeal(block.data) : undefined;
+  // An empty seal only shows that another provider wrote the turn.
+  if (seal?.kind === "redacted" && seal.value === "") return;
   if (!seal || seal.kind === "redacted") parts.push(decodePart(block));
   else if (seal.kind === "call") (turn.seals ??= new Map()).set(seal.callId ?? "", signedBy(seal));
   else {

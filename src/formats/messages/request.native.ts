@@ -28,9 +28,10 @@ export function nativeBody(
   if (stream !== (native.body["stream"] ?? false)) body = { ...body, stream };
   const messages = withoutForeign(body["messages"], foreignReasoning, fields);
   if (messages) body = { ...body, messages };
+  const hasForeign = fields.size > 0;
   if (maxOutputTokens !== native.body["max_tokens"]) body = withBudgetWithin(body, maxOutputTokens, fields);
-  if (messages && isJsonObject(body["thinking"]) && body["thinking"]["type"] === "enabled" && lacksThinking(messages))
-    body = withoutThinking(body, fields);
+  const isThinking = isJsonObject(body["thinking"]) && body["thinking"]["type"] === "enabled";
+  if (messages && hasForeign && isThinking && lacksThinking(messages)) body = withoutThinking(body, fields);
   return { body, conversions: toldOf(fields, new Set(), request) };
 }
 

@@ -124,24 +124,36 @@ function disable(draft: Draft, { control, isOffByDefault, isAlwaysOn }: ClaudeMo
   if (isAlwaysOn || (control === "effort" && isOffByDefault)) delete draft.reasoning;
 }
 
-/** Tells whether the conversation ends in a tool loop whose first assistant message does not begin with thinking. */
+/**
+ * Tells whether the conversation ends in a tool loop with an assistant's turn that does not begin with thinking. Consecutive messages of the
+ * assistant are one turn.
+ */
 export function lacksThinking(messages: readonly { readonly role: string; readonly content: unknown }[]): boolean {
-  let first: unknown;
+  /** The first message of the turn that is being read, from the end on. */
+  let first: { readonly content: unknown } | undefined;
   let hasResult = false;
   let next = "";
   for (const { role, content } of messages.toReversed()) {
     if (role === "assistant") {
+      // The user has said something else than results after this turn: it belongs to no open loop.
       if (next !== role && next !== "" && !hasResult) break;
-      first = content;
+      first = { content };
     } else {
+      if (first && !beginsWithThinking(first.content)) return true;
+      first = undefined;
       const blocks = Array.isArray(content) ? (content as readonly { readonly type?: unknown }[]) : [];
       hasResult = (next === role && hasResult) || blocks.some(({ type }) => type === "tool_result");
     }
     next = role;
   }
-  if (first === undefined) return false;
-  const type: unknown = Array.isArray(first) ? (first as readonly { readonly type?: unknown }[])[0]?.type : undefined;
-  return type !== "thinking" && type !== "redacted_thinking";
+  return first !== undefined && !beginsWithThinking(first.content);
+}
+
+function beginsWithThinking(content: unknown): boolean {
+  const type: unknown = Array.isArray(content)
+    ? (content as readonly { readonly type?: unknown }[])[0]?.type
+    : undefined;
+  return type === "thinking" || type === "redacted_thinking";
 }
 
 /** Leaves out sampling that the model refuses, alone or beside thinking. */
