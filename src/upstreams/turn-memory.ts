@@ -4,7 +4,7 @@
  */
 
 import type { ChatEvent } from "../kinds/chat/event.ts";
-import type { ChatMessage, ChatRequest, Part, ToolCallPart } from "../kinds/chat/request.ts";
+import type { ChatMessage, ChatRequest, Part, RememberedTurn, ToolCallPart } from "../kinds/chat/request.ts";
 import type { Clock } from "../ports/clock.ts";
 import { type CallName, CandidateReader, ENTRY_CHARS, nameOf, type RememberedCall } from "./turn-reader.ts";
 
@@ -95,6 +95,23 @@ export class TurnMemory {
       message.role === "assistant" ? restoredTurn(message, maker, take) : message,
     );
     return { ...request, messages };
+  }
+
+  /** Returns what is remembered of the calls in a request, by their ids. Leaves out an id that stands for several calls. */
+  recalled(keyId: string, { messages }: ChatRequest): ReadonlyMap<string, RememberedTurn> {
+    const found = new Map<string, RememberedTurn>();
+    const known = this.#byKey.get(keyId);
+    const ids = new Set<string>();
+    for (const { parts } of known ? messages : [])
+      for (const part of parts) {
+        if (part.type !== "tool-call") continue;
+        const { name } = (ids.has(part.id) ? undefined : nameOf(part)) ?? {};
+        const call = known && name !== undefined ? this.#use(known, name) : undefined;
+        if (ids.has(part.id)) found.delete(part.id);
+        else if (call) found.set(part.id, { ...call, reasoning: call.reasoning.map(({ part: one }) => one) });
+        ids.add(part.id);
+      }
+    return found;
   }
 
   /** Returns a remembered call, and makes it the most recently used. */

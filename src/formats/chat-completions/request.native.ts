@@ -1,6 +1,6 @@
 /** The caller's own body for an upstream of the same format. Everything stays as it came, but for the gateway's decisions and foreign seals. */
 
-import type { ChatRequest, WireObject } from "../../kinds/chat/request.ts";
+import type { ChatRequest, NativeRequest, WireObject } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
@@ -8,15 +8,21 @@ import type { ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
 import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
-import { sealIn, unsealed } from "./request.reasoning.ts";
+import { ReturnedReasoning, sealIn, unsealed } from "./request.reasoning.ts";
 import { conversionsOf } from "./request.ts";
 import { detailText, recordBudget } from "./schema.reasoning.ts";
-import { type AssistantMessage, type ExtraContent, FORMAT, type ReasoningDetail } from "./schema.ts";
+import {
+  type AssistantContent,
+  type AssistantMessage,
+  type ExtraContent,
+  FORMAT,
+  type ReasoningDetail,
+} from "./schema.ts";
 
 /** Returns the caller's own body with the gateway's decisions: the model, the output limit, and token counts in a stream. Its history is cleaned. */
 export function overlaidRequest(
   body: WireObject,
-  { model, maxOutputTokens, stream }: ChatRequest,
+  { model, maxOutputTokens, stream, native }: ChatRequest,
   options: CodecOptions,
 ): { readonly body: WireObject; readonly conversions: readonly Conversion[] } {
   const { outputLimitField = "max_completion_tokens" } = options;
@@ -25,7 +31,7 @@ export function overlaidRequest(
   const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, maxOutputTokens]);
   const streamOptions = isJsonObject(body["stream_options"]) ? body["stream_options"] : {};
   const { messages } = body;
-  const cleaner = new Cleaner(fields, model, options);
+  const cleaner = new Cleaner(fields, model, options, native?.remembered);
   const overlaid = {
     ...body,
     model,
@@ -44,8 +50,10 @@ class Cleaner {
   readonly #foreignReasoning: CodecOptions["foreignReasoning"];
   readonly #history: ReturnType<typeof historyOf>;
   readonly #records: JsonBudget = recordBudget();
+  readonly #remembered: NativeRequest["remembered"];
 
-  constructor(fields: ConvertedFields, model: string, options: CodecOptions) {
+  constructor(fields: ConvertedFields, model: string, options: CodecOptions, remembered: NativeRequest["remembered"]) {
+    this.#remembered = remembered;
     this.#fields = fields;
     this.#model = model;
     this.#foreignReasoning = options.foreignReasoning;
@@ -55,17 +63,37 @@ class Cleaner {
   clean(message: unknown): unknown {
     if (!isJsonObject(message) || message["role"] !== "assistant") return message;
     // The cast is safe: the body was validated when the caller sent it.
-    const own = this.#withOwnReasoning(message as unknown as AssistantMessage);
+    const own = this.#withOwnReasoning(this.#withRemembered(message as unknown as AssistantMessage));
     return this.#withOwnSignatures(this.#withWantedReasoning(own));
+  }
+
+  /** Puts back the reasoning of a turn that the client has not sent back, or of which it has kept only a piece. */
+  #withRemembered(message: AssistantMessage): AssistantMessage {
+    const { refusesFields, refusesParts } = this.#history;
+    const returned = new ReturnedReasoning();
+    const content: AssistantContent[] = [];
+    for (const { id } of (this.#remembered && message.tool_calls) ?? [])
+      for (const part of this.#remembered?.get(id)?.reasoning ?? []) {
+        const isText = part.type === "reasoning";
+        const [text, seal] = isText ? [part.text, part.signature ?? ""] : ["", part.data];
+        const inContent = returned.add(text, seal, !isText, this.#records);
+        if (inContent) content.push(inContent);
+      }
+    const fields = returned.message;
+    const restored = refusesFields || isIn(fields, message) ? message : { ...withoutReasoning(message), ...fields };
+    if (content.length === 0 || refusesParts || hasThinking(restored)) return restored;
+    const said =
+      typeof restored.content === "string" ? [{ type: "text" as const, text: restored.content }] : restored.content;
+    return { ...restored, content: [...content, ...(said ?? [])] };
   }
 
   /** Removes the fields that the provider refuses, and adds the field that it demands. */
   #withWantedReasoning(message: AssistantMessage): AssistantMessage {
-    const { reasoning_content, reasoning, reasoning_details, ...others } = message;
+    const { reasoning_content, reasoning, reasoning_details } = message;
     const { demands, refusesFields } = this.#history;
     if (refusesFields && (reasoning_content ?? reasoning ?? reasoning_details) != null) {
       this.#fields.add("messages.reasoning");
-      return others;
+      return withoutReasoning(message);
     }
     return demands && message.tool_calls && reasoning_content == null ? { ...message, reasoning_content: "" } : message;
   }
@@ -106,8 +134,10 @@ class Cleaner {
         if (call.type !== "function") return call;
         const { extra_content: extra, ...others } = call;
         const own = extra && this.#ownExtra(extra);
-        if (index === 0 && isMissing && !own?.google?.thought_signature)
-          return { ...others, ...writeExtra({ signature: NO_SIGNATURE }) };
+        const { signature = index === 0 && isMissing ? NO_SIGNATURE : undefined } =
+          this.#remembered?.get(call.id) ?? {};
+        if (signature !== undefined && !own?.google?.thought_signature)
+          return { ...others, ...writeExtra({ signature }) };
         return own === extra ? call : { ...others, ...(own && { extra_content: own }) };
       }),
     };
@@ -124,6 +154,21 @@ class Cleaner {
     return Object.keys(others).length > 0 ? others : undefined;
   }
 }
+
+/** Returns a message without the reasoning beside its content. */
+function withoutReasoning(message: AssistantMessage): AssistantMessage {
+  const { reasoning_content: _content, reasoning: _reasoning, reasoning_details: _details, ...others } = message;
+  return others;
+}
+
+/** Tells whether a message has all these fields, with equal values. */
+const isIn = (fields: object, message: object): boolean =>
+  Object.entries(fields).every(
+    ([field, value]) => JSON.stringify((message as Readonly<Record<string, unknown>>)[field]) === JSON.stringify(value),
+  );
+
+const hasThinking = ({ content }: AssistantMessage): boolean =>
+  Array.isArray(content) && content.some(({ type }) => type === "thinking");
 
 function withoutEmptySignature(detail: ReasoningDetail): ReasoningDetail {
   if (detail.signature !== "") return detail;

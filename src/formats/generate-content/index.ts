@@ -230,7 +230,7 @@ export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
     if (request.native?.format === FORMAT) {
       const fields: ConvertedFields = new Set();
       const native = withOutputLimit(request.native, request.maxOutputTokens);
-      const body = withOwnSeals(native, request.model, foreignReasoning, fields);
+      const body = withOwnSeals(native, request.model, foreignReasoning, fields, request.native.remembered);
       return { body, path, headers: {}, conversions: removedFrom(fields, options) };
     }
     const body = encodeRequest(request, options);

@@ -3,6 +3,7 @@
  * where a model demands a signature and the history has none. Works on bodies as callers sent them, in both spellings of the field names.
  */
 
+import type { NativeRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
@@ -83,21 +84,37 @@ export function withPlaceholders<Content>(contents: readonly Content[]): readonl
  *
  * @param foreignReasoning Whether the text of reasoning by another maker is sent as plain text.
  * @param fields Gets the fields that lose something.
+ * @param remembered The signatures of earlier calls, by the ids of the calls.
  */
 export function withOwnSeals(
   body: JsonObject,
   model: string,
   foreignReasoning: "drop" | "text",
   fields: ConvertedFields,
+  remembered?: NativeRequest["remembered"],
 ): JsonObject {
   const held = body["contents"];
   const contents: readonly unknown[] = Array.isArray(held) ? held : [held];
   const cleaned = contents.some((content) => partsOf(content).some(isUnclean))
     ? new Cleaning(foreignReasoning, fields).contents(contents)
     : contents;
-  const sealed = demandsSignatures(model) ? withPlaceholders(cleaned) : cleaned;
+  const restored = remembered ? cleaned.map((content) => withRemembered(content, remembered)) : cleaned;
+  const sealed = demandsSignatures(model) ? withPlaceholders(restored) : restored;
   // The cast is safe: the parts come from the body itself.
   return sealed === contents ? body : { ...body, contents: sealed as JsonValue };
+}
+
+/** Puts the signatures of calls back that the client has not sent. */
+function withRemembered(content: unknown, remembered: NonNullable<NativeRequest["remembered"]>): unknown {
+  const parts = partsOf(content);
+  const restored = parts.map((part) => {
+    const call = isJsonObject(part) ? callIn(part) : undefined;
+    if (!isJsonObject(part) || !isJsonObject(call) || (signatureIn(part) && !isPlaceholder(signatureIn(part))))
+      return part;
+    const { signature, maker = FORMAT } = remembered.get(String(call["id"])) ?? {};
+    return signature && maker === FORMAT ? signed(part, signature) : part;
+  });
+  return restored.every((part, index) => part === parts[index]) ? content : withParts(content, restored);
 }
 
 /** Tells whether a part has a wrapped or an empty signature, or is a thought without content. */

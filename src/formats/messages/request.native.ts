@@ -1,6 +1,6 @@
 /** A native request: the caller's own body with the gateway's decisions, and without the seals that its upstream does not accept. */
 
-import type { ChatRequest, WireObject } from "../../kinds/chat/request.ts";
+import type { ChatRequest, NativeRequest, ReasoningPart, RedactedReasoningPart } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
@@ -17,7 +17,7 @@ import { FORMAT } from "./schema.ts";
  * makers and thinking that the official service would refuse.
  */
 export function nativeBody(
-  { native, ...request }: ChatRequest & { readonly native: { readonly body: WireObject } },
+  { native, ...request }: ChatRequest & { readonly native: NativeRequest },
   { foreignReasoning }: CodecOptions,
 ): { body: JsonObject; conversions: Conversion[] } {
   const fields: ConvertedFields = new Set();
@@ -26,9 +26,11 @@ export function nativeBody(
   let body: JsonObject = { ...(native.body as JsonObject), model, max_tokens: maxOutputTokens };
   // Keep the caller's `stream`, or its absence, if it means the same.
   if (stream !== (native.body["stream"] ?? false)) body = { ...body, stream };
-  const messages = withoutForeign(body["messages"], foreignReasoning, fields);
+  const { messages, hasForeign } = withoutForeign(body["messages"], foreignReasoning, fields);
   if (messages) body = { ...body, messages };
-  const hasForeign = fields.size > 0;
+  const { thinking } = body;
+  if (native.remembered && isJsonObject(thinking) && thinking["type"] !== "disabled")
+    body = { ...body, messages: withRemembered(body["messages"] as unknown as Message[], native.remembered) };
   if (maxOutputTokens !== native.body["max_tokens"]) body = withBudgetWithin(body, maxOutputTokens, fields);
   const isThinking = isJsonObject(body["thinking"]) && body["thinking"]["type"] === "enabled";
   if (messages && hasForeign && isThinking && lacksThinking(messages)) body = withoutThinking(body, fields);
@@ -37,13 +39,16 @@ export function nativeBody(
 
 type Message = { readonly role: string; readonly content: string | JsonObject[] };
 
-/** Returns the messages without seals of other makers; undefined if there are none, so that the body stays as it came. */
+/**
+ * Returns the messages without seals of other makers; undefined if there are none, so that the body stays as it came. `hasForeign` is true if
+ * another provider wrote a part of the conversation.
+ */
 function withoutForeign(
   messages: JsonValue | undefined,
   foreignReasoning: CodecOptions["foreignReasoning"],
   fields: ConvertedFields,
-): Message[] | undefined {
-  let isChanged = false;
+): { readonly messages: Message[] | undefined; readonly hasForeign: boolean } {
+  let [isChanged, hasForeign] = [false, false];
   const cleaned: Message[] = [];
   // The cast is safe: the body is valid.
   for (const message of messages as unknown as readonly Message[]) {
@@ -54,11 +59,46 @@ function withoutForeign(
       typeof blocks === "string" ||
       (blocks.length === content.length && blocks.every((block, index) => block === content[index]));
     isChanged ||= !isSame;
+    hasForeign ||= thoughtsIn(blocks) !== thoughtsIn(content);
     if (isSame) cleaned.push(message);
     else if (blocks.length > 0) cleaned.push({ ...message, content: blocks });
   }
-  return isChanged ? cleaned : undefined;
+  return { messages: isChanged ? cleaned : undefined, hasForeign };
 }
+
+/** Puts the thinking that clients have not sent back before its calls, in turns without thinking. */
+function withRemembered(messages: readonly Message[], remembered: NonNullable<NativeRequest["remembered"]>): Message[] {
+  return messages.map((message) => {
+    const { role, content } = message;
+    if (role !== "assistant" || typeof content === "string" || content.some(isThought)) return message;
+    const restored: JsonObject[] = [];
+    /** The blocks since the last call. */
+    let latest: JsonObject[] = [];
+    for (const block of content) {
+      latest.push(block);
+      if (block["type"] !== "tool_use") continue;
+      for (const part of remembered.get(String(block["id"]))?.reasoning ?? []) restored.push(...thoughtOf(part));
+      restored.push(...latest);
+      latest = [];
+    }
+    restored.push(...latest);
+    return restored.length === content.length ? message : { ...message, content: restored };
+  });
+}
+
+/** Returns the block of remembered thinking that this format's own upstream has made. */
+function thoughtOf(part: ReasoningPart | RedactedReasoningPart): JsonObject[] {
+  if ((part.maker ?? FORMAT) !== FORMAT) return [];
+  if (part.type === "redacted-reasoning") return [{ type: "redacted_thinking", data: part.data }];
+  const { text: thinking, signature } = part;
+  return signature ? [{ type: "thinking", thinking, signature }] : [];
+}
+
+const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
+
+/** Returns the number of thinking blocks in a message. */
+const thoughtsIn = (content: string | readonly JsonObject[]): number =>
+  typeof content === "string" ? 0 : content.filter(isThought).length;
 
 /** Returns a block as the upstream accepts it: itself, with its seal unwrapped, as text, or nothing. */
 function ownBlock(
@@ -79,7 +119,8 @@ function ownBlock(
     return [{ type: "text", text: thinking }];
   }
   if (!seal) fields.add("messages.reasoning.unsealed");
-  else
+  // An empty seal only shows that another provider wrote the turn.
+  else if (seal.value !== "" || type === "thinking")
     fields.add(
       seal.kind === "call" || (type !== "thinking" && seal.kind === "part")
         ? "messages.signature.foreign"

@@ -67,6 +67,13 @@ export interface NativeRequest {
   readonly betas: readonly string[];
   /** Returns the fields of `body` that the neutral request cannot express, as keys joined by dots. */
   readonly unsupported?: () => readonly string[];
+  /** What earlier answers had beside their tool calls, by the ids of the calls. A relay knows it, and the caller may not have sent it back. */
+  readonly remembered?: ReadonlyMap<string, RememberedTurn>;
+}
+
+/** The signature of a tool call, and the reasoning before it. */
+export interface RememberedTurn extends Sealed {
+  readonly reasoning: readonly (ReasoningPart | RedactedReasoningPart)[];
 }
 
 /** The speaker of a turn. */

@@ -51,7 +51,7 @@ async function relayedChat(
   if (isLong(request)) await nextIteration();
   const isHidden = model !== request.model && !options.showUpstreamModel;
   const finished = new Set<number>();
-  const remember = isConverted(request, codec) ? memory.recorder(call.key.id, codec.format) : undefined;
+  const remember = memory.recorder(call.key.id, codec.format);
   return {
     kind: "chat",
     model,
@@ -94,9 +94,15 @@ function permitted({ versions = "pass", betas = "pass" }: RelayOptions, request:
 /** Tells whether the caller's request is converted. A caller of the upstream's own format is sent every part, and answers for it. */
 const isConverted = ({ native }: ChatRequest, { format }: ChatCodec): boolean => native?.format !== format;
 
-/** Adds signatures and reasoning of earlier answers that the client has not sent back. */
-const restored = (memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: CallContext): ChatRequest =>
-  isConverted(request, codec) ? memory.restored(key.id, request, codec.format) : request;
+/**
+ * Adds signatures and reasoning of earlier answers that the client has not sent back. For a body in the upstream's own format, the codec
+ * decides what of it the body lacks.
+ */
+function restored(memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: CallContext): ChatRequest {
+  if (isConverted(request, codec)) return memory.restored(key.id, request, codec.format);
+  const remembered = memory.recalled(key.id, request);
+  return request.native && remembered.size > 0 ? { ...request, native: { ...request.native, remembered } } : request;
+}
 
 const isPermitted = (policy: NamePolicy, name: string): boolean =>
   policy === "pass" || (policy !== "none" && policy.includes(name));

@@ -136,7 +136,7 @@ describe("thinking beside what excludes it", () => {
       {},
     ],
     [
-      "a tool loop whose later steps have no thinking",
+      "a tool loop with a step that has no thinking",
       {
         messages: [
           QUESTION,
@@ -146,8 +146,8 @@ describe("thinking beside what excludes it", () => {
           says("user", result("b")),
         ],
       },
-      enabled(4_000),
-      {},
+      OFF,
+      NONE,
     ],
     [
       "a tool loop that began with another provider's thinking",
