@@ -77,6 +77,8 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
     format: () => strictChatCompletions("openrouter"),
     model: "anthropic/claude-sonnet-4.5",
     options: MAX_TOKENS,
+    // The client keeps only the last piece of a stream's reasoning, also of an answer without calls, which has no id to know it by.
+    impossible: ["openai, streamed"],
   },
   mistral: {
     format: () => strictChatCompletions("mistral"),
