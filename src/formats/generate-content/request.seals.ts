@@ -111,7 +111,8 @@ function withRemembered(content: unknown, remembered: NonNullable<NativeRequest[
     const call = isJsonObject(part) ? callIn(part) : undefined;
     if (!isJsonObject(part) || !isJsonObject(call) || (signatureIn(part) && !isPlaceholder(signatureIn(part))))
       return part;
-    const { signature, maker = FORMAT } = remembered.get(String(call["id"])) ?? {};
+    const { id } = call;
+    const { signature, maker = FORMAT } = (typeof id === "string" && remembered.get(id)) || {};
     return signature && maker === FORMAT ? signed(part, signature) : part;
   });
   return restored.every((part, index) => part === parts[index]) ? content : withParts(content, restored);

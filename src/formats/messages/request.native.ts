@@ -77,7 +77,8 @@ function withRemembered(messages: readonly Message[], remembered: NonNullable<Na
     for (const block of content) {
       latest.push(block);
       if (block["type"] !== "tool_use") continue;
-      for (const part of remembered.get(String(block["id"]))?.reasoning ?? []) restored.push(...thoughtOf(part));
+      // The cast is safe: the body is valid.
+      for (const part of remembered.get(block["id"] as string)?.reasoning ?? []) restored.push(...thoughtOf(part));
       restored.push(...latest);
       latest = [];
     }
