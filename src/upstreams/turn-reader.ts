@@ -56,6 +56,9 @@ export function nameOf({ id, name, input }: Pick<ToolCallPart, "id" | "name" | "
 const withSortedKeys = (_key: string, value: JsonValue): JsonValue =>
   isJsonObject(value) ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))) : value;
 
+/** The most calls of one answer that are remembered. Models call tens of tools at once, not hundreds. */
+const MAX_CALLS = 128;
+
 /** A call that has begun and not ended. */
 interface OpenCall extends RememberedCall {
   readonly name: string;
@@ -80,6 +83,7 @@ export class CandidateReader {
   #chars = 0;
   /** These characters, and those of all open calls. */
   #heldChars = 0;
+  #calls = 0;
   #isStopped = false;
 
   constructor(maker: string, maxChars: number, remember: (name: CallName, call: RememberedCall) => void) {
@@ -147,6 +151,7 @@ export class CandidateReader {
 
   #begin({ id, name, signature, maker }: Signed & { readonly id: string; readonly name: string }): void {
     this.#endReasoning();
+    if (++this.#calls > MAX_CALLS) return;
     const kind = kindOfId(id, name);
     const seal = signature ? { signature, maker: maker ?? this.#maker } : {};
     const chars = ENTRY_CHARS + this.#chars;

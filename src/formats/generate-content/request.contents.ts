@@ -78,16 +78,30 @@ export function encodeMessages(
   foreignReasoning?: CodecOptions["foreignReasoning"],
 ): RequestContent[] {
   const names = new Map<string, string>();
+  /** The ids of the calls of the newest turn that has any. */
+  let calls: string[] = [];
   const contents = messages.map(({ role, parts }): RequestContent => {
+    const called = parts.flatMap((part) => (part.type === "tool-call" ? part.id : []));
+    if (called.length > 0) calls = called;
     // An id names the newest call before its result: some upstreams use an id again in each turn.
     for (const part of parts) if (part.type === "tool-call") names.set(part.id, part.name);
     return {
       role: role === "assistant" ? "model" : "user",
-      parts: parts.flatMap((part) => encodePart(part, names, foreignReasoning)),
+      parts: inOrderOf(calls, parts).flatMap((part) => encodePart(part, names, foreignReasoning)),
     };
   });
   // The format does not allow a content without parts.
   return contents.filter(({ parts }) => parts.length > 0);
+}
+
+/** Puts the results of calls into the order of their calls, which Google demands: clients send them as the tools end. */
+function inOrderOf(calls: readonly string[], parts: readonly Part[]): readonly Part[] {
+  const results = parts.filter((part) => part.type === "tool-result");
+  if (results.length < 2) return parts;
+  const places = new Map(calls.map((id, place) => [id, place]));
+  const placeOf = ({ callId }: ToolResultPart): number => places.get(callId) ?? calls.length;
+  const sorted = results.toSorted((one, other) => placeOf(one) - placeOf(other)).values();
+  return parts.map((part) => (part.type === "tool-result" ? (sorted.next().value ?? part) : part));
 }
 
 function decodePart(part: RequestPart, calls: CallIds, turn: number): Part {

@@ -176,7 +176,8 @@ function numbering(): NumberOf {
 function* partFacts(role: string, part: Part, numberOf: NumberOf): Generator<Fact> {
   yield* marks(part, numberOf);
   const [first, ...others] = [...saidBy(role, part, numberOf)];
-  if (first) yield { ...first, ordered: true };
+  // Results may come back in any order. Some formats want them in the order of their calls.
+  if (first) yield part.type === "tool-result" ? first : { ...first, ordered: true };
   yield* others;
 }
 
