@@ -42,7 +42,14 @@ export type GatewayErrorCode = (typeof GATEWAY_ERROR_CODES)[number];
 const KNOWN_CODES: ReadonlySet<string> = new Set(GATEWAY_ERROR_CODES);
 
 /** The parts that a host provides. An error names the part that failed. */
-export type Port = "model-backend" | "quota-store" | "image-store" | "rate-limiter" | "replay-store" | "code-runner";
+export type Port =
+  | "model-backend"
+  | "quota-store"
+  | "image-store"
+  | "rate-limiter"
+  | "replay-store"
+  | "response-store"
+  | "code-runner";
 
 /** The token counts of a prompt that is too long, as far as they are known. */
 export interface ContextTokens {
@@ -118,7 +125,13 @@ const UNREACHABLE = new Set([
 ]);
 const TIMED_OUT = new Set(["ETIMEDOUT", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "UND_ERR_CONNECT_TIMEOUT"]);
 
-const STORES: ReadonlySet<Port> = new Set<Port>(["quota-store", "image-store", "rate-limiter", "replay-store"]);
+const STORES: ReadonlySet<Port> = new Set<Port>([
+  "quota-store",
+  "image-store",
+  "rate-limiter",
+  "replay-store",
+  "response-store",
+]);
 
 /**
  * Turns any thrown value into a GatewayError. The message of another error stays in `cause`, because it may contain addresses, queries or

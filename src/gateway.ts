@@ -21,6 +21,7 @@ import type { GatewayGauges, Observer, CallRecord, Failure, OnFailure } from "./
 import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
+import type { ResponseStore } from "./ports/response-store.ts";
 import { SharedRoom } from "./ports/shared-room.ts";
 import { allowingRetries, type GatewayRoutes, Routes } from "./routes.ts";
 import { memoryImageStore } from "./stores/memory-images.ts";
@@ -54,6 +55,13 @@ export interface GatewayOptions<Context = unknown> extends FormatOptions {
    * 409 and a retry-after. In the same process a repetition always follows the first call.
    */
   readonly replayInFlight?: "wait" | "refuse";
+  /**
+   * Keeps responses and conversations for callers of the Responses format, who go on from an earlier response or ask for it again.
+   * Default: responses are not kept.
+   */
+  readonly responseStore?: ResponseStore<Context>;
+  /** The time for which a response or a conversation is kept after its last change, in milliseconds. Default: 30 days. */
+  readonly responseRetainMs?: number;
   /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
   readonly codeRunner?: CodeRunner;
   /** The price of a chat call or an embedding, in quota units. Default: one unit per token. */
@@ -110,7 +118,7 @@ export interface GatewayEndpoint {
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
    */
   readonly kind: Endpoint["kind"];
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   /**
    * The path relative to the gateway's mount. A path that ends in `/**` matches everything below. Endpoints may share a path.
    */
@@ -197,6 +205,10 @@ function servicesOf(options: GatewayOptions): Services {
       inFlightElsewhere: options.replayInFlight ?? "wait",
       running: new Map(),
     },
+    responses: options.responseStore && {
+      store: options.responseStore,
+      retainMs: positiveInteger("responseRetainMs", options.responseRetainMs ?? RESPONSE_RETAIN_MS),
+    },
     price: options.price ?? tokenPrice,
     imagePrice: options.imagePrice ?? imagePriceTable,
     countTokens: options.countTokens ?? countTokensByScript,
@@ -219,6 +231,14 @@ function servicesOf(options: GatewayOptions): Services {
     exhausted: new ExhaustedKeys(clock),
     breakers: new Map(),
   };
+}
+
+/** The default time for which responses are kept, in milliseconds: 30 days. */
+const RESPONSE_RETAIN_MS = 30 * 86_400_000;
+
+function positiveInteger(name: string, value: number): number {
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new RangeError(`createGateway: ${name} must be a positive integer, not ${value}.`);
 }
 
 const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges => ({

@@ -149,6 +149,7 @@ export type {
   ReplayState,
   ReplayStore,
 } from "./ports/replay-store.ts";
+export type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "./ports/response-store.ts";
 export { hashApiKey } from "./stores/ledger.ts";
 export type { ApiKeyOptions } from "./stores/ledger.ts";
 export {
@@ -159,6 +160,16 @@ export {
 } from "./stores/memory.ts";
 export { type MemoryImageStore, memoryImageStore, type MemoryImageStoreOptions } from "./stores/memory-images.ts";
 export { type MemoryReplayStore, memoryReplayStore, type MemoryReplayStoreOptions } from "./stores/memory-replays.ts";
+export {
+  encryptedResponseStore,
+  type EncryptedResponseStoreOptions,
+  type EncryptionKey,
+} from "./stores/encrypted-responses.ts";
+export {
+  type MemoryResponseStore,
+  memoryResponseStore,
+  type MemoryResponseStoreOptions,
+} from "./stores/memory-responses.ts";
 export { flexibleRateLimiter, type FlexibleRateLimiterOptions, type RateLimits } from "./stores/rate-limits.ts";
 export type { RateCount, RateCounter } from "./stores/rate-limits.ts";
 export {

@@ -71,7 +71,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "formats/shared",
     "formats/*",
   ],
-  stores: ["ports", "model", "vocabulary", "errors", "node-version"],
+  stores: ["ports", "model", "media", "vocabulary", "errors", "node-version"],
   "stores/sql": ["stores", "ports", "model", "errors", "node-version"],
   "stores/redis": ["stores", "ports", "model", "errors", "node-version"],
   admin: ["stores", "stores/sql", "stores/redis", "ports", "node-version"],

@@ -10,6 +10,7 @@ import { generateContent } from "./generate-content/index.ts";
 import { images } from "./images/index.ts";
 import type { ImagesOptions } from "./images/request.profiles.ts";
 import { messages, type MessagesOptions } from "./messages/index.ts";
+import { responses } from "./responses/index.ts";
 import { tokenUsage } from "./token-usage/index.ts";
 
 /** The options of single formats. */
@@ -29,6 +30,7 @@ export const formats = (options: FormatOptions, { imageStore, clock, limits }: F
   messages(options.messages),
   generateContent(),
   chatCompletions({ clock }),
+  responses({ clock }),
   embeddings(),
   images({ ...options.images, store: imageStore, clock, limits }),
   tokenUsage(),

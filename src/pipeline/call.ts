@@ -1,7 +1,7 @@
 /** One request on its way through the pipeline: the object that travels from step to step. */
 
 import { GatewayError } from "../errors.ts";
-import type { Endpoint, Incoming } from "../formats/format.ts";
+import type { Endpoint, Incoming, KeptDocuments } from "../formats/format.ts";
 import type { Form } from "../http/form.ts";
 import { newRequestId, originOf } from "../http/request.ts";
 import { Wait, within } from "../http/wait.ts";
@@ -19,6 +19,7 @@ import { CallClock } from "./call-clock.ts";
 import { report } from "./failures.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { InFlightSlot } from "./in-flight.ts";
+import { keptBy } from "./kept.ts";
 import { recordCall } from "./record.ts";
 import type { Services } from "./services.ts";
 import { type CallWatch, watchOf } from "./watch.ts";
@@ -214,6 +215,11 @@ export class Call implements Incoming {
 
   baseUrl(): string {
     return `${originOf(this.request.url)}${this.mounted.path ?? ""}${this.#prefix}`;
+  }
+
+  /** The documents of the call's key in the host's store of responses. */
+  get kept(): KeptDocuments | undefined {
+    return keptBy(this);
   }
 
   turn(): Promise<void> | undefined {

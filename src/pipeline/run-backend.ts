@@ -183,6 +183,8 @@ const STOPPED: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done
 export class MeteredEvents<Event, Answered> {
   /** True once the finish was handed on: nothing follows, and the call is settled. */
   isFinished = false;
+  /** Keeps the answer before its finish is handed on; set for an answer that its caller may ask for again. */
+  keep: ((finish: Answered) => Promise<void> | undefined) | undefined = undefined;
   readonly #call: Call;
   readonly #hold: Hold;
   readonly #generation: Generation<Event, Answered>;
@@ -278,6 +280,8 @@ export class MeteredEvents<Event, Answered> {
       settling.then(resolve, reject);
     });
     this.#call.assertLive();
+    const keeping = this.keep?.(finish);
+    if (keeping) await keeping;
     // All work is done and settled: nothing cuts the rest.
     this.#call.abort.end();
     return finish;

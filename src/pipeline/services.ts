@@ -16,6 +16,7 @@ import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { ExhaustedKeys } from "./exhausted-keys.ts";
 import type { Replays } from "./idempotency.ts";
 import type { InFlightCalls } from "./in-flight.ts";
+import type { Responses } from "./kept.ts";
 import type { Settlements } from "./settlements.ts";
 
 export interface Services {
@@ -25,6 +26,8 @@ export interface Services {
   readonly rateLimiterDown: "closed" | "open";
   /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
   readonly replays: Replays | undefined;
+  /** Undefined when the host has no store of responses. */
+  readonly responses: Responses | undefined;
   readonly codeRunner: CodeRunner | undefined;
   readonly price: Price;
   readonly imagePrice: ImagePrice;

@@ -227,7 +227,7 @@ function assertHash(name: string, text: string): void {
 
 const MAX_NAME_LENGTH = 190;
 
-function assertName(name: string, text: string): void {
+export function assertName(name: string, text: string): void {
   if (text.length === 0 || text.length > MAX_NAME_LENGTH || !text.isWellFormed() || text.includes("\0"))
     throw new RangeError(`${name} must be 1 to ${MAX_NAME_LENGTH} plain characters.`);
 }

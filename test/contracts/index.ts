@@ -15,3 +15,10 @@ export type {
 } from "./quota-store/law.ts";
 export { quotaStoreLaws } from "./quota-store.ts";
 export { type OpenedReplayStore, type OpenReplayStore, type ReplayStoreLaw, replayStoreLaws } from "./replay-store.ts";
+export {
+  type OpenedResponseStore,
+  type OpenResponseStore,
+  type ResponseStoreLaw,
+  responseStoreLaws,
+  type ResponseStoreSetup,
+} from "./response-store.ts";

@@ -13,7 +13,7 @@ import {
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 
 /** The value of a bigint column, as drivers return it. */
 export type StoredInteger = number | string | bigint;
@@ -98,12 +98,46 @@ export interface ReplayTable {
   bytes: StoredInteger;
 }
 
+/** A response, a conversation, or an item of a conversation. */
+export interface DocumentTable {
+  seq: Generated<StoredInteger>;
+  key_id: string;
+  id: string;
+  /** The id of the parent; of a document without a parent, its own id. */
+  root_id: string;
+  /** The place among the children of the parent, from 1 up; 0 for a document without a parent. */
+  position: StoredInteger;
+  /** The number of children so far, with deleted children. */
+  children: StoredInteger;
+  revision: StoredInteger;
+  /** The time when the document expires: Unix time in milliseconds. Null for a child, which expires with its parent. */
+  ends_at: StoredInteger | null;
+  /** The aliases, divided by spaces. */
+  aliases: string;
+  /** UTF-8 in base64, like the body of a replay. */
+  content: string;
+  /** The room that the document takes. */
+  bytes: StoredInteger;
+}
+
+/** An alias of a document, to find the document by. */
+interface AliasTable {
+  seq: Generated<StoredInteger>;
+  key_id: string;
+  alias: string;
+  /** The `root_id` of the document. */
+  root_id: string;
+  document_id: string;
+}
+
 export interface SqlSchema {
   keys: KeyTable;
   secrets: SecretTable;
   holds: HoldTable;
   journal: JournalTable;
   replays: ReplayTable;
+  documents: DocumentTable;
+  aliases: AliasTable;
   schema_version: { version: StoredInteger };
 }
 
@@ -134,6 +168,8 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
     holds: named("holds"),
     journal: named("journal"),
     replays: named("replays"),
+    documents: named("documents"),
+    aliases: named("aliases"),
     schema_version: named("schema_version"),
   };
 }

@@ -9,6 +9,7 @@ import { embeddingsCodec } from "../../formats/embeddings/index.ts";
 import type { ChatCodec, CodecOptions, EmbeddingCodec } from "../../formats/format.ts";
 import { generateContentCodec, generateContentEmbeddings } from "../../formats/generate-content/index.ts";
 import { messagesCodec } from "../../formats/messages/index.ts";
+import { responsesCodec } from "../../formats/responses/index.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../backend.ts";
 import { chatRelay } from "./chat.ts";
@@ -35,6 +36,7 @@ const CODECS = {
   messages: messagesCodec,
   "generate-content": generateContentCodec,
   "chat-completions": chatCompletionsCodec,
+  responses: responsesCodec,
 } as const satisfies Record<Exclude<RelayFormat, "images">, (options: CodecOptions) => ChatCodec>;
 
 /** The codec for embeddings of each format whose upstreams have embeddings too. */

@@ -63,7 +63,7 @@ export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
 }
 
 /** The wire formats that an upstream may speak. */
-export type RelayFormat = "messages" | "generate-content" | "chat-completions" | "images";
+export type RelayFormat = "messages" | "generate-content" | "chat-completions" | "responses" | "images";
 
 /** A list of the upstream's models, by its own names; or the upstream's name of each model, by the name that callers use. */
 export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<string, string>>;

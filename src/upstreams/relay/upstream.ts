@@ -29,6 +29,7 @@ const CREDENTIAL = {
   messages: (apiKey) => ({ "x-api-key": apiKey }),
   "generate-content": (apiKey) => ({ "x-goog-api-key": apiKey }),
   "chat-completions": (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+  responses: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   images: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
 } as const satisfies Record<RelayFormat, (apiKey: string) => Record<string, string>>;
 

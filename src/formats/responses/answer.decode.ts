@@ -1,0 +1,252 @@
+/** Decodes an upstream's answer, complete or streamed. */
+
+import { GatewayError } from "../../errors.ts";
+import { isValid } from "../../http/validation.ts";
+import type { ChatEvent, Logprob, NativeEvent } from "../../kinds/chat/event.ts";
+import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import type { Usage } from "../../model/usage.ts";
+import type { AnswerDecoder } from "../format.ts";
+import { decodeUpstreamError } from "../shared/errors.decode.ts";
+import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { FORMAT } from "./schema.ts";
+import {
+  LooseEvent,
+  type LooseItem,
+  type LooseLogprobs,
+  LooseResponse,
+  type LooseUsage,
+  unsupportedInAnswer,
+} from "./schema.upstream.ts";
+
+type DecodedEvent = Exclude<ChatEvent, NativeEvent>;
+
+/** An item of a stream that has begun. */
+interface BegunItem {
+  /** True when deltas of the item came, so that its complete form says nothing new. */
+  hasDeltas: boolean;
+  done: boolean;
+  readonly callId: string | undefined;
+}
+
+/** The types of the events that end a response. */
+const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.done"]);
+
+export class ResponseDecoder implements AnswerDecoder {
+  readonly #limits: JsonLimits | undefined;
+  /** The items by their place in the output. */
+  readonly #items: Map<number, BegunItem> = new Map();
+  readonly #heldBack: HeldBack = new HeldBack();
+  readonly #unsupported: Set<string> = new Set();
+  #events: DecodedEvent[] = [];
+  #started = false;
+  #finished = false;
+  #hasCalls = false;
+  #hasRefusal = false;
+
+  constructor(limits?: JsonLimits) {
+    this.#limits = limits;
+  }
+
+  frame(event: string | undefined, data: string): ChatEvent[] {
+    // Some servers end their streams like chat completions.
+    if (data.trim() === "" || data === "[DONE]") return [];
+    this.#events = [];
+    const said = parseAnswer(data, this.#limits);
+    const isError =
+      event === "error" || (isJsonObject(said) && (said["type"] === "error" || said["type"] === undefined));
+    if (isError) throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
+    if (!isValid(LooseEvent, said)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    this.#event(said);
+    const frames = [event === undefined ? { data } : { event, data }];
+    const unsupported = () => unsupportedInAnswer(said.item ? { output: [said.item] } : {}, this.#unsupported);
+    return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
+  }
+
+  end(): void {
+    if (!this.#finished) throw upstreamFailed("The model backend's answer broke off.");
+  }
+
+  answer(body: string): ChatEvent[] {
+    const response = parseAnswer(body, this.#limits);
+    if (!isValid(LooseResponse, response) || response.output == null) {
+      if (isJsonObject(response) && response["error"] != null)
+        throw decodeUpstreamError(undefined, { error: response["error"] });
+      throw upstreamFailed("The model backend's answer holds no output.");
+    }
+    this.#events = [];
+    this.#end(response);
+    const unsupported = () => unsupportedInAnswer(response, this.#unsupported);
+    return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
+  }
+
+  #event(event: LooseEvent): void {
+    const { type, response, item, output_index: index = -1 } = event;
+    const delta = typeof event.delta === "string" ? event.delta : "";
+    if (response) this.#start(response);
+    switch (type) {
+      case "response.failed":
+        throw decodeUpstreamError(undefined, { error: response?.error ?? {} });
+      case "response.output_item.added":
+        if (item) this.#begin(item, index ?? -1);
+        return;
+      case "response.output_item.done":
+        if (item) this.#complete(item, index ?? -1);
+        return;
+      case "response.output_text.delta":
+        this.#touch(index);
+        if (delta !== "") this.#add({ type: "text-delta", text: delta });
+        return this.#addLogprobs(event.logprobs as LooseLogprobs);
+      case "response.refusal.delta":
+        this.#touch(index);
+        this.#hasRefusal = true;
+        return this.#add({ type: "refusal-delta", text: delta });
+      case "response.reasoning_summary_text.delta":
+      case "response.reasoning_text.delta":
+        this.#touch(index);
+        return this.#add({ type: "reasoning-delta", text: delta, block: `${index}.${event.summary_index ?? 0}` });
+      case "response.function_call_arguments.delta": {
+        const callId = this.#touch(index)?.callId;
+        if (callId !== undefined && delta !== "") this.#add({ type: "tool-call-delta", id: callId, json: delta });
+        return;
+      }
+      default:
+        if (ENDS.has(type) && response) this.#end(response);
+    }
+  }
+
+  #start({ id, model }: LooseResponse): void {
+    if (this.#started) return;
+    this.#started = true;
+    this.#add({ type: "start", ...(id && { id }), ...(model && { model }) });
+  }
+
+  #touch(index: number | null): BegunItem | undefined {
+    const item = this.#items.get(index ?? -1);
+    if (item) item.hasDeltas = true;
+    return item;
+  }
+
+  #begin({ type, call_id, name }: LooseItem, index: number): void {
+    this.#heldBack.take((call_id ?? "").length + (name ?? "").length);
+    const isCall = type === "function_call" && call_id != null && name != null;
+    this.#items.set(index, { hasDeltas: false, done: false, callId: isCall ? call_id : undefined });
+    if (!isCall) return;
+    this.#hasCalls = true;
+    this.#add({ type: "tool-call-start", id: call_id, name });
+  }
+
+  /** Decodes a complete item: the whole of it, or what its deltas have not said. */
+  #complete(item: LooseItem, index: number): void {
+    const begun = this.#items.get(index);
+    if (begun?.done) return;
+    if (begun) begun.done = true;
+    else this.#items.set(index, { hasDeltas: false, done: true, callId: undefined });
+    const isNew = !begun?.hasDeltas;
+    switch (item.type) {
+      case "message":
+        return this.#message(item, isNew);
+      case "reasoning": {
+        const block = (at: number): string => `${index}.${at}`;
+        if (isNew)
+          for (const [at, { text }] of [...(item.summary ?? []), ...(item.content ?? [])].entries())
+            if (text) this.#add({ type: "reasoning-delta", text, block: block(at) });
+        if (item.encrypted_content)
+          this.#add({ type: "reasoning-signature", signature: item.encrypted_content, maker: FORMAT });
+        return;
+      }
+      case "function_call": {
+        const id = begun?.callId ?? this.#callId(item);
+        if (begun?.callId === undefined) this.#add({ type: "tool-call-start", id, name: this.#nameOf(item) });
+        if (isNew && item.arguments) this.#add({ type: "tool-call-delta", id, json: item.arguments });
+        return this.#add({ type: "tool-call-end", id });
+      }
+      case "custom_tool_call": {
+        const input = { input: typeof item.input === "string" ? item.input : "" };
+        return this.#add({ type: "tool-call", id: this.#callId(item), name: this.#nameOf(item), input });
+      }
+      case "code_interpreter_call": {
+        const { code, outputs } = item;
+        this.#add({ type: "code", language: "python", code: code ?? "" });
+        const output = (outputs ?? []).map(({ logs }) => logs ?? "").join("");
+        return this.#add({ type: "code-result", outcome: "ok", output });
+      }
+      case "image_generation_call": {
+        const { result, output_format } = item;
+        if (typeof result === "string" && result !== "")
+          this.#add({ type: "media", mediaType: `image/${output_format ?? "png"}`, data: result });
+        return;
+      }
+      default:
+        this.#add({ type: "provider", format: FORMAT, value: item });
+    }
+  }
+
+  #message({ content }: LooseItem, isNew: boolean): void {
+    const chunks: { uri: string; title?: string }[] = [];
+    for (const { text, refusal, annotations, logprobs } of content ?? []) {
+      if (isNew && text) this.#add({ type: "text-delta", text });
+      if (isNew && refusal) {
+        this.#hasRefusal = true;
+        this.#add({ type: "refusal-delta", text: refusal });
+      }
+      if (isNew) this.#addLogprobs(logprobs);
+      for (const { url, title } of annotations ?? []) if (url) chunks.push({ uri: url, ...(title && { title }) });
+    }
+    if (chunks.length > 0) this.#add({ type: "annotation", annotation: { type: "grounding", chunks } });
+  }
+
+  #callId({ call_id, id }: LooseItem): string {
+    this.#hasCalls = true;
+    const callId = call_id ?? id;
+    if (callId) return callId;
+    throw new GatewayError("backend_failed", "The model backend called a tool without an id.");
+  }
+
+  #nameOf({ name }: LooseItem): string {
+    if (name) return name;
+    throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
+  }
+
+  #addLogprobs(logprobs: LooseLogprobs): void {
+    if (!Array.isArray(logprobs) || logprobs.length === 0) return;
+    const top = logprobs.map(({ top_logprobs }) => (top_logprobs ?? []).map(decodeLogprob));
+    this.#add({ type: "annotation", annotation: { type: "logprobs", chosen: logprobs.map(decodeLogprob), top } });
+  }
+
+  /** Ends the answer. Decodes the items of the final response that no event of the stream has completed. */
+  #end(response: LooseResponse): void {
+    this.#start(response);
+    if (this.#finished) return;
+    const { status, error, incomplete_details, output, usage, service_tier } = response;
+    if (status === "failed" || status === "cancelled") throw decodeUpstreamError(undefined, { error: error ?? {} });
+    this.#finished = true;
+    for (const [index, item] of (output ?? []).entries()) this.#complete(item, index);
+    const tier = service_tier == null ? {} : { serviceTier: service_tier };
+    if (usage) this.#add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
+    const isCut = status === "incomplete" || incomplete_details != null;
+    const cut = incomplete_details?.reason === "content_filter" ? "content-filter" : "length";
+    const ended = this.#hasCalls ? "tool-calls" : this.#hasRefusal ? "refusal" : "stop";
+    this.#add({ type: "finish", reason: isCut ? cut : ended });
+  }
+
+  #add(event: DecodedEvent): void {
+    addEvent(this.#events, event);
+  }
+}
+
+const decodeLogprob = ({ token, logprob }: { readonly token: string; readonly logprob: number }): Logprob => ({
+  token,
+  logProbability: logprob,
+});
+
+/** Decodes token counts. A count that the upstream left out is absent. */
+function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsage): Partial<Usage> {
+  const cached = usage.input_tokens_details?.cached_tokens;
+  const reasoning = usage.output_tokens_details?.reasoning_tokens;
+  return {
+    ...(input_tokens != null && { inputTokens: input_tokens }),
+    ...(output_tokens != null && { outputTokens: output_tokens }),
+    ...(cached != null && { cacheReadTokens: cached }),
+    ...(reasoning != null && { reasoningTokens: reasoning }),
+  };
+}

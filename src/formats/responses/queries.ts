@@ -1,0 +1,254 @@
+/** The routes of kept responses and conversations, which the gateway answers itself. */
+
+import * as v from "valibot";
+import { GatewayError } from "../../errors.ts";
+import { queryOf } from "../../http/request.ts";
+import { array, assertValid, object, record } from "../../http/validation.ts";
+import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KeptDocument } from "../../ports/response-store.ts";
+import type { FrameSource, Incoming, KeptDocuments, Query, QueryEndpoint } from "../format.ts";
+import { pageSize } from "../shared/answer.ts";
+import { cancelResponse, KeptStream, presentResponse } from "./background.ts";
+import {
+  addToConversation,
+  contentOf,
+  isResponse,
+  keptItem,
+  type KeptResponse,
+  noConversation,
+  noResponse,
+} from "./kept.ts";
+import { InputItem } from "./schema.ts";
+
+/** The fields that all routes of the format share. */
+type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
+
+export function queries(common: Common, clock: Clock): QueryEndpoint[] {
+  const base = { ...common, kind: "query", expiredKeysMayAsk: false } as const;
+  const get = { ...base, method: "GET", body: "none" } as const;
+  const remove = { ...base, method: "DELETE", body: "none" } as const;
+  const post = { ...base, method: "POST", body: "json" } as const;
+  return [
+    {
+      ...get,
+      path: "/v1/responses/**",
+      owns: hasShape("*", "*/input_items"),
+      answer: readResponse(clock),
+      stream: streamOf(clock),
+    },
+    {
+      ...remove,
+      path: "/v1/responses/**",
+      owns: hasShape("*"),
+      answer: async (_query, incoming) => {
+        const [id] = idsIn(incoming);
+        const { kept } = await findResponse(id, incoming);
+        await kept.delete(id);
+        return { id, object: "response", deleted: true };
+      },
+    },
+    {
+      ...post,
+      body: "none",
+      path: "/v1/responses/**",
+      owns: hasShape("*/cancel"),
+      answer: (_query, incoming) =>
+        cancelResponse(keptOf(incoming), async () => (await findResponse(idsIn(incoming)[0], incoming)).document),
+    },
+    {
+      ...post,
+      path: "/v1/conversations",
+      answer: async ({ body }, incoming) => createConversation(body ?? {}, incoming, Math.floor(clock.now() / 1000)),
+    },
+    { ...get, path: "/v1/conversations/**", owns: hasShape("*", "*/items", "*/items/*"), answer: readConversation },
+    { ...post, path: "/v1/conversations/**", owns: hasShape("*", "*/items"), answer: changeConversation },
+    { ...remove, path: "/v1/conversations/**", owns: hasShape("*", "*/items/*"), answer: deleteFromConversation },
+  ];
+}
+
+/** Returns a test whether the end of an address has one of some shapes, in which `*` stands for an id. */
+const hasShape =
+  (...shapes: readonly string[]) =>
+  (wildcardPath: string): boolean =>
+    shapes.some((shape) => {
+      const [wanted, written] = [shape.split("/"), wildcardPath.split("/")];
+      return (
+        wanted.length === written.length &&
+        wanted.every((one, at) => (one === "*" ? written[at] !== "" : one === written[at]))
+      );
+    });
+
+/** Returns the ids in an address: those of a response or a conversation, and of an item. */
+const idsIn = ({ wildcardPath }: Incoming): [string, string] => {
+  const [id = "", , item = ""] = wildcardPath.split("/");
+  return [id, item];
+};
+
+const NO_STORE = "This service keeps no responses.";
+
+function keptOf({ kept }: Incoming): KeptDocuments {
+  if (kept) return kept;
+  throw new GatewayError("not_found", NO_STORE);
+}
+
+function objectIn({ content }: KeptDocument): JsonObject {
+  const parsed = parseJson(content);
+  return isJsonObject(parsed) ? parsed : {};
+}
+
+async function findResponse(
+  id: string,
+  incoming: Incoming,
+): Promise<{ readonly kept: KeptDocuments; readonly document: KeptDocument; readonly content: KeptResponse }> {
+  const kept = keptOf(incoming);
+  const [document] = await kept.read([id]);
+  // An alias is the id of an item, not of a response.
+  if (!document || document.id !== id || !isResponse(document)) throw noResponse(id);
+  return { kept, document, content: contentOf(document) };
+}
+
+const readResponse =
+  (clock: Clock) =>
+  async (_query: Query, incoming: Incoming): Promise<object> => {
+    const [id] = idsIn(incoming);
+    const { kept, document, content } = await findResponse(id, incoming);
+    if (!incoming.wildcardPath.endsWith("/input_items")) return presentResponse(kept, document, clock.now());
+    const page = pageOf(incoming);
+    const items = page.order === "desc" ? content.input.toReversed() : [...content.input];
+    const start = page.after === undefined ? 0 : items.findIndex((item) => item["id"] === page.after) + 1;
+    return listOf(items.slice(start, start + page.limit + 1), page.limit);
+  };
+
+/** Returns the stream of a response that was made in the background; undefined for any other question. */
+const streamOf =
+  (clock: Clock) =>
+  (_query: Query, incoming: Incoming): FrameSource | undefined => {
+    const query = queryOf(incoming.request.url);
+    if (query.get("stream") !== "true" || incoming.wildcardPath.includes("/")) return undefined;
+    const after = Number(query.get("starting_after") || -1);
+    if (!Number.isInteger(after) || after < -1)
+      throw new GatewayError("invalid_request", "starting_after: must be the number of an event", {
+        path: ["starting_after"],
+      });
+    const find = async (): Promise<KeptDocument> => {
+      const { document, content } = await findResponse(idsIn(incoming)[0], incoming);
+      if (content.background) return document;
+      throw new GatewayError(
+        "invalid_request",
+        "Only a response that was made in the background can be streamed later.",
+        { path: ["stream"] },
+      );
+    };
+    return new KeptStream(find, after, () => clock.now());
+  };
+
+const MAX_PAGE = 100;
+
+function pageOf({ request }: Incoming): {
+  readonly limit: number;
+  readonly order: "asc" | "desc";
+  readonly after?: string;
+} {
+  const query = queryOf(request.url);
+  const order = query.get("order") || "desc";
+  if (order !== "asc" && order !== "desc")
+    throw new GatewayError("invalid_request", 'order: must be "asc" or "desc"', { path: ["order"] });
+  const after = query.get("after");
+  return { limit: pageSize(query.get("limit"), "limit", 20, MAX_PAGE), order, ...(after && { after }) };
+}
+
+/** Returns a page in the shape of the format. Its items are one more than the page has room for, if another page follows. */
+function listOf(items: readonly JsonObject[], limit: number): object {
+  const data = items.slice(0, limit);
+  return {
+    object: "list",
+    data,
+    first_id: data[0]?.["id"] ?? null,
+    last_id: data.at(-1)?.["id"] ?? null,
+    has_more: items.length > limit,
+  };
+}
+
+const Metadata = v.nullish(record(v.pipe(v.string(), v.maxLength(512, "must be at most 512 characters long"))));
+const MAX_NEW_ITEMS = 20;
+const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
+const NewConversation = object({ metadata: Metadata, items: v.nullish(items) });
+const ChangedConversation = object({ metadata: Metadata });
+const NewItems = object({ items });
+
+async function createConversation(body: unknown, incoming: Incoming, createdAt: number): Promise<object> {
+  const kept = keptOf(incoming);
+  assertValid(NewConversation, body);
+  const base = newBase();
+  const id = `conv_${base}`;
+  const conversation = { id, object: "conversation", created_at: createdAt, metadata: body.metadata ?? {} };
+  await kept.create([{ id, content: JSON.stringify(conversation) }]);
+  const list = body.items ?? [];
+  if (list.length > 0)
+    await addToConversation(
+      kept,
+      id,
+      list.map((item, at) => keptItem(item as unknown as JsonObject, base, at)),
+    );
+  return conversation;
+}
+
+const newBase = (): string => crypto.randomUUID().replaceAll("-", "");
+
+async function findConversation(
+  id: string,
+  incoming: Incoming,
+): Promise<{ readonly kept: KeptDocuments; readonly document: KeptDocument }> {
+  const kept = keptOf(incoming);
+  const [document] = await kept.read([id]);
+  if (!document || document.id !== id || isResponse(document) || document.parentId !== undefined)
+    throw noConversation(id);
+  return { kept, document };
+}
+
+async function readConversation(_query: Query, incoming: Incoming): Promise<object> {
+  const [id, itemId] = idsIn(incoming);
+  const { kept, document } = await findConversation(id, incoming);
+  if (itemId !== "") return objectIn(await findItem(kept, id, itemId));
+  if (!incoming.wildcardPath.endsWith("/items")) return objectIn(document);
+  const { limit, ...page } = pageOf(incoming);
+  const found = await kept.list(id, { ...page, limit: limit + 1 });
+  return listOf(found.map(objectIn), limit);
+}
+
+async function findItem(kept: KeptDocuments, parentId: string, id: string): Promise<KeptDocument> {
+  const found = (await kept.read([id])).find((document) => document.id === id && document.parentId === parentId);
+  if (found) return found;
+  throw new GatewayError("not_found", `Item with id '${id}' not found.`);
+}
+
+async function changeConversation({ body }: Query, incoming: Incoming): Promise<object> {
+  const [id] = idsIn(incoming);
+  const { kept, document } = await findConversation(id, incoming);
+  if (incoming.wildcardPath.endsWith("/items")) {
+    assertValid(NewItems, body);
+    const base = newBase();
+    const added = body.items.map((item, at) => keptItem(item as unknown as JsonObject, base, at));
+    await addToConversation(kept, id, added);
+    return listOf(added, added.length);
+  }
+  assertValid(ChangedConversation, body);
+  const changed = { ...objectIn(document), metadata: body.metadata ?? {} };
+  const isChanged = await kept.update({ id, revision: document.revision, content: JSON.stringify(changed) });
+  if (!isChanged)
+    throw new GatewayError("busy", "The conversation is being changed by another call.", { retryAfterMs: 100 });
+  return changed;
+}
+
+async function deleteFromConversation(_query: Query, incoming: Incoming): Promise<object> {
+  const [id, itemId] = idsIn(incoming);
+  const { kept, document } = await findConversation(id, incoming);
+  if (itemId === "") {
+    await kept.delete(id);
+    return { id, object: "conversation.deleted", deleted: true };
+  }
+  await findItem(kept, id, itemId);
+  await kept.delete(itemId);
+  return objectIn(document);
+}

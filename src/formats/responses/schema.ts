@@ -1,0 +1,277 @@
+/** The Responses request on the wire: its schema, and the rules that compare several fields. Unknown fields are allowed. */
+
+import * as v from "valibot";
+import { array, choice, crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { atMost, base64, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
+
+/** The name of the format in `native` requests, answers and parts of the neutral model. */
+export const FORMAT = "responses";
+
+const jsonObject = object({}) as v.GenericSchema as v.GenericSchema<JsonObject>;
+
+const between = (least: number, most: number) =>
+  v.pipe(
+    v.number(),
+    v.minValue(least, `must be between ${least} and ${most}`),
+    v.maxValue(most, `must be between ${least} and ${most}`),
+  );
+
+const toolName = atMost(text, 128);
+
+const InputText = object({ type: v.literal("input_text"), text: v.string() });
+const InputImage = v.pipe(
+  object({
+    type: v.literal("input_image"),
+    image_url: v.nullish(text),
+    file_id: v.nullish(text),
+    // The neutral model has no detail above `high`.
+    detail: unsupported(v.nullish(v.picklist(["auto", "low", "high", "original"])), (detail) => detail === "original"),
+  }),
+  v.check(({ image_url, file_id }) => (image_url == null) !== (file_id == null), "must hold image_url or file_id"),
+);
+const InputFile = v.pipe(
+  object({
+    type: v.literal("input_file"),
+    file_data: v.nullish(text),
+    file_id: v.nullish(text),
+    file_url: v.nullish(text),
+    filename: v.nullish(v.string()),
+  }),
+  v.check(
+    ({ file_data, file_id, file_url }) => [file_data, file_id, file_url].filter((one) => one != null).length === 1,
+    "must hold one of file_data, file_id and file_url",
+  ),
+);
+const InputAudio = object({
+  type: v.literal("input_audio"),
+  input_audio: object({ data: base64, format: atMost(text, 32) }),
+});
+/** A text of an earlier answer. Its annotations are about the answer, and no model reads them. */
+const OutputText = object({
+  type: v.literal("output_text"),
+  text: v.string(),
+  annotations: v.optional(v.unknown()),
+  logprobs: v.optional(v.unknown()),
+});
+const Refusal = object({ type: v.literal("refusal"), refusal: v.string() });
+/** The text of a message in the shape of chat completions, which some clients send. */
+const PlainText = object({ type: v.literal("text"), text: v.string() });
+
+const Content = variant([InputText, OutputText, InputImage, InputFile, InputAudio, Refusal, PlainText]);
+export type Content = v.InferOutput<typeof Content>;
+
+const content = textOr(array(Content, ({ input }) => `must be a string or an array, not ${shown(input)}`));
+
+/** Fields of each item that the gateway gave it. */
+const given = { id: v.nullish(v.string()), status: v.nullish(v.string()) } as const;
+
+const Message = object({
+  type: v.optional(v.literal("message")),
+  role: v.picklist(["user", "assistant", "system", "developer"]),
+  content,
+  ...given,
+  // The stage of a long answer. Clients send it back, and no other format has it.
+  phase: v.optional(v.unknown()),
+});
+const FunctionCall = object({
+  type: v.literal("function_call"),
+  call_id: text,
+  name: text,
+  arguments: v.string(),
+  ...given,
+});
+const CallOutput = object({ type: v.literal("function_call_output"), call_id: text, output: content, ...given });
+const CustomCall = object({
+  type: v.literal("custom_tool_call"),
+  call_id: text,
+  name: text,
+  input: v.string(),
+  ...given,
+});
+const CustomCallOutput = object({
+  type: v.literal("custom_tool_call_output"),
+  call_id: text,
+  output: content,
+  ...given,
+});
+const ReasoningText = object({ type: v.picklist(["summary_text", "reasoning_text"]), text: v.string() });
+const ReasoningItem = object({
+  type: v.literal("reasoning"),
+  summary: v.nullish(array(ReasoningText)),
+  content: v.nullish(array(ReasoningText)),
+  encrypted_content: v.nullish(v.string()),
+  ...given,
+});
+const ItemReference = object({ type: v.literal("item_reference"), id: text });
+
+/** The calls of tools that the provider runs itself, and their results. The neutral request carries them unchanged. */
+const HOSTED_ITEMS = [
+  "web_search_call",
+  "file_search_call",
+  "code_interpreter_call",
+  "image_generation_call",
+  "computer_call",
+  "computer_call_output",
+  "local_shell_call",
+  "local_shell_call_output",
+  "shell_call",
+  "shell_call_output",
+  "apply_patch_call",
+  "apply_patch_call_output",
+  "mcp_list_tools",
+  "mcp_approval_request",
+  "mcp_approval_response",
+  "mcp_call",
+  "compaction",
+  "tool_search_call",
+  "tool_search_output",
+] as const;
+const HostedItem = whole(object({ type: v.picklist(HOSTED_ITEMS) }));
+
+const ITEMS = [
+  FunctionCall,
+  CallOutput,
+  CustomCall,
+  CustomCallOutput,
+  ReasoningItem,
+  ItemReference,
+  HostedItem,
+] as const;
+const TypedItem = variant(ITEMS);
+
+export type MessageItem = v.InferOutput<typeof Message>;
+export type InputItem = MessageItem | v.InferOutput<(typeof ITEMS)[number]>;
+/** An item without a type is a message. */
+export const InputItem: v.GenericSchema<unknown, InputItem> = choice([Message, TypedItem], (input) =>
+  isJsonObject(input) && input["type"] !== undefined && input["type"] !== "message" ? TypedItem : Message,
+);
+
+const FunctionTool = object({
+  type: v.literal("function"),
+  name: toolName,
+  description: v.nullish(v.string()),
+  parameters: v.nullish(jsonObject),
+  strict: v.nullish(v.boolean()),
+});
+/** A tool whose input is a text, which may have to follow a grammar. */
+const CustomTool = object({
+  type: v.literal("custom"),
+  name: toolName,
+  description: v.nullish(v.string()),
+  format: v.nullish(jsonObject),
+});
+/** A tool that the provider runs itself. */
+const HostedTool = whole(object({ type: text }));
+
+const Tool = choice([FunctionTool, CustomTool, HostedTool], (input) => {
+  const type = isJsonObject(input) ? input["type"] : undefined;
+  return type === "function" ? FunctionTool : type === "custom" ? CustomTool : HostedTool;
+});
+export type WireTool =
+  | v.InferOutput<typeof FunctionTool>
+  | v.InferOutput<typeof CustomTool>
+  | (v.InferOutput<typeof HostedTool> & { readonly [field: string]: unknown });
+
+const NamedTool = object({ type: text, name: v.nullish(text) });
+const AllowedTools = object({
+  type: v.literal("allowed_tools"),
+  mode: v.picklist(["auto", "required"]),
+  tools: v.pipe(array(NamedTool), v.minLength(1, "must name at least one tool")),
+});
+const ChosenTool = choice([AllowedTools, NamedTool], (input) =>
+  isJsonObject(input) && input["type"] === "allowed_tools" ? AllowedTools : NamedTool,
+);
+const CHOICES = ["none", "auto", "required"] as const;
+export type WireChoice =
+  | (typeof CHOICES)[number]
+  | v.InferOutput<typeof AllowedTools>
+  | v.InferOutput<typeof NamedTool>;
+const ToolChoice = textOr(ChosenTool, v.picklist(CHOICES)) as v.GenericSchema<unknown, WireChoice>;
+
+const TextFormat = variant([
+  object({ type: v.literal("text") }),
+  object({ type: v.literal("json_object") }),
+  object({
+    type: v.literal("json_schema"),
+    name: atMost(text, 64),
+    schema: jsonObject,
+    strict: v.nullish(v.boolean()),
+    description: unsupported(v.nullish(v.string())),
+  }),
+]);
+export type TextFormat = v.InferOutput<typeof TextFormat>;
+
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+
+const Body = object({
+  model: atMost(text, 256),
+  input: textOr(array(InputItem, ({ input }) => `must be a string or an array, not ${shown(input)}`)),
+  instructions: v.nullish(v.string()),
+  max_output_tokens: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1"))),
+  stream: v.nullish(v.boolean()),
+  // The obfuscation hides the lengths of deltas from eavesdroppers. The gateway writes none.
+  stream_options: v.nullish(object({ include_obfuscation: v.optional(v.unknown()) })),
+  temperature: v.nullish(between(0, 2)),
+  top_p: v.nullish(between(0, 1)),
+  top_logprobs: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(20))),
+  tools: v.nullish(array(Tool)),
+  tool_choice: v.nullish(ToolChoice),
+  parallel_tool_calls: v.nullish(v.boolean()),
+  text: v.nullish(object({ format: v.nullish(TextFormat), verbosity: unsupported(v.nullish(v.string())) })),
+  reasoning: v.nullish(
+    object({
+      effort: v.nullish(v.picklist(EFFORTS)),
+      summary: v.nullish(v.string()),
+      generate_summary: v.nullish(v.string()),
+    }),
+  ),
+  include: v.nullish(array(v.string())),
+  service_tier: v.nullish(v.string()),
+  user: v.nullish(v.string()),
+  safety_identifier: v.nullish(v.string()),
+  // Answers repeat the metadata, so nothing of it is lost.
+  metadata: v.nullish(jsonObject),
+  store: v.nullish(v.boolean()),
+  background: v.nullish(v.boolean()),
+  previous_response_id: v.nullish(text),
+  conversation: v.nullish(textOr(object({ id: text }))),
+  truncation: unsupported(v.nullish(v.picklist(["auto", "disabled"])), (truncation) => truncation === "auto"),
+  prompt_cache_key: unsupported(v.nullish(v.string())),
+  prompt_cache_retention: unsupported(v.nullish(v.string())),
+  max_tool_calls: unsupported(v.nullish(v.number())),
+  prompt: unsupported(v.nullish(jsonObject)),
+});
+export type ResponsesRequest = v.InferOutput<typeof Body>;
+
+export const ResponsesRequest = v.pipe(Body, crossCheck<ResponsesRequest>(breaches));
+
+/** Finds the fields of a body that the neutral model cannot hold. */
+export const unsupportedIn = unsupportedFinder(Body);
+
+/** Returns the name by which a tool is chosen; undefined for a tool without a name, which is chosen by its type. */
+export const nameOf = (tool: WireTool): string | undefined =>
+  tool.type === "function" || tool.type === "custom" ? String(tool["name"]) : undefined;
+
+/** Checks the rules that compare several fields. */
+function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest): Generator<RuleBreach> {
+  const names = new Set<string>();
+  for (const [index, tool] of (tools ?? []).entries()) {
+    const name = nameOf(tool);
+    if (name === undefined) continue;
+    if (names.has(name))
+      yield { path: ["tools", index, "name"], message: `is used by an earlier tool: ${shown(name)}` };
+    names.add(name);
+  }
+  if (tool_choice === "required" && (tools ?? []).length === 0)
+    yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
+  // The call of an output may stand in an earlier response.
+  if (typeof input === "string" || request.previous_response_id != null || request.conversation != null) return;
+  const calls = new Set<string>();
+  for (const [index, item] of input.entries()) {
+    if (item.type === "function_call" || item.type === "custom_tool_call") calls.add(item.call_id);
+    if (item.type !== "function_call_output" && item.type !== "custom_tool_call_output") continue;
+    if (!calls.has(item.call_id))
+      yield { path: ["input", index, "call_id"], message: "answers no tool call of an earlier item" };
+  }
+}

@@ -1,0 +1,181 @@
+/** The frames of an upstream that speaks this format, passed on unchanged, and the end of an answer that the gateway has cut short. */
+
+import type { NativeFrame } from "../../kinds/chat/event.ts";
+import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
+import type { Usage } from "../../model/usage.ts";
+import { frameOf } from "../shared/answer.ts";
+import type { OpenAIErrorBody } from "../shared/errors.ts";
+import { upstreamFailed } from "../shared/upstream.ts";
+import { encodeUsage, errorEvent } from "./answer.ts";
+
+/** The events after which nothing follows. */
+const LAST = /^response\.(?:completed|incomplete|failed)$/;
+/** The events that hold the response itself. */
+const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete|failed)$/;
+
+/** The most characters of frames that are kept to end a cut answer. */
+const MAX_CHARS = 64 * 1024 ** 2;
+
+/** Writes the data of an event. Escapes U+2028 and U+2029, which `JSON.stringify` leaves alone: some clients end a line there. */
+export const dataOf = (event: object): string =>
+  JSON.stringify(event).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+
+/** Some servers do not name their events beside the data. */
+function typeOf({ event, data }: NativeFrame): string {
+  if (event !== undefined) return event;
+  const parsed = parseJson(data);
+  return isJsonObject(parsed) && typeof parsed["type"] === "string" ? parsed["type"] : "";
+}
+
+export class PassedFrames {
+  readonly #passed: string[] = [];
+  readonly #fields: JsonObject | undefined;
+  #chars = 0;
+  /** The last frame, and whatever follows it; empty until it has come. */
+  #ending: NativeFrame[] = [];
+
+  /** @param fields The fields of a kept response that replace those of the upstream. Without them all frames pass unchanged. */
+  constructor(fields: JsonObject | undefined) {
+    this.#fields = fields;
+  }
+
+  /** The final response; undefined before the end. */
+  get response(): JsonObject | undefined {
+    const [last] = this.#ending;
+    const event = last && parseJson(last.data);
+    return isJsonObject(event) && isJsonObject(event["response"])
+      ? { ...event["response"], ...this.#fields }
+      : undefined;
+  }
+
+  /** Returns the frames as they are sent, without the last one. Throws `backend_failed` for frames without end. */
+  pass(frames: readonly NativeFrame[]): string {
+    let text = "";
+    for (const frame of frames) {
+      const type = typeOf(frame);
+      if (this.#ending.length > 0 || LAST.test(type)) this.#ending.push(frame);
+      else {
+        this.#chars += frame.data.length;
+        if (this.#chars > MAX_CHARS) throw upstreamFailed("The model backend's answer is too large.");
+        const passed = this.#fields && LIFECYCLE.test(type) ? changed(frame, this.#fields) : frame;
+        this.#passed.push(passed.data);
+        text += frameOf(passed);
+      }
+    }
+    return text;
+  }
+
+  /** Ends an answer whose upstream has not ended it: with the open items, and with the incomplete response as the last frame. */
+  end(usage: Usage): string {
+    return this.#ending.length > 0 ? "" : this.#answer().end(encodeUsage(usage) as unknown as JsonObject, this.#ending);
+  }
+
+  /**
+   * Returns the last frame, and what its upstream has sent behind it.
+   *
+   * @param fields Replace those of the response.
+   */
+  conclude(fields: JsonObject = {}): string {
+    const [last, ...rest] = this.#ending;
+    if (!last) return "";
+    const concluded = this.#fields ? changed(last, { ...this.#fields, ...fields }) : last;
+    return frameOf(concluded) + rest.map(frameOf).join("");
+  }
+
+  /** Returns the frames that end the answer with an error; undefined if no frame has passed. */
+  fail(body: OpenAIErrorBody): string | undefined {
+    return this.#passed.length === 0 ? undefined : this.#answer().fail(body);
+  }
+
+  #answer(): PassedAnswer {
+    const answer = new PassedAnswer();
+    for (const data of this.#passed) answer.add(data);
+    return answer;
+  }
+}
+
+/** Returns a frame whose response has other fields. Any other frame stays as it is. */
+function changed(frame: NativeFrame, fields: JsonObject): NativeFrame {
+  const event = parseJson(frame.data);
+  if (!isJsonObject(event) || !isJsonObject(event["response"])) return frame;
+  return { ...frame, data: dataOf({ ...event, response: { ...event["response"], ...fields } }) };
+}
+
+/** The answer in frames that have passed. It is put together only if the answer is cut short, which is rare. */
+class PassedAnswer {
+  readonly #items: Map<number, JsonObject> = new Map();
+  readonly #open: Set<number> = new Set();
+  #response: JsonObject = {};
+  #sequence = 0;
+
+  add(data: string): void {
+    const event = parseJson(data);
+    if (!isJsonObject(event)) return;
+    const { response, item, output_index, content_index, summary_index, part, delta } = event;
+    const type = typeof event["type"] === "string" ? event["type"] : "";
+    this.#sequence = Math.max(this.#sequence, Number(event["sequence_number"] ?? 0) + 1);
+    if (isJsonObject(response)) this.#response = response;
+    const index = Number(output_index);
+    if (isJsonObject(item)) this.#items.set(index, item);
+    if (type === "response.output_item.added") this.#open.add(index);
+    if (type === "response.output_item.done") this.#open.delete(index);
+    const known = this.#items.get(index);
+    if (!known) return;
+    const list = type.includes("summary") ? "summary" : "content";
+    const place = Number(summary_index ?? content_index);
+    const parts = Array.isArray(known[list]) ? known[list] : [];
+    if (isJsonObject(part) && place <= parts.length) {
+      parts[place] = part;
+      known[list] = parts;
+    }
+    if (typeof delta !== "string") return;
+    const written = parts[place];
+    const target = Number.isInteger(place) && isJsonObject(written) ? written : known;
+    const field = FIELD_OF[type];
+    if (field !== undefined) target[field] = textOf(target[field]) + delta;
+  }
+
+  /** Returns the frames that end the open items. Adds the last frame to `ending`. */
+  end(usage: JsonObject, ending: NativeFrame[]): string {
+    let text = "";
+    for (const output_index of this.#open) {
+      const item = { ...this.#items.get(output_index), status: "incomplete" };
+      this.#items.set(output_index, item);
+      text += frameOf(this.#frame("response.output_item.done", { output_index, item }));
+    }
+    const cut = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" }, usage };
+    ending.push(this.#frame("response.incomplete", { response: { ...this.#response, ...cut, output: this.#output } }));
+    return text;
+  }
+
+  fail(body: OpenAIErrorBody): string {
+    const { code, message } = body.error;
+    const failed = { status: "failed", error: { code, message }, output: this.#output };
+    const frames = [
+      this.#frame("error", errorEvent(body)),
+      this.#frame("response.failed", { response: { ...this.#response, ...failed } }),
+    ];
+    return frames.map(frameOf).join("");
+  }
+
+  get #output(): JsonObject[] {
+    return [...this.#items].toSorted(([a], [b]) => a - b).map(([, item]) => item);
+  }
+
+  #frame(event: string, fields: object): NativeFrame {
+    return { event, data: dataOf({ type: event, sequence_number: this.#sequence++, ...fields }) };
+  }
+}
+
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** The field that the deltas of each event extend. */
+const FIELD_OF: Readonly<Record<string, string>> = {
+  "response.output_text.delta": "text",
+  "response.refusal.delta": "refusal",
+  "response.reasoning_summary_text.delta": "text",
+  "response.reasoning_text.delta": "text",
+  "response.function_call_arguments.delta": "arguments",
+  "response.custom_tool_call_input.delta": "input",
+  "response.code_interpreter_call_code.delta": "code",
+};
