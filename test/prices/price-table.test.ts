@@ -209,31 +209,31 @@ describe("a table is refused", () => {
   });
 });
 
-describe("a gateway with a table", () => {
-  const open = () => {
-    const quotas = memoryQuotaStore([{ id: "team", apiKey: "sk-team", granted: 1_000_000 }]);
-    const gateway = createGateway({
-      quotas,
-      ...priceTable({ "model-a": { input: 3, output: 15 } }),
-      backend: {
-        async *chat() {
-          yield "Hello";
-          yield { type: "usage", usage: { inputTokens: 100, outputTokens: 20 } };
-          yield { type: "finish", reason: "stop" };
-        },
+const open = () => {
+  const quotas = memoryQuotaStore([{ id: "team", apiKey: "sk-team", granted: 1_000_000 }]);
+  const gateway = createGateway({
+    quotas,
+    ...priceTable({ "model-a": { input: 3, output: 15 } }),
+    backend: {
+      async *chat() {
+        yield "Hello";
+        yield { type: "usage", usage: { inputTokens: 100, outputTokens: 20 } };
+        yield { type: "finish", reason: "stop" };
       },
-    });
-    const ask = async (model: string): Promise<Response> =>
-      gateway.fetch(
-        new Request("http://gateway/v1/chat/completions", {
-          method: "POST",
-          headers: { authorization: "Bearer sk-team", "content-type": "application/json" },
-          body: JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }),
-        }),
-      );
-    return { ask, quotas };
-  };
+    },
+  });
+  const ask = async (model: string): Promise<Response> =>
+    gateway.fetch(
+      new Request("http://gateway/v1/chat/completions", {
+        method: "POST",
+        headers: { authorization: "Bearer sk-team", "content-type": "application/json" },
+        body: JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }),
+      }),
+    );
+  return { ask, quotas };
+};
 
+describe("a gateway with a table", () => {
   it("charges millionths of the currency", async () => {
     const { ask, quotas } = open();
     expect((await ask("model-a")).status).toBe(200);
