@@ -79,6 +79,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   // The document is made from each format's schemas and errors, which the index does not publish.
   openapi: ["index", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
   telemetry: ["index", "node-version"],
+  prices: ["kinds", "model", "errors", "node-version"],
   // The bundle for the edge holds the upstreams as well.
   adapters: ["index", "node-version", "upstreams", "upstreams/relay"],
   playground: [
