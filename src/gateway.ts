@@ -119,7 +119,7 @@ export interface MountOptions {
 
 /** An endpoint of a gateway, as its format declares it. */
 export interface GatewayEndpoint {
-  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `embeddings`, `images`, `token-usage`. */
+  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `responses`, `embeddings`, `images`, `token-usage`. */
   readonly format: string;
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
@@ -134,7 +134,7 @@ export interface GatewayEndpoint {
 
 /** A gateway, ready to be mounted. */
 export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
-  /** The endpoints that the gateway serves; they depend on the verbs of the backend. */
+  /** The endpoints that the gateway serves; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];
   /** The options of the formats, as the host gave them. */
   readonly formats: FormatOptions;
@@ -167,7 +167,9 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   return {
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
-    endpoints: owned.map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
+    endpoints: owned
+      .filter(({ endpoint }) => services.responses || !("needsResponseStore" in endpoint))
+      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: {
       ...(options.messages && { messages: options.messages }),
       ...(options.images && { images: options.images }),

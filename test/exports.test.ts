@@ -28,6 +28,7 @@ it("polygate", () => {
     "TOMBSTONE_MS",
     "countTokensByScript",
     "createGateway",
+    "encryptedResponseStore",
     "flexibleRateLimiter",
     "hashApiKey",
     "imagePriceTable",
@@ -35,6 +36,7 @@ it("polygate", () => {
     "memoryImageStore",
     "memoryQuotaStore",
     "memoryReplayStore",
+    "memoryResponseStore",
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
@@ -71,6 +73,7 @@ it("polygate/stores/sql", () => {
     "schemaVersion",
     "sqlQuotaStore",
     "sqlReplayStore",
+    "sqlResponseStore",
     "verifyLedger",
   ]);
 });
@@ -84,5 +87,11 @@ it("polygate/admin", () => {
 });
 
 it("polygate/testing", () => {
-  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws", "replayStoreLaws"]);
+  expect(names(testing)).toEqual([
+    "imageStoreLaws",
+    "manualClock",
+    "quotaStoreLaws",
+    "replayStoreLaws",
+    "responseStoreLaws",
+  ]);
 });

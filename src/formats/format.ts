@@ -147,6 +147,8 @@ export interface QueryEndpoint extends Route {
   readonly expiredKeysMayAsk: boolean;
   /** The body that the route takes. */
   readonly body: "json" | "none";
+  /** True for a route that only refuses callers of a gateway without a store of responses. */
+  readonly needsResponseStore?: boolean;
   /** Returns the body of the answer, or a promise of it. */
   answer(query: Query, incoming: Incoming): unknown;
   /** Returns the answer as a stream; undefined for a request that does not ask for one. */

@@ -25,7 +25,7 @@ import { InputItem } from "./schema.ts";
 type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
 
 export function queries(common: Common, clock: Clock): QueryEndpoint[] {
-  const base = { ...common, kind: "query", expiredKeysMayAsk: false } as const;
+  const base = { ...common, kind: "query", expiredKeysMayAsk: false, needsResponseStore: true } as const;
   const get = { ...base, method: "GET", body: "none" } as const;
   const remove = { ...base, method: "DELETE", body: "none" } as const;
   const post = { ...base, method: "POST", body: "json" } as const;
@@ -173,9 +173,9 @@ function listOf(items: readonly JsonObject[], limit: number): object {
 const Metadata = v.nullish(record(v.pipe(v.string(), v.maxLength(512, "must be at most 512 characters long"))));
 const MAX_NEW_ITEMS = 20;
 const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
-const NewConversation = object({ metadata: Metadata, items: v.nullish(items) });
-const ChangedConversation = object({ metadata: Metadata });
-const NewItems = object({ items });
+export const NewConversation = object({ metadata: Metadata, items: v.nullish(items) });
+export const ChangedConversation = object({ metadata: Metadata });
+export const NewItems = object({ items });
 
 async function createConversation(body: unknown, incoming: Incoming, createdAt: number): Promise<object> {
   const kept = keptOf(incoming);

@@ -58,7 +58,7 @@ const Refusal = object({ type: v.literal("refusal"), refusal: v.string() });
 /** The text of a message in the shape of chat completions, which some clients send. */
 const PlainText = object({ type: v.literal("text"), text: v.string() });
 
-const Content = variant([InputText, OutputText, InputImage, InputFile, InputAudio, Refusal, PlainText]);
+export const Content = variant([InputText, OutputText, InputImage, InputFile, InputAudio, Refusal, PlainText]);
 export type Content = v.InferOutput<typeof Content>;
 
 const content = textOr(array(Content, ({ input }) => `must be a string or an array, not ${shown(input)}`));
@@ -161,10 +161,13 @@ const CustomTool = object({
   description: v.nullish(v.string()),
   format: v.nullish(jsonObject),
 });
-/** A tool that the provider runs itself. */
-const HostedTool = whole(object({ type: text }));
+/** A type other than those that have a schema of their own. */
+const otherThan = (...types: readonly string[]) => v.pipe(text, v.metadata({ not: { enum: types } }));
 
-const Tool = choice([FunctionTool, CustomTool, HostedTool], (input) => {
+/** A tool that the provider runs itself. */
+const HostedTool = whole(object({ type: otherThan("function", "custom") }));
+
+export const Tool = choice([FunctionTool, CustomTool, HostedTool], (input) => {
   const type = isJsonObject(input) ? input["type"] : undefined;
   return type === "function" ? FunctionTool : type === "custom" ? CustomTool : HostedTool;
 });
@@ -173,7 +176,7 @@ export type WireTool =
   | v.InferOutput<typeof CustomTool>
   | (v.InferOutput<typeof HostedTool> & { readonly [field: string]: unknown });
 
-const NamedTool = object({ type: text, name: v.nullish(text) });
+const NamedTool = object({ type: otherThan("allowed_tools"), name: v.nullish(text) });
 const AllowedTools = object({
   type: v.literal("allowed_tools"),
   mode: v.picklist(["auto", "required"]),

@@ -67,7 +67,7 @@ export class PassedFrames {
 
   /** Ends an answer whose upstream has not ended it: with the open items, and with the incomplete response as the last frame. */
   end(usage: Usage): string {
-    return this.#ending.length > 0 ? "" : this.#answer().end(encodeUsage(usage) as unknown as JsonObject, this.#ending);
+    return this.#ending.length > 0 ? "" : this.#answer().end(encodeUsage(usage), this.#ending);
   }
 
   /**
