@@ -38,8 +38,8 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         maxOutputTokensPath: ["max_output_tokens"],
         decode,
         conversionsOfEvent,
-        complete: (answer) => new ResponseCollector(answer, nowInSeconds()),
-        stream: (answer) => new ResponseStream(answer, nowInSeconds()),
+        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+        stream: (answer) => new ResponseStream(answer, nowInSeconds),
         background: (answer) =>
           answer.kept && answer.request.native?.body["background"] === true
             ? new BackgroundResponse(answer, answer.kept, clock)
