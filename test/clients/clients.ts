@@ -19,7 +19,7 @@ export const clients: Readonly<Record<string, Client>> = {
   "@google/genai": genaiClient,
   "ai with @ai-sdk/google": googleProvider,
   "a bare socket to generate-content": rawGenerateContent,
-  "openai, for pictures": openaiClient,
+  openai: openaiClient,
   "ai with @ai-sdk/openai, for pictures": openaiProvider,
   "a client that reads nothing until all is sent": largeBody,
 };
