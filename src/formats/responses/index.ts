@@ -38,8 +38,8 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         maxOutputTokensPath: ["max_output_tokens"],
         decode,
         conversionsOfEvent,
-        complete: (answer) => new ResponseCollector(answer, nowInSeconds()),
-        stream: (answer) => new ResponseStream(answer, nowInSeconds()),
+        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+        stream: (answer) => new ResponseStream(answer, nowInSeconds),
         background: (answer) =>
           answer.kept && answer.request.native?.body["background"] === true
             ? new BackgroundResponse(answer, answer.kept, clock)
@@ -56,6 +56,17 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
           const counted = await decode(body, incoming);
           await authorize(counted.model);
           return { object: "response.input_tokens", input_tokens: await countInput(counted) };
+        },
+      },
+      {
+        ...common,
+        method: "POST",
+        kind: "query",
+        path: "/v1/responses/compact",
+        expiredKeysMayAsk: false,
+        body: "json",
+        answer: () => {
+          throw new GatewayError("not_found", "This service cannot compact conversations.");
         },
       },
       ...queries(common, clock),
