@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { type RuleBreach, object, textOr, variant, array, choice, shown, crossCheck } from "../../http/validation.ts";
 import { isBase64 } from "../../media/base64.ts";
 import { type JsonObject, isJsonObject } from "../../model/json.ts";
+import { splitDataUrl } from "../shared/data-url.ts";
 import { atMost, text, whole, base64, unsupported, unsupportedFinder } from "../shared/schema.ts";
 
 /** The name of the format in `native` requests, answers and parts of the neutral model. */
@@ -21,19 +22,6 @@ const integer = (least: number, most: number, message = `must be between ${least
   v.pipe(v.number(), v.integer(), v.minValue(least, message), v.maxValue(most, message));
 
 const outputLimit = integer(1, Number.MAX_SAFE_INTEGER, "must be an integer of at least 1");
-
-const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,/;
-
-/** The longest beginning of a `data:` URL, before its base64, in characters. */
-const MAX_HEAD = 200;
-
-/** Returns the media type and the base64 of a `data:` URL; undefined for any other text. Does not check the base64. */
-export function splitDataUrl(url: string): { readonly mediaType: string; readonly data: string } | undefined {
-  const [head, mediaType] = DATA_URL.exec(url.slice(0, MAX_HEAD)) ?? [];
-  return head === undefined || mediaType === undefined ? undefined : { mediaType, data: url.slice(head.length) };
-}
-
-export const dataUrl = (mediaType: string, data: string): string => `data:${mediaType};base64,${data}`;
 
 /** Tells whether a text is a `data:` URL with valid base64. */
 function isDataUrl(url: string): boolean {

@@ -14,8 +14,8 @@ import type {
   ToolResultPart,
 } from "../../kinds/chat/request.ts";
 import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
-import { dataUrl, splitDataUrl } from "../chat-completions/schema.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
+import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
 import { type Content, FORMAT, type InputItem, type ResponsesRequest } from "./schema.ts";
