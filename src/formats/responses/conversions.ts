@@ -3,6 +3,7 @@
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
   approximated,
@@ -41,6 +42,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   seed: dropped("The random choices have no seed."),
   presencePenalty: dropped("The format has no penalties."),
   frequencyPenalty: dropped("The format has no penalties."),
+  maxOutputTokens: approximated("The least limit of the format is 16 tokens."),
   stopSequences: emulated("The gateway ends the answer at the texts."),
   "reasoning.budgetTokens": approximated("The budget is sent as an effort."),
   "reasoning.effort": EXACT,
@@ -52,6 +54,16 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   mediaResolution: approximated("The resolution is sent as the detail of each picture."),
   serviceTier: EXACT,
 });
+
+/** The conversions for an upstream that gets the reasoning of others as text. */
+const TEXT_CONVERSIONS: ConversionTable = {
+  ...CONVERSIONS,
+  "messages.reasoning.foreign": approximated("The reasoning of another provider is sent as text."),
+  "messages.reasoning.unsealed": approximated("Reasoning that is not encrypted is sent as text."),
+};
+
+export const tableOf = ({ foreignReasoning }: CodecOptions): ConversionTable =>
+  foreignReasoning === "text" ? TEXT_CONVERSIONS : CONVERSIONS;
 
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
 export function fieldsOf(request: ChatRequest): ConvertedFields {

@@ -14,6 +14,7 @@ import type {
   ToolResultPart,
 } from "../../kinds/chat/request.ts";
 import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
 import { unwrapSeal } from "../shared/seal.ts";
@@ -176,6 +177,7 @@ const DETAIL = { low: "low", medium: "auto", high: "high" } as const;
 export class InputEncoder {
   readonly #messages: readonly ChatMessage[];
   readonly #fields: ConvertedFields;
+  readonly #foreignReasoning: CodecOptions["foreignReasoning"];
   readonly #detail: "low" | "auto" | "high" | undefined;
   /** The names of the tools whose input is a text. */
   readonly #custom: ReadonlySet<string>;
@@ -183,8 +185,13 @@ export class InputEncoder {
   readonly #ids: ToolIds = new ToolIds(isShortId);
   readonly #items: JsonObject[] = [];
 
-  constructor({ messages, tools, mediaResolution }: ChatRequest, fields: ConvertedFields) {
+  constructor(
+    { messages, tools, mediaResolution }: ChatRequest,
+    fields: ConvertedFields,
+    foreignReasoning: CodecOptions["foreignReasoning"],
+  ) {
     this.#messages = messages;
+    this.#foreignReasoning = foreignReasoning;
     this.#fields = fields;
     this.#detail = mediaResolution && DETAIL[mediaResolution];
     this.#custom = new Set(tools.flatMap((tool) => (tool.type === "function" && tool.custom ? tool.name : [])));
@@ -228,11 +235,15 @@ export class InputEncoder {
       }
       case "reasoning": {
         const { text, signature, maker } = part;
-        const summary = text === "" ? [] : [{ type: "summary_text", text }];
-        if (signature && (maker === undefined || maker === FORMAT))
+        const isOwn = maker === undefined || maker === FORMAT;
+        if (signature && isOwn) {
+          const summary = text === "" ? [] : [{ type: "summary_text", text }];
           return { type: "reasoning", summary, encrypted_content: signature };
-        if (!signature) this.#fields.add("messages.reasoning.unsealed");
-        return null;
+        }
+        // Local servers show their reasoning as it is, and want it back.
+        if (maker === FORMAT) return { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text }] };
+        if (isOwn) this.#fields.add("messages.reasoning.unsealed");
+        return this.#foreignReasoning === "text" ? undefined : null;
       }
       case "redacted-reasoning":
         return null;
@@ -256,6 +267,7 @@ export class InputEncoder {
       value === "" ? [] : [{ type: isAssistant ? "output_text" : "input_text", text: value }];
     switch (part.type) {
       case "text":
+      case "reasoning":
         return text(part.text);
       case "refusal":
         return isAssistant ? [{ type: "refusal", refusal: part.text }] : text(part.text);
