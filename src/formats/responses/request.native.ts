@@ -114,13 +114,13 @@ class Cleaner {
     const seal = typeof sealed === "string" ? unwrapSeal(sealed) : undefined;
     const isRaw = !sealed && Array.isArray(content) && content.length > 0;
     if (isRaw || (sealed && !seal)) return item;
-    if (seal?.maker === FORMAT && seal.kind !== "call" && seal.value !== "")
+    if (seal?.maker === FORMAT && (seal.kind === "part" || seal.kind === "redacted") && seal.value !== "")
       return { ...item, encrypted_content: seal.value };
     const text = [summary, content]
       .flatMap((parts) => (Array.isArray(parts) ? parts : []))
       .flatMap((part) => (isJsonObject(part) && typeof part["text"] === "string" ? part["text"] : []))
       .join("\n\n");
-    if (seal?.kind === "call") this.#fields.add("messages.signature.foreign");
+    if (seal?.kind === "call" || seal?.kind === "text") this.#fields.add("messages.signature.foreign");
     else if (seal) this.#fields.add("messages.reasoning.foreign");
     if (text !== "" && !seal) this.#fields.add("messages.reasoning.unsealed");
     if (this.#foreignReasoning !== "text" || text === "") return undefined;

@@ -87,7 +87,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const { temperature, topP, logprobs } = sampling(request, reasoning?.effort, fields);
   const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
   const input = new InputEncoder(request, fields, options.foreignReasoning).encode();
-  const instructions = request.system.map(({ text }) => text).join("\n\n");
+  const [instructions, ...others] = request.system;
   const include = [...encryptedReasoning(request.model, options), ...(logprobs ? [LOGPROBS] : [])];
   if (request.maxOutputTokens < LEAST_LIMIT) fields.add("maxOutputTokens");
   const body = {
@@ -96,7 +96,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     max_output_tokens: Math.max(request.maxOutputTokens, LEAST_LIMIT),
     store: false,
     ...(include.length > 0 && { include }),
-    ...(instructions !== "" && { instructions }),
+    ...(instructions && others.length === 0 && { instructions: instructions.text }),
     ...(request.stream && { stream: true }),
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { top_p: topP }),
@@ -201,9 +201,10 @@ const DEFAULT_NAME = "answer";
 function encodeFormat(format: ResponseFormat, fields: ConvertedFields): JsonObject {
   if (format.type === "enum")
     return { type: "json_schema", name: DEFAULT_NAME, schema: enumSchema(format.values), strict: true };
-  const { schema, name, strict } = format;
-  if (!schema) return { type: "json_object" };
+  const { name, strict } = format;
+  if (!format.schema && name === undefined) return { type: "json_object" };
   if (name === undefined) fields.add("responseFormat.name");
+  const schema = format.schema ?? { type: "object" };
   // Providers take a missing `strict` for true, and then refuse schemas that are not strict.
   return { type: "json_schema", name: name ?? DEFAULT_NAME, schema, strict: strict ?? false };
 }

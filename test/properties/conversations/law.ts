@@ -42,7 +42,8 @@ export function crossed(to: Format, { request, text, facts }: Asked): Crossing {
   const sent = JSON.stringify(body);
   if (request.native?.format === to.codec.format && !isUnclean(text, facts, to.name)) {
     // The gateway has decided nothing here, so there is nothing of its own in the body but Google's word for a missing signature.
-    if (withoutPlaceholders(sent) !== withoutPlaceholders(text) || conversions.length > 0)
+    const same = to.name === "responses" ? withoutIds : withoutPlaceholders;
+    if (same(sent) !== same(text) || conversions.length > 0)
       throw new Error("A request of the upstream's own format has changed.");
     return { lost: 0, refused: false };
   }
@@ -56,7 +57,7 @@ export function crossed(to: Format, { request, text, facts }: Asked): Crossing {
 }
 
 /** A seal that names its maker, or an empty one: no upstream may get it. */
-const UNCLEAN = /"cG9seWdhdGU6|"(?:signature|thoughtSignature|thought_signature|data)":""/;
+const UNCLEAN = /"cG9seWdhdGU6|"(?:signature|thoughtSignature|thought_signature|data|encrypted_content)":""/;
 
 /** Tells whether a body has a seal that its own upstream may not get, and which is taken out. */
 const isUnclean = (body: string, facts: readonly Fact[], format: string): boolean =>
@@ -75,6 +76,15 @@ const withoutPlaceholders = (body: string): string =>
         ),
       )
     : body;
+
+/** The body without the ids that the gateway or an upstream gave to items. No upstream gets them back. */
+function withoutIds(body: string): string {
+  const request = parsed(body);
+  const input = (request["input"] as JsonObject[]).map(({ id, ...item }) =>
+    id !== undefined && item["type"] === "web_search_call" ? { id, ...item } : item,
+  );
+  return JSON.stringify({ ...request, input });
+}
 
 /** The maker of a seal gets it back, and nobody else gets it. */
 function assertSealed(lost: readonly Fact[], format: string, body: string): void {
