@@ -6,7 +6,6 @@ import { ANSWER_CONVERSIONS as CHAT_COMPLETIONS } from "../../src/formats/chat-c
 import { ANSWER_CONVERSIONS as GENERATE_CONTENT } from "../../src/formats/generate-content/conversions.ts";
 import { ANSWER_CONVERSIONS as MESSAGES } from "../../src/formats/messages/conversions.ts";
 import { ANSWER_CONVERSIONS as RESPONSES } from "../../src/formats/responses/conversions.ts";
-import { ANSWER_CONVERSIONS as RESPONSES } from "../../src/formats/responses/conversions.ts";
 import type { AnswerField, AnswerConversionTable } from "../../src/formats/shared/conversions.ts";
 import type { Annotation, ChatEvent, FinishReason, Usage } from "../../src/index.ts";
 import { through } from "./conversations/answers.ts";

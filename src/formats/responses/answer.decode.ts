@@ -150,8 +150,10 @@ export class ResponseDecoder implements AnswerDecoder {
         if (isNew)
           for (const [at, { text }] of [...(item.summary ?? []), ...(item.content ?? [])].entries())
             if (text) this.#add({ type: "reasoning-delta", text, block: block(at) });
-        if (item.encrypted_content)
-          this.#add({ type: "reasoning-signature", signature: item.encrypted_content, maker: FORMAT });
+        // Local servers encrypt nothing: they show the reasoning itself, and take it back.
+        const isTakenBack = item.encrypted_content || (item.content ?? []).some(({ text }) => text);
+        if (isTakenBack)
+          this.#add({ type: "reasoning-signature", signature: item.encrypted_content ?? "", maker: FORMAT });
         return;
       }
       case "function_call": {

@@ -182,7 +182,13 @@ export class ResponseBuilder {
         if (event.text !== "" && this.#showsThoughts) this.#summarize(event.text, event.block);
         return;
       case "reasoning-signature":
-        return this.#seal(signatureText(event, FORMAT), this.#reasoning);
+        // An empty signature only names the maker, who takes its reasoning back.
+        return this.#seal(
+          event.signature === "" && event.maker === FORMAT
+            ? wrapSeal({ maker: FORMAT, kind: "part", value: "" })
+            : signatureText(event, FORMAT),
+          this.#reasoning,
+        );
       case "redacted-reasoning": {
         const { data, maker } = event;
         const isOwn = maker === undefined || maker === FORMAT;

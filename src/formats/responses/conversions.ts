@@ -79,6 +79,9 @@ const NO_NOTES = dropped("The format has no notes of this kind.");
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   ...COMMON_ANSWERS,
   "answer.candidate": dropped("The format has only one answer."),
+  "answer.redacted-reasoning": emulated("Encrypted reasoning is sent as reasoning without a text."),
+  "answer.code-result": approximated("Only the output of code is told, and not its outcome."),
+  "answer.signature": dropped("Only reasoning, texts and tool calls keep their signature in this format."),
   "answer.thought": dropped("Reasoning in this format is only text."),
   "answer.annotation.safety": NO_NOTES,
   "answer.annotation.citations": approximated("A citation is only the address of its source."),
@@ -92,6 +95,7 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),
   "answer.finish.stop-sequence": COMPLETED,
   "answer.finish.pause": COMPLETED,
+  "answer.finish.refusal": FILTERED,
   "answer.finish.recitation": FILTERED,
   "answer.finish.language": FILTERED,
   "answer.finish.blocklist": FILTERED,
@@ -107,5 +111,20 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.details": dropped("The format does not count tokens by their kind of content."),
 };
 
-export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
-  listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
+  const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+  return conversions.length === 0 || losesSignature(event)
+    ? conversions
+    : conversions.filter(({ field }) => field !== "answer.signature");
+}
+
+/** The content whose signature no item carries. */
+const HAS_NO_ITEM: ReadonlySet<string> = new Set(["media", "code", "code-result"]);
+
+/** Tells whether an event has a signature that is left out. */
+const losesSignature = (event: AnswerEvent): boolean =>
+  event.type === "native"
+    ? event.events.some(losesSignature)
+    : "signature" in event &&
+      event.signature !== undefined &&
+      (HAS_NO_ITEM.has(event.type) || event.maker === undefined);

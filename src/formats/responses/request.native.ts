@@ -120,6 +120,8 @@ class Cleaner {
       .flatMap((parts) => (Array.isArray(parts) ? parts : []))
       .flatMap((part) => (isJsonObject(part) && typeof part["text"] === "string" ? part["text"] : []))
       .join("\n\n");
+    if (seal?.maker === FORMAT && seal.value === "" && text !== "")
+      return { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text }] };
     if (seal?.kind === "call" || seal?.kind === "text") this.#fields.add("messages.signature.foreign");
     else if (seal) this.#fields.add("messages.reasoning.foreign");
     if (text !== "" && !seal) this.#fields.add("messages.reasoning.unsealed");

@@ -40,7 +40,8 @@ export function crossed(to: Format, { request, text, facts }: Asked): Crossing {
     return { lost: 0, refused: true };
   }
   const sent = JSON.stringify(body);
-  if (request.native?.format === to.codec.format && !isUnclean(text, facts, to.name)) {
+  const isClean = !isUnclean(text, facts, to.name) && !(to.name === "responses" && hasBareReasoning(request));
+  if (request.native?.format === to.codec.format && isClean) {
     // The gateway has decided nothing here, so there is nothing of its own in the body but Google's word for a missing signature.
     const same = to.name === "responses" ? withoutIds : withoutPlaceholders;
     if (same(sent) !== same(text) || conversions.length > 0)
@@ -62,6 +63,12 @@ const UNCLEAN = /"cG9seWdhdGU6|"(?:signature|thoughtSignature|thought_signature|
 /** Tells whether a body has a seal that its own upstream may not get, and which is taken out. */
 const isUnclean = (body: string, facts: readonly Fact[], format: string): boolean =>
   UNCLEAN.test(body) || facts.some(({ seal }) => seal?.maker !== undefined && seal.maker !== format);
+
+/** Tells whether a request has reasoning that nobody takes back. Upstreams of Responses refuse it. */
+const hasBareReasoning = ({ messages }: ChatRequest): boolean =>
+  messages.some(({ parts }) =>
+    parts.some((part) => part.type === "reasoning" && part.signature === undefined && part.maker === undefined),
+  );
 
 const PLACEHOLDER = "skip_thought_signature_validator";
 
