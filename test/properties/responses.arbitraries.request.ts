@@ -43,36 +43,42 @@ const audioPart = fc.record({
   kind: kind("audio"),
   source: fc.record({ type: kind("base64"), mediaType: fc.constantFrom("audio/mp3", "audio/wav"), data: base64 }),
 });
-const documentPart = fc.oneof(
-  fc.record({
-    type: kind("document"),
-    source: fc.record({
-      type: kind("base64"),
-      mediaType: fc.constantFrom("application/pdf", "text/csv"),
-      data: base64,
-    }),
-    title: text,
-  }),
-  record(
-    {
+const documentPart = (...mediaTypes: readonly string[]) =>
+  fc.oneof(
+    fc.record({
       type: kind("document"),
-      source: fc.oneof(fc.record({ type: kind("file"), id: name }), fc.record({ type: kind("url"), url: webUrl })),
-    },
-    { title: text },
-  ),
-);
+      source: fc.record({
+        type: kind("base64"),
+        mediaType: fc.constantFrom(...mediaTypes),
+        data: base64,
+      }),
+      title: text,
+    }),
+    record(
+      {
+        type: kind("document"),
+        source: fc.oneof(fc.record({ type: kind("file"), id: name }), fc.record({ type: kind("url"), url: webUrl })),
+      },
+      { title: text },
+    ),
+  );
 
-const user: fc.Arbitrary<Part[]> = fc.array(fc.oneof(textPart, imagePart, audioPart, documentPart), {
-  minLength: 1,
-  maxLength: 3,
-});
+const user: fc.Arbitrary<Part[]> = fc.array(
+  fc.oneof(textPart, imagePart, audioPart, documentPart("application/pdf", "text/csv")),
+  {
+    minLength: 1,
+    maxLength: 3,
+  },
+);
 const results = (ids: readonly string[]): fc.Arbitrary<Part[]> =>
   fc.tuple(
     ...ids.map((callId) =>
       fc.record({
         type: kind("tool-result"),
         callId: fc.constant(callId),
-        parts: fc.array(fc.oneof({ weight: 3, arbitrary: textPart }, imagePart, documentPart), { maxLength: 2 }),
+        parts: fc.array(fc.oneof({ weight: 3, arbitrary: textPart }, imagePart, documentPart("application/pdf")), {
+          maxLength: 2,
+        }),
       }),
     ),
   );

@@ -36,6 +36,7 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.tool-call.id": emulated("A short id replaces an id that is too long for the format."),
   "messages.reasoning.unsealed": dropped("The format accepts only reasoning that its provider has encrypted."),
   "messages.refusal": EXACT,
+  "tools.function.custom": EXACT,
   "tools.code-execution": EXACT,
   "toolChoice.names": EXACT,
   topK: dropped("Sampling cannot be limited to the most likely tokens."),
