@@ -12,7 +12,7 @@ import { encodeUsage, errorEvent } from "./answer.ts";
 import { keptFields, type ResponsesNative } from "./kept.ts";
 
 /** The events after which nothing follows. */
-const LAST = /^response\.(?:completed|incomplete|failed)$/;
+const LAST = /^response\.(?:completed|incomplete|failed|done)$/;
 /** The events that hold the response itself. */
 const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete|failed)$/;
 
@@ -76,10 +76,18 @@ export class PassedFrames {
   /** The final response; undefined before the end. */
   get response(): JsonObject | undefined {
     const [last] = this.#ending;
-    const event = last && parseJson(last.data);
+    const event = last && parseJson(this.#completed(last).data);
     return isJsonObject(event) && isJsonObject(event["response"])
       ? { ...event["response"], ...this.#fields }
       : undefined;
+  }
+
+  /** Returns the last frame with its output, which some upstreams leave out because its items have come before. */
+  #completed(last: NativeFrame): NativeFrame {
+    const output = valueAt(last.data, ["response", "output"]);
+    const isThere = output && !/^(?:null|\[\s*\])$/.test(last.data.slice(output.start, output.end));
+    const items = isThere ? [] : this.#answer().output;
+    return items.length === 0 ? last : changed(last, { output: items });
   }
 
   /** Returns the frames as they are sent, without the last one. Throws `backend_failed` for frames without end. */
@@ -87,7 +95,8 @@ export class PassedFrames {
     let text = "";
     for (const frame of frames) {
       const type = typeOf(frame);
-      if (this.#ending.length > 0 || LAST.test(type)) this.#ending.push(frame);
+      if (this.#ending.length > 0 || LAST.test(type))
+        this.#ending.push(type === "response.done" ? renamed(frame) : frame);
       else {
         this.#chars += frame.data.length;
         if (this.#chars > MAX_CHARS) throw upstreamFailed("The model backend's answer is too large.");
@@ -112,7 +121,7 @@ export class PassedFrames {
   conclude(fields: JsonObject = {}): string {
     const [last, ...rest] = this.#ending;
     if (!last) return "";
-    return frameOf(changed(last, { ...this.#fields, ...fields })) + rest.map(frameOf).join("");
+    return frameOf(changed(this.#completed(last), { ...this.#fields, ...fields })) + rest.map(frameOf).join("");
   }
 
   /** Returns the frames that end the answer with an error; undefined if no frame has passed. */
@@ -126,6 +135,12 @@ export class PassedFrames {
     return answer;
   }
 }
+
+/** Returns the last frame of some servers under the name that clients know. */
+const renamed = ({ data }: NativeFrame): NativeFrame => ({
+  event: "response.completed",
+  data: withMember(data, ["type"], JSON.stringify("response.completed")),
+});
 
 /** Returns a frame whose response has other fields. */
 const changed = (frame: NativeFrame, fields: JsonObject): NativeFrame => ({
@@ -176,13 +191,13 @@ class PassedAnswer {
       text += frameOf(this.#frame("response.output_item.done", { output_index, item }));
     }
     const cut = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" }, usage };
-    ending.push(this.#frame("response.incomplete", { response: { ...this.#response, ...cut, output: this.#output } }));
+    ending.push(this.#frame("response.incomplete", { response: { ...this.#response, ...cut, output: this.output } }));
     return text;
   }
 
   fail(body: OpenAIErrorBody): string {
     const { code, message } = body.error;
-    const failed = { status: "failed", error: { code, message }, output: this.#output };
+    const failed = { status: "failed", error: { code, message }, output: this.output };
     const frames = [
       this.#frame("error", errorEvent(body)),
       this.#frame("response.failed", { response: { ...this.#response, ...failed } }),
@@ -190,7 +205,7 @@ class PassedAnswer {
     return frames.map(frameOf).join("");
   }
 
-  get #output(): JsonObject[] {
+  get output(): JsonObject[] {
     return [...this.#items].toSorted(([a], [b]) => a - b).map(([, item]) => item);
   }
 
