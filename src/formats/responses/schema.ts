@@ -267,6 +267,7 @@ function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest):
     yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
   // The call of an output may stand in an earlier response.
   if (typeof input === "string" || request.previous_response_id != null || request.conversation != null) return;
+  if (input.some(({ type }) => type === "item_reference")) return;
   const calls = new Set<string>();
   for (const [index, item] of input.entries()) {
     if (item.type === "function_call" || item.type === "custom_tool_call") calls.add(item.call_id);
