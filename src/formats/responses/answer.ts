@@ -195,7 +195,9 @@ export class ResponseBuilder {
     switch (event.type) {
       case "text-delta":
         if (event.text !== "") this.#text("output_text", event.text);
-        if (event.signature !== undefined) this.#seal(signatureText(event, FORMAT));
+        // A signature without a maker is left out: no upstream could be told whose it is.
+        if (event.signature !== undefined && event.maker !== undefined)
+          this.#seal(wrapSeal({ maker: event.maker, kind: "text", value: event.signature }));
         return;
       case "refusal-delta":
         this.#hasRefusal = true;
@@ -205,7 +207,13 @@ export class ResponseBuilder {
         if (event.text !== "" && this.#showsThoughts) this.#summarize(event.text, event.block);
         return;
       case "reasoning-signature":
-        return this.#seal(signatureText(event, FORMAT), this.#reasoning);
+        // An empty signature only names the maker, who takes its reasoning back.
+        return this.#seal(
+          event.signature === "" && event.maker === FORMAT
+            ? wrapSeal({ maker: FORMAT, kind: "part", value: "" })
+            : signatureText(event, FORMAT),
+          this.#reasoning,
+        );
       case "redacted-reasoning": {
         const { data, maker } = event;
         const isOwn = maker === undefined || maker === FORMAT;
@@ -386,8 +394,8 @@ export class ResponseBuilder {
 
   #sealCall({ id, ...signed }: { readonly id: string } & Signed): void {
     const { signature, maker } = signed;
-    if (signature !== undefined)
-      this.#seal(wrapSeal({ maker: maker ?? "", kind: "call", callId: id, value: signature }));
+    if (signature !== undefined && maker !== undefined)
+      this.#seal(wrapSeal({ maker, kind: "call", callId: id, value: signature }));
   }
 
   #addArguments(call: OpenCall, delta: string): void {

@@ -14,7 +14,8 @@ import { BackgroundResponse } from "./background.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { resolve } from "./kept.ts";
 import { queries } from "./queries.ts";
-import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
+import { overlaidRequest } from "./request.native.ts";
+import { decodeRequest, encodeRequest } from "./request.ts";
 import { FORMAT, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
@@ -90,14 +91,14 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
   return decodeRequest(await resolve(body, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
 }
 
-const encode: ChatCodec["encodeRequest"] = (request) => {
-  const { native } = request;
-  const encoded = native?.format === FORMAT ? overlaidRequest(request, native.body) : encodeRequest(request);
-  return { path: "/responses", headers: {}, ...encoded };
-};
-
 /** Makes the codec for upstreams that speak this format. */
-export function responsesCodec(_options: CodecOptions = {}): ChatCodec {
+export function responsesCodec(options: CodecOptions = {}): ChatCodec {
+  const encode: ChatCodec["encodeRequest"] = (request) => {
+    const { native } = request;
+    const encoded =
+      native?.format === FORMAT ? overlaidRequest({ ...request, native }, options) : encodeRequest(request, options);
+    return { path: "/responses", headers: {}, ...encoded };
+  };
   return {
     format: FORMAT,
     encodeRequest: encode,
