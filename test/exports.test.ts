@@ -27,6 +27,7 @@ it("polygate", () => {
     "TOMBSTONE_MS",
     "countTokensByScript",
     "createGateway",
+    "encryptedResponseStore",
     "flexibleRateLimiter",
     "hashApiKey",
     "imagePriceTable",
@@ -34,6 +35,7 @@ it("polygate", () => {
     "memoryImageStore",
     "memoryQuotaStore",
     "memoryReplayStore",
+    "memoryResponseStore",
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
@@ -69,6 +71,7 @@ it("polygate/stores/sql", () => {
     "schemaVersion",
     "sqlQuotaStore",
     "sqlReplayStore",
+    "sqlResponseStore",
     "verifyLedger",
   ]);
 });
@@ -82,5 +85,11 @@ it("polygate/admin", () => {
 });
 
 it("polygate/testing", () => {
-  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws", "replayStoreLaws"]);
+  expect(names(testing)).toEqual([
+    "imageStoreLaws",
+    "manualClock",
+    "quotaStoreLaws",
+    "replayStoreLaws",
+    "responseStoreLaws",
+  ]);
 });
