@@ -99,7 +99,7 @@ export class ResponseBuilder {
     const { request, requestId } = context;
     this.#context = context;
     this.#fields = keptFields(context);
-    this.isKept = this.#fields !== undefined;
+    this.isKept = this.#fields?.["store"] === true;
     this.#emit = emit;
     this.#createdAt = createdAt;
     // The ids contain the request's id, so that support can find one by the other.
