@@ -37,14 +37,16 @@ export async function inBackground<Event>(
     return call.endAndSettle();
   };
   call.listener = { cut: (reason) => void fail(reason) };
+  call.status = 200;
+  const answer = jsonAnswer(200, body, callHeaders(call));
+  // A repetition gets this answer, and not the stream behind it.
+  call.recording?.settle(answer);
+  call.recording = undefined;
   const made = make().then(
     ({ body: frames }) => (frames as EventStream).drain(),
     (error: unknown) => (call.isEnded ? undefined : fail(error)),
   );
   call.waitUntil(made);
-  call.status = 200;
-  const answer = jsonAnswer(200, body, callHeaders(call));
-  call.recording?.complete(answer);
   return answer;
 }
 

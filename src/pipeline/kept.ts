@@ -13,13 +13,8 @@ import type {
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failures.ts";
+import type { Responses } from "./services.ts";
 import { tooLate } from "./settlements.ts";
-
-/** The host's store of responses, and the time for which documents are kept. */
-export interface Responses {
-  readonly store: ResponseStore;
-  readonly retainMs: number;
-}
 
 /** Returns the documents of the call's key; undefined without a store. */
 export function keptBy(call: Call): KeptDocuments | undefined {

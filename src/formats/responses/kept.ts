@@ -181,8 +181,8 @@ async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room):
     const page = await kept.list(id, { limit: ITEMS_A_READ, order: "asc", ...(after !== undefined && { after }) });
     for (const document of page) items.push(room.parse(document));
     after = page.at(-1)?.id;
-    if (page.length < ITEMS_A_READ) return items;
     if (items.length > MAX_ITEMS) throw invalid(`conversation: has more than ${MAX_ITEMS} items`, ["conversation"]);
+    if (page.length < ITEMS_A_READ) return items;
   }
 }
 
