@@ -88,6 +88,10 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     throw new GatewayError("failed_precondition", "background: this service keeps no responses", {
       path: ["background"],
     });
+  if (body.background && body.store === false)
+    throw new GatewayError("invalid_request", "background: a response in the background must be stored", {
+      path: ["background"],
+    });
   return decodeRequest(await resolve(body, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
 }
 
