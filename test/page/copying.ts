@@ -76,6 +76,7 @@ const SDKS: Readonly<Record<string, string>> = {
   messages: "@anthropic-ai/sdk",
   "generate-content": "@google/genai",
   "chat-completions": "openai",
+  responses: "openai",
 };
 
 const PROMPT = `It's "quoted", isn't it? $HOME \\ 'so' äöü`;

@@ -94,7 +94,7 @@ export function everyoneSuite({ visit }: Stage): void {
 
     await panel.getByRole("tab", { name: "Answer" }).focus();
     await page.keyboard.press("ArrowRight");
-    expect(await focused()).toBe("Raw");
+    expect(await focused()).toBe("Events");
     await page.keyboard.press("End");
     expect(await focused()).toBe("Code");
     await page.keyboard.press("ArrowRight");

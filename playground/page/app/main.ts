@@ -2,6 +2,7 @@
 
 import { render } from "preact";
 import { findFormats } from "./state/draft.ts";
+import { followModels } from "./state/models.ts";
 import { followKey } from "./state/quota.ts";
 import { App } from "./view/app.ts";
 import { html } from "./view/html.ts";
@@ -9,4 +10,5 @@ import { html } from "./view/html.ts";
 const root = document.getElementById("app");
 if (root) render(html`<${App} />`, root);
 followKey();
+followModels();
 await findFormats();
