@@ -2,6 +2,7 @@
 
 import { describe } from "vitest";
 import { chatSuite } from "./chat.ts";
+import { conversationsSuite } from "./conversations.ts";
 import { copyingSuite } from "./copying.ts";
 import { everyoneSuite } from "./everyone.ts";
 import { hardCasesSuite } from "./hard-cases.ts";
@@ -13,6 +14,9 @@ describe.skipIf(!hasBrowser)("the page", () => {
   const stage = openStage();
   describe("the chat", () => {
     chatSuite(stage);
+  });
+  describe("a conversation", () => {
+    conversationsSuite(stage);
   });
   describe("the hard cases", () => {
     hardCasesSuite(stage);

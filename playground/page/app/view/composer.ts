@@ -38,8 +38,9 @@ function onSubmit(event: SubmitEvent): void {
 }
 
 export function Composer(): View {
+  // Numbers out of range are sent: the gateway's error is worth seeing.
   return html`
-    <form class="composer card" aria-label="Request" onSubmit=${onSubmit} onKeyDown=${onKeyDown}>
+    <form class="composer card" aria-label="Request" novalidate onSubmit=${onSubmit} onKeyDown=${onKeyDown}>
       <div class="field">
         <div class="label-row">
           <label for="prompt">Prompt</label>
