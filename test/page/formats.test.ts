@@ -1,4 +1,4 @@
-/** The page's chat formats as pure maps: each writes its wire format, and reads it whole and in pieces. */
+/** The page as pure maps: each chat format writes its wire format and reads it whole and in pieces, and vectors are compared. */
 
 import { describe, expect, it } from "vitest";
 import { AnswerBuilder, callsIn } from "../../playground/page/app/formats/answer.ts";
@@ -8,6 +8,7 @@ import { chatFormats } from "../../playground/page/app/formats/list.ts";
 import { messages } from "../../playground/page/app/formats/messages.ts";
 import { responses } from "../../playground/page/app/formats/responses.ts";
 import type { JsonObject } from "../../playground/page/app/json.ts";
+import { embeddingsIn, nearness } from "../../playground/page/app/nearness/embeddings.ts";
 
 const DRAFT: ChatDraft = {
   model: "demo-chat",
@@ -338,6 +339,30 @@ describe("responses", () => {
   it("keeps an error in the middle of a stream", () => {
     const error = { type: "error", code: "server_error", message: "It broke." };
     expect(read([error, { type: "response.failed", response: {} }], responses).error).toEqual(error);
+  });
+});
+
+describe("nearness", () => {
+  it("is the cosine of the angle between two vectors, however long they are", () => {
+    expect(nearness([3, 4], [6, 8])).toBeCloseTo(1);
+    expect(nearness([1, 0], [0, 2])).toBe(0);
+    expect(nearness([1, 1], [-2, -2])).toBeCloseTo(-1);
+    expect(nearness([0, 0], [1, 0])).toBe(0);
+  });
+
+  it("reads vectors in whatever order they come, and nothing in what is no answer", () => {
+    const data = [
+      { index: 1, embedding: [0, 1] },
+      { index: 0, embedding: [1, 0] },
+    ];
+    expect(embeddingsIn(JSON.stringify({ data, usage: { prompt_tokens: 3 } }))).toEqual({
+      vectors: [
+        [1, 0],
+        [0, 1],
+      ],
+      inputTokens: 3,
+    });
+    for (const text of ["", "{", "[]", '{"data":[]}', '{"error":{}}']) expect(embeddingsIn(text)).toBeUndefined();
   });
 });
 

@@ -6,6 +6,7 @@ import { conversationsSuite } from "./conversations.ts";
 import { copyingSuite } from "./copying.ts";
 import { everyoneSuite } from "./everyone.ts";
 import { hardCasesSuite } from "./hard-cases.ts";
+import { nearnessSuite } from "./nearness.ts";
 import { picturesSuite } from "./pictures.ts";
 import { referenceSuite } from "./reference.ts";
 import { hasBrowser, openStage } from "./stage.ts";
@@ -23,6 +24,9 @@ describe.skipIf(!hasBrowser)("the page", () => {
   });
   describe("the pictures", () => {
     picturesSuite(stage);
+  });
+  describe("the nearness", () => {
+    nearnessSuite(stage);
   });
   describe("a copied call", () => {
     copyingSuite(stage);

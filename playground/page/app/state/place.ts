@@ -5,6 +5,7 @@ import { type Signal, signal } from "@preact/signals";
 export const PLACES = [
   { id: "chat", name: "Chat" },
   { id: "pictures", name: "Pictures" },
+  { id: "nearness", name: "Nearness" },
 ] as const;
 
 export type Place = (typeof PLACES)[number]["id"];
