@@ -71,6 +71,11 @@ export function everyoneSuite({ visit }: Stage): void {
       expect(await barriers(page)).toEqual([]);
       expect(await isWiderThanScreen(page)).toBe(false);
 
+      await page.getByRole("link", { name: "Docs" }).click();
+      await page.locator(".docs h2").waitFor();
+      expect(await barriers(page)).toEqual([]);
+      expect(await isWiderThanScreen(page)).toBe(false);
+
       await page.getByRole("link", { name: "Pictures" }).click();
       await page.getByRole("button", { name: "Draw", exact: true }).click();
       await page.locator(".easel").waitFor();

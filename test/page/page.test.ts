@@ -8,6 +8,7 @@ import { everyoneSuite } from "./everyone.ts";
 import { hardCasesSuite } from "./hard-cases.ts";
 import { nearnessSuite } from "./nearness.ts";
 import { picturesSuite } from "./pictures.ts";
+import { readingSuite } from "./reading.ts";
 import { referenceSuite } from "./reference.ts";
 import { hasBrowser, openStage } from "./stage.ts";
 
@@ -30,6 +31,9 @@ describe.skipIf(!hasBrowser)("the page", () => {
   });
   describe("a copied call", () => {
     copyingSuite(stage);
+  });
+  describe("the docs", () => {
+    readingSuite(stage);
   });
   describe("the reference", () => {
     referenceSuite(stage);

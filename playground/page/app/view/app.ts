@@ -3,6 +3,7 @@
 import { place } from "../state/place.ts";
 import { Announcer } from "./announcer.ts";
 import { Chat } from "./chat.ts";
+import { Docs } from "./docs.ts";
 import { Header } from "./header.ts";
 import { html, type View } from "./html.ts";
 import { Nearness } from "./nearness.ts";
@@ -15,6 +16,7 @@ export const App = (): View => html`
     <div hidden=${place.value !== "chat"}><${Chat} /></div>
     <div hidden=${place.value !== "pictures"}><${Pictures} /></div>
     <div hidden=${place.value !== "nearness"}><${Nearness} /></div>
+    ${place.value === "docs" && html`<${Docs} />`}
   </main>
   <${Announcer} />
 `;

@@ -7,7 +7,7 @@ const MAX_COLOURED = 20_000;
 
 /** A text in double quotes ends in its line. What is in single quotes in a shell is JSON, and coloured as such. */
 const PIECES =
-  /(?<key>"(?:[^"\\\n]|\\.)*"(?=\s*:)|^[\w-]+(?=: )|\b[a-z]\w*(?=: ))|(?<string>"(?:[^"\\\n]|\\.)*")|(?<number>(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.]))|(?<word>\b(?:await|const|curl|DELETE|false|for|from|GET|HTTP\/1\.1|if|import|new|null|of|POST|true)\b)/gm;
+  /(?<key>"(?:[^"\\\n]|\\.)*"(?=\s*:)|^[\w-]+(?=: )|\b[a-z]\w*(?=: ))|(?<string>"(?:[^"\\\n]|\\.)*")|(?<comment>(?:^#|\/\/) .*$)|(?<number>(?<![\w.-])-?\d[\d_]*(?:\.\d+)?(?![\w.]))|(?<word>\b(?:async|await|const|curl|DELETE|export|false|for|from|function|GET|HTTP\/1\.1|if|import|new|null|of|POST|return|true|yield)\b)/gm;
 
 export function Coloured({ text }: { readonly text: string }): View {
   const pieces: (string | View)[] = [];
