@@ -15,7 +15,7 @@ import { conversionsOfEvent } from "./conversions.ts";
 import { resolve } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
-import { FORMAT, ResponsesRequest } from "./schema.ts";
+import { FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
@@ -87,7 +87,8 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     throw new GatewayError("failed_precondition", "background: this service keeps no responses", {
       path: ["background"],
     });
-  return decodeRequest(await resolve(body, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
+  const request = hasInput(body.input) ? body : { ...body, input: [] };
+  return decodeRequest(await resolve(request, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
 }
 
 const encode: ChatCodec["encodeRequest"] = (request) => {
