@@ -58,17 +58,6 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
           return { object: "response.input_tokens", input_tokens: await countInput(counted) };
         },
       },
-      {
-        ...common,
-        method: "POST",
-        kind: "query",
-        path: "/v1/responses/compact",
-        expiredKeysMayAsk: false,
-        body: "json",
-        answer: () => {
-          throw new GatewayError("not_found", "This service cannot compact conversations.");
-        },
-      },
       ...queries(common, clock),
     ],
   };

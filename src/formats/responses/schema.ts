@@ -224,10 +224,7 @@ export type WireTool =
 const isNamed = (type: string): boolean => type === "function" || type === "custom";
 const NamedTool = v.pipe(
   object({
-    type: v.pipe(
-      text,
-      v.check((type) => isNamed(type) || hostedType.test(type), wrongType),
-    ),
+    type: v.pipe(text, v.regex(new RegExp(`^(?:function|custom)$|${hostedType.source}`), wrongType)),
     name: v.nullish(text),
   }),
   v.check(({ type, name }) => !isNamed(type) || name != null, "must hold the name of a tool"),
@@ -268,6 +265,7 @@ const Metadata = v.pipe(
     (metadata) => Object.keys(metadata).every((key) => key !== "" && !isLonger(key, 64)),
     "must have keys of at most 64 characters",
   ),
+  v.metadata({ maxProperties: MAX_METADATA, propertyNames: { minLength: 1, maxLength: 64 } }),
 );
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
@@ -310,7 +308,7 @@ const Body = object({
   prompt_cache_retention: unsupported(v.nullish(v.string())),
   max_tool_calls: unsupported(v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1")))),
   // A prompt stands in the store of one provider, which belongs to the host's account.
-  prompt: v.nullish(v.custom<never>(() => false, "cannot be used: this service keeps no prompts")),
+  prompt: v.nullish(v.null("cannot be used: this service keeps no prompts")),
 });
 export type ResponsesRequest = v.InferOutput<typeof Body>;
 
