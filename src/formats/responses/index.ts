@@ -16,7 +16,7 @@ import { resolve } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
-import { FORMAT, ResponsesRequest } from "./schema.ts";
+import { FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
@@ -59,17 +59,6 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
           return { object: "response.input_tokens", input_tokens: await countInput(counted) };
         },
       },
-      {
-        ...common,
-        method: "POST",
-        kind: "query",
-        path: "/v1/responses/compact",
-        expiredKeysMayAsk: false,
-        body: "json",
-        answer: () => {
-          throw new GatewayError("not_found", "This service cannot compact conversations.");
-        },
-      },
       ...queries(common, clock),
     ],
   };
@@ -88,11 +77,8 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     throw new GatewayError("failed_precondition", "background: this service keeps no responses", {
       path: ["background"],
     });
-  if (body.background && body.store === false)
-    throw new GatewayError("invalid_request", "background: a response in the background must be stored", {
-      path: ["background"],
-    });
-  return decodeRequest(await resolve(body, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
+  const request = hasInput(body.input) ? body : { ...body, input: [] };
+  return decodeRequest(await resolve(request, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
 }
 
 /** Makes the codec for upstreams that speak this format. */

@@ -57,13 +57,16 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       ...post,
       body: "none",
       path: "/v1/responses/**",
-      owns: hasShape("*/cancel"),
-      answer: (_query, incoming) =>
-        cancelResponse(
+      owns: hasShape("*/cancel", "compact"),
+      answer: (_query, incoming) => {
+        if (incoming.wildcardPath === "compact")
+          throw new GatewayError("not_found", "This service cannot compact conversations.");
+        return cancelResponse(
           keptOf(incoming),
           async () => (await findResponse(idsIn(incoming)[0], incoming)).document,
           clock.now(),
-        ),
+        );
+      },
     },
     {
       ...post,

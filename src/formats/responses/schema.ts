@@ -224,10 +224,7 @@ export type WireTool =
 const isNamed = (type: string): boolean => type === "function" || type === "custom";
 const NamedTool = v.pipe(
   object({
-    type: v.pipe(
-      text,
-      v.check((type) => isNamed(type) || hostedType.test(type), wrongType),
-    ),
+    type: v.pipe(text, v.regex(new RegExp(`^(?:function|custom)$|${hostedType.source}`), wrongType)),
     name: v.nullish(text),
   }),
   v.check(({ type, name }) => !isNamed(type) || name != null, "must hold the name of a tool"),
@@ -268,13 +265,15 @@ const Metadata = v.pipe(
     (metadata) => Object.keys(metadata).every((key) => key !== "" && !isLonger(key, 64)),
     "must have keys of at most 64 characters",
   ),
+  v.metadata({ maxProperties: MAX_METADATA, propertyNames: { minLength: 1, maxLength: 64 } }),
 );
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 const Body = object({
   model: atMost(text, 256),
-  input: textOr(array(InputItem, ({ input }) => `must be a string or an array, not ${shown(input)}`)),
+  // May be missing where the request goes on from earlier items. Bodies are not copied, so `decode` puts the default in.
+  input: v.nullish(textOr(array(InputItem, ({ input }) => `must be a string or an array, not ${shown(input)}`)), []),
   instructions: v.nullish(v.string()),
   max_output_tokens: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1"))),
   stream: v.nullish(v.boolean()),
@@ -309,11 +308,14 @@ const Body = object({
   prompt_cache_retention: unsupported(v.nullish(v.string())),
   max_tool_calls: unsupported(v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1")))),
   // A prompt stands in the store of one provider, which belongs to the host's account.
-  prompt: v.nullish(v.custom<never>(() => false, "cannot be used: this service keeps no prompts")),
+  prompt: v.nullish(v.null("cannot be used: this service keeps no prompts")),
 });
 export type ResponsesRequest = v.InferOutput<typeof Body>;
 
 export const ResponsesRequest = v.pipe(Body, crossCheck<ResponsesRequest>(breaches));
+
+/** Tells whether a body has an input. */
+export const hasInput = (input: ResponsesRequest["input"] | null | undefined): boolean => input != null;
 
 /** Finds the fields of a body that the neutral model cannot hold. */
 export const unsupportedIn = unsupportedFinder(Body);
@@ -336,6 +338,7 @@ function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest):
   if (request.background === true && request.store === false)
     yield { path: ["background"], message: "needs store to be true" };
   if (typeof input === "string" || request.previous_response_id != null || request.conversation != null) return;
+  if (!hasInput(input)) return yield { path: ["input"], message: "is required" };
   if (input.length === 0) yield { path: ["input"], message: "must hold at least one item" };
   // A reference may name the call of an output.
   if (input.some(({ type }) => type === "item_reference")) return;
