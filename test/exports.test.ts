@@ -39,6 +39,7 @@ it("polygate", () => {
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
+    "unstorageResponseStore",
   ]);
 });
 
