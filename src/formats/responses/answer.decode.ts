@@ -276,12 +276,13 @@ const decodeLogprob = ({ token, logprob }: { readonly token: string; readonly lo
 
 /** Decodes token counts. A count that the upstream left out is absent. */
 function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsage): Partial<Usage> {
-  const cached = usage.input_tokens_details?.cached_tokens;
+  const { cached_tokens: cached, cache_write_tokens: written } = usage.input_tokens_details ?? {};
   const reasoning = usage.output_tokens_details?.reasoning_tokens;
   return {
     ...(input_tokens != null && { inputTokens: input_tokens }),
     ...(output_tokens != null && { outputTokens: output_tokens }),
     ...(cached != null && { cacheReadTokens: cached }),
+    ...(written != null && { cacheWriteTokens: written }),
     ...(reasoning != null && { reasoningTokens: reasoning }),
   };
 }

@@ -46,8 +46,8 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
     this.#native = context.request.native as ResponsesNative;
     this.#base = context.requestId.replace(/^req_/, "");
     this.#clock = clock;
-    const createdAt = Math.floor(clock.now() / 1_000);
-    this.#builder = new ResponseBuilder(context, createdAt, (type, fields) => this.#emit(type, fields));
+    const now = (): number => Math.floor(clock.now() / 1_000);
+    this.#builder = new ResponseBuilder(context, now, (type, fields) => this.#emit(type, fields));
   }
 
   async begin(): Promise<object> {

@@ -112,7 +112,6 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.finish.unsafe-image": FILTERED,
   "answer.finish.malformed-tool-call": COMPLETED,
   "answer.finish.other": COMPLETED,
-  "answer.usage.cacheWriteTokens": dropped("The format does not count cache writes."),
   "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
   "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes by their time to live."),
   "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),

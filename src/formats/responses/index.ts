@@ -16,7 +16,7 @@ import { resolve } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
-import { FORMAT, ResponsesRequest } from "./schema.ts";
+import { FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
@@ -39,8 +39,8 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         maxOutputTokensPath: ["max_output_tokens"],
         decode,
         conversionsOfEvent,
-        complete: (answer) => new ResponseCollector(answer, nowInSeconds()),
-        stream: (answer) => new ResponseStream(answer, nowInSeconds()),
+        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+        stream: (answer) => new ResponseStream(answer, nowInSeconds),
         background: (answer) =>
           answer.kept && answer.request.native?.body["background"] === true
             ? new BackgroundResponse(answer, answer.kept, clock)
@@ -57,6 +57,17 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
           const counted = await decode(body, incoming);
           await authorize(counted.model);
           return { object: "response.input_tokens", input_tokens: await countInput(counted) };
+        },
+      },
+      {
+        ...common,
+        method: "POST",
+        kind: "query",
+        path: "/v1/responses/compact",
+        expiredKeysMayAsk: false,
+        body: "json",
+        answer: () => {
+          throw new GatewayError("not_found", "This service cannot compact conversations.");
         },
       },
       ...queries(common, clock),
@@ -77,7 +88,8 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     throw new GatewayError("failed_precondition", "background: this service keeps no responses", {
       path: ["background"],
     });
-  return decodeRequest(await resolve(body, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
+  const request = hasInput(body.input) ? body : { ...body, input: [] };
+  return decodeRequest(await resolve(request, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
 }
 
 /** Makes the codec for upstreams that speak this format. */

@@ -163,11 +163,11 @@ function decodeToolChoice(
   if (typeof choice === "string") return { type: choice, parallel };
   if ("mode" in choice) {
     const { mode, tools } = choice as Extract<WireChoice, { mode: unknown }>;
-    return { type: mode, parallel, names: tools.flatMap(({ name }) => name ?? []) };
+    return { type: mode, parallel, names: tools.flatMap((tool) => nameOf(tool) ?? []) };
   }
-  const { name } = choice as { name?: string | null };
+  const name = nameOf(choice);
   // A tool of the provider is chosen by its type, and is not a function with a name.
-  return name == null ? { type: "required", parallel } : { type: "tool", name, parallel };
+  return name === undefined ? { type: "required", parallel } : { type: "tool", name, parallel };
 }
 
 /** Encodes the tool choice. Leaves out a choice without tools and the names of missing tools: providers refuse both. */

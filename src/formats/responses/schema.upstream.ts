@@ -72,7 +72,7 @@ const LooseUsage = object({
   input_tokens: maybeCount,
   output_tokens: maybeCount,
   total_tokens: envelope,
-  input_tokens_details: v.nullish(object({ cached_tokens: maybeCount })),
+  input_tokens_details: v.nullish(object({ cached_tokens: maybeCount, cache_write_tokens: maybeCount })),
   output_tokens_details: v.nullish(object({ reasoning_tokens: maybeCount })),
 });
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;

@@ -32,10 +32,10 @@ export class ResponseCollector implements AnswerCollector<AnswerEvent> {
   /** True once the finish was added to keep the answer. */
   #isAdded = false;
 
-  /** @param createdAt Unix time in seconds. */
-  constructor(context: AnswerContext, createdAt: number) {
+  /** @param now Returns the Unix time in seconds. */
+  constructor(context: AnswerContext, now: () => number) {
     this.#context = context;
-    this.#builder = new ResponseBuilder(context, createdAt);
+    this.#builder = new ResponseBuilder(context, now);
   }
 
   async keep(finish: AnswerEvent): Promise<void> {
@@ -76,10 +76,10 @@ export class ResponseStream implements AnswerStream<AnswerEvent> {
   /** The frames of the finish but for the last, once it was added to keep the answer. */
   #ending: string | undefined;
 
-  /** @param createdAt Unix time in seconds. */
-  constructor(context: AnswerContext, createdAt: number) {
+  /** @param now Returns the Unix time in seconds. */
+  constructor(context: AnswerContext, now: () => number) {
     this.#context = context;
-    this.#builder = new ResponseBuilder(context, createdAt, (type, fields) => this.#emit(type, fields));
+    this.#builder = new ResponseBuilder(context, now, (type, fields) => this.#emit(type, fields));
   }
 
   async keep(finish: AnswerEvent): Promise<void> {
