@@ -49,8 +49,8 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
     this.#context = context;
     this.#kept = kept;
     this.#clock = clock;
-    const createdAt = Math.floor(clock.now() / 1_000);
-    this.#builder = new ResponseBuilder(context, createdAt, (type, fields) => this.#emit(type, fields));
+    const now = (): number => Math.floor(clock.now() / 1_000);
+    this.#builder = new ResponseBuilder(context, now, (type, fields) => this.#emit(type, fields));
   }
 
   async begin(): Promise<object> {

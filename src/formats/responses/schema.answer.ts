@@ -41,13 +41,13 @@ export type OutputItem =
       container_id: string;
       outputs: { type: "logs"; logs: string }[] | null;
     }
-  | { type: "image_generation_call"; id: string; status: ItemStatus; result: string; output_format: string };
+  | { type: "image_generation_call"; id: string; status: ItemStatus; result: string | null; output_format: string };
 
 export type ItemOf<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
 
 export interface ResponseUsage {
   readonly input_tokens: number;
-  readonly input_tokens_details: { readonly cached_tokens: number };
+  readonly input_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number };
   readonly output_tokens: number;
   readonly output_tokens_details: { readonly reasoning_tokens: number };
   readonly total_tokens: number;
