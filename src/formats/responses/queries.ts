@@ -23,6 +23,7 @@ import {
   noConversation,
   noItem,
   noResponse,
+  PAGE_BYTES,
 } from "./kept.ts";
 import { InputItem } from "./schema.ts";
 
@@ -183,14 +184,14 @@ function pageOf({ request }: Incoming): {
 }
 
 /** Returns a page in the shape of the format. Its items are one more than the page has room for, if another page follows. */
-function listOf(items: readonly JsonObject[], limit: number): object {
+function listOf(items: readonly JsonObject[], limit: number, hasMore: boolean = items.length > limit): object {
   const data = items.slice(0, limit);
   return {
     object: "list",
     data,
     first_id: data[0]?.["id"] ?? null,
     last_id: data.at(-1)?.["id"] ?? null,
-    has_more: items.length > limit,
+    has_more: hasMore,
   };
 }
 
@@ -237,10 +238,15 @@ async function readConversation(_query: Query, incoming: Incoming): Promise<obje
   if (!incoming.wildcardPath.endsWith("/items")) return objectIn(document);
   const { limit, ...page } = pageOf(incoming);
   const after = page.after && itemDocumentId(id, page.after);
-  const found = await kept.list(id, { order: page.order, limit: limit + 1, ...(after && { after }) });
+  const { order } = page;
+  const found = await kept.list(id, { order, limit: limit + 1, maxBytes: PAGE_BYTES, ...(after && { after }) });
   // An empty page may follow the last item, or an item that is not there.
   if (page.after && found.length === 0) await findItem(kept, id, page.after, ["after"]);
-  return listOf(found.map(objectIn), limit);
+  const last = found.at(-1)?.id;
+  // Large items may have ended the page early.
+  const isCut =
+    last !== undefined && found.length <= limit && (await kept.list(id, { order, limit: 1, after: last })).length > 0;
+  return listOf(found.map(objectIn), limit, isCut || found.length > limit);
 }
 
 async function findItem(
