@@ -13,6 +13,7 @@ export {
   countTokensByScript,
   createGateway,
   DEFAULT_LIMITS,
+  encryptedResponseStore,
   flexibleRateLimiter,
   GatewayError,
   hashApiKey,
@@ -21,10 +22,12 @@ export {
   memoryImageStore,
   memoryQuotaStore,
   memoryReplayStore,
+  memoryResponseStore,
   systemClock,
   TOMBSTONE_MS,
   tokenPrice,
   unstorageImageStore,
+  unstorageResponseStore,
 } from "../src/index.ts";
 
 /** The part of the runtime's context, the last argument of a handler, that this adapter uses. */

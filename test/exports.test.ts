@@ -27,6 +27,7 @@ it("polygate", () => {
     "TOMBSTONE_MS",
     "countTokensByScript",
     "createGateway",
+    "encryptedResponseStore",
     "flexibleRateLimiter",
     "hashApiKey",
     "imagePriceTable",
@@ -34,9 +35,11 @@ it("polygate", () => {
     "memoryImageStore",
     "memoryQuotaStore",
     "memoryReplayStore",
+    "memoryResponseStore",
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
+    "unstorageResponseStore",
   ]);
 });
 
@@ -69,6 +72,7 @@ it("polygate/stores/sql", () => {
     "schemaVersion",
     "sqlQuotaStore",
     "sqlReplayStore",
+    "sqlResponseStore",
     "verifyLedger",
   ]);
 });
@@ -82,5 +86,11 @@ it("polygate/admin", () => {
 });
 
 it("polygate/testing", () => {
-  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws", "replayStoreLaws"]);
+  expect(names(testing)).toEqual([
+    "imageStoreLaws",
+    "manualClock",
+    "quotaStoreLaws",
+    "replayStoreLaws",
+    "responseStoreLaws",
+  ]);
 });

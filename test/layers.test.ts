@@ -219,7 +219,7 @@ describe("the layers", () => {
 
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|stream|errors|conversions)";
+    const room = "(?:schema|request|answer|stream|errors|conversions|kept|background|queries)";
     const name = new RegExp(
       String.raw`^src/formats/(?:index|format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`,
     );

@@ -19,7 +19,6 @@ import { CallClock } from "./call-clock.ts";
 import { report } from "./failures.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { InFlightSlot } from "./in-flight.ts";
-import { keptBy } from "./kept.ts";
 import { recordCall } from "./record.ts";
 import type { Services } from "./services.ts";
 import { type CallWatch, watchOf } from "./watch.ts";
@@ -101,6 +100,8 @@ export class Call implements Incoming {
   secret: string | undefined = undefined;
   /** The caller's key, after authentication. */
   key: ApiKey | undefined = undefined;
+  /** The documents of the key in the host's store of responses, after authentication; undefined without a store. */
+  kept: KeptDocuments | undefined = undefined;
   /** The backend's own count of the input, in tokens, where the host asks for one. */
   countedInput: number | undefined = undefined;
   /** The tokens of the input, counted or estimated; 0 before decoding. */
@@ -215,11 +216,6 @@ export class Call implements Incoming {
 
   baseUrl(): string {
     return `${originOf(this.request.url)}${this.mounted.path ?? ""}${this.#prefix}`;
-  }
-
-  /** The documents of the call's key in the host's store of responses. */
-  get kept(): KeptDocuments | undefined {
-    return keptBy(this);
   }
 
   turn(): Promise<void> | undefined {
@@ -340,6 +336,6 @@ export class Call implements Incoming {
     // Keep the two values that a late settlement needs. Do not read the mount again: it makes its context when asked.
     this.mounted = { context: this.context, clientAddress: this.#details?.clientAddress };
     this.#request = this.#settled = this.rawBody = undefined;
-    this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
+    this.meter = this.recording = this.booking = this.kept = this.listener = this.slot = undefined;
   }
 }

@@ -13,11 +13,17 @@ import type { ModelBackend } from "../ports/model-backend.ts";
 import type { Observer, OnCall, OnFailure } from "../ports/observer.ts";
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
+import type { ResponseStore } from "../ports/response-store.ts";
 import type { ExhaustedKeys } from "./exhausted-keys.ts";
 import type { Replays } from "./idempotency.ts";
 import type { InFlightCalls } from "./in-flight.ts";
-import type { Responses } from "./kept.ts";
 import type { Settlements } from "./settlements.ts";
+
+/** The host's store of responses, and the time for which documents are kept. */
+export interface Responses {
+  readonly store: ResponseStore;
+  readonly retainMs: number;
+}
 
 export interface Services {
   readonly backend: ModelBackend;

@@ -109,7 +109,7 @@ export class ResponseBuilder {
     const { request, requestId } = context;
     this.#context = context;
     this.#fields = keptFields(context);
-    this.isKept = this.#fields !== undefined;
+    this.isKept = this.#fields?.["store"] === true;
     this.#emit = emit;
     this.#now = now;
     this.#createdAt = now();

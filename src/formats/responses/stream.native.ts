@@ -23,11 +23,10 @@ const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete
 export function promisedFields(context: AnswerContext): JsonObject {
   const kept = keptFields(context);
   if (kept) return kept;
-  const { previous = [], conversation } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
-  const continued = previous.at(-1);
+  const { chain } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
+  const continued = chain?.ids.at(-1);
   return {
     ...(continued !== undefined && { previous_response_id: continued }),
-    ...(conversation !== undefined && { conversation: { id: conversation } }),
     store: false,
   };
 }

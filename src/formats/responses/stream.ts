@@ -14,11 +14,13 @@ import { dataOf, PassedFrames, promisedFields, withFields } from "./stream.nativ
 
 type Finish = Extract<AnswerEvent, { type: "finish" }>;
 
-/** Keeps a response for its caller. Resolves with false if that fails: the answer is paid for, and says that it is not kept. */
+/**
+ * Keeps a response for its caller. Resolves with false if it is not to be kept, or if that fails: the answer is paid for, and says that it is
+ * not kept.
+ */
 async function keep(context: AnswerContext, response: JsonObject | undefined): Promise<boolean> {
   try {
-    if (response) await keepResponse(context, response);
-    return response !== undefined;
+    return response !== undefined && (await keepResponse(context, response));
   } catch (error) {
     context.kept?.failed(error);
     return false;
@@ -83,7 +85,7 @@ export class ResponseStream implements AnswerStream<AnswerEvent> {
   }
 
   async keep(finish: AnswerEvent): Promise<void> {
-    if (finish.type !== "finish" || !this.#builder.isKept) return;
+    if (finish.type !== "finish" || !keptFields(this.#context)) return;
     this.#ending = this.#finish(finish);
     const response = this.#passed ? this.#passed.response : (this.#builder.body as unknown as JsonObject);
     this.#builder.isKept = await keep(this.#context, response);

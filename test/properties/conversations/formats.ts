@@ -31,7 +31,7 @@ import { readBody } from "../../cases/generate-content/read-body.ts";
 import { chatRequest as messagesConversation } from "../arbitraries.ts";
 import { chatRequest as chatCompletionsConversation } from "../chat-completions.arbitraries.request.ts";
 import { chatRequest as generateContentConversation } from "../generate-content.arbitraries.request.ts";
-import { chatRequest as responsesConversation } from "../responses.arbitraries.request.ts";
+import { chatRequest as responsesConversation, NOTHING_BEFORE } from "../responses.arbitraries.request.ts";
 import {
   HOSTED,
   INSTRUCTED,
@@ -149,7 +149,7 @@ export const FORMATS: readonly Format[] = [
     read(body) {
       const wire: unknown = body;
       assertValid(ResponsesRequest, wire);
-      return decodeResponses({ body: wire, own: { input: [], previous: [], conversation: undefined } }, 1);
+      return decodeResponses({ body: wire, own: NOTHING_BEFORE }, 1);
     },
   },
 ];
