@@ -19,7 +19,7 @@ function staged(options: Partial<GatewayOptions> = {}, more: Partial<RelayOption
     format: "responses",
     baseUrl: "http://up.test/v1",
     async fetch(_url, init) {
-      const body = JSON.parse(String(init?.body)) as Body;
+      const body = JSON.parse(init?.body as string) as Body;
       sent.push(body);
       return body["stream"] === true
         ? new Response(STREAM, { headers: { "content-type": "text/event-stream" } })
@@ -150,6 +150,13 @@ describe("an upstream of Responses", () => {
   });
 });
 
+/** Returns a complete answer as its upstream wrote it. */
+const restored = (text: string): string =>
+  text
+    .replace(/"id": ?"resp_[0-9a-f]{32}"/g, (found) => found.replace(/resp_\w+/, "resp_9"))
+    .replace(/("store": ?)true/g, "$1false")
+    .replace(/("previous_response_id": ?)"resp_\w+"/g, "$1null");
+
 describe("a caller", () => {
   it("gets the id, the store and the chain of the gateway, and all else to the letter", async () => {
     const { ask } = kept();
@@ -159,11 +166,6 @@ describe("a caller", () => {
     expect(store).toBe(true);
     const second = await ask({ input: outputs, previous_response_id: id });
     expect(read(second.text)).toMatchObject({ store: true, previous_response_id: id });
-    const restored = (text: string): string =>
-      text
-        .replace(/"id": ?"resp_[0-9a-f]{32}"/g, (found) => found.replace(/resp_\w+/, "resp_9"))
-        .replace(/("store": ?)true/g, "$1false")
-        .replace(/("previous_response_id": ?)"resp_\w+"/g, "$1null");
     expect(restored(first.text)).toBe(COMPLETE);
     expect(restored(second.text)).toBe(COMPLETE);
   });

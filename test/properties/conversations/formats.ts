@@ -76,13 +76,17 @@ function withReasoning(request: ChatRequest): ChatCompletionsRequest {
   return body;
 }
 
+/** The official service accepts no message that is only white space, and no request without a message. */
+const saysSomething = ({ messages }: ChatRequest): boolean =>
+  messages.some(({ parts }) => parts.some((part) => part.type !== "text" || part.text.trim() !== ""));
+
 const MESSAGES = messagesRequest({ vendorRanges: true, vendorSources: true });
 
 export const FORMATS: readonly Format[] = [
   {
     name: "messages",
     codec: messagesCodec(),
-    conversation: withSeldom(messagesConversation, [
+    conversation: withSeldom(messagesConversation.filter(saysSomething), [
       ...CALLS,
       LONG_IDS,
       INSTRUCTED,
