@@ -1,9 +1,8 @@
 /** The routes of kept responses and conversations, which the gateway answers itself. */
 
-import * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import { queryOf } from "../../http/request.ts";
-import { array, assertValid, object, record } from "../../http/validation.ts";
+import { assertValid } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
@@ -25,7 +24,7 @@ import {
   noResponse,
   PAGE_BYTES,
 } from "./kept.ts";
-import { InputItem } from "./schema.ts";
+import { ChangedConversation, type InputItem, NewConversation, NewItems } from "./schema.ts";
 
 /** The fields that all routes of the format share. */
 type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
@@ -194,13 +193,6 @@ function listOf(items: readonly JsonObject[], limit: number, hasMore: boolean = 
     has_more: hasMore,
   };
 }
-
-const Metadata = v.nullish(record(v.pipe(v.string(), v.maxLength(512, "must be at most 512 characters long"))));
-const MAX_NEW_ITEMS = 20;
-const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
-export const NewConversation = object({ metadata: Metadata, items: v.nullish(items) });
-export const ChangedConversation = object({ metadata: Metadata });
-export const NewItems = object({ items });
 
 async function createConversation(body: unknown, incoming: Incoming, createdAt: number): Promise<object> {
   const kept = keptOf(incoming);

@@ -368,3 +368,9 @@ function* choiceBreaches(
       yield { path, message: `must name one of the tools: there is no ${shown(name)}` };
   }
 }
+
+const MAX_NEW_ITEMS = 20;
+const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
+export const NewConversation = object({ metadata: v.nullish(Metadata), items: v.nullish(items) });
+export const ChangedConversation = object({ metadata: v.nullish(Metadata) });
+export const NewItems = object({ items });
