@@ -113,7 +113,7 @@ const PAGE: readonly Parameter[] = [
 ];
 
 /** The causes of errors of a route that the store of responses answers. */
-const causes = (...more: readonly ErrorCause[]): ErrorCause[] => ["route", "key", "expiry", "gateway", ...more];
+const causes = (...more: readonly ErrorCause[]): ErrorCause[] => ["route", "key", "expiry", "rate", "gateway", ...more];
 
 const RESPONSE = "/v1/responses/{response_id}";
 const CONVERSATION = "/v1/conversations/{conversation_id}";
@@ -251,7 +251,17 @@ export const responses: FormatDescription = {
   }),
   jsonSchemas: () => ({
     // A kept item is an input item that certainly has an id and a type.
-    ResponsesItem: { allOf: [ref("ResponsesInputItem"), { required: ["id", "type"] }] },
+    ResponsesItem: {
+      allOf: [
+        ref("ResponsesInputItem"),
+        {
+          type: "object",
+          properties: { id: { type: "string" }, type: { type: "string" } },
+          required: ["id", "type"],
+          additionalProperties: true,
+        },
+      ],
+    },
     ResponsesItemList: {
       type: "object",
       properties: {

@@ -27,20 +27,25 @@ const vendor = readerOf(documentOf({ messages: { ranges: "vendor", imageSources:
 const judgeOf = (operationId: string, { document, judgeOf } = spec): Judge =>
   judgeOf(bodySchema(document, operationId));
 
-/** Writes a form as its schema describes it: texts become their values, files become their contents. */
-const formOf = (fields: FormFields): object =>
+/** Writes a form as its schema describes it: texts become their values, files become their contents. A null is a missing field. */
+const formOf = (fields: FormFields, repeated: readonly string[] = []): object =>
   Object.fromEntries(
     Object.entries(fields)
       .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => {
+      .flatMap(([name, value]) => {
         const values = [value ?? ""]
           .flat()
           .map((each) => (typeof each === "string" ? readFormText(name, each) : "bytes"));
-        return [name, values.length === 1 ? values[0] : values];
+        if (values[0] === null) return [];
+        return [[name, values.length === 1 && !repeated.includes(name) ? values[0] : values]];
       }),
   );
-const formed = (cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[]): Case[] =>
-  cases.map(([name, fields]) => [name, formOf(fields)]);
+const formed = (
+  cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[],
+  repeated?: readonly string[],
+): Case[] => cases.map(([name, fields]) => [name, formOf(fields, repeated)]);
+/** The fields of a form for edits that may be repeated. */
+const REPEATED = ["image", "image[]"];
 
 const asked = (input: unknown, more: object = {}): object => ({ model: "m", input, ...more });
 const CALL = { type: "function_call", call_id: "call_1", name: "look", arguments: "{}" };
@@ -111,7 +116,7 @@ describe("what the gateway accepts", () => {
     ["createResponse", ACCEPTED_RESPONSES],
     ["countResponseTokens", ACCEPTED_RESPONSES],
     ["createImage", ACCEPTED_GENERATIONS],
-    ["editImage", formed(ACCEPTED_EDITS)],
+    ["editImage", formed(ACCEPTED_EDITS, REPEATED)],
     ["varyImage", formed(ACCEPTED_VARIATIONS)],
   ])("is valid: %s", (operationId, cases) => {
     expect(refusedOf(operationId, cases)).toEqual([]);
@@ -201,7 +206,7 @@ describe("what the gateway refuses", () => {
   it("is refused of images, but for what is about the files themselves", () => {
     expect(passing("createImage", REFUSED_GENERATIONS)).toEqual([]);
     // A file of a form is a text in JSON Schema.
-    expect(passing("editImage", formed(REFUSED_EDITS))).toEqual([
+    expect(passing("editImage", formed(REFUSED_EDITS, REPEATED))).toEqual([
       "a text for an image",
       "a text for an image of an array",
       "a file in a field that nobody knows",
