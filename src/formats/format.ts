@@ -95,8 +95,10 @@ export interface ChatEndpoint extends Route {
 export interface BackgroundAnswer<Event> extends AnswerStream<Event> {
   /** Makes the document, and returns the body of the answer to the client. */
   begin(): Promise<object>;
-  /** Writes what has come so far. Resolves with false when the answer was cancelled. */
+  /** Writes what has come so far. Resolves with false when the answer was cancelled. Never rejects. */
   save(): Promise<boolean>;
+  /** Writes the failure of an answer that is not complete. Called at the end of each call. Never rejects. */
+  end(error: GatewayError): Promise<void>;
 }
 
 /** A streamed answer of the gateway itself. It is asked again and again. */

@@ -76,6 +76,7 @@ const SDKS: Readonly<Record<string, string>> = {
   messages: "@anthropic-ai/sdk",
   "generate-content": "@google/genai",
   "chat-completions": "openai",
+  responses: "openai",
 };
 
 const PROMPT = `It's "quoted", isn't it? $HOME \\ 'so' äöü`;
@@ -101,6 +102,16 @@ export function copyingSuite({ url, visit }: Stage): void {
     const printed = await outputs(programs, await folder());
     expect(printed).toHaveLength(programs.length);
     for (const output of printed) expect(output).toContain("You said: It");
+  });
+
+  it("copies the call of embeddings, which runs", async () => {
+    const page = await visit("/#nearness", PERMISSIONS);
+    const panel = page.getByRole("article", { name: "Embeddings" });
+    await page.getByLabel("Sentences, one on each line").fill("One\nTwo");
+    const response = await curl(await code(panel, "curl"));
+    expect(await response.json()).toMatchObject({ data: [{ index: 0 }, { index: 1 }] });
+    const [printed] = await outputs([await code(panel, "openai")], await folder());
+    expect(printed).toMatch(/^1\.00 (-?0\.\d\d)\n\1 1\.00\n/);
   });
 
   it("leaves the key that was typed to the environment", async () => {

@@ -81,7 +81,9 @@ describe("the playground", () => {
     });
     expect(await said(playground, "demo-chat")).toEqual(HELLO);
     await expect(said(playground, "none-of-it")).rejects.toThrow(/There is no model .*none-of-it/);
-    expect(playground.process.output() + playground.process.errors()).not.toContain("sk-demo");
+    expect(playground.process.errors()).not.toContain("sk-demo");
+    // The key is also one of the playground's own: it is told as such, and nowhere else.
+    expect(playground.process.output()).toBe(upstream.process.output().replaceAll(upstream.url, playground.url));
     await playground.stop();
   });
 

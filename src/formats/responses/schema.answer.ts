@@ -67,14 +67,14 @@ export const ResponsesOutputItem = v.variant("type", [
     container_id: text,
     outputs: v.nullable(v.array(v.object({ type: v.literal("logs"), logs: text }))),
   }),
-  v.object({ type: v.literal("image_generation_call"), ...item, result: text, output_format: text }),
+  v.object({ type: v.literal("image_generation_call"), ...item, result: v.nullable(text), output_format: text }),
 ]);
 export type OutputItem = v.InferOutput<typeof ResponsesOutputItem>;
 export type ItemOf<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
 
 const ResponseUsage = v.object({
   input_tokens: count,
-  input_tokens_details: v.object({ cached_tokens: count }),
+  input_tokens_details: v.object({ cached_tokens: count, cache_write_tokens: count }),
   output_tokens: count,
   output_tokens_details: v.object({ reasoning_tokens: count }),
   total_tokens: count,

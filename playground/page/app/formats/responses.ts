@@ -1,9 +1,9 @@
 /** The Responses format: `POST /v1/responses`. */
 
 import { postJson } from "../http/call.ts";
-import { isObject, type JsonObject, listAt, member, objectAt, parsed, textAt } from "../json.ts";
+import { isObject, type Json, type JsonObject, listAt, member, objectAt, parsed, textAt } from "../json.ts";
 import { toSource } from "../source.ts";
-import type { AnswerBuilder } from "./answer.ts";
+import type { AnswerBuilder, Block } from "./answer.ts";
 import { type ChatDraft, WEATHER } from "./draft.ts";
 import type { ChatFormat } from "./format.ts";
 
@@ -15,18 +15,30 @@ function encode(draft: ChatDraft): JsonObject {
     ...(draft.tools ? [{ type: "function", name, description, parameters, strict: false }] : []),
     ...(draft.codeExecution ? [{ type: "code_interpreter", container: { type: "auto" } }] : []),
   ];
+  const before = draft.past.at(-1)?.answer.id;
   return {
     model: draft.model,
     max_output_tokens: draft.maxTokens,
     ...(draft.system !== "" && { instructions: draft.system }),
-    ...(draft.thinking && { reasoning: { effort: "medium", summary: "auto" } }),
+    ...(draft.temperature !== undefined && { temperature: draft.temperature }),
+    ...(draft.thinking && { reasoning: { effort: draft.thinking, summary: "auto" } }),
     ...(tools.length > 0 && { tools }),
     ...(draft.schema !== undefined && {
       text: { format: { type: "json_schema", name: "answer", schema: parsed(draft.schema), strict: false } },
     }),
     ...(draft.stream && { stream: true }),
-    input: draft.prompt,
+    // The gateway has kept the turns before.
+    ...(before !== undefined && { previous_response_id: before }),
+    input: inputOf(draft),
   };
+}
+
+function inputOf({ prompt, results }: ChatDraft): Json {
+  if (results.length === 0) return prompt;
+  return [
+    ...results.map(({ id, text }) => ({ type: "function_call_output", call_id: id, output: text })),
+    ...(prompt === "" ? [] : [{ role: "user", content: prompt }]),
+  ];
 }
 
 /** Reads an event of a stream. The id of an item is the key of its block, so that deltas join. */
@@ -43,10 +55,10 @@ function readEvent(answer: AnswerBuilder, event: JsonObject): void {
     case "response.reasoning_summary_text.delta":
       return answer.add(key, { type: "thinking", text });
     case "response.function_call_arguments.delta":
-      return answer.add(key, { type: "tool-call", name: "", text });
+      return answer.add(key, { type: "tool-call", id: "", name: "", text });
     case "response.output_item.added":
       if (textAt(item, "type") !== "function_call") return;
-      return answer.add(textAt(item, "id"), { type: "tool-call", name: textAt(item, "name"), text: "" });
+      return answer.add(textAt(item, "id"), callOf(item, ""));
     case "response.output_item.done":
       // Code comes whole, and not in deltas.
       return textAt(item, "type") === "code_interpreter_call" ? readItem(answer, item) : undefined;
@@ -55,6 +67,13 @@ function readEvent(answer: AnswerBuilder, event: JsonObject): void {
       return readEnd(answer, objectAt(event, "response"));
   }
 }
+
+const callOf = (item: JsonObject, text: string): Block => ({
+  type: "tool-call",
+  id: textAt(item, "call_id"),
+  name: textAt(item, "name"),
+  text,
+});
 
 function readItem(answer: AnswerBuilder, item: JsonObject): void {
   const id = textAt(item, "id");
@@ -67,7 +86,7 @@ function readItem(answer: AnswerBuilder, item: JsonObject): void {
       for (const part of listAt(item, "summary")) answer.add(id, { type: "thinking", text: textAt(part, "text") });
       return;
     case "function_call":
-      return answer.add(id, { type: "tool-call", name: textAt(item, "name"), text: textAt(item, "arguments") });
+      return answer.add(id, callOf(item, textAt(item, "arguments")));
     case "code_interpreter_call":
       answer.add(id, { type: "code", text: textAt(item, "code") });
       for (const output of listAt(item, "outputs"))
@@ -76,6 +95,7 @@ function readItem(answer: AnswerBuilder, item: JsonObject): void {
 }
 
 function readEnd(answer: AnswerBuilder, response: JsonObject): void {
+  answer.identify(textAt(response, "id"));
   answer.stop(member(objectAt(response, "incomplete_details"), "reason") ?? member(response, "status"));
   const usage = objectAt(response, "usage");
   answer.count("input", usage["input_tokens"]);
