@@ -82,7 +82,7 @@ const ANSWER = {
   output: [OUTPUT],
   usage: {
     input_tokens: 8,
-    input_tokens_details: { cached_tokens: 0 },
+    input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
     output_tokens: 2,
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: 10,

@@ -81,9 +81,7 @@ describe.each(GATEWAYS)("the document of a gateway with %s", (_name, options) =>
       const sharing = gateway.endpoints.filter(
         (one) => one.format === format && one.method === method && one.path === path,
       );
-      // Each collection has an endpoint that only refuses unknown methods.
-      const refusing = format === "generate-content" && method === "POST" ? 1 : 0;
-      const addresses = ADDRESSES[`${method} ${path}`] ?? sharing.length - refusing;
+      const addresses = ADDRESSES[`${method} ${path}`] ?? sharing.length;
       // The methods of other collections are named beside those of the first.
       const isElsewhere = ({ operation }: LocatedOperation): boolean =>
         format === "generate-content" &&

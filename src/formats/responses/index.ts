@@ -64,6 +64,7 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         method: "POST",
         kind: "query",
         path: "/v1/responses/compact",
+        onlyRefuses: true,
         expiredKeysMayAsk: false,
         body: "json",
         answer: () => {
