@@ -14,7 +14,7 @@ describe("Responses requests", () => {
         const { body, conversions } = encodeRequest(request);
         const wire: unknown = JSON.parse(JSON.stringify(body));
         assertValid(ResponsesRequest, wire);
-        const own = { input: [], previous: [], conversation: undefined };
+        const own = { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined };
         const { native, ...decoded } = decodeRequest({ body: wire, own }, 1);
         expect(decoded).toEqual(request);
         expect(native.body).toEqual(wire);

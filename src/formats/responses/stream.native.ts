@@ -9,7 +9,7 @@ import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { valueAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage, errorEvent } from "./answer.ts";
-import { keptFields, type ResponsesNative } from "./kept.ts";
+import { keptFields, type OwnInput, type ResponsesNative } from "./kept.ts";
 
 /** The events after which nothing follows. */
 const LAST = /^response\.(?:completed|incomplete|failed|done)$/;
@@ -23,8 +23,9 @@ const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete
 export function promisedFields(context: AnswerContext): JsonObject {
   const kept = keptFields(context);
   if (kept) return kept;
-  const { previous = [], conversation } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
-  const continued = previous.at(-1);
+  const { chain, conversation }: Partial<OwnInput> =
+    (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
+  const continued = chain?.ids.at(-1);
   return {
     ...(continued !== undefined && { previous_response_id: continued }),
     ...(conversation !== undefined && { conversation: { id: conversation } }),

@@ -149,7 +149,10 @@ export const FORMATS: readonly Format[] = [
     read(body) {
       const wire: unknown = body;
       assertValid(ResponsesRequest, wire);
-      return decodeResponses({ body: wire, own: { input: [], previous: [], conversation: undefined } }, 1);
+      return decodeResponses(
+        { body: wire, own: { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined } },
+        1,
+      );
     },
   },
 ];
