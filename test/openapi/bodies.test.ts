@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { readFormText } from "../../src/formats/images/schema.ts";
-import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { createGateway, memoryQuotaStore, memoryResponseStore } from "../../src/index.ts";
 import type { OpenApiDocument } from "../../src/openapi/index.ts";
 import { ACCEPTED as ACCEPTED_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
 import { REFUSED as REFUSED_COMPLETIONS } from "../cases/chat-completions/refused.ts";
@@ -50,10 +50,10 @@ const REPEATED = ["image", "image[]"];
 const asked = (input: unknown, more: object = {}): object => ({ model: "m", input, ...more });
 const CALL = { type: "function_call", call_id: "call_1", name: "look", arguments: "{}" };
 const SCHEMA = { type: "object" };
+const LOOK = { type: "function", name: "look" };
 
 const ACCEPTED_RESPONSES: readonly Case[] = [
   ["a text", asked("Hi")],
-  ["no items", asked([])],
   ["a message without a type", asked([{ role: "user", content: "Hi" }])],
   ["a message of parts", asked([{ type: "message", role: "user", content: [{ type: "input_text", text: "Hi" }] }])],
   ["a picture", asked([{ role: "user", content: [{ type: "input_image", image_url: "https://example.com/a.png" }] }])],
@@ -70,7 +70,7 @@ const ACCEPTED_RESPONSES: readonly Case[] = [
   ["a call that the provider ran", asked([{ type: "web_search_call", id: "ws_1", action: { type: "search" } }])],
   ["tools", asked("Hi", { tools: [{ type: "function", name: "look", parameters: SCHEMA }, { type: "web_search" }] })],
   ["a custom tool", asked("Hi", { tools: [{ type: "custom", name: "edit", format: { type: "text" } }] })],
-  ["a choice of tools", asked("Hi", { tool_choice: { type: "function", name: "look" } })],
+  ["a choice of tools", asked("Hi", { tools: [LOOK], tool_choice: { type: "function", name: "look" } })],
   ["a shape", asked("Hi", { text: { format: { type: "json_schema", name: "shape", schema: SCHEMA } } })],
   ["reasoning that is asked for", asked("Hi", { reasoning: { effort: "low", summary: "auto" } })],
   ["an earlier response", asked("Hi", { previous_response_id: "resp_1", store: true })],
@@ -80,6 +80,7 @@ const ACCEPTED_RESPONSES: readonly Case[] = [
 const REFUSED_RESPONSES: readonly Case[] = [
   ["no model", { input: "Hi" }],
   ["no input", { model: "m" }],
+  ["no items", asked([])],
   ["an input of a number", asked(1)],
   ["a message of nobody", asked([{ content: "Hi" }])],
   ["a message of a tool", asked([{ role: "tool", content: "Hi" }])],
@@ -180,27 +181,29 @@ describe("what the gateway refuses", () => {
 
   it("is refused in responses, but for the rules over several fields", () => {
     expect(passing("createResponse", REFUSED_RESPONSES)).toEqual([
+      "no items",
       "a picture of nothing",
       "an output of no call",
       "two tools of one name",
+      "a choice without a mode",
     ]);
   });
 
-  it("is refused of responses by the gateway itself, too", async () => {
+  it("is refused of responses by the gateway itself, too, and nothing else", async () => {
     const gateway = createGateway({
       backend: { chat: async function* () {} },
       quotas: memoryQuotaStore([{ apiKey: "sk-1" }]),
+      responseStore: memoryResponseStore(),
+      onFailure: () => {},
     });
     const headers = { authorization: "Bearer sk-1", "content-type": "application/json" };
-    for (const [name, body] of REFUSED_RESPONSES) {
-      const request = new Request("http://localhost/v1/responses", {
-        method: "POST",
-        headers,
-        body: JSON.stringify(body),
-      });
-      const { status } = await gateway.fetch(request);
-      expect([name, status]).toEqual([name, 400]);
-    }
+    const refused = async ([name, body]: Case): Promise<string[]> => {
+      const sent = { method: "POST", headers, body: JSON.stringify(body) };
+      const { status } = await gateway.fetch(new Request("http://localhost/v1/responses", sent));
+      return status === 400 ? [name] : [];
+    };
+    const found = await Promise.all([...ACCEPTED_RESPONSES, ...REFUSED_RESPONSES].map(refused));
+    expect(found.flat()).toEqual(REFUSED_RESPONSES.map(([name]) => name));
   });
 
   it("is refused of images, but for what is about the files themselves", () => {
