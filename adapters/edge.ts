@@ -27,6 +27,7 @@ export {
   TOMBSTONE_MS,
   tokenPrice,
   unstorageImageStore,
+  unstorageResponseStore,
 } from "../src/index.ts";
 
 /** The part of the runtime's context, the last argument of a handler, that this adapter uses. */

@@ -179,3 +179,9 @@ export {
   type UnstorageImageStoreOptions,
   unstorageImageStore,
 } from "./stores/unstorage-images.ts";
+export {
+  type ResponseStorage,
+  type UnstorageResponseStore,
+  type UnstorageResponseStoreOptions,
+  unstorageResponseStore,
+} from "./stores/unstorage-responses.ts";

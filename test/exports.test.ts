@@ -40,6 +40,7 @@ it("polygate", () => {
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
+    "unstorageResponseStore",
   ]);
 });
 

@@ -1,8 +1,9 @@
 /** Kept responses: they are continued, read again, listed and deleted, by their own key alone, as long as they are kept. */
 
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { type ChatEvent, encryptedResponseStore, memoryReplayStore, memoryResponseStore } from "../../src/index.ts";
-import { AT_REST, counted, INPUT, never, opened, readUntil, type Step, WORD } from "./bench.ts";
+import { AT_REST, counted, INPUT, microtasks, never, opened, PROMPT, readUntil, type Step, WORD } from "./bench.ts";
 import { framesOf, keeping, OTHER, told, type Wire } from "./keeping.ts";
 
 const DAY_MS = 86_400_000;
@@ -212,7 +213,7 @@ describe("a chain", () => {
   });
 
   it("that is long takes few reads, and documents that do not grow", async () => {
-    const TURNS = 200;
+    const TURNS = 130;
     let reads = 0;
     const sizes: number[] = [];
     const { create, said } = keeping([["x"]], {}, (store) => ({
@@ -446,6 +447,50 @@ describe("a store that is down", () => {
     const items = [{ role: "user", content: "x".repeat(5_000) }];
     const conversation = await ask("conversations", { method: "POST", body: JSON.stringify({ items }) });
     expect([conversation.status, conversation.body["error"]]).toMatchObject([503, { message: /full/ }]);
+  });
+});
+
+describe("a client that leaves at any moment", () => {
+  it.each([
+    ["complete", {}],
+    ["streamed", { stream: true }],
+    ["in the background", { background: true }],
+    ["streamed and in the background", { background: true, stream: true }],
+  ])("is charged at most once, and leaves no hold and no unfinished response: %s", async (_name, fields) => {
+    for (let moment = 0; moment < 120; moment += 3) {
+      const created: string[] = [];
+      const bench = keeping([[WORD, counted(7)]], {}, (store) => ({
+        async create(keyId, documents) {
+          created.push(...documents.flatMap(({ id, parentId }) => (parentId === undefined ? id : [])));
+          await setImmediate();
+          return store.create(keyId, documents);
+        },
+        async update(keyId, update) {
+          await setImmediate();
+          return store.update(keyId, update);
+        },
+      }));
+      const request = new Request("http://host/v1/responses", {
+        method: "POST",
+        headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+        body: JSON.stringify({ model: "any", input: PROMPT, ...fields }),
+      });
+      let hangUp: (() => void) | undefined;
+      const answer = bench.gateway.answer(request, { onDisconnect: (listener) => void (hangUp = listener) });
+      // Some moments lie within one turn of the event loop, and others in later turns.
+      await microtasks(moment % 30);
+      for (let turn = 0; turn < moment / 30; turn++) await setImmediate();
+      hangUp?.();
+      const { body } = (await answer) ?? {};
+      if (body && typeof body !== "string") await (body as AsyncIterator<unknown>).return?.();
+      await bench.clock.advance(60_000);
+      const report = bench.report();
+      expect([0, INPUT + WORD.length, INPUT + 7]).toContain(report?.used);
+      expect(report).toMatchObject(AT_REST);
+      const documents = created.map((id) => bench.ask(`responses/${id}`));
+      for (const { body: kept } of await Promise.all(documents))
+        expect(["completed", "failed"]).toContain(kept["status"]);
+    }
   });
 });
 

@@ -90,10 +90,10 @@ describe("encryptedResponseStore", () => {
     };
     for (const [name, changed] of Object.entries(changes)) {
       await inner.create("two", [{ ...documentOf("a", changed), id: name === "same" ? "a" : name }]);
-      await expect(contentOf(store, name === "same" ? "a" : name, "two"), name).rejects.toThrow(Error);
+      await expect(contentOf(store, name === "same" ? "a" : name, "two")).rejects.toThrow(Error);
     }
     for (const [name, changed] of Object.entries(changes)) await inner.create("one", [documentOf(name, changed)]);
-    for (const name of Object.keys(changes)) await expect(contentOf(store, name), name).rejects.toThrow(Error);
+    for (const name of Object.keys(changes)) await expect(contentOf(store, name)).rejects.toThrow(Error);
     expect(await contentOf(store)).toBe("content of a");
   });
 

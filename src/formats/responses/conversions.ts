@@ -22,6 +22,8 @@ import { FORMAT } from "./schema.ts";
 
 const NO_MEDIA = rejected("The format accepts pictures, sounds and documents only from users.");
 
+const SAMPLING = dropped("A model that reasons refuses this field.");
+
 export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.signature": dropped("The format signs only reasoning."),
   "messages.thought": approximated("Content made during reasoning is sent as a part of the answer."),
@@ -46,11 +48,14 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   maxOutputTokens: approximated("The least limit of the format is 16 tokens."),
   stopSequences: emulated("The gateway ends the answer at the texts."),
   "reasoning.budgetTokens": approximated("The budget is sent as an effort."),
-  "reasoning.effort": EXACT,
+  reasoning: dropped("This model does not reason."),
+  "reasoning.effort": approximated("The nearest effort that the model accepts is sent."),
   "reasoning.visible": EXACT,
   "responseFormat.name": emulated("A schema needs a name; the gateway chooses one."),
   "responseFormat.strict": EXACT,
-  logprobs: EXACT,
+  temperature: SAMPLING,
+  topP: SAMPLING,
+  logprobs: SAMPLING,
   modalities: dropped("The format answers in text."),
   mediaResolution: approximated("The resolution is sent as the detail of each picture."),
   serviceTier: EXACT,
@@ -69,6 +74,8 @@ export const tableOf = ({ foreignReasoning }: CodecOptions): ConversionTable =>
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
 export function fieldsOf(request: ChatRequest): ConvertedFields {
   const fields = convertedFields(request, FORMAT);
+  // Only some models refuse them.
+  fields.delete("logprobs");
   if (request.stopSequences.length > 0) fields.add("stopSequences");
   return fields;
 }

@@ -16,7 +16,7 @@ import { resolve } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
-import { FORMAT, ResponsesRequest } from "./schema.ts";
+import { FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
@@ -93,7 +93,8 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     throw new GatewayError("invalid_request", "background: a response in the background must be stored", {
       path: ["background"],
     });
-  return decodeRequest(await resolve(body, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
+  const request = hasInput(body.input) ? body : { ...body, input: [] };
+  return decodeRequest(await resolve(request, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
 }
 
 /** Makes the codec for upstreams that speak this format. */

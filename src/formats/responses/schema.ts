@@ -274,7 +274,8 @@ const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as 
 
 const Body = object({
   model: atMost(text, 256),
-  input: textOr(array(InputItem, ({ input }) => `must be a string or an array, not ${shown(input)}`)),
+  // May be missing where the request goes on from earlier items. Bodies are not copied, so `decode` puts the default in.
+  input: v.nullish(textOr(array(InputItem, ({ input }) => `must be a string or an array, not ${shown(input)}`)), []),
   instructions: v.nullish(v.string()),
   max_output_tokens: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1"))),
   stream: v.nullish(v.boolean()),
@@ -315,6 +316,9 @@ export type ResponsesRequest = v.InferOutput<typeof Body>;
 
 export const ResponsesRequest = v.pipe(Body, crossCheck<ResponsesRequest>(breaches));
 
+/** Tells whether a body has an input. */
+export const hasInput = (input: ResponsesRequest["input"] | null | undefined): boolean => input != null;
+
 /** Finds the fields of a body that the neutral model cannot hold. */
 export const unsupportedIn = unsupportedFinder(Body);
 
@@ -336,6 +340,7 @@ function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest):
   if (request.background === true && request.store === false)
     yield { path: ["background"], message: "needs store to be true" };
   if (typeof input === "string" || request.previous_response_id != null || request.conversation != null) return;
+  if (!hasInput(input)) return yield { path: ["input"], message: "is required" };
   if (input.length === 0) yield { path: ["input"], message: "must hold at least one item" };
   // A reference may name the call of an output.
   if (input.some(({ type }) => type === "item_reference")) return;

@@ -9,12 +9,14 @@ import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { valueAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage, errorEvent } from "./answer.ts";
-import { keptFields, type OwnInput, type ResponsesNative } from "./kept.ts";
+import { keptFields, type ResponsesNative } from "./kept.ts";
 
 /** The events after which nothing follows. */
 const LAST = /^response\.(?:completed|incomplete|failed|done)$/;
 /** The events that hold the response itself. */
 const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete|failed)$/;
+
+const NOTHING: Partial<ResponsesNative["own"]> = {};
 
 /**
  * Returns the fields of a response that the gateway decides, and not the upstream: the upstream was told to store nothing, and knows neither
@@ -23,8 +25,7 @@ const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete
 export function promisedFields(context: AnswerContext): JsonObject {
   const kept = keptFields(context);
   if (kept) return kept;
-  const { chain, conversation }: Partial<OwnInput> =
-    (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
+  const { chain, conversation } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? NOTHING;
   const continued = chain?.ids.at(-1);
   return {
     ...(continued !== undefined && { previous_response_id: continued }),

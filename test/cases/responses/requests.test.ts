@@ -83,12 +83,13 @@ describe("a request", () => {
 describe("the count of a request", () => {
   const { ask, received } = openStage(plays("Hello."), { path: "/v1/responses/input_tokens" });
 
+  async function count(input: unknown): Promise<number> {
+    const counted = (await (await ask(having({ input }))).json()) as { object: string; input_tokens: number };
+    expect(counted.object).toBe("response.input_tokens");
+    return counted.input_tokens;
+  }
+
   it("needs no backend, and grows with the input", async () => {
-    const count = async (input: unknown): Promise<number> => {
-      const counted = (await (await ask(having({ input }))).json()) as { object: string; input_tokens: number };
-      expect(counted.object).toBe("response.input_tokens");
-      return counted.input_tokens;
-    };
     const [one, more] = [await count("Hi"), await count([{ role: "user", content: "Hi, how are you today?" }])];
     expect(one).toBeGreaterThan(0);
     expect(more).toBeGreaterThan(one);

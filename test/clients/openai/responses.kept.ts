@@ -87,11 +87,13 @@ export function keptResponsesSuite({ sdk, connect }: Stage): void {
     const first = { type: "message", role: "user", content: "zero" } as const;
     const { id } = await conversations.create({ metadata: { topic: "numbers" }, items: [first] });
     expect(await conversations.retrieve(id)).toMatchObject({ id, metadata: { topic: "numbers" } });
+    expect((await responses.create({ model, conversation: id })).output_text).toBe("You said: zero");
     for (const input of ["one", "two"])
       expect((await responses.create({ model, input, conversation: id })).conversation).toEqual({ id });
     const items = await collected(conversations.items.list(id, { order: "asc", limit: 2 }));
     expect(items.map((item) => "role" in item && item.role)).toEqual([
       "user",
+      "assistant",
       "user",
       "assistant",
       "user",

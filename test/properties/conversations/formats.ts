@@ -78,6 +78,9 @@ function withReasoning(request: ChatRequest): ChatCompletionsRequest {
 
 const MESSAGES = messagesRequest({ vendorRanges: true, vendorSources: true });
 
+/** What a request holds beside its body when it continues nothing. */
+const NOTHING_KEPT = { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined };
+
 export const FORMATS: readonly Format[] = [
   {
     name: "messages",
@@ -149,10 +152,7 @@ export const FORMATS: readonly Format[] = [
     read(body) {
       const wire: unknown = body;
       assertValid(ResponsesRequest, wire);
-      return decodeResponses(
-        { body: wire, own: { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined } },
-        1,
-      );
+      return decodeResponses({ body: wire, own: NOTHING_KEPT }, 1);
     },
   },
 ];
