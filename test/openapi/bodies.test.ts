@@ -181,6 +181,7 @@ describe("what the gateway refuses", () => {
 
   it("is refused in responses, but for the rules over several fields", () => {
     expect(passing("createResponse", REFUSED_RESPONSES)).toEqual([
+      "no input",
       "no items",
       "a picture of nothing",
       "an output of no call",
