@@ -168,7 +168,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
     endpoints: owned
-      .filter(({ endpoint }) => services.responses || !("needsResponseStore" in endpoint))
+      .filter(({ endpoint }) => answers(endpoint, services))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: {
       ...(options.messages && { messages: options.messages }),
@@ -181,6 +181,10 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     },
   };
 }
+
+/** Tells whether an endpoint does more than refuse its callers. */
+const answers = (endpoint: Endpoint, { responses }: Services): boolean =>
+  endpoint.kind !== "query" || (!endpoint.onlyRefuses && (responses !== undefined || !endpoint.needsResponseStore));
 
 /** The default time for live calls to end when the gateway closes, in milliseconds. */
 const CLOSE_MS = 10_000;

@@ -82,7 +82,7 @@ const ANSWER = {
   output: [OUTPUT],
   usage: {
     input_tokens: 8,
-    input_tokens_details: { cached_tokens: 0 },
+    input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
     output_tokens: 2,
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: 10,
@@ -95,9 +95,10 @@ const CHANGED = { id: CONVERSATION_ID, object: "conversation", created_at: 1_700
 const IN_MESSAGE = { item_id: OUTPUT.id, output_index: 0, content_index: 0 };
 
 const RULES =
-  "Rules beyond the schema: the names of tools must differ; an output must answer an earlier call; an image has either " +
+  "Rules beyond the schema: an `input` must be there, unless the request goes on from a response or a conversation; the names of " +
+  "tools must differ; `tool_choice` must name a tool of the request; an output must answer an earlier call; an image has either " +
   "`image_url` or `file_id`; a file has one of `file_data`, `file_id` and `file_url`; `conversation` cannot stand beside " +
-  "`previous_response_id`. `background` needs a service that keeps responses. Unknown fields are passed on.";
+  "`previous_response_id`. `background` needs a service that keeps responses, and no `store` of false. Unknown fields are passed on.";
 const EVENTS =
   "The event's name is the `type` in the data. A failure on the way is an event `error`, and then `response.failed`. The " +
   "events of an upstream that speaks this format are passed on, and may have further types.";
@@ -113,7 +114,7 @@ const PAGE: readonly Parameter[] = [
 ];
 
 /** The causes of errors of a route that the store of responses answers. */
-const causes = (...more: readonly ErrorCause[]): ErrorCause[] => ["route", "key", "expiry", "gateway", ...more];
+const causes = (...more: readonly ErrorCause[]): ErrorCause[] => ["route", "key", "expiry", "rate", "gateway", ...more];
 
 const RESPONSE = "/v1/responses/{response_id}";
 const CONVERSATION = "/v1/conversations/{conversation_id}";
@@ -157,7 +158,7 @@ const kept: readonly FormatOperation[] = [
     parameters: PAGE,
     answer: "ResponsesItemList",
     answerDescription: "A page of items.",
-    causes: causes("input", "response"),
+    causes: causes("input", "response", "item"),
   },
   {
     endpoint: "query POST /v1/conversations",
@@ -165,7 +166,7 @@ const kept: readonly FormatOperation[] = [
     summary: "Begins a conversation, to which responses add their items.",
     request: "ConversationRequest",
     answer: "Conversation",
-    causes: causes("body", "input", "replay"),
+    causes: causes("body", "input", "item", "replay"),
   },
   {
     endpoint: `query GET ${CONVERSATION}`,
@@ -196,7 +197,7 @@ const kept: readonly FormatOperation[] = [
     parameters: PAGE,
     answer: "ResponsesItemList",
     answerDescription: "A page of items.",
-    causes: causes("input", "conversation"),
+    causes: causes("input", "conversation", "item"),
   },
   {
     endpoint: `query POST ${CONVERSATION}/items`,
@@ -205,7 +206,7 @@ const kept: readonly FormatOperation[] = [
     request: "ConversationItemsRequest",
     answer: "ResponsesItemList",
     answerDescription: "The items, with their ids.",
-    causes: causes("body", "input", "conversation", "replay"),
+    causes: causes("body", "input", "conversation", "item", "replay"),
   },
   {
     endpoint: `query GET ${CONVERSATION}/items/{item_id}`,
@@ -225,6 +226,10 @@ const kept: readonly FormatOperation[] = [
 ];
 
 const NULLABLE_TEXT: JsonSchema = { type: ["string", "null"] };
+
+/** Removes the defaults of fields: generated clients make a field with a default a required one. */
+const withoutDefaults = (properties: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> =>
+  Object.fromEntries(Object.entries(properties).map(([name, { default: _, ...schema }]) => [name, schema]));
 
 export const responses: FormatDescription = {
   name: "responses",
@@ -249,9 +254,20 @@ export const responses: FormatDescription = {
     ConversationItemsRequest: NewItems,
     OpenAIError,
   }),
-  jsonSchemas: () => ({
+  jsonSchemas: ({ ResponsesRequest: request = {} }) => ({
+    ResponsesRequest: { ...request, properties: withoutDefaults(request["properties"] as Record<string, JsonSchema>) },
     // A kept item is an input item that certainly has an id and a type.
-    ResponsesItem: { allOf: [ref("ResponsesInputItem"), { required: ["id", "type"] }] },
+    ResponsesItem: {
+      allOf: [
+        ref("ResponsesInputItem"),
+        {
+          type: "object",
+          properties: { id: { type: "string" }, type: { type: "string" } },
+          required: ["id", "type"],
+          additionalProperties: true,
+        },
+      ],
+    },
     ResponsesItemList: {
       type: "object",
       properties: {

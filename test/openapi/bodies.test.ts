@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { readFormText } from "../../src/formats/images/schema.ts";
-import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { createGateway, memoryQuotaStore, memoryResponseStore } from "../../src/index.ts";
 import type { OpenApiDocument } from "../../src/openapi/index.ts";
 import { ACCEPTED as ACCEPTED_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
 import { REFUSED as REFUSED_COMPLETIONS } from "../cases/chat-completions/refused.ts";
@@ -27,28 +27,33 @@ const vendor = readerOf(documentOf({ messages: { ranges: "vendor", imageSources:
 const judgeOf = (operationId: string, { document, judgeOf } = spec): Judge =>
   judgeOf(bodySchema(document, operationId));
 
-/** Writes a form as its schema describes it: texts become their values, files become their contents. */
-const formOf = (fields: FormFields): object =>
+/** Writes a form as its schema describes it: texts become their values, files become their contents. A null is a missing field. */
+const formOf = (fields: FormFields, repeated: readonly string[] = []): object =>
   Object.fromEntries(
     Object.entries(fields)
       .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => {
+      .flatMap(([name, value]) => {
         const values = [value ?? ""]
           .flat()
           .map((each) => (typeof each === "string" ? readFormText(name, each) : "bytes"));
-        return [name, values.length === 1 ? values[0] : values];
+        if (values[0] === null) return [];
+        return [[name, values.length === 1 && !repeated.includes(name) ? values[0] : values]];
       }),
   );
-const formed = (cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[]): Case[] =>
-  cases.map(([name, fields]) => [name, formOf(fields)]);
+const formed = (
+  cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[],
+  repeated?: readonly string[],
+): Case[] => cases.map(([name, fields]) => [name, formOf(fields, repeated)]);
+/** The fields of a form for edits that may be repeated. */
+const REPEATED = ["image", "image[]"];
 
 const asked = (input: unknown, more: object = {}): object => ({ model: "m", input, ...more });
 const CALL = { type: "function_call", call_id: "call_1", name: "look", arguments: "{}" };
 const SCHEMA = { type: "object" };
+const LOOK = { type: "function", name: "look" };
 
 const ACCEPTED_RESPONSES: readonly Case[] = [
   ["a text", asked("Hi")],
-  ["no items", asked([])],
   ["a message without a type", asked([{ role: "user", content: "Hi" }])],
   ["a message of parts", asked([{ type: "message", role: "user", content: [{ type: "input_text", text: "Hi" }] }])],
   ["a picture", asked([{ role: "user", content: [{ type: "input_image", image_url: "https://example.com/a.png" }] }])],
@@ -65,7 +70,7 @@ const ACCEPTED_RESPONSES: readonly Case[] = [
   ["a call that the provider ran", asked([{ type: "web_search_call", id: "ws_1", action: { type: "search" } }])],
   ["tools", asked("Hi", { tools: [{ type: "function", name: "look", parameters: SCHEMA }, { type: "web_search" }] })],
   ["a custom tool", asked("Hi", { tools: [{ type: "custom", name: "edit", format: { type: "text" } }] })],
-  ["a choice of tools", asked("Hi", { tool_choice: { type: "function", name: "look" } })],
+  ["a choice of tools", asked("Hi", { tools: [LOOK], tool_choice: { type: "function", name: "look" } })],
   ["a shape", asked("Hi", { text: { format: { type: "json_schema", name: "shape", schema: SCHEMA } } })],
   ["reasoning that is asked for", asked("Hi", { reasoning: { effort: "low", summary: "auto" } })],
   ["an earlier response", asked("Hi", { previous_response_id: "resp_1", store: true })],
@@ -75,6 +80,7 @@ const ACCEPTED_RESPONSES: readonly Case[] = [
 const REFUSED_RESPONSES: readonly Case[] = [
   ["no model", { input: "Hi" }],
   ["no input", { model: "m" }],
+  ["no items", asked([])],
   ["an input of a number", asked(1)],
   ["a message of nobody", asked([{ content: "Hi" }])],
   ["a message of a tool", asked([{ role: "tool", content: "Hi" }])],
@@ -111,7 +117,7 @@ describe("what the gateway accepts", () => {
     ["createResponse", ACCEPTED_RESPONSES],
     ["countResponseTokens", ACCEPTED_RESPONSES],
     ["createImage", ACCEPTED_GENERATIONS],
-    ["editImage", formed(ACCEPTED_EDITS)],
+    ["editImage", formed(ACCEPTED_EDITS, REPEATED)],
     ["varyImage", formed(ACCEPTED_VARIATIONS)],
   ])("is valid: %s", (operationId, cases) => {
     expect(refusedOf(operationId, cases)).toEqual([]);
@@ -175,33 +181,36 @@ describe("what the gateway refuses", () => {
 
   it("is refused in responses, but for the rules over several fields", () => {
     expect(passing("createResponse", REFUSED_RESPONSES)).toEqual([
+      "no input",
+      "no items",
       "a picture of nothing",
       "an output of no call",
       "two tools of one name",
+      "a choice without a mode",
     ]);
   });
 
-  it("is refused of responses by the gateway itself, too", async () => {
+  it("is refused of responses by the gateway itself, too, and nothing else", async () => {
     const gateway = createGateway({
       backend: { chat: async function* () {} },
       quotas: memoryQuotaStore([{ apiKey: "sk-1" }]),
+      responseStore: memoryResponseStore(),
+      onFailure: () => {},
     });
     const headers = { authorization: "Bearer sk-1", "content-type": "application/json" };
-    for (const [name, body] of REFUSED_RESPONSES) {
-      const request = new Request("http://localhost/v1/responses", {
-        method: "POST",
-        headers,
-        body: JSON.stringify(body),
-      });
-      const { status } = await gateway.fetch(request);
-      expect([name, status]).toEqual([name, 400]);
-    }
+    const refused = async ([name, body]: Case): Promise<string[]> => {
+      const sent = { method: "POST", headers, body: JSON.stringify(body) };
+      const { status } = await gateway.fetch(new Request("http://localhost/v1/responses", sent));
+      return status === 400 ? [name] : [];
+    };
+    const found = await Promise.all([...ACCEPTED_RESPONSES, ...REFUSED_RESPONSES].map(refused));
+    expect(found.flat()).toEqual(REFUSED_RESPONSES.map(([name]) => name));
   });
 
   it("is refused of images, but for what is about the files themselves", () => {
     expect(passing("createImage", REFUSED_GENERATIONS)).toEqual([]);
     // A file of a form is a text in JSON Schema.
-    expect(passing("editImage", formed(REFUSED_EDITS))).toEqual([
+    expect(passing("editImage", formed(REFUSED_EDITS, REPEATED))).toEqual([
       "a text for an image",
       "a text for an image of an array",
       "a file in a field that nobody knows",

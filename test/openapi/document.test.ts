@@ -81,10 +81,14 @@ describe.each(GATEWAYS)("the document of a gateway with %s", (_name, options) =>
       const sharing = gateway.endpoints.filter(
         (one) => one.format === format && one.method === method && one.path === path,
       );
-      // Each collection has an endpoint that only refuses unknown methods.
-      const refusing = format === "generate-content" && method === "POST" ? 1 : 0;
-      const addresses = ADDRESSES[`${method} ${path}`] ?? sharing.length - refusing;
-      expect([format, path, operations.filter(isHere).length]).toEqual([format, path, addresses]);
+      const addresses = ADDRESSES[`${method} ${path}`] ?? sharing.length;
+      // The methods of other collections are named beside those of the first.
+      const isElsewhere = ({ operation }: LocatedOperation): boolean =>
+        format === "generate-content" &&
+        method === "POST" &&
+        operation.description?.includes(` \`${path.slice(0, -2)}{model}:`) === true;
+      const found = operations.filter((one) => isHere(one) || isElsewhere(one)).length;
+      expect([format, path, found]).toEqual([format, path, addresses]);
     }
     for (const { path, method, operation } of operations)
       for (const tag of operation.tags) {
@@ -133,8 +137,10 @@ describe("the document", () => {
     expect(messages?.["post"]?.security).toEqual([{ apiKey: [] }, { bearer: [] }]);
     expect(edits?.["post"]?.security).toEqual([{ bearer: [] }]);
     expect(file?.["get"]?.security).toEqual([]);
-    const required = messages?.["post"]?.parameters.filter((one) => one.required).map(({ name }) => name);
-    expect(required).toEqual(["compat-version"]);
+    const [version, otherName] = messages?.["post"]?.parameters ?? [];
+    // Each of the two stands for the other, so no client must send both.
+    expect([version?.required, otherName?.required]).toEqual([undefined, undefined]);
+    expect(version?.description).toContain("Required, unless `anthropic-version` is there.");
     const stream = document.paths["/v1beta/models/{model}:streamGenerateContent"]?.["post"];
     expect(stream?.security).toEqual([{ queryKey: [] }, { googApiKey: [] }, { bearer: [] }]);
     expect(stream?.parameters.map(({ name }) => name)).toEqual(["model", "alt", "Idempotency-Key"]);
@@ -187,6 +193,37 @@ describe("the document", () => {
       404,
       { error: { message: "This service keeps no responses.", code: "not_found" } },
     ]);
+  });
+
+  it("has one operation for each route, also where several addresses have it", () => {
+    const methods = Object.keys(document.paths).filter((path) => path.includes(":"));
+    expect(methods.map((path) => path.split(":")[1])).toEqual([
+      "generateContent",
+      "streamGenerateContent",
+      "countTokens",
+    ]);
+    const generate = document.paths["/v1beta/models/{model}:generateContent"]?.["post"];
+    expect(generate?.description).toBe(
+      "The same operation is at `/v1/models/{model}:generateContent`, `/v1beta/tunedModels/{model}:generateContent`, " +
+        "`/v1/tunedModels/{model}:generateContent`.",
+    );
+  });
+
+  it("has types that generated clients can write", () => {
+    const found: string[] = [];
+    const visit = (value: unknown, path: string): void => {
+      if (typeof value !== "object" || value === null) return;
+      const { anyOf, default: given } = value as { anyOf?: unknown; default?: unknown };
+      // Clients make a field with a default a required one, and a choice with `not` of no type at all.
+      if (given !== undefined && !/\/(?:properties|parameters\/\d+\/schema)$/.test(path)) found.push(`${path} default`);
+      if (JSON.stringify(anyOf)?.includes('"not":{"prop')) found.push(`${path} not`);
+      for (const [key, inner] of Object.entries(value)) visit(inner, `${path}/${key}`);
+    };
+    visit(document.components.schemas, "");
+    for (const name of ["ImageEditRequest", "ImageVariationRequest"])
+      if (JSON.stringify(document.components.schemas[name]?.["properties"]).includes("null"))
+        found.push(`${name} null`);
+    expect(found).toEqual([]);
   });
 
   it("follows the host's own image models", () => {

@@ -308,7 +308,7 @@ const Body = object({
   prompt_cache_retention: unsupported(v.nullish(v.string())),
   max_tool_calls: unsupported(v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1")))),
   // A prompt stands in the store of one provider, which belongs to the host's account.
-  prompt: v.nullish(v.null("cannot be used: this service keeps no prompts")),
+  prompt: v.optional(v.null("cannot be used: this service keeps no prompts")),
 });
 export type ResponsesRequest = v.InferOutput<typeof Body>;
 
