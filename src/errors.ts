@@ -49,7 +49,8 @@ export type Port =
   | "rate-limiter"
   | "replay-store"
   | "response-store"
-  | "code-runner";
+  | "code-runner"
+  | "hook";
 
 /** The token counts of a prompt that is too long, as far as they are known. */
 export interface ContextTokens {

@@ -11,11 +11,13 @@ import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
+import { Hooks } from "./pipeline/hooks.ts";
 import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
+import type { Hook } from "./ports/hook.ts";
 import { type ModelBackend, VERB_OF } from "./ports/model-backend.ts";
 import type { GatewayGauges, Observer, CallRecord, Failure, OnFailure } from "./ports/observer.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
@@ -95,6 +97,11 @@ export interface GatewayOptions<Context = unknown> extends FormatOptions {
    * observer are dropped. Default: none, at no cost.
    */
   readonly observer?: Observer<Context>;
+  /**
+   * Functions around each generated answer, in order: they may refuse or change a request before it costs anything, and see its answer
+   * afterwards. Default: none.
+   */
+  readonly hooks?: readonly Hook<Context>[];
   /** The browser pages that may call the gateway. Default: none. */
   readonly cors?: CorsOptions;
   /** The source of time. Default: the machine's own clock. */
@@ -112,7 +119,7 @@ export interface MountOptions {
 
 /** An endpoint of a gateway, as its format declares it. */
 export interface GatewayEndpoint {
-  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `embeddings`, `images`, `token-usage`. */
+  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `responses`, `embeddings`, `images`, `token-usage`. */
   readonly format: string;
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
@@ -127,7 +134,7 @@ export interface GatewayEndpoint {
 
 /** A gateway, ready to be mounted. */
 export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
-  /** The endpoints that the gateway serves; they depend on the verbs of the backend. */
+  /** The endpoints that the gateway serves; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];
   /** The options of the formats, as the host gave them. */
   readonly formats: FormatOptions;
@@ -160,14 +167,17 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   return {
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
-    endpoints: owned.map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
+    endpoints: owned
+      .filter(({ endpoint }) => services.responses || !("needsResponseStore" in endpoint))
+      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: {
       ...(options.messages && { messages: options.messages }),
       ...(options.images && { images: options.images }),
     },
     close: ({ deadlineMs = CLOSE_MS } = {}) => {
       const callsEnded = services.inFlight.close(deadlineMs);
-      return services.settlements.close(callsEnded, deadlineMs).finally(() => quietly(() => forget?.()));
+      const settled = services.settlements.close(callsEnded, deadlineMs);
+      return settled.then(() => services.hooks?.close()).finally(() => quietly(() => forget?.()));
     },
   };
 }
@@ -218,7 +228,8 @@ function servicesOf(options: GatewayOptions): Services {
     onFailure,
     onCall: options.onCall && ((record) => options.onCall?.(record)),
     observer: options.observer,
-    isRecorded: options.onCall !== undefined || options.observer !== undefined,
+    hooks: options.hooks?.length ? new Hooks(options.hooks, clock) : undefined,
+    isRecorded: options.onCall !== undefined || options.observer !== undefined || Boolean(options.hooks?.length),
     aliasesOf: imageAliases(options.images),
     inFlight: new InFlightCalls(
       clock,

@@ -14,6 +14,7 @@ export {
 export type { GatewayApp, GatewayRoutes } from "./routes.ts";
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
+export type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "./ports/hook.ts";
 export type { CallOutcome, CallRecord, Failure, OnCall, OnFailure, UnsettledCharge } from "./ports/observer.ts";
 export type {
   AskedUpstream,

@@ -10,6 +10,7 @@ import * as node from "../adapters/node.ts";
 import * as admin from "../src/admin/index.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
+import * as prices from "../src/prices/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
 import * as telemetry from "../src/telemetry/index.ts";
@@ -27,6 +28,7 @@ it("polygate", () => {
     "TOMBSTONE_MS",
     "countTokensByScript",
     "createGateway",
+    "encryptedResponseStore",
     "flexibleRateLimiter",
     "hashApiKey",
     "imagePriceTable",
@@ -34,6 +36,7 @@ it("polygate", () => {
     "memoryImageStore",
     "memoryQuotaStore",
     "memoryReplayStore",
+    "memoryResponseStore",
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
@@ -50,6 +53,7 @@ it.each([
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
+  ["prices", prices, ["priceCatalogue", "priceTable"]],
   ["telemetry", telemetry, ["openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {
   expect(names(entry)).toEqual(expected);
@@ -69,6 +73,7 @@ it("polygate/stores/sql", () => {
     "schemaVersion",
     "sqlQuotaStore",
     "sqlReplayStore",
+    "sqlResponseStore",
     "verifyLedger",
   ]);
 });
@@ -82,5 +87,11 @@ it("polygate/admin", () => {
 });
 
 it("polygate/testing", () => {
-  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws", "replayStoreLaws"]);
+  expect(names(testing)).toEqual([
+    "imageStoreLaws",
+    "manualClock",
+    "quotaStoreLaws",
+    "replayStoreLaws",
+    "responseStoreLaws",
+  ]);
 });

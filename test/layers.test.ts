@@ -79,6 +79,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   // The document is made from each format's schemas and errors, which the index does not publish.
   openapi: ["index", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
   telemetry: ["index", "node-version"],
+  prices: ["kinds", "model", "errors", "node-version"],
   // The bundle for the edge holds the upstreams as well.
   adapters: ["index", "node-version", "upstreams", "upstreams/relay"],
   playground: [
@@ -219,7 +220,7 @@ describe("the layers", () => {
 
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|stream|errors|conversions)";
+    const room = "(?:schema|request|answer|stream|errors|conversions|kept|background|queries)";
     const name = new RegExp(
       String.raw`^src/formats/(?:index|format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`,
     );

@@ -95,8 +95,10 @@ export interface ChatEndpoint extends Route {
 export interface BackgroundAnswer<Event> extends AnswerStream<Event> {
   /** Makes the document, and returns the body of the answer to the client. */
   begin(): Promise<object>;
-  /** Writes what has come so far. Resolves with false when the answer was cancelled. */
+  /** Writes what has come so far. Resolves with false when the answer was cancelled. Never rejects. */
   save(): Promise<boolean>;
+  /** Writes the failure of an answer that is not complete. Called at the end of each call. Never rejects. */
+  end(error: GatewayError): Promise<void>;
 }
 
 /** A streamed answer of the gateway itself. It is asked again and again. */
@@ -147,6 +149,8 @@ export interface QueryEndpoint extends Route {
   readonly expiredKeysMayAsk: boolean;
   /** The body that the route takes. */
   readonly body: "json" | "none";
+  /** True for a route that only refuses callers of a gateway without a store of responses. */
+  readonly needsResponseStore?: boolean;
   /** Returns the body of the answer, or a promise of it. */
   answer(query: Query, incoming: Incoming): unknown;
   /** Returns the answer as a stream; undefined for a request that does not ask for one. */

@@ -29,6 +29,7 @@ import {
   type Server,
   type SharedOperation,
 } from "./parts.ts";
+import { responses } from "./responses.ts";
 import { tokenUsage } from "./token-usage.ts";
 
 /** The formats in the order of the document. */
@@ -36,6 +37,7 @@ const FORMATS: readonly FormatDescription[] = [
   messages,
   generateContent,
   chatCompletions,
+  responses,
   embeddings,
   images,
   tokenUsage,
@@ -109,6 +111,9 @@ const PATH_PARAMETERS: readonly Parameter[] = [
     minLength: 1,
   }),
   parameter("path", "id", "The last part of the `url` in an image answer."),
+  parameter("path", "response_id", "The `id` of a response."),
+  parameter("path", "conversation_id", "The `id` of a conversation."),
+  parameter("path", "item_id", "The `id` of an item."),
 ];
 const IDEMPOTENCY_KEY = parameter(
   "header",
@@ -169,10 +174,10 @@ function bodyOf(schema: string): MediaType {
 
 const RETRY = { retryAfterMs: 2_000 };
 
+type ErrorRow = readonly [ErrorCause, message: string, details?: GatewayErrorDetails];
+
 /** For each error code: its cause, and an example with a message like the gateway's. */
-const ERRORS: Readonly<
-  Record<GatewayErrorCode, readonly [ErrorCause, message: string, details?: GatewayErrorDetails]>
-> = {
+const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   invalid_request: ["input", "model: is required", { path: ["model"] }],
   malformed_body: ["body", "The body is not valid JSON."],
   unsupported_media_type: ["body", "The content-type must be the one that this route takes."],
@@ -204,6 +209,19 @@ const ERRORS: Readonly<
   internal: ["gateway", "The gateway had an internal error."],
 };
 
+/** The errors for ids of kept responses and conversations that the key does not have. */
+const UNKNOWN_IDS: readonly ErrorRow[] = [
+  ["context", "Previous response with id 'resp_1' not found.", { path: ["previous_response_id"] }],
+  ["response", "Response with id 'resp_1' not found."],
+  ["conversation", "Conversation with id 'conv_1' not found.", { path: ["conversation"] }],
+  ["item", "Item with id 'msg_1' not found."],
+];
+
+const ALL_ERRORS: readonly (readonly [GatewayErrorCode, ErrorRow])[] = [
+  ...(Object.entries(ERRORS) as [GatewayErrorCode, ErrorRow][]),
+  ...UNKNOWN_IDS.map((row) => ["not_found", row] as const),
+];
+
 /**
  * Returns the causes that apply to an operation. A list of models comes from the backend, so it has the backend's errors. A token count has
  * none, because it is an estimate by default.
@@ -221,12 +239,13 @@ function errorAnswers(
   formats: readonly FormatDescription[],
   causes: readonly ErrorCause[],
 ): Record<string, ApiResponse> {
-  const met = Object.entries(ERRORS).filter(([, [cause]]) => causes.includes(cause));
-  const errors = met.flatMap(([code, [, summary, details]]) =>
+  const met = ALL_ERRORS.filter(([, [cause]]) => causes.includes(cause));
+  const errors = met.flatMap(([code, [cause, summary, details]]) =>
     formats.map((format) => {
-      const error = new GatewayError(code as GatewayErrorCode, summary, details);
+      const error = new GatewayError(code, summary, details);
       const value = format.errors.encodeError(error, "req_0123456789abcdef");
-      const name = formats.length > 1 ? `${code} (${format.name})` : code;
+      const isOther = met.some(([one, [other]]) => one === code && other !== cause);
+      const name = formats.length > 1 ? `${code} (${format.name})` : isOther ? `${code} (${cause})` : code;
       return { format, error, example: [name, { summary, value }] as const };
     }),
   );

@@ -3,7 +3,7 @@
 import { GatewayError } from "../errors.ts";
 import type { BackgroundAnswer } from "../formats/format.ts";
 import { type Answer, jsonAnswer } from "../http/answer.ts";
-import { EventStream } from "../http/event-stream.ts";
+import type { EventStream } from "../http/event-stream.ts";
 import type { Call } from "./call.ts";
 import { failureOf } from "./failures.ts";
 import { callHeaders } from "./respond.ts";
@@ -24,6 +24,8 @@ export async function inBackground<Event>(
   make: () => Promise<Answer>,
 ): Promise<Answer> {
   const body = await background.begin();
+  // Whatever ends the call from now on, the document is told.
+  call.defer(() => background.end(call.error ?? call.endedBecause));
   call.assertLive();
   // Only a call that may go on without its client can be joined.
   call.abort.drainFor(1);
@@ -31,18 +33,20 @@ export async function inBackground<Event>(
   void saveOften(call, background);
   if (isStreamed) return make();
   const fail = (thrown: unknown): Promise<void> => {
-    background.error((call.error ??= failureOf(call, thrown)));
+    call.error ??= failureOf(call, thrown);
     return call.endAndSettle();
   };
   call.listener = { cut: (reason) => void fail(reason) };
+  call.status = 200;
+  const answer = jsonAnswer(200, body, callHeaders(call));
+  // A repetition gets this answer, and not the stream behind it.
+  call.recording?.settle(answer);
+  call.recording = undefined;
   const made = make().then(
     ({ body: frames }) => (frames as EventStream).drain(),
     (error: unknown) => (call.isEnded ? undefined : fail(error)),
   );
   call.waitUntil(made);
-  call.status = 200;
-  const answer = jsonAnswer(200, body, callHeaders(call));
-  call.recording?.complete(answer);
   return answer;
 }
 

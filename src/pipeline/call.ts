@@ -17,9 +17,9 @@ import type { RateLimit } from "../ports/rate-limiter.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
 import { CallClock } from "./call-clock.ts";
 import { report } from "./failures.ts";
+import type { HookedCall } from "./hooks.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { InFlightSlot } from "./in-flight.ts";
-import { keptBy } from "./kept.ts";
 import { recordCall } from "./record.ts";
 import type { Services } from "./services.ts";
 import { type CallWatch, watchOf } from "./watch.ts";
@@ -101,6 +101,8 @@ export class Call implements Incoming {
   secret: string | undefined = undefined;
   /** The caller's key, after authentication. */
   key: ApiKey | undefined = undefined;
+  /** The documents of the key in the host's store of responses, after authentication; undefined without a store. */
+  kept: KeptDocuments | undefined = undefined;
   /** The backend's own count of the input, in tokens, where the host asks for one. */
   countedInput: number | undefined = undefined;
   /** The tokens of the input, counted or estimated; 0 before decoding. */
@@ -144,6 +146,8 @@ export class Call implements Incoming {
   firstEventAt: number | undefined = undefined;
   /** The call's slot among the calls in flight. */
   slot: InFlightSlot | undefined = undefined;
+  /** Collects the answer for the host's hooks, once they have seen the request. */
+  hooked: HookedCall | undefined = undefined;
   /** The receiver of a cut at this stage. */
   listener: CutListener | undefined = undefined;
 
@@ -215,11 +219,6 @@ export class Call implements Incoming {
 
   baseUrl(): string {
     return `${originOf(this.request.url)}${this.mounted.path ?? ""}${this.#prefix}`;
-  }
-
-  /** The documents of the call's key in the host's store of responses. */
-  get kept(): KeptDocuments | undefined {
-    return keptBy(this);
   }
 
   turn(): Promise<void> | undefined {
@@ -334,12 +333,16 @@ export class Call implements Incoming {
 
   /** Records the call, and drops everything large: a store that has not answered yet keeps little of the call. */
   #finish(endedAt: number): void {
-    if (this.services.isRecorded) recordCall(this, endedAt);
+    if (this.services.isRecorded) {
+      const record = recordCall(this, endedAt);
+      this.hooked?.end(this, record);
+    }
     if (this.slot) this.services.inFlight.end(this.slot);
     this.#settled?.();
     // Keep the two values that a late settlement needs. Do not read the mount again: it makes its context when asked.
     this.mounted = { context: this.context, clientAddress: this.#details?.clientAddress };
     this.#request = this.#settled = this.rawBody = undefined;
-    this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
+    this.hooked = this.meter = this.recording = this.booking = this.kept = undefined;
+    this.listener = this.slot = undefined;
   }
 }

@@ -1,6 +1,8 @@
 /** The documents of a call's key in the host's store of responses. */
 
+import { toGatewayError } from "../errors.ts";
 import type { KeptDocuments } from "../formats/format.ts";
+import { LATE, within } from "../http/wait.ts";
 import type {
   DocumentPage,
   DocumentUpdate,
@@ -11,12 +13,8 @@ import type {
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failures.ts";
-
-/** The host's store of responses, and the time for which documents are kept. */
-export interface Responses {
-  readonly store: ResponseStore;
-  readonly retainMs: number;
-}
+import type { Responses } from "./services.ts";
+import { tooLate } from "./settlements.ts";
 
 /** Returns the documents of the call's key; undefined without a store. */
 export function keptBy(call: Call): KeptDocuments | undefined {
@@ -63,7 +61,12 @@ class KeyDocuments implements KeptDocuments {
     report(this.#call, error, "response-store");
   }
 
-  #ask<Value>(verb: string, ask: (call: Call["details"]) => Promise<Value>): Promise<Value> {
-    return askStore(this.#call, "response-store", verb, () => ask(this.#call.details));
+  /** Asks after the end of the call too, because a response that is made in the background is written then. */
+  async #ask<Value>(verb: string, ask: (call: Call["details"]) => Promise<Value>): Promise<Value> {
+    const { clock, details, isEnded, limits } = this.#call;
+    if (!isEnded) return askStore(this.#call, "response-store", verb, () => ask(details));
+    const answer = await within(ask(details), limits.storeTimeoutMs, clock);
+    if (answer !== LATE) return answer;
+    throw toGatewayError(tooLate(limits.storeTimeoutMs), "response-store");
   }
 }

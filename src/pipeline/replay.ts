@@ -118,6 +118,14 @@ class Recording implements RunningCall, AnswerRecorder {
     this.#complete = this.#recorded(answer);
   }
 
+  settle(answer: Answer): void {
+    this.#cancelRenewals?.();
+    const recorded = this.#recorded(answer);
+    this.#tellFollowers(recorded);
+    if (this.#isClaimed) this.#call.waitUntil(this.#record(recorded));
+    this.#isClaimed = false;
+  }
+
   stream(body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream {
     return new SharedStream(body, { keepAlive, maxBytes: this.#call.limits.maxReplayBytes });
   }

@@ -86,7 +86,7 @@ export async function polled(call: Call, source: FrameSource): Promise<Answer> {
   const body = new EventStream({
     frames: async (write) => {
       if (!isFirst) {
-        await call.pause(POLL_MS);
+        if (next.frames === "") await call.pause(POLL_MS);
         next = await source.next();
       }
       isFirst = false;

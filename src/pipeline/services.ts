@@ -13,11 +13,18 @@ import type { ModelBackend } from "../ports/model-backend.ts";
 import type { Observer, OnCall, OnFailure } from "../ports/observer.ts";
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
+import type { ResponseStore } from "../ports/response-store.ts";
 import type { ExhaustedKeys } from "./exhausted-keys.ts";
+import type { Hooks } from "./hooks.ts";
 import type { Replays } from "./idempotency.ts";
 import type { InFlightCalls } from "./in-flight.ts";
-import type { Responses } from "./kept.ts";
 import type { Settlements } from "./settlements.ts";
+
+/** The host's store of responses, and the time for which documents are kept. */
+export interface Responses {
+  readonly store: ResponseStore;
+  readonly retainMs: number;
+}
 
 export interface Services {
   readonly backend: ModelBackend;
@@ -38,7 +45,9 @@ export interface Services {
   readonly onFailure: OnFailure;
   readonly onCall: OnCall | undefined;
   readonly observer: Observer | undefined;
-  /** True when `onCall` or an observer wants records. Otherwise nothing is noted for records. */
+  /** Undefined when the host has no hooks. */
+  readonly hooks: Hooks | undefined;
+  /** True when `onCall`, an observer or a hook wants records. Otherwise nothing is noted for records. */
   readonly isRecorded: boolean;
   /** Returns the aliases of a model. */
   readonly aliasesOf: (model: string) => readonly string[];

@@ -16,7 +16,7 @@ import type { CallInfo } from "./call.ts";
  *   together. A new child comes after all children that any reader has seen, so that pages have no gaps while other processes add children.
  * - `delete` removes a document with all its children and aliases, at once.
  * - A document without a parent expires when its `retainMs` has passed since it was created or last updated, by the store's own clock. A
- *   child lives as long as its parent.
+ *   child lives as long as its parent. A parent that gets a child lives for the child's `retainMs` at least.
  * - A store may have bounds. A full store forgets documents of the key that needs room early, the oldest first, each with its children. It
  *   never forgets documents of a key that has less.
  *
@@ -56,7 +56,7 @@ export interface NewDocument {
   readonly parentId?: string;
   /** Any text without NUL and lone surrogates: JSON, or JSON that `encryptedResponseStore` has encrypted. */
   readonly content: string;
-  /** The time until the document may be forgotten, in milliseconds: an integer from 1 up. The time of a child is ignored. */
+  /** The time until the document may be forgotten, in milliseconds: an integer from 1 up. For a child, the least time of its parent. */
   readonly retainMs: number;
 }
 

@@ -234,10 +234,13 @@ class MemoryResponses implements MemoryResponseStore {
       previous: parent?.last,
       next: undefined,
     };
-    if (parent?.last) parent.last.next = entry;
-    else if (parent) parent.first = entry;
-    if (parent) parent.last = entry;
-    else {
+    if (parent) {
+      if (parent.last) parent.last.next = entry;
+      else parent.first = entry;
+      parent.last = entry;
+      parent.endsAt = Math.max(parent.endsAt, entry.endsAt);
+      this.#expiries.place(parent);
+    } else {
       shelf.roots.add(entry);
       this.#expiries.place(entry);
     }

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { readFormText } from "../../src/formats/images/schema.ts";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import type { OpenApiDocument } from "../../src/openapi/index.ts";
 import { ACCEPTED as ACCEPTED_COMPLETIONS } from "../cases/chat-completions/accepted.ts";
 import { REFUSED as REFUSED_COMPLETIONS } from "../cases/chat-completions/refused.ts";
@@ -41,6 +42,56 @@ const formOf = (fields: FormFields): object =>
 const formed = (cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[]): Case[] =>
   cases.map(([name, fields]) => [name, formOf(fields)]);
 
+const asked = (input: unknown, more: object = {}): object => ({ model: "m", input, ...more });
+const CALL = { type: "function_call", call_id: "call_1", name: "look", arguments: "{}" };
+const SCHEMA = { type: "object" };
+
+const ACCEPTED_RESPONSES: readonly Case[] = [
+  ["a text", asked("Hi")],
+  ["no items", asked([])],
+  ["a message without a type", asked([{ role: "user", content: "Hi" }])],
+  ["a message of parts", asked([{ type: "message", role: "user", content: [{ type: "input_text", text: "Hi" }] }])],
+  ["a picture", asked([{ role: "user", content: [{ type: "input_image", image_url: "https://example.com/a.png" }] }])],
+  ["a file", asked([{ role: "user", content: [{ type: "input_file", file_id: "file-1" }] }])],
+  ["a call and its output", asked([CALL, { type: "function_call_output", call_id: "call_1", output: "42" }])],
+  [
+    "reasoning",
+    asked([
+      { type: "reasoning", summary: [], encrypted_content: "abc" },
+      { role: "user", content: "Go" },
+    ]),
+  ],
+  ["a reference", asked([{ type: "item_reference", id: "msg_1" }])],
+  ["a call that the provider ran", asked([{ type: "web_search_call", id: "ws_1", action: { type: "search" } }])],
+  ["tools", asked("Hi", { tools: [{ type: "function", name: "look", parameters: SCHEMA }, { type: "web_search" }] })],
+  ["a custom tool", asked("Hi", { tools: [{ type: "custom", name: "edit", format: { type: "text" } }] })],
+  ["a choice of tools", asked("Hi", { tool_choice: { type: "function", name: "look" } })],
+  ["a shape", asked("Hi", { text: { format: { type: "json_schema", name: "shape", schema: SCHEMA } } })],
+  ["reasoning that is asked for", asked("Hi", { reasoning: { effort: "low", summary: "auto" } })],
+  ["an earlier response", asked("Hi", { previous_response_id: "resp_1", store: true })],
+  ["a conversation", asked("Hi", { conversation: { id: "conv_1" }, background: true })],
+  ["a field that nobody knows", asked("Hi", { later: true })],
+];
+const REFUSED_RESPONSES: readonly Case[] = [
+  ["no model", { input: "Hi" }],
+  ["no input", { model: "m" }],
+  ["an input of a number", asked(1)],
+  ["a message of nobody", asked([{ content: "Hi" }])],
+  ["a message of a tool", asked([{ role: "tool", content: "Hi" }])],
+  ["an item of no known type", asked([{ type: "wish" }])],
+  ["a part of no known type", asked([{ role: "user", content: [{ type: "input_smell" }] }])],
+  ["a picture of nothing", asked([{ role: "user", content: [{ type: "input_image" }] }])],
+  ["an output of no call", asked([{ type: "function_call_output", call_id: "call_1", output: "42" }])],
+  ["a function without a name", asked("Hi", { tools: [{ type: "function" }] })],
+  ["two tools of one name", asked("Hi", { tools: ["function", "custom"].map((type) => ({ type, name: "look" })) })],
+  ["a tool without a type", asked("Hi", { tools: [{ name: "look" }] })],
+  ["a choice without a mode", asked("Hi", { tool_choice: { type: "allowed_tools", tools: [{ type: "web_search" }] } })],
+  ["a shape without a schema", asked("Hi", { text: { format: { type: "json_schema", name: "shape" } } })],
+  ["a temperature of 3", asked("Hi", { temperature: 3 })],
+  ["no output tokens", asked("Hi", { max_output_tokens: 0 })],
+  ["an effort that nobody knows", asked("Hi", { reasoning: { effort: "heroic" } })],
+];
+
 const refusedOf = (operationId: string, cases: readonly Case[], reader = spec): string[] => {
   const judge = judgeOf(operationId, reader);
   return cases.flatMap(([name, body]) => {
@@ -57,6 +108,8 @@ describe("what the gateway accepts", () => {
     ["streamGenerateContent", contentAccepted.ACCEPTED],
     ["countTokens", contentAccepted.ACCEPTED.map(([name, body]) => [name, { generateContentRequest: body }] as const)],
     ["createChatCompletion", ACCEPTED_COMPLETIONS],
+    ["createResponse", ACCEPTED_RESPONSES],
+    ["countResponseTokens", ACCEPTED_RESPONSES],
     ["createImage", ACCEPTED_GENERATIONS],
     ["editImage", formed(ACCEPTED_EDITS)],
     ["varyImage", formed(ACCEPTED_VARIATIONS)],
@@ -118,6 +171,31 @@ describe("what the gateway refuses", () => {
       "a choice of a tool that is not there",
       "an allowed tool that is not there",
     ]);
+  });
+
+  it("is refused in responses, but for the rules over several fields", () => {
+    expect(passing("createResponse", REFUSED_RESPONSES)).toEqual([
+      "a picture of nothing",
+      "an output of no call",
+      "two tools of one name",
+    ]);
+  });
+
+  it("is refused of responses by the gateway itself, too", async () => {
+    const gateway = createGateway({
+      backend: { chat: async function* () {} },
+      quotas: memoryQuotaStore([{ apiKey: "sk-1" }]),
+    });
+    const headers = { authorization: "Bearer sk-1", "content-type": "application/json" };
+    for (const [name, body] of REFUSED_RESPONSES) {
+      const request = new Request("http://localhost/v1/responses", {
+        method: "POST",
+        headers,
+        body: JSON.stringify(body),
+      });
+      const { status } = await gateway.fetch(request);
+      expect([name, status]).toEqual([name, 400]);
+    }
   });
 
   it("is refused of images, but for what is about the files themselves", () => {

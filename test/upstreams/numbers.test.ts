@@ -80,6 +80,6 @@ it("a route may have no further rounds, no pauses, and breakers that never open"
 
 it.each(["openai", "toString", undefined])("a relay refuses the format %j, and says those that there are", (format) => {
   expect(() => relay({ format: format as never, baseUrl: "https://example.com" })).toThrow(
-    `relay: format must be one of messages, generate-content, chat-completions, images, not ${JSON.stringify(format)}.`,
+    `relay: format must be one of messages, generate-content, chat-completions, responses, images, not ${JSON.stringify(format)}.`,
   );
 });

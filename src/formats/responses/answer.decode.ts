@@ -25,19 +25,28 @@ interface BegunItem {
   /** True when deltas of the item came, so that its complete form says nothing new. */
   hasDeltas: boolean;
   done: boolean;
+  readonly index: number;
   readonly callId: string | undefined;
 }
+
+/** The ids of an item. */
+type Named = Partial<Pick<LooseItem, "id" | "call_id">>;
 
 /** The types of the events that end a response. */
 const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.done"]);
 
 export class ResponseDecoder implements AnswerDecoder {
   readonly #limits: JsonLimits | undefined;
-  /** The items by their place in the output. */
-  readonly #items: Map<number, BegunItem> = new Map();
+  /** The items by their place in the output, and by their ids: some servers name the same place again, or none. */
+  readonly #items: Map<number | string, BegunItem> = new Map();
+  /** The place of the last item, and the number of items so far. */
+  #last = 0;
+  #count = 0;
   readonly #heldBack: HeldBack = new HeldBack();
   readonly #unsupported: Set<string> = new Set();
   #events: DecodedEvent[] = [];
+  /** True when the frames of the stream can be passed on. Set by the first frame. */
+  #passes: boolean | undefined;
   #started = false;
   #finished = false;
   #hasCalls = false;
@@ -57,6 +66,9 @@ export class ResponseDecoder implements AnswerDecoder {
     if (isError) throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
     if (!isValid(LooseEvent, said)) throw upstreamFailed("The model backend's answer has not the shape of one.");
     this.#event(said);
+    // Callers of this format could not read the frames of a stream without a beginning, or without numbers.
+    this.#passes ??= said.type === "response.created" && said["sequence_number"] != null;
+    if (!this.#passes) return this.#events;
     const frames = [event === undefined ? { data } : { event, data }];
     const unsupported = () => unsupportedInAnswer(said.item ? { output: [said.item] } : {}, this.#unsupported);
     return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
@@ -80,34 +92,41 @@ export class ResponseDecoder implements AnswerDecoder {
   }
 
   #event(event: LooseEvent): void {
-    const { type, response, item, output_index: index = -1 } = event;
+    const { type, response, item, item_id } = event;
+    const index = event.output_index ?? this.#items.get(item_id || "")?.index ?? this.#last;
+    this.#last = index;
     const delta = typeof event.delta === "string" ? event.delta : "";
     if (response) this.#start(response);
     switch (type) {
       case "response.failed":
         throw decodeUpstreamError(undefined, { error: response?.error ?? {} });
       case "response.output_item.added":
-        if (item) this.#begin(item, index ?? -1);
+        if (item) this.#begin(item, event.output_index ?? this.#count);
         return;
       case "response.output_item.done":
-        if (item) this.#complete(item, index ?? -1);
+        if (item) this.#complete(item, index);
         return;
       case "response.output_text.delta":
-        this.#touch(index);
+        this.#touch(index, item_id);
         if (delta !== "") this.#add({ type: "text-delta", text: delta });
         return this.#addLogprobs(event.logprobs as LooseLogprobs);
       case "response.refusal.delta":
-        this.#touch(index);
+        this.#touch(index, item_id);
         this.#hasRefusal = true;
         return this.#add({ type: "refusal-delta", text: delta });
       case "response.reasoning_summary_text.delta":
       case "response.reasoning_text.delta":
-        this.#touch(index);
-        return this.#add({ type: "reasoning-delta", text: delta, block: `${index}.${event.summary_index ?? 0}` });
+        this.#touch(index, item_id);
+        return this.#add({
+          type: "reasoning-delta",
+          text: delta,
+          block: `${index}.${event.summary_index ?? event.content_index ?? 0}`,
+        });
       case "response.function_call_arguments.delta": {
-        const callId = this.#touch(index)?.callId;
-        if (callId !== undefined && delta !== "") this.#add({ type: "tool-call-delta", id: callId, json: delta });
-        return;
+        const call = this.#find({ id: item_id ?? "" }, index);
+        if (call?.callId === undefined || delta === "") return;
+        call.hasDeltas = true;
+        return this.#add({ type: "tool-call-delta", id: call.callId, json: delta });
       }
       default:
         if (ENDS.has(type) && response) this.#end(response);
@@ -120,16 +139,31 @@ export class ResponseDecoder implements AnswerDecoder {
     this.#add({ type: "start", ...(id && { id }), ...(model && { model }) });
   }
 
-  #touch(index: number | null): BegunItem | undefined {
-    const item = this.#items.get(index ?? -1);
-    if (item) item.hasDeltas = true;
+  /** Returns an item that has begun. Its place counts more than its ids, because some servers change these with each event. */
+  #find({ id, call_id }: Named, index: number): BegunItem | undefined {
+    return this.#items.get(index) ?? this.#items.get(id || "") ?? this.#items.get(call_id || "");
+  }
+
+  /** Notes that a delta of an item came. Some servers do not begin their items. */
+  #touch(index: number, id: string | null | undefined): void {
+    const named = { id: id ?? "" };
+    const item = this.#find(named, index) ?? this.#note(named, index, undefined);
+    item.hasDeltas = true;
+  }
+
+  #note({ id, call_id }: Named, index: number, callId: string | undefined): BegunItem {
+    const item = { hasDeltas: false, done: false, callId, index };
+    this.#count++;
+    for (const name of [index, id, call_id]) if (name != null && name !== "") this.#items.set(name, item);
+    this.#heldBack.take((call_id ?? "").length + (id ?? "").length);
     return item;
   }
 
-  #begin({ type, call_id, name }: LooseItem, index: number): void {
-    this.#heldBack.take((call_id ?? "").length + (name ?? "").length);
+  #begin(item: LooseItem, index: number): void {
+    const { type, call_id, name } = item;
+    this.#last = index;
     const isCall = type === "function_call" && call_id != null && name != null;
-    this.#items.set(index, { hasDeltas: false, done: false, callId: isCall ? call_id : undefined });
+    this.#note(item, index, isCall ? call_id : undefined);
     if (!isCall) return;
     this.#hasCalls = true;
     this.#add({ type: "tool-call-start", id: call_id, name });
@@ -137,10 +171,9 @@ export class ResponseDecoder implements AnswerDecoder {
 
   /** Decodes a complete item: the whole of it, or what its deltas have not said. */
   #complete(item: LooseItem, index: number): void {
-    const begun = this.#items.get(index);
+    const begun = this.#find(item, index);
     if (begun?.done) return;
-    if (begun) begun.done = true;
-    else this.#items.set(index, { hasDeltas: false, done: true, callId: undefined });
+    (begun ?? this.#note(item, index, undefined)).done = true;
     const isNew = !begun?.hasDeltas;
     switch (item.type) {
       case "message":
@@ -150,8 +183,10 @@ export class ResponseDecoder implements AnswerDecoder {
         if (isNew)
           for (const [at, { text }] of [...(item.summary ?? []), ...(item.content ?? [])].entries())
             if (text) this.#add({ type: "reasoning-delta", text, block: block(at) });
-        if (item.encrypted_content)
-          this.#add({ type: "reasoning-signature", signature: item.encrypted_content, maker: FORMAT });
+        // Local servers encrypt nothing: they show the reasoning itself, and take it back.
+        const isTakenBack = item.encrypted_content || (item.content ?? []).some(({ text }) => text);
+        if (isTakenBack)
+          this.#add({ type: "reasoning-signature", signature: item.encrypted_content ?? "", maker: FORMAT });
         return;
       }
       case "function_call": {
@@ -223,7 +258,7 @@ export class ResponseDecoder implements AnswerDecoder {
     for (const [index, item] of (output ?? []).entries()) this.#complete(item, index);
     const tier = service_tier == null ? {} : { serviceTier: service_tier };
     if (usage) this.#add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
-    const isCut = status === "incomplete" || incomplete_details != null;
+    const isCut = status === "incomplete" || incomplete_details?.reason != null;
     const cut = incomplete_details?.reason === "content_filter" ? "content-filter" : "length";
     const ended = this.#hasCalls ? "tool-calls" : this.#hasRefusal ? "refusal" : "stop";
     this.#add({ type: "finish", reason: isCut ? cut : ended });
@@ -241,12 +276,13 @@ const decodeLogprob = ({ token, logprob }: { readonly token: string; readonly lo
 
 /** Decodes token counts. A count that the upstream left out is absent. */
 function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsage): Partial<Usage> {
-  const cached = usage.input_tokens_details?.cached_tokens;
+  const { cached_tokens: cached, cache_write_tokens: written } = usage.input_tokens_details ?? {};
   const reasoning = usage.output_tokens_details?.reasoning_tokens;
   return {
     ...(input_tokens != null && { inputTokens: input_tokens }),
     ...(output_tokens != null && { outputTokens: output_tokens }),
     ...(cached != null && { cacheReadTokens: cached }),
+    ...(written != null && { cacheWriteTokens: written }),
     ...(reasoning != null && { reasoningTokens: reasoning }),
   };
 }

@@ -29,6 +29,15 @@ export const errorEvent = ({ error }: OpenAIErrorBody): object => {
   return { code, message, param, error };
 };
 
+/** The code of a failed response: the official types know few codes. */
+const FAILURES: ReadonlyMap<string, string> = new Map([["invalid_value", "invalid_prompt"]]);
+
+/** Returns the error of a failed response. */
+export const failureOf = ({ error }: OpenAIErrorBody): { readonly code: string; readonly message: string } => {
+  const { type, code, message } = error;
+  return { code: type === "server_error" ? type : (FAILURES.get(code) ?? code), message };
+};
+
 /** Takes an event of the stream: its type, and its fields beside the type and the sequence number. */
 export type Emit = (type: string, fields: Readonly<Record<string, unknown>>) => void;
 
@@ -73,6 +82,7 @@ export class ResponseBuilder {
   readonly #emit: Emit;
   readonly #base: string;
   readonly #createdAt: number;
+  readonly #now: () => number;
   readonly #showsThoughts: boolean;
   /** The names of the tools whose input is a text. */
   readonly #custom: ReadonlySet<string>;
@@ -92,16 +102,17 @@ export class ResponseBuilder {
   isKept: boolean;
 
   /**
-   * @param createdAt Unix time in seconds.
+   * @param now Returns the Unix time in seconds.
    * @param emit Takes the events of the stream. A complete answer needs none.
    */
-  constructor(context: AnswerContext, createdAt: number, emit: Emit = () => {}) {
+  constructor(context: AnswerContext, now: () => number, emit: Emit = () => {}) {
     const { request, requestId } = context;
     this.#context = context;
     this.#fields = keptFields(context);
-    this.isKept = this.#fields !== undefined;
+    this.isKept = this.#fields?.["store"] === true;
     this.#emit = emit;
-    this.#createdAt = createdAt;
+    this.#now = now;
+    this.#createdAt = now();
     // The ids contain the request's id, so that support can find one by the other.
     this.#base = requestId.replace(/^req_/, "");
     this.#id = responseIdOf(requestId);
@@ -129,18 +140,32 @@ export class ResponseBuilder {
     else for (const inner of event.events) this.#add(inner);
   }
 
-  /** Ends the answer with an error. Returns the failed response. */
+  /** Ends the answer with an error. Returns the failed response, with everything that was said before. */
   fail(body: OpenAIErrorBody): ResponseBody {
-    const { code, message } = body.error;
     this.#emit("error", errorEvent(body) as Readonly<Record<string, unknown>>);
-    const response = this.#response("failed", { error: { code, message } });
+    for (const item of this.#settle()) item.status = "incomplete";
+    const response = this.#response("failed", { error: failureOf(body) });
     this.#emit("response.failed", { response });
     return response;
   }
 
   /** Returns the response as it is now. */
   snapshot(status: ResponseBody["status"]): ResponseBody {
+    this.#settle();
     return this.#response(status);
+  }
+
+  /** Writes the texts so far into the open items, and returns these items. */
+  #settle(): OutputItem[] {
+    const [message, reasoning, code] = [this.#message, this.#reasoning, this.#code];
+    const part = message?.item.content.at(-1);
+    const said = message?.pieces.join("") ?? "";
+    if (part?.type === "refusal") part.refusal = said;
+    else if (part) part.text = said;
+    const summary = reasoning?.item.summary.at(-1);
+    if (reasoning && summary) summary.text = reasoning.pieces.join("");
+    for (const { item, pieces } of this.#openCalls) if (item.type === "function_call") item.arguments = pieces.join("");
+    return [message, reasoning, code, ...this.#openCalls].flatMap((open) => open?.item ?? []);
   }
 
   #add(event: Exclude<AnswerEvent, { type: "native" }>): void {
@@ -170,7 +195,9 @@ export class ResponseBuilder {
     switch (event.type) {
       case "text-delta":
         if (event.text !== "") this.#text("output_text", event.text);
-        if (event.signature !== undefined) this.#seal(signatureText(event, FORMAT));
+        // A signature without a maker is left out: no upstream could be told whose it is.
+        if (event.signature !== undefined && event.maker !== undefined)
+          this.#seal(wrapSeal({ maker: event.maker, kind: "text", value: event.signature }));
         return;
       case "refusal-delta":
         this.#hasRefusal = true;
@@ -180,7 +207,13 @@ export class ResponseBuilder {
         if (event.text !== "" && this.#showsThoughts) this.#summarize(event.text, event.block);
         return;
       case "reasoning-signature":
-        return this.#seal(signatureText(event, FORMAT), this.#reasoning);
+        // An empty signature only names the maker, who takes its reasoning back.
+        return this.#seal(
+          event.signature === "" && event.maker === FORMAT
+            ? wrapSeal({ maker: FORMAT, kind: "part", value: "" })
+            : signatureText(event, FORMAT),
+          this.#reasoning,
+        );
       case "redacted-reasoning": {
         const { data, maker } = event;
         const isOwn = maker === undefined || maker === FORMAT;
@@ -193,10 +226,11 @@ export class ResponseBuilder {
         return this.#toolCall(event);
       case "code": {
         const { code } = event;
-        const state = { code, container_id: `cntr_${this.#base}`, outputs: null };
+        const state = { code: "", container_id: `cntr_${this.#base}`, outputs: null };
         this.#code = this.#begin({ type: "code_interpreter_call", ...this.#head("ci"), ...state });
         const at = this.#at(this.#code);
         this.#emit("response.code_interpreter_call.in_progress", at);
+        this.#code.item.code = code;
         this.#emit("response.code_interpreter_call_code.delta", { ...at, delta: code });
         this.#emit("response.code_interpreter_call_code.done", { ...at, code });
         this.#emit("response.code_interpreter_call.interpreting", at);
@@ -209,9 +243,16 @@ export class ResponseBuilder {
         const { mediaType, data, thought } = event;
         if (thought || !mediaType.startsWith("image/")) return;
         const output_format = mediaType.slice("image/".length);
-        const open = this.#begin({ type: "image_generation_call", ...this.#head("ig"), result: data, output_format });
-        this.#emit("response.image_generation_call.in_progress", this.#at(open));
-        this.#emit("response.image_generation_call.completed", this.#at(open));
+        const item: ItemOf<"image_generation_call"> = {
+          type: "image_generation_call",
+          ...this.#head("ig"),
+          result: null,
+          output_format,
+        };
+        const open = this.#begin(item);
+        for (const step of ["in_progress", "generating", "completed"])
+          this.#emit(`response.image_generation_call.${step}`, this.#at(open));
+        open.item.result = data;
         return this.#end(open, "completed");
       }
       case "annotation":
@@ -219,8 +260,9 @@ export class ResponseBuilder {
       case "provider":
         // Items of the format itself come here when the frames of their upstream cannot be passed on.
         if (event.format === FORMAT) {
-          this.#close();
-          this.#end(this.#begin(event.value as unknown as OutputItem), "completed");
+          const { status, ...item } = event.value;
+          const open = this.#begin({ ...item, ...(status !== undefined && { status: "in_progress" }) } as never);
+          this.#end(open, status as ItemStatus | undefined);
         }
         return;
       default:
@@ -352,8 +394,8 @@ export class ResponseBuilder {
 
   #sealCall({ id, ...signed }: { readonly id: string } & Signed): void {
     const { signature, maker } = signed;
-    if (signature !== undefined)
-      this.#seal(wrapSeal({ maker: maker ?? "", kind: "call", callId: id, value: signature }));
+    if (signature !== undefined && maker !== undefined)
+      this.#seal(wrapSeal({ maker, kind: "call", callId: id, value: signature }));
   }
 
   #addArguments(call: OpenCall, delta: string): void {
@@ -419,7 +461,7 @@ export class ResponseBuilder {
     const status = incomplete ? "incomplete" : "completed";
     this.#final = this.#response(status, {
       usage: encodeUsage(usage),
-      ...(incomplete ? { incomplete_details: { reason: incomplete } } : { completed_at: this.#createdAt }),
+      ...(incomplete ? { incomplete_details: { reason: incomplete } } : { completed_at: this.#now() }),
     });
   }
 
@@ -434,8 +476,8 @@ export class ResponseBuilder {
     return { item, output_index, pieces: [] };
   }
 
-  #end({ item, output_index }: Open<OutputItem>, status: ItemStatus): void {
-    item.status = status;
+  #end({ item, output_index }: Open<OutputItem>, status: ItemStatus | undefined): void {
+    if (status !== undefined) item.status = status;
     this.#emit("response.output_item.done", { output_index, item });
   }
 
@@ -490,12 +532,12 @@ function repeated(body: WireObject): Record<string, unknown> {
   };
 }
 
-export const encodeUsage = ({ inputTokens, outputTokens, cacheReadTokens, reasoningTokens }: Usage): ResponseUsage => ({
-  input_tokens: inputTokens,
-  input_tokens_details: { cached_tokens: cacheReadTokens },
-  output_tokens: outputTokens,
-  output_tokens_details: { reasoning_tokens: reasoningTokens },
-  total_tokens: inputTokens + outputTokens,
+export const encodeUsage = (usage: Usage): ResponseUsage => ({
+  input_tokens: usage.inputTokens,
+  input_tokens_details: { cached_tokens: usage.cacheReadTokens, cache_write_tokens: usage.cacheWriteTokens },
+  output_tokens: usage.outputTokens,
+  output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+  total_tokens: usage.inputTokens + usage.outputTokens,
 });
 
 const utf8 = new TextEncoder();

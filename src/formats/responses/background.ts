@@ -8,202 +8,288 @@ import type { KeptDocument } from "../../ports/response-store.ts";
 import type { AnswerContext, AnswerStream, BackgroundAnswer, FrameSource, KeptDocuments } from "../format.ts";
 import { frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
-import { ResponseBuilder } from "./answer.ts";
-import { addToConversation, contentOf, keptItem, type KeptResponse, outputOf, type ResponsesNative } from "./kept.ts";
-
-/** A response that is made in the background. */
-export interface KeptProgress {
-  /** The time until which its process is known to live, in milliseconds since the Unix epoch. */
-  readonly leaseEndsAt: number;
-  /** The data of the events so far. */
-  readonly events: readonly string[];
-}
+import { errorEvent, ResponseBuilder } from "./answer.ts";
+import { aliasesOf, contentOf, keptContent, newItemsOf } from "./kept.ts";
+import { dataOf } from "./stream.native.ts";
 
 /** A process that has not renewed the lease of its response for so long has died, in milliseconds. */
 const LEASE_MS = 30_000;
 
 const UNFINISHED: ReadonlySet<unknown> = new Set(["queued", "in_progress"]);
 
+/**
+ * The document of a response that is made has two kinds of children: its lease, and pieces of its stream. So the response itself, which may be
+ * large, is written twice only: when it begins and when it ends. Who cancels it deletes the lease.
+ */
+const leaseOf = (id: string): string => `${id}/lease`;
+const pieceOf = (id: string, first: number): string => `${id}/events-${first}`;
+
 export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, AnswerStream<AnswerEvent> {
   readonly contentType = "text/event-stream; charset=utf-8";
   readonly keepAlive = ": keep-alive\n\n";
+  readonly #context: AnswerContext;
   readonly #kept: KeptDocuments;
-  readonly #native: ResponsesNative;
-  readonly #base: string;
   readonly #clock: Clock;
   readonly #builder: ResponseBuilder;
-  readonly #events: string[] = [];
+  #id = "";
+  /** The data of the events that are not written to the store yet. */
+  #unsaved: string[] = [];
+  #savedEvents = 0;
   /** The events that are written to the client, and not yet taken. */
   #frames = "";
-  #revision = 0;
-  #savedEvents = 0;
   #leaseEndsAt = 0;
+  /** The final response, once it is known. */
+  #final: JsonObject | undefined;
+  /** True once the final response is written, or may not be. */
+  #isOver = false;
   /** The last write to the store. One follows the other. */
-  #writing: Promise<boolean> = Promise.resolve(true);
+  #writing: Promise<unknown> = Promise.resolve();
 
   constructor(context: AnswerContext, kept: KeptDocuments, clock: Clock) {
+    this.#context = context;
     this.#kept = kept;
-    this.#native = context.request.native as ResponsesNative;
-    this.#base = context.requestId.replace(/^req_/, "");
     this.#clock = clock;
-    const createdAt = Math.floor(clock.now() / 1_000);
-    this.#builder = new ResponseBuilder(context, createdAt, (type, fields) => this.#emit(type, fields));
+    const now = (): number => Math.floor(clock.now() / 1_000);
+    this.#builder = new ResponseBuilder(context, now, (type, fields) => this.#emit(type, fields));
   }
 
   async begin(): Promise<object> {
-    const response = this.#builder.snapshot("queued");
-    const content = JSON.stringify(this.#contentOf(response));
-    await this.#kept.create([{ id: response.id, aliases: this.#aliasesOf(response), content }]);
-    return response;
+    const begun = this.#builder.snapshot("in_progress");
+    const response = begun as unknown as JsonObject;
+    this.#id = begun.id;
+    const content = { ...keptContent(this.#context, response), background: true };
+    const now = this.#clock.now();
+    await this.#kept.create([
+      { id: this.#id, aliases: aliasesOf(content), content: JSON.stringify(content) },
+      { id: leaseOf(this.#id), parentId: this.#id, content: leaseFrom(now) },
+    ]);
+    this.#leaseEndsAt = now + LEASE_MS;
+    return { ...response, status: "queued" };
   }
 
   save(): Promise<boolean> {
-    const isDue = this.#clock.now() > this.#leaseEndsAt - LEASE_MS / 2;
-    if (this.#events.length === this.#savedEvents && !isDue) return this.#writing;
-    return this.#write(() => this.#builder.snapshot("in_progress"));
+    return this.#after(async () => {
+      if (this.#isOver) return true;
+      try {
+        await this.#saveEvents();
+        return await this.#isWanted();
+      } catch (error) {
+        this.#kept.failed(error);
+        return true;
+      }
+    });
   }
 
   async keep(finish: AnswerEvent): Promise<void> {
     this.#builder.add(finish);
     this.#builder.conclude();
-    const isKept = await this.#write(() => this.#builder.body);
-    const { conversation } = this.#native.own;
-    if (!isKept || conversation === undefined) return;
-    const items = [...this.#input(), ...outputOf(this.#builder.body as unknown as JsonObject)];
-    await addToConversation(this.#kept, conversation, items).catch((error: unknown) => this.#kept.failed(error));
+    this.#final = this.#builder.body as unknown as JsonObject;
+    await this.#finish();
   }
 
   encode(event: AnswerEvent): string {
     // The id was told before the upstream had answered.
     if (event.type === "start") this.#builder.add({ ...event, id: undefined });
     else if (event.type !== "finish") this.#builder.add(event);
-    const frames = this.#frames;
-    this.#frames = "";
-    return frames;
+    return this.#take();
   }
 
   error(error: GatewayError): string {
-    const { error: told } = encodeError(error);
-    const failed = this.#builder.fail({ error: told });
-    void this.#write(() => failed);
+    this.#final ??= this.#builder.fail(encodeError(error)) as unknown as JsonObject;
+    return this.#take();
+  }
+
+  async end(error: GatewayError): Promise<void> {
+    if (!this.#final) this.error(error);
+    await this.#finish();
+  }
+
+  #take(): string {
     const frames = this.#frames;
     this.#frames = "";
     return frames;
   }
 
   #emit(type: string, fields: Readonly<Record<string, unknown>>): void {
-    const data = JSON.stringify({ type, sequence_number: this.#events.length, ...fields });
-    this.#events.push(data);
+    const number = this.#savedEvents + this.#unsaved.length;
+    const data = dataOf({ type, sequence_number: number, ...fields });
+    this.#unsaved.push(data);
     this.#frames += frameOf({ event: type, data });
   }
 
-  /** Writes the document. Resolves with false when another call has changed or deleted it; a store that fails changes nothing. */
-  #write(snapshot: () => object): Promise<boolean> {
-    this.#writing = this.#writing.then(async (mayGoOn) => {
-      if (!mayGoOn) return false;
-      const response = snapshot() as unknown as JsonObject;
-      this.#savedEvents = this.#events.length;
-      this.#leaseEndsAt = this.#clock.now() + LEASE_MS;
-      const content = JSON.stringify(this.#contentOf(response));
-      const update = {
-        id: String(response["id"]),
-        revision: this.#revision,
-        content,
-        aliases: this.#aliasesOf(response),
-      };
+  /** Does work when the work before it is done. */
+  #after<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#writing.then(work);
+    this.#writing = done;
+    return done;
+  }
+
+  /** Writes the final response, once. A store that fails is asked once more at the end of the call. */
+  #finish(): Promise<void> {
+    return this.#after(async () => {
+      if (this.#isOver || !this.#final) return;
       try {
-        const isWritten = await this.#kept.update(update);
-        if (isWritten) this.#revision++;
-        return isWritten;
+        await this.#saveEvents();
+        await this.#write(this.#final);
+        this.#isOver = true;
       } catch (error) {
         this.#kept.failed(error);
-        return true;
       }
     });
-    return this.#writing;
   }
 
-  #contentOf(response: object): KeptResponse {
-    const leaseEndsAt = this.#clock.now() + LEASE_MS;
-    return {
-      response: response as unknown as JsonObject,
-      input: this.#input(),
-      previous: this.#native.own.previous,
-      background: { leaseEndsAt, events: this.#events },
-    };
+  async #write(response: JsonObject): Promise<void> {
+    const content = { ...keptContent(this.#context, response), background: true };
+    const update = { id: this.#id, revision: 0, content: JSON.stringify(content), aliases: aliasesOf(content) };
+    const isWritten = await this.#kept.update(update);
+    const items = newItemsOf(this.#context, response);
+    if (!isWritten || items.length === 0 || UNKEPT.has(response["status"])) return;
+    await this.#kept.create(items).catch((error: unknown) => this.#kept.failed(error));
   }
 
-  #input(): JsonObject[] {
-    return this.#native.own.input.map((item, index) => keptItem(item, this.#base, index));
+  /** Writes the events since the last time. A second try after a failure changes nothing. */
+  async #saveEvents(): Promise<void> {
+    const events = this.#unsaved;
+    if (events.length === 0) return;
+    const id = pieceOf(this.#id, this.#savedEvents);
+    const content = JSON.stringify(events);
+    this.#savedEvents += events.length;
+    this.#unsaved = [];
+    try {
+      await this.#kept.create([{ id, parentId: this.#id, content }]);
+    } catch (error) {
+      this.#savedEvents -= events.length;
+      this.#unsaved = [...events, ...this.#unsaved];
+      throw error;
+    }
   }
 
-  #aliasesOf(response: object): string[] {
-    const items = [...this.#input(), ...outputOf(response as unknown as JsonObject)];
-    return items.flatMap(({ id }) => (typeof id === "string" ? id : []));
+  /** Tells whether the response is still to be made. Renews its lease when that is due. */
+  async #isWanted(): Promise<boolean> {
+    const [lease] = await this.#kept.read([leaseOf(this.#id)]);
+    if (!lease) return false;
+    const now = this.#clock.now();
+    if (now < this.#leaseEndsAt - LEASE_MS / 2) return true;
+    const { id, revision } = lease;
+    const isRenewed = await this.#kept.update({ id, revision, content: leaseFrom(now) });
+    if (isRenewed) this.#leaseEndsAt = now + LEASE_MS;
+    return isRenewed;
   }
 }
 
-/** Returns a kept response as it is now. One whose process has died is failed, and is kept as such. */
+/** The content of a lease that begins now. */
+const leaseFrom = (now: number): string => JSON.stringify({ endsAt: now + LEASE_MS });
+
+/** The ends of a response whose items no conversation gets. */
+const UNKEPT: ReadonlySet<unknown> = new Set(["failed", "cancelled"]);
+
+/** Returns a kept response as it is now. A response whose process has died is failed, and is kept as such. */
 export async function presentResponse(kept: KeptDocuments, document: KeptDocument, now: number): Promise<JsonObject> {
   const content = contentOf(document);
   const { response, background } = content;
-  if (!background || background.leaseEndsAt >= now || !UNFINISHED.has(response["status"])) return response;
+  if (!background || !UNFINISHED.has(response["status"])) return response;
+  const { id, revision } = document;
+  const [lease] = await kept.read([leaseOf(id)]);
+  const told = lease && parseJson(lease.content);
+  if (isJsonObject(told) && Number(told["endsAt"]) >= now) return response;
   const error = { code: "server_error", message: "The process that made this response has ended." };
   const failed = { ...response, status: "failed", error };
-  await kept.update({
-    id: document.id,
-    revision: document.revision,
-    content: JSON.stringify({ ...content, response: failed }),
-  });
-  return failed;
+  const isFailed = await kept.update({ id, revision, content: JSON.stringify({ ...content, response: failed }) });
+  if (isFailed) return failed;
+  // It has ended in this moment, or was deleted.
+  const [changed] = await kept.read([id]);
+  return changed ? contentOf(changed).response : failed;
 }
 
 /** The most attempts to cancel a response that is being written at the same time. */
-const MAX_TRIES = 10;
+const MAX_TRIES = 3;
 
-/** Cancels a response. Its process notices when it writes the document again. Throws `invalid_request` for a response of another kind. */
-export async function cancelResponse(kept: KeptDocuments, find: () => Promise<KeptDocument>): Promise<JsonObject> {
+/** Cancels a response. Its process notices within a second or so. Throws `invalid_request` for a response of another kind. */
+export async function cancelResponse(
+  kept: KeptDocuments,
+  find: () => Promise<KeptDocument>,
+  now: number,
+): Promise<JsonObject> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const document = await find();
+    const { id, revision } = document;
     const content = contentOf(document);
     if (!content.background) throw new GatewayError("invalid_request", "Cannot cancel a synchronous response.");
-    if (!UNFINISHED.has(content.response["status"])) return content.response;
-    const response = { ...content.response, status: "cancelled" };
-    const update = { id: document.id, revision: document.revision, content: JSON.stringify({ ...content, response }) };
-    if (await kept.update(update)) return response;
+    const present = await presentResponse(kept, document, now);
+    const isUnfinished = UNFINISHED.has(present["status"]);
+    const response = isUnfinished ? { ...present, status: "cancelled" } : present;
+    const update = { id, revision, content: JSON.stringify({ ...content, response }) };
+    if (isUnfinished && !(await kept.update(update))) continue;
+    // Also for a response that was cancelled before: the deletion may have failed then.
+    if (response["status"] === "cancelled") await kept.delete(leaseOf(id));
+    return response;
   }
   throw new GatewayError("busy", "The response is being changed.", { retryAfterMs: 1_000 });
 }
+
+/** The pieces of a stream that are read at once. */
+const PIECES_A_READ = 100;
 
 /** The events of a response that was made in the background, from a point on, and those that follow while it is made. */
 export class KeptStream implements FrameSource {
   readonly contentType = "text/event-stream; charset=utf-8";
   readonly keepAlive = ": keep-alive\n\n";
+  readonly #kept: KeptDocuments;
   readonly #find: () => Promise<KeptDocument>;
   readonly #now: () => number;
-  #after: number;
+  /** The number of the last event that the client has. */
+  readonly #after: number;
+  /** The id of the last piece that was read. */
+  #piece: string | undefined;
+  #events = 0;
+  #last = "";
 
-  /** @param after The number of the last event that the client has. */
-  constructor(find: () => Promise<KeptDocument>, after: number, now: () => number) {
+  constructor(kept: KeptDocuments, find: () => Promise<KeptDocument>, after: number, now: () => number) {
+    this.#kept = kept;
     this.#find = find;
     this.#after = after;
     this.#now = now;
   }
 
   async next(): Promise<{ readonly frames: string; readonly isLast: boolean }> {
-    const { response, background } = contentOf(await this.#find());
+    // Read the state first: a finished response has all its pieces.
+    const document = await this.#find();
+    const response = await presentResponse(this.#kept, document, this.#now());
+    const after = this.#piece;
+    const page = { limit: PIECES_A_READ, order: "asc", ...(after !== undefined && { after }) } as const;
+    const pieces = await this.#kept.list(document.id, page);
     let frames = "";
-    for (const data of background?.events.slice(this.#after + 1) ?? []) {
-      const event = parseJson(data);
-      const type = isJsonObject(event) ? event["type"] : undefined;
-      frames += frameOf({ data, ...(typeof type === "string" && { event: type }) });
-      this.#after++;
+    for (const { id, content } of pieces) {
+      this.#piece = id;
+      const events = parseJson(content);
+      if (Array.isArray(events)) for (const data of events) frames += this.#frame(String(data));
     }
-    const isDead = background !== undefined && background.leaseEndsAt < this.#now();
-    return { frames, isLast: isDead || !UNFINISHED.has(response["status"]) };
+    const isLast = pieces.length < PIECES_A_READ && !UNFINISHED.has(response["status"]);
+    // A process that has died has told nobody.
+    if (isLast && response["status"] === "failed" && !this.#last.startsWith("response."))
+      frames += this.#failed(response);
+    return { frames, isLast };
   }
 
   error(error: GatewayError): string {
-    return frameOf({ event: "error", data: JSON.stringify({ ...encodeError(error).error, type: "error" }) });
+    return this.#written("error", errorEvent(encodeError(error)) as Readonly<Record<string, unknown>>);
+  }
+
+  #frame(data: string): string {
+    const [, type] = /^\{"type":"([\w.]+)"/.exec(data) ?? [];
+    this.#last = LAST.test(type ?? "") ? (type ?? "") : "";
+    const isOld = this.#events++ <= this.#after;
+    return isOld ? "" : frameOf({ data, ...(type !== undefined && { event: type }) });
+  }
+
+  #failed(response: JsonObject): string {
+    return this.#written("response.failed", { response });
+  }
+
+  #written(type: string, fields: Readonly<Record<string, unknown>>): string {
+    return this.#frame(dataOf({ type, sequence_number: this.#events, ...fields }));
   }
 }
+
+/** The events after which nothing follows. */
+const LAST = /^response\.(?:completed|incomplete|failed)$/;

@@ -3,6 +3,7 @@
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
   approximated,
@@ -35,12 +36,14 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   "messages.tool-call.id": emulated("A short id replaces an id that is too long for the format."),
   "messages.reasoning.unsealed": dropped("The format accepts only reasoning that its provider has encrypted."),
   "messages.refusal": EXACT,
+  "tools.function.custom": EXACT,
   "tools.code-execution": EXACT,
   "toolChoice.names": EXACT,
   topK: dropped("Sampling cannot be limited to the most likely tokens."),
   seed: dropped("The random choices have no seed."),
   presencePenalty: dropped("The format has no penalties."),
   frequencyPenalty: dropped("The format has no penalties."),
+  maxOutputTokens: approximated("The least limit of the format is 16 tokens."),
   stopSequences: emulated("The gateway ends the answer at the texts."),
   "reasoning.budgetTokens": approximated("The budget is sent as an effort."),
   "reasoning.effort": EXACT,
@@ -52,6 +55,16 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   mediaResolution: approximated("The resolution is sent as the detail of each picture."),
   serviceTier: EXACT,
 });
+
+/** The conversions for an upstream that gets the reasoning of others as text. */
+const TEXT_CONVERSIONS: ConversionTable = {
+  ...CONVERSIONS,
+  "messages.reasoning.foreign": approximated("The reasoning of another provider is sent as text."),
+  "messages.reasoning.unsealed": approximated("Reasoning that is not encrypted is sent as text."),
+};
+
+export const tableOf = ({ foreignReasoning }: CodecOptions): ConversionTable =>
+  foreignReasoning === "text" ? TEXT_CONVERSIONS : CONVERSIONS;
 
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
 export function fieldsOf(request: ChatRequest): ConvertedFields {
@@ -67,6 +80,9 @@ const NO_NOTES = dropped("The format has no notes of this kind.");
 export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   ...COMMON_ANSWERS,
   "answer.candidate": dropped("The format has only one answer."),
+  "answer.redacted-reasoning": emulated("Encrypted reasoning is sent as reasoning without a text."),
+  "answer.code-result": approximated("Only the output of code is told, and not its outcome."),
+  "answer.signature": dropped("Only reasoning, texts and tool calls keep their signature in this format."),
   "answer.thought": dropped("Reasoning in this format is only text."),
   "answer.annotation.safety": NO_NOTES,
   "answer.annotation.citations": approximated("A citation is only the address of its source."),
@@ -80,6 +96,7 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.stopSequence": dropped("The format does not name the stop sequence that ended an answer."),
   "answer.finish.stop-sequence": COMPLETED,
   "answer.finish.pause": COMPLETED,
+  "answer.finish.refusal": FILTERED,
   "answer.finish.recitation": FILTERED,
   "answer.finish.language": FILTERED,
   "answer.finish.blocklist": FILTERED,
@@ -88,12 +105,26 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.finish.unsafe-image": FILTERED,
   "answer.finish.malformed-tool-call": COMPLETED,
   "answer.finish.other": COMPLETED,
-  "answer.usage.cacheWriteTokens": dropped("The format does not count cache writes."),
   "answer.usage.toolUseTokens": approximated("The tokens are counted as input."),
   "answer.usage.cacheWritesByTtl": dropped("The format does not count cache writes by their time to live."),
   "answer.usage.serverToolUses": dropped("The format does not count the uses of server tools."),
   "answer.usage.details": dropped("The format does not count tokens by their kind of content."),
 };
 
-export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
-  listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
+  const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+  return conversions.length === 0 || losesSignature(event)
+    ? conversions
+    : conversions.filter(({ field }) => field !== "answer.signature");
+}
+
+/** The content whose signature no item carries. */
+const HAS_NO_ITEM: ReadonlySet<string> = new Set(["media", "code", "code-result"]);
+
+/** Tells whether an event has a signature that is left out. */
+const losesSignature = (event: AnswerEvent): boolean =>
+  event.type === "native"
+    ? event.events.some(losesSignature)
+    : "signature" in event &&
+      event.signature !== undefined &&
+      (HAS_NO_ITEM.has(event.type) || event.maker === undefined);

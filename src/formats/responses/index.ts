@@ -14,7 +14,8 @@ import { BackgroundResponse } from "./background.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { resolve } from "./kept.ts";
 import { queries } from "./queries.ts";
-import { decodeRequest, encodeRequest, overlaidRequest } from "./request.ts";
+import { overlaidRequest } from "./request.native.ts";
+import { decodeRequest, encodeRequest } from "./request.ts";
 import { FORMAT, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
@@ -38,8 +39,8 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         maxOutputTokensPath: ["max_output_tokens"],
         decode,
         conversionsOfEvent,
-        complete: (answer) => new ResponseCollector(answer, nowInSeconds()),
-        stream: (answer) => new ResponseStream(answer, nowInSeconds()),
+        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+        stream: (answer) => new ResponseStream(answer, nowInSeconds),
         background: (answer) =>
           answer.kept && answer.request.native?.body["background"] === true
             ? new BackgroundResponse(answer, answer.kept, clock)
@@ -56,6 +57,17 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
           const counted = await decode(body, incoming);
           await authorize(counted.model);
           return { object: "response.input_tokens", input_tokens: await countInput(counted) };
+        },
+      },
+      {
+        ...common,
+        method: "POST",
+        kind: "query",
+        path: "/v1/responses/compact",
+        expiredKeysMayAsk: false,
+        body: "json",
+        answer: () => {
+          throw new GatewayError("not_found", "This service cannot compact conversations.");
         },
       },
       ...queries(common, clock),
@@ -76,17 +88,21 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     throw new GatewayError("failed_precondition", "background: this service keeps no responses", {
       path: ["background"],
     });
+  if (body.background && body.store === false)
+    throw new GatewayError("invalid_request", "background: a response in the background must be stored", {
+      path: ["background"],
+    });
   return decodeRequest(await resolve(body, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
 }
 
-const encode: ChatCodec["encodeRequest"] = (request) => {
-  const { native } = request;
-  const encoded = native?.format === FORMAT ? overlaidRequest(request, native.body) : encodeRequest(request);
-  return { path: "/responses", headers: {}, ...encoded };
-};
-
 /** Makes the codec for upstreams that speak this format. */
-export function responsesCodec(_options: CodecOptions = {}): ChatCodec {
+export function responsesCodec(options: CodecOptions = {}): ChatCodec {
+  const encode: ChatCodec["encodeRequest"] = (request) => {
+    const { native } = request;
+    const encoded =
+      native?.format === FORMAT ? overlaidRequest({ ...request, native }, options) : encodeRequest(request, options);
+    return { path: "/responses", headers: {}, ...encoded };
+  };
   return {
     format: FORMAT,
     encodeRequest: encode,

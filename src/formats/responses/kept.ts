@@ -5,23 +5,35 @@ import type { NativeRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
 import type { AnswerContext, KeptDocuments } from "../format.ts";
-import type { KeptProgress } from "./background.ts";
 import { type InputItem, type ResponsesRequest } from "./schema.ts";
 
 /** The content of a kept response. */
 export interface KeptResponse {
   /** The response as its caller got it. */
   readonly response: JsonObject;
-  /** The items of its request, without those of earlier responses. */
+  /** The items of its request, without those of earlier responses. An item that is kept elsewhere stays a reference. */
   readonly input: readonly JsonObject[];
-  /** The ids of the responses that it continues, the oldest first. */
-  readonly previous: readonly string[];
-  /** Set for a response that is or was made in the background. */
-  readonly background?: KeptProgress;
+  /** The responses before it. */
+  readonly chain: Chain;
+  /** True for a response that is or was made in the background. */
+  readonly background?: boolean;
 }
 
+/**
+ * The responses that a response continues. A document names only those that go back to the nearest whose depth is a multiple of `BLOCK`,
+ * and that one names the block before: so a document stays small, however long its chain is.
+ */
+export interface Chain {
+  /** The number of all responses before. */
+  readonly depth: number;
+  /** The ids of the last of them, the oldest first. */
+  readonly ids: readonly string[];
+}
+
+const NO_CHAIN: Chain = { depth: 0, ids: [] };
+
 /** Reads the content of a response's document. */
-export const contentOf = ({ content }: KeptDocument): KeptResponse => parseJson(content) as unknown as KeptResponse;
+export const contentOf = ({ content }: KeptDocument): KeptResponse => parseJson(content) as KeptResponse;
 
 /** The native request, with what a kept response needs to know about it. */
 export interface ResponsesNative extends NativeRequest {
@@ -30,18 +42,23 @@ export interface ResponsesNative extends NativeRequest {
 
 /** The part of a request that came with it, and the documents that it continues. */
 export interface OwnInput {
+  /** The items as they came. */
   readonly input: readonly JsonObject[];
-  readonly previous: readonly string[];
+  /** The same items without references: the items that a conversation gets. */
+  readonly items: readonly JsonObject[];
+  readonly chain: Chain;
   /** The id of the conversation that the items are added to. */
   readonly conversation: string | undefined;
 }
 
 /** The most responses in a chain. */
 const MAX_CHAIN = 1_000;
+/** The most responses that are read at once. */
+const BLOCK = 32;
 /** The most items that are taken from a conversation. */
 const MAX_ITEMS = 10_000;
 /** The items of a conversation that are read at once. */
-const ITEMS_A_READ = 500;
+const ITEMS_A_READ = 100;
 
 /** The request with its whole input: the items of the chain or the conversation first, and kept items in place of references. */
 export interface ResolvedRequest {
@@ -65,22 +82,29 @@ export async function resolve(
   if (previousId != null && conversation != null)
     throw invalid("conversation: cannot stand beside previous_response_id", ["conversation"]);
   const input = itemsOf(body.input);
-  const references = input.filter((item) => item["type"] === "item_reference");
-  if (previousId == null && conversation == null && references.length === 0)
-    return { body, own: { input, previous: [], conversation: undefined } };
+  if (previousId == null && conversation == null && !input.some(isReference))
+    return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined } };
   const room = new Room(maxChars);
-  const chain = previousId == null ? undefined : await chainTo(previousId, kept, room);
+  const earlier = previousId == null ? undefined : await chainTo(previousId, kept, room);
   const conversationId = typeof conversation === "string" ? conversation : conversation?.id;
-  const context = chain?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room));
-  const own = await dereferenced(input, context, kept, room);
-  const whole = [...context, ...own];
-  assertAnswered(whole, context.length);
+  const context = earlier?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room));
+  if (conversationId !== undefined) assertNew(input, context);
+  const found = await itemsNamed([...context, ...input].filter(isReference), context, kept, room);
+  const placed = new Set<unknown>();
+  const before = dereferenced(context, found, placed, (id) => noItem(id, ["previous_response_id"]));
+  const items = dereferenced(input, found, placed, (id, index) => noItem(id, ["input", index, "id"]));
+  const whole = [...before, ...items];
+  assertAnswered(whole, before.length);
   return {
     // The cast is safe: the items were valid when they were sent, or the gateway has written them.
     body: { ...body, input: whole as unknown as InputItem[] },
-    own: { input: own, previous: chain?.ids ?? [], conversation: conversationId },
+    own: { input, items, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId },
   };
 }
+
+const textIn = (value: unknown): string => (typeof value === "string" ? value : "");
+
+const isReference = ({ type }: JsonObject): boolean => type === "item_reference";
 
 /** Returns the items of an input. A text is one message of the user. */
 export const itemsOf = (input: ResponsesRequest["input"]): JsonObject[] =>
@@ -104,28 +128,40 @@ class Room {
   }
 }
 
-/** Returns the items of a response and of all responses before it, and the ids of all of them. */
+/** Returns the items of a response and of all responses before it, and the chain of a response that continues it. */
 async function chainTo(
   id: string,
   kept: KeptDocuments | undefined,
   room: Room,
-): Promise<{ readonly items: JsonObject[]; readonly ids: readonly string[] }> {
+): Promise<{ readonly items: JsonObject[]; readonly chain: Chain }> {
+  const field = "previous_response_id";
   const [last] = (await kept?.read([id])) ?? [];
-  if (!last || last.id !== id || last.parentId !== undefined) throw noResponse(id, "previous_response_id");
+  if (!kept || last?.id !== id || !isResponse(last)) throw noResponse(id, field);
   const newest = room.parse(last) as unknown as KeptResponse;
-  if (newest.previous.length >= MAX_CHAIN)
-    throw invalid(`previous_response_id: continues more than ${MAX_CHAIN} responses`, ["previous_response_id"]);
-  const found = newest.previous.length === 0 ? [] : ((await kept?.read(newest.previous)) ?? []);
-  const byId = new Map(found.map((document) => [document.id, document]));
-  const items: JsonObject[] = [];
-  for (const earlier of newest.previous) {
-    const document = byId.get(earlier);
-    if (!document) throw noResponse(earlier, "previous_response_id");
-    addItems(room.parse(document) as unknown as KeptResponse, items);
+  const { status } = newest.response;
+  if (!CONTINUABLE.has(status))
+    throw invalid(`${field}: the response is ${textIn(status)}, and only a finished response can be continued`, [
+      field,
+    ]);
+  const { depth, ids } = newest.chain;
+  if (depth + 1 >= MAX_CHAIN) throw invalid(`${field}: continues more than ${MAX_CHAIN} responses`, [field]);
+  // The newest first. Each block begins with a response that names the block before.
+  const responses = [newest];
+  for (let block = ids; block.length > 0;) {
+    const byId = new Map((await kept.read(block)).map((document) => [document.id, document]));
+    for (const earlier of block.toReversed()) {
+      const document = byId.get(earlier);
+      if (!document) throw brokenChain(id, earlier);
+      responses.push(room.parse(document) as unknown as KeptResponse);
+    }
+    block = responses.at(-1)?.chain.ids ?? [];
   }
-  addItems(newest, items);
-  return { items, ids: [...newest.previous, id] };
+  const items: JsonObject[] = [];
+  for (const response of responses.toReversed()) addItems(response, items);
+  return { items, chain: { depth: depth + 1, ids: depth % BLOCK === 0 ? [id] : [...ids, id] } };
 }
+
+const CONTINUABLE: ReadonlySet<unknown> = new Set(["completed", "incomplete"]);
 
 function addItems({ input, response }: KeptResponse, items: JsonObject[]): void {
   for (const item of input) items.push(item);
@@ -138,47 +174,86 @@ export const outputOf = ({ output }: JsonObject): JsonObject[] =>
 /** Returns all items of a conversation. */
 async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room): Promise<JsonObject[]> {
   const [conversation] = (await kept?.read([id])) ?? [];
-  if (!kept || conversation?.id !== id || !id.startsWith("conv_")) throw noConversation(id);
+  if (!kept || conversation?.id !== id || !isConversation(conversation)) throw noConversation(id);
   const items: JsonObject[] = [];
   let after: string | undefined;
   for (;;) {
     const page = await kept.list(id, { limit: ITEMS_A_READ, order: "asc", ...(after !== undefined && { after }) });
     for (const document of page) items.push(room.parse(document));
     after = page.at(-1)?.id;
-    if (page.length < ITEMS_A_READ) return items;
     if (items.length > MAX_ITEMS) throw invalid(`conversation: has more than ${MAX_ITEMS} items`, ["conversation"]);
+    if (page.length < ITEMS_A_READ) return items;
   }
 }
 
-/** Replaces references by the items that they name: items of the context, or any kept item of the key. */
-async function dereferenced(
-  input: readonly JsonObject[],
+/** Throws `invalid_request` for an item whose id the conversation has already: the conversation could not keep both. */
+function assertNew(input: readonly JsonObject[], context: readonly JsonObject[]): void {
+  const known = new Set(context.map(({ id }) => id));
+  for (const [index, item] of input.entries())
+    if (typeof item["id"] === "string" && known.has(item["id"]) && !isReference(item))
+      throw invalid(`input.${index}.id: the conversation has an item with this id already`, ["input", index, "id"]);
+}
+
+/** Finds the items that references name: in the context, or in any document of the key. */
+async function itemsNamed(
+  references: readonly JsonObject[],
   context: readonly JsonObject[],
   kept: KeptDocuments | undefined,
   room: Room,
-): Promise<JsonObject[]> {
-  const wanted = new Set(input.flatMap((item) => (item["type"] === "item_reference" ? String(item["id"]) : [])));
-  if (wanted.size === 0) return [...input];
-  const found = new Map(context.map((item) => [item["id"], item]));
-  const missing = [...wanted].filter((id) => !found.has(id));
-  const documents = missing.length > 0 ? ((await kept?.read(missing)) ?? []) : [];
-  for (const document of documents) {
-    const content = room.parse(document);
-    if (document.parentId !== undefined) found.set(document.id, content);
-    else {
-      const items: JsonObject[] = [];
-      if (isJsonObject(content["response"])) addItems(content as unknown as KeptResponse, items);
-      for (const item of items) found.set(item["id"], item);
+): Promise<ReadonlyMap<unknown, JsonObject>> {
+  const found = new Map<unknown, JsonObject>();
+  const add = (items: readonly JsonObject[]): void => {
+    for (const item of items) if (!isReference(item) && item["id"] != null) found.set(item["id"], item);
+  };
+  add(context);
+  const missing = [...new Set(references.map(({ id }) => textIn(id)))].filter((id) => !found.has(id));
+  for (let at = 0; at < missing.length; at += BLOCK)
+    for (const document of (await kept?.read(missing.slice(at, at + BLOCK))) ?? []) {
+      const content = room.parse(document);
+      if (document.parentId !== undefined) add([content]);
+      else if (isJsonObject(content["response"])) {
+        const items: JsonObject[] = [];
+        addItems(content as unknown as KeptResponse, items);
+        add(items);
+      }
     }
-  }
-  return input.map((item, index) => {
-    if (item["type"] !== "item_reference") return item;
-    const id = String(item["id"]);
-    const referred = found.get(id);
-    if (referred) return referred;
-    const message = `Item with id '${id}' not found.`;
-    throw new GatewayError("not_found", message, { path: ["input", index, "id"] });
+  return found;
+}
+
+/**
+ * Replaces references by their items. Leaves out a reference to an item that stands before it.
+ *
+ * @param placed The ids of the items that stand before. The ids of these items are added.
+ */
+function dereferenced(
+  items: readonly JsonObject[],
+  found: ReadonlyMap<unknown, JsonObject>,
+  placed: Set<unknown>,
+  missing: (id: string, index: number) => GatewayError,
+): JsonObject[] {
+  return items.flatMap((item, index) => {
+    const { id } = item;
+    const isRepeated = isReference(item) && placed.has(id);
+    placed.add(id);
+    if (isRepeated) return [];
+    const referred = isReference(item) ? found.get(id) : item;
+    if (referred) return [referred];
+    throw missing(textIn(id), index);
   });
+}
+
+/** Returns items with kept items in place of references. Throws `not_found` for a reference to nothing. */
+export async function dereferencedItems(items: readonly JsonObject[], kept: KeptDocuments): Promise<JsonObject[]> {
+  const found = await itemsNamed(items.filter(isReference), items, kept, new Room(Number.POSITIVE_INFINITY));
+  return dereferenced(items, found, new Set(), (id, index) => noItem(id, ["items", index, "id"]));
+}
+
+/** Returns the input items of a kept response, with kept items in place of references as far as these are still there. */
+export async function inputOf({ input }: KeptResponse, kept: KeptDocuments): Promise<readonly JsonObject[]> {
+  const references = input.filter(isReference);
+  if (references.length === 0) return input;
+  const found = await itemsNamed(references, [], kept, new Room(Number.POSITIVE_INFINITY));
+  return input.map((item) => (isReference(item) ? (found.get(item["id"]) ?? item) : item));
 }
 
 /** Throws `invalid_request` for a result without its call. */
@@ -202,8 +277,16 @@ export const noResponse = (id: string, field?: string): GatewayError =>
     ? new GatewayError("not_found", `Response with id '${id}' not found.`)
     : new GatewayError("not_found", `Previous response with id '${id}' not found.`, { path: [field] });
 
+const brokenChain = (id: string, earlier: string): GatewayError =>
+  new GatewayError("not_found", `The response '${earlier}', which '${id}' continues, was deleted or has expired.`, {
+    path: ["previous_response_id"],
+  });
+
 export const noConversation = (id: string): GatewayError =>
   new GatewayError("not_found", `Conversation with id '${id}' not found.`, { path: ["conversation"] });
+
+export const noItem = (id: string, path?: readonly (string | number)[]): GatewayError =>
+  new GatewayError("not_found", `Item with id '${id}' not found.`, path && { path });
 
 /** The beginnings of the ids of items, by their types. */
 const PREFIXES: Readonly<Record<string, string>> = {
@@ -215,18 +298,21 @@ const PREFIXES: Readonly<Record<string, string>> = {
   custom_tool_call_output: "ctco",
 };
 
-/** An id that a store can hold. Callers and upstreams give their items ids of their own. */
-const STORABLE = /^[\u0021-\u007e]{1,190}$/;
+/**
+ * An id that a store can hold, beside the id of a conversation. Callers and upstreams give their items ids of their own.
+ */
+const STORABLE = /^[\u0021-\u007e]{1,128}$/;
 
 /**
- * Returns an item as it is kept and shown: with an id, a status, and its content as a list of parts.
+ * Returns an item as it is kept and shown: with an id, a status, and its content as a list of parts. A reference stays as it is.
  *
  * @param base A text that no other response or request has.
  */
 export function keptItem(item: JsonObject, base: string, index: number): JsonObject {
+  if (isReference(item)) return item;
   const { type = "message", id, role, content, ...rest } = item;
   const known = typeof id === "string" && STORABLE.test(id) ? id : undefined;
-  const prefix = PREFIXES[String(type)] ?? "item";
+  const prefix = PREFIXES[textIn(type)] ?? "item";
   const head = { id: known ?? `${prefix}_${base}_i${index}`, type };
   if (type !== "message") return { ...head, ...item, ...head };
   const isAssistant = role === "assistant";
@@ -243,61 +329,97 @@ export const baseOf = (requestId: string): string => requestId.replace(/^req_/, 
 /** The gateway's own id for the response to a request. Support can find one by the other. */
 export const responseIdOf = (requestId: string): string => `resp_${baseOf(requestId)}`;
 
-/** Returns the fields of a response that is kept; undefined if the gateway has no store, or the caller wants nothing kept. */
-export function keptFields({ request, requestId, kept }: AnswerContext): JsonObject | undefined {
-  if (!kept || !request.native || request.native.body["store"] === false) return undefined;
-  const { previous, conversation } = (request.native as ResponsesNative).own;
+/** Tells whether the caller wants the response kept. */
+const isStored = ({ request }: AnswerContext): boolean => request.native?.body["store"] !== false;
+
+const ownOf = ({ request }: AnswerContext): OwnInput => (request.native as ResponsesNative).own;
+
+/**
+ * Returns the fields of a response that is kept, or whose items are added to a conversation; undefined if the gateway has no store, or the
+ * caller wants nothing kept.
+ */
+export function keptFields(context: AnswerContext): JsonObject | undefined {
+  const { request, requestId, kept } = context;
+  if (!kept || !request.native) return undefined;
+  const { chain, conversation } = ownOf(context);
+  const store = isStored(context);
+  if (!store && conversation === undefined) return undefined;
   return {
     id: responseIdOf(requestId),
-    store: true,
-    previous_response_id: previous.at(-1) ?? null,
+    store,
+    previous_response_id: chain.ids.at(-1) ?? null,
     ...(conversation !== undefined && { conversation: { id: conversation } }),
   };
 }
 
-/** Returns the input items of a request as they are kept. */
-export function keptInput({ request, requestId }: AnswerContext): JsonObject[] {
-  const { input } = (request.native as ResponsesNative).own;
-  return input.map((item, index) => keptItem(item, baseOf(requestId), index));
+/** Returns the content of the document of a response. */
+export function keptContent(context: AnswerContext, response: JsonObject): KeptResponse {
+  const { input, chain } = ownOf(context);
+  const base = baseOf(context.requestId);
+  return { response, input: input.map((item, index) => keptItem(item, base, index)), chain };
 }
 
-/** Returns the ids by which the items of a response are found. */
-export const aliasesOf = (input: readonly JsonObject[], response: JsonObject): string[] => {
-  const ids = [...input, ...outputOf(response)].map(({ id }) => id);
+/** Returns the ids by which the items of a response are found, without those that are kept elsewhere. */
+export const aliasesOf = ({ input, response }: KeptResponse): string[] => {
+  const own = [...input, ...outputOf(response)].filter((item) => !isReference(item));
+  const ids = own.map(({ id }) => id);
   return [...new Set(ids)].filter((id): id is string => typeof id === "string" && STORABLE.test(id));
 };
 
-/** Keeps a response, and adds its new items to its conversation. */
-export async function keepResponse(context: AnswerContext, response: JsonObject): Promise<void> {
-  const { previous } = (context.request.native as ResponsesNative).own;
-  const input = keptInput(context);
-  const content: KeptResponse = { response, input, previous };
-  const aliases = aliasesOf(input, response);
-  await context.kept?.create([{ id: String(response["id"]), aliases, content: JSON.stringify(content) }]);
-  await addToConversationOf(context, response);
+/**
+ * Keeps a response, and adds its new items to its conversation: both or neither. A conversation that was deleted meanwhile gets nothing.
+ *
+ * @returns True when the response itself is kept.
+ */
+export async function keepResponse(context: AnswerContext, response: JsonObject): Promise<boolean> {
+  const content = keptContent(context, response);
+  const document = {
+    id: responseIdOf(context.requestId),
+    aliases: aliasesOf(content),
+    content: JSON.stringify(content),
+  };
+  const documents = isStored(context) ? [document] : [];
+  const isDone = await context.kept?.create([...documents, ...newItemsOf(context, response)]);
+  if (!isDone) await context.kept?.create(documents);
+  return documents.length > 0;
 }
 
-/** Adds the items of a response to the conversation of its request, if it has one. */
-export async function addToConversationOf(context: AnswerContext, response: JsonObject): Promise<void> {
-  const { conversation } = (context.request.native as ResponsesNative).own;
-  if (!context.kept || conversation === undefined) return;
+/** Returns the documents that a response adds to the conversation of its request: none without a conversation. */
+export function newItemsOf(context: AnswerContext, response: JsonObject): KeptItem[] {
+  const { items, conversation } = ownOf(context);
+  if (conversation === undefined) return [];
+  const base = baseOf(context.requestId);
+  const input = items.map((item, index) => keptItem(item, base, index));
   // The upstream's items may be without ids.
-  const output = outputOf(response).map((item, index) => keptItem(item, `${baseOf(context.requestId)}_o`, index));
-  await addToConversation(context.kept, conversation, [...keptInput(context), ...output]);
+  const output = outputOf(response).map((item, index) => keptItem(item, `${base}_o`, index));
+  return conversationItems(conversation, [...input, ...output], base);
 }
 
-/** Adds items to the end of a conversation, each once. An item that the conversation has already stays where it is. */
-export function addToConversation(
-  kept: KeptDocuments,
-  parentId: string,
-  items: readonly JsonObject[],
-): Promise<boolean> {
-  const documents = new Map(
-    items.map((item) => [String(item["id"]), { id: String(item["id"]), parentId, content: JSON.stringify(item) }]),
-  );
-  return kept.create([...documents.values()]);
+type KeptItem = Parameters<KeptDocuments["create"]>[0][number];
+
+/**
+ * Returns the documents of items in a conversation. Of items with the same id, the later ones get ids of their own.
+ *
+ * @param base A text that no other response or request has.
+ */
+export function conversationItems(parentId: string, items: readonly JsonObject[], base: string): KeptItem[] {
+  const taken = new Set<string>();
+  return items.map((item, index) => {
+    const given = textIn(item["id"]);
+    const isTaken = taken.has(given);
+    const id = isTaken ? `item_${base}_n${index}` : given;
+    taken.add(id);
+    const content = JSON.stringify(isTaken ? { ...item, id } : item);
+    return { id: itemDocumentId(parentId, id), aliases: [id], parentId, content };
+  });
 }
+
+/** The id of an item's document. Two conversations may have items of the same id. */
+export const itemDocumentId = (conversation: string, id: string): string => `${conversation}/${id}`;
+
+/** Tells whether a document is a conversation. */
+export const isConversation = ({ id, parentId }: KeptDocument): boolean =>
+  parentId === undefined && id.startsWith("conv_");
 
 /** Tells whether a document is a response of this format. */
-export const isResponse = ({ id, parentId }: KeptDocument): boolean =>
-  parentId === undefined && !id.startsWith("conv_");
+export const isResponse = ({ id, parentId }: KeptDocument): boolean => parentId === undefined && id.startsWith("resp_");

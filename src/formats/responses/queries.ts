@@ -11,12 +11,17 @@ import type { FrameSource, Incoming, KeptDocuments, Query, QueryEndpoint } from 
 import { pageSize } from "../shared/answer.ts";
 import { cancelResponse, KeptStream, presentResponse } from "./background.ts";
 import {
-  addToConversation,
   contentOf,
+  conversationItems,
+  dereferencedItems,
+  inputOf,
+  isConversation,
   isResponse,
+  itemDocumentId,
   keptItem,
   type KeptResponse,
   noConversation,
+  noItem,
   noResponse,
 } from "./kept.ts";
 import { InputItem } from "./schema.ts";
@@ -25,7 +30,7 @@ import { InputItem } from "./schema.ts";
 type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
 
 export function queries(common: Common, clock: Clock): QueryEndpoint[] {
-  const base = { ...common, kind: "query", expiredKeysMayAsk: false } as const;
+  const base = { ...common, kind: "query", expiredKeysMayAsk: false, needsResponseStore: true } as const;
   const get = { ...base, method: "GET", body: "none" } as const;
   const remove = { ...base, method: "DELETE", body: "none" } as const;
   const post = { ...base, method: "POST", body: "json" } as const;
@@ -54,7 +59,11 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       path: "/v1/responses/**",
       owns: hasShape("*/cancel"),
       answer: (_query, incoming) =>
-        cancelResponse(keptOf(incoming), async () => (await findResponse(idsIn(incoming)[0], incoming)).document),
+        cancelResponse(
+          keptOf(incoming),
+          async () => (await findResponse(idsIn(incoming)[0], incoming)).document,
+          clock.now(),
+        ),
     },
     {
       ...post,
@@ -82,8 +91,17 @@ const hasShape =
 /** Returns the ids in an address: those of a response or a conversation, and of an item. */
 const idsIn = ({ wildcardPath }: Incoming): [string, string] => {
   const [id = "", , item = ""] = wildcardPath.split("/");
-  return [id, item];
+  return [decoded(id), decoded(item)];
 };
+
+/** Returns a part of an address in plain text. A part that is encoded wrongly stays as it is, and is the id of nothing. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
 
 const NO_STORE = "This service keeps no responses.";
 
@@ -92,7 +110,7 @@ function keptOf({ kept }: Incoming): KeptDocuments {
   throw new GatewayError("not_found", NO_STORE);
 }
 
-function objectIn({ content }: KeptDocument): JsonObject {
+function objectIn({ content }: Pick<KeptDocument, "content">): JsonObject {
   const parsed = parseJson(content);
   return isJsonObject(parsed) ? parsed : {};
 }
@@ -114,10 +132,12 @@ const readResponse =
     const [id] = idsIn(incoming);
     const { kept, document, content } = await findResponse(id, incoming);
     if (!incoming.wildcardPath.endsWith("/input_items")) return presentResponse(kept, document, clock.now());
-    const page = pageOf(incoming);
-    const items = page.order === "desc" ? content.input.toReversed() : [...content.input];
-    const start = page.after === undefined ? 0 : items.findIndex((item) => item["id"] === page.after) + 1;
-    return listOf(items.slice(start, start + page.limit + 1), page.limit);
+    const { limit, order, after } = pageOf(incoming);
+    const input = await inputOf(content, kept);
+    const items = order === "desc" ? input.toReversed() : input;
+    const start = after === undefined ? 0 : items.findIndex((item) => item["id"] === after) + 1;
+    if (after !== undefined && start === 0) throw noItem(after, ["after"]);
+    return listOf(items.slice(start, start + limit + 1), limit);
   };
 
 /** Returns the stream of a response that was made in the background; undefined for any other question. */
@@ -131,6 +151,7 @@ const streamOf =
       throw new GatewayError("invalid_request", "starting_after: must be the number of an event", {
         path: ["starting_after"],
       });
+    const kept = keptOf(incoming);
     const find = async (): Promise<KeptDocument> => {
       const { document, content } = await findResponse(idsIn(incoming)[0], incoming);
       if (content.background) return document;
@@ -140,7 +161,7 @@ const streamOf =
         { path: ["stream"] },
       );
     };
-    return new KeptStream(find, after, () => clock.now());
+    return new KeptStream(kept, find, after, () => clock.now());
   };
 
 const MAX_PAGE = 100;
@@ -173,9 +194,9 @@ function listOf(items: readonly JsonObject[], limit: number): object {
 const Metadata = v.nullish(record(v.pipe(v.string(), v.maxLength(512, "must be at most 512 characters long"))));
 const MAX_NEW_ITEMS = 20;
 const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
-const NewConversation = object({ metadata: Metadata, items: v.nullish(items) });
-const ChangedConversation = object({ metadata: Metadata });
-const NewItems = object({ items });
+export const NewConversation = object({ metadata: Metadata, items: v.nullish(items) });
+export const ChangedConversation = object({ metadata: Metadata });
+export const NewItems = object({ items });
 
 async function createConversation(body: unknown, incoming: Incoming, createdAt: number): Promise<object> {
   const kept = keptOf(incoming);
@@ -183,15 +204,15 @@ async function createConversation(body: unknown, incoming: Incoming, createdAt: 
   const base = newBase();
   const id = `conv_${base}`;
   const conversation = { id, object: "conversation", created_at: createdAt, metadata: body.metadata ?? {} };
-  await kept.create([{ id, content: JSON.stringify(conversation) }]);
-  const list = body.items ?? [];
-  if (list.length > 0)
-    await addToConversation(
-      kept,
-      id,
-      list.map((item, at) => keptItem(item as unknown as JsonObject, base, at)),
-    );
+  const first = conversationItems(id, await newItems(body.items ?? [], kept, base), base);
+  await kept.create([{ id, content: JSON.stringify(conversation) }, ...first]);
   return conversation;
+}
+
+/** Returns items as they are kept. A reference becomes the item that it names. */
+async function newItems(items: readonly InputItem[], kept: KeptDocuments, base: string): Promise<JsonObject[]> {
+  const found = await dereferencedItems(items as unknown as JsonObject[], kept);
+  return found.map((item, at) => keptItem(item, base, at));
 }
 
 const newBase = (): string => crypto.randomUUID().replaceAll("-", "");
@@ -202,8 +223,7 @@ async function findConversation(
 ): Promise<{ readonly kept: KeptDocuments; readonly document: KeptDocument }> {
   const kept = keptOf(incoming);
   const [document] = await kept.read([id]);
-  if (!document || document.id !== id || isResponse(document) || document.parentId !== undefined)
-    throw noConversation(id);
+  if (document?.id !== id || !isConversation(document)) throw noConversation(id);
   return { kept, document };
 }
 
@@ -213,14 +233,23 @@ async function readConversation(_query: Query, incoming: Incoming): Promise<obje
   if (itemId !== "") return objectIn(await findItem(kept, id, itemId));
   if (!incoming.wildcardPath.endsWith("/items")) return objectIn(document);
   const { limit, ...page } = pageOf(incoming);
-  const found = await kept.list(id, { ...page, limit: limit + 1 });
+  const after = page.after && itemDocumentId(id, page.after);
+  const found = await kept.list(id, { order: page.order, limit: limit + 1, ...(after && { after }) });
+  // An empty page may follow the last item, or an item that is not there.
+  if (page.after && found.length === 0) await findItem(kept, id, page.after, ["after"]);
   return listOf(found.map(objectIn), limit);
 }
 
-async function findItem(kept: KeptDocuments, parentId: string, id: string): Promise<KeptDocument> {
-  const found = (await kept.read([id])).find((document) => document.id === id && document.parentId === parentId);
-  if (found) return found;
-  throw new GatewayError("not_found", `Item with id '${id}' not found.`);
+async function findItem(
+  kept: KeptDocuments,
+  parentId: string,
+  id: string,
+  path?: readonly string[],
+): Promise<KeptDocument> {
+  const wanted = itemDocumentId(parentId, id);
+  const [found] = await kept.read([wanted]);
+  if (found?.id === wanted && found.parentId === parentId) return found;
+  throw noItem(id, path);
 }
 
 async function changeConversation({ body }: Query, incoming: Incoming): Promise<object> {
@@ -229,9 +258,15 @@ async function changeConversation({ body }: Query, incoming: Incoming): Promise<
   if (incoming.wildcardPath.endsWith("/items")) {
     assertValid(NewItems, body);
     const base = newBase();
-    const added = body.items.map((item, at) => keptItem(item as unknown as JsonObject, base, at));
-    await addToConversation(kept, id, added);
-    return listOf(added, added.length);
+    const added = conversationItems(id, await newItems(body.items, kept, base), base);
+    const known = await kept.read(added.map((item) => item.id));
+    const repeated = known.find(({ parentId }) => parentId === id);
+    if (repeated)
+      throw new GatewayError("invalid_request", "items: the conversation has an item with one of these ids already", {
+        path: ["items"],
+      });
+    if (!(await kept.create(added))) throw noConversation(id);
+    return listOf(added.map(objectIn), added.length);
   }
   assertValid(ChangedConversation, body);
   const changed = { ...objectIn(document), metadata: body.metadata ?? {} };
@@ -248,7 +283,7 @@ async function deleteFromConversation(_query: Query, incoming: Incoming): Promis
     await kept.delete(id);
     return { id, object: "conversation.deleted", deleted: true };
   }
-  await findItem(kept, id, itemId);
-  await kept.delete(itemId);
+  const item = await findItem(kept, id, itemId);
+  await kept.delete(item.id);
   return objectIn(document);
 }

@@ -14,9 +14,10 @@ import type {
   ToolResultPart,
 } from "../../kinds/chat/request.ts";
 import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/json.ts";
-import { dataUrl, splitDataUrl } from "../chat-completions/schema.ts";
+import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
-import { unwrapSeal } from "../shared/seal.ts";
+import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
+import { type Seal, unwrapSeal } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
 import { type Content, FORMAT, type InputItem, type ResponsesRequest } from "./schema.ts";
 
@@ -44,18 +45,42 @@ export function decodeInput(
       for (const part of parts) if (part.type === "text") system.push(part);
     } else if (last?.role !== role) turns.push({ role, parts });
     // Push one by one: `push(...parts)` fails for a very long list.
-    else for (const part of parts) last.parts.push(part);
+    else for (const part of parts) add(part, last.parts);
   }
-  return { system, messages: turns.filter(({ parts }) => parts.length > 0) };
+  const messages = turns.filter(({ parts }) => parts.length > 0);
+  return { system, messages: decoder.signed(messages) };
 }
+
+/** Adds a part to a turn. An empty text with a signature gives the signature to the text before. */
+function add(part: Part, parts: Part[]): void {
+  const last = parts.at(-1);
+  if (part.type !== "text" || part.text !== "" || last?.type !== "text" || last.signature !== undefined)
+    parts.push(part);
+  else parts[parts.length - 1] = { ...last, ...part, text: last.text };
+}
+
+type Signed = Pick<ToolCallPart, "signature" | "maker">;
+
+/** An empty value only names the maker, who signs nothing. */
+const signedBy = ({ value, maker }: Seal): Signed => (value === "" ? { maker } : { signature: value, maker });
 
 class ItemDecoder {
   readonly #json: JsonBudget;
-  /** The signatures of calls, by the ids of the calls. They come in items of their own. */
-  readonly #signatures: Map<string, Pick<ToolCallPart, "signature" | "maker">> = new Map();
+  /** The signatures of calls, by the ids of the calls. They come in items of their own, before or after the call. */
+  readonly #signatures: Map<string, Signed> = new Map();
 
   constructor(json: JsonBudget) {
     this.#json = json;
+  }
+
+  /** Returns the turns with the signatures of their calls and texts. */
+  signed(turns: readonly DecodedTurn[]): ChatMessage[] {
+    return turns.map(({ role, parts }) => ({
+      role,
+      parts: parts.map((part) =>
+        part.type === "tool-call" && this.#signatures.size > 0 ? { ...part, ...this.#signatures.get(part.id) } : part,
+      ),
+    }));
   }
 
   decode(item: InputItem, index: number): DecodedTurn {
@@ -71,7 +96,7 @@ class ItemDecoder {
         const { call_id: id, name, input } = item;
         return {
           role: "assistant",
-          parts: [{ type: "tool-call", id, name, input: { input }, ...this.#signatures.get(id) }],
+          parts: [{ type: "tool-call", id, name, input: { input } }],
         };
       }
       case "function_call_output":
@@ -98,7 +123,7 @@ class ItemDecoder {
     const { call_id: id, name, arguments: json } = call;
     try {
       const input = argumentsIn(json, this.#json) ?? { invalid_arguments: json };
-      return { type: "tool-call", id, name, input, ...this.#signatures.get(id) };
+      return { type: "tool-call", id, name, input };
     } catch (error) {
       if (!(error instanceof JsonLimitError)) throw error;
       throw new GatewayError("invalid_request", `${path.join(".")}: ${error.message}, with those of the body`, {
@@ -112,13 +137,16 @@ class ItemDecoder {
     const text = [...(summary ?? []), ...(content ?? [])].map((part) => part.text).join("\n\n");
     const seal = sealed ? unwrapSeal(sealed) : undefined;
     if (seal?.kind === "call") {
-      this.#signatures.set(seal.callId ?? "", { signature: seal.value, maker: seal.maker });
+      this.#signatures.set(seal.callId ?? "", signedBy(seal));
       return text === "" ? [] : [{ type: "reasoning", text }];
     }
+    if (seal?.kind === "text") return [{ type: "text", text: "", ...signedBy(seal) }];
     if (seal?.kind === "redacted") return [{ type: "redacted-reasoning", data: seal.value, maker: seal.maker }];
-    if (seal) return [{ type: "reasoning", text, signature: seal.value, maker: seal.maker }];
+    if (seal) return [{ type: "reasoning", text, ...signedBy(seal) }];
     if (sealed) return [{ type: "reasoning", text, signature: sealed, maker: FORMAT }];
-    return text === "" ? [] : [{ type: "reasoning", text }];
+    // Only local servers show their reasoning itself, and not a summary.
+    const maker = content != null && content.length > 0 ? { maker: FORMAT } : {};
+    return text === "" ? [] : [{ type: "reasoning", text, ...maker }];
   }
 }
 
@@ -174,8 +202,10 @@ const DETAIL = { low: "low", medium: "auto", high: "high" } as const;
 
 /** Encodes the conversation of one request. */
 export class InputEncoder {
+  readonly #system: readonly TextPart[];
   readonly #messages: readonly ChatMessage[];
   readonly #fields: ConvertedFields;
+  readonly #foreignReasoning: CodecOptions["foreignReasoning"];
   readonly #detail: "low" | "auto" | "high" | undefined;
   /** The names of the tools whose input is a text. */
   readonly #custom: ReadonlySet<string>;
@@ -183,19 +213,26 @@ export class InputEncoder {
   readonly #ids: ToolIds = new ToolIds(isShortId);
   readonly #items: JsonObject[] = [];
 
-  constructor({ messages, tools, mediaResolution }: ChatRequest, fields: ConvertedFields) {
+  constructor(
+    { system, messages, tools, mediaResolution }: ChatRequest,
+    fields: ConvertedFields,
+    foreignReasoning: CodecOptions["foreignReasoning"],
+  ) {
+    this.#system = system;
     this.#messages = messages;
+    this.#foreignReasoning = foreignReasoning;
     this.#fields = fields;
     this.#detail = mediaResolution && DETAIL[mediaResolution];
     this.#custom = new Set(tools.flatMap((tool) => (tool.type === "function" && tool.custom ? tool.name : [])));
   }
 
   encode(): JsonObject[] {
-    for (const { role, parts } of this.#messages) {
+    // A single instruction stands beside the input.
+    const instructed = this.#system.length > 1 ? [{ role: "system", parts: this.#system } as const] : [];
+    for (const { role, parts } of [...instructed, ...this.#messages]) {
       let said: JsonObject[] = [];
       const say = (): void => {
-        if (said.length > 0)
-          this.#items.push({ type: "message", role: role === "system" ? "developer" : role, content: said });
+        if (said.length > 0) this.#items.push({ type: "message", role, content: said });
         said = [];
       };
       for (const part of parts) {
@@ -217,10 +254,11 @@ export class InputEncoder {
       case "tool-call": {
         const { name, input } = part;
         const call_id = this.#id(part.id);
-        if (!this.#custom.has(name) || typeof input["input"] !== "string")
+        const { input: text, ...others } = input;
+        if (!this.#custom.has(name) || typeof text !== "string" || Object.keys(others).length > 0)
           return { type: "function_call", call_id, name, arguments: JSON.stringify(input) };
         this.#customCalls.add(part.id);
-        return { type: "custom_tool_call", call_id, name, input: input["input"] };
+        return { type: "custom_tool_call", call_id, name, input: text };
       }
       case "tool-result": {
         const type = this.#customCalls.has(part.callId) ? "custom_tool_call_output" : "function_call_output";
@@ -228,11 +266,15 @@ export class InputEncoder {
       }
       case "reasoning": {
         const { text, signature, maker } = part;
-        const summary = text === "" ? [] : [{ type: "summary_text", text }];
-        if (signature && (maker === undefined || maker === FORMAT))
+        const isOwn = maker === undefined || maker === FORMAT;
+        if (signature && isOwn) {
+          const summary = text === "" ? [] : [{ type: "summary_text", text }];
           return { type: "reasoning", summary, encrypted_content: signature };
-        if (!signature) this.#fields.add("messages.reasoning.unsealed");
-        return null;
+        }
+        // Local servers show their reasoning as it is, and want it back.
+        if (maker === FORMAT) return { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text }] };
+        if (isOwn) this.#fields.add("messages.reasoning.unsealed");
+        return this.#foreignReasoning === "text" ? undefined : null;
       }
       case "redacted-reasoning":
         return null;
@@ -246,8 +288,9 @@ export class InputEncoder {
   #output(part: ToolResultPart): string | JsonObject[] {
     const failure: JsonObject[] = part.isError ? [{ type: "input_text", text: "The tool has failed." }] : [];
     const content = [...failure, ...part.parts.flatMap((inner) => this.#content(inner, false))];
-    const texts = content.flatMap(({ text }) => (typeof text === "string" ? text : []));
-    return texts.length === content.length ? texts.join("\n") : content;
+    const [first, ...others] = content;
+    if (!first) return "";
+    return typeof first["text"] === "string" && others.length === 0 ? first["text"] : content;
   }
 
   /** Returns the content for a part: several pieces for a document, none for a part that the format does not have. */
@@ -256,6 +299,7 @@ export class InputEncoder {
       value === "" ? [] : [{ type: isAssistant ? "output_text" : "input_text", text: value }];
     switch (part.type) {
       case "text":
+      case "reasoning":
         return text(part.text);
       case "refusal":
         return isAssistant ? [{ type: "refusal", refusal: part.text }] : text(part.text);

@@ -1,15 +1,17 @@
 /** Converts a Responses request to the neutral request and back. The two directions of each field stand next to each other. */
 
-import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice, WireObject } from "../../kinds/chat/request.ts";
+import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { type EffortLevel, nearestLevel, reasoningControl, sampling } from "../shared/openai.ts";
 import { effortOf } from "../shared/reasoning.ts";
 import { enumSchema } from "../shared/schema.ts";
-import { unwrapSeal } from "../shared/seal.ts";
-import { CONVERSIONS, fieldsOf } from "./conversions.ts";
+import { fieldsOf, tableOf } from "./conversions.ts";
 import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
 import { decodeInput, InputEncoder } from "./request.input.ts";
+import { encryptedReasoning } from "./request.native.ts";
 import {
   FORMAT,
   nameOf,
@@ -20,8 +22,6 @@ import {
   type WireTool,
 } from "./schema.ts";
 
-/** Asks for reasoning that can be sent back. Without it, an upstream that stores nothing cannot read its own reasoning again. */
-const ENCRYPTED = "reasoning.encrypted_content";
 const LOGPROBS = "message.output_text.logprobs";
 
 /**
@@ -71,26 +71,32 @@ export function decodeRequest(
   };
 }
 
-interface EncodedBody {
+export interface EncodedBody {
   readonly body: JsonObject;
   readonly conversions: readonly Conversion[];
 }
 
+/** The least output limit that the official service accepts, in tokens. */
+const LEAST_LIMIT = 16;
+
 /** Builds a body from the neutral fields of a request. The upstream is told to store nothing. */
-export function encodeRequest(request: ChatRequest): EncodedBody {
+export function encodeRequest(request: ChatRequest, options: CodecOptions = {}): EncodedBody {
   const fields = fieldsOf(request);
-  const { temperature, topP, logprobs, toolChoice, responseFormat, reasoning, serviceTier, endUser } = request;
+  const { toolChoice, responseFormat, serviceTier, endUser } = request;
+  const reasoning = encodeReasoning(request, options, fields);
+  const { temperature, topP, logprobs } = sampling(request, reasoning?.effort, fields);
   const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
-  const input = new InputEncoder(request, fields).encode();
-  const instructions = request.system.map(({ text }) => text).join("\n\n");
-  const include = [ENCRYPTED, ...(logprobs ? [LOGPROBS] : [])];
+  const input = new InputEncoder(request, fields, options.foreignReasoning).encode();
+  const [instructions, ...others] = request.system;
+  const include = [...encryptedReasoning(request.model, options), ...(logprobs ? [LOGPROBS] : [])];
+  if (request.maxOutputTokens < LEAST_LIMIT) fields.add("maxOutputTokens");
   const body = {
     model: request.model,
     input,
-    max_output_tokens: request.maxOutputTokens,
+    max_output_tokens: Math.max(request.maxOutputTokens, LEAST_LIMIT),
     store: false,
-    include,
-    ...(instructions !== "" && { instructions }),
+    ...(include.length > 0 && { include }),
+    ...(instructions && others.length === 0 && { instructions: instructions.text }),
     ...(request.stream && { stream: true }),
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { top_p: topP }),
@@ -98,45 +104,12 @@ export function encodeRequest(request: ChatRequest): EncodedBody {
     ...(tools.length > 0 && { tools }),
     ...(toolChoice && !choosesNothing(request) && encodeToolChoice(toolChoice, tools, fields)),
     ...(responseFormat && { text: { format: encodeFormat(responseFormat, fields) } }),
-    ...(reasoning && { reasoning: encodeReasoning(reasoning, fields) }),
+    ...(reasoning && { reasoning }),
     ...(serviceTier !== undefined && { service_tier: serviceTier }),
     ...(endUser !== undefined && { safety_identifier: endUser }),
   };
   // The cast is safe: all values came as JSON.
-  return { body: body as JsonObject, conversions: listConversions(CONVERSIONS, fields, request) };
-}
-
-/**
- * Returns the caller's own body with the gateway's decisions: the model, the output limit, and that the upstream stores nothing. The store of
- * the upstream belongs to the host's account, so ids in it never reach the upstream, and reasoning comes back encrypted instead.
- */
-export function overlaidRequest(request: ChatRequest, native: WireObject): EncodedBody {
-  const { previous_response_id: _id, conversation: _conversation, background: _background, ...kept } = native;
-  const fields: ConvertedFields = new Set();
-  const include: unknown[] = Array.isArray(kept["include"]) ? kept["include"] : [];
-  const { input } = kept;
-  const body = {
-    ...kept,
-    model: request.model,
-    ...(Array.isArray(input) && { input: input.flatMap((item) => ownItem(item as JsonObject, fields)) }),
-    max_output_tokens: request.maxOutputTokens,
-    store: false,
-    include: include.includes(ENCRYPTED) ? include : [...include, ENCRYPTED],
-  };
-  return {
-    body: body as JsonObject,
-    conversions: listConversions(CONVERSIONS, fields, {}),
-  };
-}
-
-/** Returns an input item without the id that this gateway gave it; nothing for reasoning that this upstream has not encrypted. */
-function ownItem({ id: _id, ...item }: JsonObject, fields: ConvertedFields): JsonObject[] {
-  if (item["type"] !== "reasoning") return [item];
-  const sealed = item["encrypted_content"];
-  const seal = typeof sealed === "string" ? unwrapSeal(sealed) : undefined;
-  if (seal ? seal.maker === FORMAT : sealed) return [seal ? { ...item, encrypted_content: seal.value } : item];
-  fields.add(seal ? "messages.reasoning.foreign" : "messages.reasoning.unsealed");
-  return [];
+  return { body: body as JsonObject, conversions: listConversions(tableOf(options), fields, request) };
 }
 
 const NO_PARAMETERS: JsonObject = { type: "object", properties: {} };
@@ -190,11 +163,11 @@ function decodeToolChoice(
   if (typeof choice === "string") return { type: choice, parallel };
   if ("mode" in choice) {
     const { mode, tools } = choice as Extract<WireChoice, { mode: unknown }>;
-    return { type: mode, parallel, names: tools.flatMap(({ name }) => name ?? []) };
+    return { type: mode, parallel, names: tools.flatMap((tool) => nameOf(tool) ?? []) };
   }
-  const { name } = choice as { name?: string | null };
+  const name = nameOf(choice);
   // A tool of the provider is chosen by its type, and is not a function with a name.
-  return name == null ? { type: "required", parallel } : { type: "tool", name, parallel };
+  return name === undefined ? { type: "required", parallel } : { type: "tool", name, parallel };
 }
 
 /** Encodes the tool choice. Leaves out a choice without tools and the names of missing tools: providers refuse both. */
@@ -228,9 +201,10 @@ const DEFAULT_NAME = "answer";
 function encodeFormat(format: ResponseFormat, fields: ConvertedFields): JsonObject {
   if (format.type === "enum")
     return { type: "json_schema", name: DEFAULT_NAME, schema: enumSchema(format.values), strict: true };
-  const { schema, name, strict } = format;
-  if (!schema) return { type: "json_object" };
+  const { name, strict } = format;
+  if (!format.schema && name === undefined) return { type: "json_object" };
   if (name === undefined) fields.add("responseFormat.name");
+  const schema = format.schema ?? { type: "object" };
   // Providers take a missing `strict` for true, and then refuse schemas that are not strict.
   return { type: "json_schema", name: name ?? DEFAULT_NAME, schema, strict: strict ?? false };
 }
@@ -244,12 +218,26 @@ function decodeReasoning(reasoning: ResponsesRequest["reasoning"]): Reasoning | 
   return { type: "adaptive", visible, ...(effort != null && { effort }) };
 }
 
-function encodeReasoning(reasoning: Reasoning, fields: ConvertedFields): JsonObject {
-  if (reasoning.type === "disabled") return { effort: "none" };
-  const summary = reasoning.visible === false ? {} : { summary: "auto" };
-  if (reasoning.type === "enabled") {
-    fields.add("reasoning.budgetTokens");
-    return { effort: effortOf(reasoning.budgetTokens), ...summary };
+/** Encodes the reasoning. Returns undefined for a model that does not reason, and refuses a request that asks for it. */
+function encodeReasoning(
+  { model, reasoning }: ChatRequest,
+  options: CodecOptions,
+  fields: ConvertedFields,
+): { readonly effort?: EffortLevel; readonly summary?: "auto" } | undefined {
+  if (!reasoning) return undefined;
+  if ((options.reasoning?.(model) ?? reasoningControl(model)) === "none") {
+    if (reasoning.type !== "disabled") fields.add("reasoning");
+    return undefined;
   }
-  return { ...(reasoning.effort !== undefined && { effort: reasoning.effort }), ...summary };
+  if (reasoning.type === "enabled") fields.add("reasoning.budgetTokens");
+  const wanted =
+    reasoning.type === "disabled"
+      ? "none"
+      : reasoning.type === "enabled"
+        ? effortOf(reasoning.budgetTokens)
+        : reasoning.effort;
+  const effort = wanted && nearestLevel(model, wanted);
+  if (effort !== wanted) fields.add("reasoning.effort");
+  const isShown = reasoning.type !== "disabled" && reasoning.visible !== false;
+  return { ...(effort && { effort }), ...(isShown && { summary: "auto" }) };
 }

@@ -1,9 +1,31 @@
 /** The Responses request on the wire: its schema, and the rules that compare several fields. Unknown fields are allowed. */
 
 import * as v from "valibot";
-import { array, choice, crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
+import {
+  array,
+  choice,
+  crossCheck,
+  isLonger,
+  object,
+  record,
+  type RuleBreach,
+  shown,
+  textOr,
+  variant,
+} from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { atMost, base64, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
+import {
+  atMost,
+  audioFormat,
+  base64,
+  fileData,
+  text,
+  unsupported,
+  unsupportedFinder,
+  webOrDataUrl,
+  webUrl,
+  whole,
+} from "../shared/schema.ts";
 
 /** The name of the format in `native` requests, answers and parts of the neutral model. */
 export const FORMAT = "responses";
@@ -23,7 +45,7 @@ const InputText = object({ type: v.literal("input_text"), text: v.string() });
 const InputImage = v.pipe(
   object({
     type: v.literal("input_image"),
-    image_url: v.nullish(text),
+    image_url: v.nullish(webOrDataUrl),
     file_id: v.nullish(text),
     // The neutral model has no detail above `high`.
     detail: unsupported(v.nullish(v.picklist(["auto", "low", "high", "original"])), (detail) => detail === "original"),
@@ -33,9 +55,9 @@ const InputImage = v.pipe(
 const InputFile = v.pipe(
   object({
     type: v.literal("input_file"),
-    file_data: v.nullish(text),
+    file_data: v.nullish(fileData),
     file_id: v.nullish(text),
-    file_url: v.nullish(text),
+    file_url: v.nullish(webUrl),
     filename: v.nullish(v.string()),
   }),
   v.check(
@@ -45,7 +67,7 @@ const InputFile = v.pipe(
 );
 const InputAudio = object({
   type: v.literal("input_audio"),
-  input_audio: object({ data: base64, format: atMost(text, 32) }),
+  input_audio: object({ data: base64, format: audioFormat }),
 });
 /** A text of an earlier answer. Its annotations are about the answer, and no model reads them. */
 const OutputText = object({
@@ -58,7 +80,7 @@ const Refusal = object({ type: v.literal("refusal"), refusal: v.string() });
 /** The text of a message in the shape of chat completions, which some clients send. */
 const PlainText = object({ type: v.literal("text"), text: v.string() });
 
-const Content = variant([InputText, OutputText, InputImage, InputFile, InputAudio, Refusal, PlainText]);
+export const Content = variant([InputText, OutputText, InputImage, InputFile, InputAudio, Refusal, PlainText]);
 export type Content = v.InferOutput<typeof Content>;
 
 const content = textOr(array(Content, ({ input }) => `must be a string or an array, not ${shown(input)}`));
@@ -126,6 +148,11 @@ const HOSTED_ITEMS = [
   "compaction",
   "tool_search_call",
   "tool_search_output",
+  "additional_tools",
+  "configuration_update",
+  "compaction_trigger",
+  "program",
+  "program_output",
 ] as const;
 const HostedItem = whole(object({ type: v.picklist(HOSTED_ITEMS) }));
 
@@ -161,10 +188,31 @@ const CustomTool = object({
   description: v.nullish(v.string()),
   format: v.nullish(jsonObject),
 });
-/** A tool that the provider runs itself. */
-const HostedTool = whole(object({ type: text }));
+/** The tools that OpenAI runs itself. */
+const HOSTED_TOOLS = [
+  "web_search",
+  "web_search_preview",
+  "file_search",
+  "code_interpreter",
+  "image_generation",
+  "mcp",
+  "computer",
+  "computer_use",
+  "computer_use_preview",
+  "shell",
+  "local_shell",
+  "apply_patch",
+  "tool_search",
+  "namespace",
+  "programmatic_tool_calling",
+] as const;
+/** A tool of OpenAI, of any date, or a tool of another provider behind the provider's name, such as `openrouter:web_search`. */
+const hostedType = new RegExp(String.raw`^(?:(?:${HOSTED_TOOLS.join("|")})(?:_\d{4}_\d{2}_\d{2})?|[\w-]+:[\w-]+)$`);
+const wrongType = ({ input }: { readonly input: string }): string =>
+  `must be "function", "custom" or a tool of the provider, not ${shown(input)}`;
+const HostedTool = whole(object({ type: v.pipe(text, v.regex(hostedType, wrongType)) }));
 
-const Tool = choice([FunctionTool, CustomTool, HostedTool], (input) => {
+export const Tool = choice([FunctionTool, CustomTool, HostedTool], (input) => {
   const type = isJsonObject(input) ? input["type"] : undefined;
   return type === "function" ? FunctionTool : type === "custom" ? CustomTool : HostedTool;
 });
@@ -173,7 +221,17 @@ export type WireTool =
   | v.InferOutput<typeof CustomTool>
   | (v.InferOutput<typeof HostedTool> & { readonly [field: string]: unknown });
 
-const NamedTool = object({ type: text, name: v.nullish(text) });
+const isNamed = (type: string): boolean => type === "function" || type === "custom";
+const NamedTool = v.pipe(
+  object({
+    type: v.pipe(
+      text,
+      v.check((type) => isNamed(type) || hostedType.test(type), wrongType),
+    ),
+    name: v.nullish(text),
+  }),
+  v.check(({ type, name }) => !isNamed(type) || name != null, "must hold the name of a tool"),
+);
 const AllowedTools = object({
   type: v.literal("allowed_tools"),
   mode: v.picklist(["auto", "required"]),
@@ -202,6 +260,16 @@ const TextFormat = variant([
 ]);
 export type TextFormat = v.InferOutput<typeof TextFormat>;
 
+const MAX_METADATA = 16;
+const Metadata = v.pipe(
+  record(atMost(v.string(), 512)),
+  v.check((metadata) => Object.keys(metadata).length <= MAX_METADATA, `must hold at most ${MAX_METADATA} fields`),
+  v.check(
+    (metadata) => Object.keys(metadata).every((key) => key !== "" && !isLonger(key, 64)),
+    "must have keys of at most 64 characters",
+  ),
+);
+
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 const Body = object({
@@ -229,9 +297,9 @@ const Body = object({
   include: v.nullish(array(v.string())),
   service_tier: v.nullish(v.string()),
   user: v.nullish(v.string()),
-  safety_identifier: v.nullish(v.string()),
+  safety_identifier: v.nullish(atMost(v.string(), 128)),
   // Answers repeat the metadata, so nothing of it is lost.
-  metadata: v.nullish(jsonObject),
+  metadata: v.nullish(Metadata),
   store: v.nullish(v.boolean()),
   background: v.nullish(v.boolean()),
   previous_response_id: v.nullish(text),
@@ -239,8 +307,9 @@ const Body = object({
   truncation: unsupported(v.nullish(v.picklist(["auto", "disabled"])), (truncation) => truncation === "auto"),
   prompt_cache_key: unsupported(v.nullish(v.string())),
   prompt_cache_retention: unsupported(v.nullish(v.string())),
-  max_tool_calls: unsupported(v.nullish(v.number())),
-  prompt: unsupported(v.nullish(jsonObject)),
+  max_tool_calls: unsupported(v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1")))),
+  // A prompt stands in the store of one provider, which belongs to the host's account.
+  prompt: v.nullish(v.custom<never>(() => false, "cannot be used: this service keeps no prompts")),
 });
 export type ResponsesRequest = v.InferOutput<typeof Body>;
 
@@ -250,8 +319,8 @@ export const ResponsesRequest = v.pipe(Body, crossCheck<ResponsesRequest>(breach
 export const unsupportedIn = unsupportedFinder(Body);
 
 /** Returns the name by which a tool is chosen; undefined for a tool without a name, which is chosen by its type. */
-export const nameOf = (tool: WireTool): string | undefined =>
-  tool.type === "function" || tool.type === "custom" ? String(tool["name"]) : undefined;
+export const nameOf = (tool: { readonly type: string; readonly name?: unknown }): string | undefined =>
+  isNamed(tool.type) && typeof tool.name === "string" ? tool.name : undefined;
 
 /** Checks the rules that compare several fields. */
 function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest): Generator<RuleBreach> {
@@ -263,15 +332,36 @@ function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest):
       yield { path: ["tools", index, "name"], message: `is used by an earlier tool: ${shown(name)}` };
     names.add(name);
   }
-  if (tool_choice === "required" && (tools ?? []).length === 0)
-    yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
-  // The call of an output may stand in an earlier response.
+  if (tool_choice != null) yield* choiceBreaches(tool_choice, tools ?? [], names);
+  if (request.background === true && request.store === false)
+    yield { path: ["background"], message: "needs store to be true" };
   if (typeof input === "string" || request.previous_response_id != null || request.conversation != null) return;
+  if (input.length === 0) yield { path: ["input"], message: "must hold at least one item" };
+  // A reference may name the call of an output.
+  if (input.some(({ type }) => type === "item_reference")) return;
   const calls = new Set<string>();
   for (const [index, item] of input.entries()) {
     if (item.type === "function_call" || item.type === "custom_tool_call") calls.add(item.call_id);
     if (item.type !== "function_call_output" && item.type !== "custom_tool_call_output") continue;
     if (!calls.has(item.call_id))
       yield { path: ["input", index, "call_id"], message: "answers no tool call of an earlier item" };
+  }
+}
+
+function* choiceBreaches(
+  choice: WireChoice,
+  tools: readonly WireTool[],
+  names: ReadonlySet<string>,
+): Generator<RuleBreach> {
+  if (choice === "required" && tools.length === 0)
+    yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
+  // A namespace and a search bring tools of their own.
+  if (typeof choice === "string" || tools.some(({ type }) => type === "namespace" || type === "tool_search")) return;
+  const allowed = "mode" in choice ? (choice as v.InferOutput<typeof AllowedTools>).tools : undefined;
+  for (const [index, tool] of (allowed ?? [choice]).entries()) {
+    const name = nameOf(tool);
+    const path = ["tool_choice", ...(allowed ? ["tools", index] : []), "name"];
+    if (name !== undefined && !names.has(name))
+      yield { path, message: `must name one of the tools: there is no ${shown(name)}` };
   }
 }

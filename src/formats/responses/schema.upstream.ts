@@ -1,8 +1,9 @@
 /** The answers of upstreams: only what the gateway reads is checked, and only its type. */
 
 import * as v from "valibot";
-import { array, object } from "../../http/validation.ts";
-import { unsupported, type UnsupportedFinder, unsupportedFinder } from "../shared/schema.ts";
+import { array, choice, object } from "../../http/validation.ts";
+import { isJsonObject } from "../../model/json.ts";
+import { unsupported, type UnsupportedFinder, unsupportedFinder, whole } from "../shared/schema.ts";
 
 const maybeText = v.nullish(v.string());
 const maybeCount = v.nullish(v.pipe(v.number(), v.integer(), v.minValue(0)));
@@ -30,10 +31,12 @@ const Part = object({
   logprobs: Logprobs,
 });
 
-/** An item of any type. The fields of the types that the gateway does not read are held unchanged by the neutral model. */
-const Item = v.looseObject({
+/** An item that the gateway reads. An answer in another format has its own ids and states. */
+const KnownItem = v.looseObject({
   type: v.string(),
   id: maybeText,
+  status: envelope,
+  role: envelope,
   call_id: maybeText,
   name: maybeText,
   arguments: maybeText,
@@ -42,17 +45,34 @@ const Item = v.looseObject({
   summary: v.nullish(array(Part)),
   encrypted_content: maybeText,
   code: maybeText,
-  outputs: v.nullish(array(object({ type: maybeText, logs: maybeText }))),
+  container_id: envelope,
+  outputs: v.nullish(array(object({ type: maybeText, logs: maybeText, url: unsupported(maybeText) }))),
   result: v.optional(v.unknown()),
   output_format: maybeText,
 });
-export type LooseItem = v.InferOutput<typeof Item>;
+export type LooseItem = v.InferOutput<typeof KnownItem>;
+
+/** The items of tools that the provider runs itself. The neutral model holds them unchanged. */
+const HostedItem = whole(v.looseObject({ type: v.string(), id: maybeText }));
+
+const KNOWN: ReadonlySet<unknown> = new Set([
+  "message",
+  "reasoning",
+  "function_call",
+  "custom_tool_call",
+  "code_interpreter_call",
+  "image_generation_call",
+]);
+
+const Item: v.GenericSchema<unknown, LooseItem> = choice([KnownItem, HostedItem], (input) =>
+  isJsonObject(input) && KNOWN.has(input["type"]) ? KnownItem : HostedItem,
+) as v.GenericSchema<unknown, LooseItem>;
 
 const LooseUsage = object({
   input_tokens: maybeCount,
   output_tokens: maybeCount,
   total_tokens: envelope,
-  input_tokens_details: v.nullish(object({ cached_tokens: maybeCount })),
+  input_tokens_details: v.nullish(object({ cached_tokens: maybeCount, cache_write_tokens: maybeCount })),
   output_tokens_details: v.nullish(object({ reasoning_tokens: maybeCount })),
 });
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;

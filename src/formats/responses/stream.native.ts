@@ -3,15 +3,49 @@
 import type { NativeFrame } from "../../kinds/chat/event.ts";
 import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
+import type { AnswerContext } from "../format.ts";
 import { frameOf } from "../shared/answer.ts";
 import type { OpenAIErrorBody } from "../shared/errors.ts";
+import { valueAt, withMember } from "../shared/json-text.ts";
 import { upstreamFailed } from "../shared/upstream.ts";
 import { encodeUsage, errorEvent } from "./answer.ts";
+import { keptFields, type ResponsesNative } from "./kept.ts";
 
 /** The events after which nothing follows. */
-const LAST = /^response\.(?:completed|incomplete|failed)$/;
+const LAST = /^response\.(?:completed|incomplete|failed|done)$/;
 /** The events that hold the response itself. */
 const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete|failed)$/;
+
+/**
+ * Returns the fields of a response that the gateway decides, and not the upstream: the upstream was told to store nothing, and knows neither
+ * the store of the gateway nor the ids in it.
+ */
+export function promisedFields(context: AnswerContext): JsonObject {
+  const kept = keptFields(context);
+  if (kept) return kept;
+  const { previous = [], conversation } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
+  const continued = previous.at(-1);
+  return {
+    ...(continued !== undefined && { previous_response_id: continued }),
+    ...(conversation !== undefined && { conversation: { id: conversation } }),
+    store: false,
+  };
+}
+
+/**
+ * Returns the JSON of an upstream's response with other fields; all other bytes stay. An upstream that says nothing of `store` has stored
+ * nothing.
+ *
+ * @param path The path of the response in the JSON.
+ */
+export function withFields(json: string, path: readonly string[], fields: JsonObject): string {
+  let changed = json;
+  for (const [name, value] of Object.entries(fields)) {
+    const isSaid = name !== "store" || value !== false || valueAt(changed, [...path, name]) !== undefined;
+    if (isSaid) changed = withMember(changed, [...path, name], JSON.stringify(value));
+  }
+  return changed;
+}
 
 /** The most characters of frames that are kept to end a cut answer. */
 const MAX_CHARS = 64 * 1024 ** 2;
@@ -29,23 +63,31 @@ function typeOf({ event, data }: NativeFrame): string {
 
 export class PassedFrames {
   readonly #passed: string[] = [];
-  readonly #fields: JsonObject | undefined;
+  readonly #fields: JsonObject;
   #chars = 0;
   /** The last frame, and whatever follows it; empty until it has come. */
   #ending: NativeFrame[] = [];
 
-  /** @param fields The fields of a kept response that replace those of the upstream. Without them all frames pass unchanged. */
-  constructor(fields: JsonObject | undefined) {
+  /** @param fields The fields that replace those of the upstream's response. */
+  constructor(fields: JsonObject) {
     this.#fields = fields;
   }
 
   /** The final response; undefined before the end. */
   get response(): JsonObject | undefined {
     const [last] = this.#ending;
-    const event = last && parseJson(last.data);
+    const event = last && parseJson(this.#completed(last).data);
     return isJsonObject(event) && isJsonObject(event["response"])
       ? { ...event["response"], ...this.#fields }
       : undefined;
+  }
+
+  /** Returns the last frame with its output, which some upstreams leave out because its items have come before. */
+  #completed(last: NativeFrame): NativeFrame {
+    const output = valueAt(last.data, ["response", "output"]);
+    const isThere = output && !/^(?:null|\[\s*\])$/.test(last.data.slice(output.start, output.end));
+    const items = isThere ? [] : this.#answer().output;
+    return items.length === 0 ? last : changed(last, { output: items });
   }
 
   /** Returns the frames as they are sent, without the last one. Throws `backend_failed` for frames without end. */
@@ -53,11 +95,12 @@ export class PassedFrames {
     let text = "";
     for (const frame of frames) {
       const type = typeOf(frame);
-      if (this.#ending.length > 0 || LAST.test(type)) this.#ending.push(frame);
+      if (this.#ending.length > 0 || LAST.test(type))
+        this.#ending.push(type === "response.done" ? renamed(frame) : frame);
       else {
         this.#chars += frame.data.length;
         if (this.#chars > MAX_CHARS) throw upstreamFailed("The model backend's answer is too large.");
-        const passed = this.#fields && LIFECYCLE.test(type) ? changed(frame, this.#fields) : frame;
+        const passed = LIFECYCLE.test(type) ? changed(frame, this.#fields) : frame;
         this.#passed.push(passed.data);
         text += frameOf(passed);
       }
@@ -67,7 +110,7 @@ export class PassedFrames {
 
   /** Ends an answer whose upstream has not ended it: with the open items, and with the incomplete response as the last frame. */
   end(usage: Usage): string {
-    return this.#ending.length > 0 ? "" : this.#answer().end(encodeUsage(usage) as unknown as JsonObject, this.#ending);
+    return this.#ending.length > 0 ? "" : this.#answer().end(encodeUsage(usage), this.#ending);
   }
 
   /**
@@ -78,8 +121,7 @@ export class PassedFrames {
   conclude(fields: JsonObject = {}): string {
     const [last, ...rest] = this.#ending;
     if (!last) return "";
-    const concluded = this.#fields ? changed(last, { ...this.#fields, ...fields }) : last;
-    return frameOf(concluded) + rest.map(frameOf).join("");
+    return frameOf(changed(this.#completed(last), { ...this.#fields, ...fields })) + rest.map(frameOf).join("");
   }
 
   /** Returns the frames that end the answer with an error; undefined if no frame has passed. */
@@ -94,12 +136,17 @@ export class PassedFrames {
   }
 }
 
-/** Returns a frame whose response has other fields. Any other frame stays as it is. */
-function changed(frame: NativeFrame, fields: JsonObject): NativeFrame {
-  const event = parseJson(frame.data);
-  if (!isJsonObject(event) || !isJsonObject(event["response"])) return frame;
-  return { ...frame, data: dataOf({ ...event, response: { ...event["response"], ...fields } }) };
-}
+/** Returns the last frame of some servers under the name that clients know. */
+const renamed = ({ data }: NativeFrame): NativeFrame => ({
+  event: "response.completed",
+  data: withMember(data, ["type"], JSON.stringify("response.completed")),
+});
+
+/** Returns a frame whose response has other fields. */
+const changed = (frame: NativeFrame, fields: JsonObject): NativeFrame => ({
+  ...frame,
+  data: withFields(frame.data, ["response"], fields),
+});
 
 /** The answer in frames that have passed. It is put together only if the answer is cut short, which is rare. */
 class PassedAnswer {
@@ -144,13 +191,13 @@ class PassedAnswer {
       text += frameOf(this.#frame("response.output_item.done", { output_index, item }));
     }
     const cut = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" }, usage };
-    ending.push(this.#frame("response.incomplete", { response: { ...this.#response, ...cut, output: this.#output } }));
+    ending.push(this.#frame("response.incomplete", { response: { ...this.#response, ...cut, output: this.output } }));
     return text;
   }
 
   fail(body: OpenAIErrorBody): string {
     const { code, message } = body.error;
-    const failed = { status: "failed", error: { code, message }, output: this.#output };
+    const failed = { status: "failed", error: { code, message }, output: this.output };
     const frames = [
       this.#frame("error", errorEvent(body)),
       this.#frame("response.failed", { response: { ...this.#response, ...failed } }),
@@ -158,7 +205,7 @@ class PassedAnswer {
     return frames.map(frameOf).join("");
   }
 
-  get #output(): JsonObject[] {
+  get output(): JsonObject[] {
     return [...this.#items].toSorted(([a], [b]) => a - b).map(([, item]) => item);
   }
 

@@ -10,15 +10,17 @@ import { encodeError } from "../shared/errors.ts";
 import { ResponseBuilder } from "./answer.ts";
 import { keepResponse, keptFields } from "./kept.ts";
 import { FORMAT } from "./schema.ts";
-import { dataOf, PassedFrames } from "./stream.native.ts";
+import { dataOf, PassedFrames, promisedFields, withFields } from "./stream.native.ts";
 
 type Finish = Extract<AnswerEvent, { type: "finish" }>;
 
-/** Keeps a response for its caller. Resolves with false if that fails: the answer is paid for, and says that it is not kept. */
+/**
+ * Keeps a response for its caller. Resolves with false if it is not to be kept, or if that fails: the answer is paid for, and says that it is
+ * not kept.
+ */
 async function keep(context: AnswerContext, response: JsonObject | undefined): Promise<boolean> {
   try {
-    if (response) await keepResponse(context, response);
-    return response !== undefined;
+    return response !== undefined && (await keepResponse(context, response));
   } catch (error) {
     context.kept?.failed(error);
     return false;
@@ -32,29 +34,29 @@ export class ResponseCollector implements AnswerCollector<AnswerEvent> {
   /** True once the finish was added to keep the answer. */
   #isAdded = false;
 
-  /** @param createdAt Unix time in seconds. */
-  constructor(context: AnswerContext, createdAt: number) {
+  /** @param now Returns the Unix time in seconds. */
+  constructor(context: AnswerContext, now: () => number) {
     this.#context = context;
-    this.#builder = new ResponseBuilder(context, createdAt);
+    this.#builder = new ResponseBuilder(context, now);
   }
 
   async keep(finish: AnswerEvent): Promise<void> {
-    const fields = keptFields(this.#context);
-    if (!fields) return;
+    if (!keptFields(this.#context)) return;
     this.add(finish);
     this.#isAdded = true;
     const native = this.#native === undefined ? undefined : parseJson(this.#native);
-    const response = isJsonObject(native) ? { ...native, ...fields } : (this.#builder.body as unknown as JsonObject);
+    const response = isJsonObject(native) ? native : (this.#builder.body as unknown as JsonObject);
     const isKept = await keep(this.#context, response);
     this.#builder.isKept = isKept;
-    if (this.#native !== undefined) this.#native = JSON.stringify({ ...response, store: isKept });
+    if (this.#native !== undefined) this.#native = withFields(this.#native, [], { store: isKept });
   }
 
   add(event: AnswerEvent): void {
     if (this.#isAdded) return;
     // Skip the decoded events of a complete body: `finish` brings the body itself, which is passed on unchanged.
     if (event.type === "native" && event.isWhole && event.format === FORMAT) return;
-    if (event.type === "finish" && event.native?.format === FORMAT) this.#native = event.native.body;
+    if (event.type === "finish" && event.native?.format === FORMAT && event.native.body !== undefined)
+      this.#native = withFields(event.native.body, [], promisedFields(this.#context));
     if (this.#native === undefined) this.#builder.add(event);
   }
 
@@ -76,14 +78,14 @@ export class ResponseStream implements AnswerStream<AnswerEvent> {
   /** The frames of the finish but for the last, once it was added to keep the answer. */
   #ending: string | undefined;
 
-  /** @param createdAt Unix time in seconds. */
-  constructor(context: AnswerContext, createdAt: number) {
+  /** @param now Returns the Unix time in seconds. */
+  constructor(context: AnswerContext, now: () => number) {
     this.#context = context;
-    this.#builder = new ResponseBuilder(context, createdAt, (type, fields) => this.#emit(type, fields));
+    this.#builder = new ResponseBuilder(context, now, (type, fields) => this.#emit(type, fields));
   }
 
   async keep(finish: AnswerEvent): Promise<void> {
-    if (finish.type !== "finish" || !this.#builder.isKept) return;
+    if (finish.type !== "finish" || !keptFields(this.#context)) return;
     this.#ending = this.#finish(finish);
     const response = this.#passed ? this.#passed.response : (this.#builder.body as unknown as JsonObject);
     this.#builder.isKept = await keep(this.#context, response);
@@ -98,7 +100,7 @@ export class ResponseStream implements AnswerStream<AnswerEvent> {
       return frames + this.#text;
     }
     if (event.type === "start" && event.native === FORMAT) {
-      this.#passed = new PassedFrames(keptFields(this.#context));
+      this.#passed = new PassedFrames(promisedFields(this.#context));
       return "";
     }
     if (this.#passed) return event.type === "native" ? this.#passed.pass(event.frames ?? []) : "";

@@ -62,6 +62,8 @@ type Detail =
   | "messages.tool-result.text"
   | "messages.tool-result.json"
   | "tools.function.strict"
+  /** The grammar of a tool whose input is a text. */
+  | "tools.function.custom"
   | "toolChoice.names"
   | "toolChoice.parallel"
   | "reasoning.adaptive"
@@ -134,6 +136,7 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   tools: EXACT,
   "tools.function": EXACT,
   "tools.function.strict": EXACT,
+  "tools.function.custom": approximated("The input of the tool is an argument, and follows no grammar."),
   "tools.code-execution": dropped("The model cannot be given a tool that runs code."),
   "tools.provider": dropped("Only another format has this tool."),
   toolChoice: dropped("No tool is left to choose."),
@@ -207,6 +210,7 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
   for (const tool of tools) {
     if (tool.type !== "provider" || tool.format !== format) fields.add(`tools.${tool.type}`);
     if (tool.type === "function" && tool.strict !== undefined) fields.add("tools.function.strict");
+    if (tool.type === "function" && tool.custom?.format?.["type"] === "grammar") fields.add("tools.function.custom");
     if ("cache" in tool && tool.cache) fields.add("messages.cache");
   }
   if (toolChoice && toolChoice.type !== "none") {

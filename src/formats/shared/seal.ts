@@ -18,8 +18,8 @@ export interface Seal {
   readonly maker: string;
   /** The signature, or the encrypted reasoning. Empty for reasoning that its maker does not sign. */
   readonly value: string;
-  /** `part`: the signature of the part that carries it. `redacted`: encrypted reasoning. `call`: the signature of a tool call. */
-  readonly kind: "part" | "redacted" | "call";
+  /** `part`: the signature of the part that carries it. `redacted`: encrypted reasoning. `call`: the signature of a tool call. `text`: that of the text before. */
+  readonly kind: "part" | "redacted" | "call" | "text";
   /** The id of the tool call, for the kind `call`. */
   readonly callId?: string;
 }
@@ -35,7 +35,7 @@ export function wrapSeal({ maker, value, kind, callId = "" }: Seal): string {
   return toBase64(new TextEncoder().encode(`${NAME}${head}:${value}`));
 }
 
-const WRAPPED = /^polygate:([^:]*):(part|redacted|call):([^:]*):/;
+const WRAPPED = /^polygate:([^:]*):(part|redacted|call|text):([^:]*):/;
 
 /** Returns the seal in a wrapped text; undefined for any other text. */
 export function unwrapSeal(text: string): Seal | undefined {

@@ -100,15 +100,20 @@ class SqlResponses implements SqlResponseStore {
     const bytes = missing.reduce((total, document) => total + bytesOf(document), 0);
     if (missing.length > this.#maxDocuments || bytes > this.#maxBytes) throw full();
     // Count the children under the lock of their parent. So a child with a higher position is never visible before one with a lower.
-    const children = new Map<string, number>();
-    const positions = missing.map(({ parentId }) => {
+    const families = new Map<string, Family>();
+    const positions = missing.map(({ parentId, retainMs }) => {
       if (parentId === undefined) return 0;
-      const position = (children.get(parentId) ?? found.get(parentId)?.children ?? 0) + 1;
-      children.set(parentId, position);
-      return position;
+      const family = families.get(parentId) ?? { children: found.get(parentId)?.children ?? 0, retainMs };
+      family.children++;
+      family.retainMs = Math.max(family.retainMs, retainMs);
+      families.set(parentId, family);
+      return family.children;
     });
-    await locked.insert(missing, positions, children);
-    for (const [id, count] of children) if (found.has(id)) await locked.update(id, { children: count });
+    await locked.insert(missing, positions, families);
+    for (const [id, { children, retainMs }] of families) {
+      const leftMs = found.get(id)?.leftMs;
+      if (leftMs !== undefined) await locked.addChildren(id, children, retainMs > leftMs ? retainMs : undefined);
+    }
     return missing.length;
   }
 
@@ -239,8 +244,7 @@ class SqlResponses implements SqlResponseStore {
     const expired = await this.#access.attempt(() =>
       db.selectFrom("documents").select(["key_id", "id"]).where("ends_at", "<=", now).limit(BATCH).execute(),
     );
-    // MySQL returns the ids of keys as bytes, which cannot be compared with `===`.
-    for (const rows of Map.groupBy(expired, ({ key_id }) => String(key_id)).values())
+    for (const rows of Map.groupBy(expired, keyOf).values())
       await this.#access.transact((access) =>
         // `find` deletes the expired documents that it meets.
         new LockedDocuments(access, rows[0]?.key_id ?? "").find(rows.map(({ id }) => id)),
@@ -300,6 +304,15 @@ class SqlResponses implements SqlResponseStore {
 /** A document whose row is locked. */
 interface LockedDocument extends Pick<KeptDocument, "id" | "parentId" | "aliases" | "revision"> {
   readonly children: number;
+  /** The time until the document, or its parent, expires, in milliseconds. */
+  readonly leftMs: number;
+}
+
+/** The children of a document to which some are added. */
+interface Family {
+  children: number;
+  /** The longest time of a new child, in milliseconds. */
+  retainMs: number;
 }
 
 /** The documents of one key, within a transaction. */
@@ -330,9 +343,11 @@ class LockedDocuments {
         .execute(),
     );
     const [live, expired] = [new Map<string, LockedDocument>(), new Set<string>()];
-    for (const row of rows)
-      if (row.ends_at === null || numberOf(row.ends_at) <= numberOf(row.now)) expired.add(row.root_id);
-      else live.set(row.id, { ...documentOf({ ...row, content: "" }), children: numberOf(row.children) });
+    for (const row of rows) {
+      const leftMs = numberOf(row.ends_at ?? 0) - numberOf(row.now);
+      if (leftMs <= 0) expired.add(row.root_id);
+      else live.set(row.id, { ...documentOf({ ...row, content: "" }), children: numberOf(row.children), leftMs });
+    }
     await this.deleteRoots([...expired]);
     return live;
   }
@@ -363,11 +378,11 @@ class LockedDocuments {
     });
   }
 
-  /** @param children The number of children of each new document that has some. */
+  /** @param families The children of each new document that has some. */
   async insert(
     documents: readonly NewDocument[],
     positions: readonly number[],
-    children: ReadonlyMap<string, number>,
+    families: ReadonlyMap<string, Family>,
   ): Promise<void> {
     const { db } = this.#access;
     const rows = documents.map(({ id, parentId, aliases, content, retainMs }, index) => ({
@@ -375,9 +390,9 @@ class LockedDocuments {
       id,
       root_id: parentId ?? id,
       position: positions[index] ?? 0,
-      children: children.get(id) ?? 0,
+      children: families.get(id)?.children ?? 0,
       revision: 0,
-      ends_at: parentId === undefined ? after(this.#access, retainMs) : null,
+      ends_at: parentId === undefined ? after(this.#access, Math.max(retainMs, families.get(id)?.retainMs ?? 0)) : null,
       aliases: [...new Set(aliases)].join(" "),
       content: encoded(content),
       bytes: bytesOf({ content, aliases: aliases ?? [] }),
@@ -412,6 +427,11 @@ class LockedDocuments {
     await update.where("id", "=", id).execute();
   }
 
+  /** @param retainMs Renews the time of the document; undefined leaves it. */
+  async addChildren(id: string, children: number, retainMs: number | undefined): Promise<void> {
+    await this.update(id, { children, ...(retainMs !== undefined && { ends_at: after(this.#access, retainMs) }) });
+  }
+
   async replaceAliases(document: Pick<NewDocument, "id" | "parentId" | "aliases">): Promise<void> {
     await this.#deleteAliases(document);
     await this.#insertAliases([document]);
@@ -442,6 +462,9 @@ class LockedDocuments {
 type DocumentRow = Omit<DocumentTable, "seq" | "ends_at"> & { readonly ends_at: RawBuilder<number> | null };
 
 const after = ({ time }: SqlAccess, ms: number): RawBuilder<number> => sql<number>`${time} + ${sql.lit(ms)}`;
+
+/** MySQL returns the ids of keys as bytes, which cannot be compared with `===`. */
+const keyOf = ({ key_id }: { readonly key_id: unknown }): string => String(key_id);
 
 const encoded = (content: string): string => Buffer.from(content).toString("base64");
 

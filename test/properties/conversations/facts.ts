@@ -110,9 +110,11 @@ function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
     if (tool.type === "code-execution") yield fact("tool for code", [kind]);
     else if (tool.type === "provider") yield fact(`tool ${json(tool.definition)}`, [kind, "toolChoice.names"]);
     else {
-      const { name, description, inputSchema, strict, cache } = tool;
+      const { name, description, inputSchema, strict, cache, custom } = tool;
       yield fact(`tool ${name} ${description} ${json(inputSchema)}`, [kind, "toolChoice.names"]);
       if (strict !== undefined) yield fact(`tool ${name} ${strict}`, ["tools.function.strict", "toolChoice.names"]);
+      const grammar = custom?.format;
+      if (grammar) yield fact(`tool ${name} follows ${json(grammar)}`, ["tools.function.custom", "toolChoice.names"]);
       if (cache) yield fact(`tool ${name} cache ${json(cache)}`, ["messages.cache", "toolChoice.names"]);
     }
   }
@@ -262,7 +264,8 @@ function* textFacts(key: string, text: string, told: readonly Field[]): Generato
 function* mediaFacts(where: string, { kind, source, detail }: MediaPart): Generator<Fact> {
   const words = source.type === "url" ? source.url : source.type === "file" ? source.id : source.data;
   yield fact(`${where} ${kind} ${json(named(source))}`, [...MEDIA, "messages.tool-result.media"], words);
-  if (detail !== undefined) yield fact(`${where} ${kind} detail ${detail}`, ["messages.media.detail", ...MEDIA]);
+  if (detail !== undefined)
+    yield fact(`${where} ${kind} detail ${detail}`, ["messages.media.detail", "messages.tool-result.media", ...MEDIA]);
 }
 
 /** The one type of sound that has two names. */
