@@ -1,4 +1,4 @@
-/** The ways in which a model lets a request control its reasoning, and the conversions between them. */
+/** The control of a model's reasoning, the conversions between its ways, and the turns for which a model wants its reasoning back. */
 
 import type { ReasoningEffort } from "../../kinds/chat/request.ts";
 
@@ -32,3 +32,25 @@ const MIN_ANSWER_TOKENS = 256;
 /** Returns the budget, or as much of it as leaves a fair part of the output limit for the answer. Not positive for a very small limit. */
 export const budgetWithin = (budgetTokens: number, maxOutputTokens: number): number =>
   Math.min(budgetTokens, maxOutputTokens - Math.max(MIN_ANSWER_TOKENS, Math.ceil(maxOutputTokens * ANSWER_PART)));
+
+/**
+ * Returns the index of the first message of the tool loop at the end of a conversation: the message behind the last words of the user that
+ * are not beside results. Returns the length if these words are the end. Consecutive messages of others than the assistant are one turn.
+ */
+export function loopStart<Message extends { readonly role: string }>(
+  messages: readonly Message[],
+  hasResult: (message: Message) => boolean,
+): number {
+  let start = 0;
+  let hasResults = false;
+  for (const [index, message] of messages.entries()) {
+    hasResults = message.role !== "assistant" && (hasResults || hasResult(message));
+    const next = messages[index + 1];
+    if (message.role !== "assistant" && (!next || next.role === "assistant") && !hasResults) start = index + 1;
+  }
+  return start;
+}
+
+/** Returns the first message of each turn of the assistant. */
+export const turnsOf = <Message extends { readonly role: string }>(messages: readonly Message[]): Message[] =>
+  messages.filter(({ role }, index) => role === "assistant" && messages[index - 1]?.role !== "assistant");

@@ -183,8 +183,13 @@ it("keeps the signature of a text, and tells of the signature of code, which no 
 const wrapped = (value: string, maker: string, kind: "part" | "redacted" | "call" = "part", callId?: string): string =>
   wrapSeal({ value, maker, kind, ...(callId !== undefined && { callId }) });
 
-const asked = (body: JsonObject, options: Parameters<typeof messagesCodec>[0] = {}, maxOutputTokens = 9_000) => {
-  const native: NativeRequest = { format: "messages", body, betas: [] };
+const asked = (
+  body: JsonObject,
+  options: Parameters<typeof messagesCodec>[0] = {},
+  maxOutputTokens = 9_000,
+  remembered?: NativeRequest["remembered"],
+) => {
+  const native: NativeRequest = { format: "messages", body, betas: [], ...(remembered && { remembered }) };
   const request = { model: "m", messages: [], system: [], tools: [], stopSequences: [], stream: false } as const;
   const { body: sent, conversions } = messagesCodec(options).encodeRequest({ ...request, maxOutputTokens, native });
   return { sent, told: Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion])) };
@@ -250,6 +255,40 @@ describe("a native request for a messages upstream", () => {
     const edits = { edits: [{ type: "clear_tool_uses_20250919" }], x: 1 };
     expect(sent).toEqual(having([use], { thinking: { type: "disabled" }, context_management: edits }));
     expect(told).toEqual({ [field]: "dropped", reasoning: "dropped" });
+  });
+
+  it("keeps thinking where the thinking that a tool loop has lost is put back", () => {
+    const block = { type: "thinking", thinking: "Hm.", signature: "" };
+    const reasoning = [{ type: "reasoning", text: "Hm.", signature: "b3du", maker: "messages" }] as const;
+    const { sent, told } = asked(having([block, use], { thinking }), {}, 9_000, new Map([["a", { reasoning }]]));
+    expect(sent).toEqual(having([{ ...block, signature: "b3du" }, use], { thinking }));
+    expect(told).toEqual({ "messages.reasoning.unsealed": "dropped" });
+  });
+
+  it("keeps thinking where another provider wrote only turns before the last words of the user", () => {
+    const mark = { type: "redacted_thinking", data: wrapped("", GEMINI, "redacted") };
+    const result = (id: string) => ({ type: "tool_result", tool_use_id: id, content: "noon" });
+    const later = [
+      { role: "assistant", content: [{ ...use, id: "b" }] },
+      { role: "user", content: [result("b"), { type: "text", text: "Be brief." }] },
+    ];
+    const history = (first: JsonObject[]): JsonObject =>
+      having(first, {
+        thinking,
+        messages: [
+          { role: "user", content: "When?" },
+          { role: "assistant", content: first },
+          { role: "user", content: [result("a")] },
+          { role: "assistant", content: "Noon." },
+          { role: "user", content: "And now?" },
+          ...later,
+        ],
+      });
+    expect(asked(history([mark, use]))).toEqual({ sent: history([use]), told: {} });
+    // The same mark in the loop at the end.
+    const open = having([mark, use], { thinking });
+    open["messages"] = [...(open["messages"] as JsonObject[]), ...later];
+    expect(asked(open)).toMatchObject({ sent: { thinking: { type: "disabled" } }, told: { reasoning: "dropped" } });
   });
 
   it("keeps adaptive thinking, which lets a tool loop begin without", () => {
