@@ -180,6 +180,37 @@ it("keeps the signature of a text, and tells of the signature of code, which no 
   expect(records).toEqual([[], ["answer.signature", "answer.code"]]);
 });
 
+const MARK = { type: "redacted_thinking", data: wrapSeal({ maker: GEMINI, kind: "redacted", value: "" }) };
+
+describe("the first call of another provider's turn without reasoning", () => {
+  const question = { model: "m", max_tokens: 9_000, tools, messages: [{ role: "user" as const, content: "When?" }] };
+  const thinking = { type: "enabled", budget_tokens: 2_000 } as const;
+  /** Returns the blocks of the answer, and the ids of its calls. */
+  const blocksOf = async (first: ChatEvent, more: object = { thinking }) => {
+    type Known = Extract<ChatEvent, { type: "native" }>["events"][number];
+    const finish = { type: "finish", reason: "tool-calls", usage: {} } as const;
+    const events = [{ type: "start", id: "x" }, first, call("b", "weather"), finish] as Known[];
+    const { client } = stage([{ type: "native", format: GEMINI, frames: [], events }]);
+    const { content } = await client.messages.create({ ...question, ...more });
+    return content.map((block) => (block.type === "tool_use" ? block.id : block));
+  };
+
+  it.each([
+    ["without a signature", {}],
+    ["with an empty signature", { signature: "", maker: GEMINI }],
+    ["with a signature of an unknown maker", { signature: "c2ln" }],
+  ])("has a mark before it: %s", async (_name, signed) => {
+    expect(await blocksOf(call("a", "clock", signed))).toEqual([MARK, "a", "b"]);
+    expect(await blocksOf(call("a", "clock", signed), {})).toEqual(["a", "b"]);
+  });
+
+  it("has only its signature where it has one", async () => {
+    const data = wrapSeal({ maker: GEMINI, kind: "call", callId: "a", value: "c2ln" });
+    const signed = call("a", "clock", { signature: "c2ln", maker: GEMINI });
+    expect(await blocksOf(signed)).toEqual([{ type: "redacted_thinking", data }, "a", "b"]);
+  });
+});
+
 const wrapped = (value: string, maker: string, kind: "part" | "redacted" | "call" = "part", callId?: string): string =>
   wrapSeal({ value, maker, kind, ...(callId !== undefined && { callId }) });
 
@@ -194,6 +225,7 @@ const asked = (
   const { body: sent, conversions } = messagesCodec(options).encodeRequest({ ...request, maxOutputTokens, native });
   return { sent, told: Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion])) };
 };
+const result = (id: string): JsonObject => ({ type: "tool_result", tool_use_id: id, content: "noon" });
 const having = (assistant: JsonObject[], more: JsonObject = {}): JsonObject => ({
   model: "m",
   max_tokens: 9_000,
@@ -266,8 +298,6 @@ describe("a native request for a messages upstream", () => {
   });
 
   it("keeps thinking where another provider wrote only turns before the last words of the user", () => {
-    const mark = { type: "redacted_thinking", data: wrapped("", GEMINI, "redacted") };
-    const result = (id: string) => ({ type: "tool_result", tool_use_id: id, content: "noon" });
     const later = [
       { role: "assistant", content: [{ ...use, id: "b" }] },
       { role: "user", content: [result("b"), { type: "text", text: "Be brief." }] },
@@ -284,9 +314,9 @@ describe("a native request for a messages upstream", () => {
           ...later,
         ],
       });
-    expect(asked(history([mark, use]))).toEqual({ sent: history([use]), told: {} });
+    expect(asked(history([MARK, use]))).toEqual({ sent: history([use]), told: {} });
     // The same mark in the loop at the end.
-    const open = having([mark, use], { thinking });
+    const open = having([MARK, use], { thinking });
     open["messages"] = [...(open["messages"] as JsonObject[]), ...later];
     expect(asked(open)).toMatchObject({ sent: { thinking: { type: "disabled" } }, told: { reasoning: "dropped" } });
   });
