@@ -8,7 +8,7 @@ import type { ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
 import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
-import { ReturnedReasoning, sealIn, unsealed } from "./request.reasoning.ts";
+import { hasEmptySeal, ReturnedReasoning, sealIn, unsealed, withoutEmptySeal } from "./request.reasoning.ts";
 import { conversionsOf } from "./request.ts";
 import { detailText, recordBudget } from "./schema.reasoning.ts";
 import {
@@ -100,13 +100,13 @@ class Cleaner {
 
   #withOwnReasoning(message: AssistantMessage): AssistantMessage {
     const { reasoning_details } = message;
-    if (!reasoning_details?.some((detail) => detail.signature === "" || sealIn(detail))) return message;
+    if (!reasoning_details?.some((detail) => hasEmptySeal(detail) || sealIn(detail))) return message;
     let foreign = "";
     let hasForeign = false;
     const kept = reasoning_details.flatMap((detail): ReasoningDetail[] => {
       const seal = sealIn(detail);
       if (seal?.maker === FORMAT) return unsealed(detail, seal.value, this.#records);
-      if (!seal) return [withoutEmptySignature(detail)];
+      if (!seal) return withoutEmptySeal(detail);
       hasForeign = true;
       foreign += detailText(detail);
       return [];
@@ -148,8 +148,8 @@ class Cleaner {
     const text = extra.google?.thought_signature;
     if (text == null) return extra;
     const seal = unwrapSeal(text);
-    if (!seal && !isOfOthers(this.#model)) return extra;
-    this.#fields.add("messages.signature.foreign");
+    if (text !== "" && !seal && !isOfOthers(this.#model)) return extra;
+    if (seal ? seal.value !== "" : text !== "") this.#fields.add("messages.signature.foreign");
     const { google: _google, ...others } = extra;
     return Object.keys(others).length > 0 ? others : undefined;
   }
@@ -169,12 +169,6 @@ const isIn = (fields: object, message: object): boolean =>
 
 const hasThinking = ({ content }: AssistantMessage): boolean =>
   Array.isArray(content) && content.some(({ type }) => type === "thinking");
-
-function withoutEmptySignature(detail: ReasoningDetail): ReasoningDetail {
-  if (detail.signature !== "") return detail;
-  const { signature: _signature, ...others } = detail;
-  return others;
-}
 
 /** Puts a text before the content of a message. */
 function withText(message: AssistantMessage, text: string): AssistantMessage {
