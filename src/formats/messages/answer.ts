@@ -60,7 +60,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   readonly #arguments = new AnsweredArguments();
   /** Set if the answer comes from an upstream of this format. */
   #isNative = false;
-  /** The upstream's format, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
+  /** The answer's maker, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
   #unmarked: string | undefined;
   /** The body of a complete answer of an upstream of this format. */
   #native: string | undefined;
@@ -79,7 +79,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     switch (event.type) {
       case "start":
         this.#isNative = event.native === FORMAT;
-        if (!this.#isNative && isThinkingOn(this.#context.request)) this.#unmarked = event.native;
+        if (event.maker !== FORMAT && isThinkingOn(this.#context.request)) this.#unmarked = event.maker;
         this.started = {
           // The answer's id contains the request's id, so that support can find one by the other.
           id: answerId(event, FORMAT, this.#context.requestId.replace(/^req_/, "msg_")),
