@@ -1,7 +1,7 @@
 /** Fits the reasoning that a request asks for to the model, and encodes it for each provider. */
 
 import { approximated, dropped } from "../../formats/shared/conversions.ts";
-import { budgetOf, effortOf } from "../../formats/shared/reasoning.ts";
+import { budgetOf, effortOf, loopStart, turnsOf } from "../../formats/shared/reasoning.ts";
 import type { ChatRequest, Reasoning } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { JsonObject } from "../../model/json.ts";
@@ -60,18 +60,13 @@ function obstacleTo(request: ChatRequest, prompt: readonly PromptMessage[]): str
   if (prompt.at(-1)?.role === "assistant") return "A model that reasons cannot continue a turn.";
   if (reasoning.type === "adaptive") return undefined;
   if (anthropicBudget(request) < MIN_BUDGET) return "The output limit has no room for reasoning.";
-  const [first] = openTurn(prompt)?.content ?? [];
-  if (first !== undefined && (typeof first === "string" || first.type !== "reasoning"))
-    return "The turn that the tool results continue began without this provider's reasoning.";
-  return undefined;
+  const start = loopStart(prompt, ({ role }) => role === "tool");
+  if (turnsOf(prompt.slice(start)).every(beginsWithReasoning)) return undefined;
+  return "A turn of the tool calls that the results continue began without this provider's reasoning.";
 }
 
-/** Returns the first message of the assistant's turn that the tool results at the end continue; undefined when the user has spoken last. */
-function openTurn(prompt: readonly PromptMessage[]): PromptMessage | undefined {
-  if (prompt.at(-1)?.role !== "tool") return undefined;
-  const user = prompt.findLastIndex(({ role }) => role === "user");
-  return prompt.slice(user + 1).find(({ role }) => role === "assistant");
-}
+const beginsWithReasoning = ({ content: [first] }: PromptMessage): boolean =>
+  typeof first === "object" && first.type === "reasoning";
 
 /**
  * Encodes the reasoning effort as the field of version 4. Leaves it out when the provider's own options express the reasoning more
