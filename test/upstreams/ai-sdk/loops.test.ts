@@ -122,10 +122,11 @@ describe.each([
   });
 });
 
+const text = (said: string) => ({ type: "text", text: said }) as const;
+const call = (id: string) => ({ type: "tool-call", id, name: "look", input: {} }) as const;
+const result = (callId: string) => ({ type: "tool-result", callId, parts: [text("Seen")] }) as const;
+
 describe("a budget in a loop of tool calls", () => {
-  const text = (said: string) => ({ type: "text", text: said }) as const;
-  const call = (id: string) => ({ type: "tool-call", id, name: "look", input: {} }) as const;
-  const result = (callId: string) => ({ type: "tool-result", callId, parts: [text("Seen")] }) as const;
   const own = { type: "reasoning", text: "Hm.", signature: "c2ln", maker: "messages" } as const;
   const go = { role: "user", parts: [text("Go")] } as const;
   const first = [go, { role: "assistant", parts: [own, call("a")] }, { role: "user", parts: [result("a")] }] as const;
