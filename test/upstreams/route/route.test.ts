@@ -244,9 +244,9 @@ describe("an upstream that refuses this service", () => {
   });
 });
 
-describe("a prompt that is too long for an upstream", () => {
-  const tooLong = (name: string) => fake(name, FOREVER("context_length_exceeded"));
+const tooLong = (name: string): Fake => fake(name, FOREVER("context_length_exceeded"));
 
+describe("a prompt that is too long for an upstream", () => {
   it("is sent to the next one, beside the retry budget, and closes the first to nobody", async () => {
     const clock = manualClock();
     const one = tooLong("one");
