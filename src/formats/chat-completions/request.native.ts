@@ -9,7 +9,7 @@ import { unwrapSeal } from "../shared/seal.ts";
 import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
 import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
 import { hasEmptySeal, ReturnedReasoning, sealIn, unsealed, withoutEmptySeal } from "./request.reasoning.ts";
-import { conversionsOf } from "./request.ts";
+import { conversionsOf, outputLimit } from "./request.ts";
 import { detailText, recordBudget } from "./schema.reasoning.ts";
 import {
   type AssistantContent,
@@ -22,13 +22,14 @@ import {
 /** Returns the caller's own body with the gateway's decisions: the model, the output limit, and token counts in a stream. Its history is cleaned. */
 export function overlaidRequest(
   body: WireObject,
-  { model, maxOutputTokens, stream, native }: ChatRequest,
+  request: ChatRequest,
   options: CodecOptions,
 ): { readonly body: WireObject; readonly conversions: readonly Conversion[] } {
+  const { model, stream, native } = request;
   const { outputLimitField = "max_completion_tokens" } = options;
   const fields: ConvertedFields = new Set();
   const sent = (["max_completion_tokens", "max_tokens"] as const).filter((field) => body[field] != null);
-  const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, maxOutputTokens]);
+  const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, outputLimit(request, options)]);
   const streamOptions = isJsonObject(body["stream_options"]) ? body["stream_options"] : {};
   const { messages } = body;
   const cleaner = new Cleaner(fields, model, options, native?.remembered);

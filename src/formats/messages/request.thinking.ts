@@ -7,7 +7,7 @@ import type { ChatRequest, ReasoningControl, ReasoningEffort } from "../../kinds
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
-import { budgetOf, budgetWithin, effortOf, loopStart, turnsOf } from "../shared/reasoning.ts";
+import { budgetOf, budgetWithin, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../shared/reasoning.ts";
 import type { RequestMessage, Thinking } from "./schema.ts";
 
 /** The smallest budget for reasoning, in tokens (spec 2.6). */
@@ -63,6 +63,7 @@ function fitReasoning(draft: Draft, control: ReasoningControl, model: ClaudeMode
     return control === "none" ? void delete draft.reasoning : disable(draft, model, lost);
   if (control === "none") {
     delete draft.reasoning;
+    draft.maxOutputTokens = limitWithoutReasoning(draft);
     lost.add("reasoning");
     return;
   }

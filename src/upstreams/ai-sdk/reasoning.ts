@@ -1,7 +1,7 @@
 /** Fits the reasoning that a request asks for to the model, and encodes it for each provider. */
 
 import { approximated, dropped } from "../../formats/shared/conversions.ts";
-import { budgetOf, effortOf, loopStart, turnsOf } from "../../formats/shared/reasoning.ts";
+import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../formats/shared/reasoning.ts";
 import type { ChatRequest, Reasoning } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { JsonObject } from "../../model/json.ts";
@@ -19,8 +19,11 @@ export function fitReasoning(
   prompt: readonly PromptMessage[],
   traits: Traits,
 ): { readonly request: ChatRequest; readonly conversions: readonly Conversion[] } {
-  const { reasoning: asked, ...others } = request;
+  const { reasoning: asked, ...rest } = request;
   if (!asked) return { request, conversions: [] };
+  // A model of which nothing is known may refuse a limit with room for more than its answer.
+  const mayExceed = traits.control === undefined ? asked.type === "enabled" : traits.control !== "none";
+  const others = mayExceed ? rest : { ...rest, maxOutputTokens: limitWithoutReasoning(request) };
   const conversions: Conversion[] = [];
   const reasoning = controlled(asked, traits, conversions);
   const fitting = reasoning ? { ...others, reasoning } : others;

@@ -262,6 +262,16 @@ describe("reasoning beside the rest of a request", () => {
     expect(told).toContain("reasoning.budgetTokens: approximated");
   });
 
+  it("has its room in the default limit only where a model is known to reason", async () => {
+    const more = { maxOutputTokens: 24_576, maxAnswerTokens: 8_192 };
+    const adaptive = { ...more, reasoning: { type: "adaptive", effort: "high" } } as const;
+    expect((await askClaude(adaptive)).body).toMatchObject({ max_tokens: 24_576, thinking: { budget_tokens: 16_384 } });
+    expect((await askClaude(adaptive, { reasoning: () => "none" })).body).toMatchObject({ max_tokens: 8_192 });
+    const upstream = scriptedUpstream("generate-content");
+    await ask(gemini(upstream), { ...ASKED, ...adaptive });
+    expect(upstream.sent.at(-1)?.body).toMatchObject({ generationConfig: { maxOutputTokens: 8_192 } });
+  });
+
   it("is left to the provider for a model that is none of Claude's", async () => {
     const upstream = scriptedUpstream("messages");
     const model = createAnthropic({ apiKey: "k", baseURL: "http://upstream.test/v1", fetch: upstream.fetch })("glm-5");
