@@ -92,6 +92,8 @@ class Cleaner {
   #withWantedReasoning(message: AssistantMessage): AssistantMessage {
     const { reasoning_content, reasoning, reasoning_details } = message;
     const { demands, refusesFields } = this.#history;
+    // The upstream's own gateway decides what its models get.
+    if (this.#foreignReasoning === "pass") return message;
     if (refusesFields && (reasoning_content ?? reasoning ?? reasoning_details) != null) {
       this.#fields.add("messages.reasoning");
       return withoutReasoning(message);
@@ -106,6 +108,7 @@ class Cleaner {
     let hasForeign = false;
     const kept = reasoning_details.flatMap((detail): ReasoningDetail[] => {
       const seal = sealIn(detail);
+      if (seal && this.#foreignReasoning === "pass") return [detail];
       if (seal?.maker === FORMAT) return unsealed(detail, seal.value, this.#records);
       if (!seal) return withoutEmptySeal(detail);
       hasForeign = true;
@@ -149,6 +152,7 @@ class Cleaner {
     const text = extra.google?.thought_signature;
     if (text == null) return extra;
     const seal = unwrapSeal(text);
+    if (text !== "" && this.#foreignReasoning === "pass") return extra;
     if (text !== "" && !seal && !isOfOthers(this.#model)) return extra;
     if (seal ? seal.value !== "" : text !== "") this.#fields.add("messages.signature.foreign");
     const { google: _google, ...others } = extra;

@@ -115,7 +115,8 @@ function ownBlock(
   if (field === undefined) return [block];
   const text = block[field];
   const seal = typeof text === "string" ? unwrapSeal(text) : undefined;
-  if (text !== "" && !seal) return [block];
+  // The upstream's gateway needs the empty seals, too: they mark the turns of other providers.
+  if (text !== "" && (!seal || foreignReasoning === "pass")) return [block];
   if (seal?.maker === FORMAT && seal.value !== "" && seal.kind !== "call") return [{ ...block, [field]: seal.value }];
   const { thinking } = block;
   if (foreignReasoning === "text" && typeof thinking === "string" && !isBlank(thinking)) {
