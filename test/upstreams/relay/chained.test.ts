@@ -24,7 +24,6 @@ const EVENTS: readonly ChatEvent[] = [
 /** Two gateways in a row. Returns a caller of the first, and the requests that the backend of the second is asked. */
 function chained(format: RelayFormat, path: string, foreignReasoning: NonNullable<CodecOptions["foreignReasoning"]>) {
   const asked: ChatRequest[] = [];
-  const quotas = () => memoryQuotaStore([{ apiKey: "sk-test" }]);
   const inner = createGateway({
     backend: {
       async *chat(request) {
@@ -32,7 +31,7 @@ function chained(format: RelayFormat, path: string, foreignReasoning: NonNullabl
         yield* EVENTS;
       },
     },
-    quotas: quotas(),
+    quotas: memoryQuotaStore([{ apiKey: "sk-test" }]),
   });
   const outer = createGateway({
     backend: relay({
@@ -41,9 +40,9 @@ function chained(format: RelayFormat, path: string, foreignReasoning: NonNullabl
       apiKey: "sk-test",
       foreignReasoning,
       limits: { maxRememberedChars: 0 },
-      fetch: (url, init) => inner.fetch(new Request(url, init as RequestInit)),
+      fetch: (url, init) => inner.fetch(new Request(url, init)),
     }),
-    quotas: quotas(),
+    quotas: memoryQuotaStore([{ apiKey: "sk-test" }]),
   });
   const call = async (body: object): Promise<JsonObject> => {
     const headers = { authorization: "Bearer sk-test", "anthropic-version": "1", "content-type": "application/json" };
