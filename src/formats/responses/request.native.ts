@@ -9,7 +9,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import { nameOf, reasoningModel } from "../shared/openai.ts";
+import { nameOf, outputLimit, reasoningModel } from "../shared/openai.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { tableOf } from "./conversions.ts";
 import { FORMAT } from "./schema.ts";
@@ -51,7 +51,7 @@ export function overlaidRequest(
     ...(Array.isArray(input) && {
       input: new Cleaner(fields, options, native.remembered).clean(input as JsonObject[]),
     }),
-    max_output_tokens: request.maxOutputTokens,
+    max_output_tokens: outputLimit(request, options),
     store: false,
     ...(own.length + encrypted.length > 0 && { include: [...own, ...encrypted] }),
   };
