@@ -113,7 +113,7 @@ class Cleaner {
     const { encrypted_content: sealed, summary, content } = item;
     const seal = typeof sealed === "string" ? unwrapSeal(sealed) : undefined;
     const isRaw = !sealed && Array.isArray(content) && content.length > 0;
-    if (isRaw || (sealed && !seal)) return item;
+    if (isRaw || (sealed && (!seal || this.#foreignReasoning === "pass"))) return item;
     if (seal?.maker === FORMAT && (seal.kind === "part" || seal.kind === "redacted") && seal.value !== "")
       return { ...item, encrypted_content: seal.value };
     const text = [summary, content]
