@@ -8,7 +8,7 @@ import { demoKeys } from "./keys.ts";
 
 export interface PlaygroundQuotas {
   readonly quotas: QuotaStore;
-  /** Whether the keys that everybody knows are among those of the store. */
+  /** True when the store has the keys that everybody knows. */
   readonly hasDemoKeys: boolean;
   /** Lets go of the store's connections, when no call needs it any more. */
   close(): Promise<void>;

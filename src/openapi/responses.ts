@@ -1,6 +1,5 @@
 /** Describes the Responses format for the document, with kept responses and conversations. */
 
-import { ChangedConversation, NewConversation, NewItems } from "../formats/responses/queries.ts";
 import {
   Conversation,
   ConversationDeleted,
@@ -10,6 +9,7 @@ import {
   ResponsesStreamEvent,
   ResponsesTokenCount,
 } from "../formats/responses/schema.answer.ts";
+import { ChangedConversation, NewConversation, NewItems } from "../formats/responses/schema.ts";
 import { Content, InputItem, ResponsesRequest, Tool } from "../formats/responses/schema.ts";
 import * as errors from "../formats/shared/errors.ts";
 import { OpenAIError } from "../formats/shared/schema.ts";

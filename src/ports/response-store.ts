@@ -86,6 +86,11 @@ export interface DocumentUpdate {
 export interface DocumentPage {
   /** The most documents of the page: an integer from 1 up. */
   readonly limit: number;
+  /**
+   * The most bytes of the contents in the page, so that large documents do not fill the memory. The page ends before the document that does
+   * not fit, and has one document at least. Only an empty page is the end of a list. Default: no limit.
+   */
+  readonly maxBytes?: number;
   /** `asc` begins with the oldest child. */
   readonly order: "asc" | "desc";
   /** The id of the last document of the page before, in this order. Default: the first page. */

@@ -152,14 +152,18 @@ class MemoryResponses implements MemoryResponseStore {
 
   async list(keyId: string, parentId: string, page: DocumentPage): Promise<readonly KeptDocument[]> {
     assertPage(page);
-    const { limit, order, after } = page;
+    const { limit, order, after, maxBytes = Number.POSITIVE_INFINITY } = page;
     const parent = this.#find(keyId, parentId);
     const shown = after === undefined ? undefined : this.#find(keyId, after);
     if (!parent || (after !== undefined && shown?.parent !== parent)) return [];
     const documents: KeptDocument[] = [];
     const [first, next] = order === "asc" ? (["first", "next"] as const) : (["last", "previous"] as const);
-    for (let child = shown ? shown[next] : parent[first]; child && documents.length < limit; child = child[next])
+    let bytes = 0;
+    for (let child = shown ? shown[next] : parent[first]; child && documents.length < limit; child = child[next]) {
+      bytes += child.bytes;
+      if (bytes > maxBytes && documents.length > 0) break;
       documents.push(child.document);
+    }
     return documents;
   }
 

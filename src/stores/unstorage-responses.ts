@@ -12,7 +12,7 @@ import type {
   ResponseStore,
 } from "../ports/response-store.ts";
 import { assertName } from "./memory-replays.ts";
-import { assertNewDocument, assertPage, assertUpdate, isDocumentId, missingOf } from "./memory-responses.ts";
+import { assertNewDocument, assertPage, assertUpdate, bytesOf, isDocumentId, missingOf } from "./memory-responses.ts";
 
 /** The part of an unstorage `Storage` that the store uses. `createStorage` and `prefixStorage` make such a storage. */
 export interface ResponseStorage {
@@ -173,7 +173,7 @@ class UnstorageResponses implements UnstorageResponseStore {
   async #list(
     keyId: string,
     parentId: string,
-    { limit, order, after }: DocumentPage,
+    { limit, order, after, maxBytes = Number.POSITIVE_INFINITY }: DocumentPage,
   ): Promise<readonly KeptDocument[]> {
     const parent = await this.#find(keyId, parentId);
     if (!parent || !("endsAt" in parent)) return [];
@@ -184,12 +184,16 @@ class UnstorageResponses implements UnstorageResponseStore {
       position = ((await this.#get(this.#item("documents", keyId, after))) as Pointer).position;
     }
     const found: KeptDocument[] = [];
+    let bytes = 0;
     while (found.length < limit) {
       position += step;
       if (position < 1 || position > parent.children) break;
       // Deleted children leave a gap.
       const child = (await this.#get(this.#child(keyId, parentId, position))) as KeptDocument | undefined;
-      if (child) found.push(child);
+      if (!child) continue;
+      bytes += bytesOf(child);
+      if (bytes > maxBytes && found.length > 0) break;
+      found.push(child);
     }
     return found;
   }

@@ -110,7 +110,7 @@ type Request = v.InferOutput<typeof requestSchema>;
 type Item = v.InferOutput<typeof item>;
 
 /** Models that do not reason refuse everything about reasoning. */
-export const reasons = (model: string): boolean => !/^gpt-4/.test(model);
+export const reasons = (model: string): boolean => !model.startsWith("gpt-4");
 
 const notStored = (id: string): Refused =>
   new Refused(
@@ -154,9 +154,10 @@ function checkStore({ store, previous_response_id: previous, conversation, backg
   if (store !== false) throw new Refused("This account stores nothing: 'store' must be false.", { param: "store" });
 }
 
+const unsupported = (param: string): Refused =>
+  new Refused(`Unsupported parameter: '${param}' is not supported with this model.`, { param });
+
 function checkModel(model: string, { reasoning, include, temperature, top_p }: Request): void {
-  const unsupported = (param: string): Refused =>
-    new Refused(`Unsupported parameter: '${param}' is not supported with this model.`, { param });
   if (reasons(model)) {
     if (temperature != null && temperature !== 1) throw unsupported("temperature");
     if (top_p != null && top_p !== 1) throw unsupported("top_p");

@@ -215,6 +215,14 @@ export const responseMutants: readonly ResponseMutant[] = [
     }),
   ),
   mutant(
+    "gives pages of any size",
+    "a page ends before a document that is too large for it, and has one at least",
+    (store) => ({
+      list: (keyId, parentId, { limit, order, after }) =>
+        store.list(keyId, parentId, { limit, order, ...(after !== undefined && { after }) }),
+    }),
+  ),
+  mutant(
     "moves a document to the end with each update",
     "an update, or the deletion of a child, leaves the order of the others",
     (store) => ({

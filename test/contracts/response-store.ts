@@ -429,6 +429,22 @@ export const responseStoreLaws: readonly ResponseStoreLaw[] = [
     for (const id of ["none", "c1"]) assert.deepEqual(await shelf.page(id), [], `${id} has no children`);
   }),
 
+  law("a page ends before a document that is too large for it, and has one at least", async (shelf) => {
+    await shelf.create([{ id: "p" }]);
+    // A store may count some bytes beside a content.
+    const sizes = { small: 10, large: 100_000, next: 100_000, last: 10 };
+    for (const [id, length] of Object.entries(sizes))
+      await shelf.create([{ id, parentId: "p", content: "x".repeat(length) }]);
+    const page = (after?: string): Promise<string[]> =>
+      shelf.page("p", { maxBytes: 150_000, ...(after !== undefined && { after }) });
+    assert.deepEqual(await page(), ["small", "large"]);
+    assert.deepEqual(await page("large"), ["next", "last"]);
+    assert.deepEqual(await page("last"), []);
+    assert.deepEqual(await shelf.page("p", { maxBytes: 150_000, order: "desc" }), ["last", "next"]);
+    assert.deepEqual(await shelf.page("p", { maxBytes: 1, after: "small" }), ["large"]);
+    assert.deepEqual(await shelf.page("p", { maxBytes: 500_000, limit: 3 }), ["small", "large", "next"]);
+  }),
+
   law("an update, or the deletion of a child, leaves the order of the others", async (shelf) => {
     await shelf.family("p", ["a", "b", "c", "d", "e"]);
     await shelf.update("a", 0);

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Locator, Page } from "playwright-core";
 import { expect, it, onTestFinished } from "vitest";
-import { copied, copyButton, panelOf, say, shownFormats, tab } from "./hands.ts";
+import { copied, copyButton, panelOf, say, send, shownFormats, tab, untilText } from "./hands.ts";
 import type { Stage } from "./stage.ts";
 
 const run = promisify(execFile);
@@ -102,6 +102,26 @@ export function copyingSuite({ url, visit }: Stage): void {
     const printed = await outputs(programs, await folder());
     expect(printed).toHaveLength(programs.length);
     for (const output of printed) expect(output).toContain("You said: It");
+  });
+
+  it("copies a later turn of a conversation, which runs with all that was before it", async () => {
+    const page = await visit("/", PERMISSIONS);
+    await page.getByLabel("Weather tool").check();
+    await page.getByLabel("Stream", { exact: true }).uncheck();
+    await say(page, "What is the weather in Paris?");
+    await send(page);
+    await page.getByLabel("The weather tool answers").fill("Hail");
+    await page.getByRole("button", { name: "Send the result" }).click();
+    const programs: string[] = [];
+    for (const format of await shownFormats(page)) {
+      const panel = panelOf(page, format);
+      await untilText(panel.locator(".prose"), /^The tool get_weather answered/);
+      programs.push(await code(panel, SDKS[format] ?? ""));
+      expect(await (await curl(await code(panel, "curl"))).text()).toContain("The tool get_weather answered");
+    }
+    const printed = await outputs(programs, await folder());
+    expect(printed).toHaveLength(programs.length);
+    for (const output of printed) expect(output).toMatch(/The tool get_weather answered: .*Hail/);
   });
 
   it("copies the call of embeddings, which runs", async () => {

@@ -1,4 +1,4 @@
-/** What the playground says when it starts: its keys, and a command that can be copied. */
+/** The first words of the playground: its keys, and a command that can be copied. */
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";

@@ -178,6 +178,9 @@ const number = (min: number, max: number): fc.Arbitrary<number> =>
   // JSON has no -0.
   fc.double({ min, max, noNaN: true }).map((value) => value + 0);
 
+/** The part of a request that came with it, for a request that continues nothing. */
+export const NOTHING_BEFORE = { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined } as const;
+
 export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
   record(
     {

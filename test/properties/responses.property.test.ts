@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { decodeRequest, encodeRequest } from "../../src/formats/responses/request.ts";
 import { ResponsesRequest } from "../../src/formats/responses/schema.ts";
 import { assertValid } from "../../src/http/validation.ts";
-import { chatRequest } from "./responses.arbitraries.request.ts";
+import { chatRequest, NOTHING_BEFORE } from "./responses.arbitraries.request.ts";
 
 describe("Responses requests", () => {
   it("decode(encode(x)) = x, through JSON and validation, and nothing is lost", () => {
@@ -14,8 +14,7 @@ describe("Responses requests", () => {
         const { body, conversions } = encodeRequest(request);
         const wire: unknown = JSON.parse(JSON.stringify(body));
         assertValid(ResponsesRequest, wire);
-        const own = { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined };
-        const { native, ...decoded } = decodeRequest({ body: wire, own }, 1);
+        const { native, ...decoded } = decodeRequest({ body: wire, own: NOTHING_BEFORE }, 1);
         expect(decoded).toEqual(request);
         expect(native.body).toEqual(wire);
         expect(conversions.filter(({ field }) => field !== "messages.prefill")).toEqual([]);

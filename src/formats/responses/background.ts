@@ -9,7 +9,7 @@ import type { AnswerContext, AnswerStream, BackgroundAnswer, FrameSource, KeptDo
 import { frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { errorEvent, ResponseBuilder } from "./answer.ts";
-import { aliasesOf, contentOf, keptContent, newItemsOf } from "./kept.ts";
+import { aliasesOf, contentOf, keptContent, newItemsOf, PAGE_BYTES } from "./kept.ts";
 import { dataOf } from "./stream.native.ts";
 
 /** A process that has not renewed the lease of its response for so long has died, in milliseconds. */
@@ -256,7 +256,12 @@ export class KeptStream implements FrameSource {
     const document = await this.#find();
     const response = await presentResponse(this.#kept, document, this.#now());
     const after = this.#piece;
-    const page = { limit: PIECES_A_READ, order: "asc", ...(after !== undefined && { after }) } as const;
+    const page = {
+      limit: PIECES_A_READ,
+      maxBytes: PAGE_BYTES,
+      order: "asc",
+      ...(after !== undefined && { after }),
+    } as const;
     const pieces = await this.#kept.list(document.id, page);
     let frames = "";
     for (const { id, content } of pieces) {
@@ -264,7 +269,7 @@ export class KeptStream implements FrameSource {
       const events = parseJson(content);
       if (Array.isArray(events)) for (const data of events) frames += this.#frame(String(data));
     }
-    const isLast = pieces.length < PIECES_A_READ && !UNFINISHED.has(response["status"]);
+    const isLast = pieces.length === 0 && !UNFINISHED.has(response["status"]);
     // A process that has died has told nobody.
     if (isLast && response["status"] === "failed" && !this.#last.startsWith("response."))
       frames += this.#failed(response);

@@ -59,18 +59,6 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
           return { object: "response.input_tokens", input_tokens: await countInput(counted) };
         },
       },
-      {
-        ...common,
-        method: "POST",
-        kind: "query",
-        path: "/v1/responses/compact",
-        onlyRefuses: true,
-        expiredKeysMayAsk: false,
-        body: "json",
-        answer: () => {
-          throw new GatewayError("not_found", "This service cannot compact conversations.");
-        },
-      },
       ...queries(common, clock),
     ],
   };
@@ -87,10 +75,6 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
   const { kept } = incoming;
   if (body.background && !kept)
     throw new GatewayError("failed_precondition", "background: this service keeps no responses", {
-      path: ["background"],
-    });
-  if (body.background && body.store === false)
-    throw new GatewayError("invalid_request", "background: a response in the background must be stored", {
       path: ["background"],
     });
   const request = hasInput(body.input) ? body : { ...body, input: [] };

@@ -57,8 +57,12 @@ const MAX_CHAIN = 1_000;
 const BLOCK = 32;
 /** The most items that are taken from a conversation. */
 const MAX_ITEMS = 10_000;
+/** The most bytes of a page of documents. The next page has the rest. */
+export const PAGE_BYTES: number = 8 * 1024 ** 2;
 /** The items of a conversation that are read at once. */
-const ITEMS_A_READ = 100;
+const PAGE = { limit: 500, maxBytes: PAGE_BYTES, order: "asc" } as const;
+/** The references that are resolved at once. Each may name a document as large as a request. */
+const REFERENCES_A_READ = 8;
 
 /** The request with its whole input: the items of the chain or the conversation first, and kept items in place of references. */
 export interface ResolvedRequest {
@@ -176,13 +180,12 @@ async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room):
   const [conversation] = (await kept?.read([id])) ?? [];
   if (!kept || conversation?.id !== id || !isConversation(conversation)) throw noConversation(id);
   const items: JsonObject[] = [];
-  let after: string | undefined;
-  for (;;) {
-    const page = await kept.list(id, { limit: ITEMS_A_READ, order: "asc", ...(after !== undefined && { after }) });
+  for (let after: string | undefined; ;) {
+    const page = await kept.list(id, { ...PAGE, ...(after !== undefined && { after }) });
     for (const document of page) items.push(room.parse(document));
-    after = page.at(-1)?.id;
     if (items.length > MAX_ITEMS) throw invalid(`conversation: has more than ${MAX_ITEMS} items`, ["conversation"]);
-    if (page.length < ITEMS_A_READ) return items;
+    after = page.at(-1)?.id;
+    if (after === undefined) return items;
   }
 }
 
@@ -207,8 +210,8 @@ async function itemsNamed(
   };
   add(context);
   const missing = [...new Set(references.map(({ id }) => textIn(id)))].filter((id) => !found.has(id));
-  for (let at = 0; at < missing.length; at += BLOCK)
-    for (const document of (await kept?.read(missing.slice(at, at + BLOCK))) ?? []) {
+  for (let at = 0; at < missing.length; at += REFERENCES_A_READ)
+    for (const document of (await kept?.read(missing.slice(at, at + REFERENCES_A_READ))) ?? []) {
       const content = room.parse(document);
       if (document.parentId !== undefined) add([content]);
       else if (isJsonObject(content["response"])) {

@@ -1,9 +1,8 @@
 /** The routes of kept responses and conversations, which the gateway answers itself. */
 
-import * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
 import { queryOf } from "../../http/request.ts";
-import { array, assertValid, object, record } from "../../http/validation.ts";
+import { assertValid } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
@@ -23,8 +22,9 @@ import {
   noConversation,
   noItem,
   noResponse,
+  PAGE_BYTES,
 } from "./kept.ts";
-import { InputItem } from "./schema.ts";
+import { ChangedConversation, type InputItem, NewConversation, NewItems } from "./schema.ts";
 
 /** The fields that all routes of the format share. */
 type Common = Pick<QueryEndpoint, "format" | "credential" | "encodeError" | "rateHeaders">;
@@ -57,13 +57,16 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       ...post,
       body: "none",
       path: "/v1/responses/**",
-      owns: hasShape("*/cancel"),
-      answer: (_query, incoming) =>
-        cancelResponse(
+      owns: hasShape("*/cancel", "compact"),
+      answer: (_query, incoming) => {
+        if (incoming.wildcardPath === "compact")
+          throw new GatewayError("not_found", "This service cannot compact conversations.");
+        return cancelResponse(
           keptOf(incoming),
           async () => (await findResponse(idsIn(incoming)[0], incoming)).document,
           clock.now(),
-        ),
+        );
+      },
     },
     {
       ...post,
@@ -180,23 +183,16 @@ function pageOf({ request }: Incoming): {
 }
 
 /** Returns a page in the shape of the format. Its items are one more than the page has room for, if another page follows. */
-function listOf(items: readonly JsonObject[], limit: number): object {
+function listOf(items: readonly JsonObject[], limit: number, hasMore: boolean = items.length > limit): object {
   const data = items.slice(0, limit);
   return {
     object: "list",
     data,
     first_id: data[0]?.["id"] ?? null,
     last_id: data.at(-1)?.["id"] ?? null,
-    has_more: items.length > limit,
+    has_more: hasMore,
   };
 }
-
-const Metadata = v.nullish(record(v.pipe(v.string(), v.maxLength(512, "must be at most 512 characters long"))));
-const MAX_NEW_ITEMS = 20;
-const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
-export const NewConversation = object({ metadata: Metadata, items: v.nullish(items) });
-export const ChangedConversation = object({ metadata: Metadata });
-export const NewItems = object({ items });
 
 async function createConversation(body: unknown, incoming: Incoming, createdAt: number): Promise<object> {
   const kept = keptOf(incoming);
@@ -234,10 +230,15 @@ async function readConversation(_query: Query, incoming: Incoming): Promise<obje
   if (!incoming.wildcardPath.endsWith("/items")) return objectIn(document);
   const { limit, ...page } = pageOf(incoming);
   const after = page.after && itemDocumentId(id, page.after);
-  const found = await kept.list(id, { order: page.order, limit: limit + 1, ...(after && { after }) });
+  const { order } = page;
+  const found = await kept.list(id, { order, limit: limit + 1, maxBytes: PAGE_BYTES, ...(after && { after }) });
   // An empty page may follow the last item, or an item that is not there.
   if (page.after && found.length === 0) await findItem(kept, id, page.after, ["after"]);
-  return listOf(found.map(objectIn), limit);
+  const last = found.at(-1)?.id;
+  // Large items may have ended the page early.
+  const isCut =
+    last !== undefined && found.length <= limit && (await kept.list(id, { order, limit: 1, after: last })).length > 0;
+  return listOf(found.map(objectIn), limit, isCut || found.length > limit);
 }
 
 async function findItem(

@@ -224,10 +224,7 @@ export type WireTool =
 const isNamed = (type: string): boolean => type === "function" || type === "custom";
 const NamedTool = v.pipe(
   object({
-    type: v.pipe(
-      text,
-      v.check((type) => isNamed(type) || hostedType.test(type), wrongType),
-    ),
+    type: v.pipe(text, v.regex(new RegExp(`^(?:function|custom)$|${hostedType.source}`), wrongType)),
     name: v.nullish(text),
   }),
   v.check(({ type, name }) => !isNamed(type) || name != null, "must hold the name of a tool"),
@@ -268,6 +265,7 @@ const Metadata = v.pipe(
     (metadata) => Object.keys(metadata).every((key) => key !== "" && !isLonger(key, 64)),
     "must have keys of at most 64 characters",
   ),
+  v.metadata({ maxProperties: MAX_METADATA, propertyNames: { minLength: 1, maxLength: 64 } }),
 );
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
@@ -370,3 +368,9 @@ function* choiceBreaches(
       yield { path, message: `must name one of the tools: there is no ${shown(name)}` };
   }
 }
+
+const MAX_NEW_ITEMS = 20;
+const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
+export const NewConversation = object({ metadata: v.nullish(Metadata), items: v.nullish(items) });
+export const ChangedConversation = object({ metadata: v.nullish(Metadata) });
+export const NewItems = object({ items });

@@ -66,7 +66,7 @@ const KNOWN: ReadonlySet<unknown> = new Set([
 
 const Item: v.GenericSchema<unknown, LooseItem> = choice([KnownItem, HostedItem], (input) =>
   isJsonObject(input) && KNOWN.has(input["type"]) ? KnownItem : HostedItem,
-) as v.GenericSchema<unknown, LooseItem>;
+);
 
 const LooseUsage = object({
   input_tokens: maybeCount,

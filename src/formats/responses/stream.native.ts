@@ -16,8 +16,6 @@ const LAST = /^response\.(?:completed|incomplete|failed|done)$/;
 /** The events that hold the response itself. */
 const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete|failed)$/;
 
-const NOTHING: Partial<ResponsesNative["own"]> = {};
-
 /**
  * Returns the fields of a response that the gateway decides, and not the upstream: the upstream was told to store nothing, and knows neither
  * the store of the gateway nor the ids in it.
@@ -25,11 +23,10 @@ const NOTHING: Partial<ResponsesNative["own"]> = {};
 export function promisedFields(context: AnswerContext): JsonObject {
   const kept = keptFields(context);
   if (kept) return kept;
-  const { chain, conversation } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? NOTHING;
+  const { chain } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
   const continued = chain?.ids.at(-1);
   return {
     ...(continued !== undefined && { previous_response_id: continued }),
-    ...(conversation !== undefined && { conversation: { id: conversation } }),
     store: false,
   };
 }

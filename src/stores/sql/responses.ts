@@ -155,9 +155,9 @@ class SqlResponses implements SqlResponseStore {
 
   async list(keyId: string, parentId: string, page: DocumentPage): Promise<readonly KeptDocument[]> {
     assertPage(page);
-    const { limit, order, after } = page;
+    const { limit, order, after, maxBytes } = page;
     if (!isDocumentId(parentId) || (after !== undefined && !isDocumentId(after))) return [];
-    const rows = await this.#access.attempt(() =>
+    const children = (documents: number) =>
       this.#live()
         .where("d.key_id", "=", keyId)
         .where("d.root_id", "=", parentId)
@@ -175,9 +175,15 @@ class SqlResponses implements SqlResponseStore {
           ),
         )
         .orderBy("d.position", order)
-        .limit(limit)
-        .execute(),
-    );
+        .limit(documents);
+    // Read the sizes first: the contents of a page may be larger than the memory.
+    const sizes =
+      maxBytes === undefined
+        ? undefined
+        : await this.#access.attempt(() => children(limit).select("d.bytes").execute());
+    const fitting = sizes && maxBytes !== undefined ? fittingIn(sizes, maxBytes) : limit;
+    if (fitting === 0) return [];
+    const rows = await this.#access.attempt(() => children(fitting).select(CONTENT).execute());
     return rows.map(documentOf);
   }
 
@@ -206,14 +212,13 @@ class SqlResponses implements SqlResponseStore {
       .innerJoin("documents as root", (join) =>
         join.onRef("root.key_id", "=", "d.key_id").onRef("root.id", "=", "d.root_id"),
       )
-      .select(["d.id", "d.root_id", "d.aliases", "d.content", "d.revision"])
       .where("root.ends_at", ">", time);
   }
 
   #read(keyId: string, ids: readonly string[]): Promise<KeptDocument[]> {
     return inPieces(ids, async (piece) => {
       const rows = await this.#access.attempt(() =>
-        this.#live().where("d.key_id", "=", keyId).where("d.id", "in", piece).execute(),
+        this.#live().where("d.key_id", "=", keyId).where("d.id", "in", piece).select(CONTENT).execute(),
       );
       return rows.map(documentOf);
     });
@@ -300,6 +305,16 @@ class SqlResponses implements SqlResponseStore {
     return rows.map(({ id, documents, bytes }) => ({ id, documents: numberOf(documents), bytes: numberOf(bytes) }));
   }
 }
+
+/** Returns the number of documents at the beginning of a page that fit into `maxBytes` together: one at least, if there is one. */
+function fittingIn(sizes: readonly { readonly bytes: StoredInteger }[], maxBytes: number): number {
+  let left = maxBytes;
+  const end = sizes.findIndex(({ bytes }) => (left -= numberOf(bytes)) < 0);
+  return end < 0 ? sizes.length : Math.max(1, end);
+}
+
+/** The columns of a document as it is read. */
+const CONTENT = ["d.id", "d.root_id", "d.aliases", "d.content", "d.revision"] as const;
 
 /** A document whose row is locked. */
 interface LockedDocument extends Pick<KeptDocument, "id" | "parentId" | "aliases" | "revision"> {

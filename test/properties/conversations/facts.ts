@@ -108,7 +108,8 @@ function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
   for (const tool of tools) {
     const kind: Field = `tools.${tool.type}`;
     if (tool.type === "code-execution") yield fact("tool for code", [kind]);
-    else if (tool.type === "provider") yield fact(`tool ${json(tool.definition)}`, [kind, "toolChoice.names"]);
+    else if (tool.type === "provider")
+      yield fact(`tool ${json(tool.definition)}`, [kind, "tools.hosted", "tools.web-search", "toolChoice.names"]);
     else {
       const { name, description, inputSchema, strict, cache, custom } = tool;
       yield fact(`tool ${name} ${description} ${json(inputSchema)}`, [kind, "toolChoice.names"]);
@@ -120,7 +121,13 @@ function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
   }
   const choice = toolChoice && plainest(toolChoice);
   if (!choice || (tools.length === 0 && isFree(choice))) return;
-  const lost: readonly Field[] = ["toolChoice", "toolChoice.names", "tools.provider", "tools.code-execution"];
+  const lost: readonly Field[] = [
+    "toolChoice",
+    "toolChoice.names",
+    "tools.provider",
+    "tools.web-search",
+    "tools.code-execution",
+  ];
   yield fact(`choice ${choice.type}`, lost);
   if (choice.type === "none") return;
   if (!choice.parallel) yield fact("choice one call", [...lost, "toolChoice.parallel"]);

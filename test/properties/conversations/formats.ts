@@ -31,7 +31,7 @@ import { readBody } from "../../cases/generate-content/read-body.ts";
 import { chatRequest as messagesConversation } from "../arbitraries.ts";
 import { chatRequest as chatCompletionsConversation } from "../chat-completions.arbitraries.request.ts";
 import { chatRequest as generateContentConversation } from "../generate-content.arbitraries.request.ts";
-import { chatRequest as responsesConversation } from "../responses.arbitraries.request.ts";
+import { chatRequest as responsesConversation, NOTHING_BEFORE } from "../responses.arbitraries.request.ts";
 import {
   HOSTED,
   INSTRUCTED,
@@ -76,16 +76,17 @@ function withReasoning(request: ChatRequest): ChatCompletionsRequest {
   return body;
 }
 
-const MESSAGES = messagesRequest({ vendorRanges: true, vendorSources: true });
+/** The official service accepts no message that is only white space, and no request without a message. */
+const saysSomething = ({ messages }: ChatRequest): boolean =>
+  messages.some(({ parts }) => parts.some((part) => part.type !== "text" || part.text.trim() !== ""));
 
-/** What a request holds beside its body when it continues nothing. */
-const NOTHING_KEPT = { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined };
+const MESSAGES = messagesRequest({ vendorRanges: true, vendorSources: true });
 
 export const FORMATS: readonly Format[] = [
   {
     name: "messages",
     codec: messagesCodec(),
-    conversation: withSeldom(messagesConversation, [
+    conversation: withSeldom(messagesConversation.filter(saysSomething), [
       ...CALLS,
       LONG_IDS,
       INSTRUCTED,
@@ -152,7 +153,7 @@ export const FORMATS: readonly Format[] = [
     read(body) {
       const wire: unknown = body;
       assertValid(ResponsesRequest, wire);
-      return decodeResponses({ body: wire, own: NOTHING_KEPT }, 1);
+      return decodeResponses({ body: wire, own: NOTHING_BEFORE }, 1);
     },
   },
 ];

@@ -80,6 +80,7 @@ export const HOSTED: Change = (request) => ({
   ...request,
   tools: [
     ...request.tools,
+    { type: "provider", format: "responses", definition: { type: "web_search", search_context_size: "low" } },
     { type: "provider", format: "responses", definition: { type: "file_search", vector_store_ids: ["vs_1"] } },
     { type: "code-execution" },
   ],

@@ -4,7 +4,7 @@ import type { Json, JsonObject } from "../json.ts";
 
 interface Piece {
   readonly text: string;
-  /** What the format wants back unchanged in the next turn, such as a signature. */
+  /** A value that the next turn must send back unchanged, such as a signature. */
   readonly seal?: Json | undefined;
 }
 

@@ -15,7 +15,7 @@ export interface ChatDraft {
   /** Undefined leaves it to the model. */
   readonly temperature: number | undefined;
   readonly stream: boolean;
-  /** How hard the model thinks; undefined for not at all. */
+  /** The effort of the model's thinking; undefined for none. */
   readonly thinking: Effort | undefined;
   /** Whether the model may call the weather tool. */
   readonly tools: boolean;
@@ -24,7 +24,7 @@ export interface ChatDraft {
   readonly codeExecution: boolean;
 }
 
-/** What the user sent in a turn. */
+/** The user's side of a turn. */
 export type Said = Pick<ChatDraft, "prompt" | "results">;
 
 export interface PastTurn extends Said {

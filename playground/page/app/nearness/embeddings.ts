@@ -11,9 +11,9 @@ export const MAX_SENTENCES = 12;
 
 export interface NearnessDraft {
   readonly model: string;
-  /** How many numbers a vector has; undefined leaves it to the model. */
+  /** The numbers in a vector; undefined leaves their count to the model. */
   readonly dimensions: number | undefined;
-  /** One on each line. */
+  /** The sentences, each on a line of its own. */
   readonly text: string;
 }
 

@@ -41,7 +41,7 @@ export const draft: Signal<ChatDraft> = signal({
   thinking: "low",
 });
 
-/** What the weather tool answers. */
+/** The result that is sent for each call of the weather tool. */
 export const weather: Signal<string> = signal("21 °C and light rain");
 
 export const changeDraft = (changes: Partial<ChatDraft>): void => {

@@ -15,7 +15,7 @@ const NONE: Models = { chat: [], embedding: [] };
 export const models: Signal<Models> = signal(NONE);
 
 async function ask(key: string): Promise<Models> {
-  // Of the lists of models, this format's alone says what each does.
+  // Only this format's list says what each model does.
   const response = await fetch("/v1beta/models?pageSize=1000", { headers: { "x-goog-api-key": key } });
   const all = listAt(parsed(await response.text()), "models");
   const that = (does: string): string[] =>

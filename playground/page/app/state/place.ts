@@ -16,7 +16,7 @@ const parts: Signal<readonly string[]> = signal([]);
 
 const read = (): void => {
   const next = location.hash.slice(1).split("/");
-  // What leads to a place in the page itself, such as past its header, changes nothing.
+  // Ignore addresses of elements, such as the link that skips the header.
   if (next[0] === "" || PLACES.some(({ id }) => id === next[0])) parts.value = next;
 };
 read();

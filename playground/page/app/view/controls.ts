@@ -30,7 +30,7 @@ interface FieldProps {
   readonly max?: string;
   readonly step?: string;
   readonly placeholder?: string;
-  /** What can be chosen besides typing. */
+  /** Values to choose from. Any other value can be typed. */
   readonly options?: readonly string[];
 }
 

@@ -6,7 +6,7 @@ import type { StreamEvent } from "../state/runs.ts";
 import { Coloured } from "./coloured.ts";
 import { html, type View } from "./html.ts";
 
-/** How many events are shown, the last ones. */
+/** The most events that are shown. The last ones are shown. */
 const MAX_SHOWN = 200;
 
 export function EventsView({ events }: { readonly events: ReadonlySignal<readonly StreamEvent[]> | undefined }): View {

@@ -44,7 +44,7 @@ export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
 interface AnswerTabProps {
   readonly format: ChatFormat;
   readonly run: Run | undefined;
-  /** What is to be sent. */
+  /** The body of the call before it is made. */
   readonly body: JsonObject | undefined;
 }
 

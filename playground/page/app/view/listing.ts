@@ -18,7 +18,7 @@ interface ListingProps {
   readonly hasHeading?: boolean;
   /** How it is laid out: `code` leaves its lines as long as they are, `short` leaves room for another below. */
   readonly kind?: "code" | "short";
-  /** Whether the text still grows. Then it is not coloured, which takes too long to be done again and again. */
+  /** True while the text grows. Such a text is not coloured, because colouring each version would take too long. */
   readonly isGrowing?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** How near sentences are to one another, by their vectors. */
+/** The nearness of sentences to one another, by their vectors. */
 
 import {
   embeddingCall,
