@@ -184,7 +184,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
 
 /** Tells whether an endpoint does more than refuse its callers. */
 const answers = (endpoint: Endpoint, { responses }: Services): boolean =>
-  endpoint.kind !== "query" || (!endpoint.onlyRefuses && (responses !== undefined || !endpoint.needsResponseStore));
+  responses !== undefined || endpoint.kind !== "query" || !endpoint.needsResponseStore;
 
 /** The default time for live calls to end when the gateway closes, in milliseconds. */
 const CLOSE_MS = 10_000;

@@ -151,8 +151,6 @@ export interface QueryEndpoint extends Route {
   readonly body: "json" | "none";
   /** True for a route that only refuses callers of a gateway without a store of responses. */
   readonly needsResponseStore?: boolean;
-  /** True for a route that only refuses callers, in words that they understand. */
-  readonly onlyRefuses?: boolean;
   /** Returns the body of the answer, or a promise of it. */
   answer(query: Query, incoming: Incoming): unknown;
   /** Returns the answer as a stream; undefined for a request that does not ask for one. */

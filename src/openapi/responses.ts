@@ -229,7 +229,12 @@ const NULLABLE_TEXT: JsonSchema = { type: ["string", "null"] };
 
 /** Removes the defaults of fields: generated clients make a field with a default a required one. */
 const withoutDefaults = (properties: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> =>
-  Object.fromEntries(Object.entries(properties).map(([name, { default: _, ...schema }]) => [name, schema]));
+  Object.fromEntries(
+    Object.entries(properties).map(([name, schema]) => {
+      const { default: _, ...rest } = schema;
+      return [name, rest];
+    }),
+  );
 
 export const responses: FormatDescription = {
   name: "responses",

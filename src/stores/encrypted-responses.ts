@@ -145,7 +145,7 @@ class ImportedKey {
     const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES));
     const encrypted = await crypto.subtle.encrypt(
       this.#algorithm(iv, keyId, id),
-      await this.#import(),
+      await this.#cryptoKey(),
       encoder.encode(content),
     );
     const bytes = new Uint8Array(IV_BYTES + encrypted.byteLength);
@@ -158,14 +158,14 @@ class ImportedKey {
     try {
       const bytes = new Uint8Array(isBase64(text) ? fromBase64(text) : []);
       const algorithm = this.#algorithm(bytes.subarray(0, IV_BYTES), keyId, id);
-      return decoder.decode(await crypto.subtle.decrypt(algorithm, await this.#import(), bytes.subarray(IV_BYTES)));
+      return decoder.decode(await crypto.subtle.decrypt(algorithm, await this.#cryptoKey(), bytes.subarray(IV_BYTES)));
     } catch (cause) {
       const why = "its content was changed, belongs to another document, or has another secret";
       throw new Error(`The document ${id} cannot be decrypted with the key "${this.name}": ${why}.`, { cause });
     }
   }
 
-  #import() {
+  #cryptoKey() {
     this.#imported ??= crypto.subtle.importKey("raw", this.#secret, "AES-GCM", false, ["encrypt", "decrypt"]);
     return this.#imported;
   }

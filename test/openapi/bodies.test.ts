@@ -186,7 +186,6 @@ describe("what the gateway refuses", () => {
       "a picture of nothing",
       "an output of no call",
       "two tools of one name",
-      "a choice without a mode",
     ]);
   });
 

@@ -123,7 +123,6 @@ function methodEndpoints(collection: string): Endpoint[] {
     {
       ...QUERY,
       ...route("*"),
-      onlyRefuses: true,
       // The last: owns the methods of embeddings as well, where the backend has no embeddings.
       owns(wildcardPath) {
         const method = methodIn(wildcardPath);
