@@ -11,6 +11,7 @@ import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
+import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
@@ -129,6 +130,11 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
    */
   readonly at: (prefix: string) => GatewayRoutes<Context>;
   /**
+   * Returns the gateway's health: whether its quota store answers, the settlements that wait, the upstreams that rest, and the calls in
+   * flight. Never rejects. At most one query a second goes to the quota store.
+   */
+  readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
+  /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one that is left,
    * in `unsettled`. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
@@ -148,6 +154,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   const cors = options.cors && (services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
   const routes = new Routes(services, endpoints, cors);
+  const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
   return {
     ...routes.at(""),
@@ -157,6 +164,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
       ...(options.messages && { messages: options.messages }),
       ...(options.images && { images: options.images }),
     },
+    health: (how) => health.check(how),
     close: ({ deadlineMs = CLOSE_MS } = {}) => {
       const callsEnded = services.inFlight.close(deadlineMs);
       return services.settlements.close(callsEnded, deadlineMs).finally(() => quietly(() => forget?.()));
@@ -221,7 +229,7 @@ function servicesOf(options: GatewayOptions): Services {
   };
 }
 
-const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges => ({
+const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): GatewayGauges => ({
   get calls() {
     return inFlight.size;
   },
@@ -233,6 +241,9 @@ const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges =>
   },
   get bodyBytes() {
     return bodies.takenBytes;
+  },
+  get upstreams() {
+    return upstreamStatus({ backend });
   },
 });
 

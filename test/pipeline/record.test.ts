@@ -72,6 +72,7 @@ describe("a call that completes", () => {
       beganAt: expect.any(Number) as number,
       firstEventMs: 0,
       endMs: 0,
+      attempts: [],
       dropped: [],
       droppedFromAnswer: [],
     });

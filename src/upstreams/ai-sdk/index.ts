@@ -48,6 +48,12 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
   const list = listOf(options);
   return {
     ...(hangUp && { hangUp }),
+    upstreamsOf(name, kind) {
+      const models: AiSdkModels<AiSdkModel> | undefined = { chat, image: images, embedding: embeddings }[kind];
+      if (!models) return [];
+      const { provider, modelId } = find(models, name);
+      return [{ name: provider, model: modelId }];
+    },
     ...(list && { models: () => list }),
     ...(chat && { chat: (request, call) => askChat(find(chat, request.model), request, call, settings) }),
     ...(images && {

@@ -119,6 +119,8 @@ export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReaso
   readonly showMessages: boolean | undefined;
   readonly showModel: boolean;
   readonly clock: Clock;
+  /** True when the host has named all models, false when a function finds them. */
+  readonly listed: boolean;
   /** The signatures and the reasoning of earlier answers, for clients that do not send them back. */
   readonly memory: TurnMemory;
 }
@@ -140,6 +142,7 @@ export function settingsOf(options: AiSdkOptions): Settings {
     showMessages: options.showUpstreamMessages,
     showModel: options.showUpstreamModel ?? false,
     clock,
+    listed: ![options.chat, options.images, options.embeddings].some((models) => typeof models === "function"),
     memory: new TurnMemory(limits, clock),
   };
 }

@@ -93,7 +93,7 @@ export async function* relayed<Decoded, Event>(
     exchange.end();
   } catch (error) {
     const told = failures.told(error);
-    observation?.onError(told);
+    observation?.onError(told, context.signal);
     throw told;
   } finally {
     // Release the connection of an answer that was not read to its end.
@@ -125,9 +125,9 @@ export async function refusalOf(
 }
 
 const askedOf = (
-  { format, models, address, port }: Upstream,
+  { name, format, models, address, port }: Upstream,
   { kind, model, stream }: Pick<RelayedCall<unknown, unknown>, "kind" | "model" | "stream">,
-): AskedUpstream => ({ format, kind, model, stream, modelListed: models !== undefined, address, port });
+): AskedUpstream => ({ name, format, kind, model, stream, modelListed: models !== undefined, address, port });
 
 const EVENT_STREAM = /^text\/event-stream$/;
 export const JSON_TYPE: RegExp = /^application\/(?:[\w.-]+\+)?json$/;
@@ -275,7 +275,7 @@ export async function readBytes(
 const tooLarge = (why: string): GatewayError =>
   new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause: new Error(why) });
 
-/** Informs the gateway's observer about one exchange: its outcome, and the model and usage that the upstream reports. */
+/** Tells the gateway about one exchange: its outcome, and the model and usage that the upstream reports. */
 export class Observation {
   readonly #upstream: Upstream;
   readonly #observer: UpstreamObserver;
@@ -319,8 +319,10 @@ export class Observation {
     if (inputTokens !== undefined) this.#outcome.usage = { inputTokens };
   }
 
-  onError({ code }: GatewayError): void {
-    this.#outcome.errorCode = code;
+  /** @param signal The call's signal. The error of a call that was aborted is not the upstream's. */
+  onError(error: GatewayError, { aborted }: AbortSignal): void {
+    this.#outcome.errorCode = error.code;
+    if (!aborted) this.#outcome.error = error;
   }
 
   /** @param signal The call's signal. Its reason is the error when the call was aborted. */

@@ -9,6 +9,8 @@ import type { Fetch } from "./transport.fetch.ts";
 
 /** The upstream of a relay, and the rules for calling it. */
 export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
+  /** The name of the upstream for records, metrics and failures. Default: the host name of `baseUrl`. */
+  readonly name?: string;
   /** The wire format that the upstream speaks. */
   readonly format: RelayFormat;
   /**
@@ -178,8 +180,31 @@ function assertWord(option: string, words: readonly string[], word: unknown, oth
   throw new TypeError(`relay: ${option} must be one of ${known}${others}, not ${JSON.stringify(word)}.`);
 }
 
+/** The options of a check. */
+export interface CheckOptions {
+  /** The longest time of the check, in milliseconds. Default: 10 seconds. */
+  readonly timeoutMs?: number;
+}
+
+/** The result of a check of an upstream. */
+export interface RelayCheck {
+  /** True when the upstream answers and has the relay's models. */
+  readonly ok: boolean;
+  /** A sentence about the problem, without secrets; undefined when `ok` is true. */
+  readonly problem: string | undefined;
+  /** The upstream's names of the models that it lists, at most 1,000; undefined when it lists none. */
+  readonly models: readonly string[] | undefined;
+}
+
 /** An upstream as a backend. */
 export interface RelayBackend extends ModelBackend {
+  readonly name: string;
+  upstreamsOf: NonNullable<ModelBackend["upstreamsOf"]>;
+  /**
+   * Asks the upstream for its models, or for one token where it lists none, and says what is wrong: an address that does not answer, a
+   * refused key, a missing model. Never rejects. Call it at the start of the server, or from a command.
+   */
+  check(options?: CheckOptions): Promise<RelayCheck>;
   /** Waits until running calls have ended, then closes the connections to the upstream. */
   close(): Promise<void>;
 }

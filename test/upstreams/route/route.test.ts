@@ -34,6 +34,9 @@ function fake(name: string, failures: Fake["failures"] = [], more: Partial<Model
   return backend;
 }
 
+/** The functions of every route. */
+const ALWAYS = ["hangUp", "upstreamsOf", "status", "close"];
+
 const FOREVER = (code: GatewayErrorCode): GatewayErrorCode[] => Array.from({ length: 1_000 }, () => code);
 
 /** Asks, and lets time pass until the answer has ended. */
@@ -363,18 +366,14 @@ describe("a route", () => {
   });
 
   it("lists nothing, and lets every name through, where one of its upstreams does", () => {
-    expect(Object.keys(routed({ "*": fake("one") }))).toEqual(["hangUp", "chat"]);
+    expect(Object.keys(routed({ "*": fake("one") }))).toEqual([...ALWAYS, "chat"]);
   });
 
   it("does what any of its upstreams does", async () => {
     const image: ModelBackend = { image: async function* () {} };
-    expect(routed({ a: image })).toEqual({
-      hangUp: expect.any(Function),
-      models: expect.any(Function),
-      image: expect.any(Function),
-    });
+    expect(Object.keys(routed({ a: image }))).toEqual([...ALWAYS, "models", "image"]);
     const both = routed({ a: image, b: fake("b") });
-    expect(Object.keys(both)).toEqual(["hangUp", "models", "chat", "image"]);
+    expect(Object.keys(both)).toEqual([...ALWAYS, "models", "chat", "image"]);
     expect((await ask(both, "a")).error).toMatchObject({ code: "model_not_found" });
   });
 
