@@ -9,6 +9,7 @@ import { type Price, tokenPrice } from "./kinds/chat/price.ts";
 import { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
+import { assertOptions, type Shapes } from "./options.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
@@ -145,7 +146,7 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
 /**
  * Creates a gateway.
  *
- * @throws RangeError for a limit that is not a positive integer.
+ * @throws RangeError for a limit that is not a positive integer, and a TypeError for an option that does not exist or has a wrong shape.
  * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
  */
 export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
@@ -188,7 +189,31 @@ function assertPorts({ backend, quotas }: Partial<GatewayOptions>): void {
       );
 }
 
+const SHAPES: Shapes<GatewayOptions> = {
+  backend: "any",
+  quotas: "any",
+  rateLimiter: "object?",
+  rateLimiterDown: { optional: ["closed", "open"] },
+  replayStore: "object?",
+  replayStoreDown: { optional: ["closed", "open"] },
+  replayInFlight: { optional: ["wait", "refuse"] },
+  codeRunner: "object?",
+  price: "function?",
+  imagePrice: "function?",
+  countTokens: "function?",
+  countInput: { optional: ["estimate", "backend"] },
+  limits: "object?",
+  onFailure: "function?",
+  onCall: "function?",
+  observer: "object?",
+  cors: "object?",
+  clock: "object?",
+  messages: "object?",
+  images: "object?",
+};
+
 function servicesOf(options: GatewayOptions): Services {
+  assertOptions<GatewayOptions>("createGateway", options, SHAPES);
   assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);

@@ -2,8 +2,9 @@
 
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
+import { assertOptions, type Shapes } from "../../options.ts";
 import { BOOKS } from "../ledger.ts";
-import { retrying, type SqlDialect } from "./database.ts";
+import { retrying, SQL_SHAPES, type SqlDialect } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type SqlTables, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
 /** The kind of database, and the names of its tables. */
@@ -11,13 +12,21 @@ export interface MigrationOptions extends TableOptions {
   readonly dialect: SqlDialect;
 }
 
+const MIGRATION_SHAPES: Shapes<MigrationOptions> = {
+  dialect: SQL_SHAPES.dialect,
+  prefix: "string?",
+  tables: "object?",
+};
+
 /**
  * Returns the migrations by name, for a host with a Kysely `Migrator` of its own. All other hosts call `migrate`.
  *
  * @example
  * const provider = { getMigrations: async () => ({ ...mine, ...migrations({ dialect: "postgres" }) }) };
  */
-export function migrations({ dialect, ...options }: MigrationOptions): Record<string, Migration> {
+export function migrations(migration: MigrationOptions): Record<string, Migration> {
+  assertOptions<MigrationOptions>("migrations", migration, MIGRATION_SHAPES);
+  const { dialect, ...options } = migration;
   const tables = tablesOf(options);
   return {
     "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
@@ -26,7 +35,9 @@ export function migrations({ dialect, ...options }: MigrationOptions): Record<st
 }
 
 /** Updates a database to the schema of this version. Several processes may call it at the same time. */
-export async function migrate(db: SqlDatabase, { dialect, ...options }: MigrationOptions): Promise<void> {
+export async function migrate(db: SqlDatabase, migration: MigrationOptions): Promise<void> {
+  assertOptions<MigrationOptions>("migrate", migration, MIGRATION_SHAPES);
+  const { dialect, ...options } = migration;
   const { schema_version } = tablesOf(options);
   const [name = "", schema] = schema_version.split(".").toReversed();
   await retrying(dialect, async () => {

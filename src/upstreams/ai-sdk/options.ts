@@ -2,6 +2,7 @@
 
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
+import type { Shapes } from "../../options.ts";
 import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
@@ -76,6 +77,23 @@ export interface AiSdkOptions {
   /** Default: the machine's clock. */
   readonly clock?: Clock;
 }
+
+export const AI_SDK_SHAPES: Shapes<AiSdkOptions> = {
+  chat: "object?",
+  images: "object?",
+  embeddings: "object?",
+  info: "object?",
+  providerOptions: "object?",
+  reasoning: "function?",
+  foreignReasoning: "any?",
+  timeouts: "object?",
+  limits: "object?",
+  strict: "boolean?",
+  showUpstreamMessages: "boolean?",
+  showUpstreamModel: "boolean?",
+  hangUp: "any?",
+  clock: "object?",
+};
 
 /** Models by the names that callers use, or a function that finds a model. The function returns undefined for an unknown name. */
 export type AiSdkModels<Model> = Readonly<Record<string, Model>> | ((name: string) => Model | undefined);

@@ -9,13 +9,14 @@ import { embeddingsCodec } from "../../formats/embeddings/index.ts";
 import type { ChatCodec, CodecOptions, EmbeddingCodec } from "../../formats/format.ts";
 import { generateContentCodec, generateContentEmbeddings } from "../../formats/generate-content/index.ts";
 import { messagesCodec } from "../../formats/messages/index.ts";
+import { assertOptions } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../backend.ts";
 import { chatRelay } from "./chat.ts";
 import { checkUpstream } from "./check.ts";
 import { embeddingRelay } from "./embeddings.ts";
 import { imageRelay } from "./images.ts";
-import { codecOptions, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
+import { codecOptions, RELAY_SHAPES, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
 import { Upstream } from "./upstream.ts";
 
 export {
@@ -68,6 +69,7 @@ export function relay(
 ): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
 export function relay(options: RelayOptions): RelayBackend;
 export function relay(options: RelayOptions): RelayBackend {
+  assertOptions<RelayOptions>("relay", options, RELAY_SHAPES);
   const { format, hangUp } = options;
   assertHangUp("relay: hangUp", hangUp);
   const known = [...Object.keys(CODECS), "images"];

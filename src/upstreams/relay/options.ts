@@ -2,6 +2,7 @@
 
 import type { CodecOptions } from "../../formats/format.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
+import type { Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { TurnMemoryLimits } from "../turn-memory.ts";
@@ -63,6 +64,31 @@ export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
   /** Default: the machine's clock. */
   readonly clock?: Clock;
 }
+
+export const RELAY_SHAPES: Shapes<RelayOptions> = {
+  name: "string?",
+  format: "any",
+  baseUrl: "string",
+  apiKey: "string?",
+  reasoning: "any?",
+  models: "any?",
+  headers: "object?",
+  timeouts: "object?",
+  limits: "object?",
+  betas: "any?",
+  versions: "any?",
+  fetch: "function?",
+  strict: "boolean?",
+  showUpstreamMessages: "boolean?",
+  showUpstreamModel: "boolean?",
+  imageOrigins: "list?",
+  embeddings: "object?",
+  hangUp: "any?",
+  clock: "object?",
+  outputLimitField: "any?",
+  foreignReasoning: "any?",
+  reasoningHistory: { optional: ["auto", "always", "never"] },
+};
 
 /** The wire formats that an upstream may speak. */
 export type RelayFormat = "messages" | "generate-content" | "chat-completions" | "images";

@@ -8,6 +8,7 @@ import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
 import type { EmbeddingEvent } from "../../kinds/embedding/request.ts";
 import type { ImageEvent } from "../../kinds/image/request.ts";
+import { assertOptions } from "../../options.ts";
 import { overridden } from "../../overrides.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import { BREAKER_RULES, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
@@ -30,6 +31,7 @@ import {
   type RouteUpstream,
   DEFAULT_RETRY,
   RETRY_RULES,
+  ROUTE_SHAPES,
 } from "./options.ts";
 
 export { type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
@@ -101,17 +103,27 @@ class Routes {
   readonly #prefixes: readonly (readonly [prefix: string, target: Target])[];
   readonly #attempts: Attempts;
 
-  constructor({ routes, retry, breaker, observer, clock = systemClock, random = Math.random }: RouteOptions) {
+  constructor(options: RouteOptions) {
+    assertOptions<RouteOptions>("route", options, ROUTE_SHAPES.options);
+    const { routes, retry, breaker, observer, clock = systemClock, random = Math.random } = options;
     const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
-        const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
         const quoted = JSON.stringify(pattern);
+        assertBackend(`route: routes[${quoted}]`, to, "upstreams");
+        const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
+        if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
         assertHangUp(`route: routes[${quoted}].hangUp`, hangUp);
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
           throw new TypeError(`route: ${quoted} is neither a model's name nor a beginning with a star after it.`);
-        const all = upstreams.map((one): RouteUpstream => ("backend" in one ? one : { backend: one }));
+        const all = upstreams.map((one, at): RouteUpstream => {
+          const where = `route: routes[${quoted}].upstreams[${at}]`;
+          assertBackend(where, one, "backend");
+          if (!("backend" in one)) return { backend: one };
+          assertOptions<RouteUpstream>(where, one, ROUTE_SHAPES.upstream);
+          return one;
+        });
         const names = namesOf(all);
         return [
           pattern,
@@ -239,6 +251,18 @@ class Routes {
   #find(model: string): Target | undefined {
     return this.#targets.get(model) ?? this.#prefixes.find(([prefix]) => model.startsWith(prefix))?.[1];
   }
+}
+
+/** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
+function assertBackend(where: string, value: unknown, other: string): void {
+  if (typeof value === "function" || (typeof value === "object" && value !== null)) {
+    const verbs = [...Object.values(VERB_OF), "countInputTokens", "models", other];
+    if (verbs.some((verb) => verb in value)) return;
+    throw new TypeError(
+      `${where} is no backend and has no ${other}. A backend has at least one of ${Object.values(VERB_OF).join(", ")}.`,
+    );
+  }
+  throw new TypeError(`${where} must be a backend, or an object with ${other}.`);
 }
 
 const backendOf = ({ backend }: RoutedBackend): ModelBackend & { close?(): unknown } => backend;

@@ -1,5 +1,6 @@
 /** The options of a route, and their defaults. */
 
+import type { Shapes } from "../../options.ts";
 import { type NumberRule, FROM_ZERO } from "../../overrides.ts";
 import type { BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -70,6 +71,23 @@ export interface RetryOptions {
    */
   readonly share: number;
 }
+
+export const ROUTE_SHAPES: {
+  readonly options: Shapes<RouteOptions>;
+  readonly route: Shapes<Route>;
+  readonly upstream: Shapes<RouteUpstream>;
+} = {
+  options: {
+    routes: "object",
+    retry: "object?",
+    breaker: "object?",
+    observer: "object?",
+    clock: "object?",
+    random: "function?",
+  },
+  route: { upstreams: "list", hangUp: "any?" },
+  upstream: { backend: "object", name: "string?", weight: "any?", model: "string?" },
+};
 
 /** The default values. */
 export const DEFAULT_RETRY: RetryOptions = { rounds: 2, pauseMs: 500, maxPauseMs: 10_000, share: 0.2 };
