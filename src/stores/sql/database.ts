@@ -42,6 +42,12 @@ export const SQL_SHAPES: Shapes<SqlStoreOptions> = {
   tables: "object?",
 };
 
+/** The shapes for functions that take the database as an argument. A host may pass them the options of its store. */
+export const TABLES_SHAPES: Shapes<Omit<SqlStoreOptions, "db"> & { readonly db?: SqlDatabase }> = {
+  ...SQL_SHAPES,
+  db: "object?",
+};
+
 /** A statement that many calls run. It is compiled once, with slots in place of the calls' values. */
 export interface Statement<Row> {
   readonly build: (access: SqlAccess) => CompiledQuery<Row>;

@@ -2,21 +2,15 @@
 
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
-import { assertOptions, type Shapes } from "../../options.ts";
+import { assertOptions } from "../../options.ts";
 import { BOOKS } from "../ledger.ts";
-import { retrying, SQL_SHAPES, type SqlDialect } from "./database.ts";
+import { retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type SqlTables, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
 /** The kind of database, and the names of its tables. */
 export interface MigrationOptions extends TableOptions {
   readonly dialect: SqlDialect;
 }
-
-const MIGRATION_SHAPES: Shapes<MigrationOptions> = {
-  dialect: SQL_SHAPES.dialect,
-  prefix: "string?",
-  tables: "object?",
-};
 
 /**
  * Returns the migrations by name, for a host with a Kysely `Migrator` of its own. All other hosts call `migrate`.
@@ -25,7 +19,7 @@ const MIGRATION_SHAPES: Shapes<MigrationOptions> = {
  * const provider = { getMigrations: async () => ({ ...mine, ...migrations({ dialect: "postgres" }) }) };
  */
 export function migrations(migration: MigrationOptions): Record<string, Migration> {
-  assertOptions<MigrationOptions>("migrations", migration, MIGRATION_SHAPES);
+  assertOptions("migrations", migration, TABLES_SHAPES);
   const { dialect, ...options } = migration;
   const tables = tablesOf(options);
   return {
@@ -36,7 +30,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
 
 /** Updates a database to the schema of this version. Several processes may call it at the same time. */
 export async function migrate(db: SqlDatabase, migration: MigrationOptions): Promise<void> {
-  assertOptions<MigrationOptions>("migrate", migration, MIGRATION_SHAPES);
+  assertOptions("migrate", migration, TABLES_SHAPES);
   const { dialect, ...options } = migration;
   const { schema_version } = tablesOf(options);
   const [name = "", schema] = schema_version.split(".").toReversed();

@@ -3,7 +3,7 @@
 import { type AliasedRawBuilder, type Kysely, sql } from "kysely";
 import { assertOptions } from "../../options.ts";
 import { type Book, BOOKS } from "../ledger.ts";
-import { asText, retrying, SQL_SHAPES, type SqlDialect } from "./database.ts";
+import { asText, retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
 /** A stored value that differs from the value by the journal. */
@@ -40,8 +40,7 @@ const NOT_ENDINGS: ReadonlySet<string> = new Set(["hold", "renew", "overdraft"])
  * exactly, so that one corrupt row does not hide other differences.
  */
 export async function verifyLedger(db: SqlDatabase, options: VerifyOptions): Promise<readonly LedgerDifference[]> {
-  const { dialect: known, prefix, tables: named } = SQL_SHAPES;
-  assertOptions<VerifyOptions>("verifyLedger", options, { dialect: known, prefix, tables: named });
+  assertOptions("verifyLedger", options, TABLES_SHAPES);
   const { dialect, ...names } = options;
   const tables = withTables(db, tablesOf(names));
   const snapshot = () =>
