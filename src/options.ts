@@ -25,7 +25,7 @@ const WORDS: Readonly<Record<Kind, string>> = {
 };
 
 /**
- * Throws a TypeError for options that are no object, for an unknown option, and for an option that is missing or has the wrong shape. The
+ * Throws a TypeError for options that are no object, for an unknown option of an object that is written as a literal, and for an option that is missing or has the wrong shape. The
  * message names the option and what it may be, but never its value, which may be a secret.
  *
  * @param where The factory in messages, such as `relay` or `route: routes["fast"]`.
@@ -40,8 +40,9 @@ export function assertOptions<Options extends object>(where: string, options: un
     throw new TypeError(`${where}: expects an object of options${example}, not ${shown(options)}.`);
   }
   const given = options as Readonly<Record<string, unknown>>;
-  for (const name of Object.keys(given))
-    if (!names.includes(name)) throw new TypeError(`${where}: ${unknownName(name, names)}`);
+  // An object of a host's own class may have fields of its own.
+  const own = isPlain(options) ? Object.keys(given) : [];
+  for (const name of own) if (!names.includes(name)) throw new TypeError(`${where}: ${unknownName(name, names)}`);
   for (const [name, shape] of all) {
     const value = given[name];
     if (value === undefined && isOptional(shape)) continue;
@@ -70,6 +71,12 @@ export function assertMethods(
   for (const method of methods)
     if (typeof (port as Readonly<Record<string, unknown>> | null | undefined)?.[method] !== "function")
       throw new TypeError(`${where}: ${name} must be ${what}, and has no ${method}().`);
+}
+
+/** True for an object that was written as a literal, also in another realm. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 const wrong = (where: string, name: string, words: string, value: unknown): string =>

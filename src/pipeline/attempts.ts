@@ -33,7 +33,7 @@ interface Attempting {
   readonly isEnded: boolean;
   readonly watch: { upstream(asked: AskedUpstream): UpstreamObserver } | undefined;
   attempts: readonly Attempt[];
-  answering: UpstreamModel | undefined;
+  answering: Attempt | undefined;
 }
 
 /**
@@ -55,14 +55,20 @@ export function upstreamsOf(
 export function beginAttempt(call: Attempting, asked: AskedUpstream): Attempt {
   const attempt = new Attempt(call, asked);
   if (call.attempts.length < MAX_ATTEMPTS && !call.isEnded) call.attempts = [...call.attempts, attempt];
-  if (!asked.resting) call.answering = { name: attempt.name, model: asked.model };
+  if (!asked.resting) call.answering = attempt;
   return attempt;
 }
+
+/** Returns the upstream that was asked last, which decides the price; undefined when none is known. */
+export const answeringUpstream = ({ answering }: Pick<Attempting, "answering">): UpstreamModel | undefined =>
+  answering && { name: answering.name, model: answering.model };
 
 const NO_HEADERS = {};
 
 export class Attempt implements UpstreamObserver {
   readonly name: string;
+  /** The upstream's name of the model. */
+  readonly model: string;
   /** The error that `onFailure` has heard of. */
   reported: GatewayError | undefined = undefined;
   readonly #call: Attempting;
@@ -76,8 +82,13 @@ export class Attempt implements UpstreamObserver {
     this.#call = call;
     this.#asked = asked;
     this.name = asked.name ?? asked.address ?? asked.format;
+    this.model = asked.model;
     this.#beganAt = asked.beganAt ?? call.clock.now();
     this.#observer = asked.resting ? undefined : call.watch?.upstream(asked);
+  }
+
+  get isBrief(): boolean {
+    return !this.#observer || this.#observer.isBrief === true;
   }
 
   get headers(): Readonly<Record<string, string>> {
@@ -92,10 +103,11 @@ export class Attempt implements UpstreamObserver {
   end(outcome: UpstreamOutcome): void {
     if (this.#outcome) return;
     this.#outcome = outcome;
-    const { error, ...told } = outcome;
     // A call that has ended has cut its backend, so the error tells nothing about the upstream.
-    if (error && !this.#call.isEnded) this.#report(error);
-    this.#observer?.end(told);
+    if (outcome.error && !this.#call.isEnded) this.#report(outcome.error);
+    if (!this.#observer) return;
+    const { error: _, ...told } = outcome;
+    this.#observer.end(told);
   }
 
   #report(error: GatewayError): void {

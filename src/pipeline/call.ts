@@ -12,7 +12,6 @@ import { JsonBudget } from "../model/json.ts";
 import type { CallInfo, WaitUntil } from "../ports/call.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { ImageBooking } from "../ports/image-store.ts";
-import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
@@ -128,7 +127,7 @@ export class Call implements Incoming {
   /** The requests to upstreams. */
   attempts: readonly Attempt[] = NO_ATTEMPTS;
   /** The upstream that was asked last, which decides the price. */
-  answering: UpstreamModel | undefined = undefined;
+  answering: Attempt | undefined = undefined;
   /** The meter of the answer, once a backend is asked. */
   meter: Metered | undefined = undefined;
   /** The charge, after settlement. */
@@ -342,6 +341,7 @@ export class Call implements Incoming {
     this.mounted = { context: this.context, clientAddress: this.#details?.clientAddress };
     this.#request = this.#settled = this.rawBody = undefined;
     this.attempts = NO_ATTEMPTS;
+    this.answering = undefined;
     this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
   }
 }

@@ -289,6 +289,8 @@ export interface AskedUpstream {
 export interface UpstreamObserver {
   /** Additional headers of the request, such as `traceparent`. */
   readonly headers: Readonly<Record<string, string>>;
+  /** True when nobody reads the answer's model, counts, finish reason and first event in the outcome, so that nothing need note them. */
+  readonly isBrief?: boolean;
   /** Runs the function that sends the request. Must run it once, immediately, and return its result. */
   run<Result>(work: () => Result): Result;
   /** Called once, when the exchange has ended. */

@@ -3,7 +3,7 @@
 import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEndpoint } from "../../formats/format.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { upstreamsOf } from "../../pipeline/attempts.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
 import type { Call } from "../../pipeline/call.ts";
 import { doubt } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
@@ -64,7 +64,7 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
       inputTokens: call.inputTokens,
       countTokens,
       price,
-      upstream: () => call.answering,
+      upstream: () => answeringUpstream(call),
       jsonLimits: call.json.limits,
       doubt: (why) => doubt(call, why),
     });

@@ -2,7 +2,7 @@
 
 import type { EmbeddingEndpoint } from "../../formats/format.ts";
 import { NO_USAGE } from "../../model/usage.ts";
-import { upstreamsOf } from "../../pipeline/attempts.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
 import { doubt } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import { charge } from "../chat/price.ts";
@@ -38,7 +38,7 @@ export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent
       request,
       inputTokens: call.inputTokens,
       price: call.services.price,
-      upstream: () => call.answering,
+      upstream: () => answeringUpstream(call),
       doubt: (why) => doubt(call, why),
     });
     return { meter, shape: (events) => events };

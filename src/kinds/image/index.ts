@@ -2,7 +2,7 @@
 
 import type { ImageEndpoint } from "../../formats/format.ts";
 import { askStore } from "../../pipeline/ask-store.ts";
-import { upstreamsOf } from "../../pipeline/attempts.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
 import type { Call } from "../../pipeline/call.ts";
 import { doubt, report } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
@@ -44,7 +44,7 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
         imagePrice,
         countTokens,
         (why) => doubt(call, why),
-        () => call.answering,
+        () => answeringUpstream(call),
       ),
       shape: (events) => publishEach(call, endpoint, request, events),
     };

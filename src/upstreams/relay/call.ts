@@ -66,6 +66,7 @@ export async function* relayed<Decoded, Event>(
   const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
+    observation?.onStatus(response.status);
     if (response.status < 200 || response.status > 299)
       throw await refusalOf(response, upstream, call, failures, exchange);
     if (call.stream && isOfType(response, EVENT_STREAM)) {
@@ -289,19 +290,24 @@ export class Observation {
   }
 
   /** Sends the request with the observer's headers. The headers that the host has configured replace them. */
-  async send(request: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
+  send(request: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
+    if (this.#observer.isBrief) return this.#upstream.send(request, exchange);
     const headers = { ...request.headers, ...this.#observer.headers };
-    const response = await this.#observer.run(() => this.#upstream.send({ ...request, headers }, exchange));
-    this.#outcome.status = response.status;
-    return response;
+    return this.#observer.run(() => this.#upstream.send({ ...request, headers }, exchange));
+  }
+
+  onStatus(status: number): void {
+    this.#outcome.status = status;
   }
 
   /** Records the time of the first event. */
   onEvent(): void {
+    if (this.#observer.isBrief) return;
     this.#outcome.firstEventMs ??= this.#elapsedMs();
   }
 
   onChatEvents(events: readonly ChatEvent[]): void {
+    if (this.#observer.isBrief) return;
     if (events.length > 0) this.onEvent();
     const outcome = this.#outcome;
     for (const event of events) {

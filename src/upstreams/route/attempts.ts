@@ -8,7 +8,7 @@ import { type BreakerOptions, Breaker } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
 import type { UpstreamFailure } from "../../ports/observer.ts";
-import { movedOnAfter, RoutedCall } from "./call.ts";
+import { movedOnAfter, RoutedCall, type RoutedRequest } from "./call.ts";
 import type { RetryOptions, RouteUpstream } from "./options.ts";
 
 /** Errors that the circuit breaker counts as failures of the upstream. */
@@ -57,10 +57,8 @@ export class RoutedBackend {
   }
 
   /** Returns the call as this upstream sees it. */
-  routed(call: CallContext, { model, isNamed, stream }: RoutedRequest): RoutedCall {
-    const own = this.model;
-    const modelListed = own !== undefined || isNamed;
-    return new RoutedCall(call, { name: this.name, model: own ?? model, modelListed, stream }, this.#clock);
+  routed(call: CallContext, request: RoutedRequest): RoutedCall {
+    return new RoutedCall(call, this, request, this.#clock);
   }
 
   /** Counts a complete answer. */
@@ -80,14 +78,6 @@ export class RoutedBackend {
     this.breaker.fail();
     this.note(code);
   }
-}
-
-/** The facts of a request that its attempts report. */
-export interface RoutedRequest {
-  readonly model: string;
-  /** True when the host has written this model's name, not only its beginning. */
-  readonly isNamed: boolean;
-  readonly stream: boolean;
 }
 
 /** An answer that has begun. */

@@ -5,13 +5,18 @@ import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, MovedOn, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 
-/** The upstream as a call asks it. */
+/** The upstream of a route, as its attempts name it. */
 interface NamedUpstream {
   readonly name: string;
-  /** The upstream's name of the model, or the caller's. */
+  /** The upstream's own name of the model. Default: the caller's. */
+  readonly model: string | undefined;
+}
+
+/** The facts of a request that its attempts report. */
+export interface RoutedRequest {
   readonly model: string;
-  /** True when the host has named that model. */
-  readonly modelListed: boolean;
+  /** True when the host has written this model's name, not only its beginning. */
+  readonly isNamed: boolean;
   readonly stream: boolean;
 }
 
@@ -33,10 +38,11 @@ export class RoutedCall implements CallContext {
   readonly runCode?: NonNullable<CallContext["runCode"]>;
   readonly #call: CallContext;
   readonly #upstream: NamedUpstream;
+  readonly #request: RoutedRequest;
   readonly #clock: Clock;
   readonly #beganAt: number;
   /** The attempts that the backend has reported, and that have failed before the route has decided. */
-  readonly #failed: (() => void)[] = [];
+  #failed: RoutedAttempt[] | undefined = undefined;
   /** True once the backend has reported an attempt by itself. */
   #isReported = false;
   /** True once the answer has begun, or the route has given the upstream up. */
@@ -45,7 +51,7 @@ export class RoutedCall implements CallContext {
   /** The attempt of a backend that reports none, while its answer goes on. */
   #own: UpstreamObserver | undefined = undefined;
 
-  constructor(call: CallContext, upstream: NamedUpstream, clock: Clock) {
+  constructor(call: CallContext, upstream: NamedUpstream, request: RoutedRequest, clock: Clock) {
     this.requestId = call.requestId;
     this.context = call.context;
     this.headers = call.headers;
@@ -54,6 +60,7 @@ export class RoutedCall implements CallContext {
     if (call.runCode) this.runCode = call.runCode;
     this.#call = call;
     this.#upstream = upstream;
+    this.#request = request;
     this.#clock = clock;
     this.#beganAt = clock.now();
   }
@@ -75,21 +82,19 @@ export class RoutedCall implements CallContext {
   /** Names the upstream as the route does, and holds a failure back until the route says what follows. */
   #observed(observe: (asked: AskedUpstream) => UpstreamObserver, asked: AskedUpstream): UpstreamObserver {
     this.#isReported = true;
-    const { name, modelListed } = this.#upstream;
-    const observer = observe({ ...asked, name, modelListed: asked.modelListed || modelListed });
-    const end = (outcome: UpstreamOutcome): void => {
-      if (outcome.errorCode === undefined) return observer.end(outcome);
-      const pass = (): void => observer.end(this.#movedOn ? { ...outcome, movedOn: this.#movedOn } : outcome);
-      if (this.#isDecided) pass();
-      else this.#failed.push(pass);
-    };
-    return {
-      get headers() {
-        return observer.headers;
-      },
-      run: (work) => observer.run(work),
-      end,
-    };
+    const modelListed = asked.modelListed || this.#isListed;
+    return new RoutedAttempt(this, observe({ ...asked, name: this.#upstream.name, modelListed }));
+  }
+
+  /** Passes the end of a failed attempt on once the route has decided what follows. */
+  hold(attempt: RoutedAttempt): void {
+    if (this.#isDecided) attempt.pass(this.#movedOn);
+    else (this.#failed ??= []).push(attempt);
+  }
+
+  /** True when the host has named the model. */
+  get #isListed(): boolean {
+    return this.#upstream.model !== undefined || this.#request.isNamed;
   }
 
   /** The answer has begun. Reports the attempt of a backend that has not done so. */
@@ -120,7 +125,8 @@ export class RoutedCall implements CallContext {
   #decide(movedOn: MovedOn | undefined): void {
     this.#isDecided = true;
     this.#movedOn = movedOn;
-    for (const pass of this.#failed.splice(0)) pass();
+    for (const attempt of this.#failed ?? []) attempt.pass(movedOn);
+    this.#failed = undefined;
   }
 
   #end(outcome: Omit<UpstreamOutcome, "endMs">): void {
@@ -132,6 +138,49 @@ export class RoutedCall implements CallContext {
   }
 
   #asked(): AskedUpstream {
-    return { ...this.#upstream, format: "custom", beganAt: this.#beganAt };
+    const { name, model } = this.#upstream;
+    const { model: callerModel, stream } = this.#request;
+    return {
+      name,
+      model: model ?? callerModel,
+      modelListed: this.#isListed,
+      stream,
+      format: "custom",
+      beganAt: this.#beganAt,
+    };
+  }
+}
+
+/** An attempt that the upstream's backend reports. */
+class RoutedAttempt implements UpstreamObserver {
+  readonly #routed: RoutedCall;
+  readonly #observer: UpstreamObserver;
+  #outcome: UpstreamOutcome | undefined = undefined;
+
+  constructor(routed: RoutedCall, observer: UpstreamObserver) {
+    this.#routed = routed;
+    this.#observer = observer;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return this.#observer.headers;
+  }
+
+  get isBrief(): boolean {
+    return this.#observer.isBrief ?? false;
+  }
+
+  run<Result>(work: () => Result): Result {
+    return this.#observer.run(work);
+  }
+
+  end(outcome: UpstreamOutcome): void {
+    if (outcome.errorCode === undefined) return this.#observer.end(outcome);
+    this.#outcome = outcome;
+    this.#routed.hold(this);
+  }
+
+  pass(movedOn: MovedOn | undefined): void {
+    if (this.#outcome) this.#observer.end(movedOn ? { ...this.#outcome, movedOn } : this.#outcome);
   }
 }
