@@ -30,6 +30,7 @@ const entry = {
   openapi: "src/openapi/index.ts",
   admin: "src/admin/index.ts",
   cli: "src/admin/cli.ts",
+  prices: "src/prices/index.ts",
   "stores-redis": "src/stores/redis/index.ts",
   "stores-sql": "src/stores/sql/index.ts",
   telemetry: "src/telemetry/index.ts",

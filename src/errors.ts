@@ -42,7 +42,14 @@ export type GatewayErrorCode = (typeof GATEWAY_ERROR_CODES)[number];
 const KNOWN_CODES: ReadonlySet<string> = new Set(GATEWAY_ERROR_CODES);
 
 /** The parts that a host provides. An error names the part that failed. */
-export type Port = "model-backend" | "quota-store" | "image-store" | "rate-limiter" | "replay-store" | "code-runner";
+export type Port =
+  | "model-backend"
+  | "quota-store"
+  | "image-store"
+  | "rate-limiter"
+  | "replay-store"
+  | "code-runner"
+  | "hook";
 
 /** The token counts of a prompt that is too long, as far as they are known. */
 export interface ContextTokens {

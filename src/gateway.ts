@@ -13,11 +13,13 @@ import { assertOptions, type Shapes } from "./options.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
+import { Hooks } from "./pipeline/hooks.ts";
 import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
+import type { Hook } from "./ports/hook.ts";
 import { type ModelBackend, VERB_OF } from "./ports/model-backend.ts";
 import type { GatewayGauges, Observer, CallRecord, Failure, OnFailure } from "./ports/observer.ts";
 import type { QuotaStore } from "./ports/quota-store.ts";
@@ -89,6 +91,11 @@ export interface GatewayOptions<Context = unknown> extends FormatOptions {
    * observer are dropped. Default: none, at no cost.
    */
   readonly observer?: Observer<Context>;
+  /**
+   * Functions around each generated answer, in order: they may refuse or change a request before it costs anything, and see its answer
+   * afterwards. Default: none.
+   */
+  readonly hooks?: readonly Hook<Context>[];
   /** The browser pages that may call the gateway. Default: none. */
   readonly cors?: CorsOptions;
   /** The source of time. Default: the machine's own clock. */
@@ -168,7 +175,8 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     health: (how) => health.check(how),
     close: ({ deadlineMs = CLOSE_MS } = {}) => {
       const callsEnded = services.inFlight.close(deadlineMs);
-      return services.settlements.close(callsEnded, deadlineMs).finally(() => quietly(() => forget?.()));
+      const settled = services.settlements.close(callsEnded, deadlineMs);
+      return settled.then(() => services.hooks?.close()).finally(() => quietly(() => forget?.()));
     },
   };
 }
@@ -202,6 +210,7 @@ const SHAPES: Shapes<GatewayOptions> = {
   imagePrice: "function?",
   countTokens: "function?",
   countInput: { optional: ["estimate", "backend"] },
+  hooks: "list?",
   limits: "object?",
   onFailure: "function?",
   onCall: "function?",
@@ -239,7 +248,8 @@ function servicesOf(options: GatewayOptions): Services {
     onFailure,
     onCall: options.onCall && ((record) => options.onCall?.(record)),
     observer: options.observer,
-    isRecorded: options.onCall !== undefined || options.observer !== undefined,
+    hooks: options.hooks?.length ? new Hooks(options.hooks, clock) : undefined,
+    isRecorded: options.onCall !== undefined || options.observer !== undefined || Boolean(options.hooks?.length),
     aliasesOf: imageAliases(options.images),
     inFlight: new InFlightCalls(
       clock,

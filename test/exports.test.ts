@@ -10,6 +10,7 @@ import * as node from "../adapters/node.ts";
 import * as admin from "../src/admin/index.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
+import * as prices from "../src/prices/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
 import * as telemetry from "../src/telemetry/index.ts";
@@ -50,6 +51,7 @@ it.each([
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
+  ["prices", prices, ["priceCatalogue", "priceTable"]],
   ["telemetry", telemetry, ["openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {
   expect(names(entry)).toEqual(expected);

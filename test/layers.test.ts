@@ -82,6 +82,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   // The document is made from each format's schemas and errors, which the index does not publish.
   openapi: ["index", "options", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
   telemetry: ["index", "options", "node-version"],
+  prices: ["kinds", "model", "errors", "options", "node-version"],
   // The bundle for the edge holds the upstreams as well.
   adapters: ["index", "options", "node-version", "upstreams", "upstreams/relay"],
   playground: [

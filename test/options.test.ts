@@ -17,6 +17,7 @@ import {
   unstorageImageStore,
 } from "../src/index.ts";
 import { openApiDocument } from "../src/openapi/index.ts";
+import { priceCatalogue } from "../src/prices/index.ts";
 import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
 import {
   migrate,
@@ -62,6 +63,7 @@ const FACTORIES: readonly (readonly [string, Factory, unknown[], object, string,
   ["redisReplayStore", redisReplayStore, [], { client: () => {} }, "redis", "client"],
   ["openTelemetry", openTelemetry, [], {}, "model", "models"],
   ["openApiDocument", openApiDocument, [gateway], {}, "server", "servers"],
+  ["priceCatalogue", priceCatalogue, [{}], { date: "2026-11-01" }, "day", "date"],
   ["toNodeHandler", toNodeHandler, [gateway], {}, "patience", "patienceMs"],
   ["toExpressHandler", toExpressHandler, [gateway], {}, "Prefix", "prefix"],
   ["toKoaMiddleware", toKoaMiddleware, [gateway], {}, "ctx", "context"],

@@ -32,6 +32,7 @@ const ENTRIES = [
   "koa",
   "node",
   "openapi",
+  "prices",
   "stores-redis",
   "stores-sql",
   "telemetry",

@@ -43,6 +43,10 @@ export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Prom
   return call.services.backend.models && listedModel(call, named, names);
 }
 
+/** Returns the backend's entry for a model that a hook has chosen; undefined when the backend lists no models. */
+export const findModel = (call: Call, named: NamedModel): Promise<ModelInfo | undefined> | undefined =>
+  call.services.backend.models && listedModel(call, named, [named.name, ...named.aliases]);
+
 async function listedModel(
   call: Call,
   { name, said = name, kind }: NamedModel,

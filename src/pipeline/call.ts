@@ -18,6 +18,7 @@ import { CallAbort, type OnDisconnect } from "./abort.ts";
 import type { Attempt } from "./attempts.ts";
 import { CallClock } from "./call-clock.ts";
 import { report } from "./failures.ts";
+import type { HookedCall } from "./hooks.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { InFlightSlot } from "./in-flight.ts";
 import { recordCall } from "./record.ts";
@@ -149,6 +150,8 @@ export class Call implements Incoming {
   firstEventAt: number | undefined = undefined;
   /** The call's slot among the calls in flight. */
   slot: InFlightSlot | undefined = undefined;
+  /** Collects the answer for the host's hooks, once they have seen the request. */
+  hooked: HookedCall | undefined = undefined;
   /** The receiver of a cut at this stage. */
   listener: CutListener | undefined = undefined;
 
@@ -334,7 +337,10 @@ export class Call implements Incoming {
 
   /** Records the call, and drops everything large: a store that has not answered yet keeps little of the call. */
   #finish(endedAt: number): void {
-    if (this.services.isRecorded) recordCall(this, endedAt);
+    if (this.services.isRecorded) {
+      const record = recordCall(this, endedAt);
+      this.hooked?.end(this, record);
+    }
     if (this.slot) this.services.inFlight.end(this.slot);
     this.#settled?.();
     // Keep the two values that a late settlement needs. Do not read the mount again: it makes its context when asked.
@@ -342,6 +348,6 @@ export class Call implements Incoming {
     this.#request = this.#settled = this.rawBody = undefined;
     this.attempts = NO_ATTEMPTS;
     this.answering = undefined;
-    this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
+    this.hooked = this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
   }
 }

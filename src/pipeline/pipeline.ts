@@ -4,10 +4,11 @@ import type { ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/form
 import { type Answer, jsonAnswer } from "../http/answer.ts";
 import { estimateInputTokens } from "../kinds/chat/input-tokens.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
+import type { ModelKind } from "../ports/call.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { Balance } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
-import { authenticate, authorizeModel, visibleModels } from "./authenticate.ts";
+import { authenticate, authorizeModel, findModel, visibleModels } from "./authenticate.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
 import { failureOf, report } from "./failures.ts";
@@ -55,7 +56,7 @@ async function generate<
   Event,
   Answered,
 >(call: Call, endpoint: Endpoint, kind: Kind<Endpoint, Request, Event, Answered>): Promise<Answer> {
-  const { backend, countInput, limits, rateLimiter, replays } = call.services;
+  const { backend, countInput, hooks, limits, rateLimiter, replays } = call.services;
   const key = await authenticate(call);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   if (replays) call.idempotencyKey = idempotencyKeyOf(call.request);
@@ -67,8 +68,10 @@ async function generate<
   if (call.json.isLarge) await nextIteration();
   call.assertLive();
   call.stream = decoded.stream ?? false;
-  const model = await authorizeModel(call, key, kind.model(endpoint, decoded));
-  const fitted = kind.fit(endpoint, decoded, model);
+  const named = await authorizeModel(call, key, kind.model(endpoint, decoded));
+  const asked = hooks ? await hooks.before(call, key, call.endpoint.kind as ModelKind, decoded) : decoded;
+  const model = asked.model === decoded.model ? named : await findModel(call, kind.model(endpoint, asked));
+  const fitted = kind.fit(endpoint, asked, model);
   if (countInput === "backend" && kind.countInput)
     call.countedInput = await kind.countInput(call, key, fitted).catch(reported(call));
   const amounts = kind.amounts(call, fitted, model);
@@ -79,15 +82,20 @@ async function generate<
   if (call.json.isLarge) await nextIteration();
   const request = key.unlimited ? fitted : kind.afford(call, fitted);
   const context = new BackendContext(call, key, kind.mayRunCode(request));
-  const generation = kind.generation(call, endpoint, request);
+  const generated = kind.generation(call, endpoint, request);
+  const generation = call.hooked ? { ...generated, onEvent: call.hooked.listener(generated) } : generated;
   const askedAt = call.clock.now();
   const ask = (): AsyncIterable<Event> | undefined => kind.ask(backend, request, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
   const events = await runBackend(call, hold, request, generation, ask, quietMs);
-  const answered = { request, requestId: call.id };
+  const answered = { request: asked === decoded ? request : asCalled(request, decoded), requestId: call.id };
   if (request.stream && endpoint.stream) return streamed(call, events, endpoint.stream(answered), askedAt);
   return finish(call, await complete(call, events, endpoint.complete(answered)));
 }
+
+/** Returns a request that a hook has changed with the body of its caller, which the answer's format may repeat. */
+const asCalled = <Request extends DecodedRequest>(request: Request, decoded: Request): Request =>
+  "native" in decoded ? { ...request, native: decoded.native } : request;
 
 /** A function of its own, so that the parsed body is released when it returns, except for the parts that the request keeps. */
 const decode = <Request extends DecodedRequest>(

@@ -38,14 +38,14 @@ interface Recorded {
   waitUntil(work: Promise<unknown>): void;
 }
 
-/** Passes the record of a call to the host and to its observer. An error of either changes nothing. */
-export function recordCall(call: Recorded, endedAt: number): void {
+/** Passes the record of a call to the host and to its observer, and returns it. An error of either changes nothing. */
+export function recordCall(call: Recorded, endedAt: number): CallRecord {
   const { onCall } = call.services;
-  if (!onCall && !call.watch) return;
   const record = recordOf(call, endedAt);
   call.watch?.end(record);
   // A runtime that stops after the answer must wait for the host's write.
   if (onCall) call.waitUntil(guarded(() => onCall(record)));
+  return record;
 }
 
 function recordOf(call: Recorded, endedAt: number): CallRecord {

@@ -14,6 +14,7 @@ import type { Observer, OnCall, OnFailure } from "../ports/observer.ts";
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { ExhaustedKeys } from "./exhausted-keys.ts";
+import type { Hooks } from "./hooks.ts";
 import type { Replays } from "./idempotency.ts";
 import type { InFlightCalls } from "./in-flight.ts";
 import type { Settlements } from "./settlements.ts";
@@ -35,7 +36,9 @@ export interface Services {
   readonly onFailure: OnFailure;
   readonly onCall: OnCall | undefined;
   readonly observer: Observer | undefined;
-  /** True when `onCall` or an observer wants records. Otherwise nothing is noted for records. */
+  /** Undefined when the host has no hooks. */
+  readonly hooks: Hooks | undefined;
+  /** True when `onCall`, an observer or a hook wants records. Otherwise nothing is noted for records. */
   readonly isRecorded: boolean;
   /** Returns the aliases of a model. */
   readonly aliasesOf: (model: string) => readonly string[];

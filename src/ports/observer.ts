@@ -148,7 +148,8 @@ export interface UpstreamAttempt {
 /**
  * The reason for which a route goes on from one upstream to the next.
  * - `failed`: the upstream failed, took too long or could not be reached. Its circuit breaker counts the failure.
- * - `refused`: the upstream refuses this service or does not have the model. This call does not ask it again.
+ * - `refused`: the upstream refuses this service, does not have the model, or takes no prompt of this length. This call does not ask it
+ *   again.
  * - `rate-limited`: the upstream takes no more requests for now.
  * - `resting`: the upstream was not asked, because its circuit breaker is open or it has asked for a pause.
  */

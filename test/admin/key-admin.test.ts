@@ -85,8 +85,13 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
 
     it("rejects what there is not", async () => {
       const admin = keyAdmin(opened.store);
-      for (const work of [admin.rotate("x"), admin.revoke("x"), admin.grant("x", 1), admin.usage("x")])
-        await expect(work).rejects.toThrow("There is no API key of the id x.");
+      for (const work of [
+        () => admin.rotate("x"),
+        () => admin.revoke("x"),
+        () => admin.grant("x", 1),
+        () => admin.usage("x"),
+      ])
+        await expect(work()).rejects.toThrow("There is no API key of the id x.");
       await expect(admin.rotate("x", { overlapMs: -1 })).rejects.toThrow(RangeError);
       expect(await admin.list()).toEqual([]);
     });

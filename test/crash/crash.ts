@@ -56,6 +56,7 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
     await pause(random.int(0, JITTER_MS));
     // The last kills end one process each; nothing starts again.
     const isLast = kills - killed <= PROCESSES;
+    if (kills - killed === PROCESSES) await whileMoving(untilSettled(ledger, keyIds, upstream.calls), upstream);
     const index = isLast ? kills - killed - 1 : random.int(0, PROCESSES - 1);
     await callers[index]?.kill();
     if (!isLast) callers[index] = start();
@@ -75,6 +76,19 @@ function whileMoving<T>(work: Promise<T>, upstream: Upstream): Promise<T> {
     before = upstream.pieces;
   }, STUCK_MS);
   return Promise.race([work, stuck]).finally(() => clearInterval(timer));
+}
+
+/** Waits until the store has settled a call by the upstream's count, so that a slow machine has such a call too. */
+async function untilSettled(
+  ledger: Ledger,
+  keyIds: readonly string[],
+  calls: ReadonlyMap<string, UpstreamCall>,
+): Promise<void> {
+  for (;;) {
+    const holds = (await Promise.all(keyIds.map((keyId) => ledger.holds(keyId)))).flat();
+    if (holds.some((hold) => isSettled(hold) && calls.get(hold.id)?.kind === "counted")) return;
+    await pause(SWEEP_MS);
+  }
 }
 
 /** Sweeps until nothing is held. Returns the time taken in milliseconds. Gives up a minute after the lease. */

@@ -5,7 +5,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import { effortOf } from "../shared/reasoning.ts";
+import { effortOf, limitWithoutReasoning } from "../shared/reasoning.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
@@ -94,7 +94,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const body: ChatCompletionsRequest = {
     model: request.model,
     messages,
-    [outputLimitField]: request.maxOutputTokens,
+    [outputLimitField]: outputLimit(request, options),
     ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
     ...(stopSequences.length > 0 && { stop: stopSequences }),
     ...(temperature !== undefined && { temperature }),
@@ -238,6 +238,18 @@ function encodeReasoning(
   const level = nearestLevel(model, wanted);
   if (level !== wanted) fields.add("reasoning.effort");
   return level;
+}
+
+/**
+ * Returns the output limit. The room for reasoning beside the answer is for models that are known to reason, and for those of which the
+ * caller asks a number of tokens: small models of local servers refuse a limit above their window.
+ */
+export function outputLimit(request: ChatRequest, options: CodecOptions): number {
+  const { model, reasoning, maxOutputTokens } = request;
+  const control = options.reasoning?.(model);
+  const isKnown = control === undefined ? reasoningModel(model) !== undefined : control !== "none";
+  const isAsked = reasoning?.type === "enabled" && (control ?? reasoningControl(model)) !== "none";
+  return isKnown || isAsked ? maxOutputTokens : limitWithoutReasoning(request);
 }
 
 type Sampling = Pick<ChatRequest, "temperature" | "topP" | "presencePenalty" | "frequencyPenalty" | "logprobs">;

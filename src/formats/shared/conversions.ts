@@ -141,6 +141,7 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   "toolChoice.parallel": EXACT,
   maxOutputTokens: EXACT,
   limitedByDefault: EXACT,
+  maxAnswerTokens: EXACT,
   temperature: EXACT,
   topP: EXACT,
   topK: EXACT,

@@ -22,6 +22,7 @@ export interface RoutedRequest {
 
 const REASONS: Partial<Record<GatewayErrorCode, MovedOn>> = {
   backend_refused: "refused",
+  context_length_exceeded: "refused",
   model_not_found: "refused",
   rate_limited: "rate-limited",
 };

@@ -75,10 +75,10 @@ export function embeddingSuite({ sdk, connect, playground }: Stage): void {
 
   it("has no embeddings of other models, and no chat with this one", async () => {
     const wrong = [
-      embed({ model: "demo-chat" }),
-      connect().chat.completions.create({ model, messages: [{ role: "user", content: "Hi" }] }),
+      () => embed({ model: "demo-chat" }),
+      () => connect().chat.completions.create({ model, messages: [{ role: "user", content: "Hi" }] }),
     ];
-    for (const call of wrong) expect(await errorOf(call)).toMatchObject({ status: 404, code: "model_not_found" });
+    for (const call of wrong) expect(await errorOf(call())).toMatchObject({ status: 404, code: "model_not_found" });
   });
 
   it("tells the failures of the model", async () => {

@@ -1,0 +1,273 @@
+/** Runs the host's hooks: `before` on the way to the backend, `after` behind the end of the call. */
+
+import { GatewayError } from "../errors.ts";
+import { LATE, within } from "../http/wait.ts";
+import type { AnswerEvent } from "../kinds/chat/event.ts";
+import type { ChatRequest } from "../kinds/chat/request.ts";
+import { isJsonObject, parseJson } from "../model/json.ts";
+import type { ModelKind } from "../ports/call.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "../ports/hook.ts";
+import type { CallRecord, OnFailure } from "../ports/observer.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
+import { report } from "./failures.ts";
+
+/** The most characters of an answer that hooks see. */
+const MAX_CHARS = 262_144;
+/** The most answers that wait for their `after`. The answers beyond are not shown to hooks, and `onFailure` hears of each. */
+const MAX_WAITING = 1_000;
+const DEFAULT_TIMEOUT_MS = 5_000;
+
+/** A decoded request of any kind. */
+interface AnyRequest {
+  readonly model: string;
+  readonly stream?: boolean;
+}
+
+/** The parts of a call that its hooks need. `Call` documents each field. */
+interface CallWithHooks {
+  readonly id: string;
+  readonly secret: string | undefined;
+  readonly services: { readonly onFailure: OnFailure };
+  readonly endpoint: { readonly format: string };
+  readonly context: unknown;
+  readonly model: string | undefined;
+  hooked: HookedCall | undefined;
+  assertLive(): void;
+  wait<Value>(promise: Promise<Value>): Promise<Value>;
+  defer(release: () => void): void;
+  waitUntil(work: Promise<unknown>): void;
+}
+
+/** The hooks of a gateway. */
+export class Hooks {
+  readonly #hooks: readonly Hook[];
+  readonly #clock: Clock;
+  readonly #running = new Set<Promise<void>>();
+
+  /** Throws a TypeError for a hook that is not one, and a RangeError for its time. */
+  constructor(hooks: readonly Hook[], clock: Clock) {
+    for (const hook of hooks) assertHook(hook);
+    this.#hooks = hooks;
+    this.#clock = clock;
+  }
+
+  /** Runs each `before`, and returns the request to go on with. Shows the call to each `after` from now on. */
+  async before<Request extends AnyRequest>(
+    call: CallWithHooks,
+    key: ApiKey,
+    kind: ModelKind,
+    decoded: Request,
+  ): Promise<Request> {
+    const { id: requestId, model = "", context } = call;
+    const { format } = call.endpoint;
+    const told: HookCall = { requestId, key, kind, format, model, context };
+    call.hooked = new HookedCall(this, told);
+    let request = decoded;
+    for (const hook of this.#hooks) {
+      if (!hook.before) continue;
+      const changed = await this.#ask(call, hook, request as unknown as HookRequest, told);
+      call.assertLive();
+      if (changed !== undefined && changed !== null) request = withNative(request, changedBy(request, changed));
+    }
+    return request;
+  }
+
+  async #ask(call: CallWithHooks, hook: Hook, request: HookRequest, told: HookCall): Promise<unknown> {
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, down = "closed" } = hook;
+    try {
+      const asked = new Promise((resolve) => resolve(hook.before?.(request, told)));
+      const changed = await call.wait(within(asked, timeoutMs, this.#clock, (end) => call.defer(end)));
+      if (changed === LATE) throw new Error(`A hook took longer than ${timeoutMs} ms.`);
+      return changed;
+    } catch (thrown) {
+      call.assertLive();
+      if (thrown instanceof GatewayError) throw thrown;
+      const failed = new GatewayError("store_unavailable", "A check of this service is not available.", {
+        cause: thrown,
+        port: "hook",
+      });
+      if (down === "closed") throw failed;
+      report(call, failed);
+      return undefined;
+    }
+  }
+
+  /** Runs each `after` behind the end of a call. Never rejects. */
+  after(call: CallWithHooks, hooked: HookedCall, record: CallRecord): void {
+    const fail = failing(call);
+    if (this.#running.size >= MAX_WAITING) return fail(new Error("Too many answers wait for hooks."));
+    const running = this.#tell(hooked.answer(record), hooked.told, fail).finally(() => this.#running.delete(running));
+    this.#running.add(running);
+    call.waitUntil(running);
+  }
+
+  async #tell(answer: HookAnswer, told: HookCall, fail: (thrown: unknown) => void): Promise<void> {
+    for (const hook of this.#hooks) {
+      if (!hook.after) continue;
+      const { timeoutMs = DEFAULT_TIMEOUT_MS } = hook;
+      try {
+        const telling = new Promise((resolve) => resolve(hook.after?.(answer, told)));
+        if ((await within(telling, timeoutMs, this.#clock)) === LATE)
+          throw new Error(`A hook took longer than ${timeoutMs} ms.`);
+      } catch (thrown) {
+        fail(thrown);
+      }
+    }
+  }
+
+  /** Resolves when no `after` is running any more. Their times bound the wait. */
+  async close(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+}
+
+/** Returns a reporter that holds only what a report needs: a hook may take long. */
+function failing({ id, secret, services }: CallWithHooks): (thrown: unknown) => void {
+  return (thrown) => report({ id, secret, services }, thrown, "hook");
+}
+
+function assertHook(hook: Hook): void {
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, ...verbs } = Object(hook) as Hook;
+  const given = (["before", "after"] as const).map((verb) => typeof verbs[verb]);
+  if (given.every((type) => type === "undefined") || given.some((type) => !["function", "undefined"].includes(type)))
+    throw new TypeError("createGateway: each of the hooks must have a function before, or a function after.");
+  if (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1)
+    throw new RangeError(`createGateway: the timeoutMs of a hook must be an integer from 1 up, not ${timeoutMs}`);
+}
+
+/** Checks what a hook has returned. Throws a GatewayError that only the host hears the cause of. */
+function changedBy<Request extends AnyRequest>(request: Request, changed: unknown): Request {
+  const own = changed as Partial<Request>;
+  const isRequest = typeof changed === "object" && typeof own.model === "string" && own.stream === request.stream;
+  const lacks = Object.entries(request).find(
+    ([field, value]) => Array.isArray(value) && !Array.isArray(own[field as keyof Request]),
+  );
+  if (isRequest && !lacks) return changed as Request;
+  throw new GatewayError("internal", "The gateway had an internal error.", {
+    cause: new TypeError(
+      "A hook must return nothing, or a request like the one that it was given: { ...request, messages }.",
+    ),
+    port: "hook",
+  });
+}
+
+/**
+ * Marks the caller's own body as one of another format when its meaning has changed: the backend then encodes the request anew, and tells
+ * the fields that are lost.
+ */
+function withNative<Request extends AnyRequest>(before: Request, after: Request): Request {
+  const { native } = before as Partial<ChatRequest>;
+  if (!native) return after;
+  const fields = new Set([...Object.keys(before), ...Object.keys(after)]) as Set<keyof Request>;
+  fields.delete("model");
+  const isSame = [...fields].every((field) => before[field] === after[field]);
+  return isSame
+    ? after
+    : { ...after, native: { ...native, format: `${native.format.replace(REWRITTEN, "")}${REWRITTEN}` } };
+}
+
+/** Returns the arguments of a call as an object, or as the model wrote them. */
+function inputOf(json: string): HookToolCall["input"] {
+  try {
+    const input = json === "" ? {} : parseJson(json);
+    return isJsonObject(input) ? input : json;
+  } catch {
+    return json;
+  }
+}
+
+/** Behind the name of the format of a body that a hook has changed. */
+const REWRITTEN = " (rewritten)";
+
+/** A call that hooks see: collects its answer. */
+export class HookedCall {
+  readonly told: HookCall;
+  readonly #hooks: Hooks;
+  readonly #calls = new Map<string, { readonly name: string; json: string; input?: HookToolCall["input"] }>();
+  #text = "";
+  #reasoning = "";
+  #finishReason: HookAnswer["finishReason"] = undefined;
+  #chars = 0;
+
+  constructor(hooks: Hooks, told: HookCall) {
+    this.#hooks = hooks;
+    this.told = told;
+  }
+
+  /** Returns a listener that collects the events of the answer, and passes them on. */
+  listener<Event>(next: { onEvent?(event: Event): void }): (event: Event) => void {
+    return (event) => {
+      next.onEvent?.(event);
+      // Of other kinds, no event has the type of an event that is collected, beside `start` and `finish`.
+      this.onEvent(event as AnswerEvent);
+    };
+  }
+
+  /** Collects an event of the answer. Events of other kinds than chat have no content that hooks see. */
+  onEvent(event: AnswerEvent): void {
+    if (event.type === "native") {
+      for (const known of event.events) this.onEvent(known);
+      return;
+    }
+    if ("candidate" in event && (event.candidate ?? 0) > 0) return;
+    switch (event.type) {
+      case "text-delta":
+      case "refusal-delta":
+        this.#text += this.#fitting(event.text);
+        break;
+      case "reasoning-delta":
+        this.#reasoning += this.#fitting(event.text);
+        break;
+      case "tool-call":
+        this.#begin(event.id, event.name, event.input);
+        break;
+      case "tool-call-start":
+        this.#begin(event.id, event.name);
+        break;
+      case "tool-call-delta": {
+        const known = this.#calls.get(event.id);
+        if (known) known.json += this.#fitting(event.json);
+        break;
+      }
+      case "finish":
+        this.#finishReason = event.endings?.[0].reason;
+        break;
+      default:
+    }
+  }
+
+  #begin(id: string, name: string, input?: HookToolCall["input"]): void {
+    // A call counts by its name, its id and some characters more, so that many empty calls are bounded too.
+    const size = 64 + id.length + name.length + (input === undefined ? 0 : JSON.stringify(input).length);
+    this.#chars += size;
+    if (this.#chars > MAX_CHARS) return;
+    this.#calls.set(id, { name, json: "", ...(input !== undefined && { input }) });
+  }
+
+  #fitting(text: string): string {
+    const room = Math.max(0, MAX_CHARS - this.#chars);
+    this.#chars += text.length;
+    return text.length <= room ? text : text.slice(0, room);
+  }
+
+  answer(record: CallRecord): HookAnswer {
+    return {
+      record,
+      text: this.#text,
+      reasoning: this.#reasoning,
+      toolCalls: Array.from(this.#calls, ([id, { name, json, input }]) => ({
+        id,
+        name,
+        input: input ?? inputOf(json),
+      })),
+      finishReason: this.#finishReason,
+      isCut: this.#chars > MAX_CHARS,
+    };
+  }
+
+  /** Shows the answer to the hooks, behind the end of the call. */
+  end(call: CallWithHooks, record: CallRecord): void {
+    this.#hooks.after(call, this, record);
+  }
+}

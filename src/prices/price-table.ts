@@ -1,0 +1,380 @@
+/** Prices in a currency, by model: exact to a millionth of the currency, and rounded up once. */
+
+import { GatewayError } from "../errors.ts";
+import type { Price } from "../kinds/chat/price.ts";
+import type { ImagePrice } from "../kinds/image/meter.ts";
+import type { ModalityCount, Usage } from "../model/usage.ts";
+
+/** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
+export interface TokenRates {
+  readonly input?: number;
+  readonly output?: number;
+  /** Input that was read from a prompt cache. Default: `input`. */
+  readonly cacheRead?: number;
+  /** Input that was written to a prompt cache. Default: `input`. */
+  readonly cacheWrite?: number;
+  /** Input that was written to a cache for an hour. Default: `cacheWrite`. */
+  readonly cacheWrite1h?: number;
+  /** Output for reasoning. Default: `output`. */
+  readonly reasoning?: number;
+  /** Input of sound. Default: `input`. */
+  readonly audioInput?: number;
+  /** Output of sound. Default: `output`. */
+  readonly audioOutput?: number;
+  /** Input of pictures. Default: `input`. */
+  readonly imageInput?: number;
+  /** Output of pictures by a chat model. Default: `output`. */
+  readonly imageOutput?: number;
+  /** Input of films. Default: `input`. */
+  readonly videoInput?: number;
+}
+
+/** The prices of calls with more input tokens than `above`. */
+export interface LongerRates extends TokenRates {
+  readonly above: number;
+}
+
+/** The prices of a service tier. A price that is left out is the model's. The tier has only its own prices for longer calls. */
+export interface TierRates extends TokenRates {
+  readonly longer?: readonly LongerRates[];
+}
+
+/** The prices of one model. Prices are decimal numbers from 0 up, for `per` tokens. */
+export interface ModelPrice extends TokenRates {
+  /** The tokens that a price is for: a power of ten. Default: 1,000,000. */
+  readonly per?: number;
+  /**
+   * The currency, such as `usd`: a quota unit is then a millionth of it. The unit `unit` is the quota unit itself. All models of a table
+   * must have the same unit. Default: `usd`.
+   */
+  readonly unit?: string;
+  /**
+   * The prices of calls with a longer input than `above` tokens. They apply to all tokens of the call. A price that is left out stays as it
+   * is for shorter calls, and none may be lower.
+   */
+  readonly longer?: readonly LongerRates[];
+  /** The prices of service tiers, by the provider's word, such as `priority`. A tier that is left out costs the model's usual prices. */
+  readonly tiers?: Readonly<Record<string, TierRates>>;
+  /** The price of one use of a tool that the provider runs, by the tool's name, such as `web_search`. Default: 0. */
+  readonly toolUses?: Readonly<Record<string, number>>;
+  /**
+   * The price of one picture: a number, or prices by `quality/size`, `size`, `quality`, or `*` for all others, of which the first that
+   * exists applies.
+   */
+  readonly pictures?: number | Readonly<Record<string, number>>;
+}
+
+/** Prices by model. A name may have the wildcard `*`, which stands for any text. */
+export type PriceRows = Readonly<Record<string, ModelPrice>>;
+
+/** The two options of `createGateway` that a table answers. */
+export interface TablePrices {
+  readonly price: Price;
+  readonly imagePrice: ImagePrice;
+}
+
+const RATES = [
+  "input",
+  "output",
+  "cacheRead",
+  "cacheWrite",
+  "cacheWrite1h",
+  "reasoning",
+  "audioInput",
+  "audioOutput",
+  "imageInput",
+  "imageOutput",
+  "videoInput",
+] as const satisfies readonly (keyof TokenRates)[];
+type Rates = Readonly<Record<(typeof RATES)[number], number>>;
+
+const FIELDS: ReadonlySet<string> = new Set([...RATES, "per", "unit", "longer", "tiers", "toolUses", "pictures"]);
+
+/** The most digits behind the point of a millionth. Prices of vendors have up to six. */
+const MAX_DECIMALS = 12;
+
+/** The most models whose row is remembered. A key may ask for any name when a row is for `*`. */
+const MAX_REMEMBERED = 1_000;
+
+/**
+ * Makes prices from a table: `createGateway({ ...priceTable({ "claude-*": { input: 3, output: 15 } }) })`. The exact name of a model goes
+ * before patterns, and a pattern with more characters before one with fewer. The upstream's own name of the model goes before the caller's
+ * name, where both are exact or both match a pattern. A model without a row is refused with `model_not_found`,
+ * before the backend is asked. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
+ * whole unit.
+ *
+ * @throws RangeError if a price is not a number from 0 up or has too many digits, if units differ, or if a longer call would cost less.
+ */
+export function priceTable(rows: PriceRows): TablePrices {
+  const table = new Table(rows);
+  return {
+    price: (usage, model, _kind, upstream) => table.row(model, upstream?.model).costOf(usage),
+    imagePrice: ({ model, size, quality, upstream }) =>
+      table.row(model, upstream?.model).costOfPicture(model, size, quality),
+  };
+}
+
+class Table {
+  readonly #exact = new Map<string, Row>();
+  readonly #patterns: { readonly matches: (model: string) => boolean; readonly row: Row }[] = [];
+  readonly #remembered = new Map<string, Row | undefined>();
+
+  constructor(rows: PriceRows) {
+    const entries = Object.entries(rows);
+    const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
+    if (units.size > 1) throw new RangeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
+    const scale = new Scale(entries);
+    const bySize = entries.toSorted(
+      ([one], [other]) => other.replaceAll("*", "").length - one.replaceAll("*", "").length,
+    );
+    for (const [name, price] of bySize) {
+      const row = new Row(name, price, scale);
+      if (name.includes("*")) this.#patterns.push({ matches: pattern(name), row });
+      else this.#exact.set(name, row);
+    }
+  }
+
+  /** @param own The upstream's own name of the model, if it is known. */
+  row(model: string, own: string = model): Row {
+    const row = this.#exact.get(own) ?? this.#exact.get(model) ?? this.#matching(own) ?? this.#matching(model);
+    if (row) return row;
+    throw new GatewayError("model_not_found", `The model "${model}" has no price.`, { path: ["model"] });
+  }
+
+  /** Returns the row of the longest pattern that a name matches. */
+  #matching(model: string): Row | undefined {
+    const known = this.#remembered.get(model);
+    if (known) return known;
+    const row = this.#patterns.find(({ matches }) => matches(model))?.row;
+    if (!row) return undefined;
+    if (this.#remembered.size === MAX_REMEMBERED) this.#remembered.clear();
+    this.#remembered.set(model, row);
+    return row;
+  }
+}
+
+/** Returns a test for names that match a pattern. Each part is looked for once, from left to right, so that no name takes long. */
+function pattern(name: string): (model: string) => boolean {
+  const [first = "", ...parts] = name.split("*");
+  const last = parts.pop() ?? "";
+  return (model) => {
+    if (model.length < first.length + last.length || !model.startsWith(first) || !model.endsWith(last)) return false;
+    let from = first.length;
+    const end = model.length - last.length;
+    return parts.every((part) => {
+      const at = model.indexOf(part, from);
+      from = at + part.length;
+      return at >= 0 && from <= end;
+    });
+  };
+}
+
+/** Turns decimal numbers into whole numbers of one scale, so that sums are exact. */
+class Scale {
+  /** The parts of a quota unit that all prices of the table are whole numbers of: a power of ten. */
+  readonly parts: number;
+  readonly #decimals: number;
+
+  constructor(entries: readonly (readonly [string, ModelPrice])[]) {
+    let decimals = 0;
+    for (const [name, price] of entries)
+      for (const [field, amount, per] of amountsOf(name, price)) {
+        const { places } = unitsOf(amount, per, price.unit);
+        if (places > MAX_DECIMALS) throw new RangeError(`${field} has too many digits: ${amount}`);
+        decimals = Math.max(decimals, places);
+      }
+    this.#decimals = decimals;
+    this.parts = 10 ** decimals;
+  }
+
+  whole(field: string, amount: number, per: number, unit: string | undefined): number {
+    const { digits, places } = unitsOf(amount, per, unit);
+    const whole = Number(digits) * 10 ** (this.#decimals - places);
+    if (!Number.isSafeInteger(whole)) throw new RangeError(`${field} is too high beside the smallest price: ${amount}`);
+    return whole;
+  }
+}
+
+/** Returns the quota units that a price is, as a decimal number: `digits` with the point before the last `places` of them. */
+function unitsOf(amount: number, per: number, unit = "usd"): { readonly digits: string; readonly places: number } {
+  const [mantissa = "", exponent = "0"] = String(amount).split("e");
+  const [whole = "", fraction = ""] = mantissa.split(".");
+  const places = fraction.length - Number(exponent) + Math.log10(per) - (unit === "unit" ? 0 : 6);
+  if (places >= 0) return { digits: whole + fraction, places };
+  return { digits: whole + fraction + "0".repeat(-places), places: 0 };
+}
+
+/** Lists all prices of a row, each with the tokens that it is for. Throws a RangeError for a row that is no price. */
+function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field: string, amount: number, per: number]> {
+  const { per = 1_000_000, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
+  const at = `The price of "${name}"`;
+  const unknown = Object.keys(price).find((field) => !FIELDS.has(field));
+  if (unknown !== undefined) throw new RangeError(`${at} has an unknown field: ${unknown}`);
+  if (!Number.isInteger(Math.log10(per)) || per < 1 || per > 1e9)
+    throw new RangeError(`${at}: per must be a power of ten up to 1,000,000,000, not ${per}`);
+  if (price.input === undefined && price.pictures === undefined) throw new RangeError(`${at} needs input, or pictures`);
+  const amounts: [string, number | undefined, number][] = [];
+  const add = (prefix: string, rates: TokenRates, longerRates: readonly LongerRates[] = []): void => {
+    for (const rate of RATES) amounts.push([`${at}: ${prefix}${rate}`, rates[rate], per]);
+    for (const { above, ...higher } of longerRates) {
+      if (!Number.isSafeInteger(above) || above < 0)
+        throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${above}`);
+      add(`${prefix}above ${above}, `, higher);
+    }
+  };
+  add("", price, longer);
+  for (const [tier, rates] of Object.entries(tiers)) add(`tier ${tier}, `, rates, rates.longer);
+  for (const [tool, amount] of Object.entries(toolUses)) amounts.push([`${at}: ${tool}`, amount, 1]);
+  for (const [kind, amount] of Object.entries(picturesOf(pictures)))
+    amounts.push([`${at}: picture ${kind}`, amount, 1]);
+  for (const [field, amount, tokens] of amounts) {
+    if (amount === undefined) continue;
+    if (typeof amount !== "number" || !(amount >= 0) || amount === Number.POSITIVE_INFINITY)
+      throw new RangeError(`${field} must be a number from 0 up, not ${String(amount)}`);
+    yield [field, amount, tokens];
+  }
+}
+
+/** The prices of one row as whole numbers. */
+class Row {
+  readonly #parts: number;
+  readonly #usual: readonly Band[];
+  readonly #tiers: ReadonlyMap<string, readonly Band[]>;
+  readonly #toolUses: ReadonlyMap<string, number>;
+  readonly #pictures: ReadonlyMap<string, number>;
+
+  constructor(name: string, price: ModelPrice, scale: Scale) {
+    const { per = 1_000_000, unit, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
+    const at = `The price of "${name}"`;
+    const ratesOf = (own: TokenRates): Rates => {
+      const of = (rate: keyof TokenRates, otherwise: number): number => {
+        const amount = own[rate];
+        return amount === undefined ? otherwise : scale.whole(`${at}: ${rate}`, amount, per, unit);
+      };
+      const input = of("input", 0);
+      const output = of("output", 0);
+      const cacheWrite = of("cacheWrite", input);
+      return {
+        input,
+        output,
+        cacheRead: of("cacheRead", input),
+        cacheWrite,
+        cacheWrite1h: of("cacheWrite1h", cacheWrite),
+        reasoning: of("reasoning", output),
+        audioInput: of("audioInput", input),
+        audioOutput: of("audioOutput", output),
+        imageInput: of("imageInput", input),
+        imageOutput: of("imageOutput", output),
+        videoInput: of("videoInput", input),
+      };
+    };
+    /** Returns the bands of a model or a tier, the longest calls first. */
+    const bandsOf = (own: TokenRates, higher: readonly LongerRates[] = []): Band[] => {
+      const bands: Band[] = [{ above: -1, rates: ratesOf(own) }];
+      for (const { above, ...rates } of higher.toSorted((one, other) => one.above - other.above)) {
+        const band = { above, rates: ratesOf({ ...own, ...rates }) };
+        const lower = RATES.find((rate) => band.rates[rate] < (bands[0]?.rates[rate] ?? 0));
+        if (lower) throw new RangeError(`${at}: ${lower} must not be lower for calls above ${above} tokens`);
+        bands.unshift(band);
+      }
+      return bands;
+    };
+    const singles = (amounts: Readonly<Record<string, number>>): Map<string, number> =>
+      new Map(Object.entries(amounts).map(([key, amount]) => [key, scale.whole(`${at}: ${key}`, amount, 1, unit)]));
+    this.#parts = scale.parts;
+    this.#usual = bandsOf(price, longer);
+    this.#tiers = new Map(
+      Object.entries(tiers).map(([tier, own]) => [tier.toLowerCase(), bandsOf({ ...price, ...own }, own.longer)]),
+    );
+    this.#toolUses = singles(toolUses);
+    this.#pictures = singles(picturesOf(pictures));
+  }
+
+  /** Returns the whole units of a usage. Parts that are more than their whole count as the whole. */
+  costOf(usage: Usage): number {
+    const { inputTokens, outputTokens, cacheWritesByTtl = {}, serverToolUses, details = {} } = usage;
+    const rates = this.#ratesOf(usage);
+    const input = new Parts(inputTokens);
+    const writes = Math.min(cacheWritesByTtl["1h"] ?? 0, usage.cacheWriteTokens);
+    input.take(usage.cacheReadTokens, rates.cacheRead);
+    input.take(writes, rates.cacheWrite1h);
+    input.take(usage.cacheWriteTokens - writes, rates.cacheWrite);
+    const uncached = (modality: ModalityCount["modality"]): number =>
+      tokensOf(modality, details.input) - tokensOf(modality, details.cacheRead);
+    input.take(uncached("audio"), rates.audioInput);
+    input.take(uncached("image"), rates.imageInput);
+    input.take(uncached("video"), rates.videoInput);
+    input.take(inputTokens, rates.input);
+    const output = new Parts(outputTokens);
+    output.take(usage.reasoningTokens, rates.reasoning);
+    output.take(tokensOf("audio", details.output), rates.audioOutput);
+    output.take(tokensOf("image", details.output), rates.imageOutput);
+    output.take(outputTokens, rates.output);
+    const terms = [...input.terms, ...output.terms];
+    if (serverToolUses)
+      for (const [tool, uses] of Object.entries(serverToolUses)) terms.push([uses, this.#toolUses.get(tool) ?? 0]);
+    return this.#sum(terms);
+  }
+
+  costOfPicture(model: string, size: string, quality = ""): number {
+    const pictures = this.#pictures;
+    const amount =
+      pictures.get(`${quality}/${size}`) ?? pictures.get(size) ?? pictures.get(quality) ?? pictures.get("*");
+    if (amount === undefined)
+      throw new GatewayError("model_not_found", `Pictures by the model "${model}" have no price.`, { path: ["model"] });
+    return this.#sum([[1, amount]]);
+  }
+
+  #ratesOf({ inputTokens, serviceTier }: Usage): Rates {
+    const bands = this.#tiers.get(serviceTier?.toLowerCase() ?? "") ?? this.#usual;
+    const band = bands.find(({ above }) => inputTokens > above);
+    if (!band) throw new RangeError(`${inputTokens} is no count of tokens`);
+    return band.rates;
+  }
+
+  /** Adds up counts times prices, and rounds up to whole units. Sums that a number does not hold exactly are added as big integers. */
+  #sum(terms: readonly Term[]): number {
+    const parts = this.#parts;
+    let sum = 0;
+    for (const [count, rate] of terms) sum += count * rate;
+    if (Number.isSafeInteger(sum)) return (sum - (sum % parts)) / parts + (sum % parts > 0 ? 1 : 0);
+    let exact = 0n;
+    for (const [count, rate] of terms) exact += BigInt(count) * BigInt(rate);
+    return Number((exact + BigInt(parts) - 1n) / BigInt(parts));
+  }
+}
+
+/** The prices of calls with more than `above` input tokens. */
+interface Band {
+  readonly above: number;
+  readonly rates: Rates;
+}
+
+const picturesOf = (pictures: number | Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
+  typeof pictures === "number" ? { "*": pictures } : pictures;
+
+type Term = readonly [count: number, rate: number];
+
+/** Divides a count of tokens into parts with their prices. */
+class Parts {
+  readonly terms: Term[] = [];
+  #left: number;
+
+  constructor(tokens: number) {
+    this.#left = Math.ceil(tokens);
+  }
+
+  /** Takes up to so many tokens of the rest. */
+  take(tokens: number, rate: number): void {
+    const taken = Math.min(this.#left, Math.max(0, Math.ceil(tokens)));
+    if (taken === 0) return;
+    this.#left -= taken;
+    this.terms.push([taken, rate]);
+  }
+}
+
+function tokensOf(modality: ModalityCount["modality"], counts: readonly ModalityCount[] = []): number {
+  let tokens = 0;
+  for (const count of counts) if (count.modality === modality) tokens += count.tokens;
+  return tokens;
+}

@@ -1,0 +1,357 @@
+/** Hooks of a host: they refuse, change and watch calls, and their own failures cost nothing. */
+
+import { describe, expect, it } from "vitest";
+import {
+  type ChatRequest,
+  createGateway,
+  GatewayError,
+  type Hook,
+  type HookAnswer,
+  type HookCall,
+  type HookRequest,
+  memoryQuotaStore,
+  type ModelBackend,
+} from "../../src/index.ts";
+import { relay } from "../../src/upstreams/relay/index.ts";
+import { drawn } from "../hosts/stage.ts";
+import { counted, INPUT, never, opened, PROMPT, speaking, WORD } from "./bench.ts";
+
+const STREAMS = [false, true];
+
+/** A backend that keeps what it was asked. */
+function asked(): ModelBackend & { readonly requests: ChatRequest[] } {
+  const requests: ChatRequest[] = [];
+  return {
+    requests,
+    async *chat(request) {
+      requests.push(request);
+      yield WORD;
+      yield counted(4);
+    },
+  };
+}
+
+const isChat = (request: HookRequest): request is ChatRequest => "messages" in request;
+
+const redacting: Hook = {
+  before(request) {
+    if (!isChat(request)) return undefined;
+    const messages = request.messages.map((message) => ({
+      ...message,
+      parts: message.parts.map((part) =>
+        part.type === "text" ? { ...part, text: part.text.replaceAll("ten", "***") } : part,
+      ),
+    }));
+    return { ...request, messages };
+  },
+};
+
+const choosing = (model: string): Hook => ({ before: (request) => ({ ...request, model }) });
+
+describe("before", () => {
+  it.each(STREAMS)("may change what the backend is asked (stream: %s)", async (stream) => {
+    const backend = asked();
+    const { send } = opened({ backend, hooks: [redacting] });
+    const response = await send({ body: { stream, system: "Be kind." } });
+    expect(response.status).toBe(200);
+    expect(await response.text()).toContain(WORD);
+    expect(backend.requests).toMatchObject([
+      { messages: [{ parts: [{ text: "*** tokens" }] }], system: [{ text: "Be kind." }] },
+    ]);
+  });
+
+  it("runs in order, each with the request of the one before", async () => {
+    const backend = asked();
+    const seen: string[] = [];
+    const naming = (name: string): Hook => ({
+      before: async (request) => {
+        seen.push(`${name} ${request.model}`);
+        return { ...request, model: name };
+      },
+    });
+    const { send } = opened({ backend, hooks: [naming("one"), { before: () => undefined }, naming("two")] });
+    await (await send()).text();
+    expect(seen).toEqual(["one any", "two one"]);
+    expect(backend.requests).toMatchObject([{ model: "two" }]);
+  });
+
+  it("may refuse, with its own code and message, at no charge", async () => {
+    const backend = asked();
+    const refusing: Hook = {
+      before() {
+        throw new GatewayError("invalid_request", "Do not send card numbers.");
+      },
+    };
+    const { send, report, failures } = opened({ backend, hooks: [refusing] });
+    const response = await send();
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { message: "Do not send card numbers." } });
+    expect(backend.requests).toEqual([]);
+    expect(report()).toMatchObject({ used: 0, held: 0, timers: 0 });
+    expect(failures).toEqual([]);
+  });
+
+  it("knows who asks for what, and no secret", async () => {
+    const told: HookCall[] = [];
+    const { send } = opened({ hooks: [{ before: (_request, call) => void told.push(call) }] });
+    const response = await send();
+    await response.text();
+    expect(told).toEqual([
+      {
+        requestId: response.headers.get("request-id"),
+        key: expect.objectContaining({ id: "one" }) as object,
+        kind: "chat",
+        format: "messages",
+        model: "any",
+        context: undefined,
+      },
+    ]);
+    expect(JSON.stringify(told)).not.toContain("sk-one");
+  });
+
+  it("is not asked for a key that is unknown", async () => {
+    let calls = 0;
+    const { send } = opened({ hooks: [{ before: () => void calls++, after: () => void calls++ }] });
+    const response = await send({ headers: { authorization: "Bearer sk-nobody" } });
+    expect(response.status).toBe(401);
+    expect(calls).toBe(0);
+  });
+
+  it("may choose a listed model that the key may not name, and no model that is not there", async () => {
+    const backend: ModelBackend = { ...asked(), models: () => [{ id: "any" }, { id: "cheap" }] };
+    const key = { granted: 1000, models: ["any"] };
+    expect((await opened({ backend, key, hooks: [choosing("cheap")] }).send()).status).toBe(200);
+    const gone = await opened({ backend, key, hooks: [choosing("gone")] }).send();
+    expect(await gone.json()).toMatchObject({ error: { message: 'There is no model "gone".' } });
+  });
+
+  it("sees requests of every kind", async () => {
+    const prompts: string[] = [];
+    const hook: Hook = { before: (request) => void ("prompt" in request && prompts.push(request.prompt)) };
+    const backend: ModelBackend = {
+      async *image() {
+        yield drawn(0);
+      },
+    };
+    const { send } = opened({ backend, hooks: [hook], key: { granted: 100_000 } });
+    const response = await send({
+      path: "/v1/images/generations",
+      body: JSON.stringify({ model: "image-model-3", prompt: "a cat", response_format: "b64_json" }),
+    });
+    expect(response.status).toBe(200);
+    expect(prompts).toEqual(["a cat"]);
+  });
+});
+
+describe("a hook that fails", () => {
+  const broken: readonly [string, NonNullable<Hook["before"]>][] = [
+    ["throws", () => JSON.parse("{")],
+    ["rejects", () => Promise.reject(new Error("down"))],
+    ["throws nothing", () => Promise.reject(undefined)],
+  ];
+
+  it.each(broken)("closed: refuses the call when it %s", async (_name, before) => {
+    const { send, report, failures } = opened({ hooks: [{ before }] });
+    const response = await send();
+    expect(response.status).toBe(503);
+    expect(await response.text()).not.toContain("down");
+    expect(report()).toMatchObject({ used: 0, held: 0, timers: 0 });
+    expect(failures).toMatchObject([{ port: "hook" }]);
+  });
+
+  it.each(broken)("open: goes on when it %s", async (_name, before) => {
+    const { send, failures } = opened({ hooks: [{ before, down: "open" }] });
+    expect((await send()).status).toBe(200);
+    expect(failures).toMatchObject([{ port: "hook" }]);
+  });
+
+  it.each(["closed", "open"] as const)("%s, when it never answers, after its time", async (down) => {
+    const { send, clock, failures, report } = opened({ hooks: [{ before: () => never, timeoutMs: 300, down }] });
+    const response = send();
+    await clock.advance(299);
+    expect(failures).toEqual([]);
+    await clock.advance(1);
+    expect((await response).status).toBe(down === "open" ? 200 : 503);
+    expect(failures).toMatchObject([{ port: "hook", text: expect.stringContaining("longer than 300 ms") as string }]);
+    expect(report()).toMatchObject({ held: 0, timers: 0 });
+  });
+
+  it.each<[string, unknown]>([
+    ["a text", "no"],
+    ["a request without a model", { messages: [] }],
+    ["a request without messages", { model: "any", stream: false }],
+    ["a stream where none was asked for", { model: "any", stream: true, messages: [] }],
+  ])("refuses the call when it returns %s", async (_name, changed) => {
+    const { send, failures, report } = opened({ hooks: [{ before: () => changed as ChatRequest, down: "open" }] });
+    expect((await send()).status).toBe(500);
+    expect(failures).toMatchObject([{ port: "hook" }]);
+    expect(report()).toMatchObject({ used: 0, held: 0 });
+  });
+
+  it("leaves nothing when its caller leaves first", async () => {
+    const leave = new AbortController();
+    const { send, clock, report } = opened({ hooks: [{ before: () => never }] });
+    const response = send({ signal: leave.signal });
+    await clock.advance(1);
+    leave.abort();
+    expect((await response).status).toBe(499);
+    expect(report()).toMatchObject({ used: 0, held: 0, timers: 0 });
+  });
+});
+
+const watching = (): Hook & { readonly answers: HookAnswer[] } => {
+  const answers: HookAnswer[] = [];
+  return { answers, after: (answer) => void answers.push(answer) };
+};
+
+describe("after", () => {
+  it.each(STREAMS)("sees the answer and its record once (stream: %s)", async (stream) => {
+    const hook = watching();
+    const backend = speaking(
+      { type: "reasoning-delta", text: "Hm." },
+      WORD,
+      WORD,
+      { type: "tool-call-start", id: "c-1", name: "weather" },
+      { type: "tool-call-delta", id: "c-1", json: '{"city":' },
+      { type: "tool-call-delta", id: "c-1", json: '"Paris"}' },
+      { type: "tool-call-end", id: "c-1" },
+      { type: "tool-call", id: "c-2", name: "time", input: {} },
+      { type: "finish", reason: "tool-calls", usage: { inputTokens: INPUT, outputTokens: 30 } },
+    );
+    const { send, clock } = opened({ backend, hooks: [hook] });
+    await (await send({ body: { stream } })).text();
+    await clock.advance(0);
+    expect(hook.answers).toMatchObject([
+      {
+        text: WORD + WORD,
+        reasoning: "Hm.",
+        toolCalls: [
+          { id: "c-1", name: "weather", input: { city: "Paris" } },
+          { id: "c-2", name: "time", input: {} },
+        ],
+        finishReason: "tool-calls",
+        isCut: false,
+        record: { units: INPUT + 30, status: 200, outcome: "completed" },
+      },
+    ]);
+  });
+
+  it("sees a call that fails, with what was said before", async () => {
+    const hook = watching();
+    const { send, clock } = opened({ backend: speaking(WORD, new Error("gone")), hooks: [hook] });
+    await (await send({ body: { stream: true } })).text();
+    await clock.advance(0);
+    expect(hook.answers).toMatchObject([
+      { text: WORD, finishReason: undefined, record: { outcome: "failed", errorCode: "backend_failed" } },
+    ]);
+  });
+
+  it("sees a call that a hook has refused", async () => {
+    const hook = watching();
+    const refusing: Hook = {
+      before() {
+        throw new GatewayError("invalid_request", "No.");
+      },
+    };
+    const { send, clock } = opened({ hooks: [hook, refusing] });
+    await send();
+    await clock.advance(0);
+    expect(hook.answers).toMatchObject([{ text: "", record: { status: 400, outcome: "refused", units: 0 } }]);
+  });
+
+  it("sees no more of a long answer than its bound", async () => {
+    const hook = watching();
+    const long = "x".repeat(200_000);
+    const { send, clock } = opened({
+      backend: speaking(long, long, counted(1)),
+      hooks: [hook],
+      key: {},
+    });
+    await (await send({ body: { max_tokens: 10_000_000 } })).text();
+    await clock.advance(0);
+    expect(hook.answers).toMatchObject([{ isCut: true }]);
+    expect(hook.answers[0]?.text).toHaveLength(262_144);
+  });
+
+  it("delays no answer, and its failures reach the host alone", async () => {
+    const { send, clock, failures } = opened({
+      hooks: [{ after: () => never, timeoutMs: 100 }, { after: () => Promise.reject(new Error("disk full")) }],
+    });
+    expect((await send()).status).toBe(200);
+    await clock.advance(99);
+    expect(failures).toEqual([]);
+    await clock.advance(1);
+    expect(failures).toMatchObject([
+      { port: "hook", text: expect.stringContaining("longer than 100 ms") as string },
+      { port: "hook", text: expect.stringContaining("disk full") as string },
+    ]);
+  });
+
+  it("is waited for when the gateway closes", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { send, gateway, clock } = opened({ hooks: [{ after: () => promise }] });
+    await (await send()).text();
+    let isClosed = false;
+    const closing = gateway.close().then(() => (isClosed = true));
+    await clock.advance(10);
+    expect(isClosed).toBe(false);
+    resolve();
+    await clock.advance(0);
+    await closing;
+  });
+});
+
+const upstream = async (hooks: readonly Hook[], fields: object) => {
+  const inner = asked();
+  const quotas = memoryQuotaStore([{ apiKey: "sk-inner" }]);
+  const behind = createGateway({ backend: inner, quotas });
+  const bodies: Record<string, unknown>[] = [];
+  const backend = relay({
+    format: "messages",
+    baseUrl: "http://upstream/v1",
+    apiKey: "sk-inner",
+    fetch: async (input, init) => {
+      const request = new Request(input, init);
+      bodies.push((await request.clone().json()) as Record<string, unknown>);
+      return behind.fetch(request);
+    },
+  });
+  const { send } = opened({ backend, hooks });
+  const response = await send({ body: fields });
+  return { response, body: bodies[0] ?? {} };
+};
+
+describe("before a relay of the caller's own format", () => {
+  it("sends the changed texts, and tells the fields that are lost", async () => {
+    const { response, body } = await upstream([redacting], { metadata: { user_id: "u-1" }, later: { x: 1 } });
+    expect(response.status).toBe(200);
+    expect(JSON.stringify(body)).toContain("*** tokens");
+    expect(JSON.stringify(body)).not.toContain(PROMPT);
+    expect(body).not.toHaveProperty("later");
+    expect([...response.headers].join("\n")).toContain("later");
+  });
+
+  it("keeps every field when only the model changes", async () => {
+    const renaming: Hook = { before: (request) => ({ ...request, model: "other" }) };
+    const { body } = await upstream([renaming], { later: { x: 1 } });
+    expect(body).toMatchObject({ model: "other", later: { x: 1 } });
+  });
+
+  it("keeps every field when nothing changes", async () => {
+    const { body } = await upstream([{ before: () => undefined }], { later: { x: 1 } });
+    expect(body).toMatchObject({ model: "any", later: { x: 1 } });
+  });
+});
+
+it.each<[string, unknown, string]>([
+  ["nothing", {}, "each of the hooks must have a function before, or a function after"],
+  ["a function", undefined, "each of the hooks must have a function before, or a function after"],
+  ["no function", { before: true }, "each of the hooks must have a function before, or a function after"],
+  [
+    "a time of 0",
+    { before: () => undefined, timeoutMs: 0 },
+    "the timeoutMs of a hook must be an integer from 1 up, not 0",
+  ],
+])("a hook that is %s is refused by createGateway", (_name, hook, message) => {
+  expect(() => opened({ hooks: [hook as Hook] })).toThrow(message);
+});

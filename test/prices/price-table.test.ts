@@ -1,0 +1,287 @@
+/** Prices in a currency: which row a model has, what each part of a call costs, and which tables are refused. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { NO_USAGE, type Usage } from "../../src/model/usage.ts";
+import { type ModelPrice, type PriceRows, priceTable } from "../../src/prices/index.ts";
+
+const usage = (counts: Partial<Usage>): Usage => ({ ...NO_USAGE, ...counts });
+const cost = (price: ModelPrice, counts: Partial<Usage>): number =>
+  priceTable({ m: price }).price(usage(counts), "m", "chat");
+
+const MILLION = 1_000_000;
+const SONNET: ModelPrice = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75, cacheWrite1h: 6 };
+
+describe("the parts of a call", () => {
+  it.each<[string, ModelPrice, Partial<Usage>, number]>([
+    ["input", SONNET, { inputTokens: 1_000 }, 3_000],
+    ["output", SONNET, { inputTokens: 0, outputTokens: 10 }, 150],
+    ["a cache that was read", SONNET, { inputTokens: 1_000, cacheReadTokens: 900 }, 100 * 3 + 270],
+    ["a cache that was written", SONNET, { inputTokens: 1_000, cacheWriteTokens: 400 }, 600 * 3 + 1_500],
+    [
+      "caches of both lifetimes",
+      SONNET,
+      { inputTokens: 1_000, cacheWriteTokens: 400, cacheWritesByTtl: { "5m": 300, "1h": 100 } },
+      600 * 3 + 300 * 3.75 + 600,
+    ],
+    ["reasoning at the price of output", SONNET, { outputTokens: 10, reasoningTokens: 8 }, 150],
+    ["reasoning at its own price", { ...SONNET, reasoning: 20 }, { outputTokens: 10, reasoningTokens: 8 }, 30 + 160],
+    [
+      "sound in and out",
+      { input: 1, output: 2, audioInput: 10, audioOutput: 20 },
+      {
+        inputTokens: 100,
+        outputTokens: 50,
+        details: { input: [{ modality: "audio", tokens: 60 }], output: [{ modality: "audio", tokens: 30 }] },
+      },
+      40 + 600 + 20 * 2 + 600,
+    ],
+    [
+      "cached sound at the price of the cache",
+      { input: 2, audioInput: 10, cacheRead: 1 },
+      {
+        inputTokens: 100,
+        cacheReadTokens: 40,
+        details: { input: [{ modality: "audio", tokens: 60 }], cacheRead: [{ modality: "audio", tokens: 40 }] },
+      },
+      40 + 20 * 10 + 40 * 2,
+    ],
+    [
+      "pictures of a chat model",
+      { input: 1, output: 1, imageOutput: 30 },
+      { inputTokens: 1, outputTokens: 12, details: { output: [{ modality: "image", tokens: 10 }] } },
+      1 + 2 + 300,
+    ],
+    [
+      "the provider's tools",
+      { input: 1, toolUses: { web_search: 0.01 } },
+      { inputTokens: 1, serverToolUses: { web_search: 2, code_execution: 9 } },
+      1 + 20_000,
+    ],
+    ["a share of a unit, rounded up once", { input: 0.1, output: 0.1 }, { inputTokens: 11, outputTokens: 11 }, 3],
+    ["a price for one token", { input: 0.000_003, per: 1 }, { inputTokens: 7 }, 21],
+    ["a price in quota units", { input: 2, per: 1, unit: "unit" }, { inputTokens: 7 }, 14],
+    ["nothing", SONNET, {}, 0],
+  ])("%s", (_name, price, counts, expected) => {
+    expect(cost(price, counts)).toBe(expected);
+  });
+
+  it("costs all tokens of a longer call more, from one token above the bound", () => {
+    const price = { input: 3, output: 15, longer: [{ above: 200_000, input: 6, output: 22.5 }] };
+    expect(cost(price, { inputTokens: 200_000, outputTokens: 10 })).toBe(600_150);
+    expect(cost(price, { inputTokens: 200_001, outputTokens: 10 })).toBe(1_200_006 + 225);
+  });
+
+  it("takes the longest of several bounds, in any order", () => {
+    const price = {
+      input: 1,
+      longer: [
+        { above: 200, input: 4 },
+        { above: 100, input: 2 },
+      ],
+    };
+    expect([100, 101, 200, 201].map((inputTokens) => cost(price, { inputTokens }))).toEqual([100, 202, 400, 804]);
+  });
+
+  it("prices service tiers by the provider's word, and others as usual", () => {
+    const price = { input: 2, output: 8, tiers: { priority: { input: 4 }, flex: { input: 1, output: 4 } } };
+    const counts = { inputTokens: 10, outputTokens: 10 };
+    expect(cost(price, { ...counts, serviceTier: "priority" })).toBe(40 + 80);
+    expect(cost(price, { ...counts, serviceTier: "FLEX" })).toBe(10 + 40);
+    expect(cost(price, { ...counts, serviceTier: "standard" })).toBe(20 + 80);
+  });
+
+  it("is exact beyond the whole numbers that a sum of numbers holds", () => {
+    const tokens = 9_007_199_254;
+    const expected = Number((BigInt(tokens) * 1_234_567n + 999_999n) / MILLION_BIG);
+    expect(cost({ input: 1.234_567 }, { inputTokens: tokens })).toBe(expected);
+  });
+
+  it("is the exact sum for all usages, and never falls when a count grows", () => {
+    const counts = fc.record({ inputTokens: fc.nat(10 * MILLION), outputTokens: fc.nat(MILLION) });
+    const price = { input: 0.075, output: 0.3, cacheRead: 0.018_75 };
+    fc.assert(
+      fc.property(counts, fc.nat(10 * MILLION), (counted, cached) => {
+        const cacheReadTokens = Math.min(cached, counted.inputTokens);
+        const whole = cost(price, { ...counted, cacheReadTokens });
+        const hundredThousandths =
+          BigInt(counted.inputTokens - cacheReadTokens) * 7_500n +
+          BigInt(cacheReadTokens) * 1_875n +
+          BigInt(counted.outputTokens) * 30_000n;
+        expect(BigInt(whole)).toBe((hundredThousandths + 99_999n) / 100_000n);
+        const more = { ...counted, inputTokens: counted.inputTokens + 1, outputTokens: counted.outputTokens + 1 };
+        expect(cost(price, { ...more, cacheReadTokens })).toBeGreaterThanOrEqual(whole);
+      }),
+    );
+  });
+
+  it("counts no more than the whole when parts contradict it", () => {
+    expect(cost(SONNET, { inputTokens: 10, cacheReadTokens: 50, outputTokens: 1, reasoningTokens: 9 })).toBe(3 + 15);
+  });
+});
+
+const MILLION_BIG = 1_000_000n;
+
+describe("the row of a model", () => {
+  const { price } = priceTable({
+    "*": { input: 1 },
+    "claude-*": { input: 2 },
+    "claude-*-4*": { input: 3 },
+    "claude-sonnet-4-5": { input: 4 },
+    "*/gpt-*-mini": { input: 5 },
+  });
+  const inputPrice = (model: string): number => price(usage({ inputTokens: 1 }), model, "chat");
+
+  it.each([
+    ["claude-sonnet-4-5", 4],
+    ["claude-opus-4-1", 3],
+    ["claude-3-haiku", 2],
+    ["openai/gpt-5-mini", 5],
+    ["gpt-5-mini", 1],
+    ["claude-", 2],
+    ["claude", 1],
+    ["", 1],
+    ["constructor", 1],
+  ])("%s", (model, expected) => {
+    expect(inputPrice(model)).toBe(expected);
+    expect(inputPrice(model)).toBe(expected);
+  });
+
+  it("matches no text twice", () => {
+    const twice = priceTable({ "ab*ba": { input: 1 } }).price;
+    expect(() => twice(usage({}), "aba", "chat")).toThrow('The model "aba" has no price.');
+    expect(twice(usage({ inputTokens: 1 }), "abba", "chat")).toBe(1);
+  });
+});
+
+describe("pictures", () => {
+  const { imagePrice } = priceTable({
+    drawer: { pictures: { "high/1024x1024": 0.167, "1024x1024": 0.042, high: 0.25, "*": 0.063 } },
+    flat: { pictures: 0.04 },
+    chat: { input: 1 },
+  });
+
+  it.each([
+    ["drawer", "1024x1024", "high", 167_000],
+    ["drawer", "1024x1024", "low", 42_000],
+    ["drawer", "1536x1024", "high", 250_000],
+    ["drawer", "auto", undefined, 63_000],
+    ["flat", "auto", undefined, 40_000],
+  ])("%s of %s, %s", (model, size, quality, expected) => {
+    expect(imagePrice({ model, size, quality })).toBe(expected);
+  });
+
+  it("have no price without a row", () => {
+    expect(() => imagePrice({ model: "chat", size: "auto", quality: undefined })).toThrow(
+      'Pictures by the model "chat" have no price.',
+    );
+  });
+});
+
+describe("a table is refused", () => {
+  it.each<[string, PriceRows, string]>([
+    ["below 0", { m: { input: -1 } }, 'The price of "m": input must be a number from 0 up, not -1'],
+    ["not a number", { m: { input: Number.NaN } }, 'The price of "m": input must be a number from 0 up, not NaN'],
+    ["as a text", { m: { input: "3" as never } }, 'The price of "m": input must be a number from 0 up, not 3'],
+    ["without input", { m: { output: 1 } }, 'The price of "m" needs input, or pictures'],
+    ["per 300", { m: { input: 1, per: 300 } }, 'The price of "m": per must be a power of ten'],
+    [
+      "in two units",
+      { a: { input: 1 }, b: { input: 1, unit: "eur" } },
+      "All prices must have one unit, not usd and eur",
+    ],
+    ["with a wrong name", { m: { input: 1, ouput: 2 } as ModelPrice }, 'The price of "m" has an unknown field: ouput'],
+    ["with too many digits", { m: { input: 1 / 3 } }, 'The price of "m": input has too many digits'],
+    [
+      "lower for longer calls",
+      { m: { input: 2, longer: [{ above: 10, input: 1 }] } },
+      'The price of "m": input must not be lower for calls above 10 tokens',
+    ],
+    [
+      "longer than no count",
+      { m: { input: 2, longer: [{ above: 1.5, input: 3 }] } },
+      'The price of "m": above must be a count of tokens, not 1.5',
+    ],
+  ])("%s", (_name, rows, message) => {
+    expect(() => priceTable(rows)).toThrow(RangeError);
+    expect(() => priceTable(rows)).toThrow(message);
+  });
+});
+
+const open = () => {
+  const quotas = memoryQuotaStore([{ id: "team", apiKey: "sk-team", granted: 1_000_000 }]);
+  const gateway = createGateway({
+    quotas,
+    ...priceTable({ "model-a": { input: 3, output: 15 } }),
+    backend: {
+      async *chat() {
+        yield "Hello";
+        yield { type: "usage", usage: { inputTokens: 100, outputTokens: 20 } };
+        yield { type: "finish", reason: "stop" };
+      },
+    },
+  });
+  const ask = async (model: string): Promise<Response> =>
+    gateway.fetch(
+      new Request("http://gateway/v1/chat/completions", {
+        method: "POST",
+        headers: { authorization: "Bearer sk-team", "content-type": "application/json" },
+        body: JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }),
+      }),
+    );
+  return { ask, quotas };
+};
+
+describe("a gateway with a table", () => {
+  it("charges millionths of the currency", async () => {
+    const { ask, quotas } = open();
+    expect((await ask("model-a")).status).toBe(200);
+    expect(quotas.report("team")).toMatchObject({ used: 600 });
+  });
+
+  it("refuses a model without a price, and charges nothing", async () => {
+    const { ask, quotas } = open();
+    const response = await ask("model-b");
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({
+      error: { code: "model_not_found", message: 'The model "model-b" has no price.' },
+    });
+    expect(quotas.report("team")).toMatchObject({ used: 0 });
+  });
+});
+
+describe("the upstream's name of a model", () => {
+  const { price, imagePrice } = priceTable({
+    fast: { input: 9 },
+    "large-1": { input: 5, pictures: 2 },
+    "large-*": { input: 4 },
+    "caller-*": { input: 3 },
+  });
+  const costOf = (caller: string, upstream?: string): number =>
+    price(
+      usage({ inputTokens: 10 }),
+      caller,
+      "chat",
+      upstream === undefined ? undefined : { name: "u", model: upstream },
+    );
+
+  it.each<[string, string | undefined, number]>([
+    ["fast", "large-1", 50],
+    ["fast", "large-2", 90],
+    ["caller-1", "large-2", 40],
+    ["caller-1", "unknown", 30],
+    ["caller-1", undefined, 30],
+  ])("decides before the caller's: %s at %s", (caller, upstream, units) => {
+    expect(costOf(caller, upstream)).toBe(units);
+  });
+
+  it("is refused under the caller's name where neither has a price", () => {
+    expect(() => costOf("nobody", "unknown")).toThrow('The model "nobody" has no price.');
+  });
+
+  it("decides the price of a picture too", () => {
+    const kind = { model: "draw", size: "auto", quality: undefined, upstream: { name: "u", model: "large-1" } };
+    expect(imagePrice(kind)).toBe(2 * MILLION);
+  });
+});
