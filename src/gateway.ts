@@ -9,8 +9,10 @@ import { type Price, tokenPrice } from "./kinds/chat/price.ts";
 import { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
+import { assertOptions, type Shapes } from "./options.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
+import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import { Hooks } from "./pipeline/hooks.ts";
 import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Services } from "./pipeline/services.ts";
@@ -144,6 +146,11 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
    */
   readonly at: (prefix: string) => GatewayRoutes<Context>;
   /**
+   * Returns the gateway's health: whether its quota store answers, the settlements that wait, the upstreams that rest, and the calls in
+   * flight. Never rejects. At most one query a second goes to the quota store.
+   */
+  readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
+  /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one that is left,
    * in `unsettled`. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
@@ -154,7 +161,7 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
 /**
  * Creates a gateway.
  *
- * @throws RangeError for a limit that is not a positive integer.
+ * @throws RangeError for a limit that is not a positive integer, and a TypeError for an option that does not exist or has a wrong shape.
  * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
  */
 export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
@@ -163,6 +170,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   const cors = options.cors && (services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
   const routes = new Routes(services, endpoints, cors);
+  const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
   return {
     ...routes.at(""),
@@ -174,6 +182,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
       ...(options.messages && { messages: options.messages }),
       ...(options.images && { images: options.images }),
     },
+    health: (how) => health.check(how),
     close: ({ deadlineMs = CLOSE_MS } = {}) => {
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);
@@ -202,7 +211,34 @@ function assertPorts({ backend, quotas }: Partial<GatewayOptions>): void {
       );
 }
 
+const SHAPES: Shapes<GatewayOptions> = {
+  backend: "any",
+  quotas: "any",
+  rateLimiter: "object?",
+  rateLimiterDown: { optional: ["closed", "open"] },
+  replayStore: "object?",
+  replayStoreDown: { optional: ["closed", "open"] },
+  replayInFlight: { optional: ["wait", "refuse"] },
+  responseStore: "object?",
+  responseRetainMs: "number?",
+  codeRunner: "object?",
+  price: "function?",
+  imagePrice: "function?",
+  countTokens: "function?",
+  countInput: { optional: ["estimate", "backend"] },
+  hooks: "list?",
+  limits: "object?",
+  onFailure: "function?",
+  onCall: "function?",
+  observer: "object?",
+  cors: "object?",
+  clock: "object?",
+  messages: "object?",
+  images: "object?",
+};
+
 function servicesOf(options: GatewayOptions): Services {
+  assertOptions<GatewayOptions>("createGateway", options, SHAPES);
   assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
@@ -256,7 +292,7 @@ function positiveInteger(name: string, value: number): number {
   throw new RangeError(`createGateway: ${name} must be a positive integer, not ${value}.`);
 }
 
-const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges => ({
+const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): GatewayGauges => ({
   get calls() {
     return inFlight.size;
   },
@@ -268,6 +304,9 @@ const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges =>
   },
   get bodyBytes() {
     return bodies.takenBytes;
+  },
+  get upstreams() {
+    return upstreamStatus({ backend });
   },
 });
 

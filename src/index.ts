@@ -12,10 +12,21 @@ export {
   type MountOptions,
 } from "./gateway.ts";
 export type { GatewayApp, GatewayRoutes } from "./routes.ts";
+export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
 export type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "./ports/hook.ts";
-export type { CallOutcome, CallRecord, Failure, OnCall, OnFailure, UnsettledCharge } from "./ports/observer.ts";
+export type {
+  CallOutcome,
+  CallRecord,
+  FailedUpstream,
+  Failure,
+  MovedOn,
+  OnCall,
+  OnFailure,
+  UnsettledCharge,
+  UpstreamAttempt,
+} from "./ports/observer.ts";
 export type {
   AskedUpstream,
   BegunCall,
@@ -26,8 +37,10 @@ export type {
   HoldChange,
   Observer,
   RateDecision,
+  UpstreamFailure,
   UpstreamObserver,
   UpstreamOutcome,
+  UpstreamStatus,
 } from "./ports/observer.ts";
 export type { Answer } from "./http/answer.ts";
 export {
@@ -129,7 +142,7 @@ export {
   TOMBSTONE_MS,
   type WantedRoom,
 } from "./ports/image-store.ts";
-export type { CallContext, HangUp, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
+export type { CallContext, HangUp, ModelBackend, ModelInfo, UpstreamModel } from "./ports/model-backend.ts";
 export type { ModelKind } from "./ports/call.ts";
 export type {
   ApiKey,

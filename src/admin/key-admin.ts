@@ -1,5 +1,6 @@
 /** Manages api keys over any durable quota store: makes their secrets, and shows them once. */
 
+import { assertMethods } from "../options.ts";
 import type { DurableKeyOptions, KeyDirectory, KeyPage, KeyReport } from "../stores/durable.ts";
 import { noSuchKey } from "../stores/ledger.ts";
 
@@ -44,6 +45,7 @@ const DAY_MS = 86_400_000;
  * const { id, apiKey } = await keyAdmin(quotas).create({ name: "Team A", granted: 1_000_000 });
  */
 export function keyAdmin(keys: KeyDirectory): KeyAdmin {
+  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report"], "a store over SQL or Redis");
   const usage = async (keyId: string): Promise<KeyReport> => {
     const report = await keys.report(keyId);
     if (!report) throw noSuchKey(keyId);

@@ -26,6 +26,7 @@ export interface FormatContext {
   readonly limits: Limits;
 }
 
+/** Throws a TypeError for an option that does not exist or has a wrong shape. */
 export const formats = (options: FormatOptions, { imageStore, clock, limits }: FormatContext): readonly Format[] => [
   messages(options.messages),
   generateContent(),

@@ -11,6 +11,7 @@ import {
   type GatewayErrorCode,
   type GatewayErrorDetails,
 } from "../index.ts";
+import { assertOptions } from "../options.ts";
 import { embeddings } from "./embeddings.ts";
 import { chatCompletions, generateContent, messages, sharedOperations } from "./formats.ts";
 import { images } from "./images.ts";
@@ -69,6 +70,12 @@ export function openApiDocument<Context>(
   { endpoints, formats }: Pick<Gateway<Context>, "endpoints" | "formats">,
   options: OpenApiOptions = {},
 ): OpenApiDocument {
+  assertOptions<OpenApiOptions>("openApiDocument", options, {
+    title: "string?",
+    version: "string?",
+    description: "string?",
+    servers: "list?",
+  });
   const paths: Record<string, Record<string, Operation>> = {};
   const unknown = new Set(endpoints);
   for (const operation of [...FORMATS.flatMap(operationsOf), ...sharedOperations]) {

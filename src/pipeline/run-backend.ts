@@ -9,6 +9,7 @@ import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts"
 import type { CallContext } from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
+import { beginAttempt } from "./attempts.ts";
 import { type Call, CallDetails } from "./call.ts";
 import { guarded } from "./failures.ts";
 import type { DecodedRequest, Generation } from "./kind.ts";
@@ -33,9 +34,8 @@ export class BackendContext extends CallDetails implements CallContext {
     this.#call.conversions = conversions;
   }
 
-  get observeUpstream(): ((asked: AskedUpstream) => UpstreamObserver) | undefined {
-    const { watch } = this.#call;
-    return watch && ((asked) => watch.upstream(asked));
+  get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
+    return (asked) => beginAttempt(this.#call, asked);
   }
 
   // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.

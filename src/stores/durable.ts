@@ -1,7 +1,7 @@
 /** The methods of a durable quota store that only the host calls: keys, secrets, reports and maintenance. */
 
 import type { ApiKey, HoldRequest, QuotaStore } from "../ports/quota-store.ts";
-import { type ApiKeyOptions, assertHoldAmounts, type Book, BOOKS, newKeyOf } from "./ledger.ts";
+import { type ApiKeyOptions, assertHoldAmounts, assertKeyOptions, type Book, BOOKS, newKeyOf } from "./ledger.ts";
 
 /** A key to add. A key without a secret is for a host that looks keys up by itself, or that adds the secret later. */
 export interface DurableKeyOptions extends Omit<ApiKeyOptions, "apiKey"> {
@@ -136,6 +136,7 @@ export function assertHoldRequest(request: HoldRequest): void {
 
 /** Checks a key to add, and gives it a random id unless it has one. */
 export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof newKeyOf> {
+  assertKeyOptions(options);
   const { id = `key-${crypto.randomUUID()}`, name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   if (!name.isWellFormed() || name.length > 1_000 || name.includes("\0"))

@@ -1,6 +1,7 @@
 /** A wrapper for stores of responses that encrypts what was said, and leaves ids readable. */
 
 import { fromBase64, isBase64, toBase64 } from "../media/base64.ts";
+import { assertOptions } from "../options.ts";
 import type { CallInfo } from "../ports/call.ts";
 import type {
   DocumentPage,
@@ -40,10 +41,16 @@ export interface EncryptedResponseStoreOptions {
  * const secret = Buffer.from(process.env.RESPONSES_SECRET, "base64"); // openssl rand -base64 32
  * const responseStore = encryptedResponseStore(sqlResponseStore({ db, dialect }), { keys: [{ name: "2026-01", secret }] });
  */
-export const encryptedResponseStore = <Context>(
+export function encryptedResponseStore<Context>(
   store: ResponseStore<Context>,
   options: EncryptedResponseStoreOptions,
-): ResponseStore<Context> => new EncryptedResponses(store, options);
+): ResponseStore<Context> {
+  assertOptions<EncryptedResponseStoreOptions>("encryptedResponseStore", options, {
+    keys: "list",
+    allowPlaintext: "boolean?",
+  });
+  return new EncryptedResponses(store, options);
+}
 
 class EncryptedResponses<Context> implements ResponseStore<Context> {
   readonly #store: ResponseStore<Context>;

@@ -3,6 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { Certainty } from "../model/usage.ts";
+import { assertOptions, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
 
 /** The books of a key: its running totals, in units. */
@@ -189,6 +190,20 @@ interface NewKey {
   readonly used: number;
   readonly hashes: readonly string[];
 }
+
+const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
+  apiKey: "any?",
+  id: "string?",
+  name: "string?",
+  granted: "any?",
+  used: "any?",
+  models: "list?",
+  expiresAt: "any?",
+};
+
+/** Throws a TypeError for a key with an unknown option, or with one of a wrong shape. */
+export const assertKeyOptions = (options: unknown): void =>
+  assertOptions<Partial<ApiKeyOptions>>("An API key", options, KEY_SHAPES);
 
 /** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
 export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/json.ts";
+import { assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   RecordedAnswer,
@@ -59,8 +60,16 @@ interface Entry {
  * @example
  * const replayStore = memoryReplayStore({ maxBytes: 16 * 1024 * 1024 });
  */
-export const memoryReplayStore = (options: MemoryReplayStoreOptions = {}): MemoryReplayStore =>
-  new MemoryReplays(options);
+export function memoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
+  assertOptions<MemoryReplayStoreOptions>("memoryReplayStore", options, {
+    maxEntries: "any?",
+    maxEntriesPerKey: "any?",
+    maxBytes: "any?",
+    maxBytesPerKey: "any?",
+    clock: "object?",
+  });
+  return new MemoryReplays(options);
+}
 
 class MemoryReplays implements MemoryReplayStore {
   /** The shared room of the store, counted in entries. */

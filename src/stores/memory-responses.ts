@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/json.ts";
+import { assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   DocumentPage,
@@ -44,8 +45,16 @@ export interface MemoryResponseStore extends ResponseStore {
  * @example
  * const responseStore = memoryResponseStore({ maxBytes: 64 * 1024 * 1024 });
  */
-export const memoryResponseStore = (options: MemoryResponseStoreOptions = {}): MemoryResponseStore =>
-  new MemoryResponses(options);
+export function memoryResponseStore(options: MemoryResponseStoreOptions = {}): MemoryResponseStore {
+  assertOptions<MemoryResponseStoreOptions>("memoryResponseStore", options, {
+    maxDocuments: "any?",
+    maxDocumentsPerKey: "any?",
+    maxBytes: "any?",
+    maxBytesPerKey: "any?",
+    clock: "object?",
+  });
+  return new MemoryResponses(options);
+}
 
 const DEFAULT_MAX_DOCUMENTS = 100_000;
 const DEFAULT_MAX_BYTES = 256 * 1024 ** 2;

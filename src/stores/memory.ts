@@ -1,5 +1,6 @@
 /** The reference QuotaStore: a ledger in memory, for one process, tests and playgrounds. */
 
+import { assertList, assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../ports/quota-store.ts";
 import {
@@ -7,6 +8,7 @@ import {
   type ApiKeyOptions,
   assertHoldAmounts,
   assertInteger,
+  assertKeyOptions,
   assertOutcome,
   assertRenewal,
   foreignHold,
@@ -76,8 +78,11 @@ export interface MemoryQuotaStore extends QuotaStore {
  */
 export function memoryQuotaStore(
   keys: readonly ApiKeyOptions[] = [],
-  { clock = systemClock, maxRetained = 10_000 }: MemoryQuotaStoreOptions = {},
+  options: MemoryQuotaStoreOptions = {},
 ): MemoryQuotaStore {
+  assertList("memoryQuotaStore", "the first argument", keys, 'memoryQuotaStore([{ apiKey: "sk-…" }])');
+  assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, { clock: "object?", maxRetained: "any?" });
+  const { clock = systemClock, maxRetained = 10_000 } = options;
   assertInteger("maxRetained", maxRetained, 0);
   const store = new MemoryLedger(clock, maxRetained);
   for (const key of keys) store.add(key);
@@ -218,6 +223,7 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   add(options: ApiKeyOptions): string {
+    assertKeyOptions(options);
     const { id = this.#nextId() } = options;
     if (this.#accounts.has(id)) throw knownKey(id);
     const { key, granted, used, hashes } = newKeyOf(id, options);

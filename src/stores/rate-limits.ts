@@ -1,5 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
+import { assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
 
@@ -63,6 +64,19 @@ const RESERVED_OUTPUT_TOKENS = 8_192;
  * });
  */
 export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLimiter {
+  assertOptions<FlexibleRateLimiterOptions>("flexibleRateLimiter", options, {
+    perKey: "object?",
+    perModel: "object?",
+    reservedOutputTokens: "any?",
+    clock: "object?",
+  });
+  for (const limits of ["perKey", "perModel"] as const)
+    if (options[limits] !== undefined)
+      assertOptions<RateLimits>(`flexibleRateLimiter: ${limits}`, options[limits], {
+        requests: "list?",
+        tokens: "list?",
+        callsAtOnce: "any?",
+      });
   for (const most of [options.perKey?.callsAtOnce, options.perModel?.callsAtOnce])
     if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
       throw new RangeError(`callsAtOnce must be an integer from 1, not ${most}`);

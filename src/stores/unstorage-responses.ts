@@ -3,6 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { isJsonObject, parseJson } from "../model/json.ts";
+import { assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   DocumentPage,
@@ -48,10 +49,16 @@ const SWEPT_WITH_A_DOCUMENT = 20;
  * @example
  * const responseStore = unstorageResponseStore(createStorage({ driver: fsDriver({ base: "./responses" }) }));
  */
-export const unstorageResponseStore = (
+export function unstorageResponseStore(
   storage: ResponseStorage,
   options: UnstorageResponseStoreOptions = {},
-): UnstorageResponseStore => new UnstorageResponses(storage, options);
+): UnstorageResponseStore {
+  assertOptions<UnstorageResponseStoreOptions>("unstorageResponseStore", options, {
+    base: "string?",
+    clock: "object?",
+  });
+  return new UnstorageResponses(storage, options);
+}
 
 /** A document without a parent, as it is stored. */
 interface Root extends KeptDocument {

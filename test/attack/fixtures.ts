@@ -9,15 +9,18 @@ import { ACCEPTED as GENERATIONS } from "../cases/images/generations.accepted.ts
 import { type FormFields, formOf } from "../cases/images/requests.ts";
 import { ACCEPTED as MESSAGES } from "../cases/messages/accepted.ts";
 import { REFUSED as MESSAGES_REFUSED } from "../cases/messages/refused.ts";
+import { ACCEPTED as RESPONSES } from "../cases/responses/accepted.ts";
+import { REFUSED as RESPONSES_REFUSED } from "../cases/responses/refused.ts";
 import {
   CHAT_COMPLETIONS as CHAT_COMPLETIONS_FIELDS,
   GENERATE_CONTENT as GENERATE_CONTENT_FIELDS,
   MESSAGES as MESSAGES_FIELDS,
+  RESPONSES as RESPONSES_FIELDS,
 } from "../properties/wire-fields.requests.ts";
 
 /** A request of a route. */
 export interface Fixture {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   /** The JSON body. Undefined for a form, and for a request without a body. */
   readonly json?: unknown;
@@ -32,9 +35,12 @@ const posts = (path: string, list: readonly unknown[]): Fixture[] =>
 const forms = (path: string, list: readonly (readonly [string, FormFields, ...unknown[]])[]): Fixture[] =>
   list.map(([, form]) => ({ method: "POST", path, form }));
 const gets = (...paths: readonly string[]): Fixture[] => paths.map((path) => ({ method: "GET", path }));
+const deletes = (...paths: readonly string[]): Fixture[] => paths.map((path) => ({ method: "DELETE", path }));
 
 const messages = [...bodies(MESSAGES, MESSAGES_REFUSED), ...MESSAGES_FIELDS];
 const contents = [...bodies(GENERATE_CONTENT, GENERATE_CONTENT_REFUSED), ...GENERATE_CONTENT_FIELDS];
+const responses = [...bodies(RESPONSES, RESPONSES_REFUSED), ...RESPONSES_FIELDS];
+const ITEMS = [{ role: "user", content: "A red hat" }];
 const completions = [...bodies(CHAT_COMPLETIONS), ...CHAT_COMPLETIONS_FIELDS];
 
 /** Bodies with all fields of embeddings. */
@@ -69,6 +75,19 @@ export const fixtures: readonly Fixture[] = [
     ),
   ),
   ...posts("/v1/chat/completions", completions),
+  ...posts("/v1/responses", responses),
+  ...posts("/v1/responses/input_tokens", responses),
+  ...posts("/v1/responses/resp_0/cancel", [{}]),
+  ...gets("/v1/responses/resp_0?stream=true&starting_after=1", "/v1/responses/resp_0/input_items?limit=2&order=asc"),
+  ...posts("/v1/conversations", [{ metadata: { hat: "red" }, items: ITEMS }]),
+  ...posts("/v1/conversations/conv_0", [{ metadata: { hat: "red" } }]),
+  ...posts("/v1/conversations/conv_0/items", [{ items: ITEMS }]),
+  ...gets(
+    "/v1/conversations/conv_0",
+    "/v1/conversations/conv_0/items?after=msg_0",
+    "/v1/conversations/conv_0/items/msg_0",
+  ),
+  ...deletes("/v1/responses/resp_0", "/v1/conversations/conv_0", "/v1/conversations/conv_0/items/msg_0"),
   ...posts("/v1/images/generations", bodies(GENERATIONS)),
   ...posts("/v1/embeddings", EMBEDDINGS),
   ...["/v1beta/models/", "/v1/models/"].flatMap((collection) => [

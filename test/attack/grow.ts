@@ -7,9 +7,10 @@ import { BatchEmbedContentsRequest, EmbedContentRequest } from "../../src/format
 import { CountTokensRequest, GenerateContentRequest } from "../../src/formats/generate-content/schema.ts";
 import { ImageFields } from "../../src/formats/images/schema.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
+import { ResponsesRequest } from "../../src/formats/responses/schema.ts";
 import { isValid, type Shape, shapeOf } from "../../src/http/validation.ts";
 import { DEFAULT_LIMITS, type GatewayEndpoint } from "../../src/index.ts";
-import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "../properties/wire-fields.requests.ts";
+import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES, RESPONSES } from "../properties/wire-fields.requests.ts";
 import { Random } from "../trial/random.ts";
 import { CONTENTS_TO_EMBED, EMBEDDINGS } from "./fixtures.ts";
 import { type Attack, type Run, aloneMs } from "./frame.ts";
@@ -62,6 +63,8 @@ const targets: readonly Target[] = [
   { path: "/v1beta/models/model-a:generateContent", schema: GenerateContentRequest, bodies: GENERATE_CONTENT },
   { path: "/v1beta/models/model-a:countTokens", schema: CountTokensRequest, bodies: counted, isAlike: true },
   { path: "/v1/chat/completions", schema: ChatCompletionsRequest, bodies: CHAT_COMPLETIONS },
+  { path: "/v1/responses", schema: ResponsesRequest, bodies: RESPONSES },
+  { path: "/v1/responses/input_tokens", schema: ResponsesRequest, bodies: RESPONSES.slice(0, 1), isAlike: true },
   { path: "/v1/images/generations", schema: ImageFields, bodies: [{ prompt: "A red hat" }] },
   { path: "/v1/embeddings", schema: EmbeddingsRequest, bodies: EMBEDDINGS },
   { path: "/v1beta/models/model-a:embedContent", schema: EmbedContentRequest, bodies: CONTENTS_TO_EMBED.slice(0, 3) },

@@ -63,8 +63,8 @@ describe.each(OPTIONS)("%s", (option, defaults, make) => {
   });
 
   it("refuse a name that there is not, and say those that there are", () => {
-    expect(() => make({ connectMS: 5 })).toThrow(RangeError);
-    expect(() => make({ connectMS: 5 })).toThrow(`${option}.connectMS does not exist; there are ${names.join(", ")}`);
+    expect(() => make({ surprise: 5 })).toThrow(RangeError);
+    expect(() => make({ surprise: 5 })).toThrow(`${option}.surprise does not exist; there are ${names.join(", ")}`);
   });
 
   it("take 1, and the default for what is undefined", () => {

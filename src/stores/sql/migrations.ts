@@ -2,8 +2,9 @@
 
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
+import { assertOptions } from "../../options.ts";
 import { BOOKS } from "../ledger.ts";
-import { retrying, type SqlDialect } from "./database.ts";
+import { retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type SqlTables, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
 /** The kind of database, and the names of its tables. */
@@ -17,7 +18,9 @@ export interface MigrationOptions extends TableOptions {
  * @example
  * const provider = { getMigrations: async () => ({ ...mine, ...migrations({ dialect: "postgres" }) }) };
  */
-export function migrations({ dialect, ...options }: MigrationOptions): Record<string, Migration> {
+export function migrations(migration: MigrationOptions): Record<string, Migration> {
+  assertOptions("migrations", migration, TABLES_SHAPES);
+  const { dialect, ...options } = migration;
   const tables = tablesOf(options);
   return {
     "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
@@ -27,7 +30,9 @@ export function migrations({ dialect, ...options }: MigrationOptions): Record<st
 }
 
 /** Updates a database to the schema of this version. Several processes may call it at the same time. */
-export async function migrate(db: SqlDatabase, { dialect, ...options }: MigrationOptions): Promise<void> {
+export async function migrate(db: SqlDatabase, migration: MigrationOptions): Promise<void> {
+  assertOptions("migrate", migration, TABLES_SHAPES);
+  const { dialect, ...options } = migration;
   const { schema_version } = tablesOf(options);
   const [name = "", schema] = schema_version.split(".").toReversed();
   await retrying(dialect, async () => {

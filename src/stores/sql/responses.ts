@@ -1,6 +1,7 @@
 /** The response store over SQL: each document is a row, and each change is a short transaction that locks the rows it concerns. */
 
 import { type RawBuilder, sql } from "kysely";
+import { assertOptions } from "../../options.ts";
 import type {
   DocumentPage,
   DocumentUpdate,
@@ -19,7 +20,7 @@ import {
   isDocumentId,
   missingOf,
 } from "../memory-responses.ts";
-import { SqlAccess, type SqlStoreOptions } from "./database.ts";
+import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
 import { type DocumentTable, numberOf, type StoredInteger } from "./tables.ts";
 
 /** Options of the response store over SQL. */
@@ -58,7 +59,14 @@ const MOST_CHARS = 1024 * 1024;
  * @example
  * const responseStore = sqlResponseStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
  */
-export const sqlResponseStore = (options: SqlResponseStoreOptions): SqlResponseStore => new SqlResponses(options);
+export function sqlResponseStore(options: SqlResponseStoreOptions): SqlResponseStore {
+  assertOptions<SqlResponseStoreOptions>("sqlResponseStore", options, {
+    ...SQL_SHAPES,
+    maxDocumentsPerKey: "any?",
+    maxBytesPerKey: "any?",
+  });
+  return new SqlResponses(options);
+}
 
 class SqlResponses implements SqlResponseStore {
   readonly #access: SqlAccess;

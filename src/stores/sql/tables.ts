@@ -10,6 +10,7 @@ import {
   SchemableIdentifierNode,
   type TableNode,
 } from "kysely";
+import { assertMethods } from "../../options.ts";
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
@@ -179,8 +180,10 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
 export type SqlDatabase = Kysely<any>;
 
 /** Returns the host's database with the store's tables. Leaves the host's plugins out, because they may rename columns. */
-export const withTables = (db: SqlDatabase, tables: SqlTables): Kysely<SqlSchema> =>
-  db.withoutPlugins().withPlugin(new TableNames(tables));
+export function withTables(db: SqlDatabase, tables: SqlTables): Kysely<SqlSchema> {
+  assertMethods("stores/sql", "db", db, ["withoutPlugins"], "a Kysely database");
+  return db.withoutPlugins().withPlugin(new TableNames(tables));
+}
 
 /** Replaces the table names in queries by the names that the host has chosen. */
 class TableNames extends OperationNodeTransformer implements KyselyPlugin {
