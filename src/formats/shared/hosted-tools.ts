@@ -11,7 +11,7 @@ export const isHosted = ({ format }: ProviderTool): boolean => format === HOSTED
 /** Tells whether a tool is a search of the web as it is now. A search of the provider's own copies has no like elsewhere. */
 export const isWebSearch = ({ format, definition }: ProviderTool): boolean =>
   format === HOSTED_FORMAT &&
-  /^web_search/.test(String(definition["type"])) &&
+  String(definition["type"]).startsWith("web_search") &&
   definition["external_web_access"] !== false;
 
 /** Returns the limits of a web search: the domains that it may read, and the place of its user. */
