@@ -25,6 +25,7 @@ const NO_MEDIA = rejected("The format accepts pictures, sounds and documents onl
 const SAMPLING = dropped("A model that reasons refuses this field.");
 
 export const CONVERSIONS: ConversionTable = conversionTable({
+  "messages.none": rejected("No part of the conversation can be sent in this format."),
   "messages.signature": dropped("The format signs only reasoning."),
   "messages.thought": approximated("Content made during reasoning is sent as a part of the answer."),
   "messages.media": NO_MEDIA,

@@ -45,12 +45,12 @@ export function overlaidRequest(
   const { input } = kept;
   const own: JsonValue[] = Array.isArray(kept["include"]) ? kept["include"] : [];
   const encrypted = encryptedReasoning(request.model, options).filter((name) => !own.includes(name));
+  const cleaned = Array.isArray(input) && new Cleaner(fields, options, native.remembered).clean(input as JsonObject[]);
+  if (cleaned && cleaned.length === 0) fields.add("messages.none");
   const body: JsonObject = {
     ...kept,
     model: request.model,
-    ...(Array.isArray(input) && {
-      input: new Cleaner(fields, options, native.remembered).clean(input as JsonObject[]),
-    }),
+    ...(cleaned && { input: cleaned }),
     max_output_tokens: request.maxOutputTokens,
     store: false,
     ...(own.length + encrypted.length > 0 && { include: [...own, ...encrypted] }),

@@ -87,6 +87,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const { temperature, topP, logprobs } = sampling(request, reasoning?.effort, fields);
   const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
   const input = new InputEncoder(request, fields, options.foreignReasoning).encode();
+  if (input.length === 0) fields.add("messages.none");
   const [instructions, ...others] = request.system;
   const include = [...encryptedReasoning(request.model, options), ...(logprobs ? [LOGPROBS] : [])];
   if (request.maxOutputTokens < LEAST_LIMIT) fields.add("maxOutputTokens");

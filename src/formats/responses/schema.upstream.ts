@@ -42,7 +42,7 @@ const KnownItem = v.looseObject({
   arguments: maybeText,
   input: v.optional(v.unknown()),
   content: v.nullish(array(Part)),
-  summary: v.nullish(array(Part)),
+  summary: v.nullish(array(object({ type: maybeText, text: maybeText }))),
   encrypted_content: maybeText,
   code: maybeText,
   container_id: envelope,
