@@ -216,8 +216,12 @@ export interface CodecOptions {
   readonly outputLimitField?: "max_completion_tokens" | "max_tokens";
   /** Returns how a model's reasoning is controlled, given the upstream's name of the model. Default: by the names that are known. */
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
-  /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */
-  readonly foreignReasoning?: "drop" | "text";
+  /**
+   * What happens to earlier reasoning that another provider has made: it is left out (`drop`, the default), or sent as text. `pass` is for
+   * an upstream that is a polygate gateway itself: a request of the upstream's own format keeps the wrapped signatures of all makers, which
+   * that gateway unwraps. In requests of other formats, `pass` leaves the reasoning out.
+   */
+  readonly foreignReasoning?: "drop" | "text" | "pass";
   /**
    * Sends earlier reasoning back to an upstream of chat completions. `auto` (default): in the field in which the upstream showed the
    * reasoning, because it then takes the reasoning back; known models that demand or refuse such fields get what they want. `always`: also reasoning whose origin is unknown, as `reasoning_content`, which

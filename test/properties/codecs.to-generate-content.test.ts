@@ -29,9 +29,19 @@ const told = ({ parts, isError }: ToolResultPart): JsonObject => {
   return { [isError ? "error" : "output"]: texts.join("\n") };
 };
 
+/** The reasoning beside which a fifth of the output limit, and at least 256 tokens, are left for the answer. */
+function withRoom({ reasoning, maxOutputTokens }: ChatRequest, fields: readonly string[]): ChatRequest["reasoning"] {
+  if (reasoning?.type !== "enabled") return reasoning;
+  const most = maxOutputTokens - Math.max(256, Math.ceil(maxOutputTokens / 5));
+  expect(fields.includes("reasoning")).toBe(most < 1);
+  expect(fields.includes("reasoning.budgetTokens")).toBe(most >= 1 && most < reasoning.budgetTokens);
+  return most < 1 ? { type: "disabled" } : { ...reasoning, budgetTokens: Math.min(most, reasoning.budgetTokens) };
+}
+
 function arriving(given: ChatRequest, conversions: readonly Conversion[]): object {
   const called = callNames(given.messages);
-  const { reasoning, toolChoice, ...others } = kept(given, conversions);
+  const { reasoning: _reasoning, toolChoice, ...others } = kept(given, conversions);
+  const reasoning = withRoom(given, names(conversions));
   const part = (one: Part): Part | undefined => {
     if (one.type === "provider" || one.type === "redacted-reasoning") return undefined;
     // Nobody is named as the maker, so the signature stands raw, and reads as the format's own.

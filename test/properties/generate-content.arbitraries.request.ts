@@ -203,6 +203,19 @@ const budget = fc.oneof(
   fc.constant({ type: "disabled" as const }),
 );
 
+/** Lowers the budget to what the output limit has room for, beside a fifth of it and at least 256 tokens for the answer. */
+function withRoom(request: ChatRequest): ChatRequest {
+  const { reasoning } = request;
+  if (reasoning?.type !== "enabled") return request;
+  const maxOutputTokens = Math.max(257, request.maxOutputTokens);
+  const most = maxOutputTokens - Math.max(256, Math.ceil(maxOutputTokens / 5));
+  return {
+    ...request,
+    maxOutputTokens,
+    reasoning: { ...reasoning, budgetTokens: Math.min(most, reasoning.budgetTokens) },
+  };
+}
+
 /** Every request that the generate-content format can say, without `native`. */
 export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
   record(
@@ -239,5 +252,5 @@ export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
       cachedContent: name.map((id) => `cachedContents/${id}`),
       enhancedCivicAnswers: fc.boolean(),
     },
-  ),
+  ).map(withRoom),
 );

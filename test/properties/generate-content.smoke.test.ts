@@ -68,7 +68,7 @@ describe("a generate-content request", () => {
         { type: "provider", format: "generate-content", definition: { googleSearch: {} } },
       ],
       toolChoice: { type: "tool", name: "clock", parallel: true },
-      maxOutputTokens: 10,
+      maxOutputTokens: 300,
       stopSequences: ["END"],
       stream: false,
       temperature: 2,

@@ -8,9 +8,11 @@ const MAKER = "generate-content";
 /** The text that Google documents for a tool call whose signature is missing, because another model made the call. */
 export const NO_SIGNATURE = "skip_thought_signature_validator";
 
-/** Reads the signature in an extension; an empty object without one. */
-export const readExtra = (extra: ExtraContent): { signature?: string; maker?: string } =>
-  readSignature(extra?.google?.thought_signature ?? "", MAKER);
+/** Reads the signature in an extension; an empty object without one, or with an empty one, which a caller may have forged. */
+export function readExtra(extra: ExtraContent): { signature?: string; maker?: string } {
+  const signed = readSignature(extra?.google?.thought_signature ?? "", MAKER);
+  return signed.signature ? signed : {};
+}
 
 interface WrittenExtra {
   extra_content?: { google: { thought_signature: string } };

@@ -5,10 +5,11 @@ import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
+import { outputLimit } from "../shared/openai.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
 import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
-import { ReturnedReasoning, sealIn, unsealed } from "./request.reasoning.ts";
+import { hasEmptySeal, ReturnedReasoning, sealIn, unsealed, withoutEmptySeal } from "./request.reasoning.ts";
 import { conversionsOf } from "./request.ts";
 import { detailText, recordBudget } from "./schema.reasoning.ts";
 import {
@@ -22,13 +23,14 @@ import {
 /** Returns the caller's own body with the gateway's decisions: the model, the output limit, and token counts in a stream. Its history is cleaned. */
 export function overlaidRequest(
   body: WireObject,
-  { model, maxOutputTokens, stream, native }: ChatRequest,
+  request: ChatRequest,
   options: CodecOptions,
 ): { readonly body: WireObject; readonly conversions: readonly Conversion[] } {
+  const { model, stream, native } = request;
   const { outputLimitField = "max_completion_tokens" } = options;
   const fields: ConvertedFields = new Set();
   const sent = (["max_completion_tokens", "max_tokens"] as const).filter((field) => body[field] != null);
-  const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, maxOutputTokens]);
+  const limits = (sent.length > 0 ? sent : [outputLimitField]).map((field) => [field, outputLimit(request, options)]);
   const streamOptions = isJsonObject(body["stream_options"]) ? body["stream_options"] : {};
   const { messages } = body;
   const cleaner = new Cleaner(fields, model, options, native?.remembered);
@@ -91,6 +93,8 @@ class Cleaner {
   #withWantedReasoning(message: AssistantMessage): AssistantMessage {
     const { reasoning_content, reasoning, reasoning_details } = message;
     const { demands, refusesFields } = this.#history;
+    // The upstream's own gateway decides what its models get.
+    if (this.#foreignReasoning === "pass") return message;
     if (refusesFields && (reasoning_content ?? reasoning ?? reasoning_details) != null) {
       this.#fields.add("messages.reasoning");
       return withoutReasoning(message);
@@ -100,13 +104,14 @@ class Cleaner {
 
   #withOwnReasoning(message: AssistantMessage): AssistantMessage {
     const { reasoning_details } = message;
-    if (!reasoning_details?.some((detail) => detail.signature === "" || sealIn(detail))) return message;
+    if (!reasoning_details?.some((detail) => hasEmptySeal(detail) || sealIn(detail))) return message;
     let foreign = "";
     let hasForeign = false;
     const kept = reasoning_details.flatMap((detail): ReasoningDetail[] => {
       const seal = sealIn(detail);
+      if (seal && this.#foreignReasoning === "pass") return [detail];
       if (seal?.maker === FORMAT) return unsealed(detail, seal.value, this.#records);
-      if (!seal) return [withoutEmptySignature(detail)];
+      if (!seal) return withoutEmptySeal(detail);
       hasForeign = true;
       foreign += detailText(detail);
       return [];
@@ -148,8 +153,9 @@ class Cleaner {
     const text = extra.google?.thought_signature;
     if (text == null) return extra;
     const seal = unwrapSeal(text);
-    if (!seal && !isOfOthers(this.#model)) return extra;
-    this.#fields.add("messages.signature.foreign");
+    if (text !== "" && this.#foreignReasoning === "pass") return extra;
+    if (text !== "" && !seal && !isOfOthers(this.#model)) return extra;
+    if (seal ? seal.value !== "" : text !== "") this.#fields.add("messages.signature.foreign");
     const { google: _google, ...others } = extra;
     return Object.keys(others).length > 0 ? others : undefined;
   }
@@ -169,12 +175,6 @@ const isIn = (fields: object, message: object): boolean =>
 
 const hasThinking = ({ content }: AssistantMessage): boolean =>
   Array.isArray(content) && content.some(({ type }) => type === "thinking");
-
-function withoutEmptySignature(detail: ReasoningDetail): ReasoningDetail {
-  if (detail.signature !== "") return detail;
-  const { signature: _signature, ...others } = detail;
-  return others;
-}
 
 /** Puts a text before the content of a message. */
 function withText(message: AssistantMessage, text: string): AssistantMessage {

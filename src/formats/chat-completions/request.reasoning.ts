@@ -17,11 +17,11 @@ export function decodeReasoning({ reasoning_details, reasoning_content, reasonin
     if (!isFirst(detail, seals)) return [];
     const text = detailText(detail);
     if (detail.data) {
-      const seal = sealIn(detail);
-      return [{ type: "redacted-reasoning", data: seal?.value ?? detail.data, maker: seal?.maker ?? FORMAT }];
+      const { value: data, maker } = sealIn(detail) ?? { value: detail.data, maker: FORMAT };
+      return data === "" ? [] : [{ type: "redacted-reasoning", data, maker }];
     }
     const signed = readSignature(detail.signature ?? "", FORMAT);
-    return text === "" && signed.signature === undefined ? [] : [{ type: "reasoning", text, maker: FORMAT, ...signed }];
+    return text === "" && !signed.signature ? [] : [{ type: "reasoning", text, maker: FORMAT, ...signed }];
   });
   const plain = reasoning_content || reasoning;
   // A provider of this format may have made a text without a seal, so no other provider gets it as its own.
@@ -66,9 +66,21 @@ export class ReturnedReasoning {
 export const sealIn = ({ signature, data }: ReasoningDetail): ReturnType<typeof unwrapSeal> =>
   unwrapSeal(signature ?? "") ?? unwrapSeal(data ?? "");
 
-/** Puts the seal of this format's own reasoning back into an item. */
+/** Puts the seal of this format's own reasoning back into an item. Leaves out an empty seal, and an item of which nothing is left. */
 export function unsealed(detail: ReasoningDetail, value: string, budget: JsonBudget): ReasoningDetail[] {
+  if (value === "") return withoutEmptySeal({ ...detail, ...(detail.data == null ? { signature: "" } : { data: "" }) });
   const record = readRecord(value, budget);
   if (record) return restored(record.details, detailText(detail));
   return [{ ...detail, [detail.data == null ? "signature" : "data"]: value }];
+}
+
+/** Tells whether an item has an empty signature, or empty encrypted reasoning. */
+export const hasEmptySeal = ({ signature, data }: ReasoningDetail): boolean => signature === "" || data === "";
+
+/** Returns an item without its empty seal; none if nothing is left of it. */
+export function withoutEmptySeal(detail: ReasoningDetail): ReasoningDetail[] {
+  if (!hasEmptySeal(detail)) return [detail];
+  const { signature, data, ...others } = detail;
+  if (!signature && !data && detailText(detail) === "") return [];
+  return [{ ...others, ...(signature && { signature }), ...(data && { data }) }];
 }

@@ -5,7 +5,14 @@ import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import { type EffortLevel, nearestLevel, reasoningControl, reasoningModel, sampling } from "../shared/openai.ts";
+import {
+  type EffortLevel,
+  nearestLevel,
+  outputLimit,
+  reasoningControl,
+  reasoningModel,
+  sampling,
+} from "../shared/openai.ts";
 import { effortOf } from "../shared/reasoning.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
@@ -94,7 +101,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const body: ChatCompletionsRequest = {
     model: request.model,
     messages,
-    [outputLimitField]: request.maxOutputTokens,
+    [outputLimitField]: outputLimit(request, options),
     ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
     ...(stopSequences.length > 0 && { stop: stopSequences }),
     ...(temperature !== undefined && { temperature }),

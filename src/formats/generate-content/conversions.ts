@@ -20,7 +20,7 @@ import {
   listAnswerConversions,
 } from "../shared/conversions.ts";
 import { isSayable } from "./request.contents.ts";
-import { encodeThinking } from "./request.thinking.ts";
+import { controlOf, encodeThinking } from "./request.thinking.ts";
 import { sayableChoice } from "./request.tools.ts";
 import { int32, isSettable } from "./request.ts";
 import { MAX_CANDIDATES, MAX_STOP_SEQUENCES } from "./schema.config.ts";
@@ -104,7 +104,7 @@ export function conversionsOf(
     const converted = sayableChoice(request);
     if (!converted || namesIn(converted) < namesIn(toolChoice)) fields.add("toolChoice");
   }
-  const { field } = reasoning ? encodeThinking(reasoning, request.model, options.reasoning?.(request.model)) : {};
+  const { field } = reasoning ? encodeThinking(reasoning, request, controlOf(request.model, options)) : {};
   if (field) fields.add(field);
   if (responseFormat?.type === "json" && responseFormat.name !== undefined) fields.add("responseFormat.name");
   return listConversions(tableOf(options), fields, request);

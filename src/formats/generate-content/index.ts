@@ -19,6 +19,7 @@ import type {
 } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/answer.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
+import { limitWithoutReasoning } from "../shared/reasoning.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
 import { decodeEmbedAnswer, embedCollector } from "./answer.embed.ts";
@@ -27,6 +28,7 @@ import { decodeError, encodeError, errorStatus } from "./errors.ts";
 import { methodIn, modelIn, pathOf, resourceOf } from "./request.address.ts";
 import { decodeEmbedRequest, embedConversionsOf, encodeEmbedRequest, maxEmbedInputs } from "./request.embed.ts";
 import { withOwnSeals } from "./request.seals.ts";
+import { budgetInLimit, controlOf } from "./request.thinking.ts";
 import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, validRequest } from "./request.ts";
 import { FORMAT, given } from "./schema.wire.ts";
 import { GenerateContentEncoder, GenerateContentStream, JoinedChunks } from "./stream.ts";
@@ -229,7 +231,7 @@ export function generateContentCodec(options: CodecOptions = {}): ChatCodec {
     const path = `${pathOf(request.model)}:${method}`;
     if (request.native?.format === FORMAT) {
       const fields: ConvertedFields = new Set();
-      const native = withOutputLimit(request.native, request.maxOutputTokens);
+      const native = withOutputLimit(request.native, request, options, fields);
       const body = withOwnSeals(native, request.model, foreignReasoning, fields, request.native.remembered);
       return { body, path, headers: {}, conversions: removedFrom(fields, options) };
     }
@@ -261,14 +263,38 @@ export const generateContentEmbeddings: EmbeddingCodec = {
   decodeError,
 };
 
-/** Returns the caller's own body with the gateway's output limit. The field names keep the caller's spelling. */
-function withOutputLimit({ body }: NativeRequest, maxOutputTokens: number): JsonObject {
+/**
+ * Returns the caller's own body with the gateway's output limit, and with a budget for which another limit than the caller's has room. The
+ * field names keep the caller's spelling.
+ */
+function withOutputLimit(
+  { body }: NativeRequest,
+  request: ChatRequest,
+  options: CodecOptions,
+  fields: ConvertedFields,
+): JsonObject {
+  const { model } = request;
+  const maxOutputTokens =
+    controlOf(model, options) === "none" ? limitWithoutReasoning(request) : request.maxOutputTokens;
   const native = body as JsonObject;
   const configName = spellingIn(native, "generationConfig", "generation_config");
   const held = native[configName];
   const config = isJsonObject(held) ? held : {};
   const limitName = spellingIn(config, "maxOutputTokens", "max_output_tokens");
-  return { ...native, [configName]: { ...config, [limitName]: maxOutputTokens } };
+  const limited = { ...native, [configName]: { ...config, [limitName]: maxOutputTokens } };
+  const thinkingName = spellingIn(config, "thinkingConfig", "thinking_config");
+  const thinking = config[thinkingName];
+  if (config[limitName] === maxOutputTokens || !isJsonObject(thinking)) return limited;
+  const budgetName = spellingIn(thinking, "thinkingBudget", "thinking_budget");
+  const budget = thinking[budgetName];
+  if (typeof budget !== "number" || budget <= 0) return limited;
+  const within = budgetInLimit(budget, { model, maxOutputTokens });
+  if (within === budget) return limited;
+  fields.add(within === 0 ? "reasoning" : "reasoning.budgetTokens");
+  // The official service refuses to show thoughts where there are none.
+  const { includeThoughts: _camel, include_thoughts: _snake, ...hidden } = thinking;
+  const changed = { ...(within === 0 ? hidden : thinking), [budgetName]: within };
+  return { ...native, [configName]: { ...config, [limitName]: maxOutputTokens, [thinkingName]: changed } };
 }
 
 const spellingIn = (object: JsonObject, camel: string, snake: string): string =>

@@ -50,19 +50,23 @@ function addPart(turn: Part[], part: RequestPart, calls: CallIds, turnNumber: nu
   if (redacted) {
     // A client may have joined the text before the encrypted reasoning into one part with it.
     if (part.text) turn.push({ type: "reasoning", text: part.text });
-    turn.push(redacted);
+    // A caller may forge an empty one.
+    if (redacted.data !== "") turn.push(redacted);
     return;
   }
   const decoded = decodePart(part, calls, turnNumber);
+  if (decoded.type !== "reasoning" || decoded.text !== "") {
+    turn.push(decoded);
+    return;
+  }
   // A stream sends the signature of reasoning behind its text, in a part of its own. Both are one part.
-  if (decoded.type === "reasoning" && decoded.text === "" && decoded.maker !== undefined) {
-    let text = "";
+  let text = "";
+  if (decoded.maker !== undefined)
     for (let last = turn.at(-1); last?.type === "reasoning" && last.maker === undefined; last = turn.at(-1)) {
       text = last.text + text;
       turn.pop();
     }
-    turn.push({ ...decoded, text });
-  } else turn.push(decoded);
+  if (text !== "" || decoded.signature !== undefined) turn.push({ ...decoded, text });
 }
 
 /** Returns the encrypted reasoning in an empty thought of the gateway; undefined for any other part. */

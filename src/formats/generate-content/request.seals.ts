@@ -5,6 +5,7 @@
 
 import type { NativeRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { FORMAT } from "./schema.wire.ts";
@@ -82,20 +83,23 @@ export function withPlaceholders<Content>(contents: readonly Content[]): readonl
  * Prepares the conversation of a body for an upstream of this format. A body without a foreign seal, without an empty signature, and
  * without a call that needs the placeholder is returned as the same object.
  *
- * @param foreignReasoning Whether the text of reasoning by another maker is sent as plain text.
+ * @param foreignReasoning What happens to reasoning by another maker. With `pass`, all wrapped signatures stay.
  * @param fields Gets the fields that lose something.
  * @param remembered The signatures of earlier calls, by the ids of the calls.
  */
 export function withOwnSeals(
   body: JsonObject,
   model: string,
-  foreignReasoning: "drop" | "text",
+  foreignReasoning: NonNullable<CodecOptions["foreignReasoning"]>,
   fields: ConvertedFields,
   remembered?: NativeRequest["remembered"],
 ): JsonObject {
   const held = body["contents"];
   const contents: readonly unknown[] = Array.isArray(held) ? held : [held];
-  const cleaned = contents.some((content) => partsOf(content).some(isUnclean))
+  const isPassed = foreignReasoning === "pass";
+  const cleaned = contents.some((content) =>
+    partsOf(content).some((part) => isUnclean(part) && !(isPassed && isSealed(part))),
+  )
     ? new Cleaning(foreignReasoning, fields).contents(contents)
     : contents;
   const restored = remembered ? cleaned.map((content) => withRemembered(content, remembered)) : cleaned;
@@ -118,6 +122,12 @@ function withRemembered(content: unknown, remembered: NonNullable<NativeRequest[
   return restored.every((part, index) => part === parts[index]) ? content : withParts(content, restored);
 }
 
+/** Tells whether a part has a wrapped signature. */
+function isSealed(part: unknown): boolean {
+  const signature = isJsonObject(part) ? signatureIn(part) : undefined;
+  return typeof signature === "string" && unwrapSeal(signature) !== undefined;
+}
+
 /** Tells whether a part has a wrapped or an empty signature, or is a thought without content. */
 function isUnclean(part: unknown): boolean {
   if (!isJsonObject(part)) return false;
@@ -134,14 +144,14 @@ const isEmptyText = (part: AnyPart): boolean =>
 
 /** Cleans one conversation, from its first content to its last. */
 class Cleaning {
-  readonly #foreignReasoning: "drop" | "text";
+  readonly #foreignReasoning: CodecOptions["foreignReasoning"];
   readonly #fields: ConvertedFields;
   /** The thoughts without a signature since the last other part. The next signature is theirs too: streams send it in a part of its own. */
   #unsigned: AnyPart[] = [];
   /** The parts of other makers' reasoning, and the parts that take their place. */
   readonly #replaced: Map<unknown, AnyPart | undefined> = new Map();
 
-  constructor(foreignReasoning: "drop" | "text", fields: ConvertedFields) {
+  constructor(foreignReasoning: CodecOptions["foreignReasoning"], fields: ConvertedFields) {
     this.#foreignReasoning = foreignReasoning;
     this.#fields = fields;
   }
@@ -164,6 +174,11 @@ class Cleaning {
   #read(part: AnyPart): void {
     const text = signatureIn(part);
     const seal = typeof text === "string" ? unwrapSeal(text) : undefined;
+    // The next signature is not of the thoughts before this part.
+    if (seal && this.#foreignReasoning === "pass") {
+      this.#unsigned = [];
+      return;
+    }
     const isForeign = seal !== undefined && (seal.maker !== FORMAT || seal.kind === "redacted");
     if (isForeign && isThought(part)) {
       this.#fields.add("messages.reasoning.foreign");

@@ -1,8 +1,9 @@
 /** Converts the thinking config of a request in both directions. Each model lets a request control its thinking in another way. */
 
-import type { Reasoning, ReasoningControl, ReasoningEffort } from "../../kinds/chat/request.ts";
+import type { ChatRequest, Reasoning, ReasoningControl, ReasoningEffort } from "../../kinds/chat/request.ts";
+import type { CodecOptions } from "../format.ts";
 import type { ConvertedField } from "../shared/conversions.ts";
-import { budgetOf, effortOf } from "../shared/reasoning.ts";
+import { budgetOf, budgetWithin, effortOf } from "../shared/reasoning.ts";
 import type { ThinkingConfig } from "./schema.config.ts";
 import { given, readWord, THINKING_LEVEL } from "./schema.wire.ts";
 
@@ -58,31 +59,33 @@ interface EncodedThinking {
   readonly field?: ConvertedField;
 }
 
-/**
- * Encodes the reasoning for a model.
- *
- * @param control Overrides the control that is known for the model's name. Unknown models are sent what the caller asked for.
- */
-export function encodeThinking(reasoning: Reasoning, model: string, control?: ReasoningControl): EncodedThinking {
-  const known = MODELS.find(({ name }) => name.test(model));
-  switch (control ?? known?.control ?? "any") {
+const modelNamed = (model: string): ThinkingModel | undefined => MODELS.find(({ name }) => name.test(model));
+
+/** Returns how a request controls a model's thinking: as the host says, or as is known. Unknown models are sent what the caller asked for. */
+export const controlOf = (model: string, { reasoning }: CodecOptions): ReasoningControl =>
+  reasoning?.(model) ?? modelNamed(model)?.control ?? "any";
+
+/** The model and the output limit of a request. */
+type Limited = Pick<ChatRequest, "model" | "maxOutputTokens">;
+
+/** Encodes the reasoning for a model. */
+export function encodeThinking(reasoning: Reasoning, request: Limited, control: ReasoningControl): EncodedThinking {
+  switch (control) {
     case "none":
       return reasoning.type === "disabled" ? {} : { field: "reasoning" };
     case "budget":
-      return inTokens(reasoning, known ?? {});
+      return inTokens(reasoning, request);
     case "effort":
-      return inLevels(reasoning, known?.levels ?? LEVELS);
+      return inLevels(reasoning, modelNamed(request.model)?.levels ?? LEVELS);
     case "any": {
       const isLevel = reasoning.type === "adaptive" && reasoning.effort !== undefined;
-      return isLevel ? inLevels(reasoning, LEVELS) : inTokens(reasoning, {});
+      return isLevel ? inLevels(reasoning, LEVELS) : inTokens(reasoning, request);
     }
   }
 }
 
-function inTokens(
-  reasoning: Reasoning,
-  { budgets: [min, max] = [1, Infinity], isAlwaysOn }: Pick<ThinkingModel, "budgets" | "isAlwaysOn">,
-): EncodedThinking {
+function inTokens(reasoning: Reasoning, request: Limited): EncodedThinking {
+  const { budgets: [min, max] = [1, Infinity], isAlwaysOn } = modelNamed(request.model) ?? {};
   if (reasoning.type === "disabled")
     return isAlwaysOn
       ? { config: { thinkingBudget: min }, field: "reasoning.budgetTokens" }
@@ -92,10 +95,22 @@ function inTokens(
   if (reasoning.type === "adaptive" && reasoning.effort === undefined)
     return { config: { includeThoughts, thinkingBudget: -1 } };
   const wanted = reasoning.type === "enabled" ? reasoning.budgetTokens : budgetOf(reasoning.effort);
-  const thinkingBudget = Math.max(min, Math.min(max, wanted));
+  const thinkingBudget = budgetInLimit(Math.max(min, Math.min(max, wanted)), request);
+  if (thinkingBudget === 0) return { config: { thinkingBudget }, field: "reasoning" };
   const config = { includeThoughts, thinkingBudget };
   if (reasoning.type === "adaptive") return { config, field: "reasoning.effort" };
   return thinkingBudget === wanted ? { config } : { config, field: "reasoning.budgetTokens" };
+}
+
+/**
+ * Returns a positive budget, or as much of it as leaves room for the answer in the output limit. Returns 0, which turns the thinking off,
+ * where this is less than the model accepts.
+ */
+export function budgetInLimit(budget: number, { model, maxOutputTokens }: Limited): number {
+  const { budgets: [min] = [1], isAlwaysOn } = modelNamed(model) ?? {};
+  const within = budgetWithin(budget, maxOutputTokens);
+  if (within === budget || within >= min) return within;
+  return isAlwaysOn ? Math.min(budget, min) : 0;
 }
 
 function inLevels(reasoning: Reasoning, levels: readonly Level[]): EncodedThinking {

@@ -12,10 +12,11 @@ import type {
   WireObject,
 } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
+import { limitWithoutReasoning } from "../shared/reasoning.ts";
 import { decodeContents, decodeMarks, encodeMarks, encodeMessages } from "./request.contents.ts";
 import { demandsSignatures, withPlaceholders } from "./request.seals.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";
-import { decodeThinking, encodeThinking, isUnsupportedLevel } from "./request.thinking.ts";
+import { controlOf, decodeThinking, encodeThinking, isUnsupportedLevel } from "./request.thinking.ts";
 import { decodeCalling, decodeTools, encodeCalling, encodeTools, sayableChoice } from "./request.tools.ts";
 import {
   type GenerationConfig,
@@ -204,8 +205,9 @@ export const int32 = (seed: number): number => seed | 0;
 function encodeConfig(request: ChatRequest, options: CodecOptions): GenerationConfig {
   const { stopSequences, topK, candidateCount, seed, logprobs, modalities = [], mediaResolution } = request;
   const { speech, responseFormat, reasoning } = request;
+  const control = controlOf(request.model, options);
   return given({
-    maxOutputTokens: request.maxOutputTokens,
+    maxOutputTokens: control === "none" ? limitWithoutReasoning(request) : request.maxOutputTokens,
     // Send only as many stop sequences as the format allows. The gateway itself ends the text at the others.
     stopSequences: stopSequences.length > 0 ? stopSequences.slice(0, MAX_STOP_SEQUENCES) : undefined,
     temperature: request.temperature,
@@ -223,7 +225,7 @@ function encodeConfig(request: ChatRequest, options: CodecOptions): GenerationCo
     mediaResolution: mediaResolution && MEDIA_RESOLUTION[mediaResolution],
     speechConfig: speech && encodeSpeech(speech),
     ...(responseFormat && encodeFormat(responseFormat)),
-    thinkingConfig: reasoning && encodeThinking(reasoning, request.model, options.reasoning?.(request.model)).config,
+    thinkingConfig: reasoning && encodeThinking(reasoning, request, control).config,
   });
 }
 

@@ -177,7 +177,7 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
           ...(block.signature ? [sealOf(block.signature)] : []),
         ];
       case "redacted_thinking":
-        return [{ type: "redacted-reasoning", data: block.data, maker: FORMAT }];
+        return block.data === "" ? [] : [{ type: "redacted-reasoning", data: block.data, maker: FORMAT }];
       case "tool_use":
         return [{ type: "tool-call-start", id: block.id, name: block.name }];
       default:

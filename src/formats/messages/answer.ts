@@ -37,6 +37,9 @@ export interface AnswerBlock {
 const isThinkingOn = ({ reasoning }: AnswerContext["request"]): boolean =>
   reasoning !== undefined && reasoning.type !== "disabled";
 
+const isSealed = (signed: Signed): signed is Signed & { readonly signature: string; readonly maker: string } =>
+  Boolean(signed.signature) && signed.maker !== undefined;
+
 /** The longest text block (spec 8), in UTF-16 units. A longer text continues in the next block. */
 const MAX_TEXT_LENGTH = 5_000_000;
 
@@ -57,7 +60,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   readonly #arguments = new AnsweredArguments();
   /** Set if the answer comes from an upstream of this format. */
   #isNative = false;
-  /** The upstream's format, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
+  /** The answer's maker, for a caller who has thinking on, until a block with a seal shows that another provider wrote the answer. */
   #unmarked: string | undefined;
   /** The body of a complete answer of an upstream of this format. */
   #native: string | undefined;
@@ -76,7 +79,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     switch (event.type) {
       case "start":
         this.#isNative = event.native === FORMAT;
-        if (!this.#isNative && isThinkingOn(this.#context.request)) this.#unmarked = event.native;
+        if (event.maker !== FORMAT && isThinkingOn(this.#context.request)) this.#unmarked = event.maker;
         this.started = {
           // The answer's id contains the request's id, so that support can find one by the other.
           id: answerId(event, FORMAT, this.#context.requestId.replace(/^req_/, "msg_")),
@@ -209,7 +212,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
   #beginCall(call: Extract<AnswerEvent, { type: "tool-call" | "tool-call-start" }>): void {
     const { id, name } = call;
     // An upstream of this format refuses a turn of tool calls without thinking, so it must know the turn for another provider's.
-    if (this.#unmarked !== undefined && call.signature === undefined)
+    if (this.#unmarked !== undefined && !isSealed(call))
       this.#redacted(wrapSeal({ maker: this.#unmarked, kind: "redacted", value: "" }));
     this.#seal(call, { kind: "call", callId: id });
     this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {} }));
@@ -219,8 +222,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
    * Writes the signature of a part for which the format has no field as a block of its own. Clients return such blocks unchanged. A
    * signature without a maker is left out: no upstream could be told whose it is.
    */
-  #seal({ signature, maker }: Signed, seal: Pick<Seal, "kind" | "callId">): void {
-    if (signature && maker !== undefined) this.#redacted(wrapSeal({ ...seal, maker, value: signature }));
+  #seal(signed: Signed, seal: Pick<Seal, "kind" | "callId">): void {
+    if (isSealed(signed)) this.#redacted(wrapSeal({ ...seal, maker: signed.maker, value: signed.signature }));
   }
 
   #redacted(data: string): void {

@@ -50,12 +50,15 @@ interface Turn {
 
 type Signed = Pick<ToolCallPart, "signature" | "maker">;
 
-/** Adds the part of a block to a turn. The signature of a tool call or of a text has a block of its own, and is added to its part. */
+/**
+ * Adds the part of a block to a turn. The signature of a tool call or of a text has a block of its own, and is added to its part. Leaves out
+ * thinking without a content: an empty wrapped block only shows that another provider wrote the turn, and callers may forge others.
+ */
 function decodeBlock(block: RequestBlock, turn: Turn): void {
   const { parts } = turn;
   const seal = block.type === "redacted_thinking" ? unwrapSeal(block.data) : undefined;
-  // An empty seal only shows that another provider wrote the turn.
-  if (seal?.kind === "redacted" && seal.value === "") return;
+  if (block.type === "redacted_thinking" && (seal ? seal.value : block.data) === "") return;
+  if (block.type === "thinking" && block.thinking === "" && !readSignature(block.signature, FORMAT).signature) return;
   if (!seal || seal.kind === "redacted") parts.push(decodePart(block));
   else if (seal.kind === "call") (turn.seals ??= new Map()).set(seal.callId ?? "", signedBy(seal));
   else {

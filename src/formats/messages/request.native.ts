@@ -9,7 +9,7 @@ import { budgetWithin } from "../shared/reasoning.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { toldOf } from "./conversions.ts";
 import { isBlank } from "./request.messages.ts";
-import { lacksThinking, MIN_BUDGET_TOKENS } from "./request.thinking.ts";
+import { lacksThinking, MIN_BUDGET_TOKENS, toolLoopStart } from "./request.thinking.ts";
 import { FORMAT } from "./schema.ts";
 
 /**
@@ -26,40 +26,43 @@ export function nativeBody(
   let body: JsonObject = { ...(native.body as JsonObject), model, max_tokens: maxOutputTokens };
   // Keep the caller's `stream`, or its absence, if it means the same.
   if (stream !== (native.body["stream"] ?? false)) body = { ...body, stream };
-  const { messages, hasForeign } = withoutForeign(body["messages"], foreignReasoning, fields);
+  const { messages, hasForeign } = withoutForeign(messagesIn(body), foreignReasoning, fields);
   if (messages) body = { ...body, messages };
   const { thinking } = body;
   if (native.remembered && isJsonObject(thinking) && thinking["type"] !== "disabled")
-    body = { ...body, messages: withRemembered(body["messages"] as unknown as Message[], native.remembered) };
-  if (maxOutputTokens !== native.body["max_tokens"]) body = withBudgetWithin(body, maxOutputTokens, fields);
-  const isThinking = isJsonObject(body["thinking"]) && body["thinking"]["type"] === "enabled";
-  if (messages && hasForeign && isThinking && lacksThinking(messages)) body = withoutThinking(body, fields);
+    body = { ...body, messages: withRemembered(messagesIn(body), native.remembered) };
+  const isEnabled = isJsonObject(thinking) && thinking["type"] === "enabled";
+  if (hasForeign && isEnabled && lacksThinking(messagesIn(body))) body = withoutThinking(body, fields);
+  else if (maxOutputTokens !== native.body["max_tokens"]) body = withBudgetWithin(body, maxOutputTokens, fields);
   return { body, conversions: toldOf(fields, new Set(), request) };
 }
 
 type Message = { readonly role: string; readonly content: string | JsonObject[] };
 
+// The cast is safe: the body is valid.
+const messagesIn = (body: JsonObject): Message[] => body["messages"] as unknown as Message[];
+
 /**
  * Returns the messages without seals of other makers; undefined if there are none, so that the body stays as it came. `hasForeign` is true if
- * another provider wrote a part of the conversation.
+ * another provider wrote a turn of the tool loop at the end. Earlier turns may lack thinking.
  */
 function withoutForeign(
-  messages: JsonValue | undefined,
+  messages: readonly Message[],
   foreignReasoning: CodecOptions["foreignReasoning"],
   fields: ConvertedFields,
 ): { readonly messages: Message[] | undefined; readonly hasForeign: boolean } {
   let [isChanged, hasForeign] = [false, false];
   const cleaned: Message[] = [];
-  // The cast is safe: the body is valid.
-  for (const message of messages as unknown as readonly Message[]) {
+  const start = toolLoopStart(messages);
+  for (const [index, message] of messages.entries()) {
     const { content } = message;
     const blocks =
       typeof content === "string" ? content : content.flatMap((block) => ownBlock(block, foreignReasoning, fields));
     const isSame =
       typeof blocks === "string" ||
-      (blocks.length === content.length && blocks.every((block, index) => block === content[index]));
+      (blocks.length === content.length && blocks.every((block, at) => block === content[at]));
     isChanged ||= !isSame;
-    hasForeign ||= thoughtsIn(blocks) !== thoughtsIn(content);
+    hasForeign ||= index >= start && thoughtsIn(blocks) !== thoughtsIn(content);
     if (isSame) cleaned.push(message);
     else if (blocks.length > 0) cleaned.push({ ...message, content: blocks });
   }
@@ -112,7 +115,8 @@ function ownBlock(
   if (field === undefined) return [block];
   const text = block[field];
   const seal = typeof text === "string" ? unwrapSeal(text) : undefined;
-  if (text !== "" && !seal) return [block];
+  // The upstream's gateway needs the empty seals, too: they mark the turns of other providers.
+  if (text !== "" && (!seal || foreignReasoning === "pass")) return [block];
   if (seal?.maker === FORMAT && seal.value !== "" && seal.kind !== "call") return [{ ...block, [field]: seal.value }];
   const { thinking } = block;
   if (foreignReasoning === "text" && typeof thinking === "string" && !isBlank(thinking)) {

@@ -7,7 +7,7 @@ import type { ChatRequest, ReasoningControl, ReasoningEffort } from "../../kinds
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
-import { budgetOf, budgetWithin, effortOf } from "../shared/reasoning.ts";
+import { budgetOf, budgetWithin, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../shared/reasoning.ts";
 import type { RequestMessage, Thinking } from "./schema.ts";
 
 /** The smallest budget for reasoning, in tokens (spec 2.6). */
@@ -63,6 +63,7 @@ function fitReasoning(draft: Draft, control: ReasoningControl, model: ClaudeMode
     return control === "none" ? void delete draft.reasoning : disable(draft, model, lost);
   if (control === "none") {
     delete draft.reasoning;
+    draft.maxOutputTokens = limitWithoutReasoning(draft);
     lost.add("reasoning");
     return;
   }
@@ -128,26 +129,19 @@ function disable(draft: Draft, { control, isOffByDefault, isAlwaysOn }: ClaudeMo
  * Tells whether the conversation ends in a tool loop with an assistant's turn that does not begin with thinking. Consecutive messages of the
  * assistant are one turn.
  */
-export function lacksThinking(messages: readonly { readonly role: string; readonly content: unknown }[]): boolean {
-  /** The first message of the turn that is being read, from the end on. */
-  let first: { readonly content: unknown } | undefined;
-  let hasResult = false;
-  let next = "";
-  for (const { role, content } of messages.toReversed()) {
-    if (role === "assistant") {
-      // The user has said something else than results after this turn: it belongs to no open loop.
-      if (next !== role && next !== "" && !hasResult) break;
-      first = { content };
-    } else {
-      if (first && !beginsWithThinking(first.content)) return true;
-      first = undefined;
-      const blocks = Array.isArray(content) ? (content as readonly { readonly type?: unknown }[]) : [];
-      hasResult = (next === role && hasResult) || blocks.some(({ type }) => type === "tool_result");
-    }
-    next = role;
-  }
-  return first !== undefined && !beginsWithThinking(first.content);
-}
+export const lacksThinking = (messages: readonly Message[]): boolean =>
+  turnsOf(messages.slice(toolLoopStart(messages))).some(({ content }) => !beginsWithThinking(content));
+
+type Message = { readonly role: string; readonly content: unknown };
+
+/** Returns the index of the first message of the tool loop at the end of the conversation; the length if it ends in no tool loop. */
+export const toolLoopStart = (messages: readonly Message[]): number =>
+  loopStart(
+    messages,
+    ({ content }) =>
+      Array.isArray(content) &&
+      (content as readonly { readonly type?: unknown }[]).some(({ type }) => type === "tool_result"),
+  );
 
 function beginsWithThinking(content: unknown): boolean {
   const type: unknown = Array.isArray(content)

@@ -9,7 +9,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import { nameOf, reasoningModel } from "../shared/openai.ts";
+import { nameOf, outputLimit, reasoningModel } from "../shared/openai.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { tableOf } from "./conversions.ts";
 import { FORMAT } from "./schema.ts";
@@ -51,7 +51,7 @@ export function overlaidRequest(
     ...kept,
     model: request.model,
     ...(cleaned && { input: cleaned }),
-    max_output_tokens: request.maxOutputTokens,
+    max_output_tokens: outputLimit(request, options),
     store: false,
     ...(own.length + encrypted.length > 0 && { include: [...own, ...encrypted] }),
   };
@@ -113,7 +113,7 @@ class Cleaner {
     const { encrypted_content: sealed, summary, content } = item;
     const seal = typeof sealed === "string" ? unwrapSeal(sealed) : undefined;
     const isRaw = !sealed && Array.isArray(content) && content.length > 0;
-    if (isRaw || (sealed && !seal)) return item;
+    if (isRaw || (sealed && (!seal || this.#foreignReasoning === "pass"))) return item;
     if (seal?.maker === FORMAT && (seal.kind === "part" || seal.kind === "redacted") && seal.value !== "")
       return { ...item, encrypted_content: seal.value };
     const text = [summary, content]

@@ -5,7 +5,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import { type EffortLevel, nearestLevel, reasoningControl, sampling } from "../shared/openai.ts";
+import { type EffortLevel, nearestLevel, outputLimit, reasoningControl, sampling } from "../shared/openai.ts";
 import { effortOf } from "../shared/reasoning.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { fieldsOf, tableOf } from "./conversions.ts";
@@ -90,11 +90,12 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   if (input.length === 0) fields.add("messages.none");
   const [instructions, ...others] = request.system;
   const include = [...encryptedReasoning(request.model, options), ...(logprobs ? [LOGPROBS] : [])];
-  if (request.maxOutputTokens < LEAST_LIMIT) fields.add("maxOutputTokens");
+  const limit = outputLimit(request, options);
+  if (limit < LEAST_LIMIT) fields.add("maxOutputTokens");
   const body = {
     model: request.model,
     input,
-    max_output_tokens: Math.max(request.maxOutputTokens, LEAST_LIMIT),
+    max_output_tokens: Math.max(limit, LEAST_LIMIT),
     store: false,
     ...(include.length > 0 && { include }),
     ...(instructions && others.length === 0 && { instructions: instructions.text }),

@@ -1,7 +1,9 @@
 /** What is known about OpenAI's models by their names: their control over reasoning, and the fields that they refuse. */
 
 import type { ChatRequest, ReasoningControl } from "../../kinds/chat/request.ts";
+import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "./conversions.ts";
+import { limitWithoutReasoning } from "./reasoning.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
 export const nameOf = (model: string): string =>
@@ -56,4 +58,16 @@ export function sampling(request: ChatRequest, effort: EffortLevel | undefined, 
     if (request[name] !== undefined && request[name] !== NEUTRAL[name]) fields.add(name);
   if (request.logprobs) fields.add("logprobs");
   return {};
+}
+
+/**
+ * Returns the output limit. The room for reasoning beside the answer is for models that are known to reason, and for those of which the
+ * caller asks a number of tokens: small models of local servers refuse a limit above their window.
+ */
+export function outputLimit(request: ChatRequest, options: CodecOptions): number {
+  const { model, reasoning, maxOutputTokens } = request;
+  const control = options.reasoning?.(model);
+  const isKnown = control === undefined ? reasoningModel(model) !== undefined : control !== "none";
+  const isAsked = reasoning?.type === "enabled" && (control ?? reasoningControl(model)) !== "none";
+  return isKnown || isAsked ? maxOutputTokens : limitWithoutReasoning(request);
 }

@@ -1,6 +1,6 @@
-/** The ways in which a model lets a request control its reasoning, and the conversions between them. */
+/** The control of a model's reasoning, the conversions between its ways, and the turns for which a model wants its reasoning back. */
 
-import type { ReasoningEffort } from "../../kinds/chat/request.ts";
+import type { ChatRequest, Reasoning, ReasoningEffort } from "../../kinds/chat/request.ts";
 
 /** The budget that stands for an effort, in tokens. */
 const BUDGET: Readonly<Record<ReasoningEffort, number>> = {
@@ -25,10 +25,46 @@ export function effortOf(budgetTokens: number): "low" | "medium" | "high" {
   return budgetTokens <= BUDGET.medium ? "medium" : "high";
 }
 
-/** The part of the output limit that is left for the answer beside a budget, and the fewest tokens of this part. */
-const ANSWER_PART = 1 / 5;
+/** The output limit divided by the part that is left for the answer beside a budget, and the fewest tokens of this part. */
+const ANSWER_PARTS = 5;
 const MIN_ANSWER_TOKENS = 256;
 
 /** Returns the budget, or as much of it as leaves a fair part of the output limit for the answer. Not positive for a very small limit. */
 export const budgetWithin = (budgetTokens: number, maxOutputTokens: number): number =>
-  Math.min(budgetTokens, maxOutputTokens - Math.max(MIN_ANSWER_TOKENS, Math.ceil(maxOutputTokens * ANSWER_PART)));
+  Math.min(budgetTokens, maxOutputTokens - Math.max(MIN_ANSWER_TOKENS, Math.ceil(maxOutputTokens / ANSWER_PARTS)));
+
+/** Returns the output limit for an answer of so many tokens beside reasoning, so that `budgetWithin` leaves its budget whole. */
+export function limitBeside(answerTokens: number, reasoning: Reasoning | undefined): number {
+  if (!reasoning || reasoning.type === "disabled") return answerTokens;
+  // Some models take a budget in place of an effort. For the others, the output limit includes the reasoning, too.
+  const budget = reasoning.type === "enabled" ? reasoning.budgetTokens : budgetOf(reasoning.effort);
+  return Math.max(answerTokens + budget, Math.ceil((budget * ANSWER_PARTS) / (ANSWER_PARTS - 1)));
+}
+
+/** Returns the output limit for a model that does not reason: without the room that the gateway has added for reasoning. */
+export const limitWithoutReasoning = ({
+  maxOutputTokens,
+  maxAnswerTokens = maxOutputTokens,
+}: Pick<ChatRequest, "maxOutputTokens" | "maxAnswerTokens">): number => Math.min(maxOutputTokens, maxAnswerTokens);
+
+/**
+ * Returns the index of the first message of the tool loop at the end of a conversation: the message behind the last words of the user that
+ * are not beside results. Returns the length if these words are the end. Consecutive messages of others than the assistant are one turn.
+ */
+export function loopStart<Message extends { readonly role: string }>(
+  messages: readonly Message[],
+  hasResult: (message: Message) => boolean,
+): number {
+  let start = 0;
+  let hasResults = false;
+  for (const [index, message] of messages.entries()) {
+    hasResults = message.role !== "assistant" && (hasResults || hasResult(message));
+    const next = messages[index + 1];
+    if (message.role !== "assistant" && (!next || next.role === "assistant") && !hasResults) start = index + 1;
+  }
+  return start;
+}
+
+/** Returns the first message of each turn of the assistant. */
+export const turnsOf = <Message extends { readonly role: string }>(messages: readonly Message[]): Message[] =>
+  messages.filter(({ role }, index) => role === "assistant" && messages[index - 1]?.role !== "assistant");

@@ -15,7 +15,7 @@ interface EventFields {
 
 const FIELDS: ReadonlyMap<string, EventFields> = new Map(
   Object.entries({
-    start: { optional: ["id", "model"] },
+    start: { optional: ["id", "model", "maker"] },
     "text-delta": { texts: ["text"], optional: ["signature", "maker", "block"] },
     "reasoning-delta": { texts: ["text"], optional: ["block"] },
     "refusal-delta": { texts: ["text"] },

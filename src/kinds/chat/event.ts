@@ -140,6 +140,11 @@ export interface StartEvent {
   readonly id?: string;
   /** The answering model, when its name is more exact than the requested one. */
   readonly model?: string;
+  /**
+   * The maker of the answer, as its signatures name it: a wire format, or another name. A messages client then keeps a mark of a turn
+   * without reasoning that no upstream of messages has written. Default: the format of `native` events, and nobody for other events.
+   */
+  readonly maker?: string;
   readonly usage?: Partial<Usage>;
 }
 
@@ -262,6 +267,8 @@ export type AnswerEvent =
       readonly usage: Usage;
       /** The wire format of the native frames that follow, if any. The first frame contains the start of the answer. */
       readonly native?: string;
+      /** The maker of the answer, if known. */
+      readonly maker?: string;
     }
   | ContentEvent
   | NativeAnswerEvent

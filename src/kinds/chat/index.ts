@@ -2,6 +2,7 @@
 
 import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEndpoint } from "../../formats/format.ts";
+import { limitBeside } from "../../formats/shared/reasoning.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { Call } from "../../pipeline/call.ts";
 import { doubt } from "../../pipeline/failures.ts";
@@ -24,12 +25,14 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
   fit({ maxOutputTokensPath: path }, request, model) {
     const most = model?.maxOutputTokens;
     const { reasoning, maxOutputTokens } = request;
-    // Default to the model's own output limit. If the limit is unknown, a budget for reasoning is not taken from the answer's tokens.
-    if (request.limitedByDefault)
-      return {
-        ...request,
-        maxOutputTokens: most ?? maxOutputTokens + (reasoning?.type === "enabled" ? reasoning.budgetTokens : 0),
-      };
+    if (request.limitedByDefault) {
+      // Default to the model's own output limit. If the limit is unknown, reasoning is not taken from the answer's tokens.
+      if (most !== undefined) return { ...request, maxOutputTokens: most };
+      const raised = limitBeside(maxOutputTokens, reasoning);
+      return raised === maxOutputTokens
+        ? request
+        : { ...request, maxOutputTokens: raised, maxAnswerTokens: maxOutputTokens };
+    }
     if (most === undefined || maxOutputTokens <= most) return request;
     throw new GatewayError(
       "invalid_request",

@@ -100,13 +100,14 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     if (typeof first !== "object")
       return { type: "start", id: undefined, model, usage: { ...this.#usage(), outputTokens: 0 } };
     assertChatEvent(first, this.#jsonLimits);
-    const native = first.type === "native" ? { native: first.format } : undefined;
+    const native = first.type === "native" ? { native: first.format, maker: first.format } : undefined;
     const event = first.type === "native" ? first.events[0] : first;
     const start = event?.type === "start" ? event : undefined;
     // Count the start event now, because the returned start contains the usage. `observe` counts it again, which changes nothing.
     if (start) this.#count(start);
     const usage = { ...this.#usage(), outputTokens: 0 };
-    return { ...native, type: "start", id: start?.id, model: start?.model ?? model, usage };
+    const maker = start?.maker === undefined ? undefined : { maker: start.maker };
+    return { ...native, ...maker, type: "start", id: start?.id, model: start?.model ?? model, usage };
   }
 
   observe(event: ChatEvent | string): AnswerEvent | undefined {

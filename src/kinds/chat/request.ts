@@ -18,6 +18,11 @@ export interface ChatRequest {
   readonly maxOutputTokens: number;
   /** Set when `maxOutputTokens` is the gateway's default, because the caller named no limit. */
   readonly limitedByDefault?: true;
+  /**
+   * Set when the gateway's default limit was raised for the reasoning that the caller asks for: the limit without this room. A model that
+   * does not reason may refuse the higher limit.
+   */
+  readonly maxAnswerTokens?: number;
   readonly temperature?: number;
   readonly topP?: number;
   readonly topK?: number;

@@ -76,7 +76,8 @@ export class AnswerDecoder {
     if (this.#started) return [];
     this.#started = true;
     const model = this.#model ?? modelId;
-    return [{ type: "start", ...(typeof model === "string" && { model }) }];
+    const { maker } = this.#traits.signer;
+    return [{ type: "start", maker, ...(typeof model === "string" && { model }) }];
   }
 
   #content(part: WirePart): ChatEvent[] {

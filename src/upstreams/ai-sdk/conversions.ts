@@ -1,6 +1,6 @@
 /** Lists the conversions of a request for an AI SDK model, by the model's provider and by the warnings in the model's answer. */
 
-import { claudeNamed } from "../../formats/shared/claude.ts";
+import { claudeNamed, isClaude } from "../../formats/shared/claude.ts";
 import {
   approximated,
   type ConversionTable,
@@ -73,7 +73,9 @@ export function traitsOf(
   const signer = signerOf(model);
   // OpenAI's provider leaves reasoning without its id out, and does not say so for chat completions.
   const takesUnsigned = signer.maker !== "messages" && family !== "openai";
-  const known = signer.maker === "messages" ? claudeNamed(model.modelId).control : undefined;
+  // A model of another name may have any control: its provider decides.
+  const isKnown = signer.maker === "messages" && isClaude(model.modelId);
+  const known = isKnown ? claudeNamed(model.modelId).control : undefined;
   const control = reasoning?.(model.modelId) ?? known;
   return { version, provider, family, supports, urls, signer, takesUnsigned, foreignReasoning, control };
 }

@@ -53,7 +53,7 @@ export interface AiSdkOptions {
   readonly providerOptions?: ProviderOptions;
   /**
    * Returns how a request controls the reasoning of a model, given the provider's name of the model. Reasoning that the caller asks for in
-   * another way is converted. Default: the provider decides.
+   * another way is converted. Default: by the names of Claude's models; for other names, the provider decides.
    */
   readonly reasoning?: (model: string) => ReasoningControl | undefined;
   /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. Default: `drop`. */

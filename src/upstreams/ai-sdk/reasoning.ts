@@ -1,7 +1,7 @@
 /** Fits the reasoning that a request asks for to the model, and encodes it for each provider. */
 
 import { approximated, dropped } from "../../formats/shared/conversions.ts";
-import { budgetOf, effortOf } from "../../formats/shared/reasoning.ts";
+import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../formats/shared/reasoning.ts";
 import type { ChatRequest, Reasoning } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { JsonObject } from "../../model/json.ts";
@@ -19,8 +19,11 @@ export function fitReasoning(
   prompt: readonly PromptMessage[],
   traits: Traits,
 ): { readonly request: ChatRequest; readonly conversions: readonly Conversion[] } {
-  const { reasoning: asked, ...others } = request;
+  const { reasoning: asked, ...rest } = request;
   if (!asked) return { request, conversions: [] };
+  // A model of which nothing is known may refuse a limit with room for more than its answer.
+  const mayExceed = traits.control === undefined ? asked.type === "enabled" : traits.control !== "none";
+  const others = mayExceed ? rest : { ...rest, maxOutputTokens: limitWithoutReasoning(request) };
   const conversions: Conversion[] = [];
   const reasoning = controlled(asked, traits, conversions);
   const fitting = reasoning ? { ...others, reasoning } : others;
@@ -60,18 +63,13 @@ function obstacleTo(request: ChatRequest, prompt: readonly PromptMessage[]): str
   if (prompt.at(-1)?.role === "assistant") return "A model that reasons cannot continue a turn.";
   if (reasoning.type === "adaptive") return undefined;
   if (anthropicBudget(request) < MIN_BUDGET) return "The output limit has no room for reasoning.";
-  const [first] = openTurn(prompt)?.content ?? [];
-  if (first !== undefined && (typeof first === "string" || first.type !== "reasoning"))
-    return "The turn that the tool results continue began without this provider's reasoning.";
-  return undefined;
+  const start = loopStart(prompt, ({ role }) => role === "tool");
+  if (turnsOf(prompt.slice(start)).every(beginsWithReasoning)) return undefined;
+  return "A turn of the tool calls that the results continue began without this provider's reasoning.";
 }
 
-/** Returns the first message of the assistant's turn that the tool results at the end continue; undefined when the user has spoken last. */
-function openTurn(prompt: readonly PromptMessage[]): PromptMessage | undefined {
-  if (prompt.at(-1)?.role !== "tool") return undefined;
-  const user = prompt.findLastIndex(({ role }) => role === "user");
-  return prompt.slice(user + 1).find(({ role }) => role === "assistant");
-}
+const beginsWithReasoning = ({ content: [first] }: PromptMessage): boolean =>
+  typeof first === "object" && first.type === "reasoning";
 
 /**
  * Encodes the reasoning effort as the field of version 4. Leaves it out when the provider's own options express the reasoning more

@@ -148,7 +148,7 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
 /** The words of each option that is one of several words. */
 const WORDS = {
   outputLimitField: ["max_completion_tokens", "max_tokens"],
-  foreignReasoning: ["drop", "text"],
+  foreignReasoning: ["drop", "text", "pass"],
 } as const satisfies { readonly [Option in keyof CodecOptions]?: readonly CodecOptions[Option][] };
 
 const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];

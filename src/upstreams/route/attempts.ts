@@ -21,17 +21,22 @@ const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
 /**
  * Errors after which the next upstream is asked. All other errors are caused by the request. `backend_refused` does not count as a
  * failure of the upstream: the upstream may refuse this service one model or beta feature, and other callers must still reach the
- * upstream.
+ * upstream. Neither does `context_length_exceeded`: the next upstream may take a longer prompt.
  */
 const OTHERS_MAY_ANSWER: ReadonlySet<GatewayErrorCode> = new Set([
   ...UPSTREAM_FAILURES,
   "backend_refused",
+  "context_length_exceeded",
   "rate_limited",
   "model_not_found",
 ]);
 
 /** Errors that the same request would get again from the same upstream. */
-const LASTING: ReadonlySet<GatewayErrorCode> = new Set(["backend_refused", "model_not_found"]);
+const LASTING: ReadonlySet<GatewayErrorCode> = new Set([
+  "backend_refused",
+  "context_length_exceeded",
+  "model_not_found",
+]);
 
 export class RoutedBackend {
   readonly backend: ModelBackend;

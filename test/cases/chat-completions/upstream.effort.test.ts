@@ -44,6 +44,27 @@ describe("the effort", () => {
     expect([level("plain"), level("other"), level("gpt-4o")]).toEqual([undefined, "high", undefined]);
   });
 
+  it.each<[string, Wanted, CodecOptions, number]>([
+    ["gpt-5", effort("high"), {}, 24_576],
+    ["gpt-4o", effort("high"), {}, 8_192],
+    ["gpt-4o", budget(16_384), {}, 8_192],
+    ["local", effort("high"), {}, 8_192],
+    ["local", effort("high"), { reasoning: () => "effort" }, 24_576],
+    ["local", budget(16_384), {}, 24_576],
+    ["local", budget(16_384), { reasoning: () => "none" }, 8_192],
+  ])(
+    "has room in the default limit only for a model that is known to reason: %s, %j, %o",
+    (model, reasoning, options, limit) => {
+      const raised = { maxOutputTokens: 24_576, maxAnswerTokens: 8_192 };
+      const request = asking([], { model, reasoning, ...raised });
+      const native = { format: "chat-completions", body: { model, messages: [] }, betas: [] };
+      for (const one of [request, { ...request, native }])
+        expect(chatCompletionsCodec(options).encodeRequest(one).body["max_completion_tokens"]).toBe(limit);
+      const lowered = chatCompletionsCodec(options).encodeRequest({ ...request, maxOutputTokens: 10 });
+      expect(lowered.body["max_completion_tokens"]).toBe(10);
+    },
+  );
+
   const sampling = {
     temperature: 0.5,
     topP: 0.9,

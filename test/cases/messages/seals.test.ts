@@ -180,15 +180,52 @@ it("keeps the signature of a text, and tells of the signature of code, which no 
   expect(records).toEqual([[], ["answer.signature", "answer.code"]]);
 });
 
+const MARK = { type: "redacted_thinking", data: wrapSeal({ maker: GEMINI, kind: "redacted", value: "" }) };
+
+describe("the first call of another provider's turn without reasoning", () => {
+  const question = { model: "m", max_tokens: 9_000, tools, messages: [{ role: "user" as const, content: "When?" }] };
+  const thinking = { type: "enabled", budget_tokens: 2_000 } as const;
+  /** Returns the blocks of the answer, and the ids of its calls. */
+  const blocksOf = async (first: ChatEvent, more: object = { thinking }) => {
+    type Known = Extract<ChatEvent, { type: "native" }>["events"][number];
+    const finish = { type: "finish", reason: "tool-calls", usage: {} } as const;
+    const events = [{ type: "start", id: "x" }, first, call("b", "weather"), finish] as Known[];
+    const { client } = stage([{ type: "native", format: GEMINI, frames: [], events }]);
+    const { content } = await client.messages.create({ ...question, ...more });
+    return content.map((block) => (block.type === "tool_use" ? block.id : block));
+  };
+
+  it.each([
+    ["without a signature", {}],
+    ["with an empty signature", { signature: "", maker: GEMINI }],
+    ["with a signature of an unknown maker", { signature: "c2ln" }],
+  ])("has a mark before it: %s", async (_name, signed) => {
+    expect(await blocksOf(call("a", "clock", signed))).toEqual([MARK, "a", "b"]);
+    expect(await blocksOf(call("a", "clock", signed), {})).toEqual(["a", "b"]);
+  });
+
+  it("has only its signature where it has one", async () => {
+    const data = wrapSeal({ maker: GEMINI, kind: "call", callId: "a", value: "c2ln" });
+    const signed = call("a", "clock", { signature: "c2ln", maker: GEMINI });
+    expect(await blocksOf(signed)).toEqual([{ type: "redacted_thinking", data }, "a", "b"]);
+  });
+});
+
 const wrapped = (value: string, maker: string, kind: "part" | "redacted" | "call" = "part", callId?: string): string =>
   wrapSeal({ value, maker, kind, ...(callId !== undefined && { callId }) });
 
-const asked = (body: JsonObject, options: Parameters<typeof messagesCodec>[0] = {}, maxOutputTokens = 9_000) => {
-  const native: NativeRequest = { format: "messages", body, betas: [] };
+const asked = (
+  body: JsonObject,
+  options: Parameters<typeof messagesCodec>[0] = {},
+  maxOutputTokens = 9_000,
+  remembered?: NativeRequest["remembered"],
+) => {
+  const native: NativeRequest = { format: "messages", body, betas: [], ...(remembered && { remembered }) };
   const request = { model: "m", messages: [], system: [], tools: [], stopSequences: [], stream: false } as const;
   const { body: sent, conversions } = messagesCodec(options).encodeRequest({ ...request, maxOutputTokens, native });
   return { sent, told: Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion])) };
 };
+const result = (id: string): JsonObject => ({ type: "tool_result", tool_use_id: id, content: "noon" });
 const having = (assistant: JsonObject[], more: JsonObject = {}): JsonObject => ({
   model: "m",
   max_tokens: 9_000,
@@ -250,6 +287,38 @@ describe("a native request for a messages upstream", () => {
     const edits = { edits: [{ type: "clear_tool_uses_20250919" }], x: 1 };
     expect(sent).toEqual(having([use], { thinking: { type: "disabled" }, context_management: edits }));
     expect(told).toEqual({ [field]: "dropped", reasoning: "dropped" });
+  });
+
+  it("keeps thinking where the thinking that a tool loop has lost is put back", () => {
+    const block = { type: "thinking", thinking: "Hm.", signature: "" };
+    const reasoning = [{ type: "reasoning", text: "Hm.", signature: "b3du", maker: "messages" }] as const;
+    const { sent, told } = asked(having([block, use], { thinking }), {}, 9_000, new Map([["a", { reasoning }]]));
+    expect(sent).toEqual(having([{ ...block, signature: "b3du" }, use], { thinking }));
+    expect(told).toEqual({ "messages.reasoning.unsealed": "dropped" });
+  });
+
+  it("keeps thinking where another provider wrote only turns before the last words of the user", () => {
+    const later = [
+      { role: "assistant", content: [{ ...use, id: "b" }] },
+      { role: "user", content: [result("b"), { type: "text", text: "Be brief." }] },
+    ];
+    const history = (first: JsonObject[]): JsonObject =>
+      having(first, {
+        thinking,
+        messages: [
+          { role: "user", content: "When?" },
+          { role: "assistant", content: first },
+          { role: "user", content: [result("a")] },
+          { role: "assistant", content: "Noon." },
+          { role: "user", content: "And now?" },
+          ...later,
+        ],
+      });
+    expect(asked(history([MARK, use]))).toEqual({ sent: history([use]), told: {} });
+    // The same mark in the loop at the end.
+    const open = having([MARK, use], { thinking });
+    open["messages"] = [...(open["messages"] as JsonObject[]), ...later];
+    expect(asked(open)).toMatchObject({ sent: { thinking: { type: "disabled" } }, told: { reasoning: "dropped" } });
   });
 
   it("keeps adaptive thinking, which lets a tool loop begin without", () => {

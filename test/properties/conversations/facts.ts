@@ -48,6 +48,7 @@ const PLAIN = [
   "model",
   "maxOutputTokens",
   "limitedByDefault",
+  "maxAnswerTokens",
   "temperature",
   "topK",
   "seed",

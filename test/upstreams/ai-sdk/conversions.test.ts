@@ -20,6 +20,7 @@ const FIXED: ReadonlySet<Key> = new Set([
   "model",
   "stream",
   "limitedByDefault",
+  "maxAnswerTokens",
   "native",
 ]);
 

@@ -332,7 +332,7 @@ describe("an answer", () => {
     expect(error).toBeUndefined();
     const signed = { signature: JSON.stringify(metadata), maker: "ai-sdk.fake" };
     expect(events.filter(({ type }) => type !== "provider")).toEqual([
-      { type: "start", model: "plain-1" },
+      { type: "start", maker: "ai-sdk.fake", model: "plain-1" },
       { type: "tool-call-start", id: "a", name: "one" },
       { type: "tool-call-start", id: "b", name: "two" },
       { type: "tool-call-delta", id: "b", json: '{"x":' },
@@ -392,9 +392,13 @@ describe("an answer", () => {
 
   it("keeps the provider's name of the model to itself, unless the host shows it", async () => {
     const stream = [START, { type: "response-metadata", modelId: "fake-1-exact" }, ...said("Hello"), FINISH];
-    expect((await ask(fakeModel({ stream }))).events[0]).toEqual({ type: "start", model: "plain-1" });
+    expect((await ask(fakeModel({ stream }))).events[0]).toEqual({
+      type: "start",
+      maker: "ai-sdk.fake",
+      model: "plain-1",
+    });
     const { events } = await ask(fakeModel({ stream }), {}, { showUpstreamModel: true });
-    expect(events[0]).toEqual({ type: "start", model: "fake-1-exact" });
+    expect(events[0]).toEqual({ type: "start", maker: "ai-sdk.fake", model: "fake-1-exact" });
   });
 });
 

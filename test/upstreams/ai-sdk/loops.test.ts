@@ -122,6 +122,45 @@ describe.each([
   });
 });
 
+const text = (said: string) => ({ type: "text", text: said }) as const;
+const call = (id: string) => ({ type: "tool-call", id, name: "look", input: {} }) as const;
+const result = (callId: string) => ({ type: "tool-result", callId, parts: [text("Seen")] }) as const;
+
+describe("a budget in a loop of tool calls", () => {
+  const own = { type: "reasoning", text: "Hm.", signature: "c2ln", maker: "messages" } as const;
+  const go = { role: "user", parts: [text("Go")] } as const;
+  const first = [go, { role: "assistant", parts: [own, call("a")] }, { role: "user", parts: [result("a")] }] as const;
+  const foreign = { role: "assistant", parts: [call("b")] } as const;
+
+  it.each<[name: string, messages: ChatRequest["messages"], isKept: boolean]>([
+    ["of its own", first, true],
+    [
+      "of its own, with a later turn of another model",
+      [...first, foreign, { role: "user", parts: [result("b")] }],
+      false,
+    ],
+    [
+      "of another model, where the user has spoken beside the results",
+      [go, foreign, { role: "user", parts: [result("b"), text("So?")] }],
+      false,
+    ],
+    [
+      "where the user has spoken behind the results of another model, in the same turn",
+      [go, foreign, { role: "user", parts: [result("b")] }, ...first],
+      false,
+    ],
+    [
+      "of its own, behind the end of another model's",
+      [go, foreign, { role: "user", parts: [result("b")] }, { role: "assistant", parts: [text("Done")] }, ...first],
+      true,
+    ],
+  ])("%s", async (_name, messages, isKept) => {
+    const { body, told } = await askClaude({ messages });
+    expect(body).toMatchObject({ thinking: { type: isKept ? "enabled" : "disabled" } });
+    expect(told.includes("reasoning: dropped")).toBe(!isKept);
+  });
+});
+
 describe("a client that sends back nothing but its calls", () => {
   const tools = [{ type: "function" as const, function: { name: "look", parameters: { type: "object" } } }];
 
@@ -221,6 +260,26 @@ describe("reasoning beside the rest of a request", () => {
     });
     expect(body).toMatchObject({ max_tokens: 8_000, thinking: { type: "enabled", budget_tokens: 6_400 } });
     expect(told).toContain("reasoning.budgetTokens: approximated");
+  });
+
+  it("has its room in the default limit only where a model is known to reason", async () => {
+    const more = { maxOutputTokens: 24_576, maxAnswerTokens: 8_192 };
+    const adaptive = { ...more, reasoning: { type: "adaptive", effort: "high" } } as const;
+    expect((await askClaude(adaptive)).body).toMatchObject({ max_tokens: 24_576, thinking: { budget_tokens: 16_384 } });
+    expect((await askClaude(adaptive, { reasoning: () => "none" })).body).toMatchObject({ max_tokens: 8_192 });
+    const upstream = scriptedUpstream("generate-content");
+    await ask(gemini(upstream), { ...ASKED, ...adaptive });
+    expect(upstream.sent.at(-1)?.body).toMatchObject({ generationConfig: { maxOutputTokens: 8_192 } });
+  });
+
+  it("is left to the provider for a model that is none of Claude's", async () => {
+    const upstream = scriptedUpstream("messages");
+    const model = createAnthropic({ apiKey: "k", baseURL: "http://upstream.test/v1", fetch: upstream.fetch })("glm-5");
+    const { conversions } = await ask(model, { ...ASKED, reasoning: { type: "adaptive" } });
+    expect(upstream.sent.at(-1)?.body).toMatchObject({ thinking: { type: "adaptive" } });
+    expect(conversions.map(({ field }) => field)).not.toContain("reasoning.adaptive");
+    await ask(model, { ...ASKED, reasoning: { type: "adaptive" } }, { reasoning: () => "budget" });
+    expect(upstream.sent.at(-1)?.body).toMatchObject({ thinking: { type: "enabled", budget_tokens: 8_192 } });
   });
 
   it("is converted to the control that the host names", async () => {

@@ -1,12 +1,15 @@
 /** Signatures and encrypted reasoning of providers: callers get them with their maker, and only the maker gets them back. */
 
 import { describe, expect, it } from "vitest";
+import { messagesCodec } from "../../../src/formats/messages/index.ts";
 import type { ChatRequest, Part } from "../../../src/kinds/chat/request.ts";
-import { JsonBudget } from "../../../src/model/json.ts";
-import type { AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
+import { JsonBudget, type JsonObject } from "../../../src/model/json.ts";
+import { aiSdk, type AiSdkOptions } from "../../../src/upstreams/ai-sdk/index.ts";
 import { metadataFrom, redactedOf, signatureOf, signerOf } from "../../../src/upstreams/ai-sdk/seals.ts";
 import { turnOf } from "../../properties/conversations/turns.ts";
+import { chatRequest } from "../relay/stage.ts";
 import { ask, fakeModel, FINISH, said, START } from "./fake-models.ts";
+import { clientsBefore } from "./stage.ts";
 
 const signer = (provider: string, modelId = "m") => signerOf({ provider, modelId });
 
@@ -279,5 +282,42 @@ describe("a turn of which nobody knows the maker", () => {
     expect((await sent(turn, "anthropic.messages")).content).toEqual([
       { type: "reasoning", text: "Hm.", providerOptions: { anthropic: { signature: "c2VhbA==" } } },
     ]);
+  });
+});
+
+describe("a turn of calls without reasoning, for a messages client that thinks", () => {
+  const call = [
+    { type: "tool-input-start", id: "a", toolName: "look" },
+    { type: "tool-call", toolCallId: "a", toolName: "look", input: "{}" },
+  ];
+  const question = { model: "model-a", max_tokens: 9_000, messages: [{ role: "user" as const, content: "Go" }] };
+  const thinking = { type: "enabled", budget_tokens: 2_000 } as const;
+
+  /** Returns the blocks of the answer, and whether a messages upstream that continues the loop is asked to think. */
+  async function answered(provider: string) {
+    const { anthropic } = clientsBefore(
+      aiSdk({ chat: { "model-a": fakeModel({ provider, stream: [START, ...call, FINISH] }) } }),
+    );
+    const { content } = await anthropic.messages.stream({ ...question, thinking }).finalMessage();
+    const result = { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "Seen" }] };
+    const messages = [...question.messages, { role: "assistant", content }, result];
+    const body = JSON.parse(JSON.stringify({ ...question, thinking, messages })) as JsonObject;
+    const native = { format: "messages", body, betas: [] };
+    const request = { ...chatRequest(), model: "claude-sonnet-4-5", maxOutputTokens: 9_000, native };
+    const sent = messagesCodec().encodeRequest(request).body;
+    return { types: content.map(({ type }) => type), thinks: sent["thinking"], sent };
+  }
+
+  it("has a mark, by which a messages upstream knows it for another provider's", async () => {
+    for (const provider of ["openai.responses", "google.generative-ai", "other.chat"]) {
+      const { types, thinks, sent } = await answered(provider);
+      expect(types).toEqual(["redacted_thinking", "tool_use"]);
+      expect(thinks).toEqual({ type: "disabled" });
+      expect(JSON.stringify(sent)).not.toContain("redacted_thinking");
+    }
+  });
+
+  it("has none where a model of Claude wrote it", async () => {
+    expect(await answered("anthropic.messages")).toMatchObject({ types: ["tool_use"], thinks: thinking });
   });
 });

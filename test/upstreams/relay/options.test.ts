@@ -9,7 +9,7 @@ const UPSTREAM = { format: "messages", baseUrl: "https://example.com/v1" } as co
 
 it.each([
   ["reasoning", '"none", "budget", "effort", "any", or a function'],
-  ["foreignReasoning", '"drop", "text"'],
+  ["foreignReasoning", '"drop", "text", "pass"'],
   ["outputLimitField", '"max_completion_tokens", "max_tokens"'],
 ])("a relay refuses a word for %s that it does not know, and says which words it knows", (option, words) => {
   for (const format of ["messages", "generate-content", "chat-completions", "responses", "images"] as const)

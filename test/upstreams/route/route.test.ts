@@ -119,6 +119,7 @@ describe("where an upstream fails", () => {
     "rate_limited",
     "model_not_found",
     "backend_refused",
+    "context_length_exceeded",
   ])("before its first event with %s, the next is asked at once", async (code) => {
     const [one, two] = [fake("one", [code]), fake("two")];
     const outcome = await ask(routed({ "*": { upstreams: [one, { backend: two, weight: 0 }] } }), "m");
@@ -240,6 +241,32 @@ describe("an upstream that refuses this service", () => {
     const two = fake("two", FOREVER("backend_failed"));
     await ask(routed({ "*": { upstreams: [one, { backend: two, weight: 0 }] } }, { clock }), "m", clock);
     expect([one.asked.length, two.asked.length]).toEqual([2, 3]);
+  });
+});
+
+const tooLong = (name: string): Fake => fake(name, FOREVER("context_length_exceeded"));
+
+describe("a prompt that is too long for an upstream", () => {
+  it("is sent to the next one, beside the retry budget, and closes the first to nobody", async () => {
+    const clock = manualClock();
+    const one = tooLong("one");
+    const backend = routed(
+      { "*": { upstreams: [one, { backend: fake("two"), weight: 0 }] } },
+      { clock, breaker: { failures: 3 }, retry: { share: 0 } },
+    );
+    for (let call = 0; call < 50; call++) expect((await ask(backend, "m", clock)).text).toBe("two");
+    expect(one.asked).toHaveLength(50);
+    one.failures = [];
+    expect((await ask(backend, "m", clock)).text).toBe("one");
+  });
+
+  it("is too long in the words of the last upstream where no upstream takes it, at once", async () => {
+    const [one, two] = [tooLong("one"), tooLong("two")];
+    expect(await ask(routed({ "*": { upstreams: [one, { backend: two, weight: 0 }] } }), "m")).toMatchObject({
+      error: { code: "context_length_exceeded", message: "two failed" },
+      waitedMs: 0,
+    });
+    expect([one.asked.length, two.asked.length]).toEqual([1, 1]);
   });
 });
 
