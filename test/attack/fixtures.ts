@@ -35,12 +35,9 @@ const posts = (path: string, list: readonly unknown[]): Fixture[] =>
 const forms = (path: string, list: readonly (readonly [string, FormFields, ...unknown[]])[]): Fixture[] =>
   list.map(([, form]) => ({ method: "POST", path, form }));
 const gets = (...paths: readonly string[]): Fixture[] => paths.map((path) => ({ method: "GET", path }));
-const deletes = (...paths: readonly string[]): Fixture[] => paths.map((path) => ({ method: "DELETE", path }));
 
 const messages = [...bodies(MESSAGES, MESSAGES_REFUSED), ...MESSAGES_FIELDS];
 const contents = [...bodies(GENERATE_CONTENT, GENERATE_CONTENT_REFUSED), ...GENERATE_CONTENT_FIELDS];
-const responses = [...bodies(RESPONSES, RESPONSES_REFUSED), ...RESPONSES_FIELDS];
-const ITEMS = [{ role: "user", content: "A red hat" }];
 const completions = [...bodies(CHAT_COMPLETIONS), ...CHAT_COMPLETIONS_FIELDS];
 
 /** Bodies with all fields of embeddings. */
@@ -56,6 +53,21 @@ export const CONTENTS_TO_EMBED: readonly object[] = [
   { content: { role: "user", parts: [{ text: "A" }, { text: "hat" }] }, title: "Hats", outputDimensionality: 8 },
   { content: { parts: [{ inlineData: PNG }] }, taskType: "RETRIEVAL_DOCUMENT" },
   { content: "A red hat", task_type: "CLUSTERING", output_dimensionality: 8 },
+];
+
+const responses = [
+  ...bodies(RESPONSES, RESPONSES_REFUSED),
+  ...RESPONSES_FIELDS,
+  { model: "model-a", input: "Hi", background: true },
+  { model: "model-a", input: "Hi", background: true, stream: true },
+  { model: "model-a", input: "Hi", previous_response_id: "resp_1" },
+  { model: "model-a", input: "Hi", conversation: "conv_1" },
+];
+/** Bodies that create and change conversations. */
+export const CONVERSATIONS: readonly object[] = [
+  { metadata: { topic: "hats" }, items: [{ type: "message", role: "user", content: "Hi" }] },
+  { items: [{ type: "item_reference", id: "msg_1" }] },
+  {},
 ];
 
 const VERBS = ["generateContent", "streamGenerateContent?alt=sse", "streamGenerateContent", "countTokens", "predict"];
@@ -77,17 +89,16 @@ export const fixtures: readonly Fixture[] = [
   ...posts("/v1/chat/completions", completions),
   ...posts("/v1/responses", responses),
   ...posts("/v1/responses/input_tokens", responses),
-  ...posts("/v1/responses/resp_0/cancel", [{}]),
-  ...gets("/v1/responses/resp_0?stream=true&starting_after=1", "/v1/responses/resp_0/input_items?limit=2&order=asc"),
-  ...posts("/v1/conversations", [{ metadata: { hat: "red" }, items: ITEMS }]),
-  ...posts("/v1/conversations/conv_0", [{ metadata: { hat: "red" } }]),
-  ...posts("/v1/conversations/conv_0/items", [{ items: ITEMS }]),
-  ...gets(
-    "/v1/conversations/conv_0",
-    "/v1/conversations/conv_0/items?after=msg_0",
-    "/v1/conversations/conv_0/items/msg_0",
-  ),
-  ...deletes("/v1/responses/resp_0", "/v1/conversations/conv_0", "/v1/conversations/conv_0/items/msg_0"),
+  ...gets("/v1/responses/resp_1", "/v1/responses/resp_1?stream=true&starting_after=3"),
+  ...gets("/v1/responses/resp_1/input_items?limit=2&order=asc&after=msg_1"),
+  { method: "POST", path: "/v1/responses/resp_1/cancel" },
+  { method: "DELETE", path: "/v1/responses/resp_1" },
+  ...posts("/v1/conversations", CONVERSATIONS),
+  ...posts("/v1/conversations/conv_1", CONVERSATIONS),
+  ...posts("/v1/conversations/conv_1/items", CONVERSATIONS),
+  ...gets("/v1/conversations/conv_1", "/v1/conversations/conv_1/items?limit=2", "/v1/conversations/conv_1/items/msg_1"),
+  { method: "DELETE", path: "/v1/conversations/conv_1" },
+  { method: "DELETE", path: "/v1/conversations/conv_1/items/msg_1" },
   ...posts("/v1/images/generations", bodies(GENERATIONS)),
   ...posts("/v1/embeddings", EMBEDDINGS),
   ...["/v1beta/models/", "/v1/models/"].flatMap((collection) => [

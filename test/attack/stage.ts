@@ -107,7 +107,7 @@ export class Stage {
       quotas: store,
       clock,
       ...(!withoutReplays && { replayStore: memoryReplayStore({ clock }) }),
-      ...(!withoutReplays && { responseStore: memoryResponseStore({ clock }) }),
+      responseStore: memoryResponseStore({ clock }),
       onCall: (record) => void this.records.push(record),
       onFailure: (failure) => void this.failures.push(failure),
       observer: { watchGateway: (gauges) => void (this.#gauges = gauges), begin: () => undefined },
