@@ -107,7 +107,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(responseFormat && { text: { format: encodeFormat(responseFormat, fields) } }),
     ...(reasoning && { reasoning }),
     ...(serviceTier !== undefined && { service_tier: serviceTier }),
-    ...(endUser !== undefined && { safety_identifier: endUser }),
+    ...(endUser !== undefined && !fields.has("endUser") && { safety_identifier: endUser }),
   };
   // The cast is safe: all values came as JSON.
   return { body: body as JsonObject, conversions: listConversions(tableOf(options), fields, request) };
