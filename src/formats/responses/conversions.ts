@@ -77,6 +77,11 @@ const TEXT_CONVERSIONS: ConversionTable = {
 export const tableOf = ({ foreignReasoning }: CodecOptions): ConversionTable =>
   foreignReasoning === "text" ? TEXT_CONVERSIONS : CONVERSIONS;
 
+/** Notes that nothing of a conversation is left, unless what was left out is refused by itself. */
+export function noteEmpty(fields: ConvertedFields): void {
+  if ([...fields].every((field) => CONVERSIONS[field].conversion !== "rejected")) fields.add("messages.none");
+}
+
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
 export function fieldsOf(request: ChatRequest): ConvertedFields {
   const fields = convertedFields(request, FORMAT);
