@@ -1,5 +1,6 @@
 /** Conversions between the Responses format and the others. */
 
+import { isLonger } from "../../http/validation.ts";
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
@@ -60,7 +61,11 @@ export const CONVERSIONS: ConversionTable = conversionTable({
   modalities: dropped("The format answers in text."),
   mediaResolution: approximated("The resolution is sent as the detail of each picture."),
   serviceTier: EXACT,
+  endUser: dropped("The format accepts an identifier of at most 64 characters."),
 });
+
+/** The longest identifier of an end user that the official service accepts, in characters. */
+const MAX_END_USER = 64;
 
 /** The conversions for an upstream that gets the reasoning of others as text. */
 const TEXT_CONVERSIONS: ConversionTable = {
@@ -72,11 +77,17 @@ const TEXT_CONVERSIONS: ConversionTable = {
 export const tableOf = ({ foreignReasoning }: CodecOptions): ConversionTable =>
   foreignReasoning === "text" ? TEXT_CONVERSIONS : CONVERSIONS;
 
+/** Notes that nothing of a conversation is left, unless what was left out is refused by itself. */
+export function noteEmpty(fields: ConvertedFields): void {
+  if ([...fields].every((field) => CONVERSIONS[field].conversion !== "rejected")) fields.add("messages.none");
+}
+
 /** Collects the fields of a request that need a conversion. The encoder adds further fields while it writes the body. */
 export function fieldsOf(request: ChatRequest): ConvertedFields {
   const fields = convertedFields(request, FORMAT);
   // Only some models refuse them.
   fields.delete("logprobs");
+  if (!isLonger(request.endUser ?? "", MAX_END_USER)) fields.delete("endUser");
   if (request.stopSequences.length > 0) fields.add("stopSequences");
   return fields;
 }

@@ -11,7 +11,7 @@ import type { CodecOptions } from "../format.ts";
 import { type ConvertedFields, listConversions } from "../shared/conversions.ts";
 import { nameOf, outputLimit, reasoningModel } from "../shared/openai.ts";
 import { unwrapSeal } from "../shared/seal.ts";
-import { tableOf } from "./conversions.ts";
+import { noteEmpty, tableOf } from "./conversions.ts";
 import { FORMAT } from "./schema.ts";
 
 /** Asks for reasoning that can be sent back. Without it, an upstream that stores nothing cannot read its own reasoning again. */
@@ -46,7 +46,7 @@ export function overlaidRequest(
   const own: JsonValue[] = Array.isArray(kept["include"]) ? kept["include"] : [];
   const encrypted = encryptedReasoning(request.model, options).filter((name) => !own.includes(name));
   const cleaned = Array.isArray(input) && new Cleaner(fields, options, native.remembered).clean(input as JsonObject[]);
-  if (cleaned && cleaned.length === 0) fields.add("messages.none");
+  if (cleaned && cleaned.length === 0) noteEmpty(fields);
   const body: JsonObject = {
     ...kept,
     model: request.model,

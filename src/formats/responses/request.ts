@@ -8,7 +8,7 @@ import { choosesNothing, type ConvertedFields, listConversions } from "../shared
 import { type EffortLevel, nearestLevel, outputLimit, reasoningControl, sampling } from "../shared/openai.ts";
 import { effortOf } from "../shared/reasoning.ts";
 import { enumSchema } from "../shared/schema.ts";
-import { fieldsOf, tableOf } from "./conversions.ts";
+import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
 import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
 import { decodeInput, InputEncoder } from "./request.input.ts";
 import { encryptedReasoning } from "./request.native.ts";
@@ -87,7 +87,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
   const { temperature, topP, logprobs } = sampling(request, reasoning?.effort, fields);
   const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
   const input = new InputEncoder(request, fields, options.foreignReasoning).encode();
-  if (input.length === 0) fields.add("messages.none");
+  if (input.length === 0) noteEmpty(fields);
   const [instructions, ...others] = request.system;
   const include = [...encryptedReasoning(request.model, options), ...(logprobs ? [LOGPROBS] : [])];
   const limit = outputLimit(request, options);
@@ -108,7 +108,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(responseFormat && { text: { format: encodeFormat(responseFormat, fields) } }),
     ...(reasoning && { reasoning }),
     ...(serviceTier !== undefined && { service_tier: serviceTier }),
-    ...(endUser !== undefined && { safety_identifier: endUser }),
+    ...(endUser !== undefined && !fields.has("endUser") && { safety_identifier: endUser }),
   };
   // The cast is safe: all values came as JSON.
   return { body: body as JsonObject, conversions: listConversions(tableOf(options), fields, request) };
