@@ -35,26 +35,35 @@ export function deltaWithCounts({ event, data }: NativeFrame, usage: MessagesUsa
 }
 
 /**
- * Returns the text of a JSON object in which the object at a path has these members. A member that is there stays, unless it is null.
+ * Returns the text of a JSON object in which the object at a path has these members. A text that has all of them is read once, and returned
+ * as it is.
  *
  * @param path The path of an object that may be missing, in an object that is there.
  */
-function completed(text: string, path: readonly [string, ...string[]], members: JsonObject): string {
-  const span = valueAt(text, path);
-  if (!span || text[span.start] !== "{") return withMember(text, path, JSON.stringify(members));
-  let changed = text;
-  for (const [name, value] of Object.entries(members))
-    changed = withMember(changed, [...path, name], JSON.stringify(value));
-  return changed;
+function completed(text: string, path: readonly string[], members: JsonObject): string {
+  const [name, ...below] = path;
+  if (name === undefined) return withMembers(text, members);
+  const span = membersOf(text).get(name);
+  const object = span && text[span.start] === "{" ? text.slice(span.start, span.end) : undefined;
+  if (!span || object === undefined) return below.length > 0 ? text : withMembers(text, { [name]: members });
+  const whole = completed(object, below, members);
+  return whole === object ? text : text.slice(0, span.start) + whole + text.slice(span.end);
 }
 
-function withMember(text: string, path: readonly string[], json: string): string {
-  const span = valueAt(text, path);
-  if (span) return text.startsWith("null", span.start) ? text.slice(0, span.start) + json + text.slice(span.end) : text;
-  const parent = valueAt(text, path.slice(0, -1));
-  if (!parent || text[parent.start] !== "{") return text;
-  const [end, first] = [parent.end - 1, skipSpace(text, parent.start + 1)];
-  return `${text.slice(0, end)}${first === end ? "" : ","}${JSON.stringify(path.at(-1))}:${json}${text.slice(end)}`;
+/** Adds members to the text of a JSON object. A member that is there stays, unless it is null. */
+function withMembers(text: string, members: JsonObject): string {
+  let [changed, spans] = [text, membersOf(text)];
+  for (const [name, value] of Object.entries(members)) {
+    const span = spans.get(name);
+    if (span && !changed.startsWith("null", span.start)) continue;
+    const json = JSON.stringify(value);
+    const end = changed.lastIndexOf("}");
+    changed = span
+      ? changed.slice(0, span.start) + json + changed.slice(span.end)
+      : `${changed.slice(0, end)}${spans.size > 0 ? "," : ""}${JSON.stringify(name)}:${json}${changed.slice(end)}`;
+    spans = membersOf(changed);
+  }
+  return changed;
 }
 
 /** The position of a value: from its first character to the one behind its last. */
@@ -63,30 +72,20 @@ interface Span {
   readonly end: number;
 }
 
-/** Finds a value in the text of a valid JSON object. Of members with one name, the last counts, as in `JSON.parse`. */
-function valueAt(text: string, path: readonly string[]): Span | undefined {
-  const start = skipSpace(text, 0);
-  let found: Span | undefined = { start, end: endOfValue(text, start) };
-  for (const name of path) {
-    if (!found || text[found.start] !== "{") return undefined;
-    found = memberOf(text, found.start, JSON.stringify(name));
-  }
-  return found;
-}
-
-function memberOf(text: string, object: number, name: string): Span | undefined {
-  let found: Span | undefined;
-  let at = skipSpace(text, object + 1);
+/** Finds the members of a valid JSON object by their names. Of members with one name, the last counts, as in `JSON.parse`. */
+function membersOf(text: string): ReadonlyMap<string, Span> {
+  const spans = new Map<string, Span>();
+  let at = skipSpace(text, text.indexOf("{") + 1);
   while (text[at] === '"') {
     const endOfName = endOfString(text, at);
     // Skip the colon.
     const start = skipSpace(text, skipSpace(text, endOfName) + 1);
     const end = endOfValue(text, start);
-    if (text.slice(at, endOfName) === name) found = { start, end };
+    spans.set(text.slice(at + 1, endOfName - 1), { start, end });
     at = skipSpace(text, end);
     if (text[at] === ",") at = skipSpace(text, at + 1);
   }
-  return found;
+  return spans;
 }
 
 function skipSpace(text: string, from: number): number {
@@ -116,10 +115,11 @@ function endOfValue(text: string, start: number): number {
 
 /** Returns the position behind the string that begins here. */
 function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at++) {
-    const char = text[at];
-    if (char === '"') return at + 1;
-    if (char === "\\") at++;
+  for (let end = text.indexOf('"', start + 1); end > 0; end = text.indexOf('"', end + 1)) {
+    let first = end;
+    while (text[first - 1] === "\\") first--;
+    // Behind an odd number of backslashes, a quote belongs to the string.
+    if ((end - first) % 2 === 0) return end + 1;
   }
   return text.length;
 }
