@@ -16,47 +16,35 @@ const countsOf = (usage: MessagesUsage): JsonObject => ({
 });
 
 /** Returns the body of a complete answer with all counts. */
-export const withCounts = (body: string, usage: MessagesUsage): string => completed(body, ["usage"], countsOf(usage));
+export const withCounts = (body: string, usage: MessagesUsage): string => completed(body, { usage: countsOf(usage) });
 
 /** Returns the first frame with all counts. */
 export const startWithCounts = ({ event, data }: NativeFrame, usage: MessagesUsage): NativeFrame => ({
   ...(event !== undefined && { event }),
-  data: completed(data, ["message", "usage"], countsOf(usage)),
+  data: completed(data, { message: { usage: countsOf(usage) } }),
 });
 
 /** Returns the last `message_delta` with all counts: beside `delta`, where the official service has them, and inside (spec 6.1). */
 export function deltaWithCounts({ event, data }: NativeFrame, usage: MessagesUsage): NativeFrame {
   const { input_tokens, output_tokens } = usage;
-  const beside = completed(data, ["usage"], countsOf(usage));
   return {
     ...(event !== undefined && { event }),
-    data: completed(beside, ["delta", "usage"], { input_tokens, output_tokens }),
+    data: completed(data, { usage: countsOf(usage), delta: { usage: { input_tokens, output_tokens } } }),
   };
 }
 
 /**
- * Returns the text of a JSON object in which the object at a path has these members. A text that has all of them is read once, and returned
- * as it is.
- *
- * @param path The path of an object that may be missing, in an object that is there.
+ * Returns the text of a JSON object with members that it lacks, also in the objects inside it. A member that is there stays, unless it is
+ * null. A text that has all members is read once, and returned as it is.
  */
-function completed(text: string, path: readonly string[], members: JsonObject): string {
-  const [name, ...below] = path;
-  if (name === undefined) return withMembers(text, members);
-  const span = membersOf(text).get(name);
-  const object = span && text[span.start] === "{" ? text.slice(span.start, span.end) : undefined;
-  if (!span || object === undefined) return below.length > 0 ? text : withMembers(text, { [name]: members });
-  const whole = completed(object, below, members);
-  return whole === object ? text : text.slice(0, span.start) + whole + text.slice(span.end);
-}
-
-/** Adds members to the text of a JSON object. A member that is there stays, unless it is null. */
-function withMembers(text: string, members: JsonObject): string {
+function completed(text: string, members: JsonObject): string {
   let [changed, spans] = [text, membersOf(text)];
   for (const [name, value] of Object.entries(members)) {
     const span = spans.get(name);
-    if (span && !changed.startsWith("null", span.start)) continue;
-    const json = JSON.stringify(value);
+    const own = span ? changed.slice(span.start, span.end) : "null";
+    const json =
+      own === "null" ? JSON.stringify(value) : own.startsWith("{") ? completed(own, value as JsonObject) : own;
+    if (json === own) continue;
     const end = changed.lastIndexOf("}");
     changed = span
       ? changed.slice(0, span.start) + json + changed.slice(span.end)
@@ -94,14 +82,16 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
+/** Matches what follows a number, a boolean or null. */
+const END_OF_WORD = /[\s,\]}]/g;
+
 /** Returns the position behind the value that begins here. */
 function endOfValue(text: string, start: number): number {
   const first = text[start];
   if (first === '"') return endOfString(text, start);
   if (first !== "{" && first !== "[") {
-    let end = start;
-    while (end < text.length && !/[\s,\]}]/.test(text.charAt(end))) end++;
-    return end;
+    END_OF_WORD.lastIndex = start;
+    return END_OF_WORD.test(text) ? END_OF_WORD.lastIndex - 1 : text.length;
   }
   let depth = 0;
   for (let at = start; at < text.length; at++) {

@@ -53,11 +53,12 @@ function withoutForeign(
   // The cast is safe: the body is valid.
   for (const message of messages as unknown as readonly Message[]) {
     const { content } = message;
-    const blocks =
-      typeof content === "string" ? content : content.flatMap((block) => ownBlock(block, foreignReasoning, fields));
-    const isSame =
-      typeof blocks === "string" ||
-      (blocks.length === content.length && blocks.every((block, index) => block === content[index]));
+    if (typeof content === "string" || !content.some(isThought)) {
+      cleaned.push(message);
+      continue;
+    }
+    const blocks = content.flatMap((block) => ownBlock(block, foreignReasoning, fields));
+    const isSame = blocks.length === content.length && blocks.every((block, index) => block === content[index]);
     isChanged ||= !isSame;
     hasForeign ||= thoughtsIn(blocks) !== thoughtsIn(content);
     if (isSame) cleaned.push(message);
@@ -98,8 +99,7 @@ function thoughtOf(part: ReasoningPart | RedactedReasoningPart): JsonObject[] {
 const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
 
 /** Returns the number of thinking blocks in a message. */
-const thoughtsIn = (content: string | readonly JsonObject[]): number =>
-  typeof content === "string" ? 0 : content.filter(isThought).length;
+const thoughtsIn = (content: readonly JsonObject[]): number => content.filter(isThought).length;
 
 /** Returns a block as the upstream accepts it: itself, with its seal unwrapped, as text, or nothing. */
 function ownBlock(
