@@ -4,7 +4,8 @@
  */
 
 import type { NativeFrame } from "../../kinds/chat/event.ts";
-import type { JsonObject } from "../../model/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
+import { parseAnswerObject } from "../shared/upstream.ts";
 import type { MessagesUsage } from "./schema.answer.ts";
 
 /** The counts that the spec requires (2.7). */
@@ -19,18 +20,24 @@ const countsOf = (usage: MessagesUsage): JsonObject => ({
 export const withCounts = (body: string, usage: MessagesUsage): string => completed(body, { usage: countsOf(usage) });
 
 /** Returns the first frame with all counts. */
-export const startWithCounts = ({ event, data }: NativeFrame, usage: MessagesUsage): NativeFrame => ({
-  ...(event !== undefined && { event }),
-  data: completed(data, { message: { usage: countsOf(usage) } }),
-});
+export const startWithCounts = (frame: NativeFrame, usage: MessagesUsage): NativeFrame =>
+  completedFrame(frame, { message: { usage: countsOf(usage) } });
 
 /** Returns the last `message_delta` with all counts: beside `delta`, where the official service has them, and inside (spec 6.1). */
-export function deltaWithCounts({ event, data }: NativeFrame, usage: MessagesUsage): NativeFrame {
+export function deltaWithCounts(frame: NativeFrame, usage: MessagesUsage): NativeFrame {
   const { input_tokens, output_tokens } = usage;
-  return {
-    ...(event !== undefined && { event }),
-    data: completed(data, { usage: countsOf(usage), delta: { usage: { input_tokens, output_tokens } } }),
-  };
+  return completedFrame(frame, { usage: countsOf(usage), delta: { usage: { input_tokens, output_tokens } } });
+}
+
+/** Parses the frame first: most frames have all members, and to parse a short text is faster than to search it. */
+const completedFrame = (frame: NativeFrame, members: JsonObject): NativeFrame =>
+  hasMembers(parseAnswerObject(frame.data), members) ? frame : { ...frame, data: completed(frame.data, members) };
+
+function hasMembers(value: JsonValue | undefined, members: JsonObject): boolean {
+  if (!isJsonObject(value)) return false;
+  for (const [name, member] of Object.entries(members))
+    if (isJsonObject(member) ? !hasMembers(value[name], member) : value[name] == null) return false;
+  return true;
 }
 
 /**
