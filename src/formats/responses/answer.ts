@@ -79,7 +79,8 @@ export class ResponseBuilder {
   readonly #context: AnswerContext;
   /** The fields of a response that is kept. */
   readonly #fields: JsonObject | undefined;
-  readonly #emit: Emit;
+  /** Undefined for a complete answer, whose events are then not even made. */
+  readonly #emit: Emit | undefined;
   readonly #base: string;
   readonly #createdAt: number;
   readonly #now: () => number;
@@ -105,7 +106,7 @@ export class ResponseBuilder {
    * @param now Returns the Unix time in seconds.
    * @param emit Takes the events of the stream. A complete answer needs none.
    */
-  constructor(context: AnswerContext, now: () => number, emit: Emit = () => {}) {
+  constructor(context: AnswerContext, now: () => number, emit?: Emit) {
     const { request, requestId } = context;
     this.#context = context;
     this.#fields = keptFields(context);
@@ -124,13 +125,13 @@ export class ResponseBuilder {
   /** The complete answer. Throws `backend_failed` before the answer has ended. */
   get body(): ResponseBody {
     if (!this.#final) throw new GatewayError("backend_failed", "The model backend gave no answer.");
-    return { ...this.#final, store: this.isKept };
+    return this.#final["store"] === this.isKept ? this.#final : { ...this.#final, store: this.isKept };
   }
 
   /** Writes the last event of the stream, after the finish was added. */
   conclude(): void {
     const { body } = this;
-    this.#emit(`response.${body.status}`, { response: body });
+    this.#emit?.(`response.${body.status}`, { response: body });
   }
 
   /** Adds an event. Throws `backend_failed` for an event that is out of order. */
@@ -142,10 +143,10 @@ export class ResponseBuilder {
 
   /** Ends the answer with an error. Returns the failed response, with everything that was said before. */
   fail(body: OpenAIErrorBody): ResponseBody {
-    this.#emit("error", errorEvent(body) as Readonly<Record<string, unknown>>);
+    this.#emit?.("error", errorEvent(body) as Readonly<Record<string, unknown>>);
     for (const item of this.#settle()) item.status = "incomplete";
     const response = this.#response("failed", { error: failureOf(body) });
-    this.#emit("response.failed", { response });
+    this.#emit?.("response.failed", { response });
     return response;
   }
 
@@ -175,6 +176,7 @@ export class ResponseBuilder {
         if (!this.#fields) this.#id = answerId(event, FORMAT, this.#id);
         this.#model = event.model;
         this.#tier = event.usage.serviceTier;
+        if (!this.#emit) return;
         const response = this.#response("in_progress");
         this.#emit("response.created", { response });
         this.#emit("response.in_progress", { response });
@@ -229,11 +231,11 @@ export class ResponseBuilder {
         const state = { code: "", container_id: `cntr_${this.#base}`, outputs: null };
         this.#code = this.#begin({ type: "code_interpreter_call", ...this.#head("ci"), ...state });
         const at = this.#at(this.#code);
-        this.#emit("response.code_interpreter_call.in_progress", at);
+        this.#emit?.("response.code_interpreter_call.in_progress", at);
         this.#code.item.code = code;
-        this.#emit("response.code_interpreter_call_code.delta", { ...at, delta: code });
-        this.#emit("response.code_interpreter_call_code.done", { ...at, code });
-        this.#emit("response.code_interpreter_call.interpreting", at);
+        this.#emit?.("response.code_interpreter_call_code.delta", { ...at, delta: code });
+        this.#emit?.("response.code_interpreter_call_code.done", { ...at, code });
+        this.#emit?.("response.code_interpreter_call.interpreting", at);
         return;
       }
       case "code-result":
@@ -251,7 +253,7 @@ export class ResponseBuilder {
         };
         const open = this.#begin(item);
         for (const step of ["in_progress", "generating", "completed"])
-          this.#emit(`response.image_generation_call.${step}`, this.#at(open));
+          this.#emit?.(`response.image_generation_call.${step}`, this.#at(open));
         open.item.result = data;
         return this.#end(open, "completed");
       }
@@ -283,7 +285,7 @@ export class ResponseBuilder {
       this.#endPart(message);
       const part: ContentPart =
         type === "refusal" ? { type, refusal: "" } : { type, text: "", annotations: [], logprobs: [] };
-      this.#emit("response.content_part.added", {
+      this.#emit?.("response.content_part.added", {
         ...this.#at(message),
         content_index: content.length,
         part: { ...part },
@@ -291,6 +293,7 @@ export class ResponseBuilder {
       content.push(part);
     }
     message.pieces.push(delta);
+    if (!this.#emit) return;
     const place = { ...this.#at(message), content_index: content.length - 1, delta };
     if (type === "refusal") this.#emit("response.refusal.delta", place);
     else this.#emit("response.output_text.delta", { ...place, logprobs: [] });
@@ -305,12 +308,12 @@ export class ResponseBuilder {
     const place = { ...this.#at(message), content_index: message.item.content.length - 1 };
     if (part.type === "refusal") {
       part.refusal = text;
-      this.#emit("response.refusal.done", { ...place, refusal: text });
+      this.#emit?.("response.refusal.done", { ...place, refusal: text });
     } else {
       part.text = text;
-      this.#emit("response.output_text.done", { ...place, text, logprobs: part.logprobs });
+      this.#emit?.("response.output_text.done", { ...place, text, logprobs: part.logprobs });
     }
-    this.#emit("response.content_part.done", { ...place, part });
+    this.#emit?.("response.content_part.done", { ...place, part });
   }
 
   #annotate(annotation: Annotation): void {
@@ -325,7 +328,7 @@ export class ResponseBuilder {
     const place = { ...this.#at(this.#message), content_index: this.#message.item.content.length - 1 };
     for (const source of sourcesIn(annotation)) {
       const annotation_index = part.annotations.push(source) - 1;
-      this.#emit("response.output_text.annotation.added", { ...place, annotation_index, annotation: source });
+      this.#emit?.("response.output_text.annotation.added", { ...place, annotation_index, annotation: source });
     }
   }
 
@@ -341,7 +344,7 @@ export class ResponseBuilder {
       this.#endSummary(reasoning);
       reasoning.block = block;
       const part = { type: "summary_text", text: "" } as const;
-      this.#emit("response.reasoning_summary_part.added", {
+      this.#emit?.("response.reasoning_summary_part.added", {
         ...this.#at(reasoning),
         summary_index: summary.length,
         part,
@@ -350,7 +353,7 @@ export class ResponseBuilder {
     }
     reasoning.pieces.push(delta);
     const summary_index = summary.length - 1;
-    this.#emit("response.reasoning_summary_text.delta", { ...this.#at(reasoning), summary_index, delta });
+    this.#emit?.("response.reasoning_summary_text.delta", { ...this.#at(reasoning), summary_index, delta });
   }
 
   #endSummary(reasoning: OpenReasoning): void {
@@ -359,8 +362,8 @@ export class ResponseBuilder {
     part.text = reasoning.pieces.join("");
     reasoning.pieces = [];
     const place = { ...this.#at(reasoning), summary_index: reasoning.item.summary.length - 1 };
-    this.#emit("response.reasoning_summary_text.done", { ...place, text: part.text });
-    this.#emit("response.reasoning_summary_part.done", { ...place, part });
+    this.#emit?.("response.reasoning_summary_text.done", { ...place, text: part.text });
+    this.#emit?.("response.reasoning_summary_part.done", { ...place, part });
   }
 
   /** Writes a seal into the open reasoning, or into an item of its own. Clients send such items back unchanged. */
@@ -403,7 +406,7 @@ export class ResponseBuilder {
     call.pieces.push(delta);
     // The input of a custom tool is known only when its arguments are complete.
     if (call.item.type === "function_call")
-      this.#emit("response.function_call_arguments.delta", { ...this.#at(call), delta });
+      this.#emit?.("response.function_call_arguments.delta", { ...this.#at(call), delta });
   }
 
   /** Ends a call. Its arguments may be incomplete if the answer was cut short. */
@@ -418,13 +421,13 @@ export class ResponseBuilder {
     if (item.type === "custom_tool_call") {
       const text = input?.["input"];
       item.input = typeof text === "string" ? text : json;
-      this.#emit("response.custom_tool_call_input.delta", { ...at, delta: item.input });
-      this.#emit("response.custom_tool_call_input.done", { ...at, input: item.input });
+      this.#emit?.("response.custom_tool_call_input.delta", { ...at, delta: item.input });
+      this.#emit?.("response.custom_tool_call_input.done", { ...at, input: item.input });
     } else {
       // Clients parse the arguments as JSON, and an empty text is not JSON.
       if (json.trim() === "" && !cutShort) this.#addArguments(call, "{}");
       item.arguments = call.pieces.join("");
-      this.#emit("response.function_call_arguments.done", { ...at, name: item.name, arguments: item.arguments });
+      this.#emit?.("response.function_call_arguments.done", { ...at, name: item.name, arguments: item.arguments });
     }
     this.#end(call, input ? "completed" : "incomplete");
   }
@@ -433,7 +436,7 @@ export class ResponseBuilder {
     if (!this.#code) return;
     const code = this.#code;
     this.#code = undefined;
-    this.#emit("response.code_interpreter_call.completed", this.#at(code));
+    this.#emit?.("response.code_interpreter_call.completed", this.#at(code));
     this.#end(code, "completed");
   }
 
@@ -472,13 +475,13 @@ export class ResponseBuilder {
   #begin<Item extends OutputItem>(item: Item): Open<Item> {
     if (item.type !== "message" && item.type !== "reasoning") this.#close();
     const output_index = this.#output.push(item) - 1;
-    this.#emit("response.output_item.added", { output_index, item: { ...item } });
+    this.#emit?.("response.output_item.added", { output_index, item: { ...item } });
     return { item, output_index, pieces: [] };
   }
 
   #end({ item, output_index }: Open<OutputItem>, status: ItemStatus | undefined): void {
     if (status !== undefined) item.status = status;
-    this.#emit("response.output_item.done", { output_index, item });
+    this.#emit?.("response.output_item.done", { output_index, item });
   }
 
   #at({ item, output_index }: Open<OutputItem>): { item_id: string; output_index: number } {
@@ -508,26 +511,25 @@ export class ResponseBuilder {
 
 /** Returns the fields of a request that the answer repeats, with the defaults of fields that are missing. */
 function repeated(body: WireObject): Record<string, unknown> {
-  const { reasoning, text, tools, truncation, ...rest } = body;
-  const orNull = (field: string): unknown => rest[field] ?? null;
+  const orNull = (field: string): unknown => body[field] ?? null;
   return {
     instructions: orNull("instructions"),
     max_output_tokens: orNull("max_output_tokens"),
     max_tool_calls: orNull("max_tool_calls"),
-    metadata: rest["metadata"] ?? {},
-    parallel_tool_calls: rest["parallel_tool_calls"] ?? true,
+    metadata: body["metadata"] ?? {},
+    parallel_tool_calls: body["parallel_tool_calls"] ?? true,
     previous_response_id: orNull("previous_response_id"),
     prompt_cache_key: orNull("prompt_cache_key"),
-    reasoning: { effort: null, summary: null, ...(reasoning as object | null) },
+    reasoning: { effort: null, summary: null, ...(body["reasoning"] as object | null) },
     safety_identifier: orNull("safety_identifier"),
-    service_tier: rest["service_tier"] ?? "default",
-    temperature: rest["temperature"] ?? 1,
-    text: { format: { type: "text" }, ...(text as object | null) },
-    tool_choice: rest["tool_choice"] ?? "auto",
-    tools: tools ?? [],
-    top_logprobs: rest["top_logprobs"] ?? 0,
-    top_p: rest["top_p"] ?? 1,
-    truncation: truncation ?? "disabled",
+    service_tier: body["service_tier"] ?? "default",
+    temperature: body["temperature"] ?? 1,
+    text: { format: { type: "text" }, ...(body["text"] as object | null) },
+    tool_choice: body["tool_choice"] ?? "auto",
+    tools: body["tools"] ?? [],
+    top_logprobs: body["top_logprobs"] ?? 0,
+    top_p: body["top_p"] ?? 1,
+    truncation: body["truncation"] ?? "disabled",
     user: orNull("user"),
   };
 }
