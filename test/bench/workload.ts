@@ -5,7 +5,7 @@ import type { ModelBackend } from "../../src/index.ts";
 /** The scenarios of chat, which all benchmarks have. */
 export const CHATS = ["complete", "streamed"] as const;
 export type ChatName = (typeof CHATS)[number];
-export type ScenarioName = ChatName | "embeddings";
+export type ScenarioName = ChatName | "responses" | "embeddings";
 
 export interface Scenario {
   readonly path: string;
@@ -71,6 +71,15 @@ export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = {
     body: question(true),
     answer: completeAnswer,
   },
+  responses: {
+    ...OPENAI,
+    path: "/v1/responses",
+    connections: 50,
+    warmUpCalls: 15_000,
+    end: "}",
+    body: JSON.stringify(responsesQuestion()),
+    answer: responsesAnswer,
+  },
   embeddings: {
     ...OPENAI,
     path: "/v1/embeddings",
@@ -96,6 +105,64 @@ export function completeAnswer(): object {
     stop_reason: "end_turn",
     stop_sequence: null,
     usage: USAGE,
+  };
+}
+
+/** The question of `complete` as a request of Responses. */
+function responsesQuestion(): object {
+  const { max_tokens, system, messages, ...fields } = JSON.parse(question(false)) as Record<string, unknown>;
+  return { ...fields, max_output_tokens: max_tokens, instructions: system, input: responsesInput(messages) };
+}
+
+function responsesInput(messages: unknown): object[] {
+  return (messages as { role: string; content: string | { text: string }[] }[]).map(({ role, content }) => {
+    const type = role === "assistant" ? "output_text" : "input_text";
+    return { role, content: typeof content === "string" ? content : content.map(({ text }) => ({ type, text })) };
+  });
+}
+
+/** The answer of `complete` as a response, with all fields that the gateway's has. */
+function responsesAnswer(): object {
+  const { system: instructions, temperature } = JSON.parse(question(false)) as Record<string, unknown>;
+  const part = { type: "output_text", text: TEXT, annotations: [], logprobs: [] };
+  const id = "0".repeat(32);
+  return {
+    id: `resp_${id}`,
+    object: "response",
+    created_at: 1_767_225_600,
+    status: "completed",
+    error: null,
+    incomplete_details: null,
+    model: MODEL,
+    output: [{ type: "message", id: `msg_${id}_0`, status: "completed", role: "assistant", content: [part] }],
+    usage: {
+      input_tokens: 48,
+      input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+      output_tokens: 432,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: 480,
+    },
+    completed_at: 1_767_225_600,
+    background: false,
+    store: false,
+    service_tier: "default",
+    instructions,
+    max_output_tokens: 1_024,
+    max_tool_calls: null,
+    metadata: {},
+    parallel_tool_calls: true,
+    previous_response_id: null,
+    prompt_cache_key: null,
+    reasoning: { effort: null, summary: null },
+    safety_identifier: null,
+    temperature,
+    text: { format: { type: "text" } },
+    tool_choice: "auto",
+    tools: [],
+    top_logprobs: 0,
+    top_p: 1,
+    truncation: "disabled",
+    user: null,
   };
 }
 

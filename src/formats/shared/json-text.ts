@@ -31,13 +31,14 @@ export interface Span {
 
 /** Finds a value in the text of a valid JSON object. Of members with one name, the last counts, as in `JSON.parse`. */
 export function valueAt(text: string, path: readonly string[]): Span | undefined {
-  const start = skipSpace(text, 0);
-  let found: Span | undefined = { start, end: endOfValue(text, start) };
+  let start = skipSpace(text, 0);
+  let found: Span | undefined;
   for (const name of path) {
-    if (!found || text[found.start] !== "{") return undefined;
-    found = memberOf(text, found.start, JSON.stringify(name));
+    found = text[start] === "{" ? memberOf(text, start, JSON.stringify(name)) : undefined;
+    if (!found) return undefined;
+    ({ start } = found);
   }
-  return found;
+  return found ?? { start, end: endOfValue(text, start) };
 }
 
 function memberOf(text: string, object: number, name: string): Span | undefined {
@@ -61,14 +62,16 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
+/** Matches what follows a number, a boolean or null. */
+const END_OF_WORD = /[\s,\]}]/g;
+
 /** Returns the position behind the value that begins here. */
 function endOfValue(text: string, start: number): number {
   const first = text[start];
   if (first === '"') return endOfString(text, start);
   if (first !== "{" && first !== "[") {
-    let end = start;
-    while (end < text.length && !/[\s,\]}]/.test(text.charAt(end))) end++;
-    return end;
+    END_OF_WORD.lastIndex = start;
+    return END_OF_WORD.test(text) ? END_OF_WORD.lastIndex - 1 : text.length;
   }
   let depth = 0;
   for (let at = start; at < text.length; at++) {
@@ -82,10 +85,11 @@ function endOfValue(text: string, start: number): number {
 
 /** Returns the position behind the string that begins here. */
 function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at++) {
-    const char = text[at];
-    if (char === '"') return at + 1;
-    if (char === "\\") at++;
+  for (let end = text.indexOf('"', start + 1); end > 0; end = text.indexOf('"', end + 1)) {
+    let first = end;
+    while (text[first - 1] === "\\") first--;
+    // Behind an odd number of backslashes, a quote belongs to the string.
+    if ((end - first) % 2 === 0) return end + 1;
   }
   return text.length;
 }
