@@ -363,8 +363,8 @@ describe("a response in a conversation", () => {
     for (let turn = 0; turn < TURNS / 10; turn++) await post(bench, `conversations/${id}/items`, { items });
     expect(await bench.create({ input: "last", conversation: id })).toMatchObject({ status: 200 });
     expect([reads, read]).toEqual([3, 1_000]);
-    // The conversation, its items, and the response with two items of its own.
-    expect(created).toBe(1 + 1_000 + 3);
+    // The conversation, its items, and the response with its input and two items of its own.
+    expect(created).toBe(1 + 1_000 + 4);
   });
 
   it("refuses a conversation that has become too long, before anything is held", async () => {

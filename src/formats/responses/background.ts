@@ -9,7 +9,7 @@ import type { AnswerContext, AnswerStream, BackgroundAnswer, FrameSource, KeptDo
 import { frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { errorEvent, ResponseBuilder } from "./answer.ts";
-import { aliasesOf, contentOf, keptContent, newItemsOf, PAGE_BYTES } from "./kept.ts";
+import { contentOf, inputDocument, inputIdOf, newItemsOf, PAGE_BYTES, responseDocument } from "./kept.ts";
 import { dataOf } from "./stream.native.ts";
 
 /** A process that has not renewed the lease of its response for so long has died, in milliseconds. */
@@ -18,7 +18,7 @@ const LEASE_MS = 30_000;
 const UNFINISHED: ReadonlySet<unknown> = new Set(["queued", "in_progress"]);
 
 /**
- * The document of a response that is made has two kinds of children: its lease, and pieces of its stream. So the response itself, which may be
+ * The document of a response that is made has children beside its input: its lease, and pieces of its stream. So the response itself, which may be
  * large, is written twice only: when it begins and when it ends. Who cancels it deletes the lease.
  */
 const leaseOf = (id: string): string => `${id}/lease`;
@@ -57,11 +57,11 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
     const begun = this.#builder.snapshot("in_progress");
     const response = begun as unknown as JsonObject;
     this.#id = begun.id;
-    const content = { ...keptContent(this.#context, response), background: true };
     const now = this.#clock.now();
     await this.#kept.create([
-      { id: this.#id, aliases: aliasesOf(content), content: JSON.stringify(content) },
+      responseDocument(this.#context, response, true),
       { id: leaseOf(this.#id), parentId: this.#id, content: leaseFrom(now) },
+      inputDocument(this.#context),
     ]);
     this.#leaseEndsAt = now + LEASE_MS;
     return { ...response, status: "queued" };
@@ -139,9 +139,7 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   }
 
   async #write(response: JsonObject): Promise<void> {
-    const content = { ...keptContent(this.#context, response), background: true };
-    const update = { id: this.#id, revision: 0, content: JSON.stringify(content), aliases: aliasesOf(content) };
-    const isWritten = await this.#kept.update(update);
+    const isWritten = await this.#kept.update({ ...responseDocument(this.#context, response, true), revision: 0 });
     const items = newItemsOf(this.#context, response);
     if (!isWritten || items.length === 0 || UNKEPT.has(response["status"])) return;
     await this.#kept.create(items).catch((error: unknown) => this.#kept.failed(error));
@@ -255,13 +253,9 @@ export class KeptStream implements FrameSource {
     // Read the state first: a finished response has all its pieces.
     const document = await this.#find();
     const response = await presentResponse(this.#kept, document, this.#now());
-    const after = this.#piece;
-    const page = {
-      limit: PIECES_A_READ,
-      maxBytes: PAGE_BYTES,
-      order: "asc",
-      ...(after !== undefined && { after }),
-    } as const;
+    // The pieces stand behind the lease, which may be deleted, and behind the input.
+    const after = this.#piece ?? inputIdOf(document.id);
+    const page = { limit: PIECES_A_READ, maxBytes: PAGE_BYTES, order: "asc", after } as const;
     const pieces = await this.#kept.list(document.id, page);
     let frames = "";
     for (const { id, content } of pieces) {
