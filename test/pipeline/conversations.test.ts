@@ -211,6 +211,16 @@ describe("a response in a conversation", () => {
     expect(await textsIn(bench, id)).toEqual(["a", "one", "b", "two"]);
   });
 
+  it("adds items of a backend that gives them the same ids in each answer", async () => {
+    const search = { type: "web_search_call", id: "ws_0", status: "completed" };
+    const bench = keeping([[{ type: "provider", format: "responses", value: search }]]);
+    const id = await conversationOf(bench);
+    for (const input of ["a", "b"]) expect((await bench.create({ input, conversation: id })).status).toBe(200);
+    const { body } = await bench.ask(`conversations/${id}/items?order=asc`);
+    expect(body.data.map(({ type }) => type)).toEqual(["message", search.type, "message", search.type]);
+    expect(new Set(body.data.map((item) => item.id)).size).toBe(4);
+  });
+
   it("adds its items though it is not kept itself", async () => {
     const bench = keeping();
     const id = await conversationOf(bench);

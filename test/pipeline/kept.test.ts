@@ -24,6 +24,15 @@ describe("a response", () => {
     expect(await ask(`responses/${body.id}`)).toEqual({ status: 200, body });
   });
 
+  it("is read again though its tools are nested as deep as a request may be", async () => {
+    const { create, ask } = keeping([["word"]], { limits: { maxJsonDepth: 400 } });
+    let parameters: object = { type: "object" };
+    for (let depth = 5; depth < 400; depth++) parameters = { properties: parameters };
+    const { body, status } = await create({ input: "a", tools: [{ type: "function", name: "look", parameters }] });
+    expect(status).toBe(200);
+    expect((await ask(`responses/${body.id}`)).status).toBe(200);
+  });
+
   it("is told as not kept without a store, and cannot be asked for, continued or made in the background", async () => {
     const { send } = opened();
     const post = async (body: object) =>
@@ -298,6 +307,12 @@ describe("a reference to an item", () => {
       status: 404,
       body: { error: { message: "Item with id 'msg_1' not found.", param: "input.1.id" } },
     });
+  });
+
+  it("is refused with the beginning of an id that is too long", async () => {
+    const { create } = keeping();
+    const { body } = await create({ input: [{ type: "item_reference", id: "x".repeat(100_000) }] });
+    expect(JSON.stringify(body).length).toBeLessThan(500);
   });
 
   it("keeps a session of references small: each turn adds its own items alone", async () => {

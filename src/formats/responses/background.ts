@@ -9,7 +9,15 @@ import type { AnswerContext, AnswerStream, BackgroundAnswer, FrameSource, KeptDo
 import { frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { errorEvent, ResponseBuilder } from "./answer.ts";
-import { contentOf, inputDocument, inputIdOf, newItemsOf, PAGE_BYTES, responseDocument } from "./kept.ts";
+import {
+  contentOf,
+  DOCUMENT_LIMITS,
+  inputDocument,
+  inputIdOf,
+  newItemsOf,
+  PAGE_BYTES,
+  responseDocument,
+} from "./kept.ts";
 import { dataOf } from "./stream.native.ts";
 
 /** A process that has not renewed the lease of its response for so long has died, in milliseconds. */
@@ -34,6 +42,8 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   #id = "";
   /** The data of the events that are not written to the store yet. */
   #unsaved: string[] = [];
+  /** The events before them whose write has failed, or has not ended. */
+  #piece: string[] = [];
   #savedEvents = 0;
   /** The events that are written to the client, and not yet taken. */
   #frames = "";
@@ -111,7 +121,7 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   }
 
   #emit(type: string, fields: Readonly<Record<string, unknown>>): void {
-    const number = this.#savedEvents + this.#unsaved.length;
+    const number = this.#savedEvents + this.#piece.length + this.#unsaved.length;
     const data = dataOf({ type, sequence_number: number, ...fields });
     this.#unsaved.push(data);
     this.#frames += frameOf({ event: type, data });
@@ -145,20 +155,16 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
     await this.#kept.create(items).catch((error: unknown) => this.#kept.failed(error));
   }
 
-  /** Writes the events since the last time. A second try after a failure changes nothing. */
+  /** Writes the events since the last time. A piece whose write has failed may be in the store all the same, so it stays as it was. */
   async #saveEvents(): Promise<void> {
-    const events = this.#unsaved;
-    if (events.length === 0) return;
-    const id = pieceOf(this.#id, this.#savedEvents);
-    const content = JSON.stringify(events);
-    this.#savedEvents += events.length;
-    this.#unsaved = [];
-    try {
-      await this.#kept.create([{ id, parentId: this.#id, content }]);
-    } catch (error) {
-      this.#savedEvents -= events.length;
-      this.#unsaved = [...events, ...this.#unsaved];
-      throw error;
+    for (let isAgain = true; isAgain;) {
+      isAgain = this.#piece.length > 0;
+      if (!isAgain) [this.#piece, this.#unsaved] = [this.#unsaved, []];
+      if (this.#piece.length === 0) return;
+      const id = pieceOf(this.#id, this.#savedEvents);
+      await this.#kept.create([{ id, parentId: this.#id, content: JSON.stringify(this.#piece) }]);
+      this.#savedEvents += this.#piece.length;
+      this.#piece = [];
     }
   }
 
@@ -260,12 +266,12 @@ export class KeptStream implements FrameSource {
     let frames = "";
     for (const { id, content } of pieces) {
       this.#piece = id;
-      const events = parseJson(content);
+      const events = parseJson(content, DOCUMENT_LIMITS);
       if (Array.isArray(events)) for (const data of events) frames += this.#frame(String(data));
     }
     const isLast = pieces.length === 0 && !UNFINISHED.has(response["status"]);
-    // A process that has died has told nobody.
-    if (isLast && response["status"] === "failed" && !this.#last.startsWith("response."))
+    // A process that has died has told nobody, and one whose response was cancelled may still have to.
+    if (isLast && UNKEPT.has(response["status"]) && !this.#last.startsWith("response."))
       frames += this.#failed(response);
     return { frames, isLast };
   }

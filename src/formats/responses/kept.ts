@@ -2,7 +2,14 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { NativeRequest } from "../../kinds/chat/request.ts";
-import { isJsonObject, JsonBudget, JsonLimitError, type JsonObject, parseJson } from "../../model/json.ts";
+import {
+  isJsonObject,
+  JsonBudget,
+  JsonLimitError,
+  type JsonLimits,
+  type JsonObject,
+  parseJson,
+} from "../../model/json.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
 import type { AnswerContext, Incoming, KeptDocuments } from "../format.ts";
 import { type InputItem, type ResponsesRequest } from "./schema.ts";
@@ -37,7 +44,17 @@ const NO_CHAIN: Chain = { depth: 0, ids: [] };
 export const inputIdOf = (id: string): string => `${id}/input`;
 
 /** Reads the content of a response's document. */
-export const contentOf = ({ content }: KeptDocument): KeptResponse => parseJson(content) as KeptResponse;
+export const contentOf = ({ content }: KeptDocument): KeptResponse =>
+  parseJson(content, DOCUMENT_LIMITS) as KeptResponse;
+
+/** A document that the gateway wrote is nested deeper, and has more values, than the request that it holds. */
+export const DOCUMENT_LIMITS: JsonLimits = {
+  maxJsonBytes: 1024 ** 3,
+  maxJsonDepth: 2_000,
+  maxJsonValues: 10_000_000,
+  maxJsonKeys: 1_000_000,
+  maxJsonItems: 10_000_000,
+};
 
 /** The native request, with what a kept response needs to know about it. */
 export interface ResponsesNative extends NativeRequest {
@@ -53,6 +70,8 @@ export interface OwnInput {
   readonly chain: Chain;
   /** The id of the conversation that the items are added to. */
   readonly conversation: string | undefined;
+  /** The ids of the items that the conversation has. */
+  readonly known: ReadonlySet<unknown>;
 }
 
 /** The most responses in a chain. */
@@ -87,12 +106,13 @@ export async function resolve(body: ResponsesRequest, incoming: Incoming): Promi
     throw invalid("conversation: cannot stand beside previous_response_id", ["conversation"]);
   const input = itemsOf(body.input);
   if (previousId == null && conversation == null && !input.some(isReference))
-    return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined } };
+    return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined, known: new Set() } };
   const room = new Room(incoming);
   const earlier = previousId == null ? undefined : await chainTo(previousId, kept, room);
   const conversationId = typeof conversation === "string" ? conversation : conversation?.id;
   const context = earlier?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room));
-  if (conversationId !== undefined) assertNew(input, context);
+  const known = new Set(conversationId === undefined ? [] : context.map(({ id }) => id));
+  assertNew(input, known);
   const found = await itemsNamed([...context, ...input].filter(isReference), context, kept, room);
   const placed = new Set<unknown>();
   const before = dereferenced(context, found, placed, (id) => noItem(id, ["previous_response_id"]));
@@ -102,7 +122,7 @@ export async function resolve(body: ResponsesRequest, incoming: Incoming): Promi
   return {
     // The cast is safe: the items were valid when they were sent, or the gateway has written them.
     body: { ...body, input: whole as unknown as InputItem[] },
-    own: { input, items, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId },
+    own: { input, items, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId, known },
   };
 }
 
@@ -220,8 +240,7 @@ async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room):
 }
 
 /** Throws `invalid_request` for an item whose id the conversation has already: the conversation could not keep both. */
-function assertNew(input: readonly JsonObject[], context: readonly JsonObject[]): void {
-  const known = new Set(context.map(({ id }) => id));
+function assertNew(input: readonly JsonObject[], known: ReadonlySet<unknown>): void {
   for (const [index, item] of input.entries())
     if (typeof item["id"] === "string" && known.has(item["id"]) && !isReference(item))
       throw invalid(`input.${index}.id: the conversation has an item with this id already`, ["input", index, "id"]);
@@ -283,7 +302,7 @@ export async function dereferencedItems(items: readonly JsonObject[], incoming: 
 
 /** Returns the input items of a kept response, with kept items in place of references as far as these are still there. */
 export async function inputOf(id: string, kept: KeptDocuments, incoming: Incoming): Promise<readonly JsonObject[]> {
-  const room = new Room(incoming, new JsonBudget());
+  const room = new Room(incoming, new JsonBudget(DOCUMENT_LIMITS));
   const [document] = await kept.read([inputIdOf(id)]);
   const input = document ? inputIn(room.parse(document)) : [];
   const references = input.filter(isReference);
@@ -307,11 +326,14 @@ function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
 const invalid = (message: string, path: readonly (string | number)[]): GatewayError =>
   new GatewayError("invalid_request", message, { path });
 
+/** Returns an id as errors name it. The longest id of a document has 190 characters. */
+const named = (id: string): string => (id.length > 190 ? `${id.slice(0, 190)}…` : id);
+
 /** The error for a response that the key does not have, in the words of the official service. */
 export const noResponse = (id: string, field?: string): GatewayError =>
   field === undefined
-    ? new GatewayError("not_found", `Response with id '${id}' not found.`)
-    : new GatewayError("not_found", `Previous response with id '${id}' not found.`, { path: [field] });
+    ? new GatewayError("not_found", `Response with id '${named(id)}' not found.`)
+    : new GatewayError("not_found", `Previous response with id '${named(id)}' not found.`, { path: [field] });
 
 const brokenChain = (id: string, earlier: string): GatewayError =>
   new GatewayError("not_found", `The response '${earlier}', which '${id}' continues, was deleted or has expired.`, {
@@ -319,10 +341,10 @@ const brokenChain = (id: string, earlier: string): GatewayError =>
   });
 
 export const noConversation = (id: string): GatewayError =>
-  new GatewayError("not_found", `Conversation with id '${id}' not found.`, { path: ["conversation"] });
+  new GatewayError("not_found", `Conversation with id '${named(id)}' not found.`, { path: ["conversation"] });
 
 export const noItem = (id: string, path?: readonly (string | number)[]): GatewayError =>
-  new GatewayError("not_found", `Item with id '${id}' not found.`, path && { path });
+  new GatewayError("not_found", `Item with id '${named(id)}' not found.`, path && { path });
 
 /** The beginnings of the ids of items, by their types. */
 const PREFIXES: Readonly<Record<string, string>> = {
@@ -424,13 +446,13 @@ export async function keepResponse(context: AnswerContext, response: JsonObject)
 
 /** Returns the documents that a response adds to the conversation of its request: none without a conversation. */
 export function newItemsOf(context: AnswerContext, response: JsonObject): KeptItem[] {
-  const { items, conversation } = ownOf(context);
+  const { items, conversation, known } = ownOf(context);
   if (conversation === undefined) return [];
   const base = baseOf(context.requestId);
   const input = items.map((item, index) => keptItem(item, base, index));
-  // The upstream's items may be without ids.
+  // The upstream's items may be without ids, and some servers give the same ids in each answer.
   const output = outputOf(response).map((item, index) => keptItem(item, `${base}_o`, index));
-  return conversationItems(conversation, [...input, ...output], base);
+  return conversationItems(conversation, [...input, ...output], base, known);
 }
 
 type KeptItem = Parameters<KeptDocuments["create"]>[0][number];
@@ -439,9 +461,15 @@ type KeptItem = Parameters<KeptDocuments["create"]>[0][number];
  * Returns the documents of items in a conversation. Of items with the same id, the later ones get ids of their own.
  *
  * @param base A text that no other response or request has.
+ * @param known The ids of the items that the conversation has.
  */
-export function conversationItems(parentId: string, items: readonly JsonObject[], base: string): KeptItem[] {
-  const taken = new Set<string>();
+export function conversationItems(
+  parentId: string,
+  items: readonly JsonObject[],
+  base: string,
+  known: ReadonlySet<unknown> = new Set(),
+): KeptItem[] {
+  const taken = new Set<unknown>(known);
   return items.map((item, index) => {
     const given = textIn(item["id"]);
     const isTaken = taken.has(given);
