@@ -152,8 +152,7 @@ class MemoryResponses implements MemoryResponseStore {
   async read(keyId: string, ids: readonly string[]): Promise<readonly KeptDocument[]> {
     const found = new Set<KeptDocument>();
     for (const id of ids) {
-      const [alias] = this.#shelves.get(keyId)?.byAlias.get(id) ?? [];
-      const entry = this.#find(keyId, id) ?? (alias && this.#find(keyId, alias.document.id));
+      const entry = this.#find(keyId, id) ?? this.#findByAlias(keyId, id);
       if (entry) found.add(entry.document);
     }
     return [...found];
@@ -189,6 +188,15 @@ class MemoryResponses implements MemoryResponseStore {
     const root = entry.parent ?? entry;
     if (root.endsAt > this.#clock.now()) return entry;
     this.#remove(root);
+    return undefined;
+  }
+
+  #findByAlias(keyId: string, alias: string): Entry | undefined {
+    // An expired holder is deleted when it is met.
+    for (const { document } of this.#shelves.get(keyId)?.byAlias.get(alias) ?? []) {
+      const entry = this.#find(keyId, document.id);
+      if (entry) return entry;
+    }
     return undefined;
   }
 

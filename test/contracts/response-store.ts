@@ -371,11 +371,12 @@ export const responseStoreLaws: readonly ResponseStoreLaw[] = [
   }),
 
   law("an update renews the time of a document, and may shorten it", async (shelf) => {
-    await shelf.create([{ id: "long" }, { id: "short" }]);
+    await shelf.create(["short", "long"].map((id) => ({ id, aliases: ["shared"] })));
     await shelf.advance(RETAIN_MS - PAUSE_MS);
     await shelf.update("long", 0);
     await shelf.update("short", 0, { retainMs: PAUSE_MS / 2 });
     await shelf.advance(PAUSE_MS / 2);
+    assert.deepEqual(await shelf.found(["shared"]), ["long"], "an alias names a document that has not expired");
     assert.deepEqual(await shelf.found(["long", "short"]), ["long"]);
     await shelf.advance(RETAIN_MS - PAUSE_MS);
     assert.deepEqual(await shelf.found(["long"]), ["long"], "its time runs from the update on");

@@ -203,6 +203,16 @@ describe("a cancelled response", () => {
     expect(bench.failures).toEqual([]);
   });
 
+  it("ends its streams with the cancelled response, also before its process has noticed", async () => {
+    const bench = keeping([], { backend: obedient() });
+    const { id } = (await bench.create(BACKGROUND)).body;
+    await bench.ask(`responses/${id}/cancel`, { method: "POST" });
+    const frames = framesOf(await textIn(bench, await streamOf(bench, id)));
+    expect(frames.at(-1)).toMatchObject({ type: "response.failed", response: { id, status: "cancelled" } });
+    await bench.clock.advance(2_000);
+    expect(bench.report()).toMatchObject(AT_REST);
+  });
+
   it("is one that has not ended: an ended one stays as it is", async () => {
     const bench = keeping([[WORD, counted(7)]]);
     const { id } = (await bench.create(BACKGROUND)).body;
@@ -342,6 +352,27 @@ describe("a response in the background that does not end well", () => {
     expect(await statusOf(bench, id)).toBe("completed");
     expect(textOf(framesOf(await textIn(bench, await streamOf(bench, id))))).toBe("word more");
     expect(bench.report()).toMatchObject({ used: INPUT + 7, ...AT_REST });
+  });
+
+  it("is whole though the store has written what it says it has not", async () => {
+    const { script, goOn } = waiting();
+    let lies = true;
+    const bench = keeping([script], {}, (store) => ({
+      async create(keyId, documents) {
+        await store.create(keyId, documents);
+        if (lies && documents[0]?.id.includes("/events")) return away();
+        return true;
+      },
+    }));
+    const { id } = (await bench.create(BACKGROUND)).body;
+    await bench.clock.advance(2_000);
+    expect(bench.failures.length).toBeGreaterThan(0);
+    lies = false;
+    goOn();
+    await bench.clock.advance(0);
+    const frames = framesOf(await textIn(bench, await streamOf(bench, id)));
+    expect(frames.map((frame) => frame.sequence_number)).toEqual([...frames.keys()]);
+    expect(textOf(frames)).toBe("word more");
   });
 
   it("has failed when the store was down at its end, is charged once, and is not asked for ever", async () => {

@@ -211,6 +211,16 @@ describe("a response in a conversation", () => {
     expect(await textsIn(bench, id)).toEqual(["a", "one", "b", "two"]);
   });
 
+  it("adds items of a backend that gives them the same ids in each answer", async () => {
+    const search = { type: "web_search_call", id: "ws_0", status: "completed" };
+    const bench = keeping([[{ type: "provider", format: "responses", value: search }]]);
+    const id = await conversationOf(bench);
+    for (const input of ["a", "b"]) expect((await bench.create({ input, conversation: id })).status).toBe(200);
+    const { body } = await bench.ask(`conversations/${id}/items?order=asc`);
+    expect(body.data.map(({ type }) => type)).toEqual(["message", search.type, "message", search.type]);
+    expect(new Set(body.data.map((item) => item.id)).size).toBe(4);
+  });
+
   it("adds its items though it is not kept itself", async () => {
     const bench = keeping();
     const id = await conversationOf(bench);
@@ -363,8 +373,8 @@ describe("a response in a conversation", () => {
     for (let turn = 0; turn < TURNS / 10; turn++) await post(bench, `conversations/${id}/items`, { items });
     expect(await bench.create({ input: "last", conversation: id })).toMatchObject({ status: 200 });
     expect([reads, read]).toEqual([3, 1_000]);
-    // The conversation, its items, and the response with two items of its own.
-    expect(created).toBe(1 + 1_000 + 3);
+    // The conversation, its items, and the response with its input and two items of its own.
+    expect(created).toBe(1 + 1_000 + 4);
   });
 
   it("refuses a conversation that has become too long, before anything is held", async () => {

@@ -24,6 +24,15 @@ describe("a response", () => {
     expect(await ask(`responses/${body.id}`)).toEqual({ status: 200, body });
   });
 
+  it("is read again though its tools are nested as deep as a request may be", async () => {
+    const { create, ask } = keeping([["word"]], { limits: { maxJsonDepth: 400 } });
+    let parameters: object = { type: "object" };
+    for (let depth = 5; depth < 400; depth++) parameters = { properties: parameters };
+    const { body, status } = await create({ input: "a", tools: [{ type: "function", name: "look", parameters }] });
+    expect(status).toBe(200);
+    expect((await ask(`responses/${body.id}`)).status).toBe(200);
+  });
+
   it("is told as not kept without a store, and cannot be asked for, continued or made in the background", async () => {
     const { send } = opened();
     const post = async (body: object) =>
@@ -300,6 +309,12 @@ describe("a reference to an item", () => {
     });
   });
 
+  it("is refused with the beginning of an id that is too long", async () => {
+    const { create } = keeping();
+    const { body } = await create({ input: [{ type: "item_reference", id: "x".repeat(100_000) }] });
+    expect(JSON.stringify(body).length).toBeLessThan(500);
+  });
+
   it("keeps a session of references small: each turn adds its own items alone", async () => {
     const sizes: number[] = [];
     const { create, said } = keeping([["x".repeat(1_000)]], {}, (store) => ({
@@ -316,6 +331,48 @@ describe("a reference to an item", () => {
     }
     expect(said()).toHaveLength(79);
     expect(sizes.at(-1)).toBeLessThan(12_000);
+  });
+});
+
+describe("the documents that a request reads", () => {
+  it("are not the inputs of the answers that it refers to", async () => {
+    const { create, said } = keeping([["word"]], { limits: { maxJsonBytes: 100_000 } });
+    const history: object[] = [{ role: "user", content: "x".repeat(40_000) }];
+    for (let turn = 0; turn < 8; turn++) {
+      const { body, status } = await create({ input: history });
+      expect(status).toBe(200);
+      history.push({ type: "item_reference", id: body.output[0]?.id }, { role: "user", content: `${turn}` });
+    }
+    expect(said()).toHaveLength(15);
+  });
+
+  it("are read once, however many of their items are named", async () => {
+    let read = 0;
+    const { create, said } = keeping([["word"]], { limits: { maxJsonBytes: 100_000 } }, (store) => ({
+      read: (keyId, ids) => (read++, store.read(keyId, ids)),
+    }));
+    const input = Array.from({ length: 500 }, (_, index) => ({ role: "user", content: "a", id: `msg_${index}` }));
+    expect((await create({ input })).status).toBe(200);
+    expect((await create({ input: input.map(({ id }) => ({ type: "item_reference", id })) })).status).toBe(200);
+    expect([said().length, read]).toEqual([500, 1]);
+  });
+
+  it("count with the request's own values, and take room like its body while its call runs", async () => {
+    const input = Array.from({ length: 300 }, () => ({ role: "user", content: "a" }));
+    const values = keeping([["word"]], { limits: { maxJsonValues: 3_000 } });
+    const first = await values.made({ input });
+    expect(await values.create({ input, previous_response_id: first })).toMatchObject({
+      status: 400,
+      body: { error: { message: "input: the request holds more than 3000 values, with the earlier responses" } },
+    });
+    const { create, made } = keeping([["word"]], {
+      limits: { maxBodyBytesInFlight: 2_000_000 },
+    });
+    const id = await made({ input });
+    const many = Array.from({ length: 300 }, () => create({ input: "b", previous_response_id: id }));
+    const statuses = new Set((await Promise.all(many)).map(({ status }) => status));
+    expect(statuses).toEqual(new Set([200, 503]));
+    expect((await create({ input: "b", previous_response_id: id })).status).toBe(200);
   });
 });
 
@@ -395,7 +452,7 @@ describe("a call that does not end well", () => {
     const answers = [];
     for (let time = 0; time < 3; time++) answers.push(await create({ input: "a" }, { headers, body: REPEATED }));
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
-    expect([kept.documents, asked.length]).toEqual([1, 1]);
+    expect([kept.documents, asked.length]).toEqual([2, 1]);
     expect(report()).toMatchObject({ used: INPUT + 7, ...AT_REST });
   });
 });

@@ -1,6 +1,7 @@
 /** Every request that the Responses format can say, without `native`. */
 
 import fc from "fast-check";
+import type { OwnInput } from "../../src/formats/responses/kept.ts";
 import type { ChatMessage, ChatRequest, FunctionTool, JsonObject, Part, ToolChoice } from "../../src/index.ts";
 import { webUrl } from "./arbitraries.ts";
 
@@ -179,7 +180,13 @@ const number = (min: number, max: number): fc.Arbitrary<number> =>
   fc.double({ min, max, noNaN: true }).map((value) => value + 0);
 
 /** The part of a request that came with it, for a request that continues nothing. */
-export const NOTHING_BEFORE = { input: [], items: [], chain: { depth: 0, ids: [] }, conversation: undefined } as const;
+export const NOTHING_BEFORE: OwnInput = {
+  input: [],
+  items: [],
+  chain: { depth: 0, ids: [] },
+  conversation: undefined,
+  known: new Set(),
+};
 
 export const chatRequest: fc.Arbitrary<ChatRequest> = tools.chain((available) =>
   record(

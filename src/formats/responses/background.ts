@@ -9,7 +9,15 @@ import type { AnswerContext, AnswerStream, BackgroundAnswer, FrameSource, KeptDo
 import { frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { errorEvent, ResponseBuilder } from "./answer.ts";
-import { aliasesOf, contentOf, keptContent, newItemsOf, PAGE_BYTES } from "./kept.ts";
+import {
+  contentOf,
+  DOCUMENT_LIMITS,
+  inputDocument,
+  inputIdOf,
+  newItemsOf,
+  PAGE_BYTES,
+  responseDocument,
+} from "./kept.ts";
 import { dataOf } from "./stream.native.ts";
 
 /** A process that has not renewed the lease of its response for so long has died, in milliseconds. */
@@ -18,7 +26,7 @@ const LEASE_MS = 30_000;
 const UNFINISHED: ReadonlySet<unknown> = new Set(["queued", "in_progress"]);
 
 /**
- * The document of a response that is made has two kinds of children: its lease, and pieces of its stream. So the response itself, which may be
+ * The document of a response that is made has children beside its input: its lease, and pieces of its stream. So the response itself, which may be
  * large, is written twice only: when it begins and when it ends. Who cancels it deletes the lease.
  */
 const leaseOf = (id: string): string => `${id}/lease`;
@@ -34,6 +42,8 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   #id = "";
   /** The data of the events that are not written to the store yet. */
   #unsaved: string[] = [];
+  /** The events before them whose write has failed, or has not ended. */
+  #piece: string[] = [];
   #savedEvents = 0;
   /** The events that are written to the client, and not yet taken. */
   #frames = "";
@@ -57,11 +67,11 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
     const begun = this.#builder.snapshot("in_progress");
     const response = begun as unknown as JsonObject;
     this.#id = begun.id;
-    const content = { ...keptContent(this.#context, response), background: true };
     const now = this.#clock.now();
     await this.#kept.create([
-      { id: this.#id, aliases: aliasesOf(content), content: JSON.stringify(content) },
+      responseDocument(this.#context, response, true),
       { id: leaseOf(this.#id), parentId: this.#id, content: leaseFrom(now) },
+      inputDocument(this.#context),
     ]);
     this.#leaseEndsAt = now + LEASE_MS;
     return { ...response, status: "queued" };
@@ -111,7 +121,7 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   }
 
   #emit(type: string, fields: Readonly<Record<string, unknown>>): void {
-    const number = this.#savedEvents + this.#unsaved.length;
+    const number = this.#savedEvents + this.#piece.length + this.#unsaved.length;
     const data = dataOf({ type, sequence_number: number, ...fields });
     this.#unsaved.push(data);
     this.#frames += frameOf({ event: type, data });
@@ -139,28 +149,22 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   }
 
   async #write(response: JsonObject): Promise<void> {
-    const content = { ...keptContent(this.#context, response), background: true };
-    const update = { id: this.#id, revision: 0, content: JSON.stringify(content), aliases: aliasesOf(content) };
-    const isWritten = await this.#kept.update(update);
+    const isWritten = await this.#kept.update({ ...responseDocument(this.#context, response, true), revision: 0 });
     const items = newItemsOf(this.#context, response);
     if (!isWritten || items.length === 0 || UNKEPT.has(response["status"])) return;
     await this.#kept.create(items).catch((error: unknown) => this.#kept.failed(error));
   }
 
-  /** Writes the events since the last time. A second try after a failure changes nothing. */
+  /** Writes the events since the last time. A piece whose write has failed may be in the store all the same, so it stays as it was. */
   async #saveEvents(): Promise<void> {
-    const events = this.#unsaved;
-    if (events.length === 0) return;
-    const id = pieceOf(this.#id, this.#savedEvents);
-    const content = JSON.stringify(events);
-    this.#savedEvents += events.length;
-    this.#unsaved = [];
-    try {
-      await this.#kept.create([{ id, parentId: this.#id, content }]);
-    } catch (error) {
-      this.#savedEvents -= events.length;
-      this.#unsaved = [...events, ...this.#unsaved];
-      throw error;
+    for (let isAgain = true; isAgain;) {
+      isAgain = this.#piece.length > 0;
+      if (!isAgain) [this.#piece, this.#unsaved] = [this.#unsaved, []];
+      if (this.#piece.length === 0) return;
+      const id = pieceOf(this.#id, this.#savedEvents);
+      await this.#kept.create([{ id, parentId: this.#id, content: JSON.stringify(this.#piece) }]);
+      this.#savedEvents += this.#piece.length;
+      this.#piece = [];
     }
   }
 
@@ -255,23 +259,19 @@ export class KeptStream implements FrameSource {
     // Read the state first: a finished response has all its pieces.
     const document = await this.#find();
     const response = await presentResponse(this.#kept, document, this.#now());
-    const after = this.#piece;
-    const page = {
-      limit: PIECES_A_READ,
-      maxBytes: PAGE_BYTES,
-      order: "asc",
-      ...(after !== undefined && { after }),
-    } as const;
+    // The pieces stand behind the lease, which may be deleted, and behind the input.
+    const after = this.#piece ?? inputIdOf(document.id);
+    const page = { limit: PIECES_A_READ, maxBytes: PAGE_BYTES, order: "asc", after } as const;
     const pieces = await this.#kept.list(document.id, page);
     let frames = "";
     for (const { id, content } of pieces) {
       this.#piece = id;
-      const events = parseJson(content);
+      const events = parseJson(content, DOCUMENT_LIMITS);
       if (Array.isArray(events)) for (const data of events) frames += this.#frame(String(data));
     }
     const isLast = pieces.length === 0 && !UNFINISHED.has(response["status"]);
-    // A dead process writes no end of its response.
-    if (isLast && response["status"] === "failed" && !this.#last.startsWith("response."))
+    // A dead process writes no end of its response, and the process of a cancelled response may not have written it yet.
+    if (isLast && UNKEPT.has(response["status"]) && !this.#last.startsWith("response."))
       frames += this.#failed(response);
     return { frames, isLast };
   }

@@ -78,7 +78,7 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
       path: ["background"],
     });
   const request = hasInput(body.input) ? body : { ...body, input: [] };
-  return decodeRequest(await resolve(request, kept, limits.maxJsonBytes), limits.defaultMaxOutputTokens, json);
+  return decodeRequest(await resolve(request, incoming), limits.defaultMaxOutputTokens, json);
 }
 
 /** Makes the codec for upstreams that speak this format. */

@@ -2,17 +2,25 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { NativeRequest } from "../../kinds/chat/request.ts";
-import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
+import {
+  isJsonObject,
+  JsonBudget,
+  JsonLimitError,
+  type JsonLimits,
+  type JsonObject,
+  parseJson,
+} from "../../model/json.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
-import type { AnswerContext, KeptDocuments } from "../format.ts";
+import type { AnswerContext, Incoming, KeptDocuments } from "../format.ts";
 import { type InputItem, type ResponsesRequest } from "./schema.ts";
 
-/** The content of a kept response. */
+/**
+ * The content of a kept response. The items of its request stand in a child of its document: agents send their whole conversation with each
+ * request, and refer to the answers in it, so that only the answers may be read again.
+ */
 export interface KeptResponse {
   /** The response as its caller got it. */
   readonly response: JsonObject;
-  /** The items of its request, without those of earlier responses. An item that is kept elsewhere stays a reference. */
-  readonly input: readonly JsonObject[];
   /** The responses before it. */
   readonly chain: Chain;
   /** True for a response that is or was made in the background. */
@@ -32,8 +40,21 @@ export interface Chain {
 
 const NO_CHAIN: Chain = { depth: 0, ids: [] };
 
+/** The id of the document that has the input of a response: the items of its request, without those of earlier responses. */
+export const inputIdOf = (id: string): string => `${id}/input`;
+
 /** Reads the content of a response's document. */
-export const contentOf = ({ content }: KeptDocument): KeptResponse => parseJson(content) as KeptResponse;
+export const contentOf = ({ content }: KeptDocument): KeptResponse =>
+  parseJson(content, DOCUMENT_LIMITS) as KeptResponse;
+
+/** A document that the gateway wrote is nested deeper, and has more values, than the request that it holds. */
+export const DOCUMENT_LIMITS: JsonLimits = {
+  maxJsonBytes: 1024 ** 3,
+  maxJsonDepth: 2_000,
+  maxJsonValues: 10_000_000,
+  maxJsonKeys: 1_000_000,
+  maxJsonItems: 10_000_000,
+};
 
 /** The native request, with what a kept response needs to know about it. */
 export interface ResponsesNative extends NativeRequest {
@@ -49,6 +70,8 @@ export interface OwnInput {
   readonly chain: Chain;
   /** The id of the conversation that the items are added to. */
   readonly conversation: string | undefined;
+  /** The ids of the items that the conversation has. */
+  readonly known: ReadonlySet<unknown>;
 }
 
 /** The most responses in a chain. */
@@ -74,25 +97,22 @@ export interface ResolvedRequest {
  * Puts earlier responses, conversations and referenced items into a request. Throws `not_found` for an id that the key does not have, and
  * `invalid_request` for a result whose call is nowhere.
  *
- * @param kept Undefined when the gateway has no store.
- * @param maxChars The most characters of all documents together.
+ * @param incoming Its limits hold for the documents and the body together.
  */
-export async function resolve(
-  body: ResponsesRequest,
-  kept: KeptDocuments | undefined,
-  maxChars: number,
-): Promise<ResolvedRequest> {
+export async function resolve(body: ResponsesRequest, incoming: Incoming): Promise<ResolvedRequest> {
+  const { kept } = incoming;
   const { previous_response_id: previousId, conversation } = body;
   if (previousId != null && conversation != null)
     throw invalid("conversation: cannot stand beside previous_response_id", ["conversation"]);
   const input = itemsOf(body.input);
   if (previousId == null && conversation == null && !input.some(isReference))
-    return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined } };
-  const room = new Room(maxChars);
+    return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined, known: new Set() } };
+  const room = new Room(incoming);
   const earlier = previousId == null ? undefined : await chainTo(previousId, kept, room);
   const conversationId = typeof conversation === "string" ? conversation : conversation?.id;
   const context = earlier?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room));
-  if (conversationId !== undefined) assertNew(input, context);
+  const known = new Set(conversationId === undefined ? [] : context.map(({ id }) => id));
+  assertNew(input, known);
   const found = await itemsNamed([...context, ...input].filter(isReference), context, kept, room);
   const placed = new Set<unknown>();
   const before = dereferenced(context, found, placed, (id) => noItem(id, ["previous_response_id"]));
@@ -102,7 +122,7 @@ export async function resolve(
   return {
     // The cast is safe: the items were valid when they were sent, or the gateway has written them.
     body: { ...body, input: whole as unknown as InputItem[] },
-    own: { input, items, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId },
+    own: { input, items, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId, known },
   };
 }
 
@@ -116,19 +136,37 @@ export const itemsOf = (input: ResponsesRequest["input"]): JsonObject[] =>
     ? [{ type: "message", role: "user", content: [{ type: "input_text", text: input }] }]
     : (input as unknown as JsonObject[]);
 
-/** Counts the characters of documents. Throws `invalid_request` when there are too many. */
+/** Bounds the documents of one request, as if its caller had sent them: their characters, their values, and the memory of both. */
 class Room {
+  readonly #incoming: Incoming;
+  readonly #json: JsonBudget;
   #left: number;
 
-  constructor(maxChars: number) {
-    this.#left = maxChars;
+  /** @param json Counts the values. Default: they count with those of the body. */
+  constructor(incoming: Incoming, json: JsonBudget = incoming.json) {
+    this.#incoming = incoming;
+    this.#json = json;
+    this.#left = incoming.limits.maxJsonBytes;
   }
 
+  /** Parses a document. Throws `invalid_request` when the documents are too large, and `busy` when the memory has no room. */
   parse({ content }: KeptDocument): JsonObject {
+    const json = this.#json;
     this.#left -= content.length;
     if (this.#left < 0) throw invalid("input: the earlier responses are larger than a request may be", ["input"]);
-    const parsed = parseJson(content);
-    return isJsonObject(parsed) ? parsed : {};
+    json.booking?.take(content.length);
+    try {
+      const parsed = parseJson(content, json);
+      return isJsonObject(parsed) ? parsed : {};
+    } catch (error) {
+      if (!(error instanceof JsonLimitError)) throw error;
+      throw invalid(`input: the request ${error.message}, with the earlier responses`, ["input"]);
+    }
+  }
+
+  /** Lets the event loop serve others before further documents are parsed. */
+  async turn(): Promise<void> {
+    await this.#incoming.turn();
   }
 }
 
@@ -139,8 +177,9 @@ async function chainTo(
   room: Room,
 ): Promise<{ readonly items: JsonObject[]; readonly chain: Chain }> {
   const field = "previous_response_id";
-  const [last] = (await kept?.read([id])) ?? [];
-  if (!kept || last?.id !== id || !isResponse(last)) throw noResponse(id, field);
+  const read = (await kept?.read([id, inputIdOf(id)])) ?? [];
+  const [last, input] = [id, inputIdOf(id)].map((wanted) => read.find((one) => one.id === wanted));
+  if (!kept || !last || !input || !isResponse(last)) throw noResponse(id, field);
   const newest = room.parse(last) as unknown as KeptResponse;
   const { status } = newest.response;
   if (!CONTINUABLE.has(status))
@@ -149,31 +188,41 @@ async function chainTo(
     ]);
   const { depth, ids } = newest.chain;
   if (depth + 1 >= MAX_CHAIN) throw invalid(`${field}: continues more than ${MAX_CHAIN} responses`, [field]);
-  // The newest first. Each block begins with a response that names the block before.
-  const responses = [newest];
+  // The newest items first. Each block begins with a response that names the block before.
+  const lists: JsonObject[][] = [outputOf(newest.response), inputIn(room.parse(input))];
   for (let block = ids; block.length > 0;) {
-    const byId = new Map((await kept.read(block)).map((document) => [document.id, document]));
+    const byId = new Map((await kept.read(block.flatMap((one) => [one, inputIdOf(one)]))).map((one) => [one.id, one]));
+    let oldest: KeptResponse | undefined;
     for (const earlier of block.toReversed()) {
-      const document = byId.get(earlier);
-      if (!document) throw brokenChain(id, earlier);
-      responses.push(room.parse(document) as unknown as KeptResponse);
+      const [document, input] = [byId.get(earlier), byId.get(inputIdOf(earlier))];
+      if (!document || !input) throw brokenChain(id, earlier);
+      oldest = room.parse(document) as unknown as KeptResponse;
+      lists.push(outputOf(oldest.response), inputIn(room.parse(input)));
     }
-    block = responses.at(-1)?.chain.ids ?? [];
+    await room.turn();
+    block = oldest?.chain.ids ?? [];
   }
-  const items: JsonObject[] = [];
-  for (const response of responses.toReversed()) addItems(response, items);
-  return { items, chain: { depth: depth + 1, ids: depth % BLOCK === 0 ? [id] : [...ids, id] } };
+  return {
+    items: lists.toReversed().flat(),
+    chain: { depth: depth + 1, ids: depth % BLOCK === 0 ? [id] : [...ids, id] },
+  };
 }
 
 const CONTINUABLE: ReadonlySet<unknown> = new Set(["completed", "incomplete"]);
 
-function addItems({ input, response }: KeptResponse, items: JsonObject[]): void {
-  for (const item of input) items.push(item);
-  for (const item of outputOf(response)) items.push(item);
-}
-
 export const outputOf = ({ output }: JsonObject): JsonObject[] =>
   Array.isArray(output) ? output.filter((item) => isJsonObject(item)) : [];
+
+const inputIn = ({ input }: JsonObject): JsonObject[] =>
+  Array.isArray(input) ? input.filter((item) => isJsonObject(item)) : [];
+
+/** Returns the items that a document of any kind holds. */
+function itemsOfDocument(document: KeptDocument, room: Room): JsonObject[] {
+  const { parentId } = document;
+  const content = room.parse(document);
+  if (parentId === undefined) return isJsonObject(content["response"]) ? outputOf(content["response"]) : [];
+  return parentId.startsWith("resp_") ? inputIn(content) : [content];
+}
 
 /** Returns all items of a conversation. */
 async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room): Promise<JsonObject[]> {
@@ -183,6 +232,7 @@ async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room):
   for (let after: string | undefined; ;) {
     const page = await kept.list(id, { ...PAGE, ...(after !== undefined && { after }) });
     for (const document of page) items.push(room.parse(document));
+    await room.turn();
     if (items.length > MAX_ITEMS) throw invalid(`conversation: has more than ${MAX_ITEMS} items`, ["conversation"]);
     after = page.at(-1)?.id;
     if (after === undefined) return items;
@@ -190,8 +240,7 @@ async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room):
 }
 
 /** Throws `invalid_request` for an item whose id the conversation has already: the conversation could not keep both. */
-function assertNew(input: readonly JsonObject[], context: readonly JsonObject[]): void {
-  const known = new Set(context.map(({ id }) => id));
+function assertNew(input: readonly JsonObject[], known: ReadonlySet<unknown>): void {
   for (const [index, item] of input.entries())
     if (typeof item["id"] === "string" && known.has(item["id"]) && !isReference(item))
       throw invalid(`input.${index}.id: the conversation has an item with this id already`, ["input", index, "id"]);
@@ -209,17 +258,17 @@ async function itemsNamed(
     for (const item of items) if (!isReference(item) && item["id"] != null) found.set(item["id"], item);
   };
   add(context);
-  const missing = [...new Set(references.map(({ id }) => textIn(id)))].filter((id) => !found.has(id));
-  for (let at = 0; at < missing.length; at += REFERENCES_A_READ)
-    for (const document of (await kept?.read(missing.slice(at, at + REFERENCES_A_READ))) ?? []) {
-      const content = room.parse(document);
-      if (document.parentId !== undefined) add([content]);
-      else if (isJsonObject(content["response"])) {
-        const items: JsonObject[] = [];
-        addItems(content as unknown as KeptResponse, items);
-        add(items);
-      }
-    }
+  // A document may hold many of the items. It is read once, unless its items are asked for together.
+  let missing: string[] = [];
+  const names = [...new Set(references.map(({ id }) => textIn(id)))];
+  for (const [at, name] of names.entries()) {
+    if (!found.has(name)) missing.push(name);
+    if (missing.length < REFERENCES_A_READ && at < names.length - 1) continue;
+    for (const document of (missing.length > 0 && (await kept?.read(missing))) || [])
+      add(itemsOfDocument(document, room));
+    missing = [];
+    await room.turn();
+  }
   return found;
 }
 
@@ -246,16 +295,19 @@ function dereferenced(
 }
 
 /** Returns items with kept items in place of references. Throws `not_found` for a reference to nothing. */
-export async function dereferencedItems(items: readonly JsonObject[], kept: KeptDocuments): Promise<JsonObject[]> {
-  const found = await itemsNamed(items.filter(isReference), items, kept, new Room(Number.POSITIVE_INFINITY));
+export async function dereferencedItems(items: readonly JsonObject[], incoming: Incoming): Promise<JsonObject[]> {
+  const found = await itemsNamed(items.filter(isReference), items, incoming.kept, new Room(incoming));
   return dereferenced(items, found, new Set(), (id, index) => noItem(id, ["items", index, "id"]));
 }
 
 /** Returns the input items of a kept response, with kept items in place of references as far as these are still there. */
-export async function inputOf({ input }: KeptResponse, kept: KeptDocuments): Promise<readonly JsonObject[]> {
+export async function inputOf(id: string, kept: KeptDocuments, incoming: Incoming): Promise<readonly JsonObject[]> {
+  const room = new Room(incoming, new JsonBudget(DOCUMENT_LIMITS));
+  const [document] = await kept.read([inputIdOf(id)]);
+  const input = document ? inputIn(room.parse(document)) : [];
   const references = input.filter(isReference);
   if (references.length === 0) return input;
-  const found = await itemsNamed(references, [], kept, new Room(Number.POSITIVE_INFINITY));
+  const found = await itemsNamed(references, [], kept, room);
   return input.map((item) => (isReference(item) ? (found.get(item["id"]) ?? item) : item));
 }
 
@@ -274,11 +326,14 @@ function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
 const invalid = (message: string, path: readonly (string | number)[]): GatewayError =>
   new GatewayError("invalid_request", message, { path });
 
+/** Returns an id as errors name it. The longest id of a document has 190 characters. */
+const named = (id: string): string => (id.length > 190 ? `${id.slice(0, 190)}…` : id);
+
 /** The error for a response that the key does not have, in the words of the official service. */
 export const noResponse = (id: string, field?: string): GatewayError =>
   field === undefined
-    ? new GatewayError("not_found", `Response with id '${id}' not found.`)
-    : new GatewayError("not_found", `Previous response with id '${id}' not found.`, { path: [field] });
+    ? new GatewayError("not_found", `Response with id '${named(id)}' not found.`)
+    : new GatewayError("not_found", `Previous response with id '${named(id)}' not found.`, { path: [field] });
 
 const brokenChain = (id: string, earlier: string): GatewayError =>
   new GatewayError("not_found", `The response '${earlier}', which '${id}' continues, was deleted or has expired.`, {
@@ -286,10 +341,10 @@ const brokenChain = (id: string, earlier: string): GatewayError =>
   });
 
 export const noConversation = (id: string): GatewayError =>
-  new GatewayError("not_found", `Conversation with id '${id}' not found.`, { path: ["conversation"] });
+  new GatewayError("not_found", `Conversation with id '${named(id)}' not found.`, { path: ["conversation"] });
 
 export const noItem = (id: string, path?: readonly (string | number)[]): GatewayError =>
-  new GatewayError("not_found", `Item with id '${id}' not found.`, path && { path });
+  new GatewayError("not_found", `Item with id '${named(id)}' not found.`, path && { path });
 
 /** The beginnings of the ids of items, by their types. */
 const PREFIXES: Readonly<Record<string, string>> = {
@@ -355,17 +410,25 @@ export function keptFields(context: AnswerContext): JsonObject | undefined {
   };
 }
 
-/** Returns the content of the document of a response. */
-export function keptContent(context: AnswerContext, response: JsonObject): KeptResponse {
-  const { input, chain } = ownOf(context);
-  const base = baseOf(context.requestId);
-  return { response, input: input.map((item, index) => keptItem(item, base, index)), chain };
+/** Returns the document of a response. */
+export function responseDocument(context: AnswerContext, response: JsonObject, isBackground = false): KeptItem {
+  const content = { response, chain: ownOf(context).chain, ...(isBackground && { background: true }) };
+  const id = responseIdOf(context.requestId);
+  return { id, aliases: idsOf(outputOf(response)), content: JSON.stringify(content) };
 }
 
-/** Returns the ids by which the items of a response are found, without those that are kept elsewhere. */
-export const aliasesOf = ({ input, response }: KeptResponse): string[] => {
-  const own = [...input, ...outputOf(response)].filter((item) => !isReference(item));
-  const ids = own.map(({ id }) => id);
+/** Returns the document of a response's input. */
+export function inputDocument({ request, requestId }: AnswerContext): KeptItem {
+  const { input } = (request.native as ResponsesNative).own;
+  const base = baseOf(requestId);
+  const items = input.map((item, index) => keptItem(item, base, index));
+  const parentId = responseIdOf(requestId);
+  return { id: inputIdOf(parentId), parentId, aliases: idsOf(items), content: JSON.stringify({ input: items }) };
+}
+
+/** Returns the ids by which items are found, without those of items that are kept elsewhere. */
+const idsOf = (items: readonly JsonObject[]): string[] => {
+  const ids = items.filter((item) => !isReference(item)).map(({ id }) => id);
   return [...new Set(ids)].filter((id): id is string => typeof id === "string" && STORABLE.test(id));
 };
 
@@ -375,13 +438,7 @@ export const aliasesOf = ({ input, response }: KeptResponse): string[] => {
  * @returns True when the response itself is kept.
  */
 export async function keepResponse(context: AnswerContext, response: JsonObject): Promise<boolean> {
-  const content = keptContent(context, response);
-  const document = {
-    id: responseIdOf(context.requestId),
-    aliases: aliasesOf(content),
-    content: JSON.stringify(content),
-  };
-  const documents = isStored(context) ? [document] : [];
+  const documents = isStored(context) ? [responseDocument(context, response), inputDocument(context)] : [];
   const isDone = await context.kept?.create([...documents, ...newItemsOf(context, response)]);
   if (!isDone) await context.kept?.create(documents);
   return documents.length > 0;
@@ -389,13 +446,13 @@ export async function keepResponse(context: AnswerContext, response: JsonObject)
 
 /** Returns the documents that a response adds to the conversation of its request: none without a conversation. */
 export function newItemsOf(context: AnswerContext, response: JsonObject): KeptItem[] {
-  const { items, conversation } = ownOf(context);
+  const { items, conversation, known } = ownOf(context);
   if (conversation === undefined) return [];
   const base = baseOf(context.requestId);
   const input = items.map((item, index) => keptItem(item, base, index));
-  // The upstream's items may be without ids.
+  // The upstream's items may be without ids, and some servers give the same ids in each answer.
   const output = outputOf(response).map((item, index) => keptItem(item, `${base}_o`, index));
-  return conversationItems(conversation, [...input, ...output], base);
+  return conversationItems(conversation, [...input, ...output], base, known);
 }
 
 type KeptItem = Parameters<KeptDocuments["create"]>[0][number];
@@ -404,9 +461,15 @@ type KeptItem = Parameters<KeptDocuments["create"]>[0][number];
  * Returns the documents of items in a conversation. Of items with the same id, the later ones get ids of their own.
  *
  * @param base A text that no other response or request has.
+ * @param known The ids of the items that the conversation has.
  */
-export function conversationItems(parentId: string, items: readonly JsonObject[], base: string): KeptItem[] {
-  const taken = new Set<string>();
+export function conversationItems(
+  parentId: string,
+  items: readonly JsonObject[],
+  base: string,
+  known: ReadonlySet<unknown> = new Set(),
+): KeptItem[] {
+  const taken = new Set<unknown>(known);
   return items.map((item, index) => {
     const given = textIn(item["id"]);
     const isTaken = taken.has(given);

@@ -133,10 +133,10 @@ const readResponse =
   (clock: Clock) =>
   async (_query: Query, incoming: Incoming): Promise<object> => {
     const [id] = idsIn(incoming);
-    const { kept, document, content } = await findResponse(id, incoming);
+    const { kept, document } = await findResponse(id, incoming);
     if (!incoming.wildcardPath.endsWith("/input_items")) return presentResponse(kept, document, clock.now());
     const { limit, order, after } = pageOf(incoming);
-    const input = await inputOf(content, kept);
+    const input = await inputOf(id, kept, incoming);
     const items = order === "desc" ? input.toReversed() : input;
     const start = after === undefined ? 0 : items.findIndex((item) => item["id"] === after) + 1;
     if (after !== undefined && start === 0) throw noItem(after, ["after"]);
@@ -200,14 +200,14 @@ async function createConversation(body: unknown, incoming: Incoming, createdAt: 
   const base = newBase();
   const id = `conv_${base}`;
   const conversation = { id, object: "conversation", created_at: createdAt, metadata: body.metadata ?? {} };
-  const first = conversationItems(id, await newItems(body.items ?? [], kept, base), base);
+  const first = conversationItems(id, await newItems(body.items ?? [], incoming, base), base);
   await kept.create([{ id, content: JSON.stringify(conversation) }, ...first]);
   return conversation;
 }
 
 /** Returns items as they are kept. A reference becomes the item that it names. */
-async function newItems(items: readonly InputItem[], kept: KeptDocuments, base: string): Promise<JsonObject[]> {
-  const found = await dereferencedItems(items as unknown as JsonObject[], kept);
+async function newItems(items: readonly InputItem[], incoming: Incoming, base: string): Promise<JsonObject[]> {
+  const found = await dereferencedItems(items as unknown as JsonObject[], incoming);
   return found.map((item, at) => keptItem(item, base, at));
 }
 
@@ -259,7 +259,7 @@ async function changeConversation({ body }: Query, incoming: Incoming): Promise<
   if (incoming.wildcardPath.endsWith("/items")) {
     assertValid(NewItems, body);
     const base = newBase();
-    const added = conversationItems(id, await newItems(body.items, kept, base), base);
+    const added = conversationItems(id, await newItems(body.items, incoming, base), base);
     const known = await kept.read(added.map((item) => item.id));
     const repeated = known.find(({ parentId }) => parentId === id);
     if (repeated)
