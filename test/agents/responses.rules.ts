@@ -25,7 +25,33 @@ const refusal = v.strictObject({ type: v.literal("refusal"), refusal: v.string()
 const content = v.union([v.string(), v.pipe(v.array(inputText), v.minLength(1))]);
 const type = v.optional(v.literal("message"));
 
+const functionTool = v.strictObject({
+  type: v.literal("function"),
+  name: functionName,
+  description: v.nullish(v.string()),
+  parameters: v.nullable(json),
+  strict: v.nullish(v.boolean()),
+});
+const customTool = v.strictObject({
+  type: v.literal("custom"),
+  name: functionName,
+  description: v.optional(v.string()),
+  format: v.optional(json),
+});
+const tool = v.union([
+  functionTool,
+  customTool,
+  v.strictObject({
+    type: v.literal("namespace"),
+    name: functionName,
+    description: v.string(),
+    tools: v.pipe(v.array(v.union([functionTool, customTool])), v.minLength(1)),
+  }),
+  v.strictObject({ type: v.literal("web_search"), external_web_access: v.optional(v.boolean()) }),
+]);
+
 const item = v.union([
+  v.strictObject({ type: v.literal("additional_tools"), role: v.literal("developer"), tools: v.array(tool) }),
   v.strictObject({ type, role: v.picklist(["user", "system", "developer"]), content, status, id: idOf("msg") }),
   v.strictObject({
     type,
@@ -47,10 +73,21 @@ const item = v.union([
     type: v.literal("function_call"),
     call_id: callId,
     name: functionName,
+    namespace: v.optional(functionName),
     arguments: v.string(),
     status,
     id: idOf("fc"),
   }),
+  v.strictObject({
+    type: v.literal("custom_tool_call"),
+    call_id: callId,
+    name: functionName,
+    namespace: v.optional(functionName),
+    input: v.string(),
+    status,
+    id: idOf("ctc"),
+  }),
+  v.strictObject({ type: v.literal("custom_tool_call_output"), call_id: callId, output: content, id: idOf("ctco") }),
   v.strictObject({
     type: v.literal("function_call_output"),
     call_id: callId,
@@ -60,14 +97,6 @@ const item = v.union([
   }),
   v.strictObject({ type: v.literal("item_reference"), id: v.string() }),
 ]);
-
-const tool = v.strictObject({
-  type: v.literal("function"),
-  name: functionName,
-  description: v.nullish(v.string()),
-  parameters: v.nullable(json),
-  strict: v.nullish(v.boolean()),
-});
 
 const requestSchema = v.strictObject({
   model: v.string(),
@@ -88,6 +117,7 @@ const requestSchema = v.strictObject({
     v.strictObject({
       effort: v.nullish(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh"])),
       summary: v.nullish(v.picklist(["auto", "concise", "detailed"])),
+      context: v.optional(v.picklist(["auto", "current_turn", "all_turns"])),
     }),
   ),
   text: v.nullish(v.strictObject({ format: v.optional(json), verbosity: v.nullish(v.string()) })),
@@ -103,6 +133,7 @@ const requestSchema = v.strictObject({
   service_tier: v.nullish(v.string()),
   safety_identifier: v.nullish(v.pipe(v.string(), v.maxLength(64))),
   prompt_cache_key: v.nullish(v.string()),
+  client_metadata: v.nullish(v.record(v.string(), v.string())),
   truncation: v.nullish(v.picklist(["auto", "disabled"])),
   user: v.nullish(v.string()),
 });
@@ -171,14 +202,47 @@ function checkModel(model: string, { reasoning, include, temperature, top_p }: R
 function checkTools({ tools, tool_choice }: Request): void {
   if (tool_choice != null && tool_choice !== "auto" && tool_choice !== "none" && !tools?.length)
     throw new Refused("Tool choice must be specified with 'tools' parameter.", { param: "tool_choice" });
-  for (const [index, { name, parameters, strict }] of (tools ?? []).entries())
+  for (const [index, tool] of (tools ?? []).entries()) {
+    if (tool.type !== "function") continue;
+    const { name, parameters, strict } = tool;
     // A missing `strict` counts as true.
     if (strict !== false && parameters?.["additionalProperties"] !== false)
       throw new Refused(
         `Invalid schema for function '${name}': In context=(), 'additionalProperties' is required to be supplied and to be false.`,
         { param: `tools[${index}].parameters`, code: "invalid_function_parameters" },
       );
+  }
 }
+
+/** The names of a tool, and the kind of its calls. */
+export interface Offered {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly isCustom: boolean;
+  readonly schema: unknown;
+}
+
+const ONE_TEXT = { type: "object", properties: { input: { type: "string" } }, required: ["input"] };
+
+/** Returns the tools that can be called, by the names that the script knows: both names of a tool in a namespace. */
+export function offeredTools(body: object): Map<string, Offered> {
+  // The cast is safe: the body was validated.
+  const { input, tools } = body as Request;
+  const added = typeof input === "string" ? [] : input.flatMap((one) => ("tools" in one ? one.tools : []));
+  const offered = new Map<string, Offered>();
+  const add = (tool: v.InferOutput<typeof functionTool | typeof customTool>, namespace?: string): void => {
+    const isCustom = tool.type === "custom";
+    const names = { name: tool.name, ...(namespace !== undefined && { namespace }) };
+    offered.set(flat(names), { ...names, isCustom, schema: isCustom ? ONE_TEXT : tool.parameters });
+  };
+  for (const tool of [...(tools ?? []), ...added])
+    if (tool.type === "namespace") for (const inner of tool.tools) add(inner, tool.name);
+    else if (tool.type !== "web_search") add(tool);
+  return offered;
+}
+
+const flat = ({ name, namespace }: { readonly name: string; readonly namespace?: string | undefined }): string =>
+  namespace === undefined ? name : `${namespace}__${name}`;
 
 const isReasoning = (one: Item | undefined): one is Extract<Item, { type: "reasoning" }> => one?.type === "reasoning";
 
@@ -195,7 +259,8 @@ function checkReasoning(items: readonly Item[], vault: Vault): void {
         { code: "invalid_encrypted_content" },
       );
     const next = items[index + 1];
-    if (next?.type !== "function_call" && !(next && "role" in next && next.role === "assistant") && !isReasoning(next))
+    const isCall = next?.type === "function_call" || next?.type === "custom_tool_call";
+    if (!isCall && !(next && "role" in next && next.role === "assistant") && !isReasoning(next))
       throw new Refused(`Item '${id}' of type 'reasoning' was provided without its required following item.`);
   }
 }
@@ -207,11 +272,11 @@ function checkPairs(items: readonly Item[], vault: Vault): void {
   let hasReasoning = false;
   for (const one of items) {
     if (isReasoning(one)) hasReasoning = true;
-    else if (one.type === "function_call") {
+    else if (one.type === "function_call" || one.type === "custom_tool_call") {
       if (called.has(one.call_id)) throw new Refused(`Duplicate item found with call_id ${one.call_id}.`);
       called.add(one.call_id);
       try {
-        JSON.parse(one.arguments);
+        if (one.type === "function_call") JSON.parse(one.arguments);
       } catch {
         throw new Refused("Invalid 'arguments': expected the text of a JSON object.");
       }
@@ -219,7 +284,7 @@ function checkPairs(items: readonly Item[], vault: Vault): void {
         throw new Refused(
           `Item '${one.call_id}' of type 'function_call' was provided without its required 'reasoning' item.`,
         );
-    } else if (one.type === "function_call_output") {
+    } else if (one.type === "function_call_output" || one.type === "custom_tool_call_output") {
       if (!called.has(one.call_id))
         throw new Refused(`No tool call found for function call output with call_id ${one.call_id}.`);
       answered.add(one.call_id);
@@ -238,19 +303,21 @@ function heardOf({ input, tools, text }: Request): Heard {
   const calls = new Map<string, Call>();
   let [steps, stepsOfTurn, isAnswering] = [0, 0, false];
   for (const one of items) {
-    const isOfModel =
-      one.type === "reasoning" || one.type === "function_call" || ("role" in one && one.role === "assistant");
+    if (one.type === "additional_tools") continue;
+    const isCall = one.type === "function_call" || one.type === "custom_tool_call";
+    const isOfModel = one.type === "reasoning" || isCall || ("role" in one && one.role === "assistant");
     if (isOfModel && !isAnswering) [steps, stepsOfTurn] = [steps + 1, stepsOfTurn + 1];
     isAnswering = isOfModel;
     if ("role" in one && one.role === "assistant") facts.push(textFact(textOf(one.content)));
     else if ("role" in one && one.role === "user") {
       facts.push(userFact(textOf(one.content)));
       stepsOfTurn = 0;
-    } else if (one.type === "function_call") {
-      const call = { name: one.name, args: JSON.parse(one.arguments) as JsonObject };
+    } else if (one.type === "function_call" || one.type === "custom_tool_call") {
+      const args = one.type === "function_call" ? (JSON.parse(one.arguments) as JsonObject) : { input: one.input };
+      const call = { name: flat(one), args };
       calls.set(one.call_id, call);
       facts.push(callFact(call));
-    } else if (one.type === "function_call_output") {
+    } else if (one.type === "function_call_output" || one.type === "custom_tool_call_output") {
       const call = calls.get(one.call_id);
       if (call) facts.push(resultFact(call, textOf(one.output)));
     }
@@ -259,7 +326,7 @@ function heardOf({ input, tools, text }: Request): Heard {
     facts,
     steps,
     stepsOfTurn,
-    tools: (tools ?? []).map(({ name, parameters }) => ({ name, schema: parameters })),
+    tools: [...offeredTools({ input, tools })].map(([name, { schema }]) => ({ name, schema })),
     schema: text?.format?.["schema"],
   };
 }

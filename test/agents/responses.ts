@@ -1,6 +1,6 @@
 /** A strict upstream of the Responses format that stores nothing: its routes, answers and errors. */
 
-import { reasons, validateResponses } from "./responses.rules.ts";
+import { offeredTools, reasons, validateResponses } from "./responses.rules.ts";
 import type { Turn } from "./script.ts";
 import { newId, pieces, type Received, Refused, type StrictFormat, type Vault } from "./strict.ts";
 
@@ -62,7 +62,16 @@ const responseOf = (
 type Item =
   | { type: "reasoning"; id: string; summary: { type: "summary_text"; text: string }[]; encrypted_content?: string }
   | { type: "message"; id: string; role: "assistant"; status: string; content: object[] }
-  | { type: "function_call"; id: string; call_id: string; name: string; arguments: string; status: string };
+  | (Called & { type: "function_call"; arguments: string })
+  | (Called & { type: "custom_tool_call"; input: string });
+
+interface Called {
+  id: string;
+  call_id: string;
+  name: string;
+  namespace?: string;
+  status: string;
+}
 
 const textPart = (text: string): object => ({ type: "output_text", text, annotations: [], logprobs: [] });
 
@@ -70,6 +79,7 @@ const textPart = (text: string): object => ({ type: "output_text", text, annotat
 function itemsOf({ thought, isRedacted, text, calls }: Turn, { model, body }: Received, vault: Vault): Item[] {
   const { include, reasoning } = body as { include?: string[]; reasoning?: { summary?: string } };
   const items: Item[] = [];
+  const offered = offeredTools(body);
   if (reasons(model))
     items.push({
       type: "reasoning",
@@ -88,11 +98,23 @@ function itemsOf({ thought, isRedacted, text, calls }: Turn, { model, body }: Re
   for (const { name, args } of calls) {
     const call_id = newId("call_");
     if (reasons(model)) vault.calls.add(call_id);
-    const json = JSON.stringify(args);
-    items.push({ type: "function_call", id: newId("fc_", 48), call_id, name, arguments: json, status: "completed" });
+    // The cast is safe: the body was validated.
+    const { isCustom, schema: _, ...names } = offered.get(name) ?? { name, isCustom: false, schema: {} };
+    const rest = { call_id, ...names, status: "completed" };
+    if (isCustom)
+      items.push({ type: "custom_tool_call", id: newId("ctc_", 48), ...rest, input: args["input"] as string });
+    else items.push({ type: "function_call", id: newId("fc_", 48), ...rest, arguments: JSON.stringify(args) });
   }
   return items;
 }
+
+/** The fields of an item that its deltas fill. */
+const EMPTY: Readonly<Record<Item["type"], object>> = {
+  message: { content: [] },
+  reasoning: { summary: [] },
+  function_call: { arguments: "" },
+  custom_tool_call: { input: "" },
+};
 
 function eventsOf(received: Received, items: readonly Item[]): Event[] {
   const id = newId("resp_", 48);
@@ -103,7 +125,7 @@ function eventsOf(received: Received, items: readonly Item[]): Event[] {
   ];
   for (const [output_index, item] of items.entries()) {
     const at = { item_id: item.id, output_index };
-    const added = { message: { content: [] }, function_call: { arguments: "" }, reasoning: { summary: [] } }[item.type];
+    const added = EMPTY[item.type];
     const begin = item.type === "reasoning" ? {} : { status: "in_progress" };
     events.push({ type: "response.output_item.added", output_index, item: { ...item, ...begin, ...added } });
     if (item.type === "reasoning") {
@@ -123,6 +145,10 @@ function eventsOf(received: Received, items: readonly Item[]): Event[] {
         events.push({ type: "response.output_text.delta", ...place, delta, logprobs: [] });
       events.push({ type: "response.output_text.done", ...place, text: part.text, logprobs: [] });
       events.push({ type: "response.content_part.done", ...place, part });
+    } else if (item.type === "custom_tool_call") {
+      for (const delta of pieces(item.input))
+        events.push({ type: "response.custom_tool_call_input.delta", ...at, delta });
+      events.push({ type: "response.custom_tool_call_input.done", ...at, input: item.input });
     } else {
       for (const delta of pieces(item.arguments))
         events.push({ type: "response.function_call_arguments.delta", ...at, delta });

@@ -8,7 +8,7 @@ import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError } from "../shared/errors.decode.ts";
 import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
-import { FORMAT } from "./schema.ts";
+import { flatName, FORMAT } from "./schema.ts";
 import {
   LooseEvent,
   type LooseItem,
@@ -160,13 +160,13 @@ export class ResponseDecoder implements AnswerDecoder {
   }
 
   #begin(item: LooseItem, index: number): void {
-    const { type, call_id, name } = item;
+    const { type, call_id, name, namespace } = item;
     this.#last = index;
     const isCall = type === "function_call" && call_id != null && name != null;
     this.#note(item, index, isCall ? call_id : undefined);
     if (!isCall) return;
     this.#hasCalls = true;
-    this.#add({ type: "tool-call-start", id: call_id, name });
+    this.#add({ type: "tool-call-start", id: call_id, name: flatName({ name, namespace }) });
   }
 
   /** Decodes a complete item: the whole of it, or what its deltas have not said. */
@@ -237,8 +237,8 @@ export class ResponseDecoder implements AnswerDecoder {
     throw new GatewayError("backend_failed", "The model backend called a tool without an id.");
   }
 
-  #nameOf({ name }: LooseItem): string {
-    if (name) return name;
+  #nameOf({ name, namespace }: LooseItem): string {
+    if (name) return flatName({ name, namespace });
     throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
   }
 

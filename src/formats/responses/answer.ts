@@ -11,6 +11,7 @@ import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, ToolCalls } from "../shared/tools.ts";
 import { keptFields, responseIdOf } from "./kept.ts";
+import { type WireName, wireNames } from "./request.tools.ts";
 import type {
   ContentPart,
   ItemOf,
@@ -87,6 +88,8 @@ export class ResponseBuilder {
   readonly #showsThoughts: boolean;
   /** The names of the tools whose input is a text. */
   readonly #custom: ReadonlySet<string>;
+  /** The names of the tools in namespaces. */
+  readonly #names: ReadonlyMap<string, WireName>;
   readonly #output: OutputItem[] = [];
   readonly #calls: ToolCalls<OpenCall> = new ToolCalls();
   readonly #openCalls: Set<OpenCall> = new Set();
@@ -96,6 +99,8 @@ export class ResponseBuilder {
   #tier: string | undefined;
   #message: Open<ItemOf<"message">> | undefined;
   #reasoning: OpenReasoning | undefined;
+  /** The reasoning so far that the caller does not see. */
+  #hidden: { readonly pieces: string[]; readonly block: string | undefined } | undefined;
   #code: Open<ItemOf<"code_interpreter_call">> | undefined;
   #hasRefusal = false;
   #final: ResponseBody | undefined;
@@ -120,6 +125,7 @@ export class ResponseBuilder {
     this.#model = request.model;
     this.#showsThoughts = showsThoughts(request);
     this.#custom = new Set(request.tools.flatMap((tool) => (tool.type === "function" && tool.custom ? tool.name : [])));
+    this.#names = request.native?.format === FORMAT ? wireNames(request.native.body) : new Map();
   }
 
   /** The complete answer. Throws `backend_failed` before the answer has ended. */
@@ -206,16 +212,12 @@ export class ResponseBuilder {
         if (event.text !== "") this.#text("refusal", event.text);
         return;
       case "reasoning-delta":
-        if (event.text !== "" && this.#showsThoughts) this.#summarize(event.text, event.block);
+        if (event.text === "") return;
+        if (this.#showsThoughts) this.#summarize(event.text, event.block);
+        else this.#hide(event.text, event.block);
         return;
       case "reasoning-signature":
-        // An empty signature only names the maker, who takes its reasoning back.
-        return this.#seal(
-          event.signature === "" && event.maker === FORMAT
-            ? wrapSeal({ maker: FORMAT, kind: "part", value: "" })
-            : signatureText(event, FORMAT),
-          this.#reasoning,
-        );
+        return this.#seal(this.#signature(event), this.#reasoning);
       case "redacted-reasoning": {
         const { data, maker } = event;
         const isOwn = maker === undefined || maker === FORMAT;
@@ -366,6 +368,26 @@ export class ResponseBuilder {
     this.#emit?.("response.reasoning_summary_part.done", { ...place, part });
   }
 
+  /** Keeps text that the caller does not see, for the seal that follows. */
+  #hide(text: string, block: string | undefined): void {
+    const isNewBlock = block !== undefined && this.#hidden && block !== this.#hidden.block;
+    const pieces = this.#hidden?.pieces ?? [];
+    if (isNewBlock) pieces.push("\n\n");
+    pieces.push(text);
+    this.#hidden = { pieces, block };
+  }
+
+  /** Returns the text of a signature. Its maker checks it against its text, so text that the caller does not see is in it. */
+  #signature({ signature, maker }: Extract<ContentEvent, { type: "reasoning-signature" }>): string {
+    const text = this.#hidden?.pieces.join("");
+    this.#hidden = undefined;
+    // Encrypted reasoning of this format has its text in it. An empty signature only names the maker, who takes its reasoning back.
+    const needsText = maker !== undefined && (maker !== FORMAT || signature === "");
+    if (needsText && text) return wrapSeal({ maker, kind: "hidden", value: signature, text });
+    if (maker === FORMAT && signature === "") return wrapSeal({ maker, kind: "part", value: "" });
+    return signatureText({ signature, maker }, FORMAT);
+  }
+
   /** Writes a seal into the open reasoning, or into an item of its own. Clients send such items back unchanged. */
   #seal(encrypted_content: string, reasoning?: OpenReasoning): void {
     if (!reasoning) {
@@ -385,9 +407,10 @@ export class ResponseBuilder {
     this.#close();
     this.#sealCall(event);
     const { id: call_id, name } = event;
+    const names = this.#names.get(name) ?? { name };
     const item: ItemOf<"function_call" | "custom_tool_call"> = this.#custom.has(name)
-      ? { type: "custom_tool_call", ...this.#head("ctc"), call_id, name, input: "" }
-      : { type: "function_call", ...this.#head("fc"), call_id, name, arguments: "" };
+      ? { type: "custom_tool_call", ...this.#head("ctc"), call_id, ...names, input: "" }
+      : { type: "function_call", ...this.#head("fc"), call_id, ...names, arguments: "" };
     const call = this.#calls.begin(call_id, { ...this.#begin(item), ended: false });
     this.#openCalls.add(call);
     if (event.type !== "tool-call") return;

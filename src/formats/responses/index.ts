@@ -16,7 +16,7 @@ import { resolve } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
-import { FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
+import { additionalTools, FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
@@ -64,11 +64,14 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
   };
 }
 
+/** The fields that have tools and schemas. */
+const SCHEMAS: readonly string[] = ["tools", "text"];
+
 async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
   const { limits, json } = incoming;
   const parsed = incoming.turn();
   if (parsed) await parsed;
-  assertSchemaSize(body, ["tools", "text"], incoming);
+  assertSchemaSize(body, SCHEMAS, incoming);
   assertValid(ResponsesRequest, body);
   const valid = incoming.turn();
   if (valid) await valid;
@@ -78,7 +81,11 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
       path: ["background"],
     });
   const request = hasInput(body.input) ? body : { ...body, input: [] };
-  return decodeRequest(await resolve(request, incoming), limits.defaultMaxOutputTokens, json);
+  const resolved = await resolve(request, incoming);
+  const added = additionalTools(resolved.body.input);
+  // Earlier requests may have added some of them, so the size of this body says nothing.
+  if (added.length > 0) assertSchemaSize({ ...body, input: added }, [...SCHEMAS, "input"], { limits });
+  return decodeRequest(resolved, limits.defaultMaxOutputTokens, json);
 }
 
 /** Makes the codec for upstreams that speak this format. */

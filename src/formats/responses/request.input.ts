@@ -19,7 +19,7 @@ import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
 import { type Seal, unwrapSeal } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
-import { type Content, FORMAT, type InputItem, type ResponsesRequest } from "./schema.ts";
+import { type Content, flatName, FORMAT, type InputItem, type ResponsesRequest } from "./schema.ts";
 
 interface DecodedTurn {
   readonly role: ChatMessage["role"];
@@ -40,6 +40,8 @@ export function decodeInput(
   const decoder = new ItemDecoder(json);
   for (const [index, item] of input.entries()) {
     const { role, parts } = decoder.decode(item, index);
+    // An item without parts does not divide a turn.
+    if (parts.length === 0) continue;
     const last = turns.at(-1);
     if (!last && role === "system") {
       for (const part of parts) if (part.type === "text") system.push(part);
@@ -47,8 +49,7 @@ export function decodeInput(
     // Push one by one: `push(...parts)` fails for a very long list.
     else for (const part of parts) add(part, last.parts);
   }
-  const messages = turns.filter(({ parts }) => parts.length > 0);
-  return { system, messages: decoder.signed(messages) };
+  return { system, messages: decoder.signed(turns) };
 }
 
 /** Adds a part to a turn. An empty text with a signature gives the signature to the text before. */
@@ -93,11 +94,8 @@ class ItemDecoder {
       case "function_call":
         return { role: "assistant", parts: [this.#call(item, ["input", index, "arguments"])] };
       case "custom_tool_call": {
-        const { call_id: id, name, input } = item;
-        return {
-          role: "assistant",
-          parts: [{ type: "tool-call", id, name, input: { input } }],
-        };
+        const { call_id: id, input } = item;
+        return { role: "assistant", parts: [{ type: "tool-call", id, name: flatName(item), input: { input } }] };
       }
       case "function_call_output":
       case "custom_tool_call_output": {
@@ -107,8 +105,9 @@ class ItemDecoder {
       }
       case "reasoning":
         return { role: "assistant", parts: this.#reasoning(item) };
-      // References are resolved before.
+      // References are resolved before, and tools stand beside the conversation.
       case "item_reference":
+      case "additional_tools":
         return { role: "assistant", parts: [] };
       default:
         return { role: "assistant", parts: [{ type: "provider", format: FORMAT, value: item }] };
@@ -120,10 +119,10 @@ class ItemDecoder {
    * with an error as the result.
    */
   #call(call: Extract<InputItem, { type: "function_call" }>, path: FieldPath): ToolCallPart {
-    const { call_id: id, name, arguments: json } = call;
+    const { call_id: id, arguments: json } = call;
     try {
       const input = argumentsIn(json, this.#json) ?? { invalid_arguments: json };
-      return { type: "tool-call", id, name, input };
+      return { type: "tool-call", id, name: flatName(call), input };
     } catch (error) {
       if (!(error instanceof JsonLimitError)) throw error;
       throw new GatewayError("invalid_request", `${path.join(".")}: ${error.message}, with those of the body`, {
@@ -142,7 +141,7 @@ class ItemDecoder {
     }
     if (seal?.kind === "text") return [{ type: "text", text: "", ...signedBy(seal) }];
     if (seal?.kind === "redacted") return [{ type: "redacted-reasoning", data: seal.value, maker: seal.maker }];
-    if (seal) return [{ type: "reasoning", text, ...signedBy(seal) }];
+    if (seal) return [{ type: "reasoning", text: seal.text ?? text, ...signedBy(seal) }];
     if (sealed) return [{ type: "reasoning", text, signature: sealed, maker: FORMAT }];
     // Only local servers show their reasoning itself, and not a summary.
     const maker = content != null && content.length > 0 ? { maker: FORMAT } : {};

@@ -67,6 +67,7 @@ const STORED: ReadonlySet<JsonValue | undefined> = new Set([
   "function_call_output",
   "custom_tool_call",
   "custom_tool_call_output",
+  "additional_tools",
 ]);
 
 const CALLS: ReadonlySet<JsonValue | undefined> = new Set(["function_call", "custom_tool_call"]);
@@ -116,10 +117,11 @@ class Cleaner {
     if (isRaw || (sealed && (!seal || this.#foreignReasoning === "pass"))) return item;
     if (seal?.maker === FORMAT && (seal.kind === "part" || seal.kind === "redacted") && seal.value !== "")
       return { ...item, encrypted_content: seal.value };
-    const text = [summary, content]
+    const shown = [summary, content]
       .flatMap((parts) => (Array.isArray(parts) ? parts : []))
       .flatMap((part) => (isJsonObject(part) && typeof part["text"] === "string" ? part["text"] : []))
       .join("\n\n");
+    const text = seal?.text ?? shown;
     if (seal?.maker === FORMAT && seal.value === "" && text !== "")
       return { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text }] };
     if (seal?.kind === "call" || seal?.kind === "text") this.#fields.add("messages.signature.foreign");

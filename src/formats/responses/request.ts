@@ -12,8 +12,10 @@ import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
 import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
 import { decodeInput, InputEncoder } from "./request.input.ts";
 import { encryptedReasoning } from "./request.native.ts";
+import { chooser, flatTools } from "./request.tools.ts";
 import {
   FORMAT,
+  type NamedTool,
   nameOf,
   type ResponsesRequest,
   type TextFormat,
@@ -36,8 +38,9 @@ export function decodeRequest(
   json: JsonBudget = new JsonBudget(),
 ): ChatRequest & { readonly native: ResponsesNative } {
   const { temperature, top_p, max_output_tokens: limit, service_tier, user, safety_identifier } = body;
-  const tools = ((body.tools ?? []) as readonly WireTool[]).map(decodeTool);
-  const toolChoice = decodeToolChoice(body.tool_choice, body.parallel_tool_calls);
+  const wireTools = flatTools(body);
+  const tools = wireTools.map(decodeTool);
+  const toolChoice = decodeToolChoice(body, wireTools);
   const responseFormat = decodeFormat(body.text?.format);
   const reasoning = decodeReasoning(body.reasoning);
   const endUser = safety_identifier ?? user;
@@ -156,18 +159,23 @@ function encodeTool(tool: Tool): WireTool | undefined {
 
 /** Decodes the tool choice. It includes `parallel`, so a request with only `parallel_tool_calls` gets the choice `auto`. */
 function decodeToolChoice(
-  choice: WireChoice | null | undefined,
-  calls: boolean | null | undefined,
+  { tool_choice: choice, parallel_tool_calls: calls, ...body }: ResponsesRequest,
+  wireTools: readonly WireTool[],
 ): ToolChoice | undefined {
   if (choice == null) return calls == null ? undefined : { type: "auto", parallel: calls };
   if (choice === "none") return { type: "none" };
   const parallel = calls ?? true;
   if (typeof choice === "string") return { type: choice, parallel };
+  const flatNameOf = chooser(body, wireTools);
+  const flat = (tool: NamedTool): string | undefined => {
+    const name = nameOf(tool);
+    return name === undefined ? undefined : flatNameOf({ ...tool, name });
+  };
   if ("mode" in choice) {
     const { mode, tools } = choice as Extract<WireChoice, { mode: unknown }>;
-    return { type: mode, parallel, names: tools.flatMap((tool) => nameOf(tool) ?? []) };
+    return { type: mode, parallel, names: tools.flatMap((tool) => flat(tool) ?? []) };
   }
-  const name = nameOf(choice);
+  const name = flat(choice);
   // A tool of the provider is chosen by its type, and is not a function with a name.
   return name === undefined ? { type: "required", parallel } : { type: "tool", name, parallel };
 }

@@ -42,7 +42,7 @@ export type ItemStatus = v.InferOutput<typeof ItemStatus>;
 const SummaryText = v.object({ type: v.literal("summary_text"), text });
 
 const item = { id: text, status: ItemStatus };
-const call = { ...item, call_id: text, name: text };
+const call = { ...item, call_id: text, name: text, namespace: v.optional(text) };
 
 /** An item of the output. */
 export const ResponsesOutputItem = v.variant("type", [

@@ -5,6 +5,7 @@ import {
   array,
   choice,
   crossCheck,
+  type FieldPath,
   isLonger,
   object,
   record,
@@ -101,6 +102,7 @@ const FunctionCall = object({
   call_id: text,
   name: text,
   arguments: v.string(),
+  namespace: v.nullish(v.string()),
   ...given,
 });
 const CallOutput = object({ type: v.literal("function_call_output"), call_id: text, output: content, ...given });
@@ -109,6 +111,7 @@ const CustomCall = object({
   call_id: text,
   name: text,
   input: v.string(),
+  namespace: v.nullish(v.string()),
   ...given,
 });
 const CustomCallOutput = object({
@@ -126,6 +129,82 @@ const ReasoningItem = object({
   ...given,
 });
 const ItemReference = object({ type: v.literal("item_reference"), id: text });
+
+const FunctionTool = object({
+  type: v.literal("function"),
+  name: toolName,
+  description: v.nullish(v.string()),
+  parameters: v.nullish(jsonObject),
+  strict: v.nullish(v.boolean()),
+});
+/** A tool whose input is a text, which may have to follow a grammar. */
+const CustomTool = object({
+  type: v.literal("custom"),
+  name: toolName,
+  description: v.nullish(v.string()),
+  format: v.nullish(jsonObject),
+});
+/** Tools that are called by the name of their group and their own. */
+const NamespaceTool = object({
+  type: v.literal("namespace"),
+  name: toolName,
+  description: v.nullish(v.string()),
+  tools: array(
+    choice([FunctionTool, CustomTool], (input) =>
+      isJsonObject(input) && input["type"] === "custom" ? CustomTool : FunctionTool,
+    ),
+  ),
+});
+export type NamespaceTool = v.InferOutput<typeof NamespaceTool>;
+/** The tools that OpenAI runs itself. */
+const HOSTED_TOOLS = [
+  "web_search",
+  "web_search_preview",
+  "file_search",
+  "code_interpreter",
+  "image_generation",
+  "mcp",
+  "computer",
+  "computer_use",
+  "computer_use_preview",
+  "shell",
+  "local_shell",
+  "apply_patch",
+  "tool_search",
+  "programmatic_tool_calling",
+] as const;
+/** A tool of OpenAI, of any date, or a tool of another provider behind the provider's name, such as `openrouter:web_search`. */
+const hostedType = new RegExp(String.raw`^(?:(?:${HOSTED_TOOLS.join("|")})(?:_\d{4}_\d{2}_\d{2})?|[\w-]+:[\w-]+)$`);
+const wrongType = ({ input }: { readonly input: string }): string =>
+  `must be "function", "custom" or a tool of the provider, not ${shown(input)}`;
+const HostedTool = whole(object({ type: v.pipe(text, v.regex(hostedType, wrongType)) }));
+
+export const Tool = choice([FunctionTool, CustomTool, NamespaceTool, HostedTool], (input) => {
+  switch (isJsonObject(input) ? input["type"] : undefined) {
+    case "function":
+      return FunctionTool;
+    case "custom":
+      return CustomTool;
+    case "namespace":
+      return NamespaceTool;
+    default:
+      return HostedTool;
+  }
+});
+export type WireTool =
+  | v.InferOutput<typeof FunctionTool>
+  | v.InferOutput<typeof CustomTool>
+  | NamespaceTool
+  | (v.InferOutput<typeof HostedTool> & { readonly [field: string]: unknown });
+
+/** Adds tools in the middle of a conversation. */
+const AdditionalTools = object({
+  type: v.literal("additional_tools"),
+  role: v.nullish(v.string()),
+  tools: array(Tool),
+  ...given,
+});
+export type AdditionalTools = v.InferOutput<typeof AdditionalTools>;
 
 /** The calls of tools that the provider runs itself, and their results. The neutral request carries them unchanged. */
 const HOSTED_ITEMS = [
@@ -148,7 +227,6 @@ const HOSTED_ITEMS = [
   "compaction",
   "tool_search_call",
   "tool_search_output",
-  "additional_tools",
   "configuration_update",
   "compaction_trigger",
   "program",
@@ -163,6 +241,7 @@ const ITEMS = [
   CustomCallOutput,
   ReasoningItem,
   ItemReference,
+  AdditionalTools,
   HostedItem,
 ] as const;
 const TypedItem = variant(ITEMS);
@@ -174,61 +253,16 @@ export const InputItem: v.GenericSchema<unknown, InputItem> = choice([Message, T
   isJsonObject(input) && input["type"] !== undefined && input["type"] !== "message" ? TypedItem : Message,
 );
 
-const FunctionTool = object({
-  type: v.literal("function"),
-  name: toolName,
-  description: v.nullish(v.string()),
-  parameters: v.nullish(jsonObject),
-  strict: v.nullish(v.boolean()),
-});
-/** A tool whose input is a text, which may have to follow a grammar. */
-const CustomTool = object({
-  type: v.literal("custom"),
-  name: toolName,
-  description: v.nullish(v.string()),
-  format: v.nullish(jsonObject),
-});
-/** The tools that OpenAI runs itself. */
-const HOSTED_TOOLS = [
-  "web_search",
-  "web_search_preview",
-  "file_search",
-  "code_interpreter",
-  "image_generation",
-  "mcp",
-  "computer",
-  "computer_use",
-  "computer_use_preview",
-  "shell",
-  "local_shell",
-  "apply_patch",
-  "tool_search",
-  "namespace",
-  "programmatic_tool_calling",
-] as const;
-/** A tool of OpenAI, of any date, or a tool of another provider behind the provider's name, such as `openrouter:web_search`. */
-const hostedType = new RegExp(String.raw`^(?:(?:${HOSTED_TOOLS.join("|")})(?:_\d{4}_\d{2}_\d{2})?|[\w-]+:[\w-]+)$`);
-const wrongType = ({ input }: { readonly input: string }): string =>
-  `must be "function", "custom" or a tool of the provider, not ${shown(input)}`;
-const HostedTool = whole(object({ type: v.pipe(text, v.regex(hostedType, wrongType)) }));
-
-export const Tool = choice([FunctionTool, CustomTool, HostedTool], (input) => {
-  const type = isJsonObject(input) ? input["type"] : undefined;
-  return type === "function" ? FunctionTool : type === "custom" ? CustomTool : HostedTool;
-});
-export type WireTool =
-  | v.InferOutput<typeof FunctionTool>
-  | v.InferOutput<typeof CustomTool>
-  | (v.InferOutput<typeof HostedTool> & { readonly [field: string]: unknown });
-
 const isNamed = (type: string): boolean => type === "function" || type === "custom";
 const NamedTool = v.pipe(
   object({
     type: v.pipe(text, v.regex(new RegExp(`^(?:function|custom)$|${hostedType.source}`), wrongType)),
     name: v.nullish(text),
+    namespace: v.nullish(v.string()),
   }),
   v.check(({ type, name }) => !isNamed(type) || name != null, "must hold the name of a tool"),
 );
+export type NamedTool = v.InferOutput<typeof NamedTool>;
 const AllowedTools = object({
   type: v.literal("allowed_tools"),
   mode: v.picklist(["auto", "required"]),
@@ -317,8 +351,39 @@ export const ResponsesRequest = v.pipe(Body, crossCheck<ResponsesRequest>(breach
 /** Tells whether a body has an input. */
 export const hasInput = (input: ResponsesRequest["input"] | null | undefined): boolean => input != null;
 
+/** The names of a tool as a caller or an upstream has sent them. */
+export interface NamedInSpace {
+  readonly name: string;
+  readonly namespace?: string | null | undefined;
+}
+
+const SEPARATOR = "__";
+
+/** Returns the name of a tool in a flat list. Some clients end their namespaces with the separator. */
+export function flatName({ name, namespace }: NamedInSpace): string {
+  if (!namespace) return name;
+  return `${namespace}${namespace.endsWith(SEPARATOR) ? "" : SEPARATOR}${name}`;
+}
+
+export const isNamespace = (tool: WireTool): tool is NamespaceTool => tool.type === "namespace";
+
+/** Returns the items that add tools. */
+export const additionalTools = (input: ResponsesRequest["input"] | null | undefined): AdditionalTools[] =>
+  input == null || typeof input === "string" ? [] : input.filter((item: InputItem) => item.type === "additional_tools");
+
 /** Finds the fields of a body that the neutral model cannot hold. */
 export const unsupportedIn = unsupportedFinder(Body);
+
+/** Lists the functions and custom tools by their names, those in namespaces by their flat names, with their places in the list. */
+function* namedTools(tools: readonly WireTool[]): Generator<{ readonly name: string; readonly path: FieldPath }> {
+  for (const [index, tool] of tools.entries()) {
+    const name = nameOf(tool);
+    if (name !== undefined) yield { name, path: [index] };
+    if (isNamespace(tool))
+      for (const [at, inner] of tool.tools.entries())
+        yield { name: flatName({ ...inner, namespace: tool.name }), path: [index, "tools", at] };
+  }
+}
 
 /** Returns the name by which a tool is chosen; undefined for a tool without a name, which is chosen by its type. */
 export const nameOf = (tool: { readonly type: string; readonly name?: unknown }): string | undefined =>
@@ -326,15 +391,16 @@ export const nameOf = (tool: { readonly type: string; readonly name?: unknown })
 
 /** Checks the rules that compare several fields. */
 function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest): Generator<RuleBreach> {
+  const own = (tools ?? []) as WireTool[];
   const names = new Set<string>();
-  for (const [index, tool] of (tools ?? []).entries()) {
-    const name = nameOf(tool);
-    if (name === undefined) continue;
+  for (const { name, path } of namedTools(own)) {
     if (names.has(name))
-      yield { path: ["tools", index, "name"], message: `is used by an earlier tool: ${shown(name)}` };
+      yield { path: ["tools", ...path, "name"], message: `is used by an earlier tool: ${shown(name)}` };
     names.add(name);
   }
-  if (tool_choice != null) yield* choiceBreaches(tool_choice, tools ?? [], names);
+  const added = additionalTools(input).flatMap((item) => item.tools as WireTool[]);
+  for (const { name } of namedTools(added)) names.add(name);
+  if (tool_choice != null) yield* choiceBreaches(tool_choice, [...own, ...added], names);
   if (request.background === true && request.store === false)
     yield { path: ["background"], message: "needs store to be true" };
   if (typeof input === "string" || request.previous_response_id != null || request.conversation != null) return;
@@ -358,7 +424,7 @@ function* choiceBreaches(
 ): Generator<RuleBreach> {
   if (choice === "required" && tools.length === 0)
     yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
-  // A namespace and a search bring tools of their own.
+  // A tool of a namespace may be chosen by its own name, and a search brings tools of its own.
   if (typeof choice === "string" || tools.some(({ type }) => type === "namespace" || type === "tool_search")) return;
   const allowed = "mode" in choice ? (choice as v.InferOutput<typeof AllowedTools>).tools : undefined;
   for (const [index, tool] of (allowed ?? [choice]).entries()) {

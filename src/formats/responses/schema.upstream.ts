@@ -39,6 +39,7 @@ const KnownItem = v.looseObject({
   role: envelope,
   call_id: maybeText,
   name: maybeText,
+  namespace: maybeText,
   arguments: maybeText,
   input: v.optional(v.unknown()),
   content: v.nullish(array(Part)),

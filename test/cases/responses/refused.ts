@@ -84,6 +84,24 @@ const tools: readonly Refused[] = [
   tool("a name that is too long", { type: "function", name: long(129) }, ".name"),
   tool("parameters that are a text", { type: "function", name: "a", parameters: "{}" }, ".parameters"),
   tool("a custom tool whose format is a text", { type: "custom", name: "a", format: "text" }, ".format"),
+  tool("a namespace without a name", { type: "namespace", tools: [CLOCK] }, ".name"),
+  tool("a namespace without tools", { type: "namespace", name: "a" }, ".tools"),
+  tool(
+    "a namespace in a namespace",
+    { type: "namespace", name: "a", tools: [{ type: "namespace", name: "b", tools: [] }] },
+    ".tools.0.type",
+  ),
+  field(
+    "a tool outside with the name of one in a namespace",
+    {
+      tools: [
+        { ...CLOCK, name: "a__clock" },
+        { type: "namespace", name: "a", tools: [CLOCK] },
+      ],
+    },
+    "tools.1.tools.0.name",
+  ),
+  item("added tools that are no list", { type: "additional_tools", role: "developer", tools: {} }, ".tools"),
   field("two tools of one name", { tools: [CLOCK, { type: "custom", name: "clock" }] }, "tools.1.name"),
   field("a choice of no tool", { tool_choice: "required" }, "tool_choice"),
   field("an unknown choice", { tools: [CLOCK], tool_choice: "some" }, "tool_choice"),
