@@ -426,7 +426,7 @@ describe("a call that does not end well", () => {
     expect((await create({ input: "a" })).status).toBe(500);
     const body = JSON.stringify({ model: "any", input: "a", stream: true });
     const frames = framesOf(await (await send({ path: "/v1/responses", body })).text());
-    expect(frames.at(-1)).toMatchObject({ type: "response.failed", response: { status: "failed" } });
+    expect(frames.at(-1)).toMatchObject({ type: "response.failed", response: { status: "failed", store: false } });
     expect(kept.documents).toBe(0);
     expect(report()).toMatchObject(AT_REST);
   });
