@@ -16,7 +16,7 @@ import { failureOf, report } from "./failures.ts";
 import { idempotencyKeyOf } from "./idempotency.ts";
 import type { DecodedRequest, GenerationEndpoint, Kind, Kinds } from "./kind.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
-import { replay } from "./replay.ts";
+import { ending, replay } from "./replay.ts";
 import { reserve } from "./reserve.ts";
 import { callHeaders, complete, polled, refusal, streamed } from "./respond.ts";
 import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
@@ -151,8 +151,9 @@ async function query(call: Call, endpoint: QueryEndpoint, kinds: Kinds): Promise
   const asked = { body, key, countInput, authorize, balance, models };
   const source = endpoint.stream?.(asked, call);
   if (source) return polled(call, source);
-  const answered = await endpoint.answer(asked, call);
-  return finish(call, jsonAnswer(200, answered, callHeaders(call)));
+  const answered = jsonAnswer(200, await endpoint.answer(asked, call), callHeaders(call));
+  // A kept response may be large, and its client may read nothing of it.
+  return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered);
 }
 
 /** Answers a route that needs no key. */

@@ -376,6 +376,18 @@ describe("the documents that a request reads", () => {
   });
 });
 
+describe("a large response that its clients do not read", () => {
+  it("takes the room of a body of their key until it is read", async () => {
+    const { made, send, ask } = keeping([["word"]], { limits: { maxBodyBytesInFlight: 1_000_000 } });
+    const path = `/v1/responses/${await made({ input: "a", instructions: "x".repeat(100_000) })}`;
+    const unread: Response[] = [];
+    for (let count = 0; count < 20; count++) unread.push(await send({ method: "GET", path }));
+    expect(new Set(unread.map(({ status }) => status))).toEqual(new Set([200, 503]));
+    for (const response of unread) await response.text();
+    expect((await ask(path.slice("/v1/".length))).body["instructions"]).toHaveLength(100_000);
+  });
+});
+
 describe("the items of an input", () => {
   const INPUT_ITEMS = Array.from({ length: 25 }, (_, index) => ({ role: "user", content: `${index}` }));
 
@@ -426,7 +438,7 @@ describe("a call that does not end well", () => {
     expect((await create({ input: "a" })).status).toBe(500);
     const body = JSON.stringify({ model: "any", input: "a", stream: true });
     const frames = framesOf(await (await send({ path: "/v1/responses", body })).text());
-    expect(frames.at(-1)).toMatchObject({ type: "response.failed", response: { status: "failed" } });
+    expect(frames.at(-1)).toMatchObject({ type: "response.failed", response: { status: "failed", store: false } });
     expect(kept.documents).toBe(0);
     expect(report()).toMatchObject(AT_REST);
   });

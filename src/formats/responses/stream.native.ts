@@ -22,7 +22,8 @@ const LIFECYCLE = /^response\.(?:created|queued|in_progress|completed|incomplete
  */
 export function promisedFields(context: AnswerContext): JsonObject {
   const kept = keptFields(context);
-  if (kept) return kept;
+  // An upstream may name a conversation of its own.
+  if (kept) return { conversation: null, ...kept };
   const { chain } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
   const continued = chain?.ids.at(-1);
   return {
@@ -33,15 +34,16 @@ export function promisedFields(context: AnswerContext): JsonObject {
 
 /**
  * Returns the JSON of an upstream's response with other fields; all other bytes stay. An upstream that says nothing of `store` has stored
- * nothing.
+ * nothing, and one that says nothing of `conversation` has none.
  *
  * @param path The path of the response in the JSON.
  */
 export function withFields(json: string, path: readonly string[], fields: JsonObject): string {
   let changed = json;
   for (const [name, value] of Object.entries(fields)) {
-    const isSaid = name !== "store" || value !== false || valueAt(changed, [...path, name]) !== undefined;
-    if (isSaid) changed = withMember(changed, [...path, name], JSON.stringify(value));
+    const isImplied = name === "store" ? value === false : name === "conversation" && value === null;
+    if (!isImplied || valueAt(changed, [...path, name]))
+      changed = withMember(changed, [...path, name], JSON.stringify(value));
   }
   return changed;
 }
@@ -75,10 +77,8 @@ export class PassedFrames {
   /** The final response; undefined before the end. */
   get response(): JsonObject | undefined {
     const [last] = this.#ending;
-    const event = last && parseJson(this.#completed(last).data);
-    return isJsonObject(event) && isJsonObject(event["response"])
-      ? { ...event["response"], ...this.#fields }
-      : undefined;
+    const event = last && parseJson(changed(this.#completed(last), this.#fields).data);
+    return isJsonObject(event) && isJsonObject(event["response"]) ? event["response"] : undefined;
   }
 
   /** Returns the last frame with its output, which some upstreams leave out because its items have come before. */
@@ -123,9 +123,13 @@ export class PassedFrames {
     return frameOf(changed(this.#completed(last), { ...this.#fields, ...fields })) + rest.map(frameOf).join("");
   }
 
-  /** Returns the frames that end the answer with an error; undefined if no frame has passed. */
-  fail(body: OpenAIErrorBody): string | undefined {
-    return this.#passed.length === 0 ? undefined : this.#answer().fail(body);
+  /**
+   * Returns the frames that end the answer with an error; undefined if no frame has passed.
+   *
+   * @param fields Replace those of the response that it has.
+   */
+  fail(body: OpenAIErrorBody, fields: JsonObject): string | undefined {
+    return this.#passed.length === 0 ? undefined : this.#answer().fail(body, fields);
   }
 
   #answer(): PassedAnswer {
@@ -194,12 +198,13 @@ class PassedAnswer {
     return text;
   }
 
-  fail(body: OpenAIErrorBody): string {
+  fail(body: OpenAIErrorBody, fields: JsonObject): string {
     const { code, message } = body.error;
+    const own = Object.entries(fields).filter(([name]) => name in this.#response);
     const failed = { status: "failed", error: { code, message }, output: this.output };
     const frames = [
       this.#frame("error", errorEvent(body)),
-      this.#frame("response.failed", { response: { ...this.#response, ...failed } }),
+      this.#frame("response.failed", { response: { ...this.#response, ...Object.fromEntries(own), ...failed } }),
     ];
     return frames.map(frameOf).join("");
   }

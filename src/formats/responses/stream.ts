@@ -112,7 +112,9 @@ export class ResponseStream implements AnswerStream<AnswerEvent> {
   /** Ends the stream in two ways: some clients throw for the event `error`, and others read the failed response. */
   error(error: GatewayError): string {
     const body = encodeError(error);
-    const passed = this.#passed?.fail(body);
+    // A failed response is not kept.
+    if (this.#ending === undefined) this.#builder.isKept = false;
+    const passed = this.#passed?.fail(body, { store: this.#builder.isKept });
     if (passed !== undefined) return passed;
     this.#text = "";
     this.#builder.fail(body);

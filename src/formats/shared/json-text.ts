@@ -1,5 +1,7 @@
 /** Changes single values in a JSON text. All other bytes stay, with unknown fields and the spelling of numbers. */
 
+import { parseJson } from "../../model/json.ts";
+
 /**
  * Returns the text of a JSON object with another value at a path. A member that is missing is added to its object. Returns the text
  * unchanged if this object is missing.
@@ -49,12 +51,16 @@ function memberOf(text: string, object: number, name: string): Span | undefined 
     // Skip the colon.
     const start = skipSpace(text, skipSpace(text, endOfName) + 1);
     const end = endOfValue(text, start);
-    if (text.slice(at, endOfName) === name) found = { start, end };
+    if (isName(text.slice(at, endOfName), name)) found = { start, end };
     at = skipSpace(text, end);
     if (text[at] === ",") at = skipSpace(text, at + 1);
   }
   return found;
 }
+
+/** Tells whether a text is a name in JSON. The text may have escapes that `JSON.stringify` does not write. */
+const isName = (text: string, name: string): boolean =>
+  text === name || (text.includes("\\") && JSON.stringify(parseJson(text)) === name);
 
 function skipSpace(text: string, from: number): number {
   let at = from;

@@ -204,6 +204,40 @@ describe("a caller", () => {
     expect((await ask({ input: "Hi", stream: true })).text).toBe(STREAM);
   });
 
+  it("gets no conversation and no id of the upstream, however the upstream writes them", async () => {
+    const own = '"\\u0069d": "resp_upstream", "conversation": {"id": "conv_upstream"}, "status":';
+    const complete = COMPLETE.replace(/"status":/, own);
+    const stream = STREAM.replaceAll(/(?<="response":\{[^{}]*)"status":/g, own);
+    const { ask } = staged(
+      { responseStore: memoryResponseStore() },
+      {
+        fetch: async (_url, init) =>
+          (init?.body as string).includes('"stream":true')
+            ? new Response(stream, { headers: { "content-type": "text/event-stream" } })
+            : new Response(complete, { headers: { "content-type": "application/json" } }),
+      },
+    );
+    for (const isStreamed of [false, true]) {
+      const { text } = await ask({ input: "Hi", stream: isStreamed });
+      expect(text).toContain('"conversation": null');
+      expect(text).not.toContain("_upstream");
+    }
+  });
+
+  it("is told that a response is not kept when its upstream breaks off", async () => {
+    const { ask } = staged(
+      { responseStore: memoryResponseStore() },
+      {
+        fetch: async () =>
+          new Response(STREAM.slice(0, STREAM.lastIndexOf("event:")), {
+            headers: { "content-type": "text/event-stream" },
+          }),
+      },
+    );
+    const { text } = await ask({ input: "Hi", stream: true });
+    expect(responsesIn(text).at(-1)).toMatchObject({ status: "failed", store: false });
+  });
+
   it("is not told that an upstream stores what it was told not to", async () => {
     const { ask } = staged(
       {},
