@@ -150,6 +150,7 @@ export type {
   ReplayState,
   ReplayStore,
 } from "./ports/replay-store.ts";
+export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "./stores/budgets.ts";
 export { hashApiKey } from "./stores/ledger.ts";
 export type { ApiKeyOptions } from "./stores/ledger.ts";
 export {

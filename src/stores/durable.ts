@@ -137,6 +137,7 @@ export function assertHoldRequest(request: HoldRequest): void {
 /** Checks a key to add, and gives it a random id unless it has one. */
 export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof newKeyOf> {
   const { id = `key-${crypto.randomUUID()}`, name = id } = options;
+  if (options.budget !== undefined) throw new RangeError("This store does not support budgets.");
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   if (!name.isWellFormed() || name.length > 1_000 || name.includes("\0"))
     throw new RangeError("A key's name must be text of at most 1,000 characters.");

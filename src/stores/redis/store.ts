@@ -260,7 +260,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
       const answer = await this.#redis.run(script, [...names, ...keys], [...ownArgs, ...args]);
       if (!Array.isArray(answer)) return answer;
       const [word, book = "", units = ""] = listOf(answer);
-      if (word === "beyond") throw beyondMost(keyId, book);
+      if (word === "beyond") throw beyondMost(`key ${keyId}`, book);
       if (word === "spoilt") throw spoiltKey(keyId, book, units || "missing");
       if (word !== "again") return answer;
     }

@@ -5,7 +5,7 @@ import { parseJson } from "../../model/json.ts";
 import type { Certainty } from "../../model/usage.ts";
 import type { ApiKey, Reservation } from "../../ports/quota-store.ts";
 import { HOLDS_AT_ONCE, isUnits, spoiltKey } from "../durable.ts";
-import { Account, apiKeyOf, BOOKS, foreignHold, type Hold } from "../ledger.ts";
+import { Account, apiKeyOf, BOOKS, expireHold, foreignHold, type Hold, holdUnits, resolveHold } from "../ledger.ts";
 import { byCount, slot, slotRows, type SqlAccess, type Statement } from "./database.ts";
 import {
   type EntryKind,
@@ -62,7 +62,7 @@ export class LockedKey {
       if (hold.key_id === this.id && hold.state === "live" && hold.expires_at <= this.now) expired.add(hold);
     }
     for (const hold of Array.from(expired).toSorted((one, other) => one.expires_at - other.expires_at)) {
-      this.#enterChange("expire", hold.id, () => this.account.expire(hold));
+      this.#enterChange("expire", hold.id, () => expireHold(this.account, hold, undefined));
       this.#change(hold, { resolved_at: this.now });
     }
     return expired.size;
@@ -80,7 +80,7 @@ export class LockedKey {
     const known = this.#holds.get(id);
     // A resolved hold does not admit another call.
     if (known) return known.state === "live" ? { granted: known.granted } : this.account.refusal;
-    const granted = this.account.reserve(atLeast, atMost);
+    const granted = holdUnits(this.account, undefined, atLeast, atMost);
     if (granted === undefined) return this.account.refusal;
     const units = { granted, noted: 0, renewals: 0, used: 0, overdraft: 0 };
     const times = { expires_at: this.now + leaseMs, resolved_at: null };
@@ -106,8 +106,11 @@ export class LockedKey {
     const hold = this.#holds.get(id);
     if (!hold || (hold.state !== "live" && hold.state !== "expired")) return;
     if (hold.state === "live")
-      this.#enterChange("settle", id, () => this.account.resolve(hold, "settled", used, certainty));
-    else this.#enterChange("correct", id, () => this.account.resolve(hold, "corrected", used, certainty));
+      this.#enterChange("settle", id, () => resolveHold(this.account, hold, undefined, "settled", { used, certainty }));
+    else
+      this.#enterChange("correct", id, () =>
+        resolveHold(this.account, hold, undefined, "corrected", { used, certainty }),
+      );
     this.#change(hold, { resolved_at: this.now });
   }
 
@@ -200,7 +203,12 @@ type LockedRow = Selectable<KeyTable> & { readonly now: StoredInteger };
 /** Reads a key and its books. Throws an Error that names the key when a number in its row is corrupt. */
 function accountOf(row: LockedRow): Account {
   for (const book of BOOKS) if (!isUnits(Number(row[book]))) throw spoiltKey(row.id, book, row[book]);
-  const account = new Account(storedKeyOf(row), Number(row.granted), Number(row.charged));
+  const account = new Account(
+    storedKeyOf(row),
+    numberOf(row.unlimited) === 1,
+    Number(row.granted),
+    Number(row.charged),
+  );
   account.held = Number(row.held);
   account.overdraft = Number(row.overdraft);
   account.estimated = Number(row.estimated);
