@@ -156,7 +156,17 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     if (keyId !== undefined) await this.#onLedger(scripts.SETTLE, keyId, args);
   }
 
+  addBudget(): Promise<never> {
+    return Promise.reject(new RangeError("The store in Redis has no budgets."));
+  }
+  setBudgetAmount: () => Promise<never> = this.addBudget;
+  topUpBudget: () => Promise<never> = this.addBudget;
+  assignBudget: () => Promise<never> = this.addBudget;
+  budgetReport: () => Promise<never> = this.addBudget;
+  listBudgets: () => Promise<never> = this.addBudget;
+
   async add(options: DurableKeyOptions = {}): Promise<string> {
+    if (options.budget !== undefined) await this.addBudget();
     const { key, granted, used, hashes } = newDurableKeyOf(options);
     const json = JSON.stringify(key);
     const described = [json, key.unlimited ? 1 : 0, granted, used];
@@ -214,8 +224,9 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     const [answer, secrets, key = "", revoked, ...books] = listOf(told);
     if (answer === "unknown") return undefined;
     const [granted = "", charged = "", held = "", overdraft = "", estimated = ""] = books;
-    const described = { secrets: Number(secrets), revoked: revoked === "1" };
-    return keyReportOf(parseJson(key) as ApiKey, { granted, charged, held, overdraft, estimated }, described);
+    const stored = parseJson(key) as ApiKey;
+    const described = { unlimited: stored.unlimited, secrets: Number(secrets), revoked: revoked === "1" };
+    return keyReportOf(stored, { granted, charged, held, overdraft, estimated }, described);
   }
 
   async list(page?: KeyPage): Promise<readonly KeyReport[]> {

@@ -22,6 +22,7 @@ export function migrations({ dialect, ...options }: MigrationOptions): Record<st
   return {
     "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
     "polygate-0002-replays": { up: (db) => createReplays(withTables(db, tables), tables, dialect) },
+    "polygate-0004-budgets": { up: (db) => createBudgets(withTables(db, tables), tables, dialect) },
   };
 }
 
@@ -79,11 +80,12 @@ async function createTable({ schema }: Kysely<SqlSchema>, table: Table, columns:
 
 const createIndex =
   ({ schema }: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect) =>
-  async (table: Table, name: string, columns: readonly string[]): Promise<void> => {
+  async (table: Table, name: string, columns: readonly string[], isUnique = false): Promise<void> => {
     const builder = schema
       .createIndex(`${tables[table].split(".").at(-1)}_${name}`)
       .on(table)
-      .columns([...columns]);
+      .columns([...columns])
+      .$call((index) => (isUnique ? index.unique() : index));
     // SQLite needs the condition, because two processes may run this at the same time. MySQL does not support it, and admits one
     // process at a time.
     await (dialect === "mysql" ? builder : builder.ifNotExists()).execute();
@@ -148,4 +150,34 @@ async function createReplays(db: Kysely<SqlSchema>, tables: SqlTables, dialect: 
   await index("replays", "by_end", ["ends_at"]);
   await index("replays", "by_key", ["key_id", "ends_at", "bytes"]);
   await db.updateTable("schema_version").set({ version: 2 }).execute();
+}
+
+async function createBudgets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
+  const { id, text } = COLUMN_TYPES[dialect];
+  const period = ["starts_at", "ends_at", "pruned", ...BOOKS];
+  await createTable(db, "budgets", [
+    ["id", id, "primary key"],
+    ["name", text],
+    ["amount", bigint],
+    ["period", word, "nullable"],
+    ["time_zone", text],
+    ["rollover", bigint],
+    ["chain", text],
+    ["told", bigint],
+    ...integers(period),
+  ]);
+  await createTable(db, "budget_periods", [["budget_id", id], ...integers(period)]);
+  const index = createIndex(db, tables, dialect);
+  await index("budget_periods", "by_start", ["budget_id", "starts_at"], true);
+  for (const [table, column] of [
+    ["keys", "budgets"],
+    ["holds", "shares"],
+  ] as const)
+    try {
+      await db.schema.alterTable(table).addColumn(column, text).execute();
+    } catch (error) {
+      // Another process has added the column, or an earlier run that has failed. In PostgreSQL, a migration is a transaction.
+      if (!/duplicate column/i.test(String(error))) throw error;
+    }
+  await db.updateTable("schema_version").set({ version: 4 }).execute();
 }

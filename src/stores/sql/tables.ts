@@ -13,7 +13,7 @@ import {
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 4;
 
 /** The value of a bigint column, as drivers return it. */
 export type StoredInteger = number | string | bigint;
@@ -38,6 +38,8 @@ export interface KeyTable extends BookColumns {
   expires_at: StoredInteger;
   /** Unix time in milliseconds; null while the key is in use. */
   revoked_at: StoredInteger | null;
+  /** The ids of the key's budget, its parent, and so on, as JSON; null without a budget. */
+  budgets: string | null;
 }
 
 interface SecretTable {
@@ -63,6 +65,8 @@ export interface HoldTable {
   expires_at: StoredInteger;
   /** Unix time in milliseconds; null while the hold lives. */
   resolved_at: StoredInteger | null;
+  /** The periods of budgets that cover the hold, as JSON; null without a budget. */
+  shares: string | null;
 }
 
 /** The kind of a journal entry. A `carried` entry keeps the sums of entries that were deleted. */
@@ -98,12 +102,43 @@ export interface ReplayTable {
   bytes: StoredInteger;
 }
 
+/** The books of one period of a budget. */
+interface PeriodColumns extends BookColumns {
+  /** Unix time in milliseconds. */
+  starts_at: StoredInteger;
+  ends_at: StoredInteger;
+  /** The charges of holds that were deleted. */
+  pruned: StoredInteger;
+}
+
+/** A budget, with its current period. */
+export interface BudgetTable extends PeriodColumns {
+  id: string;
+  name: string;
+  amount: StoredInteger;
+  period: string | null;
+  time_zone: string;
+  /** 0 or 1. */
+  rollover: StoredInteger;
+  /** The ids of the budget, its parent, and so on, as JSON. */
+  chain: string;
+  /** The highest threshold that the host was told of, in percent. */
+  told: StoredInteger;
+}
+
+/** A closed period of a budget. */
+export interface PeriodTable extends PeriodColumns {
+  budget_id: string;
+}
+
 export interface SqlSchema {
   keys: KeyTable;
   secrets: SecretTable;
   holds: HoldTable;
   journal: JournalTable;
   replays: ReplayTable;
+  budgets: BudgetTable;
+  budget_periods: PeriodTable;
   schema_version: { version: StoredInteger };
 }
 
@@ -134,6 +169,8 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
     holds: named("holds"),
     journal: named("journal"),
     replays: named("replays"),
+    budgets: named("budgets"),
+    budget_periods: named("budget_periods"),
     schema_version: named("schema_version"),
   };
 }
