@@ -184,10 +184,7 @@ export class Budget {
     const reached = refused > Math.max(0, granted - charged) ? 100 : this.window.reached;
     if (reached <= told) return [];
     this.window.told = reached;
-    const { id, name } = this.terms;
-    return THRESHOLDS.filter((percent) => percent > told && percent <= reached).map((percent) =>
-      Object.freeze({ id, name, percent, granted, charged, ...this.#span }),
-    );
+    return thresholdsOf(this.terms, { told, reached, granted, charged, ...this.#span });
   }
 
   get report(): BudgetReport {
@@ -215,6 +212,15 @@ export class Budget {
     return this.terms.period && { startsAt, endsAt };
   }
 }
+
+/** Makes the events of the thresholds above `told`, up to `reached`. */
+export const thresholdsOf = (
+  { id, name }: Pick<BudgetEvent, "id" | "name">,
+  { told, reached, ...period }: Omit<BudgetEvent, "id" | "name" | "percent"> & { told: number; reached: number },
+): readonly BudgetEvent[] =>
+  THRESHOLDS.filter((percent) => percent > told && percent <= reached).map((percent) =>
+    Object.freeze({ id, name, percent, ...period }),
+  );
 
 /** Tells the host of events, without waiting for it. */
 export function tellAll(onBudget: OnBudget, events: readonly BudgetEvent[]): void {

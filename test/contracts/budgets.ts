@@ -111,7 +111,8 @@ class Stage {
 
   /** The thresholds that the host was told of since the last call, in the order of the budgets' ids and the percents. */
   async told(): Promise<string[]> {
-    // The store tells the host after it has answered.
+    // The store tells the host after it has answered: at the latest before it answers the next question.
+    await this.report("team");
     for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => void setImmediate(resolve));
     const events = this.events.splice(0);
     return events.map(({ id, percent }) => `${id.slice(0, id.lastIndexOf("-"))} ${percent}`).toSorted(byPercent);

@@ -128,7 +128,12 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     let reservation =
       (await this.#inOneStatement(keyId, () => reserveAtOnce(this.#access, request))) ?? (await reserve());
     // What a budget lacks may be held by expired holds of other keys, which no verb of this key charges.
-    if (reservation?.refused && reservation.held > 0 && this.#withBudget.get(keyId) && (await this.#chargeExpired()))
+    if (
+      reservation?.refused &&
+      reservation.held > 0 &&
+      this.#withBudget.get(keyId) &&
+      (await this.#chargeExpired(keyId))
+    )
       reservation = await reserve();
     if (!reservation) {
       if ((await this.#ownerOf(id)) !== undefined) throw foreignHold();
@@ -265,11 +270,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   /** Charges some expired holds of some keys. Returns false when there was none to charge. */
-  async #chargeExpired(): Promise<boolean> {
+  async #chargeExpired(except?: string): Promise<boolean> {
     let charged = 0;
     for (const keyId of await this.#access.attempt(() => expiredKeys(this.#access, "")))
       // A corrupt key must not make the others fail. `sweep` reports it.
-      charged += await this.#expireSome(keyId, true).catch(() => 0);
+      if (keyId !== except) charged += await this.#expireSome(keyId, true).catch(() => 0);
     return charged > 0;
   }
 
