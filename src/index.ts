@@ -164,6 +164,7 @@ export type {
   ReplayStore,
 } from "./ports/replay-store.ts";
 export type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "./ports/response-store.ts";
+export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "./stores/budgets.ts";
 export { hashApiKey } from "./stores/ledger.ts";
 export type { ApiKeyOptions } from "./stores/ledger.ts";
 export {

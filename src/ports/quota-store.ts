@@ -104,16 +104,21 @@ export interface ApiKey {
   readonly id: string;
   /** The name that its owner gave it. */
   readonly name: string;
-  /** True for a key that is metered, but never refused. */
+  /** True for a key that is metered, but never refused: it has no quota, and draws on no budget. */
   readonly unlimited: boolean;
   /** The allowed models, by name. Applies when `modelLimitsEnabled` is true. */
   readonly modelLimits: Readonly<Record<string, boolean>>;
   readonly modelLimitsEnabled: boolean;
   /** The expiry, as Unix time in seconds. A key with 0 or -1 never expires. */
   readonly expiresAt: number;
+  /** The id of the budget that the key draws on, beside its own quota. Absent without a budget. */
+  readonly budget?: string;
 }
 
-/** A key's quota, in units. Its granted units are the sum of `used` and `available`. */
+/**
+ * A key's quota, in units. Its granted units are the sum of `used` and `available`. For a key with a budget, these are the numbers of
+ * the tightest: of the key's own quota and its budgets, the one with the fewest available units.
+ */
 export interface Balance {
   /** The used units, with those of live holds. */
   readonly used: number;

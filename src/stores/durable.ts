@@ -1,6 +1,7 @@
 /** The methods of a durable quota store that only the host calls: keys, secrets, reports and maintenance. */
 
 import type { ApiKey, HoldRequest, QuotaStore } from "../ports/quota-store.ts";
+import type { BudgetOptions, BudgetReport } from "./budgets.ts";
 import { type ApiKeyOptions, assertHoldAmounts, assertKeyOptions, type Book, BOOKS, newKeyOf } from "./ledger.ts";
 
 /** A key to add. A key without a secret is for a host that looks keys up by itself, or that adds the secret later. */
@@ -21,6 +22,8 @@ export interface KeyReport extends ApiKey {
   readonly overdraft: number;
   /** Units of `used` that rest on estimates. */
   readonly estimated: number;
+  /** True for a key without a quota of its own. A budget may still limit it. */
+  readonly unlimited: boolean;
   /** The number of valid secrets of the key. */
   readonly secrets: number;
   readonly revoked: boolean;
@@ -79,8 +82,33 @@ export interface KeyDirectory {
   prune(retention: Retention): Promise<number>;
 }
 
+/** A page of budgets: `limit` of them (1 to 1,000, default 100) whose ids come after `after`. */
+export type BudgetPage = KeyPage;
+
+/** The methods for limits that several keys share. They reject with a RangeError for an unknown id or a wrong value. */
+export interface BudgetDirectory {
+  /** Adds a budget. Rejects for a known id, and for a parent that does not exist. An id is as that of a key. */
+  addBudget(budget: BudgetOptions): Promise<void>;
+  /**
+   * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
+   * Units that the budget then lacks for running calls become overdraft.
+   */
+  setBudgetAmount(id: string, amount: number): Promise<void>;
+  /** Adds units to the current period of a budget. */
+  topUpBudget(id: string, units: number): Promise<void>;
+  /**
+   * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. A key
+   * with a budget is no longer unlimited.
+   */
+  assignBudget(keyId: string, budgetId: string | undefined): Promise<void>;
+  /** Returns a budget and the books of its current period; undefined when there is no such budget. */
+  budgetReport(id: string): Promise<BudgetReport | undefined>;
+  /** Lists budgets in the order of their ids. */
+  listBudgets(page?: BudgetPage): Promise<readonly BudgetReport[]>;
+}
+
 /** A quota store that keeps its data when the process ends. */
-export interface DurableQuotaStore<Context = unknown> extends QuotaStore<Context>, KeyDirectory {}
+export interface DurableQuotaStore<Context = unknown> extends QuotaStore<Context>, KeyDirectory, BudgetDirectory {}
 
 export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);
 export const unlimitedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is unlimited.`);
@@ -93,7 +121,7 @@ export const spoiltKey = (keyId: string, book: string, stored: unknown): Error =
 export function keyReportOf(
   key: ApiKey,
   books: Readonly<Record<Book, string>>,
-  { spoilt = [], ...described }: Pick<KeyReport, "secrets" | "revoked" | "spoilt">,
+  { spoilt = [], ...described }: Pick<KeyReport, "unlimited" | "secrets" | "revoked" | "spoilt">,
 ): KeyReport {
   const unitsOf = (book: Book): number => Number(books[book]) || 0;
   const used = unitsOf("charged") + unitsOf("held");
@@ -139,10 +167,17 @@ export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof n
   assertKeyOptions(options);
   const { id = `key-${crypto.randomUUID()}`, name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
-  if (!name.isWellFormed() || name.length > 1_000 || name.includes("\0"))
-    throw new RangeError("A key's name must be text of at most 1,000 characters.");
+  if (!isStorableName(name)) throw new RangeError("A key's name must be text of at most 1,000 characters.");
   return newKeyOf(id, options);
 }
+
+/** Throws a RangeError for the id or the name of a budget that a database cannot store. */
+export function assertStorableBudget({ id, name = id }: BudgetOptions): void {
+  if (!isStorableId(id)) throw new RangeError(`A budget's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
+  if (!isStorableName(name)) throw new RangeError("A budget's name must be text of at most 1,000 characters.");
+}
+
+const isStorableName = (name: string): boolean => name.isWellFormed() && name.length <= 1_000 && !name.includes("\0");
 
 /** The most keys of one page. */
 export const MOST_LISTED = 1_000;

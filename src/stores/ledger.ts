@@ -31,9 +31,12 @@ export interface Hold {
   overdraft: number;
 }
 
-/** A key and its books. A method that throws a RangeError has changed nothing. */
-export class Account implements Record<Book, number> {
-  readonly key: ApiKey;
+/** Running totals, in units, of a key or of one period of a budget. A method that throws a RangeError has changed nothing. */
+export class Books implements Record<Book, number> {
+  /** The owner of the books, as error messages name it. */
+  readonly owner: string;
+  /** True for a key that is metered only. */
+  unlimited: boolean;
   granted: number;
   /** Units charged, without live holds. */
   charged: number;
@@ -43,8 +46,9 @@ export class Account implements Record<Book, number> {
   /** Units of `charged` that rest on estimates. */
   estimated = 0;
 
-  constructor(key: ApiKey, granted: number, charged: number) {
-    this.key = key;
+  constructor(owner: string, unlimited: boolean, granted: number, charged: number) {
+    this.owner = owner;
+    this.unlimited = unlimited;
     this.granted = granted;
     this.charged = charged;
   }
@@ -63,62 +67,128 @@ export class Account implements Record<Book, number> {
   }
 
   /**
-   * Holds between `atLeast` and `atMost` units, and returns how many. Returns undefined, and holds nothing, when too few are
-   * available. Throws a RangeError when `atLeast` more units would take the total of an unlimited key beyond `MOST_UNITS`.
+   * Returns the most units up to `atMost` that can be held: fewer than `atLeast` when too few are available. Throws a RangeError when
+   * `atLeast` more units would take the total of an unlimited key beyond `MOST_UNITS`.
    */
-  reserve(atLeast: number, atMost: number): number | undefined {
-    let units: number;
-    if (this.key.unlimited) {
-      const countable = MOST_UNITS - this.charged - this.held;
-      if (atLeast > countable) throw beyondMost(this.key.id, "used");
-      units = Math.max(atLeast, Math.min(atMost, MOST_UNLIMITED, countable));
-    } else {
-      units = Math.min(atMost, Math.max(0, this.granted - this.charged - this.held));
-      if (units < atLeast) return undefined;
-    }
-    this.held += units;
-    return units;
+  grantable(atLeast: number, atMost: number): number {
+    if (!this.unlimited) return Math.min(atMost, Math.max(0, this.granted - this.charged - this.held));
+    const countable = MOST_UNITS - this.charged - this.held;
+    if (atLeast > countable) throw beyondMost(this.owner, "used");
+    return Math.max(atLeast, Math.min(atMost, MOST_UNLIMITED, countable));
   }
 
-  /**
-   * Replaces the units that the books count for the hold by `used` units, and sets the hold's new state. Units that the key cannot
-   * cover become overdraft. Throws a RangeError when a book would pass `MOST_UNITS`.
-   */
-  resolve(hold: Hold, state: Exclude<HoldState, "live">, used: number, certainty: Certainty): void {
+  /** Returns the part of `used` that the books cannot cover. Throws a RangeError when a book would pass `MOST_UNITS`. */
+  overOf(hold: Readonly<Hold>, share: Readonly<Pick<Hold, "overdraft">>, used: number): number {
     const held = this.held - (hold.state === "live" ? hold.granted : 0);
-    const chargedBefore = hold.used - hold.overdraft;
-    const charged = this.charged - chargedBefore;
-    const overdraft = this.overdraft - hold.overdraft;
-    const over = this.key.unlimited ? 0 : Math.max(0, used - Math.max(0, this.granted - charged - held));
-    const charge = used - over;
-    if (charge > MOST_UNITS - charged - held) throw beyondMost(this.key.id, "used");
-    if (over > MOST_UNITS - overdraft) throw beyondMost(this.key.id, "overdrawn");
-    hold.state = state;
-    hold.used = used;
-    hold.overdraft = over;
-    this.held = held;
-    this.charged = charged + charge;
-    this.overdraft = overdraft + over;
-    this.estimated += (certainty === "estimated" ? charge : 0) - chargedBefore;
+    const charged = this.charged - (hold.used - share.overdraft);
+    const over = this.unlimited ? 0 : Math.max(0, used - Math.max(0, this.granted - charged - held));
+    if (used - over > MOST_UNITS - charged - held) throw beyondMost(this.owner, "used");
+    if (over > MOST_UNITS - this.overdraft + share.overdraft) throw beyondMost(this.owner, "overdrawn");
+    return over;
   }
 
   /**
-   * Ends a live hold whose lease has expired. Charges the units that its last renewal reported, as an estimate, but never takes a
-   * book beyond `MOST_UNITS`.
+   * Replaces the units that the books count for the hold by `used` units. Units that cannot be covered become overdraft of the
+   * share. Throws a RangeError when a book would pass `MOST_UNITS`.
    */
-  expire(hold: Hold): void {
+  charge(hold: Readonly<Hold>, share: Pick<Hold, "overdraft">, used: number, certainty: Certainty): void {
+    const over = this.overOf(hold, share, used);
+    const chargedBefore = hold.used - share.overdraft;
+    const charge = used - over;
+    if (hold.state === "live") this.held -= hold.granted;
+    this.charged += charge - chargedBefore;
+    this.overdraft += over - share.overdraft;
+    this.estimated += (certainty === "estimated" ? charge : 0) - chargedBefore;
+    share.overdraft = over;
+  }
+
+  /** Returns the most units that the books can count for a live hold. */
+  countable(hold: Readonly<Hold>): number {
     const others = this.charged + this.held - hold.granted;
-    const countable = this.key.unlimited
-      ? MOST_UNITS - others
-      : Math.max(0, this.granted - others) + (MOST_UNITS - this.overdraft);
-    this.resolve(hold, "expired", Math.min(hold.noted, countable), "estimated");
+    return this.unlimited ? MOST_UNITS - others : Math.max(0, this.granted - others) + (MOST_UNITS - this.overdraft);
   }
 
   /** Adds units to the quota. Throws a RangeError when the sum would pass `MOST_UNITS`. */
   grant(units: number): void {
-    if (units > MOST_UNITS - this.granted) throw beyondMost(this.key.id, "granted");
+    if (units > MOST_UNITS - this.granted) throw beyondMost(this.owner, "granted");
     this.granted += units;
   }
+}
+
+/** A key and its books. */
+export class Account extends Books {
+  key: ApiKey;
+
+  constructor(key: ApiKey, unlimited: boolean, granted: number, charged: number) {
+    super(`key ${key.id}`, unlimited, granted, charged);
+    this.key = key;
+  }
+}
+
+/** The part of a hold that one period of a budget has covered. */
+export interface Share {
+  readonly books: Books;
+  /** The part of the hold's `used` that the budget could not cover. */
+  overdraft: number;
+}
+
+/**
+ * Holds between `atLeast` and `atMost` units in the books of a key and of all its budgets, and returns how many. Returns undefined,
+ * and holds nothing, when too few are available in one of them.
+ */
+export function holdUnits(
+  account: Books,
+  budgets: readonly Books[] | undefined,
+  atLeast: number,
+  atMost: number,
+): number | undefined {
+  let units = account.grantable(atLeast, atMost);
+  if (budgets) for (const books of budgets) units = books.grantable(atLeast, units);
+  if (units < atLeast) return undefined;
+  account.held += units;
+  if (budgets) for (const books of budgets) books.held += units;
+  return units;
+}
+
+/**
+ * Charges a hold to its key and to its budgets, and sets the new state of the hold. Throws a RangeError, and changes nothing, when a
+ * book would pass `MOST_UNITS`.
+ */
+export function resolveHold(
+  account: Books,
+  hold: Hold,
+  shares: readonly Share[] | undefined,
+  state: HoldState,
+  { used, certainty }: Outcome,
+): void {
+  if (shares) {
+    // Check all books before the first is changed.
+    for (const share of shares) share.books.overOf(hold, share, used);
+    account.overOf(hold, hold, used);
+    for (const share of shares) share.books.charge(hold, share, used, certainty);
+  }
+  account.charge(hold, hold, used, certainty);
+  hold.state = state;
+  hold.used = used;
+}
+
+/**
+ * Ends a live hold whose lease has expired. Charges the units that its last renewal reported, as an estimate, but never takes a book
+ * beyond `MOST_UNITS`.
+ */
+export function expireHold(account: Books, hold: Hold, shares: readonly Share[] | undefined): void {
+  let used = Math.min(hold.noted, account.countable(hold));
+  if (shares) for (const { books } of shares) used = Math.min(used, books.countable(hold));
+  resolveHold(account, hold, shares, "expired", { used, certainty: "estimated" });
+}
+
+/** Returns the books that limit a key the most: of those with a limit, the first with the fewest available units. */
+export function tightestOf(account: Books, budgets: readonly Books[] | undefined): Books {
+  if (!budgets) return account;
+  return budgets.reduce(
+    (tightest, books) => (tightest.unlimited || books.available < tightest.available ? books : tightest),
+    account,
+  );
 }
 
 // The first three checks below run in every call, so they call no other function for valid input.
@@ -153,8 +223,10 @@ const outOfRange = (name: string, least: number, value: number): RangeError =>
   new RangeError(`${name} must be an integer from ${least} up, not ${value}`);
 
 /** The error for a change after which a book would pass `MOST_UNITS`. */
-export const beyondMost = (keyId: string, book: string): RangeError =>
-  new RangeError(`The ${book} units of the key ${keyId} would be beyond 2^53 - 1.`);
+export const beyondMost = (owner: string, book: string): RangeError =>
+  new RangeError(`The ${book} units of the ${owner} would be beyond 2^53 - 1.`);
+export const noSuchBudget = (id: string): RangeError => new RangeError(`There is no budget of the id ${id}.`);
+export const knownBudget = (id: string): RangeError => new RangeError(`A budget of the id ${id} is known already.`);
 export const noSuchKey = (keyId: string): RangeError => new RangeError(`There is no API key of the id ${keyId}.`);
 export const knownKey = (keyId: string): RangeError =>
   new RangeError(`An API key of the id ${keyId} is known already.`);
@@ -180,11 +252,15 @@ export interface ApiKeyOptions {
   readonly models?: readonly string[];
   /** Unix time in whole seconds; 0 or -1 (default 0) never expires. */
   readonly expiresAt?: number;
+  /** The id of the budget that the key draws on, beside its own quota. The budget must exist already. */
+  readonly budget?: string;
 }
 
 /** A key whose declaration was checked, with the hashes of its secrets. */
 interface NewKey {
   readonly key: ApiKey;
+  /** True for a key without a quota of its own. A budget may still limit it. */
+  readonly unlimited: boolean;
   /** 0 for an unlimited key. */
   readonly granted: number;
   readonly used: number;
@@ -197,6 +273,7 @@ const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
   name: "string?",
   granted: "any?",
   used: "any?",
+  budget: "string?",
   models: "list?",
   expiresAt: "any?",
 };
@@ -207,7 +284,7 @@ export const assertKeyOptions = (options: unknown): void =>
 
 /** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
 export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
-  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0 } = options;
+  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, budget } = options;
   const unlimited = options.granted === undefined;
   if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
   if (expiresAt > LATEST_S) throw new RangeError("expiresAt must be a Unix time in seconds, not in milliseconds.");
@@ -215,7 +292,8 @@ export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
   assertInteger("used", used, 0);
   if (!unlimited && used > granted) throw new RangeError("An API key cannot have used more than it was granted.");
   const hashes = Array.from(new Set([apiKey].flat().map(hashOfSecret)));
-  return { key: apiKeyOf({ id, name, unlimited, expiresAt }, models), granted, used, hashes };
+  const key = apiKeyOf({ id, name, unlimited: unlimited && budget === undefined, expiresAt, budget }, models);
+  return { key, unlimited, granted, used, hashes };
 }
 
 /** The latest allowed expiry, in seconds: more than thirty thousand years ahead. A larger number was meant in milliseconds. */
@@ -223,11 +301,29 @@ const LATEST_S = 1_000_000_000_000;
 
 /** Makes the record of a key that calls receive. The record is frozen, because all calls share it. */
 export function apiKeyOf(
-  { id, name, unlimited, expiresAt }: Pick<ApiKey, "id" | "name" | "unlimited" | "expiresAt">,
+  {
+    id,
+    name,
+    unlimited,
+    expiresAt,
+    budget,
+  }: Pick<ApiKey, "id" | "name" | "unlimited" | "expiresAt"> & { readonly budget?: string | undefined },
   models: readonly string[] | undefined,
 ): ApiKey {
   const modelLimits = Object.freeze(Object.fromEntries((models ?? []).map((model) => [model, true])));
-  return Object.freeze({ id, name, unlimited, modelLimits, modelLimitsEnabled: models !== undefined, expiresAt });
+  const modelLimitsEnabled = models !== undefined;
+  const key = { id, name, unlimited, modelLimits, modelLimitsEnabled, expiresAt };
+  return Object.freeze(budget === undefined ? key : { ...key, budget });
+}
+
+/** Returns the record of a key that draws on a budget, or on none. `unlimited` is true for a key without a quota of its own. */
+export function keyWithBudget(
+  { budget: _before, ...key }: ApiKey,
+  unlimited: boolean,
+  budget: string | undefined,
+): ApiKey {
+  if (budget === undefined) return Object.freeze({ ...key, unlimited });
+  return Object.freeze({ ...key, unlimited: false, budget });
 }
 
 /** Returns the hash of a secret that a host gives with or without `sk-`. Throws a RangeError for an empty secret. */

@@ -4,6 +4,15 @@ import { assertList, assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../ports/quota-store.ts";
 import {
+  Budget,
+  type BudgetOptions,
+  type BudgetReport,
+  type OnBudget,
+  tellAll,
+  termsOf,
+  type Window,
+} from "./budgets.ts";
+import {
   Account,
   type ApiKeyOptions,
   assertHoldAmounts,
@@ -11,14 +20,22 @@ import {
   assertKeyOptions,
   assertOutcome,
   assertRenewal,
+  expireHold,
   foreignHold,
   hashApiKey,
   hashOfSecret,
   type Hold,
+  holdUnits,
+  keyWithBudget,
+  knownBudget,
   knownKey,
   knownSecret,
   newKeyOf,
+  noSuchBudget,
   noSuchKey,
+  resolveHold,
+  type Share,
+  tightestOf,
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "./ledger.ts";
@@ -48,6 +65,10 @@ export interface MemoryQuotaStoreOptions {
    * longer the look-up in each call takes. Live holds, and holds whose lease expired less than an hour ago, are not counted.
    */
   readonly maxRetained?: number;
+  /** Limits that several keys share. A parent comes before the budgets that draw on it. */
+  readonly budgets?: readonly BudgetOptions[];
+  /** Is told when a budget reaches 50, 80 and 100 percent. */
+  readonly onBudget?: OnBudget;
 }
 
 /** A quota store in memory, with the methods by which a host manages keys and secrets. */
@@ -68,6 +89,22 @@ export interface MemoryQuotaStore extends QuotaStore {
   removeSecret(apiKey: string): void;
   /** Returns the books of a key; undefined when there is no such key. */
   report(keyId: string): LedgerReport | undefined;
+  /** Adds a budget. Throws a RangeError for a wrong value, a known id, or a parent that does not exist. */
+  addBudget(budget: BudgetOptions): void;
+  /**
+   * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
+   * Units that the budget then lacks for running calls become overdraft. Throws a RangeError when there is no such budget.
+   */
+  setBudgetAmount(id: string, amount: number): void;
+  /** Adds units to the current period of a budget. Throws a RangeError when there is no such budget. */
+  topUpBudget(id: string, units: number): void;
+  /**
+   * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. Throws
+   * a RangeError when there is no such key or budget.
+   */
+  assignBudget(keyId: string, budgetId: string | undefined): void;
+  /** Returns a budget and the books of its current period; undefined when there is no such budget. */
+  budgetReport(id: string): BudgetReport | undefined;
 }
 
 /**
@@ -81,10 +118,16 @@ export function memoryQuotaStore(
   options: MemoryQuotaStoreOptions = {},
 ): MemoryQuotaStore {
   assertList("memoryQuotaStore", "the first argument", keys, 'memoryQuotaStore([{ apiKey: "sk-…" }])');
-  assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, { clock: "object?", maxRetained: "any?" });
-  const { clock = systemClock, maxRetained = 10_000 } = options;
+  assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, {
+    clock: "object?",
+    maxRetained: "any?",
+    budgets: "list?",
+    onBudget: "function?",
+  });
+  const { clock = systemClock, maxRetained = 10_000, budgets = [], onBudget } = options;
   assertInteger("maxRetained", maxRetained, 0);
-  const store = new MemoryLedger(clock, maxRetained);
+  const store = new MemoryLedger(clock, maxRetained, onBudget);
+  for (const budget of budgets) store.addBudget(budget);
   for (const key of keys) store.add(key);
   return store;
 }
@@ -95,9 +138,17 @@ export function memoryQuotaStore(
  */
 const RETAINED_MS = 3_600_000;
 
+/** A key, its books, and the budgets that it draws on: its own budget, its parent, and so on. */
+class MemoryAccount extends Account {
+  budgets: readonly Budget[] | undefined;
+}
+
 interface MemoryHold extends Hold {
   readonly id: string;
-  readonly account: Account;
+  readonly account: MemoryAccount;
+  /** The budgets that cover the hold, and the periods that it was reserved in. Undefined for a key without a budget. */
+  readonly budgets: readonly Budget[] | undefined;
+  readonly shares: readonly Share[] | undefined;
   /** The end of the lease, in milliseconds since the Unix epoch. */
   expiresAt: number;
 }
@@ -105,19 +156,22 @@ interface MemoryHold extends Hold {
 // Every request runs these verbs, so they are plain functions that return promises: an async function costs more.
 class MemoryLedger implements MemoryQuotaStore {
   readonly #clock: Clock;
-  readonly #accounts = new Map<string, Account>();
-  readonly #bySecret = new Map<string, Account>();
+  readonly #accounts = new Map<string, MemoryAccount>();
+  readonly #bySecret = new Map<string, MemoryAccount>();
+  readonly #budgets = new Map<string, Budget>();
+  readonly #onBudget: OnBudget | undefined;
   readonly #live = new Map<string, MemoryHold>();
   /** Holds whose lease has expired, each for a full hour: a late `settle` may still bring the true count. */
   readonly #expired: TwoGenerationMap<MemoryHold>;
   /** The accounts of settled holds, by the holds' ids, for an hour or until too many holds were settled after them. */
-  readonly #settled: TwoGenerationMap<Account>;
+  readonly #settled: TwoGenerationMap<MemoryAccount>;
   /** No live hold expires before this time. */
   #nextExpiry = Number.POSITIVE_INFINITY;
   #named = 0;
 
-  constructor(clock: Clock, maxRetained: number) {
+  constructor(clock: Clock, maxRetained: number, onBudget: OnBudget | undefined) {
     this.#clock = clock;
+    this.#onBudget = onBudget;
     this.#expired = new TwoGenerationMap(Number.POSITIVE_INFINITY, RETAINED_MS, clock.now());
     this.#settled = new TwoGenerationMap(Math.floor(maxRetained / 2), RETAINED_MS, clock.now());
   }
@@ -138,11 +192,28 @@ class MemoryLedger implements MemoryQuotaStore {
       const account = this.#accounts.get(keyId);
       if (!account) return Promise.resolve(UNKNOWN_KEY);
       if (live) return Promise.resolve({ granted: live.granted });
+      const { budgets } = account;
+      const windows = budgets?.map((budget) => windowAt(budget, now));
       // A resolved hold does not admit another call.
-      const granted = owner ? undefined : account.reserve(atLeast, atMost);
-      if (granted === undefined) return Promise.resolve(account.refusal);
+      const granted = owner ? undefined : holdUnits(account, windows, atLeast, atMost);
+      if (granted === undefined) {
+        if (budgets && !owner) this.#tell(budgets, atLeast);
+        return Promise.resolve(tightestOf(account, windows).refusal);
+      }
       const expiresAt = now + leaseMs;
-      this.#live.set(id, { id, account, expiresAt, state: "live", granted, noted: 0, used: 0, overdraft: 0 });
+      const shares = windows?.map((books) => ({ books, overdraft: 0 }));
+      this.#live.set(id, {
+        id,
+        account,
+        budgets,
+        shares,
+        expiresAt,
+        state: "live",
+        granted,
+        noted: 0,
+        used: 0,
+        overdraft: 0,
+      });
       if (expiresAt < this.#nextExpiry) this.#nextExpiry = expiresAt;
       return Promise.resolve({ granted });
     } catch (error) {
@@ -173,17 +244,28 @@ class MemoryLedger implements MemoryQuotaStore {
       if (now >= this.#nextExpiry) this.#expire(now);
       const live = this.#live.get(id);
       if (live) {
-        live.account.resolve(live, "settled", outcome.used, outcome.certainty);
+        this.#resolve(live, "settled", outcome);
         this.#live.delete(id);
         this.#settled.add(id, live.account, now);
         return DONE;
       }
       const expired = this.#expired.get(id, now);
-      if (expired?.state === "expired") expired.account.resolve(expired, "corrected", outcome.used, outcome.certainty);
+      if (expired?.state === "expired") this.#resolve(expired, "corrected", outcome);
       return DONE;
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  #resolve(hold: MemoryHold, state: "settled" | "corrected", outcome: Outcome): void {
+    resolveHold(hold.account, hold, hold.shares, state, outcome);
+    if (hold.budgets) this.#tell(hold.budgets);
+  }
+
+  /** Tells the host of the thresholds that budgets have reached. */
+  #tell(budgets: readonly Budget[], refused?: number): void {
+    const onBudget = this.#onBudget;
+    if (onBudget) for (const budget of budgets) tellAll(onBudget, budget.news(refused));
   }
 
   // Looks at every live hold. This is rare, because most holds are renewed or settled long before their lease ends.
@@ -197,13 +279,18 @@ class MemoryLedger implements MemoryQuotaStore {
     for (const hold of ended.toSorted((one, other) => one.expiresAt - other.expiresAt)) {
       this.#live.delete(hold.id);
       this.#expired.add(hold.id, hold, now);
-      hold.account.expire(hold);
+      expireHold(hold.account, hold, hold.shares);
+      if (hold.budgets) this.#tell(hold.budgets);
     }
   }
 
   balance(keyId: string): Promise<Balance | undefined> {
     const account = this.#currentAccount(keyId);
-    return Promise.resolve(account && { used: account.used, available: account.available, held: account.held });
+    if (!account) return Promise.resolve(undefined);
+    const now = this.#clock.now();
+    const windows = account.budgets?.map((budget) => windowAt(budget, now));
+    const { used, available, held } = tightestOf(account, windows);
+    return Promise.resolve({ used, available, held });
   }
 
   report(keyId: string): LedgerReport | undefined {
@@ -216,7 +303,7 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   /** Returns the account of a key after charging all expired holds. */
-  #currentAccount(keyId: string): Account | undefined {
+  #currentAccount(keyId: string): MemoryAccount | undefined {
     const now = this.#clock.now();
     if (now >= this.#nextExpiry) this.#expire(now);
     return this.#accounts.get(keyId);
@@ -226,10 +313,11 @@ class MemoryLedger implements MemoryQuotaStore {
     assertKeyOptions(options);
     const { id = this.#nextId() } = options;
     if (this.#accounts.has(id)) throw knownKey(id);
-    const { key, granted, used, hashes } = newKeyOf(id, options);
+    const { key, unlimited, granted, used, hashes } = newKeyOf(id, options);
     if (hashes.length === 0) throw new RangeError("An API key needs a secret.");
     if (hashes.some((hash) => this.#bySecret.has(hash))) throw knownSecret();
-    const account = new Account(key, granted, used);
+    const account = new MemoryAccount(key, unlimited, granted, used);
+    account.budgets = options.budget === undefined ? undefined : this.#chainOf(options.budget);
     this.#accounts.set(id, account);
     for (const hash of hashes) this.#bySecret.set(hash, account);
     return id;
@@ -247,7 +335,11 @@ class MemoryLedger implements MemoryQuotaStore {
     if (!account) return;
     this.#accounts.delete(keyId);
     for (const [hash, owner] of this.#bySecret) if (owner === account) this.#bySecret.delete(hash);
-    for (const [id, hold] of this.#live) if (hold.account === account) this.#live.delete(id);
+    for (const [id, hold] of this.#live) {
+      if (hold.account !== account) continue;
+      this.#live.delete(id);
+      for (const { books } of hold.shares ?? []) books.held -= hold.granted;
+    }
   }
 
   addSecret(keyId: string, apiKey: string): void {
@@ -258,10 +350,67 @@ class MemoryLedger implements MemoryQuotaStore {
     this.#bySecret.set(hash, account);
   }
 
+  addBudget(options: BudgetOptions): void {
+    const { id, parent } = options;
+    if (id === "") throw new RangeError("A budget needs an id.");
+    if (this.#budgets.has(id)) throw knownBudget(id);
+    const chain = parent === undefined ? [] : this.#chainOf(parent);
+    const terms = termsOf(
+      options,
+      chain.map((budget) => budget.terms.id),
+    );
+    this.#budgets.set(id, Budget.begun(terms, this.#clock.now()));
+  }
+
+  setBudgetAmount(id: string, amount: number): void {
+    assertInteger("amount", amount, 0);
+    this.#currentBudget(id).setAmount(amount);
+  }
+
+  topUpBudget(id: string, units: number): void {
+    assertInteger("units", units, 0);
+    this.#currentBudget(id).topUp(units);
+  }
+
+  assignBudget(keyId: string, budgetId: string | undefined): void {
+    const account = this.#accounts.get(keyId);
+    if (!account) throw noSuchKey(keyId);
+    account.budgets = budgetId === undefined ? undefined : this.#chainOf(budgetId);
+    account.key = keyWithBudget(account.key, account.unlimited, budgetId);
+  }
+
+  budgetReport(id: string): BudgetReport | undefined {
+    return this.#budgets.has(id) ? this.#currentBudget(id).report : undefined;
+  }
+
+  /** Returns a budget in its current period, after charging all expired holds. Throws a RangeError when there is no such budget. */
+  #currentBudget(id: string): Budget {
+    const budget = this.#budgets.get(id);
+    if (!budget) throw noSuchBudget(id);
+    const now = this.#clock.now();
+    if (now >= this.#nextExpiry) this.#expire(now);
+    budget.turn(now);
+    return budget;
+  }
+
+  /** Returns a budget, its parent, and so on. */
+  #chainOf(id: string): readonly Budget[] {
+    const budget = this.#budgets.get(id);
+    if (!budget) throw noSuchBudget(id);
+    // A parent exists for as long as the store.
+    return budget.terms.chain.flatMap((id) => this.#budgets.get(id) ?? []);
+  }
+
   removeSecret(apiKey: string): void {
     // Do not use `hashOfSecret`, which throws for an empty secret: an unknown secret must change nothing.
     this.#bySecret.delete(hashApiKey(apiKey.replace(/^sk-/, "")));
   }
+}
+
+/** Returns the books of a budget's current period. */
+function windowAt(budget: Budget, now: number): Window {
+  budget.turn(now);
+  return budget.window;
 }
 
 /** The result of all verbs that return no value. */

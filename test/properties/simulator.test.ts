@@ -29,6 +29,8 @@ const SMALL: Partial<Plan> = {
     { id: "tight", apiKey: "sk-tight", granted: 200 },
     { id: "metered", apiKey: "sk-metered", granted: 900 },
     { id: "unlimited", apiKey: "sk-unlimited" },
+    { id: "member", apiKey: "sk-member", budget: "team" },
+    { id: "manager", apiKey: "sk-manager", budget: "org" },
   ],
 };
 

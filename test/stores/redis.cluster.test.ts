@@ -60,6 +60,13 @@ describe.skipIf(!clusterIsInstalled)("redisQuotaStore on a cluster", () => {
         expect(await (await filled(store, keyId, 4))()).toEqual(["claimed", "claimed", "answered", "answered"]);
     });
 
+    it("refuses budgets, and leaves nothing of them", async () => {
+      const { store } = redisStoreAt({ client: connected.client, prefix: `budgets-${name.replace(" ", "-")}` });
+      await expect(store.addBudget({ id: "team", amount: 5 })).rejects.toThrow("A Redis cluster cannot hold budgets.");
+      expect(await store.listBudgets()).toEqual([]);
+      await expect(store.add({ budget: "team" })).rejects.toThrow("There is no budget of the id team.");
+    });
+
     it("lists, sweeps and prunes the keys of all nodes", async () => {
       const { store, advance } = redisStoreAt({ client: connected.client, prefix: `all-${name.replace(" ", "-")}` });
       const ids = Array.from({ length: 12 }, (_, index) => `key-${String(index).padStart(2, "0")}`);

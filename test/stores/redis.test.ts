@@ -2,9 +2,10 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type DurableKeyOptions, type DurableQuotaStore, redisQuotaStore } from "../../src/stores/redis/index.ts";
+import { budgetLaws } from "../contracts/budgets.ts";
 import { quotaStoreLaws } from "../contracts/index.ts";
 import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./redis/servers.ts";
-import { openedOf } from "./sql/open.ts";
+import { openedBudgetsOf, openedOf } from "./sql/open.ts";
 
 const LEASE_MS = 600_000;
 
@@ -15,6 +16,11 @@ describe.skipIf(!redisAnswers).each(drivers)("redisQuotaStore through $name", (d
 
   it.each(quotaStoreLaws)("$name", async (law) => {
     await expect(law.verify(({ keys }) => openedOf(redisStoreAt(place), keys))).resolves.toBeUndefined();
+  });
+
+  it.each(budgetLaws)("budgets: $name", async (law) => {
+    const verified = law.verify(({ onBudget, ...setup }) => openedBudgetsOf(redisStoreAt(place, { onBudget }), setup));
+    await expect(verified).resolves.toBeUndefined();
   });
 });
 
@@ -178,5 +184,100 @@ describe.skipIf(!redisAnswers)("redisQuotaStore, beyond the port", () => {
     expect(await store.find("one")).toMatchObject({ id: keyId });
     expect(await store.list()).toHaveLength(1);
     expect(await store.report("new")).toBeUndefined();
+  });
+});
+
+const exactly = (used: number) => ({ used, certainty: "exact" as const });
+const holdOf = (keyId: string, id: string, units: number, leaseMs = LEASE_MS) => ({
+  id,
+  keyId,
+  atLeast: units,
+  atMost: units,
+  leaseMs,
+});
+
+describe.skipIf(!redisAnswers)("budgets in Redis", () => {
+  let place: RedisPlace;
+  beforeEach(async () => void (place = (await drivers[0]?.place()) ?? place));
+  afterEach(() => place.remove());
+
+  const DAY_MS = 86_400_000;
+  it("are shared exactly over several connections, and told of by one of them", async () => {
+    const places = await Promise.all(drivers.map((driver) => driver.place()));
+    const percents: number[] = [];
+    const onBudget = ({ percent }: { percent: number }): void => void percents.push(percent);
+    const stores = places.map(({ client }) => redisStoreAt({ client, prefix: place.prefix }, { onBudget }).store);
+    const { store } = redisStoreAt(place);
+    await store.addBudget({ id: "org", amount: 700 });
+    for (const team of ["a", "z"]) await store.addBudget({ id: team, amount: 600, parent: "org" });
+    for (const key of [0, 1, 2, 3]) await store.add({ id: `${key}`, budget: key % 2 ? "a" : "z" });
+    const race = async (index: number) => {
+      const hold = holdOf(`${index % 4}`, `race-${index}`, 7);
+      const answer = await stores[index % stores.length]?.reserve(hold);
+      if (answer && !answer.refused) await stores[(index + 1) % stores.length]?.settle(hold.id, exactly(7));
+      return answer;
+    };
+    const answers = await Promise.all(Array.from({ length: 1_000 }, (_, index) => race(index)));
+    expect(answers.filter((answer) => answer && !answer.refused)).toHaveLength(100);
+    const [org, a, z] = await Promise.all(["org", "a", "z"].map((id) => store.budgetReport(id)));
+    expect(org).toMatchObject({ used: 700, available: 0, held: 0, overdraft: 0 });
+    expect((a?.used ?? 0) + (z?.used ?? 0)).toBe(700);
+    await expect.poll(() => percents.filter((percent) => percent === 100).length).toBeGreaterThan(0);
+    for (const each of places) await each.remove();
+  });
+
+  it("are given back what an idle key has held, when another key needs it", async () => {
+    const { store, advance } = redisStoreAt(place);
+    await store.addBudget({ id: "team", amount: 100 });
+    for (const id of ["one {x}", "two"]) await store.add({ id, budget: "team" });
+    await store.reserve(holdOf("one {x}", "idle", 90));
+    await store.renew("idle", { leaseMs: LEASE_MS, used: 20 });
+    expect(await store.reserve(holdOf("two", "next", 50))).toEqual({ refused: true, available: 10, held: 90 });
+    advance(LEASE_MS);
+    expect(await store.balance("two")).toEqual({ used: 20, available: 80, held: 0 });
+    expect(await store.reserve(holdOf("two", "next", 80))).toEqual({ granted: 80 });
+  });
+
+  it("close periods, and charge late calls to them", async () => {
+    const { store, advance } = redisStoreAt(place);
+    await store.addBudget({ id: "day", amount: 2 ** 52, period: "day", rollover: true });
+    await store.add({ id: "key", budget: "day" });
+    await store.reserve(holdOf("key", "late", 10, 10 * DAY_MS));
+    advance(DAY_MS);
+    expect(await store.budgetReport("day")).toMatchObject({ granted: 2 ** 53 - 10, used: 0 });
+    await store.settle("late", exactly(2 ** 52));
+    expect(await store.budgetReport("day")).toMatchObject({ granted: 2 ** 53 - 10, used: 0, overdraft: 0 });
+    expect(await store.report("key")).toMatchObject({ used: 2 ** 52, unlimited: true, budget: "day" });
+  });
+
+  it("are known to all secrets of a key, and listed page by page", async () => {
+    const { store } = redisStoreAt(place);
+    await store.addBudget({ id: "b", amount: 5 });
+    await store.addBudget({ id: "a", amount: 5 });
+    await store.add({ id: "key", apiKey: ["one", "two"] });
+    await store.assignBudget("key", "a");
+    await store.addSecret("key", "three");
+    for (const secret of ["one", "two", "three"])
+      expect(await store.find(secret)).toMatchObject({ budget: "a", unlimited: false });
+    expect((await store.listBudgets()).map(({ id }) => id)).toEqual(["a", "b"]);
+    expect((await store.listBudgets({ after: "a" })).map(({ id }) => id)).toEqual(["b"]);
+    await expect(store.add({ budget: "nobody" })).rejects.toThrow("There is no budget of the id nobody.");
+    await expect(store.assignBudget("nobody", "a")).rejects.toThrow("There is no API key of the id nobody.");
+    await store.revoke("key");
+    await expect(store.assignBudget("key", "b")).rejects.toThrow("The API key key is revoked.");
+  });
+
+  it("are forgotten with the holds that are pruned", async () => {
+    const { store, advance } = redisStoreAt(place);
+    await store.addBudget({ id: "team", amount: 100 });
+    await store.add({ id: "key", budget: "team" });
+    for (const id of ["one", "two"]) {
+      await store.reserve(holdOf("key", id, 10));
+      await store.settle(id, exactly(5));
+    }
+    advance(1_000);
+    expect(await store.prune({ olderThanMs: 0 })).toBe(2);
+    expect(await store.budgetReport("team")).toMatchObject({ used: 10, available: 90 });
+    expect(await store.reserve(holdOf("key", "one", 90)), "the id is free again").toEqual({ granted: 90 });
   });
 });

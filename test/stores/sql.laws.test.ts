@@ -2,9 +2,10 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { verifyLedger } from "../../src/stores/sql/index.ts";
+import { budgetLaws } from "../contracts/budgets.ts";
 import { quotaStoreLaws } from "../contracts/index.ts";
 import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
-import { openAt } from "./sql/open.ts";
+import { openAt, openBudgetsAt } from "./sql/open.ts";
 
 describe.each([sqliteInMemory, ...databases])("sqlQuotaStore on $name", (database) => {
   describe.skipIf(!database.available)("when it answers", () => {
@@ -14,6 +15,10 @@ describe.each([sqliteInMemory, ...databases])("sqlQuotaStore on $name", (databas
 
     it.each(quotaStoreLaws)("$name", async (law) => {
       await expect(law.verify(openAt(() => place))).resolves.toBeUndefined();
+    });
+
+    it.each(budgetLaws)("budgets: $name", async (law) => {
+      await expect(law.verify(openBudgetsAt(() => place))).resolves.toBeUndefined();
     });
 
     it("has a journal that comes to the same after all of them", async () => {

@@ -214,7 +214,7 @@ describe("verifyLedger", () => {
     ["a hold that is gone", "DELETE FROM polygate_holds WHERE id = 'live'", { table: "holds", field: "missing" }],
     [
       "a hold made up",
-      "INSERT INTO polygate_holds SELECT 'new', key_id, state, 0, 0, 0, 0, 0, expires_at, resolved_at FROM polygate_holds WHERE id = 'live'",
+      "INSERT INTO polygate_holds SELECT 'new', key_id, state, 0, 0, 0, 0, 0, expires_at, resolved_at, shares FROM polygate_holds WHERE id = 'live'",
       { table: "holds", field: "entries" },
     ],
     [

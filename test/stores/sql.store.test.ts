@@ -25,7 +25,7 @@ describe("the schema", () => {
     const db = empty();
     expect(await schemaVersion(db)).toBe(0);
     const store = sqlQuotaStore({ db, ...SQLITE });
-    await expect(store.find("one")).rejects.toThrow(/version 0, and must be 3. Run migrate/);
+    await expect(store.find("one")).rejects.toThrow(/version 0, and must be 4. Run migrate/);
     await migrate(db, SQLITE);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     expect(await store.find("one"), "the same store works once it is").toBeUndefined();

@@ -4,7 +4,17 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-export type { DurableKeyOptions, DurableQuotaStore, KeyDirectory, KeyPage, KeyReport, Retention } from "../durable.ts";
+export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
+export type {
+  BudgetDirectory,
+  BudgetPage,
+  DurableKeyOptions,
+  DurableQuotaStore,
+  KeyDirectory,
+  KeyPage,
+  KeyReport,
+  Retention,
+} from "../durable.ts";
 export type { KeyBounds } from "../memory-replays.ts";
 export type { BunRedisClient, IoredisClient, NodeRedisClient, NodeRedisCluster, RedisClient } from "./client.ts";
 export { redisReplayStore, type RedisReplayStoreOptions } from "./replays.ts";

@@ -7,7 +7,8 @@ import { NOW, type Script, scriptOf } from "./client.ts";
  * resolved holds are retained, the field of the verb's hold, then the arguments of the script itself.
  *
  * The ledger is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved hold
- * `STATE USED OVERDRAFT`. The times are a sorted set of the holds' fields: the end of a live hold's lease, and the negative of the
+ * `STATE USED OVERDRAFT`. A key that has, or had, a budget has a field `budgets`, and each of its holds a field `shares:hold:ID`: see
+ * `BUDGETS`. The times are a sorted set of the holds' fields: the end of a live hold's lease, and the negative of the
  * time at which a hold was resolved. So one range query finds both the resolved holds to delete and the live holds whose lease has
  * expired.
  *
@@ -17,7 +18,7 @@ import { NOW, type Script, scriptOf } from "./client.ts";
 const LEDGER = `
 local LEDGER, TIMES, HOLD, BATCH, MOST = KEYS[1], KEYS[2], ARGV[3], 100, 9007199254740991
 ${NOW}
-local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', HOLD)
+local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', HOLD, 'budgets')
 if not stored[1] then return { 'unknown' } end
 local unlimited, hold = stored[1] == '1', stored[7]
 local granted, charged, held = tonumber(stored[2]), tonumber(stored[3]), tonumber(stored[4])
@@ -55,6 +56,84 @@ local function resolve(id, state, used, over)
 end
 `;
 
+/**
+ * Adds the functions for budgets to a script on a ledger, only for a key that has, or had, a budget. The ledger's field `budgets` is
+ * JSON: the names of the budgets' hashes, and the name of the leases of all holds with shares. A share of a hold is the name of a
+ * budget, the beginning of its period, and its overdraft. The hash of a budget has the books of the current period, and those of closed
+ * periods as `closed:BEGINNING`. A cluster refuses budgets, so that a script may use keys that it has not declared.
+ */
+const BUDGETS = `
+local budgets, windowOf, sharesOf, planned, applied
+if stored[8] then
+  budgets = cjson.decode(stored[8])
+  local windows = {}
+
+  -- Reads a period: the current one when its beginning is not given. Returns nil when there is no such period.
+  function windowOf(name, starts)
+    if starts and windows[name .. starts] then return windows[name .. starts] end
+    local found = redis.call('HMGET', name, 'starts', 'ends', 'granted', 'charged', 'held', 'overdraft', 'estimated')
+    if not found[1] then return nil end
+    local window = { name = name, starts = starts or found[1], ends = tonumber(found[2]) }
+    if starts and starts ~= found[1] then
+      local closed = redis.call('HGET', name, 'closed:' .. starts)
+      if not closed then return nil end
+      found = { '', '', string.match(closed, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') }
+      window.isClosed = true
+    end
+    window.granted, window.charged, window.held = tonumber(found[3]), tonumber(found[4]), tonumber(found[5])
+    window.overdraft, window.estimated = tonumber(found[6]), tonumber(found[7])
+    windows[name .. window.starts] = window
+    return window
+  end
+
+  function sharesOf(id)
+    local shares = redis.call('HGET', LEDGER, 'shares:' .. id)
+    if not shares then return nil end
+    local found = {}
+    for _, share in ipairs(cjson.decode(shares)) do
+      local window = windowOf(share[1], share[2])
+      if window then found[#found + 1] = { window = window, over = tonumber(share[3]) } end
+    end
+    return found
+  end
+
+  -- Computes the charge of a hold to its shares. Returns false when a sum would pass MOST.
+  function planned(shares, used, heldBefore, usedBefore)
+    for _, share in ipairs(shares) do
+      local window = share.window
+      share.held = window.held - heldBefore
+      share.before = usedBefore - share.over
+      share.charged = window.charged - share.before
+      share.next = math.max(0, used - math.max(0, window.granted - share.charged - share.held))
+      share.used = used
+      if share.next > MOST - window.overdraft + share.over then return false end
+    end
+    return true
+  end
+
+  -- Writes what was planned.
+  function applied(id, shares, isEstimated)
+    local list = {}
+    for _, share in ipairs(shares) do
+      local window, charge = share.window, share.used - share.next
+      window.held, window.charged = share.held, share.charged + charge
+      window.overdraft = window.overdraft - share.over + share.next
+      window.estimated = window.estimated - share.before + (isEstimated and charge or 0)
+      if window.isClosed then
+        redis.call('HSET', window.name, 'closed:' .. window.starts, text(window.granted) .. ' ' .. text(window.charged) .. ' '
+          .. text(window.held) .. ' ' .. text(window.overdraft) .. ' ' .. text(window.estimated))
+      else
+        redis.call('HSET', window.name, 'charged', window.charged, 'held', window.held, 'overdraft', window.overdraft,
+          'estimated', window.estimated)
+      end
+      list[#list + 1] = { window.name, window.starts, text(share.next) }
+    end
+    redis.call('HSET', LEDGER, 'shares:' .. id, #list > 0 and cjson.encode(list) or '[]')
+    redis.call('ZREM', budgets.leases, LEDGER .. ' ' .. id)
+  end
+end
+`;
+
 /** Returns the first book with a corrupt number, if there is one. A cheap condition skips the loop for valid books, the usual case. */
 const IF_SPOILT = `
 if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
@@ -78,9 +157,19 @@ local function take(ids)
       local others = charged + held - first
       local countable = MOST - others
       if not unlimited then countable = math.max(0, granted - others) + (MOST - overdraft) end
-      local used = math.min(second, countable)
+      local used, shares = math.min(second, countable), budgets and sharesOf(id)
+      if shares then
+        for _, share in ipairs(shares) do
+          local window = share.window
+          local own = math.max(0, window.granted - window.charged - window.held + first) + (MOST - window.overdraft)
+          used = math.min(used, own)
+        end
+        planned(shares, used, first, 0)
+        applied(id, shares, true)
+      end
       resolve(id, 'expired', used, charge(used, true, first, 0, 0))
     else
+      if budgets then redis.call('HDEL', LEDGER, 'shares:' .. id) end
       redis.call('HDEL', LEDGER, id)
       redis.call('ZREM', TIMES, id)
     end
@@ -104,7 +193,7 @@ end
 `;
 
 /** The beginning of a verb. It returns 'again' when there are more expired holds than one run should charge. */
-const VERB = `${LEDGER}${IF_SPOILT}${DUE}
+const VERB = `${LEDGER}${BUDGETS}${IF_SPOILT}${DUE}
 if isMore then return { 'again' } end
 `;
 
@@ -119,26 +208,54 @@ local function isForeign()
   return owner and owner ~= ARGV[8]
 end
 local available = math.max(0, granted - charged - held)
+local least, most = tonumber(ARGV[4]), tonumber(ARGV[5])
+-- The available and the held units of the tightest: the key, or one of its budgets.
+local leastAvailable, heldThere = available, held
+local covering
+if budgets and #budgets.names > 0 then
+  covering = {}
+  if unlimited then leastAvailable = MOST end
+  for index, name in ipairs(budgets.names) do
+    local window = windowOf(name)
+    if not window then return { 'budget', name } end
+    if now >= window.ends then return { 'turn', name, text(now) } end
+    local own = math.max(0, window.granted - window.charged - window.held)
+    if own < leastAvailable or (unlimited and index == 1) then leastAvailable, heldThere = own, window.held end
+    covering[index] = window
+  end
+end
 if hold then
   local state, first = parts(hold)
   if state == 'live' then return first end
   -- A resolved hold does not admit another call.
-  return { 'known', text(available), text(held) }
+  return { 'known', text(leastAvailable), text(heldThere) }
 end
-local least, most = tonumber(ARGV[4]), tonumber(ARGV[5])
 local units = math.min(most, available)
 if unlimited then
   local countable = MOST - charged - held
   if least > countable then return isForeign() and { 'foreign' } or { 'beyond', 'used' } end
   units = math.max(least, math.min(most, tonumber(ARGV[7]), countable))
 end
-if units < least then return isForeign() and { 'foreign' } or { 'refused', text(available), text(held) } end
+if covering then units = math.min(units, leastAvailable) end
+if units < least then
+  if isForeign() then return { 'foreign' } end
+  return { 'refused', text(leastAvailable), text(heldThere), covering and stored[8] or '' }
+end
 if KEYS[3] and not redis.call('SET', KEYS[3], ARGV[8], 'NX', 'PX', ARGV[9]) then
   if isForeign() then return { 'foreign' } end
   redis.call('PEXPIRE', KEYS[3], ARGV[9])
 end
 redis.call('HSET', LEDGER, 'held', held + units, HOLD, 'live ' .. text(units) .. ' 0')
 redis.call('ZADD', TIMES, now + ARGV[6], HOLD)
+if covering then
+  local shares = {}
+  for index, window in ipairs(covering) do
+    redis.call('HSET', window.name, 'held', window.held + units)
+    shares[index] = { window.name, window.starts, '0' }
+  end
+  redis.call('HSET', LEDGER, 'shares:' .. HOLD, cjson.encode(shares))
+  redis.call('ZADD', budgets.leases, now + ARGV[6], LEDGER .. ' ' .. HOLD)
+end
 return units
 `);
 
@@ -149,15 +266,23 @@ local state, first = parts(hold)
 if state == 'live' then
   redis.call('HSET', LEDGER, HOLD, 'live ' .. text(first) .. ' ' .. ARGV[5])
   redis.call('ZADD', TIMES, now + ARGV[4], HOLD)
+  if budgets then redis.call('ZADD', budgets.leases, 'XX', now + ARGV[4], LEDGER .. ' ' .. HOLD) end
 end
 return { 'done' }
 `);
 
-/** Settles a hold. ARGV: the hold, the units used, 1 for an estimate or 0. */
+/**
+ * Settles a hold. ARGV: the hold, the units used, 1 for an estimate or 0. Returns 'done', or the names of the hold's budgets as JSON when
+ * their books have changed.
+ */
 export const SETTLE: Script = scriptOf(`${VERB}
 if not hold then return { 'none' } end
 local state, first, second = parts(hold)
 local used, over, beyond = tonumber(ARGV[4])
+local shares = budgets and (state == 'live' or state == 'expired') and sharesOf(HOLD)
+if shares and not planned(shares, used, state == 'live' and first or 0, state == 'live' and 0 or first) then
+  return { 'beyond', 'overdrawn' }
+end
 if state == 'live' then
   over, beyond = charge(used, ARGV[5] == '1', first, 0, 0)
 elseif state == 'expired' then
@@ -173,18 +298,25 @@ else
   redis.call('HSET', LEDGER, 'charged', charged, 'held', held, HOLD, 'settled ' .. ARGV[4] .. ' 0')
   redis.call('ZADD', TIMES, -now, HOLD)
 end
+if shares and #shares > 0 then
+  applied(HOLD, shares, ARGV[5] == '1')
+  local names = {}
+  for index, share in ipairs(shares) do names[index] = share.window.name end
+  return cjson.encode(names)
+end
 return 'done'
 `);
 
 /** Reads the books of a key, even when they are corrupt. KEYS: as above, and its secrets. ARGV: none. */
-export const REPORT: Script = scriptOf(`${LEDGER}
+export const REPORT: Script = scriptOf(`${LEDGER}${BUDGETS}
 local function isSpoilt() ${IF_SPOILT} end
 if not isSpoilt() then ${DUE} if isMore then return { 'again' } end end
 local secrets = redis.call('HLEN', KEYS[3])
 for _, ends in ipairs(redis.call('HVALS', KEYS[3])) do
   if ends ~= '' and tonumber(ends) <= now then secrets = secrets - 1 end
 end
-local told = redis.call('HMGET', LEDGER, 'key', 'revoked', 'granted', 'charged', 'held', 'overdraft', 'estimated')
+local told = redis.call('HMGET', LEDGER, 'key', 'revoked', 'unlimited', 'budgets', 'granted', 'charged', 'held', 'overdraft',
+  'estimated')
 for index, value in ipairs(told) do told[index] = value or '' end
 return { 'told', secrets .. '', unpack(told) }
 `);
@@ -200,7 +332,7 @@ return { 'done' }
 `);
 
 /** Charges some expired holds, and returns their number. ARGV: an empty hold. */
-export const SWEEP: Script = scriptOf(`${LEDGER}${IF_SPOILT}
+export const SWEEP: Script = scriptOf(`${LEDGER}${BUDGETS}${IF_SPOILT}
 ${TAKE}
 return { 'done', take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) .. '' }
 `);
@@ -209,17 +341,21 @@ return { 'done', take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BAT
 export const PRUNE: Script = scriptOf(`
 local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. -ARGV[4], '(0', 'LIMIT', 0, 100)
 for _, id in ipairs(ids) do
-  redis.call('HDEL', KEYS[1], id)
+  redis.call('HDEL', KEYS[1], id, 'shares:' .. id)
   redis.call('ZREM', KEYS[2], id)
 end
 return { 'done', #ids .. '' }
 `);
 
-/** Makes a key. KEYS: the key. ARGV: the key as JSON, 1 for an unlimited key or 0, its grant, the units already used. */
+/**
+ * Makes a key. KEYS: the key. ARGV: the key as JSON, 1 for an unlimited key or 0, its grant, the units already used, its budgets as JSON
+ * or an empty text.
+ */
 export const CREATE: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'key', ARGV[1], 'unlimited', ARGV[2], 'granted', ARGV[3], 'charged', ARGV[4],
   'held', '0', 'overdraft', '0', 'estimated', '0', 'revoked', '0')
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'budgets', ARGV[5]) end
 return 1
 `);
 
@@ -318,4 +454,88 @@ local isClaimed = redis.call('TYPE', KEYS[1]).ok == 'hash'
 local owner = isClaimed and redis.call('HGET', KEYS[1], 'key') or redis.call('GET', KEYS[1])
 if owner and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return owner
+`);
+
+/**
+ * Makes a budget. KEYS: the budget, the leases, the list of budgets. ARGV: the id, the terms as JSON, the amount, 1 for rollover or 0,
+ * the beginning and the end of the period. Returns 1, or 0 when the budget exists already.
+ */
+export const CREATE_BUDGET: Script = scriptOf(`
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], 'terms', ARGV[2], 'amount', ARGV[3], 'rollover', ARGV[4], 'starts', ARGV[5], 'ends', ARGV[6],
+  'granted', ARGV[3], 'charged', '0', 'held', '0', 'overdraft', '0', 'estimated', '0', 'told', '0')
+redis.call('ZADD', KEYS[3], '0', ARGV[1])
+return 1
+`);
+
+/**
+ * Begins a period, and closes the one before. KEYS: the budget. ARGV: the beginning of the period to close, the beginning and the end of
+ * the next, 1 when periods between them were skipped or 0. Does nothing when the period is closed already.
+ */
+export const TURN: Script = scriptOf(`
+local found = redis.call('HMGET', KEYS[1], 'starts', 'amount', 'rollover', 'granted', 'charged', 'held', 'overdraft', 'estimated')
+if found[1] ~= ARGV[1] then return 0 end
+local amount, granted = tonumber(found[2]), tonumber(found[4])
+local unused = found[3] == '1' and math.min(amount, math.max(0, granted - tonumber(found[5]) - tonumber(found[6]))) or 0
+local taken = found[3] == '1' and ARGV[4] == '1' and amount or unused
+local left = string.format('%.0f', granted - unused)
+redis.call('HSET', KEYS[1], 'closed:' .. found[1], table.concat({ left, found[5], found[6], found[7], found[8] }, ' '),
+  'starts', ARGV[2], 'ends', ARGV[3], 'granted', math.min(9007199254740991, amount + taken), 'charged', '0', 'held', '0',
+  'overdraft', '0', 'estimated', '0', 'told', '0')
+return 1
+`);
+
+/**
+ * Reads a budget, or changes it first. KEYS: the budget. ARGV: the time to add to the clock, 'read', 'amount' or 'top-up', the units.
+ */
+export const BUDGET: Script = scriptOf(`
+${NOW}
+local found = redis.call('HMGET', KEYS[1], 'ends', 'amount', 'granted', 'charged', 'told')
+if not found[1] then return { 'unknown' } end
+if now >= tonumber(found[1]) then return { 'turn', KEYS[1], string.format('%.0f', now) } end
+if ARGV[2] ~= 'read' then
+  local most, units, granted, charged = 9007199254740991, tonumber(ARGV[3]), tonumber(found[3]), tonumber(found[4])
+  if ARGV[2] == 'top-up' then
+    if units > most - granted then return { 'beyond', 'granted' } end
+    granted = granted + units
+  else
+    granted = math.max(0, math.min(most, granted + units - tonumber(found[2])))
+    redis.call('HSET', KEYS[1], 'amount', ARGV[3])
+  end
+  local reached = 0
+  for _, percent in ipairs({ 50, 80, 100 }) do
+    if granted > 0 and charged / granted >= percent / 100 then reached = percent end
+  end
+  redis.call('HSET', KEYS[1], 'granted', granted, 'told', math.min(tonumber(found[5]), reached))
+end
+return { 'told', unpack(redis.call('HMGET', KEYS[1], 'terms', 'amount', 'starts', 'ends', 'granted', 'charged', 'held', 'overdraft',
+  'estimated')) }
+`);
+
+/**
+ * Finds the thresholds that a budget has reached, and remembers them. KEYS: the budget. ARGV: the least units of a call that was refused,
+ * or 0. Returns the highest threshold told before, the highest now, the terms and the period; nothing when there is no news.
+ */
+export const NEWS: Script = scriptOf(`
+local found = redis.call('HMGET', KEYS[1], 'told', 'granted', 'charged', 'terms', 'starts', 'ends')
+if not found[1] then return {} end
+local granted, charged, reached = tonumber(found[2]), tonumber(found[3]), 0
+for _, percent in ipairs({ 50, 80, 100 }) do
+  if granted > 0 and charged / granted >= percent / 100 then reached = percent end
+end
+if tonumber(ARGV[1]) > math.max(0, granted - charged) then reached = 100 end
+if reached <= tonumber(found[1]) then return {} end
+redis.call('HSET', KEYS[1], 'told', reached)
+return { found[1], reached .. '', found[2], found[3], found[4], found[5], found[6] }
+`);
+
+/**
+ * Lets a key draw on other budgets, and tells its secrets. KEYS: the key, its secrets. ARGV: the key as JSON before and after, its budgets
+ * as JSON, the beginning of the names of secrets. Returns 0 when the key was changed meanwhile.
+ */
+export const ASSIGN: Script = scriptOf(`
+if redis.call('HGET', KEYS[1], 'key') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'key', ARGV[2], 'budgets', ARGV[3])
+for _, hash in ipairs(redis.call('HKEYS', KEYS[2])) do redis.call('HSET', ARGV[4] .. hash, 'key', ARGV[2]) end
+return 1
 `);

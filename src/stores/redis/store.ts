@@ -5,7 +5,21 @@ import { assertOptions } from "../../options.ts";
 import type { CallInfo } from "../../ports/call.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import {
+  Budget,
+  type BudgetOptions,
+  type BudgetReport,
+  type BudgetTerms,
+  type OnBudget,
+  spanAt,
+  tellAll,
+  termsOf,
+  thresholdsOf,
+  Window,
+} from "../budgets.ts";
+import {
   assertHoldRequest,
+  assertStorableBudget,
+  type BudgetPage,
   type DurableKeyOptions,
   type DurableQuotaStore,
   HOLDS_AT_ONCE,
@@ -30,9 +44,12 @@ import {
   foreignHold,
   hashApiKey,
   hashOfSecret,
+  keyWithBudget,
+  knownBudget,
   knownKey,
   knownSecret,
   MOST_UNLIMITED,
+  noSuchBudget,
   noSuchKey,
   TwoGenerationMap,
   UNKNOWN_KEY,
@@ -49,6 +66,8 @@ export interface RedisQuotaStoreOptions<Context = unknown> extends RedisStoreOpt
    * with the same id and without a secret.
    */
   readonly find?: (apiKey: string, call?: CallInfo<Context>) => Promise<ApiKey | undefined>;
+  /** Is told when a budget reaches 50, 80 and 100 percent. Give it to each process that serves calls. */
+  readonly onBudget?: OnBudget;
 }
 
 const HOUR_MS = 3_600_000;
@@ -68,6 +87,7 @@ export function redisQuotaStore<Context = unknown>(
     ...REDIS_SHAPES,
     retentionMs: "any?",
     find: "function?",
+    onBudget: "function?",
   });
   return new RedisLedger(options);
 }
@@ -76,6 +96,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   readonly #redis: RedisAccess;
   readonly #retentionMs: number;
   readonly #find: RedisQuotaStoreOptions<Context>["find"];
+  readonly #onBudget: OnBudget | undefined;
   /** The ids of the api keys that holds belong to, by the holds' ids. */
   readonly #keyIds = new TwoGenerationMap<string>(MOST_REMEMBERED);
   /**
@@ -84,11 +105,12 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
    */
   #isCluster = false;
 
-  constructor({ retentionMs = HOUR_MS, find, ...options }: RedisQuotaStoreOptions<Context>) {
+  constructor({ retentionMs = HOUR_MS, find, onBudget, ...options }: RedisQuotaStoreOptions<Context>) {
     assertInteger("retentionMs", retentionMs, 1);
     this.#redis = new RedisAccess(options);
     this.#retentionMs = retentionMs;
     this.#find = find;
+    this.#onBudget = onBudget;
   }
 
   async find(apiKey: string, call?: CallInfo<Context>): Promise<ApiKey | undefined> {
@@ -98,20 +120,39 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async balance(keyId: string): Promise<Balance | undefined> {
-    const report = await this.report(keyId);
-    return report && { used: report.used, available: report.available, held: report.held };
+    const read = await this.#read(keyId);
+    if (!read) return undefined;
+    const { report, budgets } = read;
+    let tightest: Balance & { readonly unlimited: boolean } = report;
+    while (budgets.length > 0 && (await this.#chargeExpired()));
+    for (const id of budgets) {
+      const window = (await this.#onBudgetOf(id, "read", 0))?.window;
+      if (window && (tightest.unlimited || window.available < tightest.available)) tightest = window;
+    }
+    return { used: tightest.used, available: tightest.available, held: tightest.held };
   }
 
   async reserve(request: HoldRequest): Promise<Reservation> {
     assertHoldRequest(request);
-    const { id, keyId } = request;
-    if (!isStorableId(keyId)) return UNKNOWN_KEY;
-    const answer = this.#isCluster ? await this.#reserveApart(request) : await this.#reserveAtOnce(request);
+    if (!isStorableId(request.keyId)) return UNKNOWN_KEY;
+    let answer = await this.#reserveOnce(request);
+    const [, , held, field = ""] = listOf(answer);
+    // What a budget lacks may be held by expired holds of other keys, which no verb of this key charges.
+    if (field !== "" && Number(held) > 0 && (await this.#chargeExpired())) answer = await this.#reserveOnce(request);
+    return this.#reservationOf(request, answer);
+  }
+
+  #reserveOnce(request: HoldRequest): Promise<unknown> {
+    return this.#isCluster ? this.#reserveApart(request) : this.#reserveAtOnce(request);
+  }
+
+  async #reservationOf({ id, keyId, atLeast }: HoldRequest, answer: unknown): Promise<Reservation> {
     if (!Array.isArray(answer)) {
       this.#keyIds.add(id, keyId);
       return { granted: Number(answer) };
     }
-    const [word, available, held] = listOf(answer);
+    const [word, available, held, field = ""] = listOf(answer);
+    if (word === "refused" && field !== "") this.#tell((parseJson(field) as BudgetsField).names, atLeast);
     if (word === "refused" || word === "known")
       return { refused: true, available: Number(available), held: Number(held) };
     // The key is unknown, but a hold with this id may belong to another key.
@@ -159,15 +200,158 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     assertOutcome(outcome);
     const args = [fieldOf(id), outcome.used, outcome.certainty === "estimated" ? 1 : 0];
     const remembered = this.#keyIds.get(id);
-    if (remembered !== undefined && (await this.#onLedger(scripts.SETTLE, remembered, args)) === "done") return;
+    if (remembered !== undefined && (await this.#settleOn(remembered, args))) return;
     const keyId = await this.#ownerOf(id, 0);
-    if (keyId !== undefined) await this.#onLedger(scripts.SETTLE, keyId, args);
+    if (keyId !== undefined) await this.#settleOn(keyId, args);
+  }
+
+  /** Returns false when the key has no such hold. */
+  async #settleOn(keyId: string, args: readonly (string | number)[]): Promise<boolean> {
+    const answer = await this.#onLedger(scripts.SETTLE, keyId, args);
+    if (typeof answer !== "string") return false;
+    if (answer !== "done") this.#tell(parseJson(answer) as string[], 0);
+    return true;
+  }
+
+  async addBudget(options: BudgetOptions): Promise<void> {
+    assertStorableBudget(options);
+    const { id, parent } = options;
+    const terms = termsOf(options, parent === undefined ? [] : await this.#chainOf(parent));
+    const { startsAt, endsAt } = spanAt(terms, await this.#now());
+    const names = [this.#budget(id), this.#leases, this.#budgetIndex] as const;
+    const args = [id, JSON.stringify(terms), terms.amount, terms.rollover ? 1 : 0, startsAt, endsAt];
+    try {
+      if ((await this.#redis.run(scripts.CREATE_BUDGET, names, args)) !== 1) throw knownBudget(id);
+    } catch (error) {
+      // A key and its budgets would have different slots, and one script cannot change both.
+      if (!(error instanceof Error && error.message.includes("CROSSSLOT"))) throw error;
+      throw new Error("A Redis cluster cannot hold budgets. Use a single Redis or an SQL store.", { cause: error });
+    }
+  }
+
+  async setBudgetAmount(id: string, amount: number): Promise<void> {
+    assertInteger("amount", amount, 0);
+    if (!(await this.#onBudgetOf(id, "amount", amount))) throw noSuchBudget(id);
+  }
+
+  async topUpBudget(id: string, units: number): Promise<void> {
+    assertInteger("units", units, 0);
+    if (!(await this.#onBudgetOf(id, "top-up", units))) throw noSuchBudget(id);
+  }
+
+  async assignBudget(keyId: string, budgetId: string | undefined): Promise<void> {
+    const chain = budgetId === undefined ? [] : await this.#chainOf(budgetId);
+    for (;;) {
+      const ledger = this.#ledger(keyId);
+      const fields = isStorableId(keyId)
+        ? listOf(await this.#redis.send(ledger, "HMGET", [ledger, "key", "unlimited", "revoked", "budgets"]))
+        : [];
+      const [before = "", unlimited, revoked, budgets] = fields;
+      // A missing field is "null" in the list.
+      if (before === "" || before === "null") throw noSuchKey(keyId);
+      if (revoked === "1") throw revokedKey(keyId);
+      if (budgetId === undefined && budgets === "null") return;
+      const key = keyWithBudget(parseJson(before) as ApiKey, unlimited === "1", budgetId);
+      const args = [before, JSON.stringify(key), this.#budgetsField(chain), this.#secret("")];
+      if ((await this.#redis.run(scripts.ASSIGN, [ledger, this.#secretsOf(keyId)], args)) === 1) return;
+    }
+  }
+
+  async budgetReport(id: string): Promise<BudgetReport | undefined> {
+    if (!isStorableId(id)) return undefined;
+    while (await this.#chargeExpired());
+    return (await this.#onBudgetOf(id, "read", 0))?.report;
+  }
+
+  async listBudgets(page?: BudgetPage): Promise<readonly BudgetReport[]> {
+    const { after, limit } = pageOf(page);
+    const reports: BudgetReport[] = [];
+    for (const id of await this.#pageOf(this.#budgetIndex, after, limit)) {
+      const report = await this.budgetReport(id);
+      if (report) reports.push(report);
+    }
+    return reports;
+  }
+
+  /** Reads a budget, after a change, and begins its period when it is due. Returns undefined when there is no such budget. */
+  async #onBudgetOf(id: string, change: "read" | "amount" | "top-up", units: number): Promise<Budget | undefined> {
+    if (!isStorableId(id)) return undefined;
+    for (;;) {
+      const args = [this.#redis.aheadMs(), change, units];
+      const [word, ...fields] = listOf(await this.#redis.run(scripts.BUDGET, [this.#budget(id)], args));
+      if (word === "unknown") return undefined;
+      if (word === "beyond") throw beyondMost(`budget ${id}`, "granted");
+      if (word === "turn") await this.#turn(fields[0] ?? "", Number(fields[1]));
+      else return budgetOf(fields);
+    }
+  }
+
+  /** Begins the period of a budget at `now`, by the server's clock. */
+  async #turn(name: string, now: number): Promise<void> {
+    const found = listOf(await this.#redis.send(name, "HMGET", [name, "terms", "starts", "ends"]));
+    const [terms = "", starts = "", ends = ""] = found;
+    const { startsAt, endsAt } = spanAt(parseJson(terms) as BudgetTerms, now);
+    await this.#redis.run(scripts.TURN, [name], [starts, startsAt, endsAt, startsAt > Number(ends) ? 1 : 0]);
+  }
+
+  /** Returns the ids of a budget, its parent, and so on. Throws a RangeError when there is no such budget. */
+  async #chainOf(id: string): Promise<readonly string[]> {
+    const name = this.#budget(id);
+    const terms = isStorableId(id) ? await this.#redis.send(name, "HGET", [name, "terms"]) : undefined;
+    if (typeof terms !== "string") throw noSuchBudget(id);
+    return (parseJson(terms) as BudgetTerms).chain;
+  }
+
+  /** The field of a ledger that names the key's budgets. */
+  #budgetsField(chain: readonly string[]): string {
+    return JSON.stringify({ leases: this.#leases, names: chain.map((id) => this.#budget(id)) });
+  }
+
+  /**
+   * Charges some expired holds with shares in budgets, of any key: the verbs of a key charge only its own. Returns false when there was
+   * none to charge.
+   */
+  async #chargeExpired(): Promise<boolean> {
+    const due = ["0", String(await this.#now()), "LIMIT", "0", String(HOLDS_AT_ONCE)];
+    const leases = listOf(await this.#redis.send(this.#leases, "ZRANGEBYSCORE", [this.#leases, ...due]));
+    const ledgers = new Set(leases.map((lease) => lease.slice(0, lease.indexOf(" "))));
+    let charged = 0;
+    for (const ledger of ledgers) {
+      const keyId = decodeURIComponent(/\{(.*)\}/.exec(ledger)?.[1] ?? "");
+      // A corrupt key must not make the others fail. `sweep` reports it.
+      const swept = await this.#onLedger(scripts.SWEEP, keyId, [""]).catch(() => []);
+      charged += Number(listOf(swept)[1] ?? 0);
+    }
+    return charged > 0;
+  }
+
+  /** Tells the host of the thresholds that budgets have reached. Does not wait, and ignores errors: the next call tells it then. */
+  #tell(names: readonly string[], refused: number): void {
+    const onBudget = this.#onBudget;
+    if (!onBudget) return;
+    const ask = async (name: string): Promise<void> => {
+      const [told, reached, granted, charged, terms, starts, ends] = listOf(
+        await this.#redis.run(scripts.NEWS, [name], [refused]),
+      );
+      if (told === undefined) return;
+      const { id, name: shown, period } = parseJson(terms ?? "") as BudgetTerms;
+      const span = period && { startsAt: Number(starts), endsAt: Number(ends) };
+      const units = { granted: Number(granted), charged: Number(charged), ...span };
+      tellAll(onBudget, thresholdsOf({ id, name: shown }, { told: Number(told), reached: Number(reached), ...units }));
+    };
+    for (const name of names) ask(name).catch(() => {});
+  }
+
+  /** The server's time, in milliseconds since the Unix epoch. */
+  async #now(): Promise<number> {
+    const [seconds = "", micros = ""] = listOf(await this.#redis.send(this.#index, "TIME", []));
+    return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + this.#redis.aheadMs();
   }
 
   async add(options: DurableKeyOptions = {}): Promise<string> {
-    const { key, granted, used, hashes } = newDurableKeyOf(options);
-    const json = JSON.stringify(key);
-    const described = [json, key.unlimited ? 1 : 0, granted, used];
+    const { key, unlimited, granted, used, hashes } = newDurableKeyOf(options);
+    const budgets = key.budget === undefined ? "" : this.#budgetsField(await this.#chainOf(key.budget));
+    const described = [JSON.stringify(key), unlimited ? 1 : 0, granted, used, budgets];
     if ((await this.#redis.run(scripts.CREATE, [this.#ledger(key.id)], described)) !== 1) throw knownKey(key.id);
     try {
       for (const hash of hashes) await this.#link(key.id, hash);
@@ -217,18 +401,27 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async report(keyId: string): Promise<KeyReport | undefined> {
+    return (await this.#read(keyId))?.report;
+  }
+
+  /** Reads a key's books, and the ids of its budgets. */
+  async #read(keyId: string): Promise<{ report: KeyReport; budgets: readonly string[] } | undefined> {
     if (!isStorableId(keyId)) return undefined;
     const told = await this.#onLedger(scripts.REPORT, keyId, [""], [this.#secretsOf(keyId)]);
-    const [answer, secrets, key = "", revoked, ...books] = listOf(told);
+    const [answer, secrets, key = "", revoked, unlimited, field = "", ...books] = listOf(told);
     if (answer === "unknown") return undefined;
     const [granted = "", charged = "", held = "", overdraft = "", estimated = ""] = books;
-    const described = { secrets: Number(secrets), revoked: revoked === "1" };
-    return keyReportOf(parseJson(key) as ApiKey, { granted, charged, held, overdraft, estimated }, described);
+    const described = { unlimited: unlimited === "1", secrets: Number(secrets), revoked: revoked === "1" };
+    const report = keyReportOf(parseJson(key) as ApiKey, { granted, charged, held, overdraft, estimated }, described);
+    const names = field === "" ? [] : (parseJson(field) as BudgetsField).names;
+    return { report, budgets: names.map((name) => name.slice(this.#budget("").length)) };
   }
 
   async list(page?: KeyPage): Promise<readonly KeyReport[]> {
     const { after, limit } = pageOf(page);
-    const reports = await Promise.all((await this.#pageOfKeys(after, limit)).map((keyId) => this.report(keyId)));
+    const reports = await Promise.all(
+      (await this.#pageOf(this.#index, after, limit)).map((keyId) => this.report(keyId)),
+    );
     return reports.filter((report) => report !== undefined);
   }
 
@@ -239,15 +432,13 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   async prune({ olderThanMs }: Retention): Promise<number> {
     assertInteger("olderThanMs", olderThanMs, 0);
     // Use one cutoff for the whole run: holds that are resolved during the run are left to the next run.
-    const [seconds = "", micros = ""] = listOf(await this.#redis.send(this.#index, "TIME", []));
-    const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + this.#redis.aheadMs();
-    return this.#sweepAll(scripts.PRUNE, [now - olderThanMs]);
+    return this.#sweepAll(scripts.PRUNE, [(await this.#now()) - olderThanMs]);
   }
 
   /** Runs a script on every key until it finds no more holds, and returns the total number of holds. */
   #sweepAll(script: Script, args: readonly number[]): Promise<number> {
     return onEachKey(
-      (after) => this.#pageOfKeys(after, HOLDS_AT_ONCE),
+      (after) => this.#pageOf(this.#index, after, HOLDS_AT_ONCE),
       async (keyId) => Number(listOf(await this.#onLedger(script, keyId, ["", ...args]))[1] ?? 0),
     );
   }
@@ -268,9 +459,12 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
       const answer = await this.#redis.run(script, [...names, ...keys], [...ownArgs, ...args]);
       if (!Array.isArray(answer)) return answer;
       const [word, book = "", units = ""] = listOf(answer);
-      if (word === "beyond") throw beyondMost(keyId, book);
+      if (word === "beyond") throw beyondMost(`key ${keyId}`, book);
       if (word === "spoilt") throw spoiltKey(keyId, book, units || "missing");
-      if (word !== "again") return answer;
+      // A period of a budget is over, so that the next must begin.
+      if (word === "turn") await this.#turn(book, Number(units));
+      else if (word === "budget") throw new Error(`The key ${keyId} is spoilt: its budget ${book} is missing.`);
+      else if (word !== "again") return answer;
     }
   }
 
@@ -281,8 +475,14 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     const stored = await this.#redis.send(ledger, "HGET", [ledger, "key"]);
     if (typeof stored !== "string") throw noSuchKey(keyId);
     if ((await this.#redis.run(scripts.TAKE_SECRET, [this.#secret(hash)], [stored])) !== 1) throw knownSecret();
-    const [answer] = listOf(await this.#redis.run(scripts.LINK, [ledger, this.#secretsOf(keyId)], [hash]));
-    if (answer === "done") return;
+    const [answer, key = stored] = listOf(
+      await this.#redis.run(scripts.LINK, [ledger, this.#secretsOf(keyId)], [hash]),
+    );
+    if (answer === "done") {
+      // The key may have got a budget since it was read.
+      if (key !== stored) await this.#redis.send(this.#secret(hash), "HSET", [this.#secret(hash), "key", key]);
+      return;
+    }
     await this.#forgetSecret(hash);
     throw answer === "revoked" ? revokedKey(keyId) : noSuchKey(keyId);
   }
@@ -306,11 +506,22 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     return typeof owner === "string" ? owner : undefined;
   }
 
-  async #pageOfKeys(after: string, limit: number): Promise<readonly string[]> {
+  async #pageOf(index: string, after: string, limit: number): Promise<readonly string[]> {
     const first = after === "" ? "-" : `(${after}`;
-    return listOf(
-      await this.#redis.send(this.#index, "ZRANGEBYLEX", [this.#index, first, "+", "LIMIT", "0", String(limit)]),
-    );
+    return listOf(await this.#redis.send(index, "ZRANGEBYLEX", [index, first, "+", "LIMIT", "0", String(limit)]));
+  }
+
+  #budget(id: string): string {
+    return this.#redis.name(`budget:${id}`);
+  }
+
+  get #budgetIndex(): string {
+    return this.#redis.name("budgets");
+  }
+
+  /** The ends of the leases of all holds with shares in budgets. */
+  get #leases(): string {
+    return this.#redis.name("leases");
   }
 
   get #index(): string {
@@ -332,6 +543,22 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   #secretsOf(keyId: string): string {
     return this.#redis.nameOfKey(keyId, "secrets");
   }
+}
+
+/** The field of a ledger that names the key's budgets. */
+interface BudgetsField {
+  readonly names: readonly string[];
+}
+
+/** Reads a budget from the answer of its script. */
+function budgetOf(fields: readonly string[]): Budget {
+  const [terms = "", ...numbers] = fields;
+  const [amount = 0, startsAt = 0, endsAt = 0, granted = 0, charged = 0, held = 0, overdraft = 0, estimated = 0] =
+    numbers.map(Number);
+  const stored = parseJson(terms) as BudgetTerms;
+  const window = new Window(stored.id, { startsAt, endsAt }, granted);
+  Object.assign(window, { charged, held, overdraft, estimated });
+  return new Budget({ ...stored, amount }, window);
 }
 
 /** The name of a hold within its key's ledger. */

@@ -1,6 +1,7 @@
 /** The functions of the SQL store that manage keys: add, rotate, revoke, grant, report, and delete old holds. */
 
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
+import { parseJson } from "../../model/json.ts";
 import type { ApiKey, Balance } from "../../ports/quota-store.ts";
 import {
   type DurableKeyOptions,
@@ -11,7 +12,8 @@ import {
   revokedKey,
   unlimitedKey,
 } from "../durable.ts";
-import { type Book, BOOKS, knownKey, knownSecret, noSuchKey } from "../ledger.ts";
+import { type Book, BOOKS, Books, knownKey, knownSecret, noSuchKey, tightestOf } from "../ledger.ts";
+import { chainOf, readBudgets, readChain, LockedBudgets, type StoredShare } from "./budgets.ts";
 import { asText, type SqlAccess } from "./database.ts";
 import { type LockedKey, lockKey, storedKeyOf } from "./locked-key.ts";
 import { numberOf, type SqlSchema, type StoredInteger } from "./tables.ts";
@@ -21,7 +23,7 @@ export async function findKey({ db, time }: SqlAccess, hash: string): Promise<Ap
   const row = await db
     .selectFrom("secrets")
     .innerJoin("keys", "keys.id", "secrets.key_id")
-    .select(["keys.id", "keys.name", "keys.unlimited", "keys.models", "keys.expires_at"])
+    .select(["keys.id", "keys.name", "keys.unlimited", "keys.models", "keys.expires_at", "keys.budgets"])
     .where("secrets.hash", "=", hash)
     .where("keys.revoked_at", "is", null)
     .where((eb) => eb.or([eb("secrets.ends_at", "is", null), eb("secrets.ends_at", ">", time)]))
@@ -30,16 +32,27 @@ export async function findKey({ db, time }: SqlAccess, hash: string): Promise<Ap
 }
 
 /** Adds a key with its first grant and its secrets, and returns its id. */
-export async function addKey({ db, time }: SqlAccess, options: DurableKeyOptions): Promise<string> {
-  const { key, granted, used, hashes } = newDurableKeyOf(options);
+export async function addKey(access: SqlAccess, options: DurableKeyOptions): Promise<string> {
+  const { db, time } = access;
+  const { key, unlimited, granted, used, hashes } = newDurableKeyOf(options);
   const { id, name, expiresAt } = key;
   const known = await db.selectFrom("keys").select("id").where("id", "=", id).executeTakeFirst();
   if (known) throw knownKey(id);
+  const budgets = options.budget === undefined ? null : JSON.stringify(await readChain(access, options.budget));
   const books = { granted, charged: used, held: 0, overdraft: 0, estimated: 0 };
   const models = options.models === undefined ? null : JSON.stringify(options.models);
   await db
     .insertInto("keys")
-    .values({ id, name, unlimited: key.unlimited ? 1 : 0, models, expires_at: expiresAt, revoked_at: null, ...books })
+    .values({
+      id,
+      name,
+      unlimited: unlimited ? 1 : 0,
+      models,
+      expires_at: expiresAt,
+      revoked_at: null,
+      budgets,
+      ...books,
+    })
     .execute();
   await db
     .insertInto("journal")
@@ -89,10 +102,17 @@ export async function revokeKey(access: SqlAccess, keyId: string): Promise<void>
   if (!key.revoked) await access.db.updateTable("keys").set({ revoked_at: key.now }).where("id", "=", keyId).execute();
 }
 
+/** Lets a key draw on a budget, or on none. */
+export async function assignBudget(access: SqlAccess, keyId: string, budgetId: string | undefined): Promise<void> {
+  await usableKey(access, keyId);
+  const budgets = budgetId === undefined ? null : JSON.stringify(await readChain(access, budgetId));
+  await access.db.updateTable("keys").set({ budgets }).where("id", "=", keyId).execute();
+}
+
 /** Adds units to a key's quota. */
 export async function grantUnits(access: SqlAccess, keyId: string, units: number): Promise<void> {
   const key = await usableKey(access, keyId);
-  if (key.account.key.unlimited) throw unlimitedKey(keyId);
+  if (key.account.unlimited) throw unlimitedKey(keyId);
   key.grant(units);
   await key.write();
 }
@@ -107,7 +127,7 @@ export async function reportKeys(
 ): Promise<KeyReport[]> {
   const query = db
     .selectFrom("keys")
-    .select(["id", "name", "unlimited", "models", "revoked_at"])
+    .select(["id", "name", "unlimited", "models", "revoked_at", "budgets"])
     .select(() => [asText(dialect, "expires_at"), ...BOOKS.map((book) => asText(dialect, book))])
     .select((eb) =>
       eb
@@ -123,7 +143,8 @@ export async function reportKeys(
       : query.where("id", ">", page.after).orderBy("id").limit(page.limit)
   ).execute();
   return rows.map((row) => {
-    const described = { secrets: numberOf(row.secrets ?? 0), revoked: row.revoked_at !== null };
+    const unlimited = Number(row.unlimited) === 1;
+    const described = { unlimited, secrets: numberOf(row.secrets ?? 0), revoked: row.revoked_at !== null };
     try {
       return keyReportOf(storedKeyOf(row), row, described);
     } catch {
@@ -134,14 +155,20 @@ export async function reportKeys(
   });
 }
 
-/** Reads a key's balance in one statement. `stale` is true when a hold has expired and is not charged yet. */
-export async function readBalance(
-  { db, time }: SqlAccess,
-  keyId: string,
-): Promise<(Balance & { readonly stale: boolean }) | undefined> {
+/** A key's balance. */
+export interface StoredBalance extends Balance {
+  /** True when a hold of the key has expired and is not charged yet. */
+  readonly stale: boolean;
+  /** True for a key with a budget. */
+  readonly hasBudget: boolean;
+}
+
+/** Reads a key's balance: in one statement, or for a key with a budget in two. */
+export async function readBalance(access: SqlAccess, keyId: string): Promise<StoredBalance | undefined> {
+  const { db, time } = access;
   const row = await db
     .selectFrom("keys")
-    .select(["granted", "charged", "held"])
+    .select(["unlimited", "granted", "charged", "held", "budgets", time.as("now")])
     .select((eb) =>
       eb
         .selectFrom("holds")
@@ -155,9 +182,20 @@ export async function readBalance(
     .where("keys.id", "=", keyId)
     .executeTakeFirst();
   if (!row) return undefined;
-  const held = numberOf(row.held);
-  const used = numberOf(row.charged) + held;
-  return { used, available: Math.max(0, numberOf(row.granted) - used), held, stale: row.expired !== null };
+  const chain = chainOf(row.budgets);
+  const account = new Books(
+    `key ${keyId}`,
+    numberOf(row.unlimited) === 1,
+    numberOf(row.granted),
+    numberOf(row.charged),
+  );
+  account.held = numberOf(row.held);
+  const budgets = chain.length > 0 ? await readBudgets(access, numberOf(row.now), { ids: chain }) : undefined;
+  const { used, available, held } = tightestOf(
+    account,
+    budgets?.map(({ window }) => window),
+  );
+  return { used, available, held, stale: row.expired !== null, hasBudget: chain.length > 0 };
 }
 
 /** Returns the ids of up to `HOLDS_AT_ONCE` keys with expired holds. */
@@ -209,13 +247,14 @@ export async function pruneKey(access: SqlAccess, keyId: string, before: number)
   const { db } = access;
   const holds = await db
     .selectFrom("holds")
-    .select("id")
+    .select(["id", "used", "shares"])
     .where("key_id", "=", keyId)
     .where("resolved_at", "<", before)
     .limit(HOLDS_AT_ONCE)
     .execute();
   if (holds.length === 0) return 0;
   const ids = holds.map(({ id }) => id);
+  await pruneShares(access, holds, key.now);
   // Use two statements, because no index serves both conditions: one statement would read the key's whole journal.
   const ofHolds = await takeEntries(db, (eb) => eb("hold_id", "in", ids));
   const carriedBefore = await takeEntries(db, (eb) =>
@@ -224,24 +263,43 @@ export async function pruneKey(access: SqlAccess, keyId: string, before: number)
   const carried = Object.fromEntries(BOOKS.map((book) => [book, ofHolds[book] + carriedBefore[book]]));
   await db
     .insertInto("journal")
-    .values({ key_id: keyId, hold_id: null, kind: "carried", at: key.now, ...(carried as Books), noted: 0 })
+    .values({ key_id: keyId, hold_id: null, kind: "carried", at: key.now, ...(carried as Sums), noted: 0 })
     .execute();
   await db.deleteFrom("holds").where("id", "in", ids).execute();
   return ids.length;
 }
 
-type Books = Record<Book, number>;
+/** Counts the charges of holds that are deleted in the periods of their budgets, for an audit. */
+async function pruneShares(
+  access: SqlAccess,
+  holds: readonly { readonly used: StoredInteger; readonly shares: string | null }[],
+  now: number,
+): Promise<void> {
+  const charges = holds.flatMap(({ used, shares }) =>
+    shares === null
+      ? []
+      : (parseJson(shares) as StoredShare[]).map((share) => ({ share, charged: numberOf(used) - share[2] })),
+  );
+  if (charges.length === 0) return;
+  const ids = new Set(charges.map(({ share: [id] }) => id));
+  const budgets = await LockedBudgets.lock(access, Array.from(ids), now);
+  await budgets.load(charges.map(({ share }) => share));
+  for (const { share, charged } of charges) budgets.prune(share, charged);
+  await budgets.write(true);
+}
+
+type Sums = Record<Book, number>;
 
 /** Deletes entries of the journal, and returns their sums. */
 async function takeEntries(
   db: Kysely<SqlSchema>,
   which: (eb: ExpressionBuilder<SqlSchema, "journal">) => Expression<SqlBool>,
-): Promise<Books> {
+): Promise<Sums> {
   const sums = await db
     .selectFrom("journal")
     .select((eb) => BOOKS.map((book) => eb.fn.sum<StoredInteger | null>(book).as(book)))
     .where(which)
     .executeTakeFirstOrThrow();
   await db.deleteFrom("journal").where(which).execute();
-  return Object.fromEntries(BOOKS.map((book) => [book, numberOf(sums[book] ?? 0)])) as Books;
+  return Object.fromEntries(BOOKS.map((book) => [book, numberOf(sums[book] ?? 0)])) as Sums;
 }

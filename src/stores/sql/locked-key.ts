@@ -4,8 +4,21 @@ import { type Insertable, type Selectable, sql } from "kysely";
 import { parseJson } from "../../model/json.ts";
 import type { Certainty } from "../../model/usage.ts";
 import type { ApiKey, Reservation } from "../../ports/quota-store.ts";
+import type { BudgetEvent, Window } from "../budgets.ts";
 import { HOLDS_AT_ONCE, isUnits, spoiltKey } from "../durable.ts";
-import { Account, apiKeyOf, BOOKS, foreignHold, type Hold } from "../ledger.ts";
+import {
+  Account,
+  apiKeyOf,
+  BOOKS,
+  expireHold,
+  foreignHold,
+  type Hold,
+  holdUnits,
+  resolveHold,
+  type Share,
+  tightestOf,
+} from "../ledger.ts";
+import { chainOf, LockedBudgets, type StoredShare } from "./budgets.ts";
 import { byCount, slot, slotRows, type SqlAccess, type Statement } from "./database.ts";
 import {
   type EntryKind,
@@ -32,6 +45,12 @@ export class LockedKey {
   /** Unix time in milliseconds, by the database's clock. */
   readonly now: number;
   readonly revoked: boolean;
+  /** The ids of the key's budget, its parent, and so on. Empty without a budget. */
+  readonly chain: readonly string[];
+  /** The locked budgets of the key and of its holds. Undefined while there are none. */
+  #budgets: LockedBudgets | undefined;
+  /** The least units of the largest refused call. */
+  #refused = 0;
   readonly #access: SqlAccess;
   /** The holds that were read or opened, by their ids. */
   readonly #holds = new Map<string, StoredHold>();
@@ -45,6 +64,7 @@ export class LockedKey {
     this.now = numberOf(row.now);
     this.revoked = row.revoked_at !== null;
     this.account = accountOf(row);
+    this.chain = chainOf(row.budgets);
   }
 
   /**
@@ -61,11 +81,45 @@ export class LockedKey {
       this.#holds.set(hold.id, hold);
       if (hold.key_id === this.id && hold.state === "live" && hold.expires_at <= this.now) expired.add(hold);
     }
+    await this.#lockBudgets();
     for (const hold of Array.from(expired).toSorted((one, other) => one.expires_at - other.expires_at)) {
-      this.#enterChange("expire", hold.id, () => this.account.expire(hold));
-      this.#change(hold, { resolved_at: this.now });
+      this.#charge(hold, "expire", (shares) => expireHold(this.account, hold, shares));
     }
     return expired.size;
+  }
+
+  /** Locks the budgets of the key, and of its holds that may still be charged. */
+  async #lockBudgets(): Promise<void> {
+    const shares: StoredShare[] = [];
+    for (const { key_id, state, shares: own } of this.#holds.values())
+      if (own && key_id === this.id && (state === "live" || state === "expired"))
+        shares.push(...(parseJson(own) as StoredShare[]));
+    const ids = new Set([...this.chain, ...shares.map(([id]) => id)]);
+    if (ids.size === 0) return;
+    this.#budgets = await LockedBudgets.lock(this.#access, Array.from(ids), this.now);
+    await this.#budgets.load(shares);
+  }
+
+  /** The books that cover a hold beside the key's own. Undefined when there are none. */
+  #sharesOf({ shares }: StoredHold): readonly OwnedShare[] | undefined {
+    if (shares === null) return undefined;
+    return (parseJson(shares) as StoredShare[]).flatMap(([id, startsAt, overdraft]) => {
+      const books = this.#budgets?.booksOf(id, startsAt);
+      return books ? { id, startsAt, books, overdraft } : [];
+    });
+  }
+
+  /** Charges a hold to the key and its budgets by `work`, and keeps the overdraft of each share. */
+  #charge(hold: StoredHold, kind: EntryKind, work: (shares: readonly Share[] | undefined) => void): void {
+    const shares = this.#sharesOf(hold);
+    this.#enterChange(kind, hold.id, () => work(shares));
+    const stored = shares && JSON.stringify(shares.map(({ id, startsAt, overdraft }) => [id, startsAt, overdraft]));
+    this.#change(hold, { resolved_at: this.now, ...(stored !== undefined && { shares: stored }) });
+  }
+
+  /** Returns the thresholds that the key's budgets have reached, and remembers them. */
+  news(): readonly BudgetEvent[] {
+    return this.#budgets?.news(this.#refused, this.chain) ?? [];
   }
 
   /** True when a hold that was read belongs to another key. */
@@ -79,16 +133,25 @@ export class LockedKey {
     if (this.isForeign(id)) throw foreignHold();
     const known = this.#holds.get(id);
     // A resolved hold does not admit another call.
-    if (known) return known.state === "live" ? { granted: known.granted } : this.account.refusal;
-    const granted = this.account.reserve(atLeast, atMost);
-    if (granted === undefined) return this.account.refusal;
+    const windows = this.#windows;
+    if (known) return known.state === "live" ? { granted: known.granted } : tightestOf(this.account, windows).refusal;
+    const granted = holdUnits(this.account, windows, atLeast, atMost);
+    if (granted === undefined) {
+      this.#refused = Math.max(this.#refused, atLeast);
+      return tightestOf(this.account, windows).refusal;
+    }
     const units = { granted, noted: 0, renewals: 0, used: 0, overdraft: 0 };
     const times = { expires_at: this.now + leaseMs, resolved_at: null };
-    const hold: StoredHold = { id, key_id: this.id, state: "live", ...units, ...times };
+    const shares = windows && JSON.stringify(windows.map(({ startsAt }, index) => [this.chain[index], startsAt, 0]));
+    const hold: StoredHold = { id, key_id: this.id, state: "live", ...units, ...times, shares: shares ?? null };
     this.#enter("hold", id, { held: granted });
     this.#holds.set(id, hold);
     this.#opened.add(hold);
     return { granted };
+  }
+
+  get #windows(): readonly Window[] | undefined {
+    return this.chain.length > 0 ? this.#budgets?.windowsOf(this.chain) : undefined;
   }
 
   renew(id: string, leaseMs: number, noted: number): void {
@@ -105,10 +168,9 @@ export class LockedKey {
   settle(id: string, used: number, certainty: Certainty): void {
     const hold = this.#holds.get(id);
     if (!hold || (hold.state !== "live" && hold.state !== "expired")) return;
-    if (hold.state === "live")
-      this.#enterChange("settle", id, () => this.account.resolve(hold, "settled", used, certainty));
-    else this.#enterChange("correct", id, () => this.account.resolve(hold, "corrected", used, certainty));
-    this.#change(hold, { resolved_at: this.now });
+    const [kind, state] =
+      hold.state === "live" ? (["settle", "settled"] as const) : (["correct", "corrected"] as const);
+    this.#charge(hold, kind, (shares) => resolveHold(this.account, hold, shares, state, { used, certainty }));
   }
 
   /** Adds units to the quota. Throws a RangeError, and changes nothing, when the sum would pass 2^53 - 1. */
@@ -142,11 +204,13 @@ export class LockedKey {
 
   /** Writes the changed holds, the new journal entries and, if they have changed, the key's books. */
   async write(): Promise<void> {
+    const isChanged = this.#entries.some(({ kind }) => kind !== "renew");
+    await this.#budgets?.write(isChanged);
     if (this.#entries.length === 0) return;
     await this.#insert(OPEN, HOLD_COLUMNS, Array.from(this.#opened));
     await this.#insert(CHANGE, HOLD_COLUMNS, Array.from(this.#changed));
     await this.#insert(ENTER, ENTRY_COLUMNS, this.#entries);
-    if (this.#entries.every(({ kind }) => kind === "renew")) return;
+    if (!isChanged) return;
     await this.#access.run(WRITE_BOOKS, [this.id, ...BOOKS.map((book) => this.account[book])]);
   }
 
@@ -178,12 +242,29 @@ interface StoredHold extends Hold {
   renewals: number;
   expires_at: number;
   resolved_at: number | null;
+  /** The periods of budgets that cover the hold, as JSON; null without a budget. */
+  shares: string | null;
+}
+
+/** A share of a hold, with the budget and the beginning of the period. */
+interface OwnedShare extends Share {
+  readonly id: string;
+  readonly startsAt: number;
 }
 
 const HOLD_NUMBERS = ["granted", "noted", "renewals", "used", "overdraft", "expires_at"] as const;
-const HOLD_COLUMNS = ["id", "key_id", "state", ...HOLD_NUMBERS, "resolved_at"] as const;
+const HOLD_COLUMNS = ["id", "key_id", "state", ...HOLD_NUMBERS, "resolved_at", "shares"] as const;
 /** The columns of a hold that change. */
-const HOLD_CHANGES = ["state", "noted", "renewals", "used", "overdraft", "expires_at", "resolved_at"] as const;
+const HOLD_CHANGES = [
+  "state",
+  "noted",
+  "renewals",
+  "used",
+  "overdraft",
+  "expires_at",
+  "resolved_at",
+  "shares",
+] as const;
 const ENTRY_COLUMNS = ["key_id", "hold_id", "kind", "at", ...BOOKS, "noted"] as const;
 
 /** Converts the row of a hold. Returns undefined when one of its numbers is corrupt. */
@@ -192,7 +273,14 @@ function storedHoldOf(row: Selectable<HoldTable>): StoredHold | undefined {
   const numbers = Object.fromEntries(HOLD_NUMBERS.map((name) => [name, Number(row[name])]));
   const resolved_at = row.resolved_at === null ? null : Number(row.resolved_at);
   // The cast is safe: the names are those of the row's columns.
-  return { id: row.id, key_id: row.key_id, state: row.state, ...numbers, resolved_at } as StoredHold;
+  return {
+    id: row.id,
+    key_id: row.key_id,
+    state: row.state,
+    ...numbers,
+    resolved_at,
+    shares: row.shares,
+  } as StoredHold;
 }
 
 type LockedRow = Selectable<KeyTable> & { readonly now: StoredInteger };
@@ -200,7 +288,12 @@ type LockedRow = Selectable<KeyTable> & { readonly now: StoredInteger };
 /** Reads a key and its books. Throws an Error that names the key when a number in its row is corrupt. */
 function accountOf(row: LockedRow): Account {
   for (const book of BOOKS) if (!isUnits(Number(row[book]))) throw spoiltKey(row.id, book, row[book]);
-  const account = new Account(storedKeyOf(row), Number(row.granted), Number(row.charged));
+  const account = new Account(
+    storedKeyOf(row),
+    numberOf(row.unlimited) === 1,
+    Number(row.granted),
+    Number(row.charged),
+  );
   account.held = Number(row.held);
   account.overdraft = Number(row.overdraft);
   account.estimated = Number(row.estimated);
@@ -209,11 +302,13 @@ function accountOf(row: LockedRow): Account {
 
 /** Reads an api key from its row. */
 export function storedKeyOf(
-  row: Pick<Selectable<KeyTable>, "id" | "name" | "unlimited" | "models" | "expires_at">,
+  row: Pick<Selectable<KeyTable>, "id" | "name" | "unlimited" | "models" | "expires_at" | "budgets">,
 ): ApiKey {
   const { id, name } = row;
+  const [budget] = chainOf(row.budgets);
   const models = row.models === null ? undefined : (parseJson(row.models) as string[]);
-  return apiKeyOf({ id, name, unlimited: numberOf(row.unlimited) === 1, expiresAt: numberOf(row.expires_at) }, models);
+  const unlimited = numberOf(row.unlimited) === 1 && budget === undefined;
+  return apiKeyOf({ id, name, unlimited, expiresAt: numberOf(row.expires_at), budget }, models);
 }
 
 // In SQLite the first statement of a transaction must write, so that it takes the write lock at once. If the transaction read first,

@@ -26,6 +26,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
     "polygate-0002-replays": { up: (db) => createReplays(withTables(db, tables), tables, dialect) },
     "polygate-0003-responses": { up: (db) => createResponses(withTables(db, tables), tables, dialect) },
+    "polygate-0004-budgets": { up: (db) => createBudgets(withTables(db, tables), tables, dialect) },
   };
 }
 
@@ -204,4 +205,34 @@ async function createResponses(db: Kysely<SqlSchema>, tables: SqlTables, dialect
   await index("aliases", "by_alias", ["key_id", "alias"]);
   await index("aliases", "by_document", ["key_id", "root_id", "document_id"]);
   await db.updateTable("schema_version").set({ version: 3 }).execute();
+}
+
+async function createBudgets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
+  const { id, text } = COLUMN_TYPES[dialect];
+  const period = ["starts_at", "ends_at", "pruned", ...BOOKS];
+  await createTable(db, "budgets", [
+    ["id", id, "primary key"],
+    ["name", text],
+    ["amount", bigint],
+    ["period", word, "nullable"],
+    ["time_zone", text],
+    ["rollover", bigint],
+    ["chain", text],
+    ["told", bigint],
+    ...integers(period),
+  ]);
+  await createTable(db, "budget_periods", [["budget_id", id], ...integers(period)]);
+  const index = createIndex(db, tables, dialect);
+  await index("budget_periods", "by_start", ["budget_id", "starts_at"], true);
+  for (const [table, column] of [
+    ["keys", "budgets"],
+    ["holds", "shares"],
+  ] as const)
+    try {
+      await db.schema.alterTable(table).addColumn(column, text).execute();
+    } catch (error) {
+      // Another process has added the column, or an earlier run that has failed. In PostgreSQL, a migration is a transaction.
+      if (!/duplicate column/i.test(String(error))) throw error;
+    }
+  await db.updateTable("schema_version").set({ version: 4 }).execute();
 }

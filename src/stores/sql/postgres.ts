@@ -25,7 +25,7 @@ const RESERVE: Statement<ReservedUnits> = {
     WITH locked AS (
       SELECT k.id, k.unlimited, k.held, GREATEST(0, k.granted - k.charged - k.held) AS available,
         ${integer(MOST_UNITS)} - k.charged - k.held AS countable, ${time} AS now
-      FROM ${keys} k WHERE k.id = ${keyId} FOR UPDATE
+      FROM ${keys} k WHERE k.id = ${keyId} AND k.budgets IS NULL FOR UPDATE
     ), asked AS (
       SELECT l.*, CASE WHEN l.unlimited = 1 THEN GREATEST(${least}, LEAST(${most}, ${integer(MOST_UNLIMITED)}, l.countable))
         ELSE LEAST(${most}, l.available) END AS grantable
@@ -51,7 +51,7 @@ type ReservedUnits = Readonly<Record<"grantable" | "available" | "held", StoredI
 
 /**
  * Reserves under a new id. Returns undefined, and changes nothing, when the verb must run in a transaction instead: the key is
- * unknown, the id exists already, the key has an expired hold, or a sum would pass `MOST_UNITS`. Fails with a conflict when another
+ * unknown or has a budget, the id exists already, the key has an expired hold, or a sum would pass `MOST_UNITS`. Fails with a conflict when another
  * call reserves the same id meanwhile.
  */
 export async function reserveAtOnce(
@@ -104,13 +104,13 @@ const SETTLE: Statement<unknown> = {
     const [id, units, estimated, most] = [slot(0), integerAt(1), integerAt(2), integer(MOST_UNITS)];
     return sql`
     WITH locked AS (
-      SELECT k.id, k.unlimited, k.charged + k.held - h.granted AS taken, k.overdraft, h.state, h.granted, h.expires_at,
+      SELECT k.id, k.unlimited, k.charged + k.held - h.granted AS taken, k.overdraft, h.state, h.granted, h.expires_at, h.shares,
         GREATEST(0, k.granted - k.charged - k.held + h.granted) AS room, ${time} AS now
       FROM ${keys} k JOIN ${holds} h ON h.key_id = k.id WHERE h.id = ${id} FOR UPDATE
     ), live AS (
       SELECT l.*, CASE WHEN l.unlimited = 1 THEN ${units} ELSE LEAST(${units}, l.room) END AS charge
       FROM locked l
-      WHERE l.state = 'live' AND l.expires_at > l.now AND ${nothingExpired(sql`l.id`, sql`l.now`)}
+      WHERE l.state = 'live' AND l.expires_at > l.now AND l.shares IS NULL AND ${nothingExpired(sql`l.id`, sql`l.now`)}
     ), charged AS (
       SELECT l.*, ${units} - l.charge AS over, l.charge * ${estimated} AS guess FROM live l
       WHERE l.taken + l.charge <= ${most} AND l.overdraft + ${units} - l.charge <= ${most}
@@ -132,8 +132,8 @@ const SETTLE: Statement<unknown> = {
 };
 
 /**
- * Settles a live hold. Returns undefined, and changes nothing, when the verb must run in a transaction instead: the hold is not live,
- * the key has an expired hold, or a sum would pass `MOST_UNITS`.
+ * Settles a live hold. Returns undefined, and changes nothing, when the verb must run in a transaction instead: the hold is not live
+ * or has shares in budgets, the key has an expired hold, or a sum would pass `MOST_UNITS`.
  */
 export async function settleAtOnce(access: SqlAccess, id: string, outcome: Outcome): Promise<true | undefined> {
   const rows = await access.run(SETTLE, [id, outcome.used, outcome.certainty === "estimated" ? 1 : 0]);

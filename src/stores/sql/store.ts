@@ -3,8 +3,11 @@
 import { assertOptions } from "../../options.ts";
 import type { CallInfo } from "../../ports/call.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
+import { type BudgetEvent, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "../budgets.ts";
 import {
   assertHoldRequest,
+  assertStorableBudget,
+  type BudgetPage,
   type DurableKeyOptions,
   type DurableQuotaStore,
   HOLDS_AT_ONCE,
@@ -26,10 +29,12 @@ import {
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
+import { addBudget, changeBudget, readBudgets } from "./budgets.ts";
 import { slot, SQL_SHAPES, SqlAccess, type SqlStoreOptions, type Statement } from "./database.ts";
 import {
   addKey,
   addSecret,
+  assignBudget,
   expiredKeys,
   findKey,
   grantUnits,
@@ -55,6 +60,8 @@ export interface SqlQuotaStoreOptions<Context = unknown> extends SqlStoreOptions
    * from 1 to 1,000, 64 by default. With 1, each verb has a transaction of its own. Any other number is a RangeError.
    */
   readonly maxVerbsPerTransaction?: number;
+  /** Is told when a budget reaches 50, 80 and 100 percent. Give it to each process that serves calls. */
+  readonly onBudget?: OnBudget;
 }
 
 /**
@@ -69,6 +76,7 @@ export function sqlQuotaStore<Context = unknown>(options: SqlQuotaStoreOptions<C
     ...SQL_SHAPES,
     find: "function?",
     maxVerbsPerTransaction: "any?",
+    onBudget: "function?",
   });
   return new SqlLedger(options);
 }
@@ -92,6 +100,9 @@ const LEAD = Symbol("lead");
 class SqlLedger<Context> implements DurableQuotaStore<Context> {
   readonly #access: SqlAccess;
   readonly #find: SqlQuotaStoreOptions<Context>["find"];
+  readonly #onBudget: OnBudget | undefined;
+  /** Ids of keys that had a budget when they were last seen: they need no attempt in one statement. */
+  readonly #withBudget = new TwoGenerationMap<true>(MOST_REMEMBERED);
   /** The ids of the api keys that holds belong to, by the holds' ids. */
   readonly #keyIds = new TwoGenerationMap<string>(MOST_REMEMBERED);
   /** The number of running one-statement verbs, by key. */
@@ -103,11 +114,12 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
    */
   readonly #waiting = new Map<string, WaitingVerb[]>();
 
-  constructor({ find, maxVerbsPerTransaction = 64, ...options }: SqlQuotaStoreOptions<Context>) {
+  constructor({ find, maxVerbsPerTransaction = 64, onBudget, ...options }: SqlQuotaStoreOptions<Context>) {
     if (!Number.isSafeInteger(maxVerbsPerTransaction) || maxVerbsPerTransaction < 1 || maxVerbsPerTransaction > 1_000)
       throw new RangeError(`maxVerbsPerTransaction must be an integer from 1 to 1000, not ${maxVerbsPerTransaction}`);
     this.#access = SqlAccess.open(options);
     this.#find = find;
+    this.#onBudget = onBudget;
     this.#maxVerbs = maxVerbsPerTransaction;
   }
 
@@ -120,9 +132,17 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     assertHoldRequest(request);
     const { id, keyId, atLeast, atMost, leaseMs } = request;
     if (!isStorableId(keyId)) return UNKNOWN_KEY;
-    const reservation =
-      (await this.#inOneStatement(keyId, () => reserveAtOnce(this.#access, request))) ??
-      (await this.#inGroup(keyId, id, (key) => key?.reserve(id, atLeast, atMost, leaseMs)));
+    const reserve = () => this.#inGroup(keyId, id, (key) => this.#seen(key)?.reserve(id, atLeast, atMost, leaseMs));
+    let reservation =
+      (await this.#inOneStatement(keyId, () => reserveAtOnce(this.#access, request))) ?? (await reserve());
+    // What a budget lacks may be held by expired holds of other keys, which no verb of this key charges.
+    if (
+      reservation?.refused &&
+      reservation.held > 0 &&
+      this.#withBudget.get(keyId) &&
+      (await this.#chargeExpired(keyId))
+    )
+      reservation = await reserve();
     if (!reservation) {
       if ((await this.#ownerOf(id)) !== undefined) throw foreignHold();
       return UNKNOWN_KEY;
@@ -151,9 +171,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     for (;;) {
       const found = await this.#access.attempt(() => readBalance(this.#access, keyId));
       if (!found) return undefined;
-      const { stale, ...balance } = found;
+      const { stale, hasBudget, ...balance } = found;
       // If an expired hold cannot be charged, its row is corrupt; leave it.
-      if (!stale || (await this.#expireSome(keyId)) === 0) return balance;
+      if (stale && (await this.#expireSome(keyId)) > 0) continue;
+      // What a budget holds may belong to expired holds of other keys.
+      if (!hasBudget || balance.held === 0 || !(await this.#chargeExpired())) return balance;
     }
   }
 
@@ -216,14 +238,75 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     );
   }
 
+  async addBudget(budget: BudgetOptions): Promise<void> {
+    assertStorableBudget(budget);
+    await this.#access.transact(async (access) => addBudget(access, budget, await timeOf(access)));
+  }
+
+  async setBudgetAmount(id: string, amount: number): Promise<void> {
+    assertInteger("amount", amount, 0);
+    await this.#changeBudget(id, (budget) => budget.setAmount(amount));
+  }
+
+  async topUpBudget(id: string, units: number): Promise<void> {
+    assertInteger("units", units, 0);
+    await this.#changeBudget(id, (budget) => budget.topUp(units));
+  }
+
+  async assignBudget(keyId: string, budgetId: string | undefined): Promise<void> {
+    await this.#access.transact((access) => assignBudget(access, keyId, budgetId));
+  }
+
+  async budgetReport(id: string): Promise<BudgetReport | undefined> {
+    if (!isStorableId(id)) return undefined;
+    const [report] = await this.#reportBudgets({ ids: [id] });
+    return report;
+  }
+
+  async listBudgets(page?: BudgetPage): Promise<readonly BudgetReport[]> {
+    return this.#reportBudgets(pageOf(page));
+  }
+
+  async #changeBudget(id: string, change: Parameters<typeof changeBudget>[3]): Promise<void> {
+    await this.#access.transact(async (access) => changeBudget(access, id, await timeOf(access), change));
+  }
+
+  async #reportBudgets(page: Parameters<typeof readBudgets>[2]): Promise<readonly BudgetReport[]> {
+    while (await this.#chargeExpired());
+    const budgets = await this.#access.attempt(async () => readBudgets(this.#access, await timeOf(this.#access), page));
+    return budgets.map(({ report }) => report);
+  }
+
+  /** Charges some expired holds of some keys. Returns false when there was none to charge. */
+  async #chargeExpired(except?: string): Promise<boolean> {
+    let charged = 0;
+    for (const keyId of await this.#access.attempt(() => expiredKeys(this.#access, "")))
+      // A corrupt key must not make the others fail. `sweep` reports it.
+      if (keyId !== except) charged += await this.#expireSome(keyId, true).catch(() => 0);
+    return charged > 0;
+  }
+
+  /** Remembers whether a key has a budget, and returns the key. */
+  #seen(key: LockedKey | undefined): LockedKey | undefined {
+    if (key && key.chain.length > 0) this.#withBudget.add(key.id, true);
+    return key;
+  }
+
   /** Charges some expired holds of a key, and returns their number. */
   async #expireSome(keyId: string, skipLocked = false): Promise<number> {
-    return this.#access.transact(async (access) => {
+    const { charged, events } = await this.#access.transact(async (access) => {
       const key = await lockKey(access, keyId, skipLocked);
       const charged = (await key?.load()) ?? 0;
+      const events = this.#onBudget && charged > 0 ? key?.news() : undefined;
       await key?.write();
-      return charged;
+      return { charged, events };
     });
+    this.#tell(events);
+    return charged;
+  }
+
+  #tell(events: readonly BudgetEvent[] | undefined): void {
+    if (this.#onBudget && events) tellAll(this.#onBudget, events);
   }
 
   /** Reads the id of the key that a hold belongs to. A hold never changes its key. */
@@ -251,6 +334,7 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
    */
   async #inOneStatement<T>(keyId: string | undefined, work: () => Promise<T>): Promise<T | undefined> {
     if (this.#access.dialect !== "postgres") return undefined;
+    if (keyId !== undefined && this.#withBudget.get(keyId)) return undefined;
     if (keyId === undefined) return this.#access.attempt(work);
     const underWay = this.#alone.get(keyId) ?? 0;
     if (underWay >= MOST_ALONE) return undefined;
@@ -303,8 +387,10 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
       // Repeat for keys with more expired holds than one transaction charges.
       while (remaining.size > 0) {
         const verbs = remaining;
-        const { answers, again } = await this.#access.transact((access) => runVerbs(access, verbs));
+        const tells = this.#onBudget !== undefined;
+        const { answers, again, events } = await this.#access.transact((access) => runVerbs(access, verbs, tells));
         for (const answer of answers) answer();
+        this.#tell(events);
         remaining = again;
       }
     } catch (error) {
@@ -317,10 +403,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
 
 /**
  * Runs verbs on their keys. Returns functions that answer the verbs once the transaction is committed, and the verbs that must run
- * again.
+ * again. Returns the thresholds that budgets have reached when `tells` is set.
  */
-async function runVerbs(access: SqlAccess, byKey: ReadonlyMap<string, readonly WaitingVerb[]>) {
+async function runVerbs(access: SqlAccess, byKey: ReadonlyMap<string, readonly WaitingVerb[]>, tells: boolean) {
   const answers: (() => void)[] = [];
+  const events: BudgetEvent[] = [];
   const again = new Map<string, readonly WaitingVerb[]>();
   for (const [keyId, verbs] of byKey) {
     const key = await lockKey(access, keyId);
@@ -335,9 +422,10 @@ async function runVerbs(access: SqlAccess, byKey: ReadonlyMap<string, readonly W
           // A verb that throws has changed nothing, so the other verbs of its group continue.
           answers.push(() => reject(error));
         }
+    if (tells && key) events.push(...key.news());
     await key?.write();
   }
-  return { answers, again };
+  return { answers, again, events };
 }
 
 const OWNER: Statement<{ readonly key_id: string }> = {

@@ -14,7 +14,7 @@ import { assertMethods } from "../../options.ts";
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 /** The value of a bigint column, as drivers return it. */
 export type StoredInteger = number | string | bigint;
@@ -39,6 +39,8 @@ export interface KeyTable extends BookColumns {
   expires_at: StoredInteger;
   /** Unix time in milliseconds; null while the key is in use. */
   revoked_at: StoredInteger | null;
+  /** The ids of the key's budget, its parent, and so on, as JSON; null without a budget. */
+  budgets: string | null;
 }
 
 interface SecretTable {
@@ -64,6 +66,8 @@ export interface HoldTable {
   expires_at: StoredInteger;
   /** Unix time in milliseconds; null while the hold lives. */
   resolved_at: StoredInteger | null;
+  /** The periods of budgets that cover the hold, as JSON; null without a budget. */
+  shares: string | null;
 }
 
 /** The kind of a journal entry. A `carried` entry keeps the sums of entries that were deleted. */
@@ -131,6 +135,35 @@ interface AliasTable {
   document_id: string;
 }
 
+/** The books of one period of a budget. */
+interface PeriodColumns extends BookColumns {
+  /** Unix time in milliseconds. */
+  starts_at: StoredInteger;
+  ends_at: StoredInteger;
+  /** The charges of holds that were deleted. */
+  pruned: StoredInteger;
+}
+
+/** A budget, with its current period. */
+export interface BudgetTable extends PeriodColumns {
+  id: string;
+  name: string;
+  amount: StoredInteger;
+  period: string | null;
+  time_zone: string;
+  /** 0 or 1. */
+  rollover: StoredInteger;
+  /** The ids of the budget, its parent, and so on, as JSON. */
+  chain: string;
+  /** The highest threshold that the host was told of, in percent. */
+  told: StoredInteger;
+}
+
+/** A closed period of a budget. */
+export interface PeriodTable extends PeriodColumns {
+  budget_id: string;
+}
+
 export interface SqlSchema {
   keys: KeyTable;
   secrets: SecretTable;
@@ -139,6 +172,8 @@ export interface SqlSchema {
   replays: ReplayTable;
   documents: DocumentTable;
   aliases: AliasTable;
+  budgets: BudgetTable;
+  budget_periods: PeriodTable;
   schema_version: { version: StoredInteger };
 }
 
@@ -171,6 +206,8 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
     replays: named("replays"),
     documents: named("documents"),
     aliases: named("aliases"),
+    budgets: named("budgets"),
+    budget_periods: named("budget_periods"),
     schema_version: named("schema_version"),
   };
 }

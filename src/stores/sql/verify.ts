@@ -1,20 +1,22 @@
 /** Recomputes the SQL store's balances from its journal, and reports where the two differ. */
 
 import { type AliasedRawBuilder, type Kysely, sql } from "kysely";
+import { parseJson } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
 import { type Book, BOOKS } from "../ledger.ts";
+import type { StoredShare } from "./budgets.ts";
 import { asText, retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
 /** A stored value that differs from the value by the journal. */
 export interface LedgerDifference {
-  readonly table: "keys" | "holds";
-  /** The id of the key or the hold. */
+  readonly table: "keys" | "holds" | "budgets" | "budget_periods";
+  /** The id of the key, the hold or the budget. That of a closed period has the beginning of the period before it. */
   readonly id: string;
   /** The field that differs; `missing` when the row itself does not exist. */
   readonly field: string;
   readonly stored: number | string | undefined;
-  /** The value that results from the journal. */
+  /** The value that results from the journal, or for a budget from its holds. */
   readonly expected: number | string | undefined;
 }
 
@@ -35,7 +37,7 @@ const ENDINGS: Readonly<Record<string, readonly string[]>> = {
 const NOT_ENDINGS: ReadonlySet<string> = new Set(["hold", "renew", "overdraft"]);
 
 /**
- * Compares every key and every hold with the journal, in one snapshot, and returns the differences: none in a ledger that only the
+ * Compares every key and every hold with the journal, and every budget with its holds, in one snapshot, and returns the differences: none in a ledger that only the
  * store has written. A number out of range, such as one beyond 2^53 - 1, is a difference, too. Numbers are read as text and added up
  * exactly, so that one corrupt row does not hide other differences.
  */
@@ -49,6 +51,7 @@ export async function verifyLedger(db: SqlDatabase, options: VerifyOptions): Pro
     snapshot().execute(async (tx) => [
       ...(await verifyKeys(tx, dialect)),
       ...(await verifyHolds(tx, dialect)),
+      ...(await verifyBudgets(tx, dialect)),
       ...(await orphans(tx)),
     ]),
   );
@@ -204,6 +207,102 @@ function holdDifferences(hold: HoldTexts, sums: readonly EntrySums[]): LedgerDif
       stored === expected ? [] : [{ table: "holds" as const, id, field, stored, expected }],
     ),
   ];
+}
+
+/** The units of holds in one period of a budget. */
+interface PeriodSums {
+  held: bigint;
+  charged: bigint;
+}
+
+/** Compares each period of a budget with the shares of its holds. */
+async function verifyBudgets(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<LedgerDifference[]> {
+  const byPeriod = new Map<string, PeriodSums>();
+  const unreadable = await verifyPages(
+    (after) =>
+      db
+        .selectFrom("holds")
+        .select(["id", "state", "shares"])
+        .select(() => [asText(dialect, "granted"), asText(dialect, "used")])
+        .where("shares", "is not", null)
+        .where("id", ">", after)
+        .orderBy("id")
+        .limit(PAGE)
+        .execute(),
+    async (holds) => holds.flatMap((hold) => addShares(byPeriod, hold)),
+  );
+  const current = await verifyPages(
+    (after) =>
+      db
+        .selectFrom("budgets")
+        .select("id")
+        .select(() => PERIOD_NUMBERS.map((name) => asText(dialect, name)))
+        .where("id", ">", after)
+        .orderBy("id")
+        .limit(PAGE)
+        .execute(),
+    async (budgets) =>
+      budgets.flatMap((budget) => periodDifferences("budgets", budget.id, budget, `${budget.starts_at} ${budget.id}`)),
+  );
+  const closed = await verifyPages(
+    async (after) => {
+      const budgetId = after.slice(after.indexOf(" ") + 1);
+      const startsAt = Number(after.slice(0, Math.max(0, after.indexOf(" "))));
+      const rows = await db
+        .selectFrom("budget_periods")
+        .select("budget_id")
+        .select(() => PERIOD_NUMBERS.map((name) => asText(dialect, name)))
+        .where((eb) =>
+          eb.or([
+            eb("budget_id", ">", budgetId),
+            eb.and([eb("budget_id", "=", budgetId), eb("starts_at", ">", startsAt)]),
+          ]),
+        )
+        .orderBy("budget_id")
+        .orderBy("starts_at")
+        .limit(PAGE)
+        .execute();
+      return rows.map((row) => ({ ...row, id: `${row.starts_at} ${row.budget_id}` }));
+    },
+    async (periods) => periods.flatMap((period) => periodDifferences("budget_periods", period.id, period, period.id)),
+  );
+  return [...unreadable, ...current, ...closed];
+
+  function periodDifferences(
+    table: LedgerDifference["table"],
+    id: string,
+    stored: Readonly<Record<(typeof PERIOD_NUMBERS)[number], string>>,
+    period: string,
+  ): LedgerDifference[] {
+    const { held, charged } = byPeriod.get(period) ?? NOTHING;
+    return [
+      ...numberDifferences(table, id, "held", stored.held, held),
+      ...numberDifferences(table, id, "charged", stored.charged, charged + (integerOf(stored.pruned) ?? 0n)),
+    ];
+  }
+}
+
+const PERIOD_NUMBERS = ["starts_at", "charged", "held", "pruned"] as const;
+const NOTHING: PeriodSums = { held: 0n, charged: 0n };
+
+/** Adds the shares of a hold to the sums of their periods. Returns a difference when the shares cannot be read. */
+function addShares(
+  byPeriod: Map<string, PeriodSums>,
+  hold: Readonly<Record<"id" | "state" | "granted" | "used", string>> & { readonly shares: string | null },
+): LedgerDifference[] {
+  try {
+    for (const [id, startsAt, overdraft] of parseJson(hold.shares ?? "[]") as StoredShare[]) {
+      const period = `${startsAt} ${id}`;
+      const sums = byPeriod.get(period) ?? { held: 0n, charged: 0n };
+      if (hold.state === "live") sums.held += BigInt(hold.granted);
+      else sums.charged += BigInt(hold.used) - BigInt(overdraft);
+      byPeriod.set(period, sums);
+    }
+    return [];
+  } catch {
+    const stored = hold.shares ?? undefined;
+    return [{ table: "holds", id: hold.id, field: "shares", stored, expected: "periods of budgets" }];
+  }
 }
 
 /** Finds journal entries whose key or hold does not exist. */

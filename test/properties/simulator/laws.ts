@@ -20,6 +20,7 @@ export const LAWS = [
   "each call ends, and is recorded once",
   "a call leaves no timer behind",
   "a store does what the pipeline asks of it",
+  "a budget has what its keys have used and hold, once each",
   "the journal adds up",
 ] as const;
 export type Law = (typeof LAWS)[number];

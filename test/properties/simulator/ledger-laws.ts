@@ -1,22 +1,33 @@
 /** The laws of the ledgers: they compare a store with a separate account of each hold. */
 
 import { isDeepStrictEqual } from "node:util";
-import type { Balance } from "../../../src/index.ts";
+import type { Balance, HoldRequest, Reservation } from "../../../src/index.ts";
 import { type ExpectedHold, ExpectedLedger } from "../../contracts/expected-ledger.ts";
 import type { Figures } from "./figures.ts";
 import type { Breaches } from "./laws.ts";
 import type { Life } from "./life.ts";
 import type { Delivery } from "./messages.ts";
-import type { KeyPlan } from "./plan.ts";
-import type { Audit } from "./store.ts";
+import type { Plan } from "./plan.ts";
+import type { Audit, BudgetAudit } from "./store.ts";
 
 export class LedgerLaws {
   readonly #ledgers: ReadonlyMap<string, ExpectedLedger>;
   readonly #overdrafts = new Map<string, number>();
+  /** The budgets of each key: its own, the parent, and so on. */
+  readonly #chains: ReadonlyMap<string, readonly string[]>;
+  readonly #plan: Pick<Plan, "keys" | "store">;
   readonly #breaches: Breaches;
   readonly #figures: Figures;
 
-  constructor(keys: readonly KeyPlan[], breaches: Breaches, figures: Figures) {
+  constructor(
+    { keys, budgets, store }: Pick<Plan, "keys" | "budgets" | "store">,
+    breaches: Breaches,
+    figures: Figures,
+  ) {
+    const chainOf = (id: string | undefined): readonly string[] =>
+      id === undefined ? [] : [id, ...chainOf(budgets.find((budget) => budget.id === id)?.parent)];
+    this.#chains = new Map(keys.map(({ id, budget }) => [id, chainOf(budget)]));
+    this.#plan = { keys, store };
     this.#ledgers = new Map(keys.map(({ id, granted }) => [id, new ExpectedLedger(granted)]));
     this.#breaches = breaches;
     this.#figures = figures;
@@ -28,15 +39,48 @@ export class LedgerLaws {
   }
 
   /** Applies a message that a store has carried out, or a sweep, at `now` by the clock of the store. */
-  worked(delivery: Delivery, audit: Audit, now: number): void {
+  worked(delivery: Delivery, audit: Audit, now: number, budgets: readonly BudgetAudit[]): void {
     const ledger = this.#ledger(audit.keyId);
     const swept = ledger.expire(now);
     this.#figures["holds swept"] += swept;
-    this.#apply(delivery, ledger, audit, now);
+    // The memory store charges the expired holds of all keys. A durable store charges those of the key that it works on.
+    if (this.#plan.store === "memory")
+      for (const other of this.#ledgers.values()) this.#figures["holds swept"] += other.expire(now);
+    this.#apply(delivery, ledger, { audit, budgets }, now);
     this.#addUp(ledger, audit, swept === 0 && delivery.message.verb === "settle");
+    this.#budgetsAddUp(budgets);
   }
 
-  #apply(delivery: Delivery, ledger: ExpectedLedger, audit: Audit, now: number): void {
+  #budgetsAddUp(budgets: readonly BudgetAudit[]): void {
+    for (const { id, current, closed } of budgets) {
+      const keys = this.#plan.keys.filter((key) => this.#chains.get(key.id)?.includes(id));
+      const sum = (of: (ledger: ExpectedLedger) => number): number =>
+        keys.reduce((total, key) => total + of(this.#ledger(key.id)), 0);
+      let [held, consumed] = [0, 0];
+      for (const period of [current, ...closed]) {
+        held += period.held;
+        consumed += period.charged + period.overdraft;
+        this.#breaches.check(
+          period.granted - period.charged - period.held >= 0 && Math.min(period.charged, period.held) >= 0,
+          "what remains never falls below zero",
+          () => `the budget ${id}: ${JSON.stringify(period)}`,
+        );
+      }
+      const expected = [sum((ledger) => ledger.held), sum((ledger) => ledger.consumed)];
+      this.#breaches.check(
+        held === expected[0] && consumed === expected[1],
+        "a budget has what its keys have used and hold, once each",
+        () => `${id}: ${held} held and ${consumed} used in place of ${expected.join(" and ")}`,
+      );
+    }
+  }
+
+  #apply(
+    delivery: Delivery,
+    ledger: ExpectedLedger,
+    { audit, budgets }: { readonly audit: Audit; readonly budgets: readonly BudgetAudit[] },
+    now: number,
+  ): void {
     const { message } = delivery;
     if (message.life?.key.id !== audit.keyId) return;
     switch (message.verb) {
@@ -44,7 +88,11 @@ export class LedgerLaws {
         const { hold } = message;
         const granted = Math.max(0, audit.held - ledger.held);
         const available = remaining(ledger, audit) + granted;
-        delivery.expected = ledger.reserved(hold, available, now + hold.leaseMs);
+        const chain = this.#chains.get(audit.keyId) ?? [];
+        delivery.expected =
+          chain.length === 0
+            ? ledger.reserved(hold, available, now + hold.leaseMs)
+            : reservedIn(chain, budgets, ledger, { ...hold, granted }, now);
         this.#figures[delivery.expected.refused ? "holds refused" : "holds granted"]++;
         return;
       }
@@ -74,7 +122,7 @@ export class LedgerLaws {
   }
 
   /** Checks the ledgers after a sweep of all holds. */
-  atRest(audits: readonly Audit[], now: number): void {
+  atRest(audits: readonly Audit[], now: number, budgets: readonly BudgetAudit[]): void {
     for (const audit of audits) {
       const ledger = this.#ledger(audit.keyId);
       this.#figures["holds swept"] += ledger.expire(now);
@@ -85,6 +133,7 @@ export class LedgerLaws {
         () => `${audit.keyId} holds ${audit.held}`,
       );
     }
+    this.#budgetsAddUp(budgets);
   }
 
   #balanced({ granted }: ExpectedLedger, balance: Balance): void {
@@ -148,3 +197,28 @@ export class LedgerLaws {
 /** Returns the units that a key has left. An unlimited key is not counted. */
 const remaining = ({ granted }: ExpectedLedger, audit: Audit): number =>
   granted === undefined ? 0 : Math.max(0, audit.granted - audit.charged - audit.held);
+
+/** Returns the reservation that a key's budgets demand. The books are those after the reservation, which has held `granted` units. */
+function reservedIn(
+  chain: readonly string[],
+  budgets: readonly BudgetAudit[],
+  ledger: ExpectedLedger,
+  { granted, ...hold }: HoldRequest & { readonly granted: number },
+  now: number,
+): Reservation {
+  const [tightest] = chain
+    .map((id) => {
+      const { current } = budgets.find((budget) => budget.id === id) ?? {};
+      if (!current) throw new Error(`There is no budget ${id}.`);
+      const held = current.held - granted;
+      return { available: Math.max(0, current.granted - current.charged - held), held };
+    })
+    .toSorted((one, other) => one.available - other.available);
+  const { available, held } = tightest ?? { available: 0, held: 0 };
+  const expected = ledger.reserved(
+    { ...hold, atMost: Math.min(hold.atMost, available) },
+    available,
+    now + hold.leaseMs,
+  );
+  return expected.refused ? { refused: true, available, held } : expected;
+}

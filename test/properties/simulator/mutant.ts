@@ -33,3 +33,4 @@ export const CHARGED_ONCE = "each hold is charged once, and what was not covered
 export const REMAINS = "what remains never falls below zero";
 export const LEASED = "no hold outlives its lease once it is swept";
 export const FITS = "exactly what fits is held";
+export const SHARED = "a budget has what its keys have used and hold, once each";

@@ -9,7 +9,7 @@ import {
   verbsOf,
   withoutCorrection,
 } from "../../contracts/faults.ts";
-import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS } from "./mutant.ts";
+import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS, SHARED } from "./mutant.ts";
 
 const withFault =
   (fault: Fault): NonNullable<Mutant["verbs"]> =>
@@ -23,6 +23,9 @@ const withLeases =
     renew: (id, renewal) => store.renew(id, { ...renewal, leaseMs: leaseOf(renewal.leaseMs, skewMs()) }),
   });
 
+/** The keys with a quota of their own. */
+const LIMITED: ReadonlySet<string> = new Set(["tight", "metered", "rich"]);
+
 export const memoryMutants: readonly Mutant[] = [
   {
     fault: "holds without a condition",
@@ -32,11 +35,11 @@ export const memoryMutants: readonly Mutant[] = [
     verbs: withFault((store) => ({
       async balance(keyId) {
         const balance = await store.balance(keyId);
-        const hidden = keyId === "unlimited" ? 0 : HIDDEN;
+        const hidden = LIMITED.has(keyId) ? HIDDEN : 0;
         return balance && { ...balance, available: balance.available - hidden };
       },
     })),
-    audit: (audit) => (audit.keyId === "unlimited" ? audit : { ...audit, granted: audit.granted - HIDDEN }),
+    audit: (audit) => (LIMITED.has(audit.keyId) ? { ...audit, granted: audit.granted - HIDDEN } : audit),
   },
   {
     fault: "charges twice what is settled twice",
@@ -51,14 +54,20 @@ export const memoryMutants: readonly Mutant[] = [
     breaks: [CHARGED_ONCE],
     verbs: withFault(withoutCorrection),
   },
-  { fault: "never sweeps", store: "memory", breaks: [LEASED, FITS], verbs: withLeases(() => ENDLESS_MS) },
+  { fault: "never sweeps", store: "memory", breaks: [LEASED, FITS, SHARED], verbs: withLeases(() => ENDLESS_MS) },
   {
     fault: "ends leases by the clock of who asks",
     store: "memory",
-    breaks: [LEASED, FITS],
+    breaks: [LEASED, FITS, SHARED],
     verbs: withLeases((leaseMs, skewMs) => Math.max(1, leaseMs + skewMs)),
   },
   { fault: "drops overdraft", store: "memory", breaks: [CHARGED_ONCE], audit: (audit) => ({ ...audit, overdraft: 0 }) },
+  {
+    fault: "forgets the budget of one key",
+    store: "memory",
+    breaks: [SHARED],
+    keys: (keys) => keys.map(({ budget, ...key }) => (budget && key.id !== "member" ? { ...key, budget } : key)),
+  },
   {
     fault: "tells in a refusal that nothing was held",
     store: "memory",

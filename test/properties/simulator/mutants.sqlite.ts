@@ -1,7 +1,7 @@
 /** Faults of the SQL store, as changes to its statements on their way to the database. */
 
 import { ENDLESS_MS } from "../../contracts/faults.ts";
-import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS } from "./mutant.ts";
+import { CHARGED_ONCE, FITS, HIDDEN, LEASED, type Mutant, REMAINS, SHARED } from "./mutant.ts";
 
 export const sqliteMutants: readonly Mutant[] = [
   {
@@ -23,7 +23,7 @@ export const sqliteMutants: readonly Mutant[] = [
     breaks: [REMAINS],
     statement: (statement) =>
       statement
-        .replace('as "now"', `as "now", "granted" + ${HIDDEN} as "granted"`)
+        .replace(/^(update "polygate_keys".*as "now")/, `$1, "granted" + ${HIDDEN} as "granted"`)
         .replace('set "granted" = ?', `set "granted" = ? - ${HIDDEN}`),
   },
   {
@@ -33,7 +33,7 @@ export const sqliteMutants: readonly Mutant[] = [
     statement: (statement) =>
       statement.replace(
         /^select \* from "polygate_holds" where "id" in \(\?\)/,
-        `select id, key_id, replace(state, 'settled', 'live') AS state, granted, noted, renewals, used, overdraft, expires_at, resolved_at
+        `select id, key_id, replace(state, 'settled', 'live') AS state, granted, noted, renewals, used, overdraft, expires_at, resolved_at, shares
           from "polygate_holds" where "id" in (?)`,
       ),
   },
@@ -48,6 +48,12 @@ export const sqliteMutants: readonly Mutant[] = [
     store: "sqlite",
     breaks: [LEASED, FITS],
     statement: (statement, { skewMs }) => statement.replaceAll("world_now()", `(world_now() + (${skewMs}))`),
+  },
+  {
+    fault: "forgets the closed periods of a budget",
+    store: "sqlite",
+    breaks: ["what remains never falls below zero", "the journal adds up", SHARED],
+    statement: (statement) => statement.replace('"starts_at" in (?)', '"starts_at" not in (?)'),
   },
   {
     fault: "drops overdraft",

@@ -1,6 +1,6 @@
 /** The plan of a world, decided by its seed: the store, the keys, the number of lives, and the rates of failures. */
 
-import type { Limits } from "../../../src/index.ts";
+import type { BudgetOptions, Limits } from "../../../src/index.ts";
 import { Random } from "../../trial/random.ts";
 
 export const STORES = ["memory", "sqlite", "redis"] as const;
@@ -11,6 +11,8 @@ export interface KeyPlan {
   readonly apiKey: string;
   /** Absent for an unlimited key. */
   readonly granted?: number;
+  /** The budget of the key: only for a key without a quota of its own. */
+  readonly budget?: string;
 }
 
 /** The probabilities of failures of one message, from 0 to 1. */
@@ -32,6 +34,7 @@ export interface Plan {
   /** The time in which the lives begin, in milliseconds. */
   readonly spanMs: number;
   readonly keys: readonly [KeyPlan, ...KeyPlan[]];
+  readonly budgets: readonly BudgetOptions[];
   /** The number of gateways side by side. */
   readonly processes: number;
   /** The probabilities that a process crashes, and that it is closed. */
@@ -89,6 +92,14 @@ export function planOf(seed: number, wanted?: StoreName): Plan {
       { id: "metered", apiKey: "sk-metered", granted: random.int(5, 40) * lives },
       { id: "rich", apiKey: "sk-rich", granted: 1_000_000_000 },
       { id: "unlimited", apiKey: "sk-unlimited" },
+      { id: "member", apiKey: "sk-member", budget: "team" },
+      { id: "colleague", apiKey: "sk-colleague", budget: "team" },
+      { id: "manager", apiKey: "sk-manager", budget: "org" },
+    ],
+    budgets: [
+      { id: "org", amount: random.int(5, 20) * lives },
+      // In SQLite, a day of the team ends in the middle of a world. The other stores cannot show the closed periods.
+      { id: "team", amount: random.int(2, 15) * lives, parent: "org", ...(store === "sqlite" && { period: "day" }) },
     ],
     processes: random.int(1, 3),
     crash: random.pick([0, 0.5, 0.9]),

@@ -4,7 +4,7 @@ import { type LedgerReport, memoryQuotaStore, type MemoryQuotaStore, type QuotaS
 import type { OpenedQuotaStore } from "../../contracts/index.ts";
 import { ask, type Delivery } from "./messages.ts";
 import type { Process } from "./process.ts";
-import type { Audit, SimulatedStore } from "./store.ts";
+import type { Audit, BudgetAudit, SimulatedStore } from "./store.ts";
 import type { WorldParts } from "./world-parts.ts";
 
 export class MemoryServer implements SimulatedStore {
@@ -19,7 +19,7 @@ export class MemoryServer implements SimulatedStore {
     const { plan, mutant, timeline } = parts;
     this.#parts = parts;
     const clock = { now: () => timeline.now, after: never, every: never };
-    this.#store = memoryQuotaStore(mutant?.keys?.(plan.keys) ?? plan.keys, { clock });
+    this.#store = memoryQuotaStore(mutant?.keys?.(plan.keys) ?? plan.keys, { clock, budgets: plan.budgets });
     this.#faulty = mutant?.verbs?.(this.#opened(), () => this.#asking?.skewMs ?? 0);
   }
 
@@ -29,7 +29,7 @@ export class MemoryServer implements SimulatedStore {
     const answer = await ask(this.#faulty ?? this.#store, message);
     const { life, verb } = message;
     if (life && verb !== "find")
-      this.#parts.ledgerLaws.worked(delivery, this.#audit(life.key.id), this.#parts.timeline.now);
+      this.#parts.ledgerLaws.worked(delivery, this.#audit(life.key.id), this.#parts.timeline.now, this.#budgets());
     return answer;
   }
 
@@ -43,6 +43,18 @@ export class MemoryServer implements SimulatedStore {
 
   async audits(): Promise<readonly Audit[]> {
     return this.#parts.plan.keys.map(({ id }) => this.#audit(id));
+  }
+
+  async budgets(): Promise<readonly BudgetAudit[]> {
+    return this.#budgets();
+  }
+
+  #budgets(): readonly BudgetAudit[] {
+    return this.#parts.plan.budgets.map(({ id }) => {
+      const report = this.#store.budgetReport(id);
+      if (!report) throw new Error(`The store has lost its budget ${id}.`);
+      return { id, current: { ...report, charged: report.used - report.held }, closed: [] };
+    });
   }
 
   async verify(): Promise<undefined> {}

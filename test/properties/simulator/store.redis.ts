@@ -6,7 +6,7 @@ import { REDIS } from "../../stores/redis/servers.ts";
 import { command, underWay } from "./commands.ts";
 import { ask, type Delivery, type Message } from "./messages.ts";
 import type { Process } from "./process.ts";
-import type { Audit, SimulatedStore } from "./store.ts";
+import type { Audit, BudgetAudit, SimulatedStore } from "./store.ts";
 import type { WorldParts } from "./world-parts.ts";
 
 /**
@@ -30,6 +30,7 @@ export async function openRedis(parts: WorldParts): Promise<SimulatedStore> {
   const prefix = `polygate-simulated-${process.pid}-${parts.plan.seed}-${++worlds}`;
   const server = new RedisServer(parts, client, prefix);
   const store = redisQuotaStore({ client: { sendCommand: (args: string[]) => server.send(args) }, prefix });
+  for (const budget of parts.plan.budgets) await store.addBudget(budget);
   for (const key of parts.plan.keys) await store.add(key);
   return server;
 }
@@ -65,6 +66,18 @@ class RedisServer implements SimulatedStore {
     return Promise.all(this.#parts.plan.keys.map(({ id }) => this.#audit(id)));
   }
 
+  budgets(): Promise<readonly BudgetAudit[]> {
+    return Promise.all(
+      this.#parts.plan.budgets.map(async ({ id }) => {
+        const found = await this.#client.hGetAll(`${this.#prefix}:budget:${id}`);
+        const units = (field: string): number => Number(found[field]);
+        const [granted, charged, held] = [units("granted"), units("charged"), units("held")];
+        const current = { granted, charged, held, overdraft: units("overdraft"), estimated: units("estimated") };
+        return { id, current, closed: [] };
+      }),
+    );
+  }
+
   async verify(): Promise<undefined> {}
 
   async close(): Promise<void> {
@@ -96,7 +109,7 @@ class RedisServer implements SimulatedStore {
       const [script, , , name = ""] = args;
       // The scripts of a ledger, unlike those that look up the key of an id.
       if (delivery && script?.startsWith("EVAL") && name.endsWith(":ledger"))
-        this.#parts.ledgerLaws.worked(delivery, await this.#audit(keyIdIn(name)), now);
+        this.#parts.ledgerLaws.worked(delivery, await this.#audit(keyIdIn(name)), now, await this.budgets());
       return answer;
     });
   }

@@ -14,7 +14,7 @@ import { underWay } from "./commands.ts";
 import { ask, type Delivery } from "./messages.ts";
 import type { Process } from "./process.ts";
 import { type Locked, SharedSqlite } from "./sqlite-driver.ts";
-import type { Audit, SimulatedStore } from "./store.ts";
+import type { Audit, BudgetAudit, PeriodAudit, SimulatedStore } from "./store.ts";
 import type { WorldParts } from "./world-parts.ts";
 
 /** The statements that make the tables, collected once for all worlds of a thread. */
@@ -43,6 +43,7 @@ export async function openSqlite(parts: WorldParts): Promise<SimulatedStore> {
   database.function("world_now", () => parts.timeline.now);
   const db: SqlDatabase = new Kysely({ dialect: nodeSqliteDialect(database) });
   const store = sqlQuotaStore({ db, dialect: "sqlite", clock: () => sql`world_now()` });
+  for (const budget of parts.plan.budgets) await store.addBudget(budget);
   for (const key of parts.plan.keys) await store.add(key);
   return new SqliteServer(parts, database, db);
 }
@@ -54,6 +55,8 @@ class SqliteServer implements SimulatedStore {
   readonly #shared: SharedSqlite;
   readonly #stores = new WeakMap<Process, DurableQuotaStore>();
   readonly #books: ReturnType<DatabaseSync["prepare"]>;
+  readonly #budgets: ReturnType<DatabaseSync["prepare"]>;
+  readonly #closed: ReturnType<DatabaseSync["prepare"]>;
 
   constructor(parts: WorldParts, database: DatabaseSync, db: SqlDatabase) {
     this.#parts = parts;
@@ -62,6 +65,10 @@ class SqliteServer implements SimulatedStore {
       `SELECT id AS keyId, granted, charged, held, overdraft, estimated,
         (SELECT count(*) FROM polygate_holds WHERE key_id = polygate_keys.id AND state = 'live') AS liveHolds
       FROM polygate_keys WHERE id = ?`,
+    );
+    this.#budgets = database.prepare("SELECT id, granted, charged, held, overdraft, estimated FROM polygate_budgets");
+    this.#closed = database.prepare(
+      "SELECT budget_id, granted, charged, held, overdraft, estimated FROM polygate_budget_periods",
     );
     this.#shared = new SharedSqlite({
       database,
@@ -81,6 +88,18 @@ class SqliteServer implements SimulatedStore {
 
   async audits(): Promise<readonly Audit[]> {
     return this.#parts.plan.keys.map(({ id }) => this.#audit(id));
+  }
+
+  async budgets(): Promise<readonly BudgetAudit[]> {
+    return this.#budgetsNow();
+  }
+
+  #budgetsNow(): readonly BudgetAudit[] {
+    // The columns are the fields of `PeriodAudit`.
+    const closed = this.#closed.all() as unknown as readonly (PeriodAudit & { readonly budget_id: string })[];
+    return (this.#budgets.all() as unknown as readonly (PeriodAudit & { readonly id: string })[]).map(
+      ({ id, ...current }) => ({ id, current, closed: closed.filter(({ budget_id }) => budget_id === id) }),
+    );
   }
 
   async verify(): Promise<readonly string[]> {
@@ -105,7 +124,7 @@ class SqliteServer implements SimulatedStore {
   }
 
   #committed(delivery: Delivery, { keyId, now }: Locked): void {
-    this.#parts.ledgerLaws.worked(delivery, this.#audit(keyId), now);
+    this.#parts.ledgerLaws.worked(delivery, this.#audit(keyId), now, this.#budgetsNow());
   }
 
   #audit(keyId: string): Audit {

@@ -16,6 +16,15 @@ export interface Audit {
   readonly estimated: number;
 }
 
+/** The books of a budget's periods. */
+export interface BudgetAudit {
+  readonly id: string;
+  readonly current: PeriodAudit;
+  readonly closed: readonly PeriodAudit[];
+}
+
+export type PeriodAudit = Pick<Audit, "granted" | "charged" | "held" | "overdraft" | "estimated">;
+
 export interface SimulatedStore {
   /** True when its code runs in the process of the gateway, and dies with it. */
   readonly inProcess: boolean;
@@ -28,6 +37,8 @@ export interface SimulatedStore {
   died(process: Process): void;
   /** Returns the ledgers of all keys at rest. */
   audits(): Promise<readonly Audit[]>;
+  /** Returns the books of all budgets. */
+  budgets(): Promise<readonly BudgetAudit[]>;
   /** Returns the differences in the journal. Undefined when the store has no journal. */
   verify(): Promise<readonly string[] | undefined>;
   close(): Promise<void>;

@@ -10,8 +10,8 @@ interface Event {
   cancelled: boolean;
 }
 
-/** The first moment of every world, in milliseconds since the Unix epoch. */
-const START = Date.UTC(2026, 0, 1);
+/** The first moment of every world, in milliseconds since the Unix epoch: a few seconds before midnight in UTC. */
+const START = Date.UTC(2026, 0, 1) - 4_000;
 
 export class Timeline {
   /** In milliseconds since the Unix epoch. */

@@ -52,7 +52,7 @@ export async function runWorld({ seed, store, plan, mutant, trace, crashAtEffect
   const timeline = new Timeline(random);
   const figures = noFigures();
   const breaches = new Breaches(timeline, figures);
-  const ledgerLaws = new LedgerLaws(planned.keys, breaches, figures);
+  const ledgerLaws = new LedgerLaws(planned, breaches, figures);
   const parts: WorldParts = {
     plan: planned,
     random,
@@ -212,7 +212,7 @@ class World {
       timeline.after(0, () => void this.#store.carryOut({ message: { verb: "sweep" } }, janitor));
     }
     await this.#until(timeline.now + REST_MS);
-    ledgerLaws.atRest(await this.#store.audits(), timeline.now);
+    ledgerLaws.atRest(await this.#store.audits(), timeline.now, await this.#store.budgets());
   }
 
   #count(): void {

@@ -7,6 +7,7 @@ import {
   type DurableQuotaStore,
   type RedisClient,
   redisQuotaStore,
+  type RedisQuotaStoreOptions,
   redisReplayStore,
   type RedisReplayStoreOptions,
 } from "../../../src/stores/redis/index.ts";
@@ -74,12 +75,18 @@ export const redisAnswers: boolean = await (async () => {
 })();
 
 /** Opens a store whose clock can be advanced beyond the server's. */
-export function redisStoreAt({ client, prefix }: Pick<RedisPlace, "client" | "prefix">): {
+export function redisStoreAt(
+  { client, prefix }: Pick<RedisPlace, "client" | "prefix">,
+  options: Pick<RedisQuotaStoreOptions, "onBudget"> = {},
+): {
   store: DurableQuotaStore;
   advance: (ms: number) => void;
 } {
   let ahead = 0;
-  return { store: redisQuotaStore({ client, prefix, aheadMs: () => ahead }), advance: (ms) => void (ahead += ms) };
+  return {
+    store: redisQuotaStore({ client, prefix, aheadMs: () => ahead, ...options }),
+    advance: (ms) => void (ahead += ms),
+  };
 }
 
 /** Opens a replay store whose clock can be advanced beyond the server's. */

@@ -1,7 +1,8 @@
 /** Opens the SQL store on a clock that can be advanced. */
 
 import { sql } from "kysely";
-import { type DurableQuotaStore, sqlQuotaStore } from "../../../src/stores/sql/index.ts";
+import { type DurableQuotaStore, sqlQuotaStore, type SqlQuotaStoreOptions } from "../../../src/stores/sql/index.ts";
+import type { BudgetStoreSetup, OpenBudgetStore, OpenedBudgetStore } from "../../contracts/budgets.ts";
 import type { OpenedQuotaStore, OpenQuotaStore } from "../../contracts/index.ts";
 import type { TestPlace } from "./databases.ts";
 
@@ -9,9 +10,10 @@ import type { TestPlace } from "./databases.ts";
 export function storeAt(
   { dialect, prefix, ...place }: TestPlace,
   db: TestPlace["db"] = place.db,
+  options: Pick<SqlQuotaStoreOptions, "onBudget" | "maxVerbsPerTransaction"> = {},
 ): { store: DurableQuotaStore; advance: (ms: number) => void } {
   let ahead = 0;
-  const store = sqlQuotaStore({ db, dialect, prefix, clock: (now) => sql`(${now} + ${sql.lit(ahead)})` });
+  const store = sqlQuotaStore({ db, dialect, prefix, clock: (now) => sql`(${now} + ${sql.lit(ahead)})`, ...options });
   return { store, advance: (ms) => void (ahead += ms) };
 }
 
@@ -36,4 +38,18 @@ export async function openedOf(
     },
     removeSecret: (apiKey) => store.removeSecret(apiKey),
   };
+}
+
+/** Opens stores for the laws of budgets. */
+export const openBudgetsAt =
+  (place: () => TestPlace): OpenBudgetStore =>
+  ({ onBudget, ...setup }) =>
+    openedBudgetsOf(storeAt(place(), place().db, { onBudget }), setup);
+
+export async function openedBudgetsOf(
+  at: { store: DurableQuotaStore; advance: (ms: number) => void | Promise<void> },
+  { keys, budgets }: Omit<BudgetStoreSetup, "onBudget">,
+): Promise<OpenedBudgetStore> {
+  for (const budget of budgets) await at.store.addBudget(budget);
+  return { ...(await openedOf(at, keys)), budgets: at.store };
 }

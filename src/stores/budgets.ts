@@ -1,0 +1,286 @@
+/** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
+
+import { assertInteger, Books, MOST_UNITS } from "./ledger.ts";
+
+/** A budget, as a host declares it. */
+export interface BudgetOptions {
+  /** Names the budget to keys, to child budgets and to the host. It never changes. */
+  readonly id: string;
+  /** The default is the id. */
+  readonly name?: string;
+  /** The units of each period, or of the whole budget when it has no period: an integer from 0 up. */
+  readonly amount: number;
+  /** Begins the budget anew each day, each Monday, or on the first day of each month. Without a period, the budget never begins anew. */
+  readonly period?: BudgetPeriod;
+  /** The time zone in which a period begins at midnight, such as "Europe/Berlin". Default: UTC. Only for a budget with a period. */
+  readonly timeZone?: string;
+  /**
+   * Takes unused units into the next period: at most `amount`, so that a period has at most twice the amount, beside top-ups. Units
+   * that a running call frees after the end of its period are not taken along. Default: false. Only for a budget with a period.
+   */
+  readonly rollover?: boolean;
+  /** The budget that this budget draws on. It must exist already, and cannot be changed. A chain has at most 4 budgets. */
+  readonly parent?: string;
+}
+
+export type BudgetPeriod = "day" | "week" | "month";
+
+/** A budget and the books of its current period, in units. `granted` is the sum of `used` and `available`. */
+export interface BudgetReport {
+  readonly id: string;
+  readonly name: string;
+  readonly amount: number;
+  readonly period?: BudgetPeriod;
+  readonly timeZone?: string;
+  readonly rollover?: boolean;
+  readonly parent?: string;
+  /** The beginning and the end of the current period: Unix time in milliseconds. Absent without a period. */
+  readonly startsAt?: number;
+  readonly endsAt?: number;
+  /** The units of the period: the amount, with what was taken over and topped up. */
+  readonly granted: number;
+  /** Includes the units of live holds. */
+  readonly used: number;
+  readonly available: number;
+  /** Units of live holds, which `used` includes. */
+  readonly held: number;
+  /** Units that were consumed beyond the budget. */
+  readonly overdraft: number;
+  /** Units of `used` that rest on estimates. */
+  readonly estimated: number;
+}
+
+/** The shares of a budget at which the host is told, in percent. */
+export const THRESHOLDS = [50, 80, 100] as const;
+
+/** A budget that has reached a threshold. */
+export interface BudgetEvent {
+  readonly id: string;
+  readonly name: string;
+  /**
+   * The threshold, in percent of the granted units. Live holds do not count. 100 also means that a call was refused because what is
+   * not charged yet was too little for it.
+   */
+  readonly percent: (typeof THRESHOLDS)[number];
+  /** The units of the period. */
+  readonly granted: number;
+  /** The charged units of the period, without live holds. */
+  readonly charged: number;
+  /** The beginning and the end of the period: Unix time in milliseconds. Absent without a period. */
+  readonly startsAt?: number;
+  readonly endsAt?: number;
+}
+
+/**
+ * Is told of each threshold (50, 80 and 100 percent) that a budget reaches, once in each period. After a top-up or a larger amount, a
+ * threshold can be reached again. Of several processes on one store, the one whose call reached the threshold is told; when it dies at
+ * that moment, none is. The store does not wait for the function, and ignores its errors.
+ */
+export type OnBudget = (event: BudgetEvent) => unknown;
+
+/** The most budgets of a chain. */
+export const MOST_LEVELS = 4;
+
+/** The end of a budget without a period, in milliseconds. */
+export const NEVER: number = MOST_UNITS;
+
+/** The terms of a budget, after they were checked. */
+export interface BudgetTerms {
+  readonly id: string;
+  readonly name: string;
+  amount: number;
+  readonly period: BudgetPeriod | undefined;
+  readonly timeZone: string;
+  readonly rollover: boolean;
+  /** The ids of this budget, its parent, and so on. */
+  readonly chain: readonly [string, ...string[]];
+}
+
+/** Checks a budget that a host declares. `parent` is the chain of its parent. Throws a RangeError for a wrong value. */
+export function termsOf(options: BudgetOptions, parent: readonly string[]): BudgetTerms {
+  const { id, name = id, amount, period, timeZone = "UTC", rollover = false } = options;
+  assertInteger("amount", amount, 0);
+  if (period !== undefined && !["day", "week", "month"].includes(period))
+    throw new RangeError(`period must be "day", "week" or "month", not ${JSON.stringify(period)}`);
+  if (period === undefined && (options.timeZone !== undefined || options.rollover !== undefined))
+    throw new RangeError("Only a budget with a period has a timeZone or a rollover.");
+  if (parent.length >= MOST_LEVELS) throw new RangeError(`A chain has at most ${MOST_LEVELS} budgets.`);
+  calendarOf(timeZone);
+  return { id, name, amount, period, timeZone, rollover, chain: [id, ...parent] };
+}
+
+/** The books of one period of a budget. */
+export class Window extends Books {
+  readonly startsAt: number;
+  readonly endsAt: number;
+  /** The highest threshold that the host was told of, in percent; 0 before the first. */
+  told = 0;
+
+  constructor(budgetId: string, { startsAt, endsAt }: Span, granted: number) {
+    super(`budget ${budgetId}`, false, granted, 0);
+    this.startsAt = startsAt;
+    this.endsAt = endsAt;
+  }
+
+  /** The highest threshold that the charged units reach, in percent; 0 below the first. */
+  get reached(): number {
+    return THRESHOLDS.findLast((percent) => this.granted > 0 && this.charged / this.granted >= percent / 100) ?? 0;
+  }
+}
+
+/** A budget and the books of its current period. */
+export class Budget {
+  readonly terms: BudgetTerms;
+  window: Window;
+
+  constructor(terms: BudgetTerms, window: Window) {
+    this.terms = terms;
+    this.window = window;
+  }
+
+  static begun(terms: BudgetTerms, now: number): Budget {
+    return new Budget(terms, new Window(terms.id, spanAt(terms, now), terms.amount));
+  }
+
+  /** Begins the period of `now`, unless it has begun already. Returns the closed period, or undefined when none was closed. */
+  turn(now: number): Window | undefined {
+    const closed = this.window;
+    if (now < closed.endsAt) return undefined;
+    const { id, amount, rollover } = this.terms;
+    const span = spanAt(this.terms, now);
+    const unused = rollover ? Math.min(amount, closed.available) : 0;
+    // Move the units, so that a late charge to the closed period cannot spend them a second time.
+    closed.granted -= unused;
+    // When whole periods were skipped, the last of them was not used at all.
+    const taken = rollover && span.startsAt > closed.endsAt ? amount : unused;
+    this.window = new Window(id, span, Math.min(MOST_UNITS, amount + taken));
+    return closed;
+  }
+
+  /** Changes the amount, and the granted units of the current period with it. */
+  setAmount(amount: number): void {
+    const granted = this.window.granted + amount - this.terms.amount;
+    this.window.granted = Math.max(0, Math.min(MOST_UNITS, granted));
+    this.terms.amount = amount;
+    this.#forgetTold();
+  }
+
+  /** Adds units to the current period. Throws a RangeError when the sum would pass `MOST_UNITS`. */
+  topUp(units: number): void {
+    this.window.grant(units);
+    this.#forgetTold();
+  }
+
+  #forgetTold(): void {
+    this.window.told = Math.min(this.window.told, this.window.reached);
+  }
+
+  /**
+   * Returns the thresholds that were reached since the last call, and remembers them. `refused` is the least units of a call that was
+   * refused.
+   */
+  news(refused = 0): readonly BudgetEvent[] {
+    const { told, granted, charged } = this.window;
+    const reached = refused > Math.max(0, granted - charged) ? 100 : this.window.reached;
+    if (reached <= told) return [];
+    this.window.told = reached;
+    return thresholdsOf(this.terms, { told, reached, granted, charged, ...this.#span });
+  }
+
+  get report(): BudgetReport {
+    const { id, name, amount, period, timeZone, rollover, chain } = this.terms;
+    const { used, available, held, overdraft, estimated } = this.window;
+    const parent = chain[1];
+    return {
+      id,
+      name,
+      amount,
+      ...(period && { period, timeZone, rollover }),
+      ...(parent !== undefined && { parent }),
+      ...this.#span,
+      granted: used + available,
+      used,
+      available,
+      held,
+      overdraft,
+      estimated,
+    };
+  }
+
+  get #span(): Span | undefined {
+    const { startsAt, endsAt } = this.window;
+    return this.terms.period && { startsAt, endsAt };
+  }
+}
+
+/** Makes the events of the thresholds above `told`, up to `reached`. */
+export const thresholdsOf = (
+  { id, name }: Pick<BudgetEvent, "id" | "name">,
+  { told, reached, ...period }: Omit<BudgetEvent, "id" | "name" | "percent"> & { told: number; reached: number },
+): readonly BudgetEvent[] =>
+  THRESHOLDS.filter((percent) => percent > told && percent <= reached).map((percent) =>
+    Object.freeze({ id, name, percent, ...period }),
+  );
+
+/** Tells the host of events, without waiting for it. */
+export function tellAll(onBudget: OnBudget, events: readonly BudgetEvent[]): void {
+  for (const event of events)
+    void Promise.resolve(event)
+      .then(onBudget)
+      .catch(() => {});
+}
+
+/** The beginning and the end of a period: Unix time in milliseconds. The end does not belong to it. */
+export interface Span {
+  readonly startsAt: number;
+  readonly endsAt: number;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Returns the period of a budget at a time in milliseconds since the Unix epoch. */
+export function spanAt({ period, timeZone }: Pick<BudgetTerms, "period" | "timeZone">, now: number): Span {
+  if (!period) return { startsAt: 0, endsAt: NEVER };
+  const calendar = calendarOf(timeZone);
+  const today = dateAt(calendar, now);
+  const date = new Date(today);
+  if (period === "week") date.setUTCDate(date.getUTCDate() - ((date.getUTCDay() + 6) % 7));
+  if (period === "month") date.setUTCDate(1);
+  const startsAt = beginOf(calendar, date.getTime());
+  if (period === "month") date.setUTCMonth(date.getUTCMonth() + 1);
+  else date.setUTCDate(date.getUTCDate() + (period === "week" ? 7 : 1));
+  return { startsAt, endsAt: Math.max(now + 1, beginOf(calendar, date.getTime())) };
+}
+
+/** Throws a RangeError for an unknown time zone. */
+function calendarOf(timeZone: string): Intl.DateTimeFormat {
+  const options = { calendar: "gregory", numberingSystem: "latn", year: "numeric", month: "numeric", day: "numeric" };
+  try {
+    // The cast is safe: the literals are the values that the options take.
+    return new Intl.DateTimeFormat("en-US", { ...options, timeZone } as Intl.DateTimeFormatOptions);
+  } catch (cause) {
+    throw new RangeError(`${JSON.stringify(timeZone)} is no time zone. Give a name such as "Europe/Berlin".`, {
+      cause,
+    });
+  }
+}
+
+/** Returns the local date at a time, as the time of its midnight in UTC. */
+function dateAt(calendar: Intl.DateTimeFormat, time: number): number {
+  const [month = 1, day = 1, year = 1970] = calendar.format(time).split("/").map(Number);
+  return Date.UTC(year, month - 1, day);
+}
+
+/**
+ * Returns the first millisecond of a local date, or of the next date that exists. Searches for it, because local midnight may not
+ * exist on a day when the clocks change.
+ */
+function beginOf(calendar: Intl.DateTimeFormat, date: number): number {
+  let [before, from] = [date - 2 * DAY_MS, date + 2 * DAY_MS];
+  while (from - before > 1) {
+    const middle = Math.floor((before + from) / 2);
+    if (dateAt(calendar, middle) >= date) from = middle;
+    else before = middle;
+  }
+  return from;
+}

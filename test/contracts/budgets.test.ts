@@ -1,0 +1,266 @@
+/** The memory store keeps the laws of budgets, and each law notices a fault. */
+
+import { AssertionError } from "node:assert";
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { type BudgetOptions, memoryQuotaStore } from "../../src/index.ts";
+import { spanAt } from "../../src/stores/budgets.ts";
+import { budgetLaws, type BudgetStoreSetup, type OpenBudgetStore, type OpenedBudgetStore } from "./budgets.ts";
+import { verbsOf } from "./faults.ts";
+import { manualClock } from "./manual-clock.ts";
+
+function openMemoryBudgets({ keys, ...options }: BudgetStoreSetup): OpenedBudgetStore {
+  const clock = manualClock(Date.now());
+  const store = memoryQuotaStore(keys, { clock, ...options });
+  return {
+    store,
+    budgets: store,
+    advance: (ms) => clock.advance(ms),
+    audit(keyId) {
+      const report = store.report(keyId);
+      if (!report) throw new Error(`The store does not know the key ${keyId}.`);
+      return report;
+    },
+    removeSecret: (apiKey) => store.removeSecret(apiKey),
+  };
+}
+
+/** The verbs of a memory store's budgets, without their object. */
+const budgetsOf = ({ budgets }: OpenedBudgetStore): OpenedBudgetStore["budgets"] => ({
+  addBudget: (budget) => budgets.addBudget(budget),
+  setBudgetAmount: (id, amount) => budgets.setBudgetAmount(id, amount),
+  topUpBudget: (id, units) => budgets.topUpBudget(id, units),
+  assignBudget: (keyId, budgetId) => budgets.assignBudget(keyId, budgetId),
+  budgetReport: (id) => budgets.budgetReport(id),
+});
+
+interface BudgetMutant {
+  readonly fault: string;
+  readonly open: OpenBudgetStore;
+}
+
+const withSetup = (fault: string, change: (setup: BudgetStoreSetup) => BudgetStoreSetup): BudgetMutant => ({
+  fault,
+  open: (setup) => openMemoryBudgets(change(setup)),
+});
+
+const withTerms = (fault: string, change: (budget: BudgetOptions) => BudgetOptions): BudgetMutant =>
+  withSetup(fault, (setup) => ({ ...setup, budgets: setup.budgets.map(change) }));
+
+const withFault = (
+  fault: string,
+  change: (opened: OpenedBudgetStore, setup: BudgetStoreSetup) => Partial<OpenedBudgetStore>,
+): BudgetMutant => ({
+  fault,
+  open(setup) {
+    const opened = openMemoryBudgets(setup);
+    return { ...opened, ...change(opened, setup) };
+  },
+});
+
+const HIDDEN = 1_000_000;
+
+const mutants: readonly BudgetMutant[] = [
+  withSetup("knows no budgets of keys", (setup) => ({
+    ...setup,
+    keys: setup.keys.map(({ budget: _budget, ...key }) => key),
+  })),
+  withTerms("knows no parents", ({ parent: _parent, ...budget }) => budget),
+  withFault("takes nothing over", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      addBudget: ({ rollover: _rollover, ...budget }) => opened.budgets.addBudget(budget),
+    },
+  })),
+  withTerms("takes all periods over", (budget) => (budget.period ? { ...budget, rollover: true } : budget)),
+  withTerms("never begins a period", ({ period: _period, rollover: _rollover, ...budget }) => budget),
+  withTerms("begins a period each week", (budget) => (budget.period ? { ...budget, period: "week" } : budget)),
+  withSetup("tells each threshold twice", (setup) => ({
+    ...setup,
+    onBudget(event) {
+      setup.onBudget(event);
+      setup.onBudget(event);
+    },
+  })),
+  withSetup("tells of nothing", (setup) => ({ ...setup, onBudget() {} })),
+  withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
+  withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), setBudgetAmount() {} } })),
+  withFault("ignores new budgets of keys", (opened) => ({ budgets: { ...budgetsOf(opened), assignBudget() {} } })),
+  withFault("tops up for all periods", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      async topUpBudget(id, units) {
+        const report = await opened.budgets.budgetReport(id);
+        await opened.budgets.setBudgetAmount(id, (report?.amount ?? 0) + units);
+      },
+    },
+  })),
+  withFault("charges late calls to the present", ({ store, budgets }, setup) => {
+    const reserved = new Map<string, { readonly keyId: string; readonly startsAt: number | undefined }>();
+    const beginOf = async () => (await budgets.budgetReport(setup.budgets[0]?.id ?? ""))?.startsAt;
+    return {
+      store: {
+        ...verbsOf(store),
+        async reserve(hold) {
+          reserved.set(hold.id, { keyId: hold.keyId, startsAt: await beginOf() });
+          return store.reserve(hold);
+        },
+        async settle(id, outcome) {
+          const { keyId = "", startsAt } = reserved.get(id) ?? {};
+          if (startsAt === (await beginOf())) return store.settle(id, outcome);
+          await store.settle(id, { ...outcome, used: 0 });
+          await store.reserve({ id: `${id} late`, keyId, atLeast: 0, atMost: 0, leaseMs: 1_000 });
+          await store.settle(`${id} late`, outcome);
+        },
+      },
+    };
+  }),
+  withFault("charges twice what is settled twice", ({ store }) => {
+    const keyIds = new Map<string, string>();
+    const settled = new Map<string, number>();
+    return {
+      store: {
+        ...verbsOf(store),
+        async reserve(hold) {
+          keyIds.set(hold.id, hold.keyId);
+          return store.reserve(hold);
+        },
+        async settle(id, outcome) {
+          const count = settled.get(id) ?? 0;
+          settled.set(id, count + 1);
+          if (count === 0) return store.settle(id, outcome);
+          const again = { id: `${id} ${count}`, keyId: keyIds.get(id) ?? "", leaseMs: 1_000 };
+          await store.reserve({ ...again, atLeast: 0, atMost: outcome.used });
+          await store.settle(again.id, outcome);
+        },
+      },
+    };
+  }),
+  withFault("drops what is settled after expiry", ({ store, budgets }, setup) => ({
+    store: {
+      ...verbsOf(store),
+      async settle(id, outcome) {
+        const [before] = await Promise.all(setup.budgets.map(async ({ id }) => budgets.budgetReport(id)));
+        if ((before?.held ?? 0) > 0) await store.settle(id, outcome);
+      },
+    },
+  })),
+  {
+    fault: "reads what is left, and holds a moment later",
+    open({ budgets, keys, ...setup }) {
+      const opened = openMemoryBudgets({
+        ...setup,
+        keys,
+        budgets: budgets.map((budget) => ({ ...budget, amount: budget.amount + HIDDEN })),
+      });
+      const report: OpenedBudgetStore["budgets"]["budgetReport"] = async (id) => {
+        const told = await opened.budgets.budgetReport(id);
+        return told && { ...told, granted: told.granted - HIDDEN, available: told.available - HIDDEN };
+      };
+      return {
+        ...opened,
+        budgets: { ...budgetsOf(opened), budgetReport: report },
+        store: {
+          ...verbsOf(opened.store),
+          async reserve(hold) {
+            const reports = await Promise.all(budgets.map(async ({ id }) => report(id)));
+            await setImmediate();
+            const atMost = Math.min(hold.atMost, ...reports.map((told) => told?.available ?? 0));
+            if (atMost < hold.atLeast) return { refused: true, available: Math.max(0, atMost), held: 0 };
+            return opened.store.reserve({ ...hold, atMost });
+          },
+        },
+      };
+    },
+  },
+  withFault("takes any budget", (opened) => ({
+    budgets: {
+      ...budgetsOf(opened),
+      async addBudget(budget) {
+        await (async () => opened.budgets.addBudget(budget))().catch(() => {});
+      },
+    },
+  })),
+];
+
+/** The laws that a store breaks. */
+async function brokenBy({ open }: BudgetMutant): Promise<Map<string, unknown>> {
+  const broken = new Map<string, unknown>();
+  for (const law of budgetLaws) await law.verify(open).catch((error: unknown) => broken.set(law.name, error));
+  return broken;
+}
+
+describe("budgets of memoryQuotaStore", () => {
+  it.each(budgetLaws)("$name", async (law) => {
+    await expect(law.verify(openMemoryBudgets)).resolves.toBeUndefined();
+  });
+
+  it("return what a removed key has held", async () => {
+    const store = memoryQuotaStore([{ apiKey: "one", budget: "team" }], { budgets: [{ id: "team", amount: 10 }] });
+    await store.reserve({ id: "call", keyId: "key-1", atLeast: 8, atMost: 8, leaseMs: 1_000 });
+    store.remove("key-1");
+    expect(store.budgetReport("team")).toMatchObject({ used: 0, available: 10, held: 0 });
+  });
+
+  it("are named before the keys that draw on them", () => {
+    expect(() => memoryQuotaStore([{ apiKey: "one", budget: "team" }])).toThrow("There is no budget of the id team.");
+  });
+
+  it("go on when the host's function throws, rejects or hangs", async () => {
+    for (const onBudget of [
+      () => {
+        throw new Error("no pager");
+      },
+      () => Promise.reject(new Error("no pager")),
+      () => new Promise(() => {}),
+    ]) {
+      const budgets = [{ id: "team", amount: 10 }];
+      const store = memoryQuotaStore([{ apiKey: "one", budget: "team" }], { budgets, onBudget });
+      for (const id of ["one", "two"]) {
+        await store.reserve({ id, keyId: "key-1", atLeast: 5, atMost: 5, leaseMs: 1_000 });
+        await store.settle(id, { used: 5, certainty: "exact" });
+      }
+      expect(store.budgetReport("team")).toMatchObject({ used: 10, available: 0 });
+    }
+  });
+});
+
+describe("budgetLaws", () => {
+  it.each(mutants)("notice a store that $fault", async (mutant) => {
+    const broken = [...(await brokenBy(mutant)).values()];
+    expect(broken.some((error) => error instanceof AssertionError)).toBe(true);
+  });
+
+  it("are each broken by a mutant at least", async () => {
+    const broken = await Promise.all(mutants.map(brokenBy));
+    const names = new Set(broken.flatMap((laws) => [...laws.keys()]));
+    expect(budgetLaws.map(({ name }) => name).filter((name) => !names.has(name))).toEqual([]);
+  });
+});
+
+const at = (period: "day" | "week" | "month", timeZone: string, now: string): readonly string[] => {
+  const { startsAt, endsAt } = spanAt({ period, timeZone }, Date.parse(now));
+  return [startsAt, endsAt].map((time) => new Date(time).toISOString());
+};
+
+describe("the period of a budget", () => {
+  it.each([
+    ["day", "UTC", "2026-03-01T00:00:00Z", "2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z"],
+    ["day", "UTC", "2026-03-01T23:59:59.999Z", "2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z"],
+    ["day", "Asia/Kathmandu", "2026-03-01T18:14:59Z", "2026-02-28T18:15:00.000Z", "2026-03-01T18:15:00.000Z"],
+    // The clocks change: a day of 23 hours, and one of 25.
+    ["day", "Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-28T23:00:00.000Z", "2026-03-29T22:00:00.000Z"],
+    ["day", "Europe/Berlin", "2026-10-25T12:00:00Z", "2026-10-24T22:00:00.000Z", "2026-10-25T23:00:00.000Z"],
+    // There is no midnight on this day, because the clocks go from 24:00 to 1:00.
+    ["day", "Africa/Cairo", "2026-04-24T12:00:00Z", "2026-04-23T22:00:00.000Z", "2026-04-24T21:00:00.000Z"],
+    // The island has skipped the 30th.
+    ["day", "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-29T10:00:00.000Z", "2011-12-30T10:00:00.000Z"],
+    ["week", "UTC", "2026-03-01T12:00:00Z", "2026-02-23T00:00:00.000Z", "2026-03-02T00:00:00.000Z"],
+    ["week", "UTC", "2026-03-02T00:00:00Z", "2026-03-02T00:00:00.000Z", "2026-03-09T00:00:00.000Z"],
+    ["month", "UTC", "2026-12-31T23:59:59Z", "2026-12-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"],
+    ["month", "America/New_York", "2026-11-01T03:59:59Z", "2026-10-01T04:00:00.000Z", "2026-11-01T04:00:00.000Z"],
+    ["month", "America/New_York", "2026-11-01T04:00:00Z", "2026-11-01T04:00:00.000Z", "2026-12-01T05:00:00.000Z"],
+  ] as const)("a %s in %s at %s", (period, timeZone, now, startsAt, endsAt) => {
+    expect(at(period, timeZone, now)).toEqual([startsAt, endsAt]);
+  });
+});

@@ -1,0 +1,465 @@
+/** The laws of budgets: limits that several keys of a QuotaStore share, in all or by period. Races come first. */
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import type { BudgetEvent, BudgetOptions, BudgetReport, OnBudget } from "../../src/index.ts";
+import {
+  atOnce,
+  expectRangeError,
+  grantsOf,
+  Ledger,
+  LEASE_MS,
+  type OpenedQuotaStore,
+  type QuotaStoreSetup,
+} from "./quota-store/law.ts";
+
+/** The setup of a store for one law. The ids of budgets are unique to each law. */
+export interface BudgetStoreSetup extends QuotaStoreSetup {
+  readonly budgets: readonly BudgetOptions[];
+  readonly onBudget: OnBudget;
+}
+
+/** A store under test whose keys draw on budgets. */
+export interface OpenedBudgetStore extends OpenedQuotaStore {
+  readonly budgets: {
+    addBudget(budget: BudgetOptions): void | Promise<void>;
+    setBudgetAmount(id: string, amount: number): void | Promise<void>;
+    topUpBudget(id: string, units: number): void | Promise<void>;
+    assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
+    budgetReport(id: string): BudgetReport | undefined | Promise<BudgetReport | undefined>;
+  };
+}
+
+export type OpenBudgetStore = (setup: BudgetStoreSetup) => OpenedBudgetStore | Promise<OpenedBudgetStore>;
+
+/** One promise about budgets. */
+export interface BudgetLaw {
+  readonly name: string;
+  verify(open: OpenBudgetStore): Promise<void>;
+}
+
+const DAY_MS = 86_400_000;
+/** A lease that outlives a day. */
+const LONG_MS = 3 * DAY_MS;
+
+interface Scene {
+  readonly keys: readonly { readonly granted?: number; readonly budget?: string }[];
+  readonly budgets: readonly BudgetOptions[];
+}
+
+/** A store on which a law runs: its keys, and verbs on its budgets by their short ids. */
+class Stage {
+  readonly keys: readonly Ledger[];
+  readonly events: BudgetEvent[];
+  readonly #opened: OpenedBudgetStore;
+  readonly #suffix: string;
+
+  constructor(opened: OpenedBudgetStore, suffix: string, keys: readonly Ledger[], events: BudgetEvent[]) {
+    this.#opened = opened;
+    this.#suffix = suffix;
+    this.keys = keys;
+    this.events = events;
+  }
+
+  key(index = 0): Ledger {
+    const key = this.keys[index];
+    assert.ok(key);
+    return key;
+  }
+
+  id(budget: string): string {
+    return `${budget}-${this.#suffix}`;
+  }
+
+  async add(budget: BudgetOptions): Promise<void> {
+    await this.#opened.budgets.addBudget(budget);
+  }
+
+  async setAmount(budget: string, amount: number): Promise<void> {
+    await this.#opened.budgets.setBudgetAmount(this.id(budget), amount);
+  }
+
+  async topUp(budget: string, units: number): Promise<void> {
+    await this.#opened.budgets.topUpBudget(this.id(budget), units);
+  }
+
+  async assign(key: Ledger, budget: string | undefined): Promise<void> {
+    await this.#opened.budgets.assignBudget(key.keyId, budget === undefined ? undefined : this.id(budget));
+  }
+
+  async report(budget: string): Promise<BudgetReport> {
+    const report = await this.#opened.budgets.budgetReport(this.id(budget));
+    assert.ok(report, `the store must know the budget ${budget}`);
+    return report;
+  }
+
+  async expect(budget: string, expected: Partial<BudgetReport>, why: string): Promise<void> {
+    const report = await this.report(budget);
+    const told = Object.fromEntries(Object.keys(expected).map((name) => [name, report[name as keyof BudgetReport]]));
+    assert.deepEqual(told, expected, `${budget}: ${why}`);
+    assert.equal(report.used + report.available, report.granted, `${budget}: granted = used + available`);
+  }
+
+  async advance(ms: number): Promise<void> {
+    await this.#opened.advance(ms);
+  }
+
+  /** Goes to noon of the next day in UTC, so that no midnight passes by itself while a law runs. */
+  async toNoon(): Promise<void> {
+    await this.advance(DAY_MS + DAY_MS / 2 - (Date.now() % DAY_MS));
+  }
+
+  /** The thresholds that the host was told of since the last call, in the order of the budgets' ids and the percents. */
+  async told(): Promise<string[]> {
+    // The store tells the host after it has answered: at the latest before it answers the next question.
+    await this.report("team");
+    for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => void setImmediate(resolve));
+    const events = this.events.splice(0);
+    return events.map(({ id, percent }) => `${id.slice(0, id.lastIndexOf("-"))} ${percent}`).toSorted(byPercent);
+  }
+}
+
+const byPercent = (one: string, other: string): number => one.localeCompare(other, "en", { numeric: true });
+
+function law(name: string, scene: Scene, body: (stage: Stage) => Promise<void>): BudgetLaw {
+  return {
+    name,
+    async verify(open) {
+      const suffix = randomUUID().slice(0, 8);
+      const events: BudgetEvent[] = [];
+      const opened = await open({
+        keys: scene.keys.map(({ budget, ...key }, index) => ({
+          ...key,
+          apiKey: `secret-${index}-${suffix}`,
+          ...(budget !== undefined && { budget: `${budget}-${suffix}` }),
+        })),
+        budgets: scene.budgets.map(({ id, parent, ...budget }) => ({
+          ...budget,
+          id: `${id}-${suffix}`,
+          ...(parent !== undefined && { parent: `${parent}-${suffix}` }),
+        })),
+        onBudget: (event) => void events.push(event),
+      });
+      try {
+        const keys = await Promise.all(
+          scene.keys.map(async ({ granted }, index) => {
+            const found = await opened.store.find(`secret-${index}-${suffix}`);
+            assert.ok(found, "find must know the keys that the store was opened with");
+            return new Ledger(opened, suffix, found.id, [`secret-${index}-${suffix}`], granted);
+          }),
+        );
+        await body(new Stage(opened, suffix, keys, events));
+      } catch (broken) {
+        await (async () => opened.close?.())().catch(() => {});
+        throw broken;
+      }
+      await opened.close?.();
+    },
+  };
+}
+
+/** Three levels: a key of a team, the team, and its organisation. */
+const chain = (key: number, team: number, org: number): Scene => ({
+  keys: [{ granted: key, budget: "team" }],
+  budgets: [
+    { id: "org", amount: org },
+    { id: "team", amount: team, parent: "org" },
+  ],
+});
+
+/** An unlimited key of one budget. */
+const single = (budget: Omit<BudgetOptions, "id">): Scene => ({
+  keys: [{ budget: "team" }],
+  budgets: [{ id: "team", ...budget }],
+});
+
+/** The promises about budgets. Each law opens a store of its own, and measures no time. */
+export const budgetLaws: readonly BudgetLaw[] = [
+  law(
+    "of 300 reservations at once by three keys on a budget for 30, exactly 30 are admitted",
+    { keys: [{ budget: "team" }, { budget: "team" }, { budget: "team" }], budgets: [{ id: "team", amount: 210 }] },
+    async (stage) => {
+      const answers = await atOnce(300, (index) => stage.key(index % 3).reserve(`hold-${index}`, 7));
+      assert.deepEqual(
+        grantsOf(answers),
+        Array.from({ length: 30 }, () => 7),
+      );
+      await stage.expect("team", { used: 210, available: 0, held: 210 }, "what was granted is held");
+    },
+  ),
+
+  law(
+    "keys of two teams share their organisation to its last unit, and no call waits for ever",
+    {
+      keys: [{ budget: "a" }, { budget: "z" }, { granted: 10_000, budget: "a" }, { granted: 10_000, budget: "m" }],
+      budgets: [
+        { id: "m", amount: 500 },
+        { id: "a", amount: 400, parent: "m" },
+        { id: "z", amount: 400, parent: "m" },
+      ],
+    },
+    async (stage) => {
+      const answers = await atOnce(160, (index) => stage.key(index % 4).reserve(`hold-${index}`, 1, 10));
+      assert.equal(
+        grantsOf(answers).reduce((sum, units) => sum + units, 0),
+        500,
+      );
+      await stage.expect("m", { used: 500, available: 0, held: 500 }, "the organisation is used up");
+      await atOnce(160, (index) => stage.key(index % 4).settle(`hold-${index}`, 2));
+      const [a, z, m] = await Promise.all([stage.report("a"), stage.report("z"), stage.report("m")]);
+      assert.equal(m.held + a.held + z.held, 0, "nothing stays held");
+      assert.equal(m.used, 2 * grantsOf(answers).length, "each call is charged to the organisation once");
+    },
+  ),
+
+  law("a hold settled by many callers at once is charged once in each budget", chain(100, 100, 100), async (stage) => {
+    await stage.key().hold("call", 90);
+    await atOnce(50, () => stage.key().settle("call", 15));
+    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 15, held: 0 }, "one charge");
+    await stage.key().expectUsed(15, "and one charge of the key");
+  }),
+
+  law("a hold takes what the key and each of its budgets have", chain(100, 60, 40), async (stage) => {
+    const key = stage.key();
+    await key.expectGrant(key.reserve("call", 1, 1_000), 40, "the organisation has the least");
+    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 40, held: 40 }, "it is held in each");
+    await key.settle("call", 10, "estimated");
+    for (const budget of ["team", "org"])
+      await stage.expect(budget, { used: 10, held: 0, estimated: 10, overdraft: 0 }, "the rest is returned in each");
+    await key.expectGrant(key.reserve("next", 1, 1_000), 30, "and can be held again");
+  }),
+
+  law("what one budget refuses is held in none", chain(100, 60, 5), async (stage) => {
+    const key = stage.key();
+    await key.hold("first", 3);
+    const why = "the organisation has too little";
+    await key.expectRefusal(key.reserve("call", 3, 50), { available: 2, held: 3 }, why);
+    await stage.expect("team", { used: 3, available: 57 }, "nothing more is held");
+    await stage.expect("org", { used: 3, available: 2 }, "nothing more is held");
+    await key.settle("first", 0);
+    await key.hold("call", 3);
+  }),
+
+  law("a balance tells of the tightest: the key or one of its budgets", chain(100, 60, 200), async (stage) => {
+    const key = stage.key();
+    assert.deepEqual(await key.balance(), { used: 0, available: 60, held: 0 });
+    await key.hold("call", 10);
+    assert.deepEqual(await key.balance(), { used: 10, available: 50, held: 10 });
+    await stage.topUp("team", 1_000);
+    assert.deepEqual(await key.balance(), { used: 10, available: 90, held: 10 }, "now the key has the least");
+  }),
+
+  law("a lease that ends is charged in each budget, and corrected in each", chain(100, 100, 100), async (stage) => {
+    const key = stage.key();
+    await key.hold("call", 80);
+    await key.renew("call", 30);
+    await stage.advance(LEASE_MS);
+    await key.expectGrant(key.reserve("next", 1, 100), 70, "what was not used is available again");
+    await key.settle("next", 0);
+    for (const budget of ["team", "org"])
+      await stage.expect(budget, { used: 30, held: 0, estimated: 30 }, "the last renewal is charged");
+    await key.settle("call", 45);
+    for (const budget of ["team", "org"])
+      await stage.expect(budget, { used: 45, held: 0, estimated: 0 }, "the true count replaces it");
+  }),
+
+  law("what a budget cannot cover is its own overdraft", chain(1_000, 60, 30), async (stage) => {
+    const key = stage.key();
+    await key.hold("call", 10);
+    await key.settle("call", 100);
+    await stage.expect("team", { used: 60, available: 0, overdraft: 40 }, "the team covers what it has");
+    await stage.expect("org", { used: 30, available: 0, overdraft: 70 }, "the organisation covers what it has");
+    await stage.topUp("team", 940);
+    await stage.topUp("org", 970);
+    assert.equal((await key.balance()).available, 900, "and the key has paid all of it");
+  }),
+
+  law("a period begins with its whole amount", single({ amount: 100, period: "day" }), async (stage) => {
+    const key = stage.key();
+    await stage.toNoon();
+    await key.expectGrant(key.reserve("call", 1, 1_000), 100, "the amount of the day");
+    await key.settle("call", 70);
+    const first = await stage.report("team");
+    assert.equal((first.endsAt ?? 0) - (first.startsAt ?? 0), DAY_MS, "a day in UTC is a day");
+    await stage.advance(DAY_MS);
+    await stage.expect("team", { startsAt: first.endsAt ?? 0, granted: 100, used: 0 }, "nothing is taken over");
+    await key.expectGrant(key.reserve("next", 1, 1_000), 100, "the amount of the next day");
+  }),
+
+  law(
+    "what was reserved in a period is charged to it, however late it is settled",
+    single({ amount: 100, period: "day" }),
+    async (stage) => {
+      const key = stage.key();
+      await stage.toNoon();
+      await key.expectGrant(key.reserve("late", 60, 60, LONG_MS), 60, "what is available");
+      await key.expectGrant(key.reserve("expired", 30, 30), 30, "what is available");
+      await key.renew("expired", 20);
+      await stage.advance(DAY_MS);
+      await stage.expect("team", { used: 0, available: 100, held: 0 }, "the next day knows nothing of them");
+      await key.settle("late", 90);
+      await key.settle("expired", 25);
+      await stage.expect("team", { used: 0, available: 100, held: 0, overdraft: 0 }, "nor of their settlements");
+      await key.hold("next", 100);
+      await key.settle("next", 40);
+      await stage.expect("team", { used: 40, available: 60 }, "it is charged for its own");
+    },
+  ),
+
+  law("unused units go over into the next period, at most one amount", { keys: [{}], budgets: [] }, async (stage) => {
+    const key = stage.key();
+    await stage.toNoon();
+    await stage.add({ id: stage.id("team"), amount: 100, period: "day", rollover: true });
+    await stage.assign(key, "team");
+    await key.hold("used", 30);
+    await key.settle("used", 30);
+    await key.expectGrant(key.reserve("late", 10, 10, LONG_MS), 10, "what is available");
+    await stage.advance(DAY_MS);
+    await stage.expect("team", { granted: 160, used: 0 }, "neither used nor held");
+    await key.settle("late", 50);
+    await stage.expect("team", { granted: 160, used: 0 }, "what was taken over is not spent a second time");
+    await stage.advance(DAY_MS);
+    await stage.expect("team", { granted: 200, used: 0 }, "at most twice the amount");
+    await key.hold("all", 200);
+    await key.settle("all", 200);
+    await stage.advance(3 * DAY_MS);
+    await stage.expect("team", { granted: 200, used: 0 }, "days without a call were not used");
+  }),
+
+  law("an amount below the use refuses what comes, and loses no charge", single({ amount: 100 }), async (stage) => {
+    const key = stage.key();
+    await key.hold("call", 80);
+    await stage.setAmount("team", 50);
+    await stage.expect("team", { amount: 50, used: 80, available: 0 }, "what is held stays held");
+    await key.expectRefusal(key.reserve("next", 1), { available: 0, held: 80 }, "nothing is available");
+    await key.settle("call", 10);
+    await stage.expect("team", { used: 10, available: 40, overdraft: 0 }, "the rest of the lowered amount");
+    await stage.setAmount("team", 90);
+    await stage.expect("team", { used: 10, available: 80 }, "and of the raised amount");
+    await key.hold("last", 80);
+    await stage.setAmount("team", 0);
+    await key.settle("last", 30);
+    await stage.expect("team", { used: 10, available: 0, overdraft: 30 }, "what it no longer covers is overdraft");
+  }),
+
+  law("a top-up is for the period in which it is made", single({ amount: 100, period: "day" }), async (stage) => {
+    const key = stage.key();
+    await stage.toNoon();
+    await key.hold("call", 100);
+    await stage.topUp("team", 25);
+    await key.expectGrant(key.reserve("next", 1, 100), 25, "what was added is available");
+    await key.settle("call", 100);
+    await key.settle("next", 25);
+    await stage.advance(DAY_MS);
+    await stage.expect("team", { granted: 100, used: 0 }, "the next day has its amount");
+  }),
+
+  law(
+    "a budget ends that a key is unlimited, and running calls stay with their budgets",
+    {
+      keys: [{}],
+      budgets: [
+        { id: "one", amount: 50 },
+        { id: "two", amount: 70 },
+      ],
+    },
+    async (stage) => {
+      const key = stage.key();
+      const found = async () => key.store.find(key.secrets[0] ?? "");
+      assert.equal((await found())?.unlimited, true);
+      await key.hold("free", 1_000);
+      await stage.assign(key, "one");
+      const limited = await found();
+      assert.deepEqual([limited?.unlimited, limited?.budget], [false, stage.id("one")]);
+      await key.expectRefusal(key.reserve("call", 51), { available: 50, held: 0 }, "the budget limits the key");
+      await key.hold("call", 40);
+      await stage.assign(key, "two");
+      await key.hold("other", 70);
+      await key.settle("call", 35);
+      await key.settle("free", 500);
+      await stage.expect("one", { used: 35, held: 0 }, "the call is charged where it was reserved");
+      await stage.expect("two", { used: 70, held: 70 }, "and nowhere else");
+      await stage.assign(key, undefined);
+      assert.deepEqual([(await found())?.unlimited, (await found())?.budget], [true, undefined]);
+      await key.hold("much", 1_000);
+      await key.settle("other", 5);
+      await stage.expect("two", { used: 5, held: 0 }, "also when the key draws on none");
+    },
+  ),
+
+  law("the host is told of each threshold once", chain(10_000, 100, 1_000), async (stage) => {
+    const key = stage.key();
+    await atOnce(10, (index) => key.reserve(`hold-${index}`, 10));
+    assert.deepEqual(await stage.told(), [], "what is held is not spent");
+    await atOnce(5, (index) => key.settle(`hold-${index}`, 9));
+    assert.deepEqual(await stage.told(), [], "45 of 100");
+    await atOnce(5, (index) => key.settle(`hold-${index + 5}`, 9));
+    assert.deepEqual(await stage.told(), ["team 50", "team 80"], "90 of 100");
+    await key.hold("rest", 10);
+    await key.settle("rest", 10);
+    assert.deepEqual(await stage.told(), ["team 100"]);
+    await key.expectRefusal(key.reserve("next", 1), { available: 0, held: 0 }, "nothing is left");
+    assert.deepEqual(await stage.told(), [], "and not again");
+    await stage.topUp("team", 900);
+    await key.hold("long", 800);
+    await key.settle("long", 800);
+    assert.deepEqual(await stage.told(), ["org 50", "org 80", "team 50", "team 80"], "again, after a top-up");
+  }),
+
+  law(
+    "the host is told once in each period, and of a call that the rest is too little for",
+    single({ amount: 100, period: "day" }),
+    async (stage) => {
+      const key = stage.key();
+      await stage.toNoon();
+      await key.hold("call", 85);
+      await key.reserve("held", 20);
+      assert.deepEqual(await stage.told(), [], "what is held may be returned");
+      await key.settle("call", 85);
+      assert.deepEqual(await stage.told(), ["team 50", "team 80"]);
+      await key.reserve("more", 20);
+      await key.reserve("more", 20);
+      assert.deepEqual(await stage.told(), ["team 100"], "no call of this size is admitted any more");
+      await stage.advance(DAY_MS);
+      await key.hold("next", 60);
+      await key.settle("next", 60);
+      assert.deepEqual(await stage.told(), ["team 50"], "the next day begins anew");
+    },
+  ),
+
+  law(
+    "budgets that cannot be are rejected, and change nothing",
+    { keys: [{}], budgets: [{ id: "team", amount: 100 }] },
+    async (stage) => {
+      const wrong: readonly [why: string, budget: object][] = [
+        ["a known id", { id: stage.id("team"), amount: 1 }],
+        ["a parent that there is not", { id: stage.id("new"), amount: 1, parent: "nobody" }],
+        ["an amount that is no integer", { id: stage.id("new"), amount: 1.5 }],
+        ["a negative amount", { id: stage.id("new"), amount: -1 }],
+        ["a period that there is not", { id: stage.id("new"), amount: 1, period: "hour" }],
+        ["a time zone that there is not", { id: stage.id("new"), amount: 1, period: "day", timeZone: "Mars/Base" }],
+        ["a time zone without a period", { id: stage.id("new"), amount: 1, timeZone: "UTC" }],
+        ["rollover without a period", { id: stage.id("new"), amount: 1, rollover: true }],
+      ];
+      for (const [why, budget] of wrong) await expectRangeError(() => stage.add(budget as BudgetOptions), why);
+      for (const level of [1, 2, 3])
+        await stage.add({
+          id: stage.id(`${level}`),
+          amount: 1,
+          parent: stage.id(level === 1 ? "team" : `${level - 1}`),
+        });
+      await expectRangeError(
+        () => stage.add({ id: stage.id("new"), amount: 1, parent: stage.id("3") }),
+        "a fifth level",
+      );
+      await expectRangeError(() => stage.setAmount("nobody", 1), "a budget that there is not");
+      await expectRangeError(() => stage.topUp("nobody", 1), "a budget that there is not");
+      await expectRangeError(() => stage.assign(stage.key(), "nobody"), "a budget that there is not");
+      await expectRangeError(() => stage.setAmount("team", 0.5), "an amount that is no integer");
+      await expectRangeError(() => stage.topUp("team", -1), "units below zero");
+      await expectRangeError(() => stage.topUp("team", Number.MAX_SAFE_INTEGER), "a sum beyond 2^53 - 1");
+      await stage.expect("team", { amount: 100, granted: 100, used: 0 }, "nothing has changed");
+      await assert.rejects(stage.report("new"), assert.AssertionError, "what was rejected is not there");
+    },
+  ),
+];
