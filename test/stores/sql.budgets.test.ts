@@ -53,7 +53,7 @@ describe.each([sqliteInMemory, ...databases])("budgets on $name", (database) => 
       // The top-ups come after the last threshold or before it, so that the number of events differs; no state is told twice.
       const told = events.map(({ id, percent, charged, granted }) => `${id} ${percent} ${charged} ${granted}`);
       expect(new Set(told).size).toBe(told.length);
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
     });
 
     it("are told of a threshold by one of several processes", async () => {
@@ -96,14 +96,14 @@ describe.each([sqliteInMemory, ...databases])("budgets on $name", (database) => 
       advance(DAY_MS);
       await hold("next");
       await store.settle("day-late", exactly(9));
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
       advance(1_000);
       expect(await store.prune({ olderThanMs: 0 })).toBeGreaterThanOrEqual(2);
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
       await store.settle("day-live", exactly(3));
       await store.settle("day-next", exactly(4));
       expect(await store.budgetReport("day")).toMatchObject({ used: 4, held: 0 });
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
       expect((await store.list({ limit: 1_000 })).find(({ id }) => id === "day-key")).toMatchObject({
         unlimited: true,
         budget: "day",
@@ -136,7 +136,7 @@ describe("the audit of budgets", () => {
     const place = { db, dialect: "sqlite" } as const;
     await migrate(db, place);
     let ahead = 0;
-    const store = sqlQuotaStore({ ...place, clock: (now) => sql`(${now} + ${sql.lit(ahead)})` });
+    const store = sqlQuotaStore({ ...place.options, clock: (now) => sql`(${now} + ${sql.lit(ahead)})` });
     await store.addBudget({ id: "team", amount: 100, period: "day" });
     await store.add({ id: "key", budget: "team" });
     await store.reserve({ id: "old", keyId: "key", atLeast: 5, atMost: 5, leaseMs: 1_000 });

@@ -219,7 +219,7 @@ describe("a database of an older version", () => {
     await migrator.migrateTo("polygate-0002-replays");
     await sql`INSERT INTO old_keys VALUES ('one', 'One', 0, NULL, 0, NULL, 5, 0, 0, 0, 0)`.execute(db);
     const store = sqlResponseStore({ db, ...old });
-    await expect(store.create("one", [documentOf("a")])).rejects.toThrow(/version 2, and must be 3/);
+    await expect(store.create("one", [documentOf("a")])).rejects.toThrow(/version 2, and must be 4/);
     await migrate(db, old);
     await store.create("one", [documentOf("a")]);
     expect(await idsOf(store, "one", ["a"])).toEqual(["a"]);
