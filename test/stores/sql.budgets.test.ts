@@ -136,7 +136,7 @@ describe("the audit of budgets", () => {
     const place = { db, dialect: "sqlite" } as const;
     await migrate(db, place);
     let ahead = 0;
-    const store = sqlQuotaStore({ ...place.options, clock: (now) => sql`(${now} + ${sql.lit(ahead)})` });
+    const store = sqlQuotaStore({ ...place, clock: (now) => sql`(${now} + ${sql.lit(ahead)})` });
     await store.addBudget({ id: "team", amount: 100, period: "day" });
     await store.add({ id: "key", budget: "team" });
     await store.reserve({ id: "old", keyId: "key", atLeast: 5, atMost: 5, leaseMs: 1_000 });
