@@ -212,7 +212,7 @@ describe("a caller", () => {
       { responseStore: memoryResponseStore() },
       {
         fetch: async (_url, init) =>
-          (init?.body as string).includes('"stream":true')
+          (init as { body: string }).body.includes('"stream":true')
             ? new Response(stream, { headers: { "content-type": "text/event-stream" } })
             : new Response(complete, { headers: { "content-type": "application/json" } }),
       },

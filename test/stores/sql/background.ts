@@ -41,6 +41,6 @@ const response = await gateway.fetch(
   }),
 );
 const { id } = (await response.json()) as { id: string };
-// The lease is the first child, and pieces of the stream follow.
-while ((await responseStore.list(keyId, id, { limit: 2, order: "asc" })).length < 2) await pause(50);
+// The lease and the input are the first children, and pieces of the stream follow.
+while ((await responseStore.list(keyId, id, { limit: 3, order: "asc" })).length < 3) await pause(50);
 process.stdout.write(`${id}\n`);
