@@ -4,7 +4,10 @@ import { assertNodeVersion } from "../node-version.ts";
 
 assertNodeVersion();
 
+export type { BudgetOptions, BudgetPeriod, BudgetReport } from "../stores/budgets.ts";
 export type {
+  BudgetDirectory,
+  BudgetPage,
   DurableKeyOptions,
   DurableQuotaStore,
   KeyDirectory,

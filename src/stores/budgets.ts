@@ -23,6 +23,7 @@ export interface BudgetOptions {
   readonly parent?: string;
 }
 
+/** The time after which a budget begins anew: a day, a week from Monday, or a calendar month. */
 export type BudgetPeriod = "day" | "week" | "month";
 
 /** A budget and the books of its current period, in units. `granted` is the sum of `used` and `available`. */

@@ -251,3 +251,48 @@ describe("polygate keys", () => {
     expect(await polygate(args)).toMatchObject({ code: 1, stderr: '"a b" is no prefix.\n' });
   });
 });
+
+async function budgets(...args: string[]): Promise<string> {
+  const lines: string[] = [];
+  const print = (line: string): void => void lines.push(line);
+  await runCommand(["budgets", ...args, "--store", store], { env: {}, print });
+  return lines.join("\n");
+}
+
+describe("polygate budgets", () => {
+  it("creates, changes and lists budgets, and gives them to keys", async () => {
+    const org = ["org", "--amount", "1000", "--period", "month", "--time-zone", "Europe/Berlin", "--rollover"];
+    expect(await budgets("create", ...org)).toMatch(/^id: org\n.*amount: 1000\n.*startsAt: \d{4}-\d\d-/s);
+    await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
+    await keys("create", "--id", "member", "--budget", "team");
+    await keys("create", "--id", "free");
+    expect(await budgets("assign", "free", "org")).toContain("budget: org");
+    expect(await keys("list")).toContain("free\tfree\t0 used\tunlimited\tbudget org");
+    expect(await budgets("unassign", "free")).not.toContain("budget: org");
+    expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
+    expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
+    expect(await budgets("list")).toBe(
+      "org\torg\t0 used\t1000 available\tmonth\nteam\tTeam\t0 used\t70 available\tno period",
+    );
+    expect(await budgets("list", "--after", "org", "--limit", "1")).toMatch(/^team\t/);
+    expect(await budgets("usage", "team")).toContain("available: 70");
+    expect(await keys("verify")).toContain("differences: 0");
+  });
+
+  it.each([
+    [["create", "new"], "budgets create needs --amount."],
+    [["create", "new", "--amount", "many"], "--amount must be an integer"],
+    [["create", "new", "--amount", "5", "--period", "hour"], "--period must be day, week or month, not hour."],
+    [["create", "new", "--amount", "5", "--period", "day", "--time-zone", "Mars"], '"Mars" is no time zone.'],
+    [["create", "new", "--amount", "5", "--rollover"], "Only a budget with a period"],
+    [["create", "new", "--amount", "5", "--parent", "nobody"], "There is no budget of the id nobody."],
+    [["top-up", "nobody", "5"], "There is no budget of the id nobody."],
+    [["usage", "nobody"], "There is no budget of the id nobody."],
+    [["assign", "nobody", "org"], "There is no API key of the id nobody."],
+    [["list", "--amount", "5"], "budgets list takes no --amount."],
+    [["amount", "org"], "Usage: polygate budgets amount ID UNITS"],
+    [["migrate"], 'There is no command "budgets migrate".'],
+  ])("refuses %j", async (args, message) => {
+    await expect(budgets(...args)).rejects.toThrow(message);
+  });
+});

@@ -41,7 +41,13 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   const random = new Random(seed);
   await using upstream = new Upstream(seed, { pieceMs: PIECE_MS, maxPieces });
   const apiKeys = Array.from({ length: KEYS }, (_, index) => `sk-crash-${index}`);
-  const keyIds = await Promise.all(apiKeys.map((apiKey) => ledger.store.add({ apiKey, granted: 10 ** 12 })));
+  await ledger.store.addBudget({ id: ORG, amount: 10 ** 12, period: "month" });
+  for (const id of TEAMS) await ledger.store.addBudget({ id, amount: 10 ** 12, parent: ORG });
+  const keyIds = await Promise.all(
+    apiKeys.map((apiKey, index) =>
+      ledger.store.add({ apiKey, granted: 10 ** 12, budget: TEAMS[index % TEAMS.length] ?? ORG }),
+    ),
+  );
   const { address, prefix } = ledger;
   const common = { address, prefix, upstream: await upstream.listen(), apiKeys, leaseMs, usageNoteMs, lanes: LANES };
   await using processes = new AsyncDisposableStack();
@@ -64,7 +70,24 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
 
   const freeAfterMs = await untilFree(ledger, keyIds, leaseMs);
   const differences = (await Promise.all(keyIds.map((keyId) => ledger.differences(keyId)))).flat();
+  differences.push(...(await budgetDifferences(ledger, keyIds)));
   return { ...(await audit(ledger, keyIds, upstream.calls)), freeAfterMs, differences };
+}
+
+const ORG = "crash-org";
+/** The ids come before and after that of the parent. */
+const TEAMS = ["crash-a", "crash-z"];
+
+/** Compares the budgets with their keys, once nothing is held. The month may end in the middle of a run: only the sums of keys count. */
+async function budgetDifferences({ store }: Ledger, keyIds: readonly string[]): Promise<readonly unknown[]> {
+  const keys = await Promise.all(keyIds.map((keyId) => store.report(keyId)));
+  const found: unknown[] = [];
+  for (const id of TEAMS) {
+    const expected = keys.reduce((sum, key) => sum + (key?.budget === id ? key.used : 0), 0);
+    const report = await store.budgetReport(id);
+    if (report?.used !== expected || report.held !== 0) found.push({ ...report, expected });
+  }
+  return found;
 }
 
 /** Waits for work, and rejects once the upstream sends nothing any more. */

@@ -209,13 +209,24 @@ describe("the commands", () => {
     });
   });
 
-  it("those that manage keys do so", async () => {
-    const block = shells.find(({ code }) => code.includes("npx polygate keys"));
+  /** Runs the block of commands that contains a text, and returns what it prints. */
+  async function printed(text: string): Promise<string> {
+    const block = shells.find(({ code }) => code.includes(text));
     const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/admin/cli.ts"`);
-    const { stdout } = await run("sh", ["-ec", command ?? "false"], inFolder());
+    return (await run("sh", ["-ec", command ?? "false"], inFolder())).stdout;
+  }
+
+  it("those that manage keys do so", async () => {
+    const stdout = await printed("npx polygate keys grant");
     expect(stdout).toContain("migrated: true");
     expect(stdout).toMatch(/^apiKey: sk-\S{43}$/m);
     expect(stdout).toContain("team-a\tTeam A\t0 used\t1500000 available");
+  });
+
+  it("those that manage budgets do so", async () => {
+    const stdout = await printed("npx polygate budgets");
+    expect(stdout).toContain("budget: team-a");
+    expect(stdout).toContain("team-a\tteam-a\t0 used\t350000 available\tweek");
   });
 
   it("those of the README are scripts that are there", async () => {
