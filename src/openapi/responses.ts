@@ -9,8 +9,15 @@ import {
   ResponsesStreamEvent,
   ResponsesTokenCount,
 } from "../formats/responses/schema.answer.ts";
-import { ChangedConversation, NewConversation, NewItems } from "../formats/responses/schema.ts";
-import { Content, InputItem, ResponsesRequest, Tool } from "../formats/responses/schema.ts";
+import {
+  ChangedConversation,
+  Content,
+  InputItem,
+  NewConversation,
+  NewItems,
+  ResponsesRequest,
+  Tool,
+} from "../formats/responses/schema.ts";
 import * as errors from "../formats/shared/errors.ts";
 import { OpenAIError } from "../formats/shared/schema.ts";
 import {

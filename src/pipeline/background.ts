@@ -24,7 +24,7 @@ export async function inBackground<Event>(
   make: () => Promise<Answer>,
 ): Promise<Answer> {
   const body = await background.begin();
-  // Whatever ends the call from now on, the document is told.
+  // Write the end of the call into the document, also when the call is cut.
   call.defer(() => background.end(call.error ?? call.endedBecause));
   call.assertLive();
   // Only a call that may go on without its client can be joined.

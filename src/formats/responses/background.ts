@@ -270,7 +270,7 @@ export class KeptStream implements FrameSource {
       if (Array.isArray(events)) for (const data of events) frames += this.#frame(String(data));
     }
     const isLast = pieces.length === 0 && !UNFINISHED.has(response["status"]);
-    // A process that has died has told nobody.
+    // A dead process writes no end of its response.
     if (isLast && response["status"] === "failed" && !this.#last.startsWith("response."))
       frames += this.#failed(response);
     return { frames, isLast };

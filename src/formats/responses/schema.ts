@@ -331,7 +331,7 @@ const Body = object({
   service_tier: v.nullish(v.string()),
   user: v.nullish(v.string()),
   safety_identifier: v.nullish(atMost(v.string(), 128)),
-  // Answers repeat the metadata, so nothing of it is lost.
+  // The answer repeats the metadata, so no conversion drops it.
   metadata: v.nullish(Metadata),
   store: v.nullish(v.boolean()),
   background: v.nullish(v.boolean()),

@@ -64,7 +64,7 @@ export class PassedFrames {
   readonly #passed: string[] = [];
   readonly #fields: JsonObject;
   #chars = 0;
-  /** The last frame, and whatever follows it; empty until it has come. */
+  /** The last frame and the frames after it; empty until the last frame has come. */
   #ending: NativeFrame[] = [];
 
   /** @param fields The fields that replace those of the upstream's response. */

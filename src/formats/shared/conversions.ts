@@ -296,7 +296,7 @@ export function listConversions(
   for (const field of fields) {
     const rule = table[field];
     if (rule.conversion === "exact") continue;
-    // Callers of Responses are refused by name what is left out for others.
+    // A tool that other formats drop is refused by name for callers of Responses.
     const isHostedCode = field === "tools.code-execution" && native?.format === HOSTED_FORMAT;
     const isRefused = rule.conversion === "rejected" && (field === "tools.hosted" || field === "tools.web-search");
     conversions.push({

@@ -108,9 +108,6 @@ export function responsesSuite({ playground }: Pick<ChatStage, "playground">): v
         "reasoning-start",
         "reasoning-delta",
         "reasoning-end",
-        // The signature of the call, which has an item of its own.
-        "reasoning-start",
-        "reasoning-end",
         "tool-input-start",
         "tool-input-delta",
         "tool-input-end",
