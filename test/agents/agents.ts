@@ -6,6 +6,9 @@ import type { Call, Heard, OfferedTool, Script, Turn } from "./script.ts";
 /** Names of tools that read one file, most exact first. */
 const READERS = ["Read", "read_file", "read", "ReadFile", "view"];
 
+/** Names of tools that run a command in a shell, for agents that read files with it. */
+const SHELLS = ["exec_command"];
+
 /** Names of the argument with the path. */
 const PATHS = ["file_path", "absolute_path", "filePath", "path"];
 
@@ -39,7 +42,7 @@ export function agentScript(files: ReadonlyMap<string, string>): Script {
 const said = (text: string): Turn => ({ thought: "Nothing is left to do.", text, calls: [] });
 
 function readerIn({ tools }: Heard): OfferedTool | undefined {
-  for (const name of READERS) {
+  for (const name of [...READERS, ...SHELLS]) {
     const found = tools.find((tool) => tool.name === name);
     if (found) return found;
   }
@@ -49,6 +52,7 @@ function readerIn({ tools }: Heard): OfferedTool | undefined {
 function argumentsOf({ name, schema }: OfferedTool, path: string): JsonObject {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   const args = Object.fromEntries(required.map((field) => [field, sampleOf(properties[field])]));
+  if ("cmd" in properties) return { ...args, cmd: `cat '${path}'` } as JsonObject;
   const field = PATHS.find((field) => field in properties);
   if (field === undefined) throw new Error(`The tool ${name} has no path: ${JSON.stringify(schema)}`);
   return { ...args, [field]: path } as JsonObject;
