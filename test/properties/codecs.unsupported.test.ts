@@ -28,7 +28,7 @@ const chatCompletionsOf: Decode = (body) => decodeChatCompletions(body, 1);
 const generateContentOf: Decode = (body) =>
   decodeGenerateContent(body, { model: "m", stream: false, defaultMaxOutputTokens: 1 });
 
-const responsesOf: Decode = (body) => decodeResponses({ body: body as never, own: NOTHING_BEFORE }, 1);
+const responsesOf: Decode = (body) => decodeResponses({ body, own: NOTHING_BEFORE }, 1);
 
 const reading =
   (decode: Decode) =>
