@@ -52,7 +52,7 @@ function readerIn({ tools }: Heard): OfferedTool | undefined {
 function argumentsOf({ name, schema }: OfferedTool, path: string): JsonObject {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   const args = Object.fromEntries(required.map((field) => [field, sampleOf(properties[field])]));
-  if ("cmd" in properties) return { ...args, cmd: `cat '${path}'` } as JsonObject;
+  if ("cmd" in properties) return { ...args, cmd: `cat '${path}'` };
   const field = PATHS.find((field) => field in properties);
   if (field === undefined) throw new Error(`The tool ${name} has no path: ${JSON.stringify(schema)}`);
   return { ...args, [field]: path } as JsonObject;

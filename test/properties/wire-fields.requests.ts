@@ -386,6 +386,23 @@ const shapes = [
   { type: "refusal", refusal: "No" },
 ];
 
+/** A function and a tool that takes a text. */
+const responseTools = (prefix = ""): object[] => [
+  { type: "function", name: `${prefix}f`, description: "A function.", parameters: schema, strict: true },
+  {
+    type: "custom",
+    name: `${prefix}g`,
+    description: "A tool.",
+    format: { type: "grammar", syntax: "regex", definition: "a" },
+  },
+];
+const responseSpace = (name: string): object => ({
+  type: "namespace",
+  name,
+  description: "Both.",
+  tools: responseTools(),
+});
+
 export const RESPONSES: readonly object[] = [
   {
     ...asker,
@@ -407,16 +424,7 @@ export const RESPONSES: readonly object[] = [
       { type: "custom_tool_call_output", call_id: "call_2", output: shapes, ...given },
       { type: "web_search_call", id: "ws_1", action: { query: "Hi" } },
     ],
-    tools: [
-      { type: "function", name: "f", description: "A function.", parameters: schema, strict: true },
-      {
-        type: "custom",
-        name: "g",
-        description: "A tool.",
-        format: { type: "grammar", syntax: "regex", definition: "a" },
-      },
-      { type: "file_search", vector_store_ids: ["vs_1"] },
-    ],
+    tools: [...responseTools(), { type: "file_search", vector_store_ids: ["vs_1"] }],
     tool_choice: {
       type: "allowed_tools",
       mode: "auto",
@@ -449,6 +457,22 @@ export const RESPONSES: readonly object[] = [
     max_tool_calls: 3,
   },
   { ...asker, input: "Hi", tools: [{ type: "function", name: "f" }], tool_choice: { type: "function", name: "f" } },
+  {
+    ...asker,
+    input: [
+      { type: "additional_tools", role: "developer", tools: [...responseTools("a"), responseSpace("b")], ...given },
+      { type: "function_call", call_id: "call_1", name: "f", namespace: "s", arguments: "{}" },
+      { type: "custom_tool_call", call_id: "call_2", name: "g", namespace: "s", input: "Hi" },
+    ],
+    tools: [responseSpace("s")],
+    tool_choice: { type: "function", name: "f", namespace: "s" },
+  },
+  {
+    ...asker,
+    input: "Hi",
+    tools: [responseSpace("s")],
+    tool_choice: { type: "allowed_tools", mode: "auto", tools: [{ type: "custom", name: "g", namespace: "s" }] },
+  },
   { ...asker, input: "Hi", previous_response_id: "resp_1", reasoning: { generate_summary: "auto" } },
   { ...asker, input: "Hi", conversation: { id: "conv_1" }, text: { format: { type: "json_object" } } },
 ];

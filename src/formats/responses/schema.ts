@@ -200,7 +200,7 @@ export type WireTool =
 /** Adds tools in the middle of a conversation. */
 const AdditionalTools = object({
   type: v.literal("additional_tools"),
-  role: v.nullish(v.string()),
+  role: v.nullish(v.literal("developer")),
   tools: array(Tool),
   ...given,
 });

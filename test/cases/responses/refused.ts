@@ -101,6 +101,7 @@ const tools: readonly Refused[] = [
     },
     "tools.1.tools.0.name",
   ),
+  item("tools that a user adds", { type: "additional_tools", role: "user", tools: [CLOCK] }, ".role"),
   item("added tools that are no list", { type: "additional_tools", role: "developer", tools: {} }, ".tools"),
   field("two tools of one name", { tools: [CLOCK, { type: "custom", name: "clock" }] }, "tools.1.name"),
   field("a choice of no tool", { tool_choice: "required" }, "tool_choice"),
