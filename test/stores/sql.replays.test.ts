@@ -104,7 +104,7 @@ describe("a database of an older version", () => {
     });
     await migrator.migrateTo("polygate-0001-ledger");
     await sql`INSERT INTO old_keys VALUES ('one', 'One', 0, NULL, 0, NULL, 5, 0, 0, 0, 0)`.execute(db);
-    await expect(filled(sqlReplayStore({ db, ...old }), "one", 1)).rejects.toThrow(/version 1, and must be 2/);
+    await expect(filled(sqlReplayStore({ db, ...old }), "one", 1)).rejects.toThrow(/version 1, and must be 4/);
     await migrate(db, old);
     const states = await filled(sqlReplayStore({ db, ...old }), "one", 1);
     expect(await states()).toEqual(["answered"]);
