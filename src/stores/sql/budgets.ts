@@ -23,41 +23,50 @@ export type StoredShare = readonly [budgetId: string, startsAt: number, overdraf
 export const chainOf = (stored: string | null): readonly string[] =>
   stored === null ? [] : (parseJson(stored) as readonly string[]);
 
-/** The locked budgets of a key and of its holds. */
+/** The locked budgets of the keys of a transaction, and of their holds. */
 export class LockedBudgets {
   readonly #access: SqlAccess;
-  readonly #budgets: ReadonlyMap<string, Budget>;
+  readonly #now: number;
+  readonly #budgets = new Map<string, Budget>();
   /** Closed periods that holds of the transaction belong to, and periods that it has closed. */
   readonly #closed = new Map<string, Window>();
   /** The sums of deleted holds, by their periods. */
   readonly #pruned = new WeakMap<Books, number>();
   #isChanged = false;
 
-  private constructor(access: SqlAccess, budgets: ReadonlyMap<string, Budget>) {
+  private constructor(access: SqlAccess, now: number) {
     this.#access = access;
-    this.#budgets = budgets;
+    this.#now = now;
   }
 
   /** Locks budgets until the transaction ends, and begins the periods of `now`. Leaves out ids that do not exist. */
   static async lock(access: SqlAccess, ids: readonly string[], now: number): Promise<LockedBudgets> {
-    const rows = await access.run(LOCK(ids.length), ids);
-    const budgets = new LockedBudgets(access, new Map(rows.map((row) => [row.id, budgetOf(row)])));
-    for (const row of rows) budgets.#opened(row, now);
+    const budgets = new LockedBudgets(access, now);
+    await budgets.#lockMore(ids);
     return budgets;
   }
 
-  #opened(row: Selectable<BudgetTable>, now: number): void {
-    const budget = this.#budgets.get(row.id);
-    if (!budget) return;
-    this.#pruned.set(budget.window, numberOf(row.pruned));
-    const closed = budget.turn(now);
-    if (!closed) return;
-    this.#closed.set(periodName(row.id, closed.startsAt), closed);
-    this.#isChanged = true;
+  async #lockMore(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    for (const row of await this.#access.run(LOCK(ids.length), ids)) {
+      const budget = budgetOf(row);
+      this.#budgets.set(row.id, budget);
+      this.#pruned.set(budget.window, numberOf(row.pruned));
+      const closed = budget.turn(this.#now);
+      if (!closed) continue;
+      this.#closed.set(periodName(row.id, closed.startsAt), closed);
+      this.#isChanged = true;
+    }
   }
 
-  /** Reads the closed periods of shares. */
+  /**
+   * Locks the budgets of shares, unless they are locked, and reads the closed periods. Only the holds of a key that was moved to another
+   * budget need further locks. When these come in another order than those of another transaction, the database ends one of the two, and
+   * the store repeats it.
+   */
   async load(shares: readonly StoredShare[]): Promise<void> {
+    const unlocked = new Set(shares.map(([id]) => id).filter((id) => !this.#budgets.has(id)));
+    await this.#lockMore(Array.from(unlocked));
     const missing = shares.filter(([id, startsAt]) => this.#budgets.has(id) && !this.booksOf(id, startsAt));
     if (missing.length === 0) return;
     const rows = await this.#access.db
@@ -102,11 +111,17 @@ export class LockedBudgets {
   prune([id, startsAt]: StoredShare, charged: number): void {
     const books = this.booksOf(id, startsAt);
     if (books) this.#pruned.set(books, (this.#pruned.get(books) ?? 0) + charged);
+    this.#isChanged = true;
   }
 
-  /** Writes the budgets, and the closed periods that were read. `isChanged` is true when a hold has changed them. */
-  async write(isChanged: boolean): Promise<void> {
-    if (!isChanged && !this.#isChanged) return;
+  /** Notes that holds have changed the books. */
+  change(): void {
+    this.#isChanged = true;
+  }
+
+  /** Writes the budgets, and the closed periods that were read, if they have changed. */
+  async write(): Promise<void> {
+    if (!this.#isChanged) return;
     const rows = Array.from(this.#budgets.values(), (budget) => rowOf(budget, this.#pruned.get(budget.window) ?? 0));
     if (rows.length > 0)
       await this.#access.run(
@@ -244,7 +259,8 @@ export async function changeBudget(
 ): Promise<void> {
   const budgets = await LockedBudgets.lock(access, [id], now);
   change(budgets.get(id));
-  await budgets.write(true);
+  budgets.change();
+  await budgets.write();
 }
 
 /** Reads budgets as they are at `now`, without changing them: some by their ids, or a page in the order of the ids. */

@@ -285,7 +285,7 @@ async function pruneShares(
   const budgets = await LockedBudgets.lock(access, Array.from(ids), now);
   await budgets.load(charges.map(({ share }) => share));
   for (const { share, charged } of charges) budgets.prune(share, charged);
-  await budgets.write(true);
+  await budgets.write();
 }
 
 type Sums = Record<Book, number>;

@@ -71,7 +71,7 @@ export class LockedKey {
    * Reads the holds with the given ids, and charges expired holds of this key. Returns the number of charged holds. When that is
    * `HOLDS_AT_ONCE`, there may be more.
    */
-  async load(holdIds: readonly string[] = []): Promise<number> {
+  async load(holdIds: readonly string[], budgets: LockedBudgets | undefined): Promise<number> {
     const rows = await this.#access.run(HOLDS(holdIds.length), [this.id, this.now, ...holdIds]);
     const expired = new Set<StoredHold>();
     for (const row of rows) {
@@ -81,23 +81,23 @@ export class LockedKey {
       this.#holds.set(hold.id, hold);
       if (hold.key_id === this.id && hold.state === "live" && hold.expires_at <= this.now) expired.add(hold);
     }
-    await this.#lockBudgets();
+    this.#budgets = await this.#lockShares(budgets);
     for (const hold of Array.from(expired).toSorted((one, other) => one.expires_at - other.expires_at)) {
       this.#charge(hold, "expire", (shares) => expireHold(this.account, hold, shares));
     }
     return expired.size;
   }
 
-  /** Locks the budgets of the key, and of its holds that may still be charged. */
-  async #lockBudgets(): Promise<void> {
+  /** Locks the budgets of holds that may still be charged, beside the locked budgets of the key. */
+  async #lockShares(budgets: LockedBudgets | undefined): Promise<LockedBudgets | undefined> {
     const shares: StoredShare[] = [];
     for (const { key_id, state, shares: own } of this.#holds.values())
       if (own && key_id === this.id && (state === "live" || state === "expired"))
         shares.push(...(parseJson(own) as StoredShare[]));
-    const ids = new Set([...this.chain, ...shares.map(([id]) => id)]);
-    if (ids.size === 0) return;
-    this.#budgets = await LockedBudgets.lock(this.#access, Array.from(ids), this.now);
-    await this.#budgets.load(shares);
+    if (shares.length === 0) return budgets;
+    const locked = budgets ?? (await LockedBudgets.lock(this.#access, [], this.now));
+    await locked.load(shares);
+    return locked;
   }
 
   /** The books that cover a hold beside the key's own. Undefined when there are none. */
@@ -202,10 +202,14 @@ export class LockedKey {
     this.#entries.push({ key_id: this.id, hold_id: holdId, kind, at: this.now, ...nothing, ...changes });
   }
 
-  /** Writes the changed holds, the new journal entries and, if they have changed, the key's books. */
-  async write(): Promise<void> {
+  /**
+   * Writes the changed holds, the new journal entries and, if they have changed, the key's books and its budgets. Leaves out `shared`,
+   * the budgets of several keys, which the caller writes after the last key.
+   */
+  async write(shared?: LockedBudgets): Promise<void> {
     const isChanged = this.#entries.some(({ kind }) => kind !== "renew");
-    await this.#budgets?.write(isChanged);
+    if (isChanged) this.#budgets?.change();
+    if (this.#budgets !== shared) await this.#budgets?.write();
     if (this.#entries.length === 0) return;
     await this.#insert(OPEN, HOLD_COLUMNS, Array.from(this.#opened));
     await this.#insert(CHANGE, HOLD_COLUMNS, Array.from(this.#changed));
@@ -267,9 +271,10 @@ const HOLD_CHANGES = [
 ] as const;
 const ENTRY_COLUMNS = ["key_id", "hold_id", "kind", "at", ...BOOKS, "noted"] as const;
 
-/** Converts the row of a hold. Returns undefined when one of its numbers is corrupt. */
+/** Converts the row of a hold. Returns undefined when one of its numbers, or its shares, are corrupt. */
 function storedHoldOf(row: Selectable<HoldTable>): StoredHold | undefined {
   if (HOLD_NUMBERS.some((name) => !isUnits(Number(row[name])))) return undefined;
+  if (row.shares !== null && !areShares(row.shares)) return undefined;
   const numbers = Object.fromEntries(HOLD_NUMBERS.map((name) => [name, Number(row[name])]));
   const resolved_at = row.resolved_at === null ? null : Number(row.resolved_at);
   // The cast is safe: the names are those of the row's columns.
@@ -281,6 +286,20 @@ function storedHoldOf(row: Selectable<HoldTable>): StoredHold | undefined {
     resolved_at,
     shares: row.shares,
   } as StoredHold;
+}
+
+function areShares(stored: string): boolean {
+  try {
+    const shares = parseJson(stored);
+    return (
+      Array.isArray(shares) &&
+      shares.every(
+        (share) => Array.isArray(share) && typeof share[0] === "string" && isUnits(share[1]) && isUnits(share[2]),
+      )
+    );
+  } catch {
+    return false;
+  }
 }
 
 type LockedRow = Selectable<KeyTable> & { readonly now: StoredInteger };

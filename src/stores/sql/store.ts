@@ -29,7 +29,7 @@ import {
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
-import { addBudget, changeBudget, readBudgets } from "./budgets.ts";
+import { addBudget, changeBudget, LockedBudgets, readBudgets } from "./budgets.ts";
 import { slot, SQL_SHAPES, SqlAccess, type SqlStoreOptions, type Statement } from "./database.ts";
 import {
   addKey,
@@ -101,8 +101,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   readonly #access: SqlAccess;
   readonly #find: SqlQuotaStoreOptions<Context>["find"];
   readonly #onBudget: OnBudget | undefined;
-  /** Ids of keys that had a budget when they were last seen: they need no attempt in one statement. */
-  readonly #withBudget = new TwoGenerationMap<true>(MOST_REMEMBERED);
+  /**
+   * The topmost budgets of keys that had a budget when they were last seen, by the keys' ids. These keys need no attempt in one statement,
+   * and those of one budget share transactions.
+   */
+  readonly #withBudget = new TwoGenerationMap<string>(MOST_REMEMBERED);
   /** The ids of the api keys that holds belong to, by the holds' ids. */
   readonly #keyIds = new TwoGenerationMap<string>(MOST_REMEMBERED);
   /** The number of running one-statement verbs, by key. */
@@ -288,7 +291,8 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
 
   /** Remembers whether a key has a budget, and returns the key. */
   #seen(key: LockedKey | undefined): LockedKey | undefined {
-    if (key && key.chain.length > 0) this.#withBudget.add(key.id, true);
+    const root = key?.chain.at(-1);
+    if (key && root !== undefined && this.#withBudget.get(key.id) !== root) this.#withBudget.add(key.id, root);
     return key;
   }
 
@@ -296,9 +300,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   async #expireSome(keyId: string, skipLocked = false): Promise<number> {
     const { charged, events } = await this.#access.transact(async (access) => {
       const key = await lockKey(access, keyId, skipLocked);
-      const charged = (await key?.load()) ?? 0;
-      const events = this.#onBudget && charged > 0 ? key?.news() : undefined;
-      await key?.write();
+      if (!key) return { charged: 0, events: undefined };
+      const budgets = await lockBudgets(access, [key]);
+      const charged = await key.load([], budgets);
+      const events = this.#onBudget && charged > 0 ? key.news() : undefined;
+      await key.write();
       return { charged, events };
     });
     this.#tell(events);
@@ -353,8 +359,9 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
    * transaction: its lock, its reads and its writes.
    */
   async #inGroup<T>(keyId: string, holdId: string, work: (key: LockedKey | undefined) => T): Promise<T> {
-    // SQLite admits one writer at a time, so all keys share one turn.
-    const turn = this.#access.dialect === "sqlite" ? "" : keyId;
+    // SQLite admits one writer at a time, so all keys share one turn. Keys of one budget would wait for its row, so they share a turn, too.
+    const root = this.#withBudget.get(keyId);
+    const turn = this.#access.dialect === "sqlite" ? "" : root === undefined ? keyId : `\0${root}`;
     const waiting = this.#waiting.get(turn);
     if (waiting) {
       const answer = await new Promise<unknown>((resolve, reject) => {
@@ -409,9 +416,13 @@ async function runVerbs(access: SqlAccess, byKey: ReadonlyMap<string, readonly W
   const answers: (() => void)[] = [];
   const events: BudgetEvent[] = [];
   const again = new Map<string, readonly WaitingVerb[]>();
+  const keys = new Map<string, LockedKey | undefined>();
+  // Lock all keys in one order, and their budgets after them, so that no two transactions wait for each other.
+  for (const keyId of Array.from(byKey.keys()).toSorted()) keys.set(keyId, await lockKey(access, keyId));
+  const budgets = await lockBudgets(access, Array.from(keys.values()));
   for (const [keyId, verbs] of byKey) {
-    const key = await lockKey(access, keyId);
-    const charged = await key?.load(Array.from(new Set(verbs.map(({ holdId }) => holdId))));
+    const key = keys.get(keyId);
+    const charged = await key?.load(Array.from(new Set(verbs.map(({ holdId }) => holdId))), budgets);
     if (charged !== undefined && charged >= HOLDS_AT_ONCE) again.set(keyId, verbs);
     else
       for (const { work, resolve, reject } of verbs)
@@ -423,9 +434,20 @@ async function runVerbs(access: SqlAccess, byKey: ReadonlyMap<string, readonly W
           answers.push(() => reject(error));
         }
     if (tells && key) events.push(...key.news());
-    await key?.write();
+    await key?.write(budgets);
   }
+  await budgets?.write();
   return { answers, again, events };
+}
+
+/** Locks the budgets of keys. Returns undefined when they have none. */
+async function lockBudgets(
+  access: SqlAccess,
+  keys: readonly (LockedKey | undefined)[],
+): Promise<LockedBudgets | undefined> {
+  const ids = new Set(keys.flatMap((key) => key?.chain ?? []));
+  if (ids.size === 0) return undefined;
+  return LockedBudgets.lock(access, Array.from(ids), Math.max(...keys.map((key) => key?.now ?? 0)));
 }
 
 const OWNER: Statement<{ readonly key_id: string }> = {
