@@ -150,8 +150,9 @@ export type {
   ReplayState,
   ReplayStore,
 } from "./ports/replay-store.ts";
+export type { KeyDirectory, KeyPage, KeyReport, DurableKeyOptions } from "./stores/durable.ts";
 export { hashApiKey } from "./stores/ledger.ts";
-export type { ApiKeyOptions } from "./stores/ledger.ts";
+export type { ApiKeyOptions, KeyChanges } from "./stores/ledger.ts";
 export {
   type LedgerReport,
   type MemoryQuotaStore,

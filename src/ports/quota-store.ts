@@ -111,6 +111,8 @@ export interface ApiKey {
   readonly modelLimitsEnabled: boolean;
   /** The expiry, as Unix time in seconds. A key with 0 or -1 never expires. */
   readonly expiresAt: number;
+  /** The host's own notes on the key, such as its team. The gateway does not read them. */
+  readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /** A key's quota, in units. Its granted units are the sum of `used` and `available`. */

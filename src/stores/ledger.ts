@@ -32,7 +32,7 @@ export interface Hold {
 
 /** A key and its books. A method that throws a RangeError has changed nothing. */
 export class Account implements Record<Book, number> {
-  readonly key: ApiKey;
+  key: ApiKey;
   granted: number;
   /** Units charged, without live holds. */
   charged: number;
@@ -113,8 +113,12 @@ export class Account implements Record<Book, number> {
     this.resolve(hold, "expired", Math.min(hold.noted, countable), "estimated");
   }
 
-  /** Adds units to the quota. Throws a RangeError when the sum would pass `MOST_UNITS`. */
+  /**
+   * Adds units to the quota, or takes them back when `units` is negative. Throws a RangeError when the sum would pass `MOST_UNITS`, or
+   * when fewer units are available than it takes.
+   */
   grant(units: number): void {
+    if (-units > this.available) throw tooFewUnits(this.key.id, this.available);
     if (units > MOST_UNITS - this.granted) throw beyondMost(this.key.id, "granted");
     this.granted += units;
   }
@@ -154,6 +158,8 @@ const outOfRange = (name: string, least: number, value: number): RangeError =>
 /** The error for a change after which a book would pass `MOST_UNITS`. */
 export const beyondMost = (keyId: string, book: string): RangeError =>
   new RangeError(`The ${book} units of the key ${keyId} would be beyond 2^53 - 1.`);
+export const tooFewUnits = (keyId: string, available: number): RangeError =>
+  new RangeError(`The API key ${keyId} has too few available units: ${available}.`);
 export const noSuchKey = (keyId: string): RangeError => new RangeError(`There is no API key of the id ${keyId}.`);
 export const knownKey = (keyId: string): RangeError =>
   new RangeError(`An API key of the id ${keyId} is known already.`);
@@ -179,6 +185,22 @@ export interface ApiKeyOptions {
   readonly models?: readonly string[];
   /** Unix time in whole seconds; 0 or -1 (default 0) never expires. */
   readonly expiresAt?: number;
+  /**
+   * The host's own notes on the key, such as its team: up to 16 texts of at most 512 characters. Their names have 1 to 64 letters,
+   * digits, `_`, `.`, `:` or `-`.
+   */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Changes of a key. A field that is absent leaves the key as it is. */
+export interface KeyChanges {
+  readonly name?: string;
+  /** The models that the key may use; null allows every model. */
+  readonly models?: readonly string[] | null;
+  /** Unix time in whole seconds; 0 or -1 never expires. */
+  readonly expiresAt?: number;
+  /** Entries to set. An entry with null is deleted; entries that are not named stay. */
+  readonly metadata?: Readonly<Record<string, string | null>>;
 }
 
 /** A key whose declaration was checked, with the hashes of its secrets. */
@@ -192,15 +214,51 @@ interface NewKey {
 
 /** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
 export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
-  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0 } = options;
+  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, metadata } = options;
   const unlimited = options.granted === undefined;
-  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
-  if (expiresAt > LATEST_S) throw new RangeError("expiresAt must be a Unix time in seconds, not in milliseconds.");
+  assertExpiry(expiresAt);
+  if (metadata) assertMetadata(metadata);
   assertInteger("granted", granted, 0);
   assertInteger("used", used, 0);
   if (!unlimited && used > granted) throw new RangeError("An API key cannot have used more than it was granted.");
   const hashes = Array.from(new Set([apiKey].flat().map(hashOfSecret)));
-  return { key: apiKeyOf({ id, name, unlimited, expiresAt }, models), granted, used, hashes };
+  return { key: apiKeyOf({ id, name, unlimited, expiresAt }, models, metadata), granted, used, hashes };
+}
+
+/** Returns a key after its changes. Throws a RangeError for a wrong value. */
+export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
+  const { id, unlimited } = key;
+  const { name = key.name, expiresAt = key.expiresAt, models: changed, metadata: entries = {} } = changes;
+  assertExpiry(expiresAt);
+  const models = changed === undefined ? modelsOf(key) : (changed ?? undefined);
+  const metadata = Object.fromEntries(
+    Object.entries({ ...key.metadata, ...entries }).filter((entry): entry is [string, string] => entry[1] !== null),
+  );
+  assertMetadata(metadata);
+  return apiKeyOf({ id, name, unlimited, expiresAt }, models, metadata);
+}
+
+/** Returns the models that a key may use; undefined when it may use every model. */
+export const modelsOf = ({ modelLimits, modelLimitsEnabled }: ApiKey): readonly string[] | undefined =>
+  modelLimitsEnabled ? Object.keys(modelLimits) : undefined;
+
+/** Throws a RangeError unless the value is a Unix time in whole seconds. */
+export function assertExpiry(expiresAt: number): void {
+  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
+  if (expiresAt > LATEST_S) throw new RangeError("expiresAt must be a Unix time in seconds, not in milliseconds.");
+}
+
+const MOST_METADATA = 16;
+const LONGEST_METADATA = 512;
+
+function assertMetadata(metadata: Readonly<Record<string, unknown>>): void {
+  const entries = Object.entries(metadata);
+  if (entries.length > MOST_METADATA) throw new RangeError(`A key has at most ${MOST_METADATA} entries of metadata.`);
+  for (const [name, value] of entries) {
+    if (!/^[\w.:-]{1,64}$/.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of metadata.`);
+    if (typeof value !== "string" || value.length > LONGEST_METADATA || !value.isWellFormed() || value.includes("\0"))
+      throw new RangeError(`The metadata ${name} must be text of at most ${LONGEST_METADATA} characters.`);
+  }
 }
 
 /** The latest allowed expiry, in seconds: more than thirty thousand years ahead. A larger number was meant in milliseconds. */
@@ -210,9 +268,12 @@ const LATEST_S = 1_000_000_000_000;
 export function apiKeyOf(
   { id, name, unlimited, expiresAt }: Pick<ApiKey, "id" | "name" | "unlimited" | "expiresAt">,
   models: readonly string[] | undefined,
+  metadata: Readonly<Record<string, string>> = {},
 ): ApiKey {
   const modelLimits = Object.freeze(Object.fromEntries((models ?? []).map((model) => [model, true])));
-  return Object.freeze({ id, name, unlimited, modelLimits, modelLimitsEnabled: models !== undefined, expiresAt });
+  const key = { id, name, unlimited, modelLimits, modelLimitsEnabled: models !== undefined, expiresAt };
+  const hasMetadata = Object.keys(metadata).length > 0;
+  return Object.freeze(hasMetadata ? { ...key, metadata: Object.freeze({ ...metadata }) } : key);
 }
 
 /** Returns the hash of a secret that a host gives with or without `sk-`. Throws a RangeError for an empty secret. */

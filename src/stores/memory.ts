@@ -3,12 +3,26 @@
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../ports/quota-store.ts";
 import {
+  assertGrant,
+  changedDurableKeyOf,
+  type KeyDirectory,
+  type KeyReport,
+  keyReportOf,
+  newDurableKeyOf,
+  pageOf,
+  revokedKey,
+  secretEndOf,
+  unlimitedKey,
+} from "./durable.ts";
+import {
   Account,
   type ApiKeyOptions,
   assertHoldAmounts,
   assertInteger,
   assertOutcome,
   assertRenewal,
+  type Book,
+  BOOKS,
   foreignHold,
   hashApiKey,
   hashOfSecret,
@@ -57,8 +71,11 @@ export interface MemoryQuotaStore extends QuotaStore {
   add(key: ApiKeyOptions): string;
   /** Deletes a key and its secrets. Its live holds end without a charge. An unknown id changes nothing. */
   remove(keyId: string): void;
-  /** Gives a key one more secret. Throws a RangeError when there is no such key, or the secret exists already. */
-  addSecret(keyId: string, apiKey: string): void;
+  /**
+   * Gives a key one more secret, which expires at a Unix time in whole seconds; with 0 (the default) or -1, it never expires. Throws a
+   * RangeError when there is no such key, it is revoked, or the secret exists already.
+   */
+  addSecret(keyId: string, apiKey: string, expiresAt?: number): void;
   /**
    * Deletes a secret, given with or without `sk-`. Its key stays, even without any secret, because running calls are charged to the
    * key. An unknown secret changes nothing.
@@ -66,6 +83,8 @@ export interface MemoryQuotaStore extends QuotaStore {
   removeSecret(apiKey: string): void;
   /** Returns the books of a key; undefined when there is no such key. */
   report(keyId: string): LedgerReport | undefined;
+  /** The keys as `keyAdmin` of `polygate/admin` manages them. A key that is added here may have no secret. */
+  readonly keys: KeyDirectory;
 }
 
 /**
@@ -97,11 +116,20 @@ interface MemoryHold extends Hold {
   expiresAt: number;
 }
 
+interface Secret {
+  readonly account: Account;
+  /** Unix time in milliseconds; undefined when the secret never expires. */
+  endsAt: number | undefined;
+}
+
 // Every request runs these verbs, so they are plain functions that return promises: an async function costs more.
 class MemoryLedger implements MemoryQuotaStore {
   readonly #clock: Clock;
   readonly #accounts = new Map<string, Account>();
-  readonly #bySecret = new Map<string, Account>();
+  /** The secrets, by their hashes. */
+  readonly #bySecret = new Map<string, Secret>();
+  /** The ids of revoked keys. */
+  readonly #revoked = new Set<string>();
   readonly #live = new Map<string, MemoryHold>();
   /** Holds whose lease has expired, each for a full hour: a late `settle` may still bring the true count. */
   readonly #expired: TwoGenerationMap<MemoryHold>;
@@ -118,7 +146,8 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   find(apiKey: string): Promise<ApiKey | undefined> {
-    return Promise.resolve(this.#bySecret.get(hashApiKey(apiKey))?.key);
+    const secret = this.#bySecret.get(hashApiKey(apiKey));
+    return Promise.resolve(secret && this.#isValid(secret) ? secret.account.key : undefined);
   }
 
   reserve(request: HoldRequest): Promise<Reservation> {
@@ -219,14 +248,18 @@ class MemoryLedger implements MemoryQuotaStore {
 
   add(options: ApiKeyOptions): string {
     const { id = this.#nextId() } = options;
-    if (this.#accounts.has(id)) throw knownKey(id);
-    const { key, granted, used, hashes } = newKeyOf(id, options);
-    if (hashes.length === 0) throw new RangeError("An API key needs a secret.");
+    const key = newKeyOf(id, options);
+    if (key.hashes.length === 0) throw new RangeError("An API key needs a secret.");
+    return this.#add(key);
+  }
+
+  #add({ key, granted, used, hashes }: ReturnType<typeof newKeyOf>): string {
+    if (this.#accounts.has(key.id)) throw knownKey(key.id);
     if (hashes.some((hash) => this.#bySecret.has(hash))) throw knownSecret();
     const account = new Account(key, granted, used);
-    this.#accounts.set(id, account);
-    for (const hash of hashes) this.#bySecret.set(hash, account);
-    return id;
+    this.#accounts.set(key.id, account);
+    for (const hash of hashes) this.#bySecret.set(hash, { account, endsAt: undefined });
+    return key.id;
   }
 
   #nextId(): string {
@@ -240,21 +273,88 @@ class MemoryLedger implements MemoryQuotaStore {
     const account = this.#accounts.get(keyId);
     if (!account) return;
     this.#accounts.delete(keyId);
-    for (const [hash, owner] of this.#bySecret) if (owner === account) this.#bySecret.delete(hash);
+    this.#revoked.delete(keyId);
+    this.#removeSecrets(account);
     for (const [id, hold] of this.#live) if (hold.account === account) this.#live.delete(id);
   }
 
-  addSecret(keyId: string, apiKey: string): void {
-    const account = this.#accounts.get(keyId);
-    if (!account) throw noSuchKey(keyId);
-    const hash = hashOfSecret(apiKey);
+  addSecret(keyId: string, apiKey: string, expiresAt = 0): void {
+    const account = this.#usable(keyId);
+    const [hash, endsAt] = [hashOfSecret(apiKey), secretEndOf(expiresAt)];
     if (this.#bySecret.has(hash)) throw knownSecret();
-    this.#bySecret.set(hash, account);
+    this.#bySecret.set(hash, { account, endsAt });
   }
 
   removeSecret(apiKey: string): void {
     // Do not use `hashOfSecret`, which throws for an empty secret: an unknown secret must change nothing.
     this.#bySecret.delete(hashApiKey(apiKey.replace(/^sk-/, "")));
+  }
+
+  readonly keys: KeyDirectory = {
+    add: async (options = {}) => this.#add(newDurableKeyOf(options)),
+    addSecret: async (keyId, apiKey, expiresAt) => this.addSecret(keyId, apiKey, expiresAt),
+    rotateSecret: async (keyId, apiKey, overlapMs) => {
+      assertInteger("overlapMs", overlapMs, 0);
+      this.addSecret(keyId, apiKey);
+      const [account, hash, endsAt] = [this.#usable(keyId), hashOfSecret(apiKey), this.#clock.now() + overlapMs];
+      for (const [other, secret] of this.#bySecret)
+        if (secret.account === account && other !== hash) secret.endsAt = Math.min(secret.endsAt ?? endsAt, endsAt);
+    },
+    removeSecret: async (apiKey) => void this.#bySecret.delete(hashOfSecret(apiKey)),
+    revoke: async (keyId) => {
+      const account = this.#accounts.get(keyId);
+      if (!account) throw noSuchKey(keyId);
+      this.#removeSecrets(account);
+      this.#revoked.add(keyId);
+    },
+    update: async (keyId, changes) => {
+      const account = this.#usable(keyId);
+      account.key = changedDurableKeyOf(account.key, changes);
+    },
+    grant: async (keyId, units) => {
+      assertGrant(units);
+      const account = this.#usable(keyId);
+      if (account.key.unlimited) throw unlimitedKey(keyId);
+      // Charge expired holds first: they may leave more units to take back.
+      this.#currentAccount(keyId);
+      account.grant(units);
+    },
+    report: async (keyId) => {
+      const account = this.#currentAccount(keyId);
+      return account && this.#keyReport(account);
+    },
+    list: async (page) => {
+      const { after, limit } = pageOf(page);
+      this.#currentAccount("");
+      const ids = Array.from(this.#accounts.keys()).filter((id) => id > after);
+      return ids
+        .toSorted()
+        .slice(0, limit)
+        .flatMap((id) => this.#accounts.get(id) ?? [])
+        .map((account) => this.#keyReport(account));
+    },
+  };
+
+  #usable(keyId: string): Account {
+    const account = this.#accounts.get(keyId);
+    if (!account) throw noSuchKey(keyId);
+    if (this.#revoked.has(keyId)) throw revokedKey(keyId);
+    return account;
+  }
+
+  #isValid({ endsAt }: Secret): boolean {
+    return endsAt === undefined || endsAt > this.#clock.now();
+  }
+
+  #removeSecrets(account: Account): void {
+    for (const [hash, secret] of this.#bySecret) if (secret.account === account) this.#bySecret.delete(hash);
+  }
+
+  #keyReport(account: Account): KeyReport {
+    const books = Object.fromEntries(BOOKS.map((book) => [book, String(account[book])])) as Record<Book, string>;
+    let secrets = 0;
+    for (const secret of this.#bySecret.values()) if (secret.account === account && this.#isValid(secret)) secrets++;
+    return keyReportOf(account.key, books, { secrets, revoked: this.#revoked.has(account.key.id) });
   }
 }
 

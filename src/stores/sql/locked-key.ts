@@ -111,7 +111,7 @@ export class LockedKey {
     this.#change(hold, { resolved_at: this.now });
   }
 
-  /** Adds units to the quota. Throws a RangeError, and changes nothing, when the sum would pass 2^53 - 1. */
+  /** Adds units to the quota, or takes them back. Throws a RangeError, and changes nothing, as `Account.grant` does. */
   grant(units: number): void {
     this.account.grant(units);
     this.#enter("grant", null, { granted: units });
@@ -209,11 +209,13 @@ function accountOf(row: LockedRow): Account {
 
 /** Reads an api key from its row. */
 export function storedKeyOf(
-  row: Pick<Selectable<KeyTable>, "id" | "name" | "unlimited" | "models" | "expires_at">,
+  row: Pick<Selectable<KeyTable>, "id" | "name" | "unlimited" | "models" | "expires_at" | "metadata">,
 ): ApiKey {
   const { id, name } = row;
   const models = row.models === null ? undefined : (parseJson(row.models) as string[]);
-  return apiKeyOf({ id, name, unlimited: numberOf(row.unlimited) === 1, expiresAt: numberOf(row.expires_at) }, models);
+  const metadata = row.metadata === null ? undefined : (parseJson(row.metadata) as Record<string, string>);
+  const described = { id, name, unlimited: numberOf(row.unlimited) === 1, expiresAt: numberOf(row.expires_at) };
+  return apiKeyOf(described, models, metadata);
 }
 
 // In SQLite the first statement of a transaction must write, so that it takes the write lock at once. If the transaction read first,

@@ -22,6 +22,7 @@ export function migrations({ dialect, ...options }: MigrationOptions): Record<st
   return {
     "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
     "polygate-0002-replays": { up: (db) => createReplays(withTables(db, tables), tables, dialect) },
+    "polygate-0004-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
   };
 }
 
@@ -148,4 +149,16 @@ async function createReplays(db: Kysely<SqlSchema>, tables: SqlTables, dialect: 
   await index("replays", "by_end", ["ends_at"]);
   await index("replays", "by_key", ["key_id", "ends_at", "bytes"]);
   await db.updateTable("schema_version").set({ version: 2 }).execute();
+}
+
+async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
+  try {
+    await db.schema.alterTable("keys").addColumn("metadata", COLUMN_TYPES[dialect].text).execute();
+  } catch (error) {
+    // PostgreSQL migrates in one transaction. In the other databases, a process that was killed, or in SQLite one that migrates at the
+    // same time, may have added the column.
+    if (dialect === "postgres") throw error;
+    await db.selectFrom("keys").select("keys.metadata").limit(1).execute();
+  }
+  await db.updateTable("schema_version").set({ version: 4 }).execute();
 }

@@ -13,7 +13,7 @@ import {
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 4;
 
 /** The value of a bigint column, as drivers return it. */
 export type StoredInteger = number | string | bigint;
@@ -38,6 +38,8 @@ export interface KeyTable extends BookColumns {
   expires_at: StoredInteger;
   /** Unix time in milliseconds; null while the key is in use. */
   revoked_at: StoredInteger | null;
+  /** The host's own notes as JSON; null for none. */
+  metadata: string | null;
 }
 
 interface SecretTable {
