@@ -161,8 +161,8 @@ export {
 } from "./stores/memory.ts";
 export { type MemoryImageStore, memoryImageStore, type MemoryImageStoreOptions } from "./stores/memory-images.ts";
 export { type MemoryReplayStore, memoryReplayStore, type MemoryReplayStoreOptions } from "./stores/memory-replays.ts";
-export { flexibleRateLimiter, type FlexibleRateLimiterOptions, type RateLimits } from "./stores/rate-limits.ts";
-export type { RateCount, RateCounter } from "./stores/rate-limits.ts";
+export { flexibleRateLimiter, type FlexibleRateLimiterOptions } from "./stores/rate-limits.ts";
+export type { RateCount, RateCounter, RateLimits, RateTier } from "./stores/rate-limits.ts";
 export {
   type ImageStorage,
   type UnstorageImageStore,

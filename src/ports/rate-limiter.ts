@@ -1,6 +1,7 @@
 /** The port for rate limiters: requests, tokens and concurrent calls. */
 
 import type { CallInfo } from "./call.ts";
+import type { ApiKey } from "./quota-store.ts";
 
 /**
  * Limits the rate of a key's calls. The limiter chooses its time windows, and counts by key, by model or by both.
@@ -35,6 +36,8 @@ export interface CallDemand {
   readonly id: string;
   /** The `ApiKey.id` of the caller's key. */
   readonly keyId: string;
+  /** The caller's key, from which a limiter may choose its limits. The gateway always gives it. */
+  readonly key?: ApiKey;
 }
 
 /** A call whose model and input are known. */

@@ -227,7 +227,6 @@ export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
 
 /** Returns a key after its changes. Throws a RangeError for a wrong value. */
 export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
-  const { id, unlimited } = key;
   const { name = key.name, expiresAt = key.expiresAt, models: changed, metadata: entries = {} } = changes;
   assertExpiry(expiresAt);
   const models = changed === undefined ? modelsOf(key) : (changed ?? undefined);
@@ -235,7 +234,7 @@ export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
     Object.entries({ ...key.metadata, ...entries }).filter((entry): entry is [string, string] => entry[1] !== null),
   );
   assertMetadata(metadata);
-  return apiKeyOf({ id, name, unlimited, expiresAt }, models, metadata);
+  return apiKeyOf({ ...key, name, expiresAt }, models, metadata);
 }
 
 /** Returns the models that a key may use; undefined when it may use every model. */

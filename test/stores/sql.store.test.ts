@@ -78,10 +78,10 @@ describe("the schema", () => {
     async (database) => {
       const place = await database.place();
       const { db, prefix } = place;
-      const step = sql`DELETE FROM ${sql.table(`${prefix}schema_version_steps`)} WHERE name = 'polygate-0004-metadata'`;
+      const step = sql`DELETE FROM ${sql.table(`${prefix}schema_version_steps`)} WHERE name = 'polygate-0005-metadata'`;
       await storeAt(place).store.add({ id: "team", granted: 5 });
       await sql`ALTER TABLE ${sql.table(`${prefix}keys`)} DROP COLUMN metadata`.execute(db);
-      await sql`UPDATE ${sql.table(`${prefix}schema_version`)} SET version = 3`.execute(db);
+      await sql`UPDATE ${sql.table(`${prefix}schema_version`)} SET version = 4`.execute(db);
       await step.execute(db);
       const { store } = storeAt(place);
       await expect(store.report("team")).rejects.toThrow("Run migrate");

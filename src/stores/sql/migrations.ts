@@ -22,7 +22,7 @@ export function migrations({ dialect, ...options }: MigrationOptions): Record<st
   return {
     "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
     "polygate-0002-replays": { up: (db) => createReplays(withTables(db, tables), tables, dialect) },
-    "polygate-0004-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
+    "polygate-0005-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
   };
 }
 
@@ -160,5 +160,5 @@ async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<
     if (dialect === "postgres") throw error;
     await db.selectFrom("keys").select("keys.metadata").limit(1).execute();
   }
-  await db.updateTable("schema_version").set({ version: 4 }).execute();
+  await db.updateTable("schema_version").set({ version: 5 }).execute();
 }

@@ -13,7 +13,7 @@ import {
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /** The value of a bigint column, as drivers return it. */
 export type StoredInteger = number | string | bigint;
