@@ -84,5 +84,11 @@ it("polygate/admin", () => {
 });
 
 it("polygate/testing", () => {
-  expect(names(testing)).toEqual(["imageStoreLaws", "manualClock", "quotaStoreLaws", "replayStoreLaws"]);
+  expect(names(testing)).toEqual([
+    "imageStoreLaws",
+    "manualClock",
+    "quotaStoreLaws",
+    "rateLimiterLaws",
+    "replayStoreLaws",
+  ]);
 });
