@@ -367,7 +367,7 @@ function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
 
 /** Parses `NAME=TEXT`. An empty text deletes the entry. */
 function entryOf(text: string): [name: string, value: string | null] {
-  const [, name, value] = /^([\w.:-]{1,64})=(.*)$/s.exec(text) ?? [];
+  const [, name, value] = /^([a-z\d][\w.:-]{0,63})=(.*)$/is.exec(text) ?? [];
   if (name === undefined) throw new UsageError(`--metadata must be a name and a text, such as team=a, not ${text}.`);
   return [name, value || null];
 }

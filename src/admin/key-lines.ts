@@ -71,7 +71,8 @@ function keyOf(json: string): DurableKeyOptions {
   }
   // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
   const key = output as DurableKeyOptions;
-  newDurableKeyOf(key);
+  // Check the metadata as they were read: the schema leaves out an entry of the name "__proto__".
+  newDurableKeyOf({ ...key, ...(key.metadata && { metadata: value["metadata"] as Record<string, string> }) });
   return key;
 }
 

@@ -187,7 +187,7 @@ export interface ApiKeyOptions {
   readonly expiresAt?: number;
   /**
    * The host's own notes on the key, such as its team: up to 16 texts of at most 512 characters. Their names have 1 to 64 letters,
-   * digits, `_`, `.`, `:` or `-`.
+   * digits, `_`, `.`, `:` or `-`, and begin with a letter or a digit.
    */
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -254,7 +254,7 @@ function assertMetadata(metadata: Readonly<Record<string, unknown>>): void {
   const entries = Object.entries(metadata);
   if (entries.length > MOST_METADATA) throw new RangeError(`A key has at most ${MOST_METADATA} entries of metadata.`);
   for (const [name, value] of entries) {
-    if (!/^[\w.:-]{1,64}$/.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of metadata.`);
+    if (!/^[a-z\d][\w.:-]{0,63}$/i.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of metadata.`);
     if (typeof value !== "string" || value.length > LONGEST_METADATA || !value.isWellFormed() || value.includes("\0"))
       throw new RangeError(`The metadata ${name} must be text of at most ${LONGEST_METADATA} characters.`);
   }

@@ -203,6 +203,7 @@ describe("polygate keys", () => {
       '{"granted":"5"}',
       "[]",
       '{"metadata":{"team":5}}',
+      '{"metadata":{"__proto__":"a"}}',
     ];
     const error = await run(lines.join("\n"), "import").catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
@@ -216,6 +217,7 @@ describe("polygate keys", () => {
         "line 6: granted must be of the type number.",
         "line 7: This is no JSON object.",
         "line 8: metadata.team must be of the type string.",
+        'line 9: "__proto__" is no name of metadata.',
       ].join("\n"),
     });
     const many = Array.from({ length: 1_000 }, () => "nope").join("\n");

@@ -158,6 +158,7 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       [{ expiresAt: 1.5 }, /whole seconds/],
       [{ expiresAt: Date.now() }, /not in milliseconds/],
       [{ metadata: { "a b": "x" } }, /"a b" is no name of metadata/],
+      [{ metadata: { ["__proto__"]: "x" } }, /"__proto__" is no name of metadata/],
       [{ metadata: { a: "x".repeat(513) } }, /at most 512 characters/],
       [{ metadata: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`n${at}`, "x"])) }, /at most 16 entries/],
     ])("refuses to update a key with %j, and leaves it as it was", async (changes, message) => {
