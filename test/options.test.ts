@@ -221,7 +221,7 @@ describe("a wrong shape gets a sentence", () => {
 
   it("of a store without keys of its own too", () => {
     expect(refusal(() => make(keyAdmin, quotas))).toBe(
-      "keyAdmin: the first argument must be a store over SQL or Redis, and has no rotateSecret().",
+      "keyAdmin: the first argument must be a store over SQL or Redis, or the keys of a store in memory, and has no rotateSecret().",
     );
   });
 
