@@ -2,7 +2,8 @@
 
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { notFound, ServerMount } from "./fetch-mount.ts";
+import { FETCH_SHAPES, notFound, ServerMount } from "./fetch-mount.ts";
+import { assertMount } from "./mount.ts";
 
 assertNodeVersion();
 
@@ -30,8 +31,10 @@ export interface BunMountOptions<Server extends BunServer, Context = unknown> ex
  */
 export function toBunHandler<Server extends BunServer = BunServer, Context = unknown>(
   gateway: Gateway<Context>,
-  { prefix = "", fallback = notFound, context }: BunMountOptions<Server, Context> = {},
+  options: BunMountOptions<Server, Context> = {},
 ): BunHandler<Server> {
+  assertMount("toBunHandler", gateway, options, FETCH_SHAPES);
+  const { prefix = "", fallback = notFound, context } = options;
   const routes = gateway.at(prefix);
   return (request, server) => {
     const address = server.requestIP?.(request)?.address;

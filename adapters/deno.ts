@@ -2,7 +2,8 @@
 
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { notFound, ServerMount } from "./fetch-mount.ts";
+import { FETCH_SHAPES, notFound, ServerMount } from "./fetch-mount.ts";
+import { assertMount } from "./mount.ts";
 
 assertNodeVersion();
 
@@ -23,8 +24,10 @@ export interface DenoMountOptions<Info, Context = unknown> extends MountOptions 
  */
 export function toDenoHandler<Info = unknown, Context = unknown>(
   gateway: Gateway<Context>,
-  { prefix = "", fallback = notFound, context }: DenoMountOptions<Info, Context> = {},
+  options: DenoMountOptions<Info, Context> = {},
 ): DenoHandler<Info> {
+  assertMount("toDenoHandler", gateway, options, FETCH_SHAPES);
+  const { prefix = "", fallback = notFound, context } = options;
   const routes = gateway.at(prefix);
   return (request, info) => {
     // A connection over a Unix socket has no address.

@@ -2,7 +2,8 @@
 
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { FetchMount, notFound } from "./fetch-mount.ts";
+import { FETCH_SHAPES, FetchMount, notFound } from "./fetch-mount.ts";
+import { assertMount } from "./mount.ts";
 
 assertNodeVersion();
 
@@ -13,6 +14,7 @@ export {
   countTokensByScript,
   createGateway,
   DEFAULT_LIMITS,
+  encryptedResponseStore,
   flexibleRateLimiter,
   GatewayError,
   hashApiKey,
@@ -21,10 +23,12 @@ export {
   memoryImageStore,
   memoryQuotaStore,
   memoryReplayStore,
+  memoryResponseStore,
   systemClock,
   TOMBSTONE_MS,
   tokenPrice,
   unstorageImageStore,
+  unstorageResponseStore,
 } from "../src/index.ts";
 
 /** The part of the runtime's context, the last argument of a handler, that this adapter uses. */
@@ -56,8 +60,10 @@ export interface EdgeMountOptions<Platform extends readonly unknown[], Context =
  */
 export function toEdgeHandler<Platform extends readonly unknown[] = readonly unknown[], Context = unknown>(
   gateway: Gateway<Context>,
-  { prefix = "", fallback = notFound, context }: EdgeMountOptions<Platform, Context> = {},
+  options: EdgeMountOptions<Platform, Context> = {},
 ): EdgeHandler<Platform> {
+  assertMount("toEdgeHandler", gateway, options, FETCH_SHAPES);
+  const { prefix = "", fallback = notFound, context } = options;
   const routes = gateway.at(prefix);
   return (request, ...platform) => {
     const runtime = platform.at(-1) as EdgeContext | undefined;

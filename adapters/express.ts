@@ -3,6 +3,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Gateway } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
+import { assertMount } from "./mount.ts";
+import { NODE_SHAPES } from "./node-mount.ts";
 import { type NodeHandlerOptions, toNodeHandler } from "./node.ts";
 
 assertNodeVersion();
@@ -19,4 +21,7 @@ export type ExpressHandler = (req: IncomingMessage, res: ServerResponse, next: (
 export const toExpressHandler = <Context = unknown, Req extends IncomingMessage = IncomingMessage>(
   gateway: Gateway<Context>,
   options: NodeHandlerOptions<Context, Req> = {},
-): ExpressHandler => toNodeHandler(gateway, options);
+): ExpressHandler => {
+  assertMount("toExpressHandler", gateway, options, NODE_SHAPES);
+  return toNodeHandler(gateway, options);
+};

@@ -2,6 +2,8 @@
 
 import type { Mounted, WaitUntil } from "../src/index.ts";
 
+export const FETCH_SHAPES = { prefix: "string?", fallback: "function?", context: "function?" } as const;
+
 /** Answers a route that neither the gateway nor the host owns. */
 export const notFound = (): Response => new Response(null, { status: 404 });
 

@@ -4,7 +4,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { drain, dropIdle, mergedVary, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
+import { assertMount } from "./mount.ts";
+import { drain, dropIdle, mergedVary, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -51,8 +52,10 @@ export interface KoaMiddlewareOptions<
  */
 export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaDefaultContext>(
   gateway: Gateway<Context>,
-  { prefix = "", patienceMs = PATIENCE_MS, context: contextOf }: KoaMiddlewareOptions<Context, Ctx> = {},
+  options: KoaMiddlewareOptions<Context, Ctx> = {},
 ): KoaMiddleware {
+  assertMount("toKoaMiddleware", gateway, options, NODE_SHAPES);
+  const { prefix = "", patienceMs = PATIENCE_MS, context: contextOf } = options;
   const routes = gateway.at(prefix);
   return async (context, next) => {
     const { req, res } = context;

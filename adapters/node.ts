@@ -4,7 +4,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { Answer, Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { drain, dropIdle, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
+import { assertMount } from "./mount.ts";
+import { drain, dropIdle, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -33,8 +34,10 @@ export interface NodeHandlerOptions<
  */
 export function toNodeHandler<Context = unknown, Req extends IncomingMessage = IncomingMessage>(
   gateway: Gateway<Context>,
-  { prefix = "", patienceMs = PATIENCE_MS, context }: NodeHandlerOptions<Context, Req> = {},
+  options: NodeHandlerOptions<Context, Req> = {},
 ): NodeHandler {
+  assertMount("toNodeHandler", gateway, options, NODE_SHAPES);
+  const { prefix = "", patienceMs = PATIENCE_MS, context } = options;
   const routes = gateway.at(prefix);
   // The host knows the type of its requests.
   const contextOf = context as ((req: IncomingMessage) => Context) | undefined;

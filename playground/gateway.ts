@@ -1,6 +1,12 @@
 /** The gateway of the playground and of the hosts to copy from: a model that answers offline, or a real one, and Python for code. */
 
-import { createGateway, type Gateway, memoryReplayStore, type ModelBackend } from "../src/index.ts";
+import {
+  createGateway,
+  type Gateway,
+  memoryReplayStore,
+  memoryResponseStore,
+  type ModelBackend,
+} from "../src/index.ts";
 import { demoBackend } from "./demo/backend.ts";
 import { embed } from "./demo/embedding.ts";
 import { drawImages } from "./demo/images.ts";
@@ -15,6 +21,7 @@ export const gateway: Gateway = createGateway({
   backend: playgroundBackend(),
   quotas: store.quotas,
   replayStore: memoryReplayStore(),
+  responseStore: memoryResponseStore(),
   codeRunner,
   observer,
 });

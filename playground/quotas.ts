@@ -8,6 +8,8 @@ import { demoKeys } from "./keys.ts";
 
 export interface PlaygroundQuotas {
   readonly quotas: QuotaStore;
+  /** True when the store has the keys that everybody knows. */
+  readonly hasDemoKeys: boolean;
   /** Lets go of the store's connections, when no call needs it any more. */
   close(): Promise<void>;
 }
@@ -22,15 +24,15 @@ const START_MS = 10_000;
 export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Promise<PlaygroundQuotas> {
   // What is set to nothing is not set.
   const address = env["POLYGATE_STORE"] || undefined;
-  if (address === undefined) return { quotas: memoryQuotaStore(demoKeys), close: async () => {} };
+  if (address === undefined) return { quotas: memoryQuotaStore(demoKeys), hasDemoKeys: true, close: async () => {} };
   // The databases' clients are loaded where they are needed alone.
   const { describeProblem, openStore } = await import("../src/admin/open-store.ts");
   const overdue = setTimeout(() => refuse("it does not answer."), START_MS);
   try {
     const opened = await openStore(address, { create: true, connections: CONNECTIONS, forGateway: true });
     await opened.migrate?.();
-    await addDemoKeys(opened.store);
-    return { quotas: opened.store, close: () => opened.close() };
+    const hasDemoKeys = await addDemoKeys(opened.store);
+    return { quotas: opened.store, hasDemoKeys, close: () => opened.close() };
   } catch (error) {
     return refuse(describeProblem(error));
   } finally {
@@ -44,12 +46,12 @@ function refuse(reason: string): never {
 
 /**
  * Adds the demo's keys that are not there yet: what was used stays used. Where a store has keys of others, it is left as it is:
- * the demo's secrets are known to everybody, and one of them is unlimited.
+ * the demo's secrets are known to everybody, and one of them is unlimited. Resolves with whether the store has them.
  */
-async function addDemoKeys(store: DurableQuotaStore): Promise<void> {
+async function addDemoKeys(store: DurableQuotaStore): Promise<boolean> {
   const ids = new Set(demoKeys.map(({ id }) => id));
   const known = await store.list({ limit: ids.size + 1 });
-  if (known.some(({ id }) => !ids.has(id))) return;
+  if (known.some(({ id }) => !ids.has(id))) return false;
   const missing = demoKeys.filter(({ id }) => !known.some((key) => key.id === id));
   for (const key of missing)
     try {
@@ -58,4 +60,5 @@ async function addDemoKeys(store: DurableQuotaStore): Promise<void> {
       // Another playground that starts beside this one may have been faster.
       if (!(await store.report(key.id))) throw error;
     }
+  return true;
 }

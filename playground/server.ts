@@ -6,6 +6,7 @@ import { toNodeHandler } from "../adapters/node.ts";
 import { fail, hostname, port, urlOf } from "./address.ts";
 import { codeRunner, gateway, store } from "./gateway.ts";
 import { answerMetrics } from "./metrics.ts";
+import { DEMO_KEYS } from "./page/app/demo-keys.ts";
 import { pageHandler } from "./page/handler.ts";
 
 const answer = toNodeHandler(gateway);
@@ -19,8 +20,18 @@ const server = createServer((req, res) =>
 
 server.on("error", ({ message }) => fail(`The playground cannot listen on ${hostname}:${port}: ${message}`));
 server.listen(port, hostname, () => {
-  console.log(`polygate playground, its metrics at /metrics: ${urlOf((server.address() as AddressInfo).port)}`);
+  const url = urlOf((server.address() as AddressInfo).port);
+  console.log(`polygate playground, its metrics at /metrics: ${url}${store.hasDemoKeys ? firstSteps(url) : ""}`);
 });
+
+/** The keys, and a command to copy. */
+const firstSteps = (url: string): string => `
+
+Api keys: ${DEMO_KEYS.map(({ apiKey, about }) => `${apiKey} (${about})`).join(", ")}
+
+curl ${url}/v1/messages \\
+  -H "x-api-key: sk-demo" -H "compat-version: 2023-06-01" -H "content-type: application/json" \\
+  -d '{"model": "demo-chat", "max_tokens": 100, "messages": [{"role": "user", "content": "Hello there"}]}'`;
 
 for (const signal of ["SIGTERM", "SIGINT"] as const)
   process.once(signal, () => {

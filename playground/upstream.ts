@@ -18,7 +18,7 @@ interface Entry {
 }
 
 const FIELDS = new Set(["format", "url", "key", "model", "weight"]);
-const FORMATS: readonly RelayFormat[] = ["messages", "generate-content", "chat-completions", "images"];
+const FORMATS: readonly RelayFormat[] = ["messages", "generate-content", "chat-completions", "responses", "images"];
 
 /**
  * The backend that the environment names, for chat, pictures, or both: one upstream in POLYGATE_UPSTREAM, POLYGATE_UPSTREAM_URL and POLYGATE_UPSTREAM_KEY, or

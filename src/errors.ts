@@ -48,6 +48,7 @@ export type Port =
   | "image-store"
   | "rate-limiter"
   | "replay-store"
+  | "response-store"
   | "code-runner"
   | "hook";
 
@@ -125,7 +126,13 @@ const UNREACHABLE = new Set([
 ]);
 const TIMED_OUT = new Set(["ETIMEDOUT", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "UND_ERR_CONNECT_TIMEOUT"]);
 
-const STORES: ReadonlySet<Port> = new Set<Port>(["quota-store", "image-store", "rate-limiter", "replay-store"]);
+const STORES: ReadonlySet<Port> = new Set<Port>([
+  "quota-store",
+  "image-store",
+  "rate-limiter",
+  "replay-store",
+  "response-store",
+]);
 
 /**
  * Turns any thrown value into a GatewayError. The message of another error stays in `cause`, because it may contain addresses, queries or

@@ -9,8 +9,10 @@ import { type Price, tokenPrice } from "./kinds/chat/price.ts";
 import { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
+import { assertOptions, type Shapes } from "./options.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
+import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import { Hooks } from "./pipeline/hooks.ts";
 import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Services } from "./pipeline/services.ts";
@@ -23,6 +25,7 @@ import type { GatewayGauges, Observer, CallRecord, Failure, OnFailure } from "./
 import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
+import type { ResponseStore } from "./ports/response-store.ts";
 import { SharedRoom } from "./ports/shared-room.ts";
 import { allowingRetries, type GatewayRoutes, Routes } from "./routes.ts";
 import { memoryImageStore } from "./stores/memory-images.ts";
@@ -56,6 +59,13 @@ export interface GatewayOptions<Context = unknown> extends FormatOptions {
    * 409 and a retry-after. In the same process a repetition always follows the first call.
    */
   readonly replayInFlight?: "wait" | "refuse";
+  /**
+   * Keeps responses and conversations for callers of the Responses format, who go on from an earlier response or ask for it again.
+   * Default: responses are not kept.
+   */
+  readonly responseStore?: ResponseStore<Context>;
+  /** The time for which a response or a conversation is kept after its last change, in milliseconds. Default: 30 days. */
+  readonly responseRetainMs?: number;
   /** Runs code that a model wrote, for backends that cannot (`CallContext.runCode`). */
   readonly codeRunner?: CodeRunner;
   /** The price of a chat call or an embedding, in quota units. Default: one unit per token. */
@@ -111,13 +121,13 @@ export interface MountOptions {
 
 /** An endpoint of a gateway, as its format declares it. */
 export interface GatewayEndpoint {
-  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `embeddings`, `images`, `token-usage`. */
+  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `responses`, `embeddings`, `images`, `token-usage`. */
   readonly format: string;
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
    */
   readonly kind: Endpoint["kind"];
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   /**
    * The path relative to the gateway's mount. A path that ends in `/**` matches everything below. Endpoints may share a path.
    */
@@ -126,7 +136,7 @@ export interface GatewayEndpoint {
 
 /** A gateway, ready to be mounted. */
 export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
-  /** The endpoints that the gateway serves; they depend on the verbs of the backend. */
+  /** The endpoints that the gateway serves; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];
   /** The options of the formats, as the host gave them. */
   readonly formats: FormatOptions;
@@ -135,6 +145,11 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
    * path.
    */
   readonly at: (prefix: string) => GatewayRoutes<Context>;
+  /**
+   * Returns the gateway's health: whether its quota store answers, the settlements that wait, the upstreams that rest, and the calls in
+   * flight. Never rejects. At most one query a second goes to the quota store.
+   */
+  readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
   /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one that is left,
@@ -146,7 +161,7 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
 /**
  * Creates a gateway.
  *
- * @throws RangeError for a limit that is not a positive integer.
+ * @throws RangeError for a limit that is not a positive integer, and a TypeError for an option that does not exist or has a wrong shape.
  * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
  */
 export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
@@ -155,15 +170,19 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   const cors = options.cors && (services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
   const routes = new Routes(services, endpoints, cors);
+  const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
   return {
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
-    endpoints: owned.map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
+    endpoints: owned
+      .filter(({ endpoint }) => answers(endpoint, services))
+      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: {
       ...(options.messages && { messages: options.messages }),
       ...(options.images && { images: options.images }),
     },
+    health: (how) => health.check(how),
     close: ({ deadlineMs = CLOSE_MS } = {}) => {
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);
@@ -171,6 +190,10 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     },
   };
 }
+
+/** Tells whether an endpoint does more than refuse its callers. */
+const answers = (endpoint: Endpoint, { responses }: Services): boolean =>
+  responses !== undefined || endpoint.kind !== "query" || !endpoint.needsResponseStore;
 
 /** The default time for live calls to end when the gateway closes, in milliseconds. */
 const CLOSE_MS = 10_000;
@@ -188,7 +211,34 @@ function assertPorts({ backend, quotas }: Partial<GatewayOptions>): void {
       );
 }
 
+const SHAPES: Shapes<GatewayOptions> = {
+  backend: "any",
+  quotas: "any",
+  rateLimiter: "object?",
+  rateLimiterDown: { optional: ["closed", "open"] },
+  replayStore: "object?",
+  replayStoreDown: { optional: ["closed", "open"] },
+  replayInFlight: { optional: ["wait", "refuse"] },
+  responseStore: "object?",
+  responseRetainMs: "number?",
+  codeRunner: "object?",
+  price: "function?",
+  imagePrice: "function?",
+  countTokens: "function?",
+  countInput: { optional: ["estimate", "backend"] },
+  hooks: "list?",
+  limits: "object?",
+  onFailure: "function?",
+  onCall: "function?",
+  observer: "object?",
+  cors: "object?",
+  clock: "object?",
+  messages: "object?",
+  images: "object?",
+};
+
 function servicesOf(options: GatewayOptions): Services {
+  assertOptions<GatewayOptions>("createGateway", options, SHAPES);
   assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
@@ -204,6 +254,10 @@ function servicesOf(options: GatewayOptions): Services {
       down: options.replayStoreDown ?? "closed",
       inFlightElsewhere: options.replayInFlight ?? "wait",
       running: new Map(),
+    },
+    responses: options.responseStore && {
+      store: options.responseStore,
+      retainMs: positiveInteger("responseRetainMs", options.responseRetainMs ?? RESPONSE_RETAIN_MS),
     },
     price: options.price ?? tokenPrice,
     imagePrice: options.imagePrice ?? imagePriceTable,
@@ -230,7 +284,15 @@ function servicesOf(options: GatewayOptions): Services {
   };
 }
 
-const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges => ({
+/** The default time for which responses are kept, in milliseconds: 30 days. */
+const RESPONSE_RETAIN_MS = 30 * 86_400_000;
+
+function positiveInteger(name: string, value: number): number {
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new RangeError(`createGateway: ${name} must be a positive integer, not ${value}.`);
+}
+
+const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): GatewayGauges => ({
   get calls() {
     return inFlight.size;
   },
@@ -242,6 +304,9 @@ const gaugesOf = ({ inFlight, settlements, bodies }: Services): GatewayGauges =>
   },
   get bodyBytes() {
     return bodies.takenBytes;
+  },
+  get upstreams() {
+    return upstreamStatus({ backend });
   },
 });
 

@@ -12,10 +12,21 @@ export {
   type MountOptions,
 } from "./gateway.ts";
 export type { GatewayApp, GatewayRoutes } from "./routes.ts";
+export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
 export type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "./ports/hook.ts";
-export type { CallOutcome, CallRecord, Failure, OnCall, OnFailure, UnsettledCharge } from "./ports/observer.ts";
+export type {
+  CallOutcome,
+  CallRecord,
+  FailedUpstream,
+  Failure,
+  MovedOn,
+  OnCall,
+  OnFailure,
+  UnsettledCharge,
+  UpstreamAttempt,
+} from "./ports/observer.ts";
 export type {
   AskedUpstream,
   BegunCall,
@@ -26,8 +37,10 @@ export type {
   HoldChange,
   Observer,
   RateDecision,
+  UpstreamFailure,
   UpstreamObserver,
   UpstreamOutcome,
+  UpstreamStatus,
 } from "./ports/observer.ts";
 export type { Answer } from "./http/answer.ts";
 export {
@@ -129,7 +142,7 @@ export {
   TOMBSTONE_MS,
   type WantedRoom,
 } from "./ports/image-store.ts";
-export type { CallContext, HangUp, ModelBackend, ModelInfo } from "./ports/model-backend.ts";
+export type { CallContext, HangUp, ModelBackend, ModelInfo, UpstreamModel } from "./ports/model-backend.ts";
 export type { ModelKind } from "./ports/call.ts";
 export type {
   ApiKey,
@@ -151,6 +164,7 @@ export type {
   ReplayStore,
 } from "./ports/replay-store.ts";
 export type { KeyDirectory, KeyPage, KeyReport, DurableKeyOptions } from "./stores/durable.ts";
+export type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "./ports/response-store.ts";
 export { hashApiKey } from "./stores/ledger.ts";
 export type { ApiKeyOptions, KeyChanges } from "./stores/ledger.ts";
 export {
@@ -161,6 +175,16 @@ export {
 } from "./stores/memory.ts";
 export { type MemoryImageStore, memoryImageStore, type MemoryImageStoreOptions } from "./stores/memory-images.ts";
 export { type MemoryReplayStore, memoryReplayStore, type MemoryReplayStoreOptions } from "./stores/memory-replays.ts";
+export {
+  encryptedResponseStore,
+  type EncryptedResponseStoreOptions,
+  type EncryptionKey,
+} from "./stores/encrypted-responses.ts";
+export {
+  type MemoryResponseStore,
+  memoryResponseStore,
+  type MemoryResponseStoreOptions,
+} from "./stores/memory-responses.ts";
 export { flexibleRateLimiter, type FlexibleRateLimiterOptions } from "./stores/rate-limits.ts";
 export type { RateCount, RateCounter, RateLimits, RateTier } from "./stores/rate-limits.ts";
 export {
@@ -169,3 +193,9 @@ export {
   type UnstorageImageStoreOptions,
   unstorageImageStore,
 } from "./stores/unstorage-images.ts";
+export {
+  type ResponseStorage,
+  type UnstorageResponseStore,
+  type UnstorageResponseStoreOptions,
+  unstorageResponseStore,
+} from "./stores/unstorage-responses.ts";

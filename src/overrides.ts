@@ -1,5 +1,7 @@
 /** Replaces default numbers by the host's own, and checks these before any call uses them. */
 
+import { unknownName } from "./options.ts";
+
 /** A rule for the value of an option that is a number. */
 export interface NumberRule {
   /** The words after "must be" in the error. */
@@ -33,11 +35,12 @@ export function overridden<Numbers extends Readonly<Record<keyof Numbers, number
   overrides: Partial<Numbers> = {},
   rules: Partial<Readonly<Record<keyof Numbers, NumberRule>>> = {},
 ): Numbers {
+  if (typeof overrides !== "object" || overrides === null || Array.isArray(overrides))
+    throw new TypeError(`${option} must be an object of numbers.`);
   const result: Numbers = { ...defaults };
   for (const [key, value] of Object.entries<number | undefined>(overrides)) {
     const name = `${option}.${key}`;
-    if (!isKeyOf(defaults, key))
-      throw new RangeError(`${name} does not exist; there are ${Object.keys(defaults).join(", ")}`);
+    if (!isKeyOf(defaults, key)) throw new RangeError(`${option}.${unknownName(key, Object.keys(defaults))}`);
     if (value === undefined) continue;
     const rule = rules[key] ?? POSITIVE;
     if (!rule.allows(value)) throw new RangeError(`${name} must be ${rule.words}, not ${String(value)}`);

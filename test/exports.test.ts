@@ -28,6 +28,7 @@ it("polygate", () => {
     "TOMBSTONE_MS",
     "countTokensByScript",
     "createGateway",
+    "encryptedResponseStore",
     "flexibleRateLimiter",
     "hashApiKey",
     "imagePriceTable",
@@ -35,9 +36,11 @@ it("polygate", () => {
     "memoryImageStore",
     "memoryQuotaStore",
     "memoryReplayStore",
+    "memoryResponseStore",
     "systemClock",
     "tokenPrice",
     "unstorageImageStore",
+    "unstorageResponseStore",
   ]);
 });
 
@@ -71,6 +74,7 @@ it("polygate/stores/sql", () => {
     "schemaVersion",
     "sqlQuotaStore",
     "sqlReplayStore",
+    "sqlResponseStore",
     "verifyLedger",
   ]);
 });
@@ -90,5 +94,6 @@ it("polygate/testing", () => {
     "quotaStoreLaws",
     "rateLimiterLaws",
     "replayStoreLaws",
+    "responseStoreLaws",
   ]);
 });

@@ -29,6 +29,7 @@ const importsIn = (file: string, text: string): Import[] =>
 
 /** Each layer may import what stands above it in this list, and a part of the house its own files. */
 const LAYERS = [
+  ["options"],
   ["overrides"],
   ["model", "errors", "limits", "node-version"],
   ["vocabulary"],
@@ -46,10 +47,11 @@ const LAYERS = [
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
-  upstreams: ["ports", "model", "vocabulary", "errors", "overrides", "node-version"],
+  upstreams: ["ports", "model", "vocabulary", "errors", "options", "overrides", "node-version"],
   // Conversions and errors use the words that the formats share.
   "upstreams/ai-sdk": [
     "ports",
+    "options",
     "overrides",
     "node-version",
     "model",
@@ -60,6 +62,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   ],
   "upstreams/relay": [
     "ports",
+    "options",
     "overrides",
     "node-version",
     "model",
@@ -71,17 +74,17 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "formats/shared",
     "formats/*",
   ],
-  stores: ["ports", "model", "vocabulary", "errors", "node-version"],
-  "stores/sql": ["stores", "ports", "model", "errors", "node-version"],
-  "stores/redis": ["stores", "ports", "model", "errors", "node-version"],
-  admin: ["stores", "stores/sql", "stores/redis", "ports", "model", "node-version"],
+  stores: ["ports", "model", "media", "vocabulary", "errors", "options", "node-version"],
+  "stores/sql": ["stores", "ports", "model", "errors", "options", "node-version"],
+  "stores/redis": ["stores", "ports", "model", "errors", "options", "node-version"],
+  admin: ["options", "stores", "stores/sql", "stores/redis", "ports", "model", "node-version"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
   // The document is made from each format's schemas and errors, which the index does not publish.
-  openapi: ["index", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
-  telemetry: ["index", "node-version"],
-  prices: ["kinds", "model", "errors", "node-version"],
+  openapi: ["index", "options", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
+  telemetry: ["index", "options", "node-version"],
+  prices: ["kinds", "model", "errors", "options", "node-version"],
   // The bundle for the edge holds the upstreams as well.
-  adapters: ["index", "node-version", "upstreams", "upstreams/relay"],
+  adapters: ["index", "options", "node-version", "upstreams", "upstreams/relay"],
   playground: [
     "index",
     "openapi",
@@ -220,7 +223,7 @@ describe("the layers", () => {
 
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|stream|errors|conversions)";
+    const room = "(?:schema|request|answer|stream|errors|conversions|kept|background|queries)";
     const name = new RegExp(
       String.raw`^src/formats/(?:index|format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`,
     );

@@ -33,9 +33,14 @@ describe("limits", () => {
     expect(() => resolveLimits({ [name]: 2 ** 31 })).toThrow(`limits.${name} must be at most 2147483647 ms`);
   });
 
-  it.each(["deadlineMS", "maxBodyBytes", "toString", "__proto__"])("refuse %s, which does not exist", (name) => {
+  it.each([
+    ["deadlineMS", "did you mean deadlineMs? There are"],
+    ["maxBodyBytes", "did you mean maxFormBytes? There are"],
+    ["toString", "there are"],
+    ["__proto__", "there are"],
+  ])("refuse %s, which does not exist", (name, words) => {
     const misspelt = JSON.parse(`{"${name}": 5}`) as object;
     expect(() => resolveLimits(misspelt)).toThrow(RangeError);
-    expect(() => resolveLimits(misspelt)).toThrow(`limits.${name} does not exist; there are maxJsonBytes, `);
+    expect(() => resolveLimits(misspelt)).toThrow(`limits.${name} does not exist; ${words} maxJsonBytes, `);
   });
 });

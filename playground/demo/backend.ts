@@ -37,6 +37,7 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
     throw new GatewayError("failed_precondition", `There is no cached content "${request.cachedContent}".`, {
       path: ["cachedContent"],
     });
+  refuseHostedTools(request);
   const soundFormat = soundFormatOf(request);
   const input = await countInput(request);
   const inputTokens = tokensIn(input);
@@ -48,6 +49,19 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
   );
   const spoken = yield* inTurns(answers);
   yield { type: "usage", usage: usageOf(input, spoken) };
+}
+
+/** Refuses the tools that OpenAI runs itself, such as web search: nobody runs them here. */
+function refuseHostedTools({ tools }: ChatRequest): void {
+  for (const [index, tool] of tools.entries())
+    if (tool.type === "provider" && tool.format === "responses")
+      throw new GatewayError(
+        "invalid_request",
+        `tools.${index}.type: nobody runs ${String(tool.definition["type"])} here`,
+        {
+          path: ["tools", index, "type"],
+        },
+      );
 }
 
 /** Finds the prompt unsafe. */

@@ -8,6 +8,7 @@ import { satisfyAside } from "./satisfy-aside.ts";
 import { piecesOf } from "./words.ts";
 
 type CallableTool = Exclude<Tool, { type: "code-execution" }>;
+type FunctionTool = Extract<Tool, { type: "function" }>;
 
 export interface PlannedCall {
   readonly id: string;
@@ -147,6 +148,19 @@ const PROVIDER_INPUT: Readonly<Record<string, JsonObject>> = {
 
 async function argumentsFor(tool: CallableTool, text: string): Promise<JsonObject> {
   if (tool.type === "provider") return PROVIDER_INPUT[tool.name ?? ""] ?? {};
+  if (tool.custom) return { input: await inputFor(tool.custom, tool.name, text) };
   const made = await satisfyAside(tool.inputSchema, text, `the input schema of the tool "${tool.name}"`);
   return typeof made === "object" && made !== null && !Array.isArray(made) ? made : {};
+}
+
+/** The text that a custom tool takes: of its grammar if that is a regular expression, else the message itself. */
+async function inputFor({ format }: NonNullable<FunctionTool["custom"]>, name: string, text: string): Promise<string> {
+  if (format?.["syntax"] !== "regex" || typeof format["definition"] !== "string") return text;
+  const schema = {
+    type: "object",
+    properties: { input: { type: "string", pattern: `^(?:${format["definition"]})$` } },
+    required: ["input"],
+  };
+  const made = (await satisfyAside(schema, text, `the grammar of the tool "${name}"`)) as { readonly input: string };
+  return made.input;
 }

@@ -1,9 +1,9 @@
-/** The files of the page by their paths: its own modules and styles, and the libraries that they import. */
+/** The files of the page by their paths: its own modules and styles, the libraries that they import, and the docs. */
 
 import { createHash, randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { extname } from "node:path";
+import { basename, extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { transformSync } from "amaro";
 
@@ -23,10 +23,11 @@ export interface PageFiles {
   readonly importMapHash: string;
 }
 
-/** Where the page's own files, those of the reference, and the libraries stand. */
+/** Where the page's own files, those of the reference, the libraries and the docs stand. */
 const OWN = "/page/";
 const REFERENCE = "/page/reference/";
 const LIBRARIES = "/page/lib/";
+const DOCS = "/page/docs/";
 
 /** The two pages by their addresses. */
 const PAGES: Readonly<Record<string, string>> = { "/": `${OWN}index.html`, "/reference": `${REFERENCE}index.html` };
@@ -39,6 +40,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".css": "text/css; charset=utf-8",
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
+  ".md": "text/markdown; charset=utf-8",
   ".mjs": "text/javascript; charset=utf-8",
   ".svg": "image/svg+xml",
   // A browser runs what is left of a module when its types are blanked out.
@@ -77,7 +79,7 @@ export function findPageFiles(): PageFiles {
   const importMap = JSON.stringify({ imports });
   const own = [...sources.keys()].filter((path) => path.endsWith(".ts")).map((path) => path.replace(OWN, lasting));
   const modules = [...own, ...Object.values(imports)];
-  for (const [path, source] of referenceFiles()) sources.set(path, source);
+  for (const [path, source] of [...referenceFiles(), ...docsFiles()]) sources.set(path, source);
   const preloads = modules.map((path) => `<link rel="modulepreload" href="${path}" />`);
   const head = `<script type="importmap">${importMap}</script>\n${preloads.join("\n")}`;
 
@@ -106,6 +108,16 @@ function referenceFiles(): [path: string, source: URL][] {
       new URL(name, library),
     ]),
   ];
+}
+
+/** The pages of the docs, and those that they lead to. */
+function docsFiles(): [path: string, source: URL][] {
+  const root = new URL("../../", import.meta.url);
+  const names = filesIn(new URL("docs/", root)).filter((name) => name.endsWith(".md"));
+  return [...names.map((name) => `docs/${name}`), "SECURITY.md", "CHANGELOG.md"].map((name) => [
+    `${DOCS}${basename(name)}`,
+    new URL(name, root),
+  ]);
 }
 
 const filesIn = (folder: URL): string[] =>

@@ -15,6 +15,7 @@ import type { ImageBooking } from "../ports/image-store.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
+import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "../ports/response-store.ts";
 
 export interface Format {
   /** The name that `native` parts of the neutral model carry. */
@@ -36,14 +37,30 @@ export interface Incoming {
   baseUrl(): string;
   /** Fires when the call is cut short. */
   readonly signal: AbortSignal;
+  /** The documents of the caller's key in the host's store of responses; undefined without a store. */
+  readonly kept?: KeptDocuments | undefined;
   /** Lets the event loop serve others between two walks over a large body. Returns undefined for any other body. */
   turn(): Promise<void> | undefined;
+}
+
+/**
+ * The documents of one key in the host's store of responses. Each verb rejects with `store_unavailable` when the store fails. The host's
+ * options decide how long a document is kept.
+ */
+export interface KeptDocuments {
+  create(documents: readonly Omit<NewDocument, "retainMs">[]): Promise<boolean>;
+  update(update: Omit<DocumentUpdate, "retainMs">): Promise<boolean>;
+  read(ids: readonly string[]): Promise<readonly KeptDocument[]>;
+  list(parentId: string, page: DocumentPage): Promise<readonly KeptDocument[]>;
+  delete(id: string): Promise<boolean>;
+  /** Reports a failure that its caller is not told. */
+  failed(error: unknown): void;
 }
 
 interface Route {
   /** The name of the format. */
   readonly format: string;
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   /** The path relative to the gateway's mount. A path that ends in `/**` matches everything below. */
   readonly path: string;
   /**
@@ -70,6 +87,26 @@ export interface ChatEndpoint extends Route {
   complete(answer: AnswerContext): AnswerCollector<AnswerEvent>;
   /** Returns an encoder for the same answer as a stream. */
   stream(answer: AnswerContext): AnswerStream<AnswerEvent>;
+  /** Returns the encoder of an answer that goes on without its client; undefined for a request that does not ask for this. */
+  background?(answer: AnswerContext): BackgroundAnswer<AnswerEvent> | undefined;
+}
+
+/** An answer that is made in the background. It is a stream that nobody may read, and a document that is written meanwhile. */
+export interface BackgroundAnswer<Event> extends AnswerStream<Event> {
+  /** Makes the document, and returns the body of the answer to the client. */
+  begin(): Promise<object>;
+  /** Writes what has come so far. Resolves with false when the answer was cancelled. Never rejects. */
+  save(): Promise<boolean>;
+  /** Writes the failure of an answer that is not complete. Called at the end of each call. Never rejects. */
+  end(error: GatewayError): Promise<void>;
+}
+
+/** A streamed answer of the gateway itself. It is asked again and again. */
+export interface FrameSource {
+  readonly contentType: string;
+  readonly keepAlive: string;
+  next(): Promise<{ readonly frames: string; readonly isLast: boolean }>;
+  error(error: GatewayError): string;
 }
 
 /** A route that an image model answers. */
@@ -112,8 +149,12 @@ export interface QueryEndpoint extends Route {
   readonly expiredKeysMayAsk: boolean;
   /** The body that the route takes. */
   readonly body: "json" | "none";
+  /** True for a route that only refuses callers of a gateway without a store of responses. */
+  readonly needsResponseStore?: boolean;
   /** Returns the body of the answer, or a promise of it. */
   answer(query: Query, incoming: Incoming): unknown;
+  /** Returns the answer as a stream; undefined for a request that does not ask for one. */
+  stream?(query: Query, incoming: Incoming): FrameSource | undefined;
 }
 
 /** A model on offer, with its other names. */
@@ -138,17 +179,28 @@ export interface Query {
 export interface AnswerContext<Asked = ChatRequest> {
   readonly request: Asked;
   readonly requestId: string;
+  /** As `Incoming.kept`. */
+  readonly kept?: KeptDocuments | undefined;
+}
+
+/** Keeps the answer for later, for a format whose callers may ask for it again. */
+interface Keeping<Event> {
+  /**
+   * Receives the finish, before it is added or encoded, when the call is settled. Keeps the answer; resolves when that is done. Must not
+   * reject.
+   */
+  keep?(finish: Event): Promise<void> | undefined;
 }
 
 /** Collects the events of one answer into its complete body. */
-export interface AnswerCollector<Event> {
+export interface AnswerCollector<Event> extends Keeping<Event> {
   add(event: Event): void;
   /** Returns the body after the last event: a value to write as JSON, or a `RawJson`. */
   body(): unknown;
 }
 
 /** Encodes one answer as a stream. Throws `backend_failed` for events in an impossible order. */
-export interface AnswerStream<Event> {
+export interface AnswerStream<Event> extends Keeping<Event> {
   readonly contentType: string;
   /** Returns the frames for an event, or an empty text. */
   encode(event: Event): string;

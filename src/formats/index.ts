@@ -10,6 +10,7 @@ import { generateContent } from "./generate-content/index.ts";
 import { images } from "./images/index.ts";
 import type { ImagesOptions } from "./images/request.profiles.ts";
 import { messages, type MessagesOptions } from "./messages/index.ts";
+import { responses } from "./responses/index.ts";
 import { tokenUsage } from "./token-usage/index.ts";
 
 /** The options of single formats. */
@@ -25,10 +26,12 @@ export interface FormatContext {
   readonly limits: Limits;
 }
 
+/** Throws a TypeError for an option that does not exist or has a wrong shape. */
 export const formats = (options: FormatOptions, { imageStore, clock, limits }: FormatContext): readonly Format[] => [
   messages(options.messages),
   generateContent(),
   chatCompletions({ clock }),
+  responses({ clock }),
   embeddings(),
   images({ ...options.images, store: imageStore, clock, limits }),
   tokenUsage(),

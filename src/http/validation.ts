@@ -103,20 +103,46 @@ export const mayBeAbsent = (schema: v.GenericSchema): boolean =>
   (schema.reference === v.nullish || schema.reference === v.optional) &&
   (schema as { readonly default?: unknown }).default === undefined;
 
+/** The values of these schemas, by their `typeof`. A schema with a pipe has further rules. */
+const PRIMITIVES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [v.string, "string"],
+  [v.boolean, "boolean"],
+]);
+
+/** A field, prepared so that most values pass without a run of its schema: schemas run for each frame of a stream. */
+interface Field {
+  readonly key: string;
+  /** The schema of a value that is there. */
+  readonly schema: v.GenericSchema;
+  readonly mayBeUndefined: boolean;
+  readonly mayBeNull: boolean;
+  readonly primitive: string | undefined;
+}
+
+function fieldOf([key, field]: [string, v.GenericSchema]): Field {
+  const mayBeUndefined = mayBeAbsent(field);
+  const schema = mayBeUndefined ? (shapeOf(field).wrapped ?? field) : field;
+  const primitive = "pipe" in schema ? undefined : PRIMITIVES.get(schema.reference);
+  return { key, schema, mayBeUndefined, mayBeNull: mayBeUndefined && field.reference === v.nullish, primitive };
+}
+
 /** An object whose known fields hold. Other fields are left as they are. */
 export function object<const Entries extends v.ObjectEntries>(
   entries: Entries,
   message: v.ErrorMessage<v.CustomIssue> = notAnObject,
 ): v.LooseObjectSchema<Entries, undefined> {
-  const fields = Object.entries(entries).map(([key, field]) => ({ key, field, optional: mayBeAbsent(field) }));
+  const fields = Object.entries(entries)
+    .map(fieldOf)
+    .filter(({ schema, mayBeUndefined }) => !mayBeUndefined || schema.reference !== v.unknown);
   const anyObject = v.custom<JsonObject>(isJsonObject, message);
   return running(v.looseObject(entries), (dataset, config) => {
     const input = dataset.value;
     if (!isJsonObject(input)) return anyObject["~run"](dataset, config);
-    for (const { key, field, optional } of fields) {
+    for (const { key, schema, mayBeUndefined, mayBeNull, primitive } of fields) {
       const value = input[key];
-      if (value === undefined && optional) continue;
-      const { issues } = field["~run"]({ value }, config);
+      if (typeof value === primitive || (value === undefined && mayBeUndefined) || (value === null && mayBeNull))
+        continue;
+      const { issues } = schema["~run"]({ value }, config);
       if (issues) return breachAt(input, key, value, issues);
     }
     return valid(dataset);

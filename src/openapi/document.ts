@@ -4,12 +4,14 @@ import { toJsonSchemaDefs } from "@valibot/to-json-schema";
 import { PROMPT_TOO_LONG } from "../formats/shared/context-length.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
 import {
+  DEFAULT_LIMITS,
   type FormatOptions,
   type Gateway,
   GatewayError,
   type GatewayErrorCode,
   type GatewayErrorDetails,
 } from "../index.ts";
+import { assertOptions } from "../options.ts";
 import { embeddings } from "./embeddings.ts";
 import { chatCompletions, generateContent, messages, sharedOperations } from "./formats.ts";
 import { images } from "./images.ts";
@@ -17,6 +19,7 @@ import {
   type ApiResponse,
   type ErrorCause,
   type FormatDescription,
+  type FormatOperation,
   type JsonSchema,
   type MediaType,
   type OpenApiDocument,
@@ -29,6 +32,7 @@ import {
   type Server,
   type SharedOperation,
 } from "./parts.ts";
+import { responses } from "./responses.ts";
 import { tokenUsage } from "./token-usage.ts";
 
 /** The formats in the order of the document. */
@@ -36,6 +40,7 @@ const FORMATS: readonly FormatDescription[] = [
   messages,
   generateContent,
   chatCompletions,
+  responses,
   embeddings,
   images,
   tokenUsage,
@@ -65,12 +70,18 @@ export function openApiDocument<Context>(
   { endpoints, formats }: Pick<Gateway<Context>, "endpoints" | "formats">,
   options: OpenApiOptions = {},
 ): OpenApiDocument {
+  assertOptions<OpenApiOptions>("openApiDocument", options, {
+    title: "string?",
+    version: "string?",
+    description: "string?",
+    servers: "list?",
+  });
   const paths: Record<string, Record<string, Operation>> = {};
   const unknown = new Set(endpoints);
   for (const operation of [...FORMATS.flatMap(operationsOf), ...sharedOperations]) {
     const [kind, method = "", path = ""] = operation.endpoint.split(" ");
-    const pattern = path.replace(/\{.*/, "**");
-    const served = endpoints.filter((one) => one.kind === kind && one.method === method && one.path === pattern);
+    const patterns = [path, ...(operation.alsoAt ?? [])].map((one) => one.replace(/\{.*/, "**"));
+    const served = endpoints.filter((one) => one.kind === kind && one.method === method && patterns.includes(one.path));
     const sharing = operation.formats.filter(({ name }) => served.some(({ format }) => format === name));
     if (sharing.length === 0) continue;
     const described = { ...operation, formats: sharing };
@@ -109,6 +120,9 @@ const PATH_PARAMETERS: readonly Parameter[] = [
     minLength: 1,
   }),
   parameter("path", "id", "The last part of the `url` in an image answer."),
+  parameter("path", "response_id", "The `id` of a response."),
+  parameter("path", "conversation_id", "The `id` of a conversation."),
+  parameter("path", "item_id", "The `id` of an item."),
 ];
 const IDEMPOTENCY_KEY = parameter(
   "header",
@@ -120,9 +134,13 @@ const IDEMPOTENCY_KEY = parameter(
 
 /** Makes an operation of the document from a row of the tables. */
 function operationOf(row: SharedOperation, isQuery: boolean, method: string, path: string): Operation {
-  const { formats, operationId, summary, description, request, rules, files, answer, events } = row;
+  const { formats, operationId, summary, alsoAt = [], request, rules, files, answer, events } = row;
+  const elsewhere = alsoAt.map((one) => `\`${one}\``).join(", ");
+  const description = [row.description, elsewhere && `The same operation is at ${elsewhere}.`]
+    .filter(Boolean)
+    .join(" ");
   const responses: Record<string, ApiResponse> = {
-    ...errorAnswers(formats, row.causes ?? causesOf(isQuery, method, path)),
+    ...errorAnswers(formats, row.causes ?? causesOf(row, isQuery, method, path)),
     ...row.responses,
   };
   if (answer) {
@@ -169,48 +187,67 @@ function bodyOf(schema: string): MediaType {
 
 const RETRY = { retryAfterMs: 2_000 };
 
+type ErrorRow = readonly [ErrorCause, message: string, details?: GatewayErrorDetails];
+
 /** For each error code: its cause, and an example with a message like the gateway's. */
-const ERRORS: Readonly<
-  Record<GatewayErrorCode, readonly [ErrorCause, message: string, details?: GatewayErrorDetails]>
-> = {
+const ERRORS: Readonly<Record<GatewayErrorCode, ErrorRow>> = {
   invalid_request: ["input", "model: is required", { path: ["model"] }],
-  malformed_body: ["body", "The body is not valid JSON."],
-  unsupported_media_type: ["body", "The content-type must be the one that this route takes."],
-  body_too_large: ["body", "The body is larger than this service takes."],
+  malformed_body: ["body", "The request body is not valid JSON."],
+  unsupported_media_type: ["body", "The request's content-type must be application/json."],
+  body_too_large: ["body", `The request body is larger than ${DEFAULT_LIMITS.maxJsonBytes} bytes.`],
   context_length_exceeded: ["backend", PROMPT_TOO_LONG, { context: { inputTokens: 210_000, maxTokens: 200_000 } }],
-  failed_precondition: ["backend", "What the request refers to is not there."],
+  failed_precondition: ["backend", "The model backend cannot meet this request as it is asked."],
   not_found: ["lookup", 'There is no model "other".', { path: ["model"] }],
   method_not_allowed: ["route", "This route takes POST, not PUT.", { allow: ["POST"] }],
-  missing_api_key: ["key", "An API key is required."],
-  malformed_credential: ["key", "The Authorization header must hold a Bearer token."],
-  invalid_api_key: ["key", "The API key is not known."],
+  missing_api_key: ["key", "No API key was given."],
+  malformed_credential: ["key", "Invalid Bearer token"],
+  invalid_api_key: ["key", "The API key is not valid."],
   expired_api_key: ["expiry", "The API key has expired."],
   model_not_found: ["model", 'There is no model "other".', { path: ["model"] }],
   model_not_allowed: ["model", 'This API key may not use the model "other".', { path: ["model"] }],
   quota_exhausted: ["quota", "The quota of this API key is used up."],
-  quota_insufficient: ["quota", "The quota of this API key is too small for this request."],
-  quota_held: ["quota", "What is left of the quota is held by calls that are still running.", RETRY],
-  rate_limited: ["quota", "There are too many requests.", RETRY],
-  idempotency_key_reused: ["replay", "Another request was sent with this Idempotency-Key."],
+  quota_insufficient: ["quota", "The remaining quota of this API key is too small for this request."],
+  quota_held: ["quota", "The quota that is left of this API key is held by other calls of it.", RETRY],
+  rate_limited: ["rate", "This API key sends too many requests.", RETRY],
+  idempotency_key_reused: [
+    "replay",
+    "Another request was sent with this Idempotency-Key. A new request needs a new one.",
+  ],
   idempotency_key_in_use: ["replay", "The request of this Idempotency-Key is still being answered.", RETRY],
-  busy: ["gateway", "This service is full.", RETRY],
-  client_closed: ["gateway", "The caller has closed the connection."],
-  deadline_exceeded: ["gateway", "The call took too long."],
+  busy: ["gateway", "The gateway is serving as many calls as it can. Try again shortly.", RETRY],
+  client_closed: ["gateway", "The client closed the connection."],
+  deadline_exceeded: ["gateway", "The request took longer than the gateway allows."],
   backend_unavailable: ["backend", "The model backend cannot be reached."],
-  backend_overloaded: ["backend", "The model backend takes no more requests for now.", RETRY],
+  backend_overloaded: ["backend", "The model backend is overloaded.", RETRY],
   backend_refused: ["backend", "The model backend refused this service."],
   backend_failed: ["backend", "The model backend failed."],
   store_unavailable: ["gateway", "A store of this service is not available."],
   internal: ["gateway", "The gateway had an internal error."],
 };
 
+/** The errors of causes that only some operations have. */
+const FURTHER_ERRORS: readonly (readonly [GatewayErrorCode, ErrorRow])[] = [
+  ["malformed_body", ["form", "The request body is not a whole multipart form."]],
+  ["unsupported_media_type", ["form", "The request's content-type must be multipart/form-data."]],
+  ["body_too_large", ["form", `The request body is larger than ${DEFAULT_LIMITS.maxUploadBytes} bytes.`]],
+  ["not_found", ["context", "Previous response with id 'resp_1' not found.", { path: ["previous_response_id"] }]],
+  ["not_found", ["response", "Response with id 'resp_1' not found."]],
+  ["not_found", ["conversation", "Conversation with id 'conv_1' not found.", { path: ["conversation"] }]],
+  ["not_found", ["item", "Item with id 'msg_1' not found."]],
+];
+
+const ALL_ERRORS: readonly (readonly [GatewayErrorCode, ErrorRow])[] = [
+  ...(Object.entries(ERRORS) as [GatewayErrorCode, ErrorRow][]),
+  ...FURTHER_ERRORS,
+];
+
 /**
  * Returns the causes that apply to an operation. A list of models comes from the backend, so it has the backend's errors. A token count has
  * none, because it is an estimate by default.
  */
-function causesOf(isQuery: boolean, method: string, path: string): ErrorCause[] {
-  const causes: ErrorCause[] = ["route", "key", "expiry", "input", "gateway"];
-  if (method === "POST") causes.push("body", "model", "replay");
+function causesOf({ files }: FormatOperation, isQuery: boolean, method: string, path: string): ErrorCause[] {
+  const causes: ErrorCause[] = ["route", "key", "expiry", "rate", "input", "gateway"];
+  if (method === "POST") causes.push(files ? "form" : "body", "model", "replay");
   if (method === "GET" || !isQuery) causes.push("backend");
   if (!isQuery) causes.push("quota");
   return path.endsWith("{model}") ? [...causes, "lookup"] : causes;
@@ -221,12 +258,13 @@ function errorAnswers(
   formats: readonly FormatDescription[],
   causes: readonly ErrorCause[],
 ): Record<string, ApiResponse> {
-  const met = Object.entries(ERRORS).filter(([, [cause]]) => causes.includes(cause));
-  const errors = met.flatMap(([code, [, summary, details]]) =>
+  const met = ALL_ERRORS.filter(([, [cause]]) => causes.includes(cause));
+  const errors = met.flatMap(([code, [cause, summary, details]]) =>
     formats.map((format) => {
-      const error = new GatewayError(code as GatewayErrorCode, summary, details);
+      const error = new GatewayError(code, summary, details);
       const value = format.errors.encodeError(error, "req_0123456789abcdef");
-      const name = formats.length > 1 ? `${code} (${format.name})` : code;
+      const isOther = met.some(([one, [other]]) => one === code && other !== cause);
+      const name = formats.length > 1 ? `${code} (${format.name})` : isOther ? `${code} (${cause})` : code;
       return { format, error, example: [name, { summary, value }] as const };
     }),
   );

@@ -72,25 +72,35 @@ export const contentEmbeddings: Pick<FormatDescription, "examples" | "operations
       "Two vectors": { embeddings: [{ values: VECTOR }, { values: VECTOR }], usageMetadata: USAGE_METADATA },
     },
   },
-  operations: Object.entries({ "": "v1beta/models", V1: "v1/models" }).flatMap(
-    ([suffix, collection]): FormatOperation[] => [
-      {
-        endpoint: `embedding POST /${collection}/{model}:embedContent`,
-        operationId: `embedContent${suffix}`,
-        summary: "Makes a vector of a content.",
-        request: "EmbedContentRequest",
-        rules: "A part is a text or a file. Unknown fields are passed on.",
-        answer: "EmbedContentResponse",
-      },
-      {
-        endpoint: `embedding POST /${collection}/{model}:batchEmbedContents`,
-        operationId: `batchEmbedContents${suffix}`,
-        summary: "Makes a vector of each content.",
-        request: "BatchEmbedContentsRequest",
-        rules:
-          "A part is a text or a file. All requests have the same `taskType` and `outputDimensionality`. Unknown fields are passed on.",
-        answer: "BatchEmbedContentsResponse",
-      },
-    ],
-  ),
+  operations: [
+    {
+      ...methodOf("embedding", "embedContent", ["v1/models"]),
+      summary: "Makes a vector of a content.",
+      request: "EmbedContentRequest",
+      rules: "A part is a text or a file. Unknown fields are passed on.",
+      answer: "EmbedContentResponse",
+    },
+    {
+      ...methodOf("embedding", "batchEmbedContents", ["v1/models"]),
+      summary: "Makes a vector of each content.",
+      request: "BatchEmbedContentsRequest",
+      rules:
+        "A part is a text or a file. All requests have the same `taskType` and `outputDimensionality`. Unknown fields are passed on.",
+      answer: "BatchEmbedContentsResponse",
+    },
+  ],
 };
+
+/** Makes the address and the id of a model's method in generate-content. */
+export function methodOf(
+  kind: "chat" | "embedding" | "query",
+  method: string,
+  otherCollections: readonly string[],
+): Pick<FormatOperation, "endpoint" | "operationId" | "alsoAt"> {
+  const pathIn = (collection: string): string => `/${collection}/{model}:${method}`;
+  return {
+    endpoint: `${kind} POST ${pathIn("v1beta/models")}`,
+    operationId: method,
+    alsoAt: otherCollections.map(pathIn),
+  };
+}

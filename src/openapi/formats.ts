@@ -13,7 +13,7 @@ import * as messagesAnswer from "../formats/messages/schema.answer.ts";
 import { CacheControl, messagesRequest, ProviderBlock, TextBlock } from "../formats/messages/schema.ts";
 import * as openAIErrors from "../formats/shared/errors.ts";
 import { OpenAIError } from "../formats/shared/schema.ts";
-import { contentEmbeddings } from "./embeddings.ts";
+import { contentEmbeddings, methodOf } from "./embeddings.ts";
 import {
   BEARER,
   type FormatDescription,
@@ -22,6 +22,7 @@ import {
   MAYBE_STREAM,
   type Parameter,
   parameter,
+  ref,
   type SharedOperation,
 } from "./parts.ts";
 
@@ -63,10 +64,18 @@ const TOOL_INPUT = { type: "object", properties: { place: { type: "string" } }, 
 const QUESTION = { type: "text", text: "What is this?" };
 
 const MESSAGES_HEADERS: readonly Parameter[] = [
-  { ...parameter("header", "compat-version", "The format's version, or as `anthropic-version`."), required: true },
-  parameter("header", "anthropic-version", "Another name of `compat-version`, as the official clients send it."),
+  parameter(
+    "header",
+    "compat-version",
+    "The format's version, such as `2023-06-01`. Required, unless `anthropic-version` is there.",
+  ),
+  parameter(
+    "header",
+    "anthropic-version",
+    "Stands for a missing `compat-version`. The official clients send this name.",
+  ),
   parameter("header", "compat-beta", "Names of betas, with commas between them; the header may be repeated."),
-  parameter("header", "anthropic-beta", "Another name of `compat-beta`."),
+  parameter("header", "anthropic-beta", "More betas. The official clients send this name."),
 ];
 const MESSAGES_RULES =
   "Rules beyond the schema: `thinking.budget_tokens` must be less than `max_tokens`; the names of tools must differ; " +
@@ -186,8 +195,8 @@ const ALT = parameter("query", "alt", "`sse` asks for server-sent events; withou
 
 const CONTENT_CALL = { request: "GenerateContentRequest", rules: CONTENT_RULES };
 
-/** The collections of models. Each key is the suffix of the collection's operation ids. */
-const COLLECTIONS = { "": "v1beta/models", V1: "v1/models", Tuned: "v1beta/tunedModels", TunedV1: "v1/tunedModels" };
+/** Google's own models are in the first two collections; tuned models are in all. */
+const TUNED_COLLECTIONS = ["v1/models", "v1beta/tunedModels", "v1/tunedModels"];
 
 export const generateContent: FormatDescription = {
   name: "generate-content",
@@ -214,8 +223,10 @@ export const generateContent: FormatDescription = {
   }),
   jsonSchemas({ Schema = {} }) {
     // Remove the property named `$ref`: tools would read it as a reference. A property without a schema may hold any value.
-    const { $ref: _, ...properties } = Schema["properties"] as Record<string, JsonSchema>;
-    return { Schema: { ...Schema, properties } };
+    const { $ref: _, $defs: Schemas = {}, ...properties } = Schema["properties"] as Record<string, JsonSchema>;
+    // Generated clients name types after properties, and take `defs` and `$defs` for the same name.
+    const named = { $defs: ref("Schemas"), defs: ref("Schemas") };
+    return { Schemas, Schema: { ...Schema, properties: { ...properties, ...named } } };
   },
   examples: {
     GenerateContentRequest: {
@@ -234,36 +245,31 @@ export const generateContent: FormatDescription = {
     ...contentEmbeddings.examples,
   },
   operations: [
-    ...Object.entries(COLLECTIONS).flatMap(([suffix, collection]): FormatOperation[] => [
-      {
-        endpoint: `chat POST /${collection}/{model}:generateContent`,
-        operationId: `generateContent${suffix}`,
-        summary: "Asks a model for content.",
-        ...CONTENT_CALL,
-        answer: "GenerateContentResponse",
-      },
-      {
-        endpoint: `chat POST /${collection}/{model}:streamGenerateContent`,
-        operationId: `streamGenerateContent${suffix}`,
-        summary: "Asks a model for content, and gets it piece by piece.",
-        parameters: [ALT],
-        ...CONTENT_CALL,
-        answer: "GenerateContentStream",
-        events: "GenerateContentPiece",
-        answerDescription:
-          "The pieces of the answer. A server-sent event has no name, and its data is one piece; an empty object only keeps the " +
-          "connection open. A failure on the way is the last piece.",
-      },
-      {
-        endpoint: `query POST /${collection}/{model}:countTokens`,
-        operationId: `countTokens${suffix}`,
-        summary: "Estimates the tokens of contents or of a request, at no charge.",
-        request: "CountTokensRequest",
-        rules: "One of `contents` and `generateContentRequest`.",
-        answer: "CountTokensAnswer",
-        answerDescription: "The estimate.",
-      },
-    ]),
+    {
+      ...methodOf("chat", "generateContent", TUNED_COLLECTIONS),
+      summary: "Asks a model for content.",
+      ...CONTENT_CALL,
+      answer: "GenerateContentResponse",
+    },
+    {
+      ...methodOf("chat", "streamGenerateContent", TUNED_COLLECTIONS),
+      summary: "Asks a model for content, and gets it piece by piece.",
+      parameters: [ALT],
+      ...CONTENT_CALL,
+      answer: "GenerateContentStream",
+      events: "GenerateContentPiece",
+      answerDescription:
+        "The pieces of the answer. A server-sent event has no name, and its data is one piece; an empty object only keeps the " +
+        "connection open. A failure on the way is the last piece.",
+    },
+    {
+      ...methodOf("query", "countTokens", TUNED_COLLECTIONS),
+      summary: "Estimates the tokens of contents or of a request, at no charge.",
+      request: "CountTokensRequest",
+      rules: "One of `contents` and `generateContentRequest`.",
+      answer: "CountTokensAnswer",
+      answerDescription: "The estimate.",
+    },
     ...contentEmbeddings.operations,
     ...modelOperations("/v1beta/models", "V1beta", "GenerateContentModel", CONTENT_PAGES),
   ],

@@ -38,7 +38,8 @@ const TRAITS = {
 };
 
 const FILE: JsonSchema = { type: "string", format: "binary" };
-const FILES: JsonSchema = { anyOf: [FILE, { type: "array", items: FILE, minItems: 1 }] };
+/** The files of a field that may be repeated. */
+const FILES: JsonSchema = { type: "array", items: FILE, minItems: 1 };
 const PICTURES = { "image/png": { schema: FILE }, "image/jpeg": { schema: FILE }, "image/webp": { schema: FILE } };
 
 /** The operations that make pictures. The names of schemas, paths and stream events are derived from `name`. */
@@ -163,7 +164,10 @@ function bodies(fields: JsonSchema, catalog: ImageCatalog): Record<string, JsonS
     ImageEditRequest: {
       ...edit,
       required: ["prompt"],
-      anyOf: ["image", "image[]", "image[0]"].map((name) => ({ required: [name] })),
+      allOf: [
+        ...(edit["allOf"] as readonly JsonSchema[]),
+        when({}, { anyOf: ["image", "image[]", "image[0]"].map((name) => ({ required: [name] })) }),
+      ],
     },
     ImageVariationRequest: { ...vary, required: ["image"], not: { required: ["mask"] } },
   };
@@ -173,12 +177,7 @@ function bodies(fields: JsonSchema, catalog: ImageCatalog): Record<string, JsonS
 const NONE: JsonSchema = { type: "null" };
 
 /** Makes the body of an operation: its fields and files, the models that support it, and the rules of each model. */
-function bodyOf(
-  operation: ImageOperation,
-  fields: JsonSchema,
-  catalog: ImageCatalog,
-  files: JsonSchema = {},
-): JsonSchema {
+function bodyOf(operation: ImageOperation, fields: JsonSchema, catalog: ImageCatalog, files?: JsonSchema): JsonSchema {
   const models = new ImageModels(catalog);
   const able = Object.entries({ ...IMAGE_PROFILES, ...catalog.models }).flatMap(([id, { operations }]) => {
     const profile = operations[operation];
@@ -186,10 +185,16 @@ function bodyOf(
   });
   const defaults = operation === "edit" ? [DEFAULT_MODEL, DEFAULT_MULTI_MODEL] : [DEFAULT_MODEL];
   const unnamed = able.filter(({ id }) => defaults.includes(id)).map(({ rules }) => rules);
-  const model = { enum: [...able.flatMap(({ names }) => names), null], default: DEFAULT_MODEL };
+  // A `default` would make the field required in generated clients.
+  const model = { enum: [...able.flatMap(({ names }) => names), null], description: `Default: \`${DEFAULT_MODEL}\`.` };
+  const all = Object.entries({ ...(fields["properties"] as Record<string, JsonSchema>), model });
   return {
     type: "object",
-    properties: { ...files, ...(fields["properties"] as JsonSchema), model },
+    properties: {
+      ...files,
+      // A form has no null, and generated clients refuse to write it. The prompt is required.
+      ...Object.fromEntries(all.map(([name, one]) => [name, files || name === "prompt" ? withoutNull(one) : one])),
+    },
     allOf: [
       ...able.map(({ names, rules }) => when({ properties: { model: { enum: names } }, required: ["model"] }, rules)),
       ...(unnamed.length > 0 ? [when({ properties: { model: NONE } }, { anyOf: unnamed })] : []),
@@ -197,7 +202,16 @@ function bodyOf(
   };
 }
 
-const when = (condition: JsonSchema, rules: JsonSchema): JsonSchema => ({ anyOf: [{ not: condition }, rules] });
+function withoutNull({ anyOf, enum: values, ...schema }: JsonSchema): JsonSchema {
+  if (Array.isArray(values)) return { ...schema, enum: values.filter((value) => value !== null) };
+  if (!Array.isArray(anyOf)) return schema;
+  const options = (anyOf as JsonSchema[]).filter(({ type }) => type !== "null");
+  return options.length === 1 ? { ...schema, ...options[0] } : { ...schema, anyOf: options };
+}
+
+/** Makes a rule that holds under a condition. Generated clients skip it, so that the fields keep simple types. */
+// oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
+const when = (condition: JsonSchema, rules: JsonSchema): JsonSchema => ({ if: condition, then: rules });
 
 const FINISHING = ["background", "moderation", "output_format", "output_compression", "partial_images"];
 

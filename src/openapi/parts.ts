@@ -118,6 +118,8 @@ export interface FormatOperation
     Partial<Pick<Operation, "security" | "parameters" | "responses">> {
   /** The gateway's endpoint, with the path as OpenAPI writes it: `/v1/models/{model}` stands for `/v1/models/**`. */
   readonly endpoint: `${GatewayEndpoint["kind"]} ${GatewayEndpoint["method"]} ${string}`;
+  /** Other paths of the same operation. Only its description names them, so that generated clients have one function. */
+  readonly alsoAt?: readonly string[];
   readonly request?: string;
   /** The rules for the request that JSON Schema cannot express. */
   readonly rules?: string;
@@ -144,8 +146,14 @@ export type ErrorCause =
   | "key"
   | "expiry"
   | "input"
+  | "rate"
   | "body"
+  | "form"
   | "lookup"
+  | "context"
+  | "response"
+  | "conversation"
+  | "item"
   | "model"
   | "quota"
   | "replay"

@@ -23,7 +23,7 @@ export const tokenUsage: FormatDescription = {
       summary: "Tells the quota of the key that asks.",
       description: "An expired key may ask as well. The key's `sk-` may be left out.",
       answer: "TokenUsageAnswer",
-      causes: ["route", "key", "gateway"],
+      causes: ["route", "key", "rate", "gateway"],
     },
   ],
 };

@@ -7,6 +7,7 @@ import type { ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
+import { keptBy } from "./kept.ts";
 import type { NamedModel } from "./kind.ts";
 
 /**
@@ -24,6 +25,7 @@ export async function authenticate(call: Call, expiredKeysMayAsk = false): Promi
   if (!expiredKeysMayAsk && key.expiresAt > 0 && key.expiresAt * 1000 <= clock.now())
     throw new GatewayError("expired_api_key", "The API key has expired.");
   call.key = key;
+  call.kept = keptBy(call);
   if (call.slot) inFlight.admit(call.slot, key.id);
   return key;
 }

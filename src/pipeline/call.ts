@@ -1,7 +1,7 @@
 /** One request on its way through the pipeline: the object that travels from step to step. */
 
 import { GatewayError } from "../errors.ts";
-import type { Endpoint, Incoming } from "../formats/format.ts";
+import type { Endpoint, Incoming, KeptDocuments } from "../formats/format.ts";
 import type { Form } from "../http/form.ts";
 import { newRequestId, originOf } from "../http/request.ts";
 import { Wait, within } from "../http/wait.ts";
@@ -15,6 +15,7 @@ import type { ImageBooking } from "../ports/image-store.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
+import type { Attempt } from "./attempts.ts";
 import { CallClock } from "./call-clock.ts";
 import { report } from "./failures.ts";
 import type { HookedCall } from "./hooks.ts";
@@ -80,6 +81,7 @@ export class CallDetails implements CallInfo {
 
 const NO_RATES: readonly RateLimit[] = [];
 const NO_CONVERSIONS: readonly Conversion[] = [];
+const NO_ATTEMPTS: readonly Attempt[] = [];
 
 export class Call implements Incoming {
   readonly id: string = newRequestId();
@@ -101,6 +103,8 @@ export class Call implements Incoming {
   secret: string | undefined = undefined;
   /** The caller's key, after authentication. */
   key: ApiKey | undefined = undefined;
+  /** The documents of the key in the host's store of responses, after authentication; undefined without a store. */
+  kept: KeptDocuments | undefined = undefined;
   /** The backend's own count of the input, in tokens, where the host asks for one. */
   countedInput: number | undefined = undefined;
   /** The tokens of the input, counted or estimated; 0 before decoding. */
@@ -123,6 +127,10 @@ export class Call implements Incoming {
   conversions: readonly Conversion[] = NO_CONVERSIONS;
   /** The fields of the answer that the caller's format cannot say, each once. */
   answerConversions: readonly Conversion[] = NO_CONVERSIONS;
+  /** The requests to upstreams. */
+  attempts: readonly Attempt[] = NO_ATTEMPTS;
+  /** The upstream that was asked last, which decides the price. */
+  answering: Attempt | undefined = undefined;
   /** The meter of the answer, once a backend is asked. */
   meter: Metered | undefined = undefined;
   /** The charge, after settlement. */
@@ -340,6 +348,8 @@ export class Call implements Incoming {
     // Keep the two values that a late settlement needs. Do not read the mount again: it makes its context when asked.
     this.mounted = { context: this.context, clientAddress: this.#details?.clientAddress };
     this.#request = this.#settled = this.rawBody = undefined;
+    this.attempts = NO_ATTEMPTS;
+    this.answering = this.kept = undefined;
     this.hooked = this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
   }
 }

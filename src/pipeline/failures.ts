@@ -2,7 +2,7 @@
 
 import { type GatewayErrorCode, type Port, describeError, GatewayError, toGatewayError } from "../errors.ts";
 import { redact } from "../http/request.ts";
-import type { OnFailure } from "../ports/observer.ts";
+import type { FailedUpstream, OnFailure } from "../ports/observer.ts";
 
 /** The call that a failure belongs to. */
 interface Reported {
@@ -10,6 +10,8 @@ interface Reported {
   /** The API key as the caller sent it, after it was read. */
   readonly secret: string | undefined;
   readonly services: { readonly onFailure: OnFailure };
+  /** The attempts of the call, with the errors that were reported already. */
+  readonly attempts?: readonly { readonly reported: GatewayError | undefined }[];
 }
 
 /** Codes whose cause the caller is not told. */
@@ -32,15 +34,33 @@ export function failureOf(call: Reported, thrown: unknown): GatewayError {
 const isOutline = ({ code, port, cause }: GatewayError): boolean =>
   OUTLINED.has(code) || (port === "model-backend" && cause !== undefined);
 
-/** Reports a failure to the host. A reporter that throws or rejects changes nothing. */
+/**
+ * Reports a failure to the host, unless the host has heard of the same error as the failure of an attempt. A reporter that throws or rejects
+ * changes nothing.
+ */
 export function report(call: Reported, thrown: unknown, port?: Port): void {
   const known = toGatewayError(thrown, port);
-  const described = describeError(known);
+  if (!call.attempts?.some(({ reported }) => reported === known)) tell(call, known);
+}
+
+/** Reports the failure of one attempt. Returns false when the caller is told its cause, so that there is nothing to report. */
+export function reportAttempt(call: Reported, error: GatewayError, upstream: FailedUpstream): boolean {
+  if (!isOutline(error)) return false;
+  tell(call, error, upstream);
+  return true;
+}
+
+function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): void {
+  const described = upstream ? `${titleOf(upstream)}\n${describeError(known)}` : describeError(known);
   const text = redact(described, call.secret);
   // A host that prints the error object must not print the caller's key.
   const error = text === described ? known : withoutCause(known, text, call.secret);
-  void guarded(() => call.services.onFailure({ error, requestId: call.id, port: error.port, text }));
+  const failure = { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text };
+  void guarded(() => call.services.onFailure(failure));
 }
+
+const titleOf = ({ name, address, model, status }: FailedUpstream): string =>
+  `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model}${status === undefined ? "" : `, with the status ${status}`}.`;
 
 /** Returns the same error with its causes as one text without secrets. */
 function withoutCause(

@@ -102,6 +102,8 @@ export type Follower = (answer: Opened | undefined) => void;
 export interface AnswerRecorder {
   /** Takes the complete answer. */
   complete(answer: Answer): void;
+  /** Takes and records a complete answer at once, for a call that goes on behind it. */
+  settle(answer: Answer): void;
   /** Takes the body of a streamed answer. Returns a stream that the call's own client and others can read. */
   stream(body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream;
   /** Takes the head of the streamed answer. */

@@ -63,6 +63,11 @@ export class InFlightCalls {
     this.#room = room;
   }
 
+  /** True from the call of `close` on. */
+  get isClosing(): boolean {
+    return this.#closed !== undefined;
+  }
+
   /** Adds a new call; give its slot back with `end`. Throws `busy` when the gateway is closing. */
   begin(call: InFlightCall): InFlightSlot {
     if (this.#closed) throw closing();

@@ -1,6 +1,6 @@
 /** A kind of generation, as the pipeline runs it: chat, images, embeddings. A kind is a folder in `src/kinds` and a row in `src/kinds/index.ts`. */
 
-import type { AnswerCollector, AnswerContext, AnswerStream } from "../formats/format.ts";
+import type { AnswerCollector, AnswerContext, AnswerStream, BackgroundAnswer } from "../formats/format.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { Amounts, Meter } from "../kinds/meter.ts";
 import type { ModelKind } from "../ports/call.ts";
@@ -20,6 +20,7 @@ export interface GenerationEndpoint<Request extends DecodedRequest = DecodedRequ
   complete(answer: AnswerContext<Request>): AnswerCollector<Answered>;
   /** Missing for a kind whose answers are never streamed. */
   stream?(answer: AnswerContext<Request>): AnswerStream<Answered>;
+  background?(answer: AnswerContext<Request>): BackgroundAnswer<Answered> | undefined;
 }
 
 /** A model as a request names it. */

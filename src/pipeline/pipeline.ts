@@ -9,16 +9,17 @@ import { nextIteration } from "../ports/clock.ts";
 import type { Balance } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import { authenticate, authorizeModel, findModel, visibleModels } from "./authenticate.ts";
+import { inBackground } from "./background.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
 import { failureOf, report } from "./failures.ts";
 import { idempotencyKeyOf } from "./idempotency.ts";
 import type { DecodedRequest, GenerationEndpoint, Kind, Kinds } from "./kind.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
-import { replay } from "./replay.ts";
+import { ending, replay } from "./replay.ts";
 import { reserve } from "./reserve.ts";
-import { callHeaders, complete, refusal, streamed } from "./respond.ts";
-import { BackendContext, runBackend } from "./run-backend.ts";
+import { callHeaders, complete, polled, refusal, streamed } from "./respond.ts";
+import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
 
 /**
  * Answers a call. Never rejects: an error is an answer too. The pipeline races the end of the call here, and only here. A step that hangs
@@ -87,8 +88,18 @@ async function generate<
   const askedAt = call.clock.now();
   const ask = (): AsyncIterable<Event> | undefined => kind.ask(backend, request, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
-  const events = await runBackend(call, hold, request, generation, ask, quietMs);
-  const answered = { request: asked === decoded ? request : asCalled(request, decoded), requestId: call.id };
+  const run = (): Promise<MeteredEvents<Event, Answered>> => runBackend(call, hold, request, generation, ask, quietMs);
+  const answered = {
+    request: asked === decoded ? request : asCalled(request, decoded),
+    requestId: call.id,
+    kept: call.kept,
+  };
+  const background = endpoint.background?.(answered);
+  if (background)
+    return inBackground(call, background, request.stream ?? false, async () =>
+      streamed(call, await run(), background, askedAt),
+    );
+  const events = await run();
   if (request.stream && endpoint.stream) return streamed(call, events, endpoint.stream(answered), askedAt);
   return finish(call, await complete(call, events, endpoint.complete(answered)));
 }
@@ -137,8 +148,12 @@ async function query(call: Call, endpoint: QueryEndpoint, kinds: Kinds): Promise
   const countInput = async (request: ChatRequest): Promise<number> =>
     (await kinds.chat.countInput(call, key, request)) ??
     estimateInputTokens(request, countTokens, request.mediaResolution);
-  const answered = await endpoint.answer({ body, key, countInput, authorize, balance, models }, call);
-  return finish(call, jsonAnswer(200, answered, callHeaders(call)));
+  const asked = { body, key, countInput, authorize, balance, models };
+  const source = endpoint.stream?.(asked, call);
+  if (source) return polled(call, source);
+  const answered = jsonAnswer(200, await endpoint.answer(asked, call), callHeaders(call));
+  // A kept response may be large, and its client may read nothing of it.
+  return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered);
 }
 
 /** Answers a route that needs no key. */

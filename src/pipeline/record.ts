@@ -7,6 +7,7 @@ import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { CallRecord, CallOutcome, OnCall } from "../ports/observer.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
+import type { Attempt } from "./attempts.ts";
 import { guarded } from "./failures.ts";
 import type { CallWatch } from "./watch.ts";
 
@@ -33,6 +34,7 @@ interface Recorded {
   readonly error: GatewayError | undefined;
   readonly beganAt: number;
   readonly firstEventAt: number | undefined;
+  readonly attempts: readonly Attempt[];
   waitUntil(work: Promise<unknown>): void;
 }
 
@@ -47,7 +49,7 @@ export function recordCall(call: Recorded, endedAt: number): CallRecord {
 }
 
 function recordOf(call: Recorded, endedAt: number): CallRecord {
-  const { endpoint, key, meter, charged, firstEventAt } = call;
+  const { attempts, endpoint, key, meter, charged, firstEventAt } = call;
   const { usage, images, model } = meter?.report ?? {};
   return {
     requestId: call.id,
@@ -72,6 +74,7 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     beganAt: call.beganAt,
     firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
     endMs: msBetween(call.beganAt, endedAt),
+    attempts: attempts.map((one, at) => one.record(at === attempts.length - 1, endedAt, call.error?.code)),
     dropped: call.conversions,
     droppedFromAnswer: call.answerConversions,
   };

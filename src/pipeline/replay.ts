@@ -118,6 +118,14 @@ class Recording implements RunningCall, AnswerRecorder {
     this.#complete = this.#recorded(answer);
   }
 
+  settle(answer: Answer): void {
+    this.#cancelRenewals?.();
+    const recorded = this.#recorded(answer);
+    this.#tellFollowers(recorded);
+    if (this.#isClaimed) this.#call.waitUntil(this.#record(recorded));
+    this.#isClaimed = false;
+  }
+
   stream(body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream {
     return new SharedStream(body, { keepAlive, maxBytes: this.#call.limits.maxReplayBytes });
   }
@@ -348,9 +356,18 @@ async function answerAgain(call: Call, opened: Opened): Promise<Answer> {
   call.status = status;
   call.stream = stream;
   if (typeof body !== "string") return { status, headers, body };
-  if (body.length > PIECE_CHARS) return { status, headers, body: inPieces(call, body) };
+  return ending(call, { status, headers, body });
+}
+
+/**
+ * Ends a call with an answer that the gateway has: at once, or with the last piece of an answer that is large. Throws `busy` when the key's
+ * bodies leave no room.
+ */
+export async function ending(call: Call, answer: Answer): Promise<Answer> {
+  const { body } = answer;
+  if (typeof body === "string" && body.length > PIECE_CHARS) return { ...answer, body: inPieces(call, body) };
   await call.endAndSettle();
-  return { status, headers, body };
+  return answer;
 }
 
 /**

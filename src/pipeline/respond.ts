@@ -1,7 +1,7 @@
 /** Responds to the caller: a complete answer, a streamed answer, or the error in the caller's format. */
 
 import type { GatewayError } from "../errors.ts";
-import type { AnswerCollector, AnswerStream, Endpoint } from "../formats/format.ts";
+import type { AnswerCollector, AnswerStream, Endpoint, FrameSource } from "../formats/format.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
 import { type Answer, jsonAnswer } from "../http/answer.ts";
 import { EventStream } from "../http/event-stream.ts";
@@ -19,12 +19,16 @@ export async function complete<Event, Answered>(
   events: MeteredEvents<Event, Answered>,
   collector: AnswerCollector<Answered>,
 ): Promise<Answer> {
+  if (collector.keep) events.keep = (finish) => collector.keep?.(finish);
   await events.each((event) => {
     collector.add(event);
     return true;
   });
   return jsonAnswer(200, collector.body(), answerHeaders(call));
 }
+
+/** The headers of a stream. The second tells reverse proxies not to buffer it. */
+const STREAM_HEADERS = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" } as const;
 
 /** Writes the events as they come. The call ends with the last event. */
 export function streamed<Event, Answered>(
@@ -34,6 +38,7 @@ export function streamed<Event, Answered>(
   silentSince: number,
 ): Answer {
   const { clock, limits } = call;
+  if (stream.keep) events.keep = (finish) => stream.keep?.(finish);
   const body = new EventStream({
     frames: (write) =>
       events.each((event) => {
@@ -61,15 +66,45 @@ export function streamed<Event, Answered>(
   if (call.abort.isClientGone) clientGone();
   const headers = {
     "content-type": stream.contentType,
-    "cache-control": "no-cache, no-transform",
-    // Tells reverse proxies not to buffer the response.
-    "x-accel-buffering": "no",
+    ...STREAM_HEADERS,
     ...answerHeaders(call),
   };
   if (!shared) return { status: 200, headers, body };
   const answered = { status: 200, headers, body: own ?? body };
   call.recording?.open(answered, shared);
   return answered;
+}
+
+/** The time between two questions to a source that is not at its end, in milliseconds. */
+const POLL_MS = 500;
+
+/** Writes the frames of a source as they come. The first frames come before the head, so that a failure has its true status. */
+export async function polled(call: Call, source: FrameSource): Promise<Answer> {
+  const { clock, limits } = call;
+  let next = await source.next();
+  let isFirst = true;
+  const body = new EventStream({
+    frames: async (write) => {
+      if (!isFirst) {
+        if (next.frames === "") await call.pause(POLL_MS);
+        next = await source.next();
+      }
+      isFirst = false;
+      if (next.frames !== "") write(next.frames);
+      return !next.isLast;
+    },
+    isLast: () => false,
+    clock,
+    silentSince: clock.now(),
+    keepAlive: { frame: source.keepAlive, afterMs: limits.keepAliveMs },
+    failed: (thrown) => source.error((call.error = failureOf(call, thrown))),
+    cancelled: () => call.abort.disconnect(),
+    ended: () => void call.end(),
+  });
+  call.listener = { cut: (reason) => body.fail(reason) };
+  call.status = 200;
+  const { contentType } = source;
+  return { status: 200, headers: { "content-type": contentType, ...STREAM_HEADERS, ...callHeaders(call) }, body };
 }
 
 /**

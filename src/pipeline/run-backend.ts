@@ -9,6 +9,7 @@ import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts"
 import type { CallContext } from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
+import { beginAttempt } from "./attempts.ts";
 import { type Call, CallDetails } from "./call.ts";
 import { guarded } from "./failures.ts";
 import type { DecodedRequest, Generation } from "./kind.ts";
@@ -33,9 +34,8 @@ export class BackendContext extends CallDetails implements CallContext {
     this.#call.conversions = conversions;
   }
 
-  get observeUpstream(): ((asked: AskedUpstream) => UpstreamObserver) | undefined {
-    const { watch } = this.#call;
-    return watch && ((asked) => watch.upstream(asked));
+  get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
+    return (asked) => beginAttempt(this.#call, asked);
   }
 
   // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.
@@ -183,6 +183,8 @@ const STOPPED: Promise<IteratorReturnResult<undefined>> = Promise.resolve({ done
 export class MeteredEvents<Event, Answered> {
   /** True once the finish was handed on: nothing follows, and the call is settled. */
   isFinished = false;
+  /** Keeps the answer before its finish is handed on; set for an answer that its caller may ask for again. */
+  keep: ((finish: Answered) => Promise<void> | undefined) | undefined = undefined;
   readonly #call: Call;
   readonly #hold: Hold;
   readonly #generation: Generation<Event, Answered>;
@@ -278,6 +280,8 @@ export class MeteredEvents<Event, Answered> {
       settling.then(resolve, reject);
     });
     this.#call.assertLive();
+    const keeping = this.keep?.(finish);
+    if (keeping) await keeping;
     // All work is done and settled: nothing cuts the rest.
     this.#call.abort.end();
     return finish;

@@ -13,11 +13,18 @@ import type { ModelBackend } from "../ports/model-backend.ts";
 import type { Observer, OnCall, OnFailure } from "../ports/observer.ts";
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
+import type { ResponseStore } from "../ports/response-store.ts";
 import type { ExhaustedKeys } from "./exhausted-keys.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Replays } from "./idempotency.ts";
 import type { InFlightCalls } from "./in-flight.ts";
 import type { Settlements } from "./settlements.ts";
+
+/** The host's store of responses, and the time for which documents are kept. */
+export interface Responses {
+  readonly store: ResponseStore;
+  readonly retainMs: number;
+}
 
 export interface Services {
   readonly backend: ModelBackend;
@@ -26,6 +33,8 @@ export interface Services {
   readonly rateLimiterDown: "closed" | "open";
   /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
   readonly replays: Replays | undefined;
+  /** Undefined when the host has no store of responses. */
+  readonly responses: Responses | undefined;
   readonly codeRunner: CodeRunner | undefined;
   readonly price: Price;
   readonly imagePrice: ImagePrice;

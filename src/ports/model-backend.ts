@@ -7,7 +7,7 @@ import type { ImageEvent, ImageRequest } from "../kinds/image/request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { CallInfo, ModelKind } from "./call.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";
-import type { AskedUpstream, UpstreamObserver } from "./observer.ts";
+import type { AskedUpstream, UpstreamObserver, UpstreamStatus } from "./observer.ts";
 import type { ApiKey } from "./quota-store.ts";
 
 /**
@@ -21,6 +21,8 @@ import type { ApiKey } from "./quota-store.ts";
  * };
  */
 export interface ModelBackend<Context = unknown> {
+  /** The name of the upstream for records, metrics and failures. Default: none. */
+  readonly name?: string;
   /**
    * The end of a call after its client has disconnected. `cancel` (default) fires the call's signal at once, and charges the answer so far.
    * With `drainMs`, the backend may continue for that many milliseconds, to report its exact usage. Then the signal fires. A function
@@ -29,6 +31,13 @@ export interface ModelBackend<Context = unknown> {
   readonly hangUp?: HangUp | ((model: string) => HangUp);
   /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
+  /**
+   * Returns the upstreams that may answer a call of a model, so that quota is held for the dearest of them. Default: unknown; the price is
+   * then asked for the caller's model before the call.
+   */
+  upstreamsOf?(model: string, kind: ModelKind): readonly UpstreamModel[];
+  /** Returns the state of each upstream, for health checks and metrics. Must not block. */
+  status?(): readonly UpstreamStatus[];
   /**
    * Answers a chat request. A yielded string is a piece of the answer's text. Respect `request.maxOutputTokens`, and stop when
    * `call.signal` fires. Throw a GatewayError to choose the caller's error. Any other error becomes a server error.
@@ -70,6 +79,14 @@ export const VERB_OF: { readonly chat: "chat"; readonly image: "image"; readonly
 /** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };
 
+/** A model of an upstream, which may answer a call of the caller's model. */
+export interface UpstreamModel {
+  /** The upstream's name, as in the attempts of a call's record. */
+  readonly name: string;
+  /** The upstream's own name of the model. */
+  readonly model: string;
+}
+
 /** A model on offer. */
 export interface ModelInfo {
   readonly id: string;
@@ -108,8 +125,9 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
    */
   reportConversions(conversions: readonly Conversion[]): void;
   /**
-   * Tells the gateway's observer about a request to an upstream. Present when the gateway has an observer. Send the returned headers with
-   * the request, and call `end` exactly once, however the exchange ends. `relay` does this by itself.
+   * Tells the gateway about a request to an upstream: for the attempts of the call's record, for `onFailure`, for the price, and for the
+   * observer. Send the returned headers with the request, and call `end` exactly once, however the exchange ends. `relay`, `aiSdk` and
+   * `route` do this by themselves. Missing only in contexts that a gateway has not made.
    */
   readonly observeUpstream?: ((asked: AskedUpstream) => UpstreamObserver) | undefined;
 }

@@ -18,12 +18,29 @@ export interface Failure {
   /** The part of the host that failed; undefined for a failure of the gateway itself. */
   readonly port: Port | undefined;
   /**
+   * The upstream whose attempt failed. Reported at once, also when another upstream then answers. Undefined for every failure that is not
+   * of one request to an upstream.
+   */
+  readonly upstream?: FailedUpstream;
+  /**
    * The lost charge, if the gateway gave up a settlement that the quota store did not confirm. Book the charge by hand, or settle the call
    * by its id. Undefined for every other failure.
    */
   readonly unsettled?: UnsettledCharge;
   /** The error with its causes and stacks, for a log. The caller's api key is removed everywhere. */
   readonly text: string;
+}
+
+/** The upstream of a failed attempt. Contains no secret. */
+export interface FailedUpstream {
+  /** The upstream's name, as in `UpstreamAttempt`. */
+  readonly name: string;
+  /** Such as `api.example.com:443`; undefined for an upstream without an address. */
+  readonly address: string | undefined;
+  /** The upstream's name of the model. */
+  readonly model: string;
+  /** The HTTP status of the answer; undefined without an answer. */
+  readonly status: number | undefined;
 }
 
 /** A charge that is not in the ledger. */
@@ -99,11 +116,44 @@ export interface CallRecord<Context = unknown> {
   readonly firstEventMs: number | undefined;
   /** The time from `beganAt` to the end of the call, in milliseconds. */
   readonly endMs: number;
+  /**
+   * The requests of the call to upstreams, in their order: the first 64. Empty when no upstream was asked, and for a backend that reports
+   * none with `CallContext.observeUpstream`.
+   */
+  readonly attempts: readonly UpstreamAttempt[];
   /** The fields of the request that the backend could not receive unchanged. */
   readonly dropped: readonly Conversion[];
   /** The fields of the backend's answer that the caller's format cannot express unchanged, each with the prefix `answer.`. */
   readonly droppedFromAnswer: readonly Conversion[];
 }
+
+/** One request of a call to an upstream. */
+export interface UpstreamAttempt {
+  /** The upstream's name: the name in its `route`, or else the backend's own, such as the `name` of a relay. */
+  readonly upstream: string;
+  /** The upstream's name of the model. */
+  readonly model: string;
+  /** The HTTP status of the answer; undefined without an answer, and for an upstream that is not asked over HTTP. */
+  readonly status: number | undefined;
+  /** The start of the attempt, in milliseconds since the Unix epoch. */
+  readonly beganAt: number;
+  /** The time from `beganAt` to the end of the attempt, in milliseconds. */
+  readonly endMs: number;
+  /** The code of the error that ended the attempt; undefined without an error. */
+  readonly errorCode: GatewayErrorCode | undefined;
+  /** The reason for which the call went on to the next attempt; undefined for the last attempt. */
+  readonly movedOn: MovedOn | undefined;
+}
+
+/**
+ * The reason for which a route goes on from one upstream to the next.
+ * - `failed`: the upstream failed, took too long or could not be reached. Its circuit breaker counts the failure.
+ * - `refused`: the upstream refuses this service, does not have the model, or takes no prompt of this length. This call does not ask it
+ *   again.
+ * - `rate-limited`: the upstream takes no more requests for now.
+ * - `resting`: the upstream was not asked, because its circuit breaker is open or it has asked for a pause.
+ */
+export type MovedOn = "failed" | "refused" | "rate-limited" | "resting";
 
 /** Receives the record of a call that has ended and is settled. Its own errors and rejections are ignored, and no answer waits for it. */
 export type OnCall<Context = unknown> = (record: CallRecord<Context>) => unknown;
@@ -131,6 +181,8 @@ export interface GatewayGauges {
   readonly bodies: number;
   /** The bytes of those bodies. */
   readonly bodyBytes: number;
+  /** The upstreams of the gateway's backend, with the state of their circuit breakers; empty for a backend without `status`. */
+  readonly upstreams: readonly UpstreamStatus[];
 }
 
 /** The state of a circuit breaker: `closed` lets all calls pass, `open` lets no call pass, and `half-open` lets one call try. */
@@ -144,6 +196,21 @@ export interface BreakerGauge {
   readonly upstream: string;
   /** The current state. */
   readonly state: BreakerState;
+}
+
+/** The state of one upstream of a route. */
+export interface UpstreamStatus extends BreakerGauge {
+  /** The time until the upstream may be asked again, in milliseconds; 0 when it may be asked now. */
+  readonly waitMs: number;
+  /** The last failed attempt since the last complete answer; undefined without one. */
+  readonly lastFailure: UpstreamFailure | undefined;
+}
+
+/** The last failure of an upstream. */
+export interface UpstreamFailure {
+  readonly code: GatewayErrorCode;
+  /** The time of the failure, in milliseconds since the Unix epoch. */
+  readonly at: number;
 }
 
 /** A call whose headers have been read. */
@@ -199,6 +266,8 @@ export type HoldChange =
 
 /** A request to an upstream. */
 export interface AskedUpstream {
+  /** The upstream's name for records, metrics and failures. Default: its address, or else its format. */
+  readonly name?: string;
   /** The upstream's wire format. */
   readonly format: string;
   /** The kind of generation. Default: `image` for the format `images`, else `chat`. */
@@ -208,15 +277,21 @@ export interface AskedUpstream {
   /** True when the host has named the model. Otherwise its name is the caller's own text. */
   readonly modelListed: boolean;
   readonly stream: boolean;
-  /** The upstream's host name. */
-  readonly address: string;
-  readonly port: number;
+  /** The upstream's host name. Undefined for an upstream that is not asked over HTTP, or whose address is unknown. */
+  readonly address?: string;
+  readonly port?: number;
+  /** The start of the request, in milliseconds since the Unix epoch. Default: now. */
+  readonly beganAt?: number;
+  /** True for an upstream that is not asked, because it must rest. It appears in the record alone. */
+  readonly resting?: boolean;
 }
 
 /** Observes one exchange with an upstream. */
 export interface UpstreamObserver {
   /** Additional headers of the request, such as `traceparent`. */
   readonly headers: Readonly<Record<string, string>>;
+  /** True when nobody reads the answer's model, counts, finish reason and first event in the outcome, so that nothing need note them. */
+  readonly isBrief?: boolean;
   /** Runs the function that sends the request. Must run it once, immediately, and return its result. */
   run<Result>(work: () => Result): Result;
   /** Called once, when the exchange has ended. */
@@ -229,6 +304,10 @@ export interface UpstreamOutcome {
   readonly status?: number | undefined;
   /** The code of the error that ended the exchange; undefined without an error. */
   readonly errorCode?: GatewayErrorCode | undefined;
+  /** The error itself. The gateway passes it to `onFailure` at once, and never to the observer. */
+  readonly error?: GatewayError | undefined;
+  /** The reason for which the call may go on to another upstream. */
+  readonly movedOn?: MovedOn | undefined;
   /** The answering model, if the upstream names it. */
   readonly model?: string | undefined;
   /** The counts that the upstream reported. */

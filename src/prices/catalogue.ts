@@ -1,5 +1,6 @@
 /** Reads the price file that many gateways share: LiteLLM's `model_prices_and_context_window.json`. */
 
+import { assertOptions } from "../options.ts";
 import type { LongerRates, ModelPrice, PriceRows, TierRates, TokenRates } from "./price-table.ts";
 
 /** The options of `priceCatalogue`. */
@@ -50,7 +51,9 @@ const PICTURE = /^(?:([\w-]+)\/)?(\d+)-x-(\d+)\/(.+)$/;
  *
  * @throws TypeError if the file has another shape, with the model and the field.
  */
-export function priceCatalogue(file: unknown, { date, only = () => true }: CatalogueOptions): Catalogue {
+export function priceCatalogue(file: unknown, options: CatalogueOptions): Catalogue {
+  assertOptions<CatalogueOptions>("priceCatalogue", options, { date: "string", only: "function?" });
+  const { date, only = () => true } = options;
   if (Number.isNaN(Date.parse(date)))
     throw new TypeError(`The date of a price file must be a day such as 2026-11-01, not ${date}`);
   if (!isObject(file)) throw new TypeError("A price file must be an object of models");

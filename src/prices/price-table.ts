@@ -98,7 +98,8 @@ const MAX_REMEMBERED = 1_000;
 
 /**
  * Makes prices from a table: `createGateway({ ...priceTable({ "claude-*": { input: 3, output: 15 } }) })`. The exact name of a model goes
- * before patterns, and a pattern with more characters before one with fewer. A model without a row is refused with `model_not_found`,
+ * before patterns, and a pattern with more characters before one with fewer. The upstream's own name of the model goes before the caller's
+ * name, where both are exact or both match a pattern. A model without a row is refused with `model_not_found`,
  * before the backend is asked. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
  * whole unit.
  *
@@ -107,8 +108,9 @@ const MAX_REMEMBERED = 1_000;
 export function priceTable(rows: PriceRows): TablePrices {
   const table = new Table(rows);
   return {
-    price: (usage, model) => table.row(model).costOf(usage),
-    imagePrice: ({ model, size, quality }) => table.row(model).costOfPicture(model, size, quality),
+    price: (usage, model, _kind, upstream) => table.row(model, upstream?.model).costOf(usage),
+    imagePrice: ({ model, size, quality, upstream }) =>
+      table.row(model, upstream?.model).costOfPicture(model, size, quality),
   };
 }
 
@@ -132,14 +134,21 @@ class Table {
     }
   }
 
-  row(model: string): Row {
-    let row = this.#exact.get(model) ?? this.#remembered.get(model);
-    if (!row) {
-      row = this.#patterns.find(({ matches }) => matches(model))?.row;
-      if (!row) throw new GatewayError("model_not_found", `The model "${model}" has no price.`, { path: ["model"] });
-      if (this.#remembered.size === MAX_REMEMBERED) this.#remembered.clear();
-      this.#remembered.set(model, row);
-    }
+  /** @param own The upstream's own name of the model, if it is known. */
+  row(model: string, own: string = model): Row {
+    const row = this.#exact.get(own) ?? this.#exact.get(model) ?? this.#matching(own) ?? this.#matching(model);
+    if (row) return row;
+    throw new GatewayError("model_not_found", `The model "${model}" has no price.`, { path: ["model"] });
+  }
+
+  /** Returns the row of the longest pattern that a name matches. */
+  #matching(model: string): Row | undefined {
+    const known = this.#remembered.get(model);
+    if (known) return known;
+    const row = this.#patterns.find(({ matches }) => matches(model))?.row;
+    if (!row) return undefined;
+    if (this.#remembered.size === MAX_REMEMBERED) this.#remembered.clear();
+    this.#remembered.set(model, row);
     return row;
   }
 }

@@ -5,6 +5,7 @@ import {
   type ApiKeyOptions,
   assertExpiry,
   assertHoldAmounts,
+  assertKeyOptions,
   type Book,
   BOOKS,
   changedKeyOf,
@@ -154,6 +155,7 @@ export function assertHoldRequest(request: HoldRequest): void {
 
 /** Checks a key to add, and gives it a random id unless it has one. */
 export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof newKeyOf> {
+  assertKeyOptions(options);
   const { id = `key-${crypto.randomUUID()}`, name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   assertName(name);

@@ -3,6 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { Certainty } from "../model/usage.ts";
+import { assertOptions, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
 
 /** The books of a key: its running totals, in units. */
@@ -212,6 +213,28 @@ interface NewKey {
   readonly hashes: readonly string[];
 }
 
+const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
+  apiKey: "any?",
+  id: "string?",
+  name: "string?",
+  granted: "any?",
+  used: "any?",
+  models: "list?",
+  expiresAt: "any?",
+  metadata: "object?",
+};
+
+const CHANGE_SHAPES: Shapes<KeyChanges> = {
+  name: "string?",
+  models: "any?",
+  expiresAt: "any?",
+  metadata: "object?",
+};
+
+/** Throws a TypeError for a key with an unknown option, or with one of a wrong shape. */
+export const assertKeyOptions = (options: unknown): void =>
+  assertOptions<Partial<ApiKeyOptions>>("An API key", options, KEY_SHAPES);
+
 /** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
 export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
   const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, metadata } = options;
@@ -227,6 +250,7 @@ export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
 
 /** Returns a key after its changes. Throws a RangeError for a wrong value. */
 export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
+  assertOptions<KeyChanges>("The changes of a key", changes, CHANGE_SHAPES);
   const { name = key.name, expiresAt = key.expiresAt, models: changed, metadata: entries = {} } = changes;
   assertExpiry(expiresAt);
   const models = changed === undefined ? modelsOf(key) : (changed ?? undefined);

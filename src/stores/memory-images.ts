@@ -1,6 +1,7 @@
 /** The reference ImageStore: images in memory, for one process. A full store refuses new images and keeps the old ones. */
 
 import { GatewayError } from "../errors.ts";
+import { assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import {
   assertImageId,
@@ -40,12 +41,15 @@ const MAX_TOMBSTONES = 100_000;
  * @example
  * const images = memoryImageStore({ maxBytes: 64 * 1024 * 1024 });
  */
-export const memoryImageStore = ({
-  maxBytes = DEFAULT_MAX_BYTES,
-  maxBytesPerKey,
-  clock = systemClock,
-}: MemoryImageStoreOptions = {}): MemoryImageStore =>
-  new MemoryImages(new ImageRoom(maxBytes, maxBytesPerKey, clock), clock);
+export function memoryImageStore(options: MemoryImageStoreOptions = {}): MemoryImageStore {
+  assertOptions<MemoryImageStoreOptions>("memoryImageStore", options, {
+    maxBytes: "any?",
+    maxBytesPerKey: "any?",
+    clock: "object?",
+  });
+  const { maxBytes = DEFAULT_MAX_BYTES, maxBytesPerKey, clock = systemClock } = options;
+  return new MemoryImages(new ImageRoom(maxBytes, maxBytesPerKey, clock), clock);
+}
 
 class MemoryImages implements MemoryImageStore {
   readonly #room: ImageRoom;

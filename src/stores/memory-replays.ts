@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/json.ts";
+import { assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   RecordedAnswer,
@@ -59,8 +60,16 @@ interface Entry {
  * @example
  * const replayStore = memoryReplayStore({ maxBytes: 16 * 1024 * 1024 });
  */
-export const memoryReplayStore = (options: MemoryReplayStoreOptions = {}): MemoryReplayStore =>
-  new MemoryReplays(options);
+export function memoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
+  assertOptions<MemoryReplayStoreOptions>("memoryReplayStore", options, {
+    maxEntries: "any?",
+    maxEntriesPerKey: "any?",
+    maxBytes: "any?",
+    maxBytesPerKey: "any?",
+    clock: "object?",
+  });
+  return new MemoryReplays(options);
+}
 
 class MemoryReplays implements MemoryReplayStore {
   /** The shared room of the store, counted in entries. */
@@ -227,7 +236,7 @@ function assertHash(name: string, text: string): void {
 
 const MAX_NAME_LENGTH = 190;
 
-function assertName(name: string, text: string): void {
+export function assertName(name: string, text: string): void {
   if (text.length === 0 || text.length > MAX_NAME_LENGTH || !text.isWellFormed() || text.includes("\0"))
     throw new RangeError(`${name} must be 1 to ${MAX_NAME_LENGTH} plain characters.`);
 }

@@ -1,5 +1,6 @@
 /** The reference QuotaStore: a ledger in memory, for one process, tests and playgrounds. */
 
+import { assertList, assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../ports/quota-store.ts";
 import {
@@ -19,6 +20,7 @@ import {
   type ApiKeyOptions,
   assertHoldAmounts,
   assertInteger,
+  assertKeyOptions,
   assertOutcome,
   assertRenewal,
   type Book,
@@ -95,8 +97,11 @@ export interface MemoryQuotaStore extends QuotaStore {
  */
 export function memoryQuotaStore(
   keys: readonly ApiKeyOptions[] = [],
-  { clock = systemClock, maxRetained = 10_000 }: MemoryQuotaStoreOptions = {},
+  options: MemoryQuotaStoreOptions = {},
 ): MemoryQuotaStore {
+  assertList("memoryQuotaStore", "the first argument", keys, 'memoryQuotaStore([{ apiKey: "sk-…" }])');
+  assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, { clock: "object?", maxRetained: "any?" });
+  const { clock = systemClock, maxRetained = 10_000 } = options;
   assertInteger("maxRetained", maxRetained, 0);
   const store = new MemoryLedger(clock, maxRetained);
   for (const key of keys) store.add(key);
@@ -247,6 +252,7 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   add(options: ApiKeyOptions): string {
+    assertKeyOptions(options);
     const { id = this.#nextId() } = options;
     const key = newKeyOf(id, options);
     if (key.hashes.length === 0) throw new RangeError("An API key needs a secret.");

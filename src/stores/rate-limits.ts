@@ -1,5 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
+import { assertOptions, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
@@ -79,14 +80,41 @@ const RESERVED_OUTPUT_TOKENS = 8_192;
  * });
  */
 export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLimiter {
-  for (const { perKey, perModel, perGroup } of [options, ...Object.values(options.tiers ?? {})])
-    for (const most of [perKey, perModel, perGroup].map((limits) => limits?.callsAtOnce))
-      if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
-        throw new RangeError(`callsAtOnce must be an integer from 1, not ${most}`);
+  assertOptions<FlexibleRateLimiterOptions>("flexibleRateLimiter", options, {
+    ...TIER_SHAPES,
+    tiers: "object?",
+    tierOf: "function?",
+    groupOf: "function?",
+    reservedOutputTokens: "any?",
+    clock: "object?",
+  });
+  assertLimits("flexibleRateLimiter", options);
+  for (const [name, tier] of Object.entries(options.tiers ?? {})) {
+    const where = `flexibleRateLimiter: tiers[${JSON.stringify(name)}]`;
+    assertOptions<RateTier>(where, tier, TIER_SHAPES);
+    assertLimits(where, tier);
+  }
   const { reservedOutputTokens: most } = options;
   if (most !== undefined && !(Number.isSafeInteger(most) && most >= 0))
     throw new RangeError(`reservedOutputTokens must be an integer from 0, not ${most}`);
   return new FlexibleRateLimiter(options);
+}
+
+const TIER_SHAPES: Shapes<RateTier> = { perKey: "object?", perModel: "object?", perGroup: "object?" };
+
+function assertLimits(where: string, tier: RateTier): void {
+  for (const name of ["perKey", "perModel", "perGroup"] as const) {
+    const limits = tier[name];
+    if (limits === undefined) continue;
+    assertOptions<RateLimits>(`${where}: ${name}`, limits, {
+      requests: "list?",
+      tokens: "list?",
+      callsAtOnce: "any?",
+    });
+    const most = limits.callsAtOnce;
+    if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
+      throw new RangeError(`callsAtOnce must be an integer from 1, not ${most}`);
+  }
 }
 
 /** A count to be made in one window. */

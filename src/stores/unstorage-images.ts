@@ -1,6 +1,7 @@
 /** An ImageStore over unstorage: keeps images in files, Redis, S3 or any other driver, for any number of processes. */
 
 import { parseJson } from "../model/json.ts";
+import { assertMethods, assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import {
   assertImageId,
@@ -62,10 +63,27 @@ const NOTE = "1";
  * @example
  * const images = unstorageImageStore(createStorage({ driver: redisDriver({ url: process.env.REDIS_URL }) }));
  */
-export const unstorageImageStore = (
+export function unstorageImageStore(
   storage: ImageStorage,
   options: UnstorageImageStoreOptions = {},
-): UnstorageImageStore => new UnstorageImages(storage, options);
+): UnstorageImageStore {
+  assertMethods("unstorageImageStore", "storage", storage, STORAGE_METHODS, "a storage of unstorage");
+  assertOptions<UnstorageImageStoreOptions>("unstorageImageStore", options, {
+    base: "string?",
+    maxBytes: "any?",
+    maxBytesPerKey: "any?",
+    clock: "object?",
+  });
+  return new UnstorageImages(storage, options);
+}
+
+const STORAGE_METHODS = [
+  "getItemRaw",
+  "setItemRaw",
+  "setItem",
+  "removeItem",
+  "getKeys",
+] as const satisfies readonly (keyof ImageStorage)[];
 
 class UnstorageImages implements UnstorageImageStore {
   readonly #storage: ImageStorage;

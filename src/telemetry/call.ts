@@ -138,6 +138,12 @@ export class ObservedCall implements CallObserver {
     };
     const ending = { "polygate.outcome": outcome, ...(errorCode && { "error.type": errorCode }) };
     instruments.requestDuration.record(seconds(endMs), { ...labels, ...ending });
+    for (const attempt of record.attempts)
+      instruments.attempts.add(1, {
+        "polygate.upstream": attempt.upstream,
+        ...(attempt.errorCode && { "error.type": attempt.errorCode }),
+        ...(attempt.movedOn && { "polygate.moved_on": attempt.movedOn }),
+      });
     const usage = tokensOf(record);
     if (usage) {
       instruments.tokenUsage.record(usage.inputTokens, { ...labels, "gen_ai.token.type": "input" });
@@ -214,8 +220,9 @@ class ObservedUpstream implements UpstreamObserver {
     const common = {
       "gen_ai.operation.name": operation,
       "gen_ai.provider.name": provider,
-      "server.address": asked.address,
-      "server.port": asked.port,
+      ...(asked.address !== undefined && { "server.address": asked.address }),
+      ...(asked.port !== undefined && { "server.port": asked.port }),
+      ...(asked.name !== undefined && { "polygate.upstream": asked.name }),
     };
     this.#instruments = instruments;
     this.#isStreamed = asked.stream;
@@ -226,7 +233,8 @@ class ObservedUpstream implements UpstreamObserver {
       "gen_ai.request.stream": asked.stream || undefined,
     };
     const name = isKnown ? `${operation} ${asked.model}` : operation;
-    this.#span = tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes }, parent);
+    const startTime = asked.beganAt === undefined ? {} : { startTime: asked.beganAt };
+    this.#span = tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes, ...startTime }, parent);
     this.#context = trace.setSpan(parent, this.#span);
     propagator.inject(this.#context, this.headers, defaultTextMapSetter);
   }

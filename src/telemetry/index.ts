@@ -15,6 +15,7 @@ import {
 } from "@opentelemetry/api";
 import type { CallRecord, Observer } from "../index.ts";
 import { assertNodeVersion } from "../node-version.ts";
+import { assertOptions } from "../options.ts";
 import { ObservedCall, type Telemetry } from "./call.ts";
 import { Gauges, Instruments } from "./instruments.ts";
 
@@ -61,6 +62,14 @@ const NAME = "polygate";
  * const gateway = createGateway({ backend, quotas, observer });
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
+  assertOptions<OpenTelemetryOptions>("openTelemetry", options, {
+    tracerProvider: "object?",
+    meterProvider: "object?",
+    propagator: "object?",
+    incoming: { optional: ["parent", "link", "ignore"] },
+    models: "list?",
+    spanAttributes: "function?",
+  });
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
   const meter = meterProvider.getMeter(NAME);
   const gauges = new Gauges(meter);

@@ -27,6 +27,7 @@ export class Instruments {
   readonly overdraft: Counter;
   readonly chargedUnits: Counter;
   readonly rateDecisions: Counter;
+  readonly attempts: Counter;
 
   constructor(meter: Meter) {
     const histogram = (
@@ -86,6 +87,7 @@ export class Instruments {
     this.expiredHolds = counter("polygate.hold.expired", "{hold}", "Holds whose lease ran out before a settlement.");
     this.overdraft = counter("polygate.hold.overdraft", "{unit}", "Quota units used beyond what was held.");
     this.chargedUnits = counter("polygate.units.charged", "{unit}", "Quota units that were charged.");
+    this.attempts = counter("polygate.upstream.attempts", "{attempt}", "Requests of calls to upstreams.");
     this.rateDecisions = counter("polygate.rate_limiter.decisions", "{decision}", "What the rate limiter decided.");
   }
 }
@@ -114,7 +116,7 @@ export class Gauges {
     const description = "1 for the state of a breaker, else 0.";
     const breakers = meter.createObservableGauge("polygate.breaker.state", { unit: "1", description });
     breakers.addCallback((result) => {
-      for (const { route, upstream, state } of this.#breakers)
+      for (const { route, upstream, state } of this.#allBreakers())
         for (const each of BREAKER_STATES)
           result.observe(each === state ? 1 : 0, {
             "polygate.breaker.route": route,
@@ -134,7 +136,19 @@ export class Gauges {
     this.#breakers.push(...breakers);
   }
 
-  #sum(meter: Meter, name: string, unit: string, description: string, gauge: keyof GatewayGauges): void {
+  /** The breakers of the gateways' backends, and of routes that have the observer of their own. The same breaker may come twice. */
+  *#allBreakers(): Generator<BreakerGauge> {
+    for (const gateway of this.#gateways) yield* gateway.upstreams;
+    yield* this.#breakers;
+  }
+
+  #sum(
+    meter: Meter,
+    name: string,
+    unit: string,
+    description: string,
+    gauge: Exclude<keyof GatewayGauges, "upstreams">,
+  ): void {
     meter.createObservableUpDownCounter(name, { unit, description }).addCallback((result) => {
       let total = 0;
       for (const gateway of this.#gateways) total += gateway[gauge];

@@ -58,7 +58,9 @@ function renamedJson(json: string, model: string): string {
     return json;
   }
   if (!isJsonObject(value)) return json;
-  const inner = value["type"] === "message_start" && isJsonObject(value["message"]) ? [value["message"]] : [];
+  const inner = [value["type"] === "message_start" ? value["message"] : undefined, value["response"]].filter(
+    isJsonObject,
+  );
   const changed = [value, ...inner].filter((object) => rename(object, model));
   return changed.length > 0 ? JSON.stringify(value) : json;
 }

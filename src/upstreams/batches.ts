@@ -1,5 +1,7 @@
 /** Divides the inputs of an embedding request into batches, and asks for several batches at once. */
 
+import { GatewayError } from "../errors.ts";
+
 /** The inputs of one batch: from `start` up to `end`. */
 export interface Batch {
   readonly start: number;
@@ -52,4 +54,4 @@ export async function* inOrder<Answer>(
   }
 }
 
-const ABANDONED = new Error("The other batches of the request are not needed any more.");
+const ABANDONED = new GatewayError("client_closed", "The other batches of the request are not needed any more.");

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/model/json.ts";
-import { completionTools, googleTools, messagesTools } from "./clients.ts";
+import { completionTools, googleTools, messagesTools, responseTools } from "./clients.ts";
 import { TURNS } from "./script.ts";
 import { KEY, MAKERS, type MakerName, relayedMaker, serveGateway } from "./stage.ts";
 
@@ -35,6 +35,11 @@ const FORMS: Readonly<Record<string, Form>> = {
     headers: { authorization: `Bearer ${KEY}` },
     body: (model) => ({ model, messages: [{ role: "user", content: ASKED }], tools: completionTools() as never }),
   },
+  responses: {
+    path: () => "/v1/responses",
+    headers: { authorization: `Bearer ${KEY}` },
+    body: (model) => ({ model, input: ASKED, tools: responseTools() as never }),
+  },
 };
 
 const google = (thinkingConfig: JsonObject, sampling: JsonObject = {}): JsonObject => ({
@@ -62,12 +67,19 @@ const ASKS: readonly (readonly [caller: string, name: string, more: JsonObject])
   ["chat-completions", "an effort and a small limit", { reasoning_effort: "high", max_completion_tokens: 300 }],
   ["chat-completions", "the least effort", { reasoning_effort: "minimal" }],
   ["chat-completions", "no effort", { reasoning_effort: "none", temperature: 0.7 }],
+  ["responses", "an effort and sampling", { reasoning: { effort: "high" }, temperature: 0.3, top_p: 0.9 }],
+  ["responses", "as Codex", { reasoning: { effort: "medium", summary: "auto" }, store: false, tool_choice: "auto" }],
+  ["responses", "a forced tool", { reasoning: { effort: "low" }, tool_choice: "required" }],
+  ["responses", "the greatest effort and a small limit", { reasoning: { effort: "xhigh" }, max_output_tokens: 300 }],
+  ["responses", "no effort", { reasoning: { effort: "none" }, temperature: 0.7 }],
 ];
 
 const UPSTREAMS = [
   "messages",
   "messages-by-effort",
   "generate-content",
+  "responses",
+  "responses-without-thinking",
   "openai",
   "openai-without-thinking",
   "deepseek",

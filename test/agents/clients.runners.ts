@@ -104,6 +104,23 @@ const PROVIDERS: Readonly<Record<string, Provided>> = {
   },
 };
 
+/** The AI SDK's usual model of OpenAI, which stores its responses and sends references, or stores nothing and sends all back. */
+const RESPONSES: Readonly<Record<string, Provided>> = Object.fromEntries(
+  [true, false].map((store) => [
+    `@ai-sdk/openai responses${store ? "" : " that store nothing"}`,
+    {
+      caller: "responses",
+      model: ({ url, model }) => createOpenAI({ baseURL: `${url}/v1`, apiKey: KEY })(model(0)),
+      options: (asks) => ({
+        openai: {
+          store,
+          ...(asks !== "not" && { forceReasoning: true, reasoningEffort: "medium", reasoningSummary: "auto" }),
+        },
+      }),
+    },
+  ]),
+);
+
 const runsProvider =
   ({ model, options }: Provided) =>
   async (site: Site, isStreamed: boolean): Promise<string[]> => {
@@ -137,7 +154,7 @@ export const RUNNER_LOOPS: ReadonlyMap<string, Loop> = new Map(
   [
     ["@anthropic-ai/sdk toolRunner", "messages", toolRunner] as const,
     ["openai runTools", "chat-completions", runTools] as const,
-    ...Object.entries(PROVIDERS).map(
+    ...Object.entries({ ...PROVIDERS, ...RESPONSES }).map(
       ([name, provided]) => [`ai with ${name}`, provided.caller, runsProvider(provided)] as const,
     ),
   ].flatMap(([name, caller, run]) =>

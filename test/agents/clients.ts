@@ -34,7 +34,7 @@ export interface Conversation {
 }
 
 export interface Loop {
-  readonly caller: "messages" | "generate-content" | "chat-completions";
+  readonly caller: "messages" | "generate-content" | "chat-completions" | "responses";
   /** Runs both questions to their ends, and returns the texts that end them. */
   readonly run: (site: Site) => Promise<readonly string[]>;
 }
@@ -173,6 +173,85 @@ export const textOf = (content: unknown): string =>
     ? content.map((part: { readonly text?: string }) => part.text ?? "").join("")
     : ((content as string | null) ?? "");
 
+export const responseTools = (): OpenAI.Responses.FunctionTool[] =>
+  TOOLS.map(({ name, description, schema }) => ({
+    type: "function",
+    name,
+    description,
+    parameters: { ...schema },
+    strict: false,
+  }));
+
+/** The settings of a Responses request that ask for thinking. */
+export const responseThinking = (asks: Asks): { reasoning?: OpenAI.Reasoning } =>
+  asks === "not" ? {} : { reasoning: { effort: "medium", summary: "auto" } };
+
+/** How a client of Responses keeps its history: all items of each answer, none of the reasoning, or at the service. */
+type ResponseHistory = "own" | "forgets" | "kept" | "referenced";
+
+function openaiResponses({ url, asks }: Site, isStreamed: boolean, history: ResponseHistory = "own"): Conversation {
+  const { responses } = connectOpenAi(url);
+  let input: OpenAI.Responses.ResponseInputItem[] = [];
+  let previous: string | undefined;
+  return {
+    say: (content) => void input.push({ role: "user", content }),
+    async ask(model) {
+      const isOwn = history === "own" || history === "forgets";
+      const asked = {
+        model,
+        input,
+        tools: responseTools(),
+        store: !isOwn,
+        ...(history === "own" && asks !== "not" && { include: ["reasoning.encrypted_content" as const] }),
+        ...(history === "kept" && previous !== undefined && { previous_response_id: previous }),
+        ...responseThinking(asks),
+      };
+      const response: OpenAI.Responses.Response = isStreamed
+        ? await responses.stream(asked).finalResponse()
+        : await responses.create(asked);
+      const { id, output, store } = response as typeof response & { readonly store: boolean };
+      if (store === isOwn) throw new Error(`The response says store: ${String(store)}.`);
+      previous = id;
+      if (history === "kept") input = [];
+      else if (history === "referenced")
+        input.push(...output.map((item) => ({ type: "item_reference" as const, id: item.id ?? "" })));
+      else input.push(...output.filter(({ type }) => history === "own" || type !== "reasoning").map(unparsed));
+      return {
+        text: output
+          .flatMap((item) => (item.type === "message" ? item.content : []))
+          .map((part) => (part.type === "output_text" ? part.text : ""))
+          .join(""),
+        calls: output.flatMap((item) =>
+          item.type === "function_call"
+            ? { id: item.call_id, name: item.name, args: JSON.parse(item.arguments) as JsonObject }
+            : [],
+        ),
+      };
+    },
+    result: (results) =>
+      void input.push(
+        ...results.map(({ id = "", result }) => ({
+          type: "function_call_output" as const,
+          call_id: id,
+          output: result,
+        })),
+      ),
+  };
+}
+
+/** Returns an item without the fields that the client adds to it. */
+function unparsed(item: OpenAI.Responses.ResponseOutputItem): OpenAI.Responses.ResponseInputItem {
+  const fields = { ...item } as Record<string, unknown>;
+  delete fields["parsed_arguments"];
+  if (item.type === "message")
+    fields["content"] = item.content.map((part) => {
+      const own = { ...part } as Record<string, unknown>;
+      delete own["parsed"];
+      return own;
+    });
+  return fields as unknown as OpenAI.Responses.ResponseInputItem;
+}
+
 export const googleTools = (): Tool[] => [
   {
     functionDeclarations: TOOLS.map(({ name, description, schema }) => ({
@@ -251,10 +330,20 @@ function googleChat({ url, asks }: Site, isStreamed: boolean): Conversation {
 const LOOPS: Readonly<Record<string, readonly [Loop["caller"], (site: Site, isStreamed: boolean) => Conversation]>> = {
   "@anthropic-ai/sdk": ["messages", anthropic],
   openai: ["chat-completions", openai],
+  "openai responses": ["responses", openaiResponses],
+  "openai responses with previous_response_id": [
+    "responses",
+    (site, isStreamed) => openaiResponses(site, isStreamed, "kept"),
+  ],
+  "openai responses with references": [
+    "responses",
+    (site, isStreamed) => openaiResponses(site, isStreamed, "referenced"),
+  ],
   "@google/genai": ["generate-content", google],
   "@google/genai chats": ["generate-content", googleChat],
   "a forgetful client of messages": ["messages", (site, isStreamed) => anthropic(site, isStreamed, true)],
   "a forgetful client of chat-completions": ["chat-completions", (site, isStreamed) => openai(site, isStreamed, true)],
+  "a forgetful client of responses": ["responses", (site, isStreamed) => openaiResponses(site, isStreamed, "forgets")],
   "a forgetful client of generate-content": ["generate-content", (site, isStreamed) => google(site, isStreamed, true)],
 };
 

@@ -1,7 +1,7 @@
 /** Good histories: a strict upstream is asked step by step, and each answer goes back as it came. */
 
 import type { JsonObject } from "../../src/model/json.ts";
-import { completionTools, messagesThinking, messagesTools } from "./clients.ts";
+import { completionTools, messagesThinking, messagesTools, responseThinking, responseTools } from "./clients.ts";
 import { type Call, QUESTIONS, resultOf, TOOLS } from "./script.ts";
 import { type Asks, asksOf, MAKERS, type MakerName } from "./stage.ts";
 import { type StrictUpstream, UPSTREAM_KEY } from "./strict.ts";
@@ -16,7 +16,10 @@ interface Wire {
   readonly history: string;
   readonly say: (text: string) => Json;
   /** Returns the answer as it goes back, and its calls. */
-  readonly read: (answer: Json) => { readonly turn: Json; readonly calls: readonly (Call & { readonly id: string })[] };
+  readonly read: (answer: Json) => {
+    readonly turn: Json | readonly Json[];
+    readonly calls: readonly (Call & { readonly id: string })[];
+  };
   readonly results: (calls: readonly (Call & { readonly id: string })[]) => Json[];
 }
 
@@ -99,6 +102,30 @@ const WIRES: Readonly<Record<string, Wire>> = {
     },
     results: (calls) => calls.map((call) => ({ role: "tool", tool_call_id: call.id, content: resultOf(call) })),
   },
+  responses: {
+    path: () => "/responses",
+    headers: { authorization: `Bearer ${UPSTREAM_KEY}` },
+    settings: (model, asks) => ({
+      model,
+      store: false,
+      tools: responseTools(),
+      ...(asks !== "not" && { include: ["reasoning.encrypted_content"] }),
+      ...responseThinking(asks),
+    }),
+    history: "input",
+    say: (content) => ({ role: "user", content }),
+    read(answer) {
+      const output = answer["output"] as { type: string; call_id: string; name: string; arguments: string }[];
+      return {
+        turn: output,
+        calls: output
+          .filter(({ type }) => type === "function_call")
+          .map(({ call_id: id, name, arguments: json }) => ({ id, name, args: JSON.parse(json) as JsonObject })),
+      };
+    },
+    results: (calls) =>
+      calls.map((call) => ({ type: "function_call_output", call_id: call.id, output: resultOf(call) })),
+  },
 };
 
 export interface History {
@@ -129,7 +156,7 @@ export async function goodHistory(name: MakerName, upstream: StrictUpstream): Pr
       const { status, answer } = await send(body);
       if (status !== 200) throw new Error(JSON.stringify(answer));
       const { turn, calls } = wire.read(answer);
-      turns.push(turn);
+      turns.push(...(Array.isArray(turn) ? (turn as readonly Json[]) : [turn as Json]));
       if (calls.length === 0) break;
       turns.push(...wire.results(calls));
     }

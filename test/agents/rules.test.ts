@@ -135,6 +135,32 @@ const FAULTS: Readonly<Partial<Record<MakerName, readonly Fault[]>>> = {
     ],
     ["a lost text", ({ contents }) => contents[3].parts.splice(1, 1), "The history is"],
   ],
+  responses: [
+    ["an unknown field", (body) => (body.foo = 1), "Unknown parameter: 'foo'"],
+    ["a previous response", (body) => (body.previous_response_id = "resp_1"), "Previous response with id 'resp_1'"],
+    ["a conversation", (body) => (body.conversation = "conv_1"), "Conversation not found"],
+    ["a reference", ({ input }) => input.push({ type: "item_reference", id: "msg_9" }), "not persisted"],
+    ["that it stores", (body) => delete body.store, "'store' must be false"],
+    ["an output without its call", ({ input }) => input.splice(2, 1), "No tool call found"],
+    ["a call without its output", ({ input }) => input.splice(5, 1), "No tool output found"],
+    ["a call without its reasoning", ({ input }) => input.splice(1, 1), "without its required 'reasoning' item"],
+    [
+      "reasoning without its item",
+      ({ input }) => input.push({ ...input[1], id: "rs_2" }),
+      "without its required following item",
+    ],
+    ["reasoning that is not encrypted", ({ input }) => delete input[1].encrypted_content, "not persisted"],
+    ["reasoning from elsewhere", ({ input }) => (input[1].encrypted_content = "AAAA"), "could not be verified"],
+    ["an id of another kind", ({ input }) => (input[2].id = "call_1"), "Invalid 'input[2]"],
+    ["a schema that is not strict", ({ tools }) => delete tools[0].strict, "'additionalProperties' is required"],
+    ["a temperature", (body) => (body.temperature = 0.5), "'temperature' is not supported"],
+    ["a small limit", (body) => (body.max_output_tokens = 5), "max_output_tokens"],
+    ["a lost text", ({ input }) => input.splice(-2, 2), "The history is"],
+  ],
+  "responses-without-thinking": [
+    ["an effort", (body) => (body.reasoning = { effort: "low" }), "'reasoning.effort' is not supported"],
+    ["encrypted reasoning", (body) => (body.include = ["reasoning.encrypted_content"]), "Encrypted content is not"],
+  ],
   openai: [
     [
       "reasoning_content",

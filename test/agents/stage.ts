@@ -4,12 +4,13 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../../adapters/node.ts";
-import { createGateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
+import { createGateway, memoryQuotaStore, memoryResponseStore, type ModelBackend } from "../../src/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import type { RelayOptions } from "../../src/upstreams/relay/options.ts";
 import { strictChatCompletions } from "./chat-completions.ts";
 import { strictGenerateContent } from "./generate-content.ts";
 import { strictMessages } from "./messages.ts";
+import { strictResponses } from "./responses.ts";
 import type { Script } from "./script.ts";
 import {
   type Received,
@@ -27,7 +28,7 @@ export interface Maker {
   /** The upstream's name of the model. Callers use the name of the maker. */
   readonly model: string;
   readonly options?: Partial<RelayOptions>;
-  /** How a caller of the same format must ask for thinking. Default: by effort in chat completions, or else by a budget. */
+  /** How a caller of the same format must ask for thinking. Default: by effort in the formats of OpenAI, or else by a budget. */
   readonly asks?: Asks;
   /** The loops that the client cannot run before the maker itself, without a gateway between them. */
   readonly impossible?: readonly string[];
@@ -41,6 +42,8 @@ export type MakerName =
   | "messages-by-effort"
   | "generate-content"
   | "generate-content-without-ids"
+  | "responses"
+  | "responses-without-thinking"
   | "openai"
   | "openai-without-thinking"
   | "deepseek"
@@ -62,6 +65,8 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
       "a forgetful client of generate-content, streamed",
     ],
   },
+  responses: { format: () => strictResponses, model: "gpt-5" },
+  "responses-without-thinking": { format: () => strictResponses, model: "gpt-4.1", asks: "not" },
   openai: { format: () => strictChatCompletions("openai"), model: "gpt-5" },
   "openai-without-thinking": {
     format: () => strictChatCompletions("openai"),
@@ -138,6 +143,7 @@ export async function serveGateway(backend: ModelBackend, port = 0): Promise<Ser
   const gateway = createGateway({
     backend,
     quotas: memoryQuotaStore([{ apiKey: KEY }]),
+    responseStore: memoryResponseStore(),
     messages: { ranges: "vendor", imageSources: "vendor" },
     onFailure: () => {},
   });
@@ -155,7 +161,7 @@ export async function serveGateway(backend: ModelBackend, port = 0): Promise<Ser
 
 /** Returns how a client of a format must ask a maker for thinking. */
 export function asksOf(name: MakerName, caller: string): Asks {
-  const usual = caller === "chat-completions" ? "effort" : "budget";
+  const usual = caller === "chat-completions" || caller === "responses" ? "effort" : "budget";
   const { format, asks = usual } = MAKERS[name];
   return format().format === caller ? asks : usual;
 }

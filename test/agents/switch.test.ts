@@ -10,7 +10,13 @@ import { ENDS, TURNS } from "./script.ts";
 import { asksOf, type MakerName, relayedMaker, serveGateway } from "./stage.ts";
 import type { StrictUpstream } from "./strict.ts";
 
-const MAKERS = ["messages", "generate-content", "openai", "deepseek"] as const satisfies readonly MakerName[];
+const MAKERS = [
+  "messages",
+  "generate-content",
+  "openai",
+  "responses",
+  "deepseek",
+] as const satisfies readonly MakerName[];
 const PAIRS = MAKERS.flatMap((one) => MAKERS.flatMap((other) => (one === other ? [] : [[one, other] as const])));
 
 interface Switch {
@@ -25,7 +31,13 @@ const SWITCHES: readonly (readonly [name: string, Switch])[] = [
   ["and back", { forms: ["complete"], goesToOther: (step) => step === 2 }],
 ];
 
-const CLIENTS = ["@anthropic-ai/sdk", "openai", "@google/genai"];
+const CLIENTS = [
+  "@anthropic-ai/sdk",
+  "openai",
+  "openai responses",
+  "openai responses with previous_response_id",
+  "@google/genai",
+];
 
 describe.each(PAIRS)("from %s to %s", (one, other) => {
   describe.each(SWITCHES)("%s", (_switch, { forms, goesToOther }) => {

@@ -9,15 +9,18 @@ import { ACCEPTED as GENERATIONS } from "../cases/images/generations.accepted.ts
 import { type FormFields, formOf } from "../cases/images/requests.ts";
 import { ACCEPTED as MESSAGES } from "../cases/messages/accepted.ts";
 import { REFUSED as MESSAGES_REFUSED } from "../cases/messages/refused.ts";
+import { ACCEPTED as RESPONSES } from "../cases/responses/accepted.ts";
+import { REFUSED as RESPONSES_REFUSED } from "../cases/responses/refused.ts";
 import {
   CHAT_COMPLETIONS as CHAT_COMPLETIONS_FIELDS,
   GENERATE_CONTENT as GENERATE_CONTENT_FIELDS,
   MESSAGES as MESSAGES_FIELDS,
+  RESPONSES as RESPONSES_FIELDS,
 } from "../properties/wire-fields.requests.ts";
 
 /** A request of a route. */
 export interface Fixture {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   /** The JSON body. Undefined for a form, and for a request without a body. */
   readonly json?: unknown;
@@ -52,6 +55,21 @@ export const CONTENTS_TO_EMBED: readonly object[] = [
   { content: "A red hat", task_type: "CLUSTERING", output_dimensionality: 8 },
 ];
 
+const responses = [
+  ...bodies(RESPONSES, RESPONSES_REFUSED),
+  ...RESPONSES_FIELDS,
+  { model: "model-a", input: "Hi", background: true },
+  { model: "model-a", input: "Hi", background: true, stream: true },
+  { model: "model-a", input: "Hi", previous_response_id: "resp_1" },
+  { model: "model-a", input: "Hi", conversation: "conv_1" },
+];
+/** Bodies that create and change conversations. */
+export const CONVERSATIONS: readonly object[] = [
+  { metadata: { topic: "hats" }, items: [{ type: "message", role: "user", content: "Hi" }] },
+  { items: [{ type: "item_reference", id: "msg_1" }] },
+  {},
+];
+
 const VERBS = ["generateContent", "streamGenerateContent?alt=sse", "streamGenerateContent", "countTokens", "predict"];
 const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
 
@@ -69,6 +87,18 @@ export const fixtures: readonly Fixture[] = [
     ),
   ),
   ...posts("/v1/chat/completions", completions),
+  ...posts("/v1/responses", responses),
+  ...posts("/v1/responses/input_tokens", responses),
+  ...gets("/v1/responses/resp_1", "/v1/responses/resp_1?stream=true&starting_after=3"),
+  ...gets("/v1/responses/resp_1/input_items?limit=2&order=asc&after=msg_1"),
+  { method: "POST", path: "/v1/responses/resp_1/cancel" },
+  { method: "DELETE", path: "/v1/responses/resp_1" },
+  ...posts("/v1/conversations", CONVERSATIONS),
+  ...posts("/v1/conversations/conv_1", CONVERSATIONS),
+  ...posts("/v1/conversations/conv_1/items", CONVERSATIONS),
+  ...gets("/v1/conversations/conv_1", "/v1/conversations/conv_1/items?limit=2", "/v1/conversations/conv_1/items/msg_1"),
+  { method: "DELETE", path: "/v1/conversations/conv_1" },
+  { method: "DELETE", path: "/v1/conversations/conv_1/items/msg_1" },
   ...posts("/v1/images/generations", bodies(GENERATIONS)),
   ...posts("/v1/embeddings", EMBEDDINGS),
   ...["/v1beta/models/", "/v1/models/"].flatMap((collection) => [

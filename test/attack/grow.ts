@@ -7,11 +7,12 @@ import { BatchEmbedContentsRequest, EmbedContentRequest } from "../../src/format
 import { CountTokensRequest, GenerateContentRequest } from "../../src/formats/generate-content/schema.ts";
 import { ImageFields } from "../../src/formats/images/schema.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
+import { NewConversation, ResponsesRequest } from "../../src/formats/responses/schema.ts";
 import { isValid, type Shape, shapeOf } from "../../src/http/validation.ts";
 import { DEFAULT_LIMITS, type GatewayEndpoint } from "../../src/index.ts";
-import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "../properties/wire-fields.requests.ts";
+import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES, RESPONSES } from "../properties/wire-fields.requests.ts";
 import { Random } from "../trial/random.ts";
-import { CONTENTS_TO_EMBED, EMBEDDINGS } from "./fixtures.ts";
+import { CONTENTS_TO_EMBED, CONVERSATIONS, EMBEDDINGS } from "./fixtures.ts";
 import { type Attack, type Run, aloneMs } from "./frame.ts";
 import { judgeMistake, keyed, RICH, Stage, answering } from "./stage.ts";
 
@@ -62,6 +63,9 @@ const targets: readonly Target[] = [
   { path: "/v1beta/models/model-a:generateContent", schema: GenerateContentRequest, bodies: GENERATE_CONTENT },
   { path: "/v1beta/models/model-a:countTokens", schema: CountTokensRequest, bodies: counted, isAlike: true },
   { path: "/v1/chat/completions", schema: ChatCompletionsRequest, bodies: CHAT_COMPLETIONS },
+  { path: "/v1/responses", schema: ResponsesRequest, bodies: RESPONSES },
+  { path: "/v1/responses/input_tokens", schema: ResponsesRequest, bodies: RESPONSES, isAlike: true },
+  { path: "/v1/conversations", schema: NewConversation, bodies: CONVERSATIONS.slice(0, 1) },
   { path: "/v1/images/generations", schema: ImageFields, bodies: [{ prompt: "A red hat" }] },
   { path: "/v1/embeddings", schema: EmbeddingsRequest, bodies: EMBEDDINGS },
   { path: "/v1beta/models/model-a:embedContent", schema: EmbedContentRequest, bodies: CONTENTS_TO_EMBED.slice(0, 3) },
@@ -72,8 +76,12 @@ const targets: readonly Target[] = [
   },
 ];
 
-/** The routes to leave out: `mutate` grows forms, and the other addresses of a model lead to the same endpoints. */
-const GROWN_ELSEWHERE = /^\/v1\/images\/(?:edits|variations)$|^\/v1(?:beta)?\/(?:tunedModels|models)\//;
+/**
+ * The routes to leave out: `mutate` grows forms, the other addresses of a model lead to the same endpoints, and those of a response or a
+ * conversation take parts of the same bodies.
+ */
+const GROWN_ELSEWHERE =
+  /^\/v1\/images\/(?:edits|variations)$|^\/v1(?:beta)?\/(?:tunedModels|models)\/|^\/v1\/(?:responses|conversations)\/\*\*$/;
 
 function unknownRoutes(endpoints: readonly GatewayEndpoint[]): string[] {
   return endpoints

@@ -19,6 +19,7 @@ import {
   type MemoryQuotaStore,
   memoryQuotaStore,
   memoryReplayStore,
+  memoryResponseStore,
   type ModelBackend,
   type QuotaStore,
 } from "../../src/index.ts";
@@ -106,6 +107,7 @@ export class Stage {
       quotas: store,
       clock,
       ...(!withoutReplays && { replayStore: memoryReplayStore({ clock }) }),
+      responseStore: memoryResponseStore({ clock }),
       onCall: (record) => void this.records.push(record),
       onFailure: (failure) => void this.failures.push(failure),
       observer: { watchGateway: (gauges) => void (this.#gauges = gauges), begin: () => undefined },

@@ -2,7 +2,7 @@
 
 import { type Dispatcher, Pool } from "undici";
 import { answerParent } from "../trial/child.ts";
-import { API_KEY, type ScenarioName, SCENARIOS } from "./workload.ts";
+import { type ScenarioName, SCENARIOS } from "./workload.ts";
 
 export interface LoadOrder {
   readonly port: number;
@@ -23,16 +23,15 @@ export interface LoadResult {
 /** The connections by port and number. They last from one window to the next. */
 const pools = new Map<string, Pool>();
 
-const headers = { "content-type": "application/json", "x-api-key": API_KEY, "anthropic-version": "2023-06-01" };
-
 answerParent(async ({ port, scenario, until, ...order }: LoadOrder): Promise<LoadResult> => {
-  const { body, end, ...usual } = SCENARIOS[scenario];
+  const { path, body, end, ...usual } = SCENARIOS[scenario];
   const { connections } = { ...usual, ...order };
+  const headers = { "content-type": "application/json", ...usual.headers };
   const origin = `http://127.0.0.1:${port}`;
   const name = `${port}/${connections}`;
   const pool = pools.get(name) ?? new Pool(origin, { connections, pipelining: 1 });
   pools.set(name, pool);
-  const request: Dispatcher.DispatchOptions = { origin, path: "/v1/messages", method: "POST", headers, body };
+  const request: Dispatcher.DispatchOptions = { origin, path, method: "POST", headers, body };
   const [total, begin] = [{ answers: 0, bytes: 0 }, performance.now()];
   let asked = 0;
   const goesOn = (): boolean => ("ms" in until ? performance.now() - begin < until.ms : asked++ < until.calls);

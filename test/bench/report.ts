@@ -14,7 +14,7 @@ const RATIOS = [
 
 export function report(scenario: ScenarioName, rounds: readonly Round[]): string {
   const title = `${scenario}, ${SCENARIOS[scenario].connections} connections, ${rounds.length} rounds: median (min–max)`;
-  const header = row("", scenario === "complete" ? "requests/s" : "streams/s", "CPU µs each", "bytes each");
+  const header = row("", scenario === "streamed" ? "streams/s" : "requests/s", "CPU µs each", "bytes each");
   const contestants = (Object.keys(CONTESTANTS) as ContestantName[]).map((name) => {
     const samples = rounds.map((round) => round[name]);
     return row(

@@ -1,10 +1,12 @@
 /** The clients that are tried on every server. */
 
+import { agentsClient } from "./agents.ts";
 import { anthropicProvider } from "./ai/anthropic/client.ts";
 import { googleProvider } from "./ai/google/client.ts";
 import { openaiProvider } from "./ai/openai/client.ts";
 import { anthropicClient } from "./anthropic/client.ts";
 import { genaiClient } from "./genai/client.ts";
+import { langchainClient } from "./langchain.ts";
 import { largeBody } from "./large-body.ts";
 import { openaiClient } from "./openai/client.ts";
 import { rawGenerateContent } from "./raw-generate-content/client.ts";
@@ -19,7 +21,9 @@ export const clients: Readonly<Record<string, Client>> = {
   "@google/genai": genaiClient,
   "ai with @ai-sdk/google": googleProvider,
   "a bare socket to generate-content": rawGenerateContent,
-  "openai, for pictures": openaiClient,
-  "ai with @ai-sdk/openai, for pictures": openaiProvider,
+  openai: openaiClient,
+  "ai with @ai-sdk/openai": openaiProvider,
+  "@openai/agents": agentsClient,
+  "@langchain/openai": langchainClient,
   "a client that reads nothing until all is sent": largeBody,
 };

@@ -23,8 +23,8 @@ describe("through a relay", () => {
     await upstream.stop();
   });
 
-  // Embeddings are answered by the playground itself here: its upstream only draws.
-  describe.each(suites.filter(([name]) => name !== "embedding"))("%s", (_name, suite) => {
+  // The playground itself answers all else here: its upstream only draws.
+  describe.each(suites.filter(([name]) => !["embedding", "responses"].includes(name)))("%s", (_name, suite) => {
     suite(stageOf(sdks[0] as Sdk, () => front));
   });
 

@@ -25,7 +25,7 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-it("says where it is in one line, and nothing else", async () => {
+it("says where it is in its first line, and nothing but its keys and a command besides", async () => {
   const port = await freePort();
   const playground = await startPlayground({ PORT: String(port) });
   try {
@@ -34,7 +34,9 @@ it("says where it is in one line, and nothing else", async () => {
   } finally {
     await playground.stop();
   }
-  expect(playground.process.output()).toMatch(/^[^\n]*http:\/\/127\.0\.0\.1:\d+\n$/);
+  expect(playground.process.output()).toMatch(
+    /^[^\n]*http:\/\/127\.0\.0\.1:\d+\n\nApi keys: [^\n]*\n\ncurl [^\n]*(?: \\\n {2}[^\n]*)*\n$/,
+  );
   expect(playground.process.errors()).toBe("");
 });
 

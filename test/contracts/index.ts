@@ -22,3 +22,10 @@ export {
   type RateLimiterSetup,
 } from "./rate-limiter.ts";
 export { type OpenedReplayStore, type OpenReplayStore, type ReplayStoreLaw, replayStoreLaws } from "./replay-store.ts";
+export {
+  type OpenedResponseStore,
+  type OpenResponseStore,
+  type ResponseStoreLaw,
+  responseStoreLaws,
+  type ResponseStoreSetup,
+} from "./response-store.ts";

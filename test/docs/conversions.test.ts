@@ -6,12 +6,13 @@ import { CONVERSIONS as EMBEDDINGS } from "../../src/formats/embeddings/request.
 import * as generateContent from "../../src/formats/generate-content/conversions.ts";
 import { EMBEDDING_CONVERSIONS } from "../../src/formats/generate-content/request.embed.ts";
 import * as messages from "../../src/formats/messages/conversions.ts";
+import * as responses from "../../src/formats/responses/conversions.ts";
 import type { ConversionRule } from "../../src/formats/shared/conversions.ts";
 import { markedTables } from "./pages.ts";
 
 type Table = Readonly<Record<string, ConversionRule>>;
 
-const FORMATS = [messages, generateContent, chatCompletions];
+const FORMATS = [messages, generateContent, chatCompletions, responses];
 
 it.each<[marker: string, tables: readonly Table[]]>([
   ["embedding conversions", [EMBEDDINGS, EMBEDDING_CONVERSIONS]],

@@ -6,11 +6,13 @@ import { batchEmbedContents, embeddings } from "./embeddings.ts";
 import { generateContent } from "./generate-content.ts";
 import { images } from "./images.ts";
 import { messages } from "./messages.ts";
+import { responses } from "./responses.ts";
 
 export const drivers: readonly Driver[] = [
   messages,
   generateContent,
   chatCompletions,
+  responses,
   images,
   embeddings,
   batchEmbedContents,

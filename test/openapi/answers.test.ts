@@ -7,7 +7,7 @@ import { demoBackend } from "../../playground/demo/backend.ts";
 import { demoKeys } from "../../playground/keys.ts";
 import type { OpenAIErrorBody } from "../../src/formats/shared/errors.ts";
 import type { OpenAIError } from "../../src/formats/shared/schema.ts";
-import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { createGateway, memoryQuotaStore, memoryResponseStore } from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
 import { CLEAR } from "../cases/images/pictures.ts";
 import { editing, file, formOf } from "../cases/images/requests.ts";
@@ -17,6 +17,7 @@ const failures: string[] = [];
 const gateway = createGateway({
   backend: demoBackend(),
   quotas: memoryQuotaStore(demoKeys),
+  responseStore: memoryResponseStore(),
   onFailure: ({ text }) => void failures.push(text),
 });
 
@@ -24,6 +25,8 @@ const document = closed(openApiDocument(gateway));
 const judgeOf = judges(document);
 
 interface Sent {
+  /** Default: POST with a body, and GET without one. */
+  readonly method?: string;
   readonly path: string;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
@@ -31,9 +34,9 @@ interface Sent {
 
 const HEADERS = { authorization: "Bearer sk-demo", "compat-version": "2023-06-01" };
 
-function ask({ path, body, headers = HEADERS }: Sent): Promise<Response> {
+function ask({ path, body, headers = HEADERS, method = body === undefined ? "GET" : "POST" }: Sent): Promise<Response> {
   const request = new Request(`http://localhost${path}`, {
-    method: body === undefined ? "GET" : "POST",
+    method,
     headers: { ...headers, ...(body instanceof FormData ? {} : { "content-type": "application/json" }) },
     ...(body !== undefined && { body: body instanceof FormData ? body : JSON.stringify(body) }),
   });
@@ -82,6 +85,7 @@ const DECLARED = {
   tools: [{ functionDeclarations: [{ name: "get_weather", parameters: { type: "OBJECT", properties: {} } }] }],
 };
 const MODEL = "/v1beta/models/demo-chat";
+const asked = (input: unknown, more: object = {}): object => ({ model: "demo-chat", input, ...more });
 
 describe("messages", () => {
   it.each<[name: string, body: object]>([
@@ -197,6 +201,98 @@ describe("chat completions", () => {
     expect(judge(await (await ask({ path: "/v1/models", headers })).json())).toBeUndefined();
     expect(await wrongWith("getModel", { path: "/v1/models/demo-chat", headers })).toEqual([]);
     expect(await wrongWith("getModel", { path: "/v1/models/other", headers }, 404)).toEqual([]);
+  });
+});
+
+describe("responses", () => {
+  const path = "/v1/responses";
+  const headers = { authorization: "Bearer sk-demo" };
+  const FUNCTION = { tools: [{ type: "function", name: "get_weather", parameters: {} }] };
+  const CUSTOM = { tools: [{ type: "custom", name: "get_weather" }], tool_choice: "required" };
+
+  /** Sends a request whose answer has an id, and returns the id. */
+  async function idOf(sent: Sent): Promise<string> {
+    const { id } = (await (await ask({ headers, ...sent })).json()) as { id: string };
+    return id;
+  }
+
+  it.each<[name: string, body: object, status?: number]>([
+    ["a text", asked("Hello")],
+    ["a tool call", asked("What is the weather?", { ...FUNCTION, tool_choice: "required" })],
+    ["a call of a custom tool", asked("What is the weather?", CUSTOM)],
+    ["a choice of tools", asked("Hello", { ...FUNCTION, tool_choice: { type: "function", name: "get_weather" } })],
+    ["log probabilities", asked("Hello", { include: ["message.output_text.logprobs"], top_logprobs: 2 })],
+    ["reasoning", asked("Why?", { reasoning: { effort: "high", summary: "auto" } })],
+    ["code", asked("Count to three", { tools: [{ type: "code_interpreter", container: { type: "auto" } }] })],
+    ["an answer that is cut short", asked("one two three four", { max_output_tokens: 1 })],
+    ["an empty answer", asked("/repeat 0")],
+    ["a blocked prompt", asked("/block")],
+    ["nothing kept", asked("Hello", { store: false, metadata: { topic: "hats" }, user: "someone" })],
+    ["a failure in the middle", asked("/break 500 Hello there, all of you"), 500],
+  ])("are answered as described: %s", async (_name, body, status = 200) => {
+    expect(await wrongWith("createResponse", { path, headers, body }, status)).toEqual([]);
+    expect(await wrongWith("createResponse", { path, headers, body: { ...body, stream: true } })).toEqual([]);
+  });
+
+  it.each<[status: number, sent: Partial<Sent>]>([
+    [400, { body: asked(1) }],
+    [401, { headers: {} }],
+    [404, { body: asked("Hi", { model: "other" }) }],
+    [404, { body: asked("Hi", { previous_response_id: "resp_none" }) }],
+    [404, { body: asked("Hi", { conversation: "conv_none" }) }],
+    [404, { body: asked([{ type: "item_reference", id: "msg_none" }]) }],
+    [429, { headers: { authorization: "Bearer sk-empty" } }],
+    [503, { body: asked("/fail 503") }],
+  ])("are refused as described: %s %j", async (status, sent) => {
+    expect(await wrongWith("createResponse", { path, headers, body: asked("Hi"), ...sent }, status)).toEqual([]);
+  });
+
+  it("are counted, kept, listed and deleted as described", async () => {
+    const body = asked("Hello");
+    expect(await wrongWith("countResponseTokens", { path: `${path}/input_tokens`, headers, body })).toEqual([]);
+    const one = `${path}/${await idOf({ path, body })}`;
+    expect(await wrongWith("getResponse", { path: one, headers })).toEqual([]);
+    expect(await wrongWith("getResponse", { path: `${one}?stream=true`, headers }, 400)).toEqual([]);
+    expect(await wrongWith("listInputItems", { path: `${one}/input_items`, headers })).toEqual([]);
+    expect(await wrongWith("listInputItems", { path: `${one}/input_items?limit=0`, headers }, 400)).toEqual([]);
+    expect(await wrongWith("cancelResponse", { path: `${one}/cancel`, method: "POST", headers }, 400)).toEqual([]);
+    expect(await wrongWith("deleteResponse", { path: one, method: "DELETE", headers })).toEqual([]);
+    expect(await wrongWith("deleteResponse", { path: one, method: "DELETE", headers }, 404)).toEqual([]);
+    expect(await wrongWith("getResponse", { path: one, headers }, 404)).toEqual([]);
+    expect(await wrongWith("listInputItems", { path: `${one}/input_items`, headers }, 404)).toEqual([]);
+  });
+
+  it("are made in the background, streamed later and cancelled as described", async () => {
+    const body = asked("Hello", { background: true });
+    expect(await wrongWith("createResponse", { path, headers, body })).toEqual([]);
+    const one = `${path}/${await idOf({ path, body })}`;
+    expect(await wrongWith("getResponse", { path: `${one}?stream=true`, headers })).toEqual([]);
+    expect(await wrongWith("getResponse", { path: `${one}?stream=true&starting_after=1`, headers })).toEqual([]);
+    expect(await wrongWith("getResponse", { path: one, headers })).toEqual([]);
+    expect(await wrongWith("cancelResponse", { path: `${one}/cancel`, method: "POST", headers })).toEqual([]);
+  });
+
+  it("are added to conversations as described", async () => {
+    const list = "/v1/conversations";
+    const items = [{ role: "user", content: "Hello" }];
+    const begun = { path: list, headers, body: { metadata: { topic: "hats" }, items } };
+    expect(await wrongWith("createConversation", begun)).toEqual([]);
+    expect(await wrongWith("createConversation", { ...begun, body: { items: {} } }, 400)).toEqual([]);
+    const conversation = await idOf(begun);
+    const one = `${list}/${conversation}`;
+    expect(await wrongWith("createResponse", { path, headers, body: asked("Hi", { conversation }) })).toEqual([]);
+    expect(await wrongWith("getConversation", { path: one, headers })).toEqual([]);
+    expect(await wrongWith("updateConversation", { path: one, headers, body: { metadata: {} } })).toEqual([]);
+    expect(await wrongWith("createConversationItems", { path: `${one}/items`, headers, body: { items } })).toEqual([]);
+    expect(await wrongWith("listConversationItems", { path: `${one}/items?order=asc`, headers })).toEqual([]);
+    const { data } = (await (await ask({ path: `${one}/items`, headers })).json()) as { data: { id: string }[] };
+    expect(data).toHaveLength(4);
+    const item = `${one}/items/${data[0]?.id}`;
+    expect(await wrongWith("getConversationItem", { path: item, headers })).toEqual([]);
+    expect(await wrongWith("deleteConversationItem", { path: item, method: "DELETE", headers })).toEqual([]);
+    expect(await wrongWith("getConversationItem", { path: item, headers }, 404)).toEqual([]);
+    expect(await wrongWith("deleteConversation", { path: one, method: "DELETE", headers })).toEqual([]);
+    expect(await wrongWith("getConversation", { path: one, headers }, 404)).toEqual([]);
   });
 });
 

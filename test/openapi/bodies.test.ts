@@ -14,6 +14,8 @@ import { REFUSED as REFUSED_GENERATIONS } from "../cases/images/generations.refu
 import type { FormFields } from "../cases/images/requests.ts";
 import * as messagesAccepted from "../cases/messages/accepted.ts";
 import * as messagesRefused from "../cases/messages/refused.ts";
+import { ACCEPTED as ACCEPTED_RESPONSES } from "../cases/responses/accepted.ts";
+import { REFUSED as REFUSED_RESPONSES } from "../cases/responses/refused.ts";
 import { bodySchema, documentOf, type Judge, judges } from "./reader.ts";
 
 type Case = readonly [name: string, body: unknown, ...unknown[]];
@@ -26,20 +28,25 @@ const vendor = readerOf(documentOf({ messages: { ranges: "vendor", imageSources:
 const judgeOf = (operationId: string, { document, judgeOf } = spec): Judge =>
   judgeOf(bodySchema(document, operationId));
 
-/** Writes a form as its schema describes it: texts become their values, files become their contents. */
-const formOf = (fields: FormFields): object =>
+/** Writes a form as its schema describes it: texts become their values, files become their contents. A null is a missing field. */
+const formOf = (fields: FormFields, repeated: readonly string[] = []): object =>
   Object.fromEntries(
     Object.entries(fields)
       .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => {
+      .flatMap(([name, value]) => {
         const values = [value ?? ""]
           .flat()
           .map((each) => (typeof each === "string" ? readFormText(name, each) : "bytes"));
-        return [name, values.length === 1 ? values[0] : values];
+        if (values[0] === null) return [];
+        return [[name, values.length === 1 && !repeated.includes(name) ? values[0] : values]];
       }),
   );
-const formed = (cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[]): Case[] =>
-  cases.map(([name, fields]) => [name, formOf(fields)]);
+const formed = (
+  cases: readonly (readonly [name: string, fields: FormFields, ...unknown[]])[],
+  repeated?: readonly string[],
+): Case[] => cases.map(([name, fields]) => [name, formOf(fields, repeated)]);
+/** The fields of a form for edits that may be repeated. */
+const REPEATED = ["image", "image[]"];
 
 const refusedOf = (operationId: string, cases: readonly Case[], reader = spec): string[] => {
   const judge = judgeOf(operationId, reader);
@@ -57,8 +64,10 @@ describe("what the gateway accepts", () => {
     ["streamGenerateContent", contentAccepted.ACCEPTED],
     ["countTokens", contentAccepted.ACCEPTED.map(([name, body]) => [name, { generateContentRequest: body }] as const)],
     ["createChatCompletion", ACCEPTED_COMPLETIONS],
+    ["createResponse", ACCEPTED_RESPONSES],
+    ["countResponseTokens", ACCEPTED_RESPONSES],
     ["createImage", ACCEPTED_GENERATIONS],
-    ["editImage", formed(ACCEPTED_EDITS)],
+    ["editImage", formed(ACCEPTED_EDITS, REPEATED)],
     ["varyImage", formed(ACCEPTED_VARIATIONS)],
   ])("is valid: %s", (operationId, cases) => {
     expect(refusedOf(operationId, cases)).toEqual([]);
@@ -120,10 +129,32 @@ describe("what the gateway refuses", () => {
     ]);
   });
 
+  it("is refused in responses, but for what is inside of texts and the rules over several fields", () => {
+    expect(passing("createResponse", REFUSED_RESPONSES)).toEqual([
+      "no input",
+      "input without items",
+      "a picture without an address",
+      "a picture with two sources",
+      "a picture of bad base64",
+      "a file without a source",
+      "a file with two sources",
+      "a file of bad base64",
+      "a result without its call",
+      "a custom result without its call",
+      "two tools of one name",
+      "a choice of no tool",
+      "a choice of a missing tool",
+      "a choice without a name",
+      "a choice among missing tools",
+      "a conversation beside an earlier response",
+      "a background response that is not kept",
+    ]);
+  });
+
   it("is refused of images, but for what is about the files themselves", () => {
     expect(passing("createImage", REFUSED_GENERATIONS)).toEqual([]);
     // A file of a form is a text in JSON Schema.
-    expect(passing("editImage", formed(REFUSED_EDITS))).toEqual([
+    expect(passing("editImage", formed(REFUSED_EDITS, REPEATED))).toEqual([
       "a text for an image",
       "a text for an image of an array",
       "a file in a field that nobody knows",

@@ -3,7 +3,13 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, it } from "vitest";
 import { GATEWAY_ERROR_CODES } from "../../src/errors.ts";
-import { createGateway, GatewayError, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
+import {
+  createGateway,
+  GatewayError,
+  type GatewayOptions,
+  memoryQuotaStore,
+  memoryResponseStore,
+} from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
 import { documentOf, judges, operationsOf, type LocatedOperation } from "./reader.ts";
 
@@ -13,8 +19,11 @@ async function* chat(): AsyncGenerator<string> {
 async function* image(): AsyncGenerator<never> {}
 async function* embed(): AsyncGenerator<never> {}
 
-const GATEWAYS: readonly [name: string, options: Pick<GatewayOptions, "backend" | "messages" | "images">][] = [
+type Options = Pick<GatewayOptions, "backend" | "messages" | "images" | "responseStore">;
+
+const GATEWAYS: readonly [name: string, options: Options][] = [
   ["chat and images", { backend: { chat, image } }],
+  ["chat and kept responses", { backend: { chat }, responseStore: memoryResponseStore() }],
   ["chat and embeddings", { backend: { chat, embed } }],
   ["embeddings alone", { backend: { embed } }],
   ["chat alone", { backend: { chat } }],
@@ -27,9 +36,18 @@ const FORMAT_TAGS: Readonly<Record<string, string>> = {
   messages: "Messages",
   "generate-content": "Generate content",
   "chat-completions": "Chat completions",
+  responses: "Responses",
   embeddings: "Embeddings",
   images: "Images",
   "token-usage": "Token usage",
+};
+
+/** The endpoints that serve several addresses, with the number of these. */
+const ADDRESSES: Readonly<Record<string, number>> = {
+  "GET /v1/responses/**": 2,
+  "GET /v1/conversations/**": 3,
+  "POST /v1/conversations/**": 2,
+  "DELETE /v1/conversations/**": 2,
 };
 
 /** For each format that shares a path, a header that selects this format. */
@@ -65,12 +83,19 @@ describe.each(GATEWAYS)("the document of a gateway with %s", (_name, options) =>
       );
       // Each collection has an endpoint that only refuses unknown methods.
       const refusing = format === "generate-content" && method === "POST" ? 1 : 0;
-      expect([format, path, operations.filter(isHere).length]).toEqual([format, path, sharing.length - refusing]);
+      const addresses = ADDRESSES[`${method} ${path}`] ?? sharing.length - refusing;
+      // The methods of other collections are named beside those of the first.
+      const isElsewhere = ({ operation }: LocatedOperation): boolean =>
+        format === "generate-content" &&
+        method === "POST" &&
+        operation.description?.includes(` \`${path.slice(0, -2)}{model}:`) === true;
+      const found = operations.filter((one) => isHere(one) || isElsewhere(one)).length;
+      expect([format, path, found]).toEqual([format, path, addresses]);
     }
     for (const { path, method, operation } of operations)
       for (const tag of operation.tags) {
         const headers = { [OURS[tag] ?? "x-none"]: "sk-none" };
-        const address = `http://localhost${path.replace(/\{\w+\}/, "some")}`;
+        const address = `http://localhost${path.replace(/\{\w+\}/g, "some")}`;
         const response = gateway.errorResponse(
           new Request(address, { method, headers }),
           new GatewayError("busy", "Full."),
@@ -114,8 +139,10 @@ describe("the document", () => {
     expect(messages?.["post"]?.security).toEqual([{ apiKey: [] }, { bearer: [] }]);
     expect(edits?.["post"]?.security).toEqual([{ bearer: [] }]);
     expect(file?.["get"]?.security).toEqual([]);
-    const required = messages?.["post"]?.parameters.filter((one) => one.required).map(({ name }) => name);
-    expect(required).toEqual(["compat-version"]);
+    const [version, otherName] = messages?.["post"]?.parameters ?? [];
+    // Each of the two stands for the other, so no client must send both.
+    expect([version?.required, otherName?.required]).toEqual([undefined, undefined]);
+    expect(version?.description).toContain("Required, unless `anthropic-version` is there.");
     const stream = document.paths["/v1beta/models/{model}:streamGenerateContent"]?.["post"];
     expect(stream?.security).toEqual([{ queryKey: [] }, { googApiKey: [] }, { bearer: [] }]);
     expect(stream?.parameters.map(({ name }) => name)).toEqual(["model", "alt", "Idempotency-Key"]);
@@ -141,6 +168,64 @@ describe("the document", () => {
     ]);
     expect(wrong?.toSorted()).toEqual(["request-id", "x-request-id"]);
     expect(unknown?.toSorted()).toEqual(["request-id", "x-request-id", "x-should-retry"]);
+  });
+
+  it("has the routes of kept responses only where the host keeps responses", async () => {
+    const keeping = documentOf({ responseStore: memoryResponseStore() });
+    const added = Object.keys(keeping.paths).filter((path) => !(path in document.paths));
+    expect(added).toEqual([
+      "/v1/responses/{response_id}",
+      "/v1/responses/{response_id}/cancel",
+      "/v1/responses/{response_id}/input_items",
+      "/v1/conversations",
+      "/v1/conversations/{conversation_id}",
+      "/v1/conversations/{conversation_id}/items",
+      "/v1/conversations/{conversation_id}/items/{item_id}",
+    ]);
+    const get = keeping.paths["/v1/conversations/{conversation_id}/items/{item_id}"]?.["get"];
+    expect(Object.keys(get?.responses["404"]?.content?.["application/json"]?.examples ?? {})).toEqual([
+      "not_found (conversation)",
+      "not_found (item)",
+    ]);
+    // The route is still the gateway's own, and says why it has no answer.
+    const gateway = createGateway({ backend: { chat }, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
+    const headers = { authorization: "Bearer sk-1" };
+    const response = await gateway.fetch(new Request("http://localhost/v1/responses/resp_1", { headers }));
+    expect([response.status, await response.json()]).toMatchObject([
+      404,
+      { error: { message: "This service keeps no responses.", code: "not_found" } },
+    ]);
+  });
+
+  it("has one operation for each route, also where several addresses have it", () => {
+    const methods = Object.keys(document.paths).filter((path) => path.includes(":"));
+    expect(methods.map((path) => path.split(":")[1])).toEqual([
+      "generateContent",
+      "streamGenerateContent",
+      "countTokens",
+    ]);
+    const generate = document.paths["/v1beta/models/{model}:generateContent"]?.["post"];
+    expect(generate?.description).toBe(
+      "The same operation is at `/v1/models/{model}:generateContent`, `/v1beta/tunedModels/{model}:generateContent`, " +
+        "`/v1/tunedModels/{model}:generateContent`.",
+    );
+  });
+
+  it("has types that generated clients can write", () => {
+    const found: string[] = [];
+    const visit = (value: unknown, path: string): void => {
+      if (typeof value !== "object" || value === null) return;
+      const { anyOf, default: given } = value as { anyOf?: unknown; default?: unknown };
+      // Clients make a field with a default a required one, and a choice with `not` of no type at all.
+      if (given !== undefined && !/\/(?:properties|parameters\/\d+\/schema)$/.test(path)) found.push(`${path} default`);
+      if (JSON.stringify(anyOf)?.includes('"not":{"prop')) found.push(`${path} not`);
+      for (const [key, inner] of Object.entries(value)) visit(inner, `${path}/${key}`);
+    };
+    visit(document.components.schemas, "");
+    for (const name of ["ImageEditRequest", "ImageVariationRequest"])
+      if (JSON.stringify(document.components.schemas[name]?.["properties"]).includes("null"))
+        found.push(`${name} null`);
+    expect(found).toEqual([]);
   });
 
   it("follows the host's own image models", () => {

@@ -9,8 +9,8 @@ import { build } from "tsdown";
 import { expect, it } from "vitest";
 import { entriesOf, type PackageStage } from "./stage.ts";
 
-/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: today's 120,500 and 5 %. */
-const MOST_BYTES = 126_500;
+/** The most bytes of the core with Node's adapter and all dependencies, minified and compressed: today's 137,900 and 5 %. */
+const MOST_BYTES = 144_800;
 
 export function lintersSuite(stage: () => PackageStage): void {
   it("publint finds nothing", async () => {

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Locator, Page } from "playwright-core";
 import { expect, it, onTestFinished } from "vitest";
-import { copied, copyButton, panelOf, say, shownFormats, tab } from "./hands.ts";
+import { copied, copyButton, panelOf, say, send, shownFormats, tab, untilText } from "./hands.ts";
 import type { Stage } from "./stage.ts";
 
 const run = promisify(execFile);
@@ -76,6 +76,7 @@ const SDKS: Readonly<Record<string, string>> = {
   messages: "@anthropic-ai/sdk",
   "generate-content": "@google/genai",
   "chat-completions": "openai",
+  responses: "openai",
 };
 
 const PROMPT = `It's "quoted", isn't it? $HOME \\ 'so' äöü`;
@@ -101,6 +102,36 @@ export function copyingSuite({ url, visit }: Stage): void {
     const printed = await outputs(programs, await folder());
     expect(printed).toHaveLength(programs.length);
     for (const output of printed) expect(output).toContain("You said: It");
+  });
+
+  it("copies a later turn of a conversation, which runs with all that was before it", async () => {
+    const page = await visit("/", PERMISSIONS);
+    await page.getByLabel("Weather tool").check();
+    await page.getByLabel("Stream", { exact: true }).uncheck();
+    await say(page, "What is the weather in Paris?");
+    await send(page);
+    await page.getByLabel("The weather tool answers").fill("Hail");
+    await page.getByRole("button", { name: "Send the result" }).click();
+    const programs: string[] = [];
+    for (const format of await shownFormats(page)) {
+      const panel = panelOf(page, format);
+      await untilText(panel.locator(".prose"), /^The tool get_weather answered/);
+      programs.push(await code(panel, SDKS[format] ?? ""));
+      expect(await (await curl(await code(panel, "curl"))).text()).toContain("The tool get_weather answered");
+    }
+    const printed = await outputs(programs, await folder());
+    expect(printed).toHaveLength(programs.length);
+    for (const output of printed) expect(output).toMatch(/The tool get_weather answered: .*Hail/);
+  });
+
+  it("copies the call of embeddings, which runs", async () => {
+    const page = await visit("/#nearness", PERMISSIONS);
+    const panel = page.getByRole("article", { name: "Embeddings" });
+    await page.getByLabel("Sentences, one on each line").fill("One\nTwo");
+    const response = await curl(await code(panel, "curl"));
+    expect(await response.json()).toMatchObject({ data: [{ index: 0 }, { index: 1 }] });
+    const [printed] = await outputs([await code(panel, "openai")], await folder());
+    expect(printed).toMatch(/^1\.00 (-?0\.\d\d)\n\1 1\.00\n/);
   });
 
   it("leaves the key that was typed to the environment", async () => {

@@ -24,6 +24,7 @@ const LOOKS: readonly (readonly [string, BrowserContextOptions])[] = [
   ["in the light", { colorScheme: "light" }],
   ["in the dark", { colorScheme: "dark" }],
   ["on a narrow screen", { viewport: { width: 360, height: 740 } }],
+  ["on a wide screen", { viewport: { width: 1920, height: 1080 } }],
 ];
 
 const isWiderThanScreen = (page: Page): Promise<boolean> =>
@@ -59,8 +60,20 @@ export function everyoneSuite({ visit }: Stage): void {
       await untilState(first, "broke off");
       await untilState(second, "broke off");
       await tab(second, "Raw");
+      await tab(panelOf(page, "responses"), "Events");
       expect(await barriers(page)).toEqual([]);
       await tab(second, "Code");
+      expect(await isWiderThanScreen(page)).toBe(false);
+
+      await page.getByRole("link", { name: "Nearness" }).click();
+      await page.getByRole("button", { name: "Compare" }).click();
+      await page.locator(".nearness").waitFor();
+      expect(await barriers(page)).toEqual([]);
+      expect(await isWiderThanScreen(page)).toBe(false);
+
+      await page.getByRole("link", { name: "Docs" }).click();
+      await page.locator(".docs h2").waitFor();
+      expect(await barriers(page)).toEqual([]);
       expect(await isWiderThanScreen(page)).toBe(false);
 
       await page.getByRole("link", { name: "Pictures" }).click();
@@ -94,7 +107,7 @@ export function everyoneSuite({ visit }: Stage): void {
 
     await panel.getByRole("tab", { name: "Answer" }).focus();
     await page.keyboard.press("ArrowRight");
-    expect(await focused()).toBe("Raw");
+    expect(await focused()).toBe("Events");
     await page.keyboard.press("End");
     expect(await focused()).toBe("Code");
     await page.keyboard.press("ArrowRight");

@@ -16,6 +16,7 @@ import {
   type ModelBackend,
   type QuotaStore,
   type ReplayStore,
+  type ResponseStore,
 } from "../../src/index.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 
@@ -31,6 +32,8 @@ export type Setup = Partial<Omit<GatewayOptions, "clock" | "quotas">> & {
   readonly around?: Around;
   /** Makes the store for repeated calls. */
   readonly replays?: (clock: ManualClock) => ReplayStore;
+  /** Makes the store of responses. */
+  readonly responses?: (clock: ManualClock) => ResponseStore;
 };
 
 export type Around = (store: MemoryQuotaStore, clock: ManualClock) => Partial<QuotaStore>;
@@ -62,7 +65,7 @@ export interface Opened {
   readonly report: () => (LedgerReport & { readonly timers: number }) | undefined;
 }
 
-export function opened({ key = { granted: 1000 }, around, replays, ...options }: Setup = {}): Opened {
+export function opened({ key = { granted: 1000 }, around, replays, responses, ...options }: Setup = {}): Opened {
   const clock = manualClock();
   const store = memoryQuotaStore([{ apiKey: "sk-one", id: "one", ...key }], { clock });
   const failures: Failure[] = [];
@@ -75,6 +78,7 @@ export function opened({ key = { granted: 1000 }, around, replays, ...options }:
     countTokens: (text) => text.length,
     onFailure: (failure) => failures.push(failure),
     ...(replays && { replayStore: replays(clock) }),
+    ...(responses && { responseStore: responses(clock) }),
     ...options,
     quotas,
     clock,

@@ -72,6 +72,7 @@ describe("a call that completes", () => {
       beganAt: expect.any(Number) as number,
       firstEventMs: 0,
       endMs: 0,
+      attempts: [],
       dropped: [],
       droppedFromAnswer: [],
     });
@@ -362,14 +363,15 @@ describe("onCall", () => {
   });
 
   it("is called on the host's own object", async () => {
-    const host = {
-      backend: speaking(WORD),
-      quotas: memoryQuotaStore([{ apiKey: "sk-one", granted: 1000 }]),
-      seen: [] as string[],
+    class Host {
+      readonly backend = speaking(WORD);
+      readonly quotas = memoryQuotaStore([{ apiKey: "sk-one", granted: 1000 }]);
+      readonly seen: string[] = [];
       onCall({ outcome }: CallRecord): void {
         this.seen.push(outcome);
-      },
-    };
+      }
+    }
+    const host = new Host();
     await createGateway(host).fetch(requestOf(false));
     expect(host.seen).toEqual(["completed"]);
   });

@@ -121,6 +121,7 @@ describe("POLYGATE_STORE", () => {
     try {
       expect((await post(playground.url, "Hello", { apiKey: "sk-demo" })).status).toBe(401);
       expect((await post(playground.url, "Hello", { apiKey: "sk-team" })).status).toBe(200);
+      expect(playground.process.output()).toMatch(/^[^\n]*\n$/);
     } finally {
       await playground.stop();
     }

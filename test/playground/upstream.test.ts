@@ -47,6 +47,7 @@ describe("the playground", () => {
   it("fronts several upstreams of a file, by model and pattern, under other names", async () => {
     const file = await written("good.json", {
       "mine-*": { format: "messages", url: `${upstream.url}/v1`, key: "sk-demo", model: "demo-chat" },
+      ours: { format: "responses", url: `${upstream.url}/v1`, key: "sk-demo", model: "demo-chat" },
       other: [
         { format: "generate-content", url: `${upstream.url}/v1beta`, key: "sk-demo", model: "demo-chat", weight: 0 },
         { format: "chat-completions", url: "http://127.0.0.1:9/v1", model: "demo-chat" },
@@ -54,6 +55,7 @@ describe("the playground", () => {
     });
     const playground = await startPlayground({ POLYGATE_UPSTREAM_FILE: file });
     expect(await said(playground, "mine-1")).toEqual(HELLO);
+    expect(await said(playground, "ours")).toEqual(HELLO);
     // Its first upstream is not there: the second answers.
     expect(await said(playground, "other")).toEqual(HELLO);
     await playground.stop();
@@ -81,7 +83,9 @@ describe("the playground", () => {
     });
     expect(await said(playground, "demo-chat")).toEqual(HELLO);
     await expect(said(playground, "none-of-it")).rejects.toThrow(/There is no model .*none-of-it/);
-    expect(playground.process.output() + playground.process.errors()).not.toContain("sk-demo");
+    expect(playground.process.errors()).not.toContain("sk-demo");
+    // The key is also one of the playground's own: it is told as such, and nowhere else.
+    expect(playground.process.output()).toBe(upstream.process.output().replaceAll(upstream.url, playground.url));
     await playground.stop();
   });
 
@@ -89,7 +93,7 @@ describe("the playground", () => {
     [
       "a format that is none",
       { POLYGATE_UPSTREAM: "telepathy", POLYGATE_UPSTREAM_URL: "http://127.0.0.1:9" },
-      /must be one of messages, generate-content, chat-completions/,
+      /must be one of messages, generate-content, chat-completions, responses/,
     ],
     ["no address", { POLYGATE_UPSTREAM: "messages" }, /belong together/],
     ["no format", { POLYGATE_UPSTREAM_URL: "http://127.0.0.1:9" }, /belong together/],

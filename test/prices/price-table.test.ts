@@ -250,3 +250,38 @@ describe("a gateway with a table", () => {
     expect(quotas.report("team")).toMatchObject({ used: 0 });
   });
 });
+
+describe("the upstream's name of a model", () => {
+  const { price, imagePrice } = priceTable({
+    fast: { input: 9 },
+    "large-1": { input: 5, pictures: 2 },
+    "large-*": { input: 4 },
+    "caller-*": { input: 3 },
+  });
+  const costOf = (caller: string, upstream?: string): number =>
+    price(
+      usage({ inputTokens: 10 }),
+      caller,
+      "chat",
+      upstream === undefined ? undefined : { name: "u", model: upstream },
+    );
+
+  it.each<[string, string | undefined, number]>([
+    ["fast", "large-1", 50],
+    ["fast", "large-2", 90],
+    ["caller-1", "large-2", 40],
+    ["caller-1", "unknown", 30],
+    ["caller-1", undefined, 30],
+  ])("decides before the caller's: %s at %s", (caller, upstream, units) => {
+    expect(costOf(caller, upstream)).toBe(units);
+  });
+
+  it("is refused under the caller's name where neither has a price", () => {
+    expect(() => costOf("nobody", "unknown")).toThrow('The model "nobody" has no price.');
+  });
+
+  it("decides the price of a picture too", () => {
+    const kind = { model: "draw", size: "auto", quality: undefined, upstream: { name: "u", model: "large-1" } };
+    expect(imagePrice(kind)).toBe(2 * MILLION);
+  });
+});

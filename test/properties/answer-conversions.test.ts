@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { ANSWER_CONVERSIONS as CHAT_COMPLETIONS } from "../../src/formats/chat-completions/conversions.ts";
 import { ANSWER_CONVERSIONS as GENERATE_CONTENT } from "../../src/formats/generate-content/conversions.ts";
 import { ANSWER_CONVERSIONS as MESSAGES } from "../../src/formats/messages/conversions.ts";
+import { ANSWER_CONVERSIONS as RESPONSES } from "../../src/formats/responses/conversions.ts";
 import type { AnswerField, AnswerConversionTable } from "../../src/formats/shared/conversions.ts";
 import type { Annotation, ChatEvent, FinishReason, Usage } from "../../src/index.ts";
 import { through } from "./conversations/answers.ts";
@@ -14,6 +15,7 @@ const TABLES: Readonly<Record<FormatName, AnswerConversionTable>> = {
   messages: MESSAGES,
   "generate-content": GENERATE_CONTENT,
   "chat-completions": CHAT_COMPLETIONS,
+  responses: RESPONSES,
 };
 
 type Meant = Exclude<ChatEvent, { type: "native" }>;

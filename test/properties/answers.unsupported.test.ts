@@ -12,8 +12,11 @@ import { GenerateContentResponse } from "../../src/formats/generate-content/sche
 import { MessagesAnswerDecoder } from "../../src/formats/messages/answer.decode.ts";
 import { messages } from "../../src/formats/messages/index.ts";
 import { UPSTREAM_FRAMES, UpstreamAnswer } from "../../src/formats/messages/schema.upstream.ts";
+import { ResponseDecoder } from "../../src/formats/responses/answer.decode.ts";
+import { responses } from "../../src/formats/responses/index.ts";
+import { LooseResponse } from "../../src/formats/responses/schema.upstream.ts";
 import { type ChatEvent, createGateway, memoryQuotaStore, systemClock } from "../../src/index.ts";
-import { CHAT_CHUNKS, CHATS, CONTENTS, MESSAGE, MESSAGE_FRAMES } from "./wire-fields.answers.ts";
+import { CHAT_CHUNKS, CHATS, CONTENTS, MESSAGE, MESSAGE_FRAMES, RESPONSE } from "./wire-fields.answers.ts";
 import { Fields, type Read } from "./wire-fields.ts";
 
 /** Reads an answer. An error counts as content, so that a change which breaks the answer is noticed. */
@@ -52,11 +55,12 @@ function seeFrames(fields: Fields, decoder: () => AnswerDecoder, frames: readonl
 
 const ofMessages = (): AnswerDecoder => new MessagesAnswerDecoder();
 const ofChatCompletions = (): AnswerDecoder => new CompletionDecoder();
+const ofResponses = (): AnswerDecoder => new ResponseDecoder();
 const ofGenerateContent = (): AnswerDecoder => new GenerateContentDecoder();
 
 /** Fields that are equal in every answer of a format, have no meaning, or follow from other fields. */
 const TELLS_NOTHING =
-  /(?:^|\.)(?:type|role|object|created|obfuscation|closed|(?:images|tool_calls)\.index|total_tokens|totalTokenCount)$/;
+  /(?:^|\.)(?:type|role|object|created|obfuscation|closed|(?:images|tool_calls)\.index|output\.(?:id|status|container_id)|total_tokens|totalTokenCount)$/;
 
 type See = (fields: Fields) => void;
 
@@ -83,6 +87,7 @@ describe.each<[name: string, schema: v.GenericSchema, see: See]>([
       seeFrames(fields, ofGenerateContent, CONTENTS);
     },
   ],
+  ["an answer of Responses", LooseResponse, (fields) => fields.see(RESPONSE, whole(ofResponses))],
 ])("%s", (_name, schema, see) => {
   const fields = new Fields(schema);
 
@@ -102,7 +107,12 @@ it("tells what a frame of a type that is not known here holds", () => {
   expect(unsupported.length).toBe(new Set(unsupported).size);
 });
 
-const FORMATS = [messages(), generateContent(), chatCompletions({ clock: systemClock })];
+const FORMATS = [
+  messages(),
+  generateContent(),
+  chatCompletions({ clock: systemClock }),
+  responses({ clock: systemClock }),
+];
 
 it.each(FORMATS.map((format) => [format.name, format] as const))(
   "is told to callers of %s where it crosses into their format, and not where it is of it",

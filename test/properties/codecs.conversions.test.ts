@@ -4,12 +4,14 @@ import { describe, expect, it } from "vitest";
 import { CONVERSIONS as CHAT_COMPLETIONS_CONVERSIONS } from "../../src/formats/chat-completions/conversions.ts";
 import { CONVERSIONS as GENERATE_CONTENT_CONVERSIONS } from "../../src/formats/generate-content/conversions.ts";
 import { CONVERSIONS as MESSAGES_CONVERSIONS } from "../../src/formats/messages/conversions.ts";
+import { CONVERSIONS as RESPONSES_CONVERSIONS } from "../../src/formats/responses/conversions.ts";
 import { CODECS, requestOf } from "./upstream-answers.ts";
 
 describe.each([
   ["messages", MESSAGES_CONVERSIONS],
   ["generate-content", GENERATE_CONTENT_CONVERSIONS],
   ["chat-completions", CHAT_COMPLETIONS_CONVERSIONS],
+  ["responses", RESPONSES_CONVERSIONS],
 ])("the conversions of %s", (_name, conversions) => {
   it("say why in a sentence", () => {
     for (const conversion of Object.values(conversions))

@@ -11,9 +11,12 @@ import { GenerateContentRequest } from "../../src/formats/generate-content/schem
 import { messagesCodec } from "../../src/formats/messages/index.ts";
 import { decodeRequest as decodeMessages } from "../../src/formats/messages/request.ts";
 import { messagesRequest } from "../../src/formats/messages/schema.ts";
+import { decodeRequest as decodeResponses } from "../../src/formats/responses/request.ts";
+import { ResponsesRequest } from "../../src/formats/responses/schema.ts";
 import { assertValid } from "../../src/http/validation.ts";
 import type { ChatRequest } from "../../src/index.ts";
-import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES } from "./wire-fields.requests.ts";
+import { NOTHING_BEFORE } from "./responses.arbitraries.request.ts";
+import { CHAT_COMPLETIONS, GENERATE_CONTENT, MESSAGES, RESPONSES } from "./wire-fields.requests.ts";
 import { Fields, type Read } from "./wire-fields.ts";
 
 const MessagesRequest = messagesRequest({ vendorRanges: true, vendorSources: true });
@@ -24,6 +27,8 @@ const messagesOf: Decode = (body) => decodeMessages(body, { betas: [] });
 const chatCompletionsOf: Decode = (body) => decodeChatCompletions(body, 1);
 const generateContentOf: Decode = (body) =>
   decodeGenerateContent(body, { model: "m", stream: false, defaultMaxOutputTokens: 1 });
+
+const responsesOf: Decode = (body) => decodeResponses({ body, own: NOTHING_BEFORE }, 1);
 
 const reading =
   (decode: Decode) =>
@@ -86,6 +91,31 @@ describe.each<[string, v.GenericSchema, Decode, readonly object[], readonly stri
       'contents.parts.functionResponse.parts.fileData.mimeType: "image/png" → "image/pngimage/png"',
     ],
   ],
+  [
+    "Responses",
+    ResponsesRequest,
+    responsesOf,
+    RESPONSES,
+    [
+      // The gateway's own store and its ids, and what the answer repeats.
+      "store: false → true",
+      "background: false → true",
+      'previous_response_id: "resp_1" → "resp_1resp_1"',
+      'conversation.id: "conv_1" → "conv_1conv_1"',
+      'metadata: {"a":"b"} → {"a":"b","other":1}',
+      // The gateway gave these to its items, and streams nothing that has to be hidden.
+      'input.id: "item_1" → "item_1item_1"',
+      'input.status: "completed" → "completedcompleted"',
+      'input.phase: "commentary" → "commentarycommentary"',
+      "stream_options.include_obfuscation: false → true",
+      // Both roles instruct, and a summary is shown or not.
+      'input.role: "developer" → "system"',
+      'reasoning.summary: "auto" → "autoauto"',
+      'reasoning.generate_summary: "auto" → "autoauto"',
+      'input.summary.type: "summary_text" → "reasoning_text"',
+      'input.content.type: "reasoning_text" → "summary_text"',
+    ],
+  ],
 ])("a request of %s", (_name, schema, decode, samples, silent) => {
   const fields = new Fields(schema);
 
@@ -98,8 +128,9 @@ describe.each<[string, v.GenericSchema, Decode, readonly object[], readonly stri
   });
 
   it("has a sample of each field", () => {
-    // An instruction is only text: other parts in it are refused.
-    expect(fields.unseen.filter((path) => !/^systemInstruction\.parts\.(?!text|thought)/.test(path))).toEqual([]);
+    // An instruction is only text: other parts in it are refused. A prompt of the provider's store is refused too.
+    const refused = /^(?:systemInstruction\.parts\.(?!text|thought)|prompt$)/;
+    expect(fields.unseen.filter((path) => !refused.test(path))).toEqual([]);
   });
 });
 

@@ -259,3 +259,54 @@ export const CONTENTS: readonly object[] = [
     ],
   },
 ];
+
+const likely = { token: "Hi", logprob: -1, bytes: [72, 105] };
+const heard = {
+  type: "output_text",
+  text: "Hi",
+  annotations: [{ type: "url_citation", url: "https://a.example", title: "A", start_index: 1, end_index: 2 }],
+  logprobs: [{ ...likely, top_logprobs: [likely] }],
+};
+const OUTPUT: readonly object[] = [
+  {
+    type: "reasoning",
+    id: "rs_1",
+    status: "completed",
+    summary: [{ type: "summary_text", text: "Hm." }],
+    content: [{ type: "reasoning_text", text: "Hm, hm." }],
+    encrypted_content: "seal",
+  },
+  { type: "message", id: "msg_1", role: "assistant", content: [heard, { type: "refusal", refusal: "No" }] },
+  { type: "function_call", id: "fc_1", call_id: "call_1", name: "f", arguments: "{}" },
+  { type: "custom_tool_call", id: "ctc_1", call_id: "call_2", name: "g", input: "Hi" },
+  {
+    type: "code_interpreter_call",
+    id: "ci_1",
+    code: "1",
+    container_id: "cntr_1",
+    outputs: [
+      { type: "logs", logs: "1" },
+      { type: "image", url: "https://a.example/1.png" },
+    ],
+  },
+  { type: "image_generation_call", id: "ig_1", result: "AAAA", output_format: "png" },
+  { type: "web_search_call", id: "ws_1", action: { query: "Hi" } },
+];
+
+/** A complete answer of Responses. */
+export const RESPONSE: object = {
+  id: "resp_1",
+  model: "m",
+  status: "incomplete",
+  error: null,
+  incomplete_details: { reason: "content_filter" },
+  output: OUTPUT,
+  usage: {
+    input_tokens: 5,
+    output_tokens: 7,
+    total_tokens: 12,
+    input_tokens_details: { cached_tokens: 1, cache_write_tokens: 1 },
+    output_tokens_details: { reasoning_tokens: 2 },
+  },
+  service_tier: "flex",
+};

@@ -370,3 +370,85 @@ export const GENERATE_CONTENT: readonly object[] = [
   }),
   { contents: "Hi", systemInstruction: "Be brief.", toolConfig: { functionCallingConfig: { mode: "VALIDATED" } } },
 ];
+
+const asker = { model: "m", max_output_tokens: 900 };
+const given = { id: "item_1", status: "completed" };
+const shapes = [
+  { type: "input_text", text: "Hi" },
+  { type: "text", text: "Hi" },
+  { type: "output_text", text: "Hi", annotations: [{ type: "file_citation" }], logprobs: [{ token: "Hi" }] },
+  { type: "input_image", image_url: "https://a.example/1.png", detail: "low" },
+  { type: "input_image", file_id: "file_1", detail: "original" },
+  { type: "input_file", file_data: PIXEL, filename: "a.pdf" },
+  { type: "input_file", file_url: "https://a.example/1.pdf" },
+  { type: "input_file", file_id: "file_1" },
+  { type: "input_audio", input_audio: { data: PIXEL, format: "mp3" } },
+  { type: "refusal", refusal: "No" },
+];
+
+export const RESPONSES: readonly object[] = [
+  {
+    ...asker,
+    instructions: "Be brief.",
+    input: [
+      { type: "message", role: "user", content: shapes, phase: "commentary", ...given },
+      { role: "developer", content: "Be kind." },
+      { role: "assistant", content: "Hi" },
+      {
+        type: "reasoning",
+        summary: [{ type: "summary_text", text: "Hm." }],
+        content: [{ type: "reasoning_text", text: "Hm, hm." }],
+        encrypted_content: "seal",
+        ...given,
+      },
+      { type: "function_call", call_id: "call_1", name: "f", arguments: "{}", ...given },
+      { type: "function_call_output", call_id: "call_1", output: shapes, ...given },
+      { type: "custom_tool_call", call_id: "call_2", name: "g", input: "Hi", ...given },
+      { type: "custom_tool_call_output", call_id: "call_2", output: shapes, ...given },
+      { type: "web_search_call", id: "ws_1", action: { query: "Hi" } },
+    ],
+    tools: [
+      { type: "function", name: "f", description: "A function.", parameters: schema, strict: true },
+      {
+        type: "custom",
+        name: "g",
+        description: "A tool.",
+        format: { type: "grammar", syntax: "regex", definition: "a" },
+      },
+      { type: "file_search", vector_store_ids: ["vs_1"] },
+    ],
+    tool_choice: {
+      type: "allowed_tools",
+      mode: "auto",
+      tools: [
+        { type: "function", name: "f" },
+        { type: "custom", name: "g" },
+      ],
+    },
+    parallel_tool_calls: true,
+    text: {
+      format: { type: "json_schema", name: "n", schema, strict: true, description: "A format." },
+      verbosity: "low",
+    },
+    reasoning: { effort: "low", summary: "auto" },
+    temperature: 0.5,
+    top_p: 0.5,
+    top_logprobs: 3,
+    include: ["message.output_text.logprobs"],
+    stream: false,
+    stream_options: { include_obfuscation: false },
+    service_tier: "auto",
+    user: "u",
+    safety_identifier: "s",
+    metadata: { a: "b" },
+    store: false,
+    background: false,
+    truncation: "auto",
+    prompt_cache_key: "k",
+    prompt_cache_retention: "24h",
+    max_tool_calls: 3,
+  },
+  { ...asker, input: "Hi", tools: [{ type: "function", name: "f" }], tool_choice: { type: "function", name: "f" } },
+  { ...asker, input: "Hi", previous_response_id: "resp_1", reasoning: { generate_summary: "auto" } },
+  { ...asker, input: "Hi", conversation: { id: "conv_1" }, text: { format: { type: "json_object" } } },
+];

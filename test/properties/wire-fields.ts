@@ -52,7 +52,8 @@ function* fieldsOf(
     const [first] = options;
     const chosen = shape["~choose"]?.(value) ?? first;
     // What is only carried is looked into too, where it has a shape.
-    const shaped = isObject(value) && !named(chosen) ? options.find(named) : undefined;
+    const isOpen = chosen !== undefined && !named(chosen) && !shapeOf(chosen).options;
+    const shaped = isObject(value) && isOpen ? options.find(named) : undefined;
     const inner = shaped ?? chosen;
     return inner && (yield* fieldsOf(inner, value, path, at));
   }

@@ -247,7 +247,7 @@ const stores: readonly Store[] = [
     gateways: 2,
     async open() {
       const opened = await database.place();
-      const store = sqlReplayStore({ ...opened, tables: {}, maxEntriesPerKey: 2 * CALLS });
+      const store = sqlReplayStore({ ...opened.options, tables: {}, maxEntriesPerKey: 2 * CALLS });
       return { store, remove: () => opened.remove() };
     },
   })),

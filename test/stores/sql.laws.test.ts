@@ -17,7 +17,7 @@ describe.each([sqliteInMemory, ...databases])("sqlQuotaStore on $name", (databas
     });
 
     it("has a journal that comes to the same after all of them", async () => {
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
     });
   });
 });

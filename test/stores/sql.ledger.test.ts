@@ -113,7 +113,7 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
           }),
           { numRuns: 8 },
         );
-        expect(await verifyLedger(place.db, place)).toEqual([]);
+        expect(await verifyLedger(place.db, place.options)).toEqual([]);
       });
 
       it("name a key whose row a hand has spoilt, and leave the others alone", async () => {
@@ -136,7 +136,7 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
         expect(listed.get(spoilt)).toMatchObject({ spoilt: ["charged"], held: 10 });
         expect(listed.get(sound)).toMatchObject({ used: 14, held: 10 });
         expect(listed.get(sound)).not.toHaveProperty("spoilt");
-        expect(await verifyLedger(place.db, place)).toMatchObject([
+        expect(await verifyLedger(place.db, place.options)).toMatchObject([
           { table: "keys", id: spoilt, field: "charged", stored: beyond, expected: 0 },
           { table: "keys", id: spoilt, field: "used" },
         ]);
@@ -148,12 +148,12 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
         advance(LEASE_MS);
         expect(await hold(sound, "after")).toEqual({ granted: 10 });
         expect(await store.balance(sound)).toMatchObject({ used: 24 });
-        expect(await verifyLedger(place.db, place)).toMatchObject([
+        expect(await verifyLedger(place.db, place.options)).toMatchObject([
           { table: "holds", id: `${sound}-next`, field: "noted", stored: beyond, expected: 0 },
         ]);
         await sql`UPDATE ${holds} SET noted = 0 WHERE id = ${`${sound}-next`}`.execute(place.db);
         await store.sweep();
-        expect(await verifyLedger(place.db, place)).toEqual([]);
+        expect(await verifyLedger(place.db, place.options)).toEqual([]);
         await place.remove();
       });
 
@@ -178,14 +178,14 @@ describe.each([sqliteInMemory, ...databases.filter(({ name }) => !name.startsWit
         advance(1_000);
         expect(await store.prune({ olderThanMs: LEASE_MS })).toBeGreaterThanOrEqual(105);
         expect(await store.report(keyId)).toEqual(before);
-        expect(await verifyLedger(place.db, place)).toEqual([]);
+        expect(await verifyLedger(place.db, place.options)).toEqual([]);
         await hold("call-0");
         expect((await store.report(keyId))?.used, "the id is free again").toBe((before?.used ?? 0) + 9);
         // The hold is old, but it has expired just now.
         await store.settle(id("expired"), { used: 4, certainty: "exact" });
         expect((await store.report(keyId))?.used).toBe((before?.used ?? 0) + 13);
         expect(await store.prune({ olderThanMs: LEASE_MS })).toBe(0);
-        expect(await verifyLedger(place.db, place)).toEqual([]);
+        expect(await verifyLedger(place.db, place.options)).toEqual([]);
       });
     });
   },
@@ -260,9 +260,9 @@ describe("verifyLedger", () => {
     advance(LEASE_MS);
     await store.reserve({ id: "live", keyId: "key", atLeast: 20, atMost: 20, leaseMs: LEASE_MS });
     expect(await store.report("key")).toMatchObject({ overdraft: 25, held: 20, used: 90 });
-    expect(await verifyLedger(place.db, place)).toEqual([]);
+    expect(await verifyLedger(place.db, place.options)).toEqual([]);
     await sql.raw(statement).execute(place.db);
-    expect(await verifyLedger(place.db, place)).toContainEqual(expect.objectContaining(found));
+    expect(await verifyLedger(place.db, place.options)).toContainEqual(expect.objectContaining(found));
     await place.remove();
   });
 });
@@ -291,7 +291,7 @@ it("prunes up to one time, and ends however many calls are resolved meanwhile", 
   await load;
   expect(meanwhile, "the run ends by itself").toBeLessThan(200);
   expect(pruned).toBeLessThan(10);
-  expect(await verifyLedger(place.db, place)).toEqual([]);
+  expect(await verifyLedger(place.db, place.options)).toEqual([]);
   await place.remove();
 });
 

@@ -26,7 +26,7 @@ describe.skipIf(!database?.available)("PostgreSQL", () => {
 
   it("reserves, renews and settles in one statement each", async () => {
     if (!place) throw new Error("There is no database.");
-    const store = sqlQuotaStore({ ...place, db });
+    const store = sqlQuotaStore({ ...place.options, db });
     const keyId = await store.add({ granted: 100 });
     const counts: [string, number][] = [];
     const counted = async (verb: string, work: () => Promise<unknown>): Promise<void> => {
@@ -45,6 +45,6 @@ describe.skipIf(!database?.available)("PostgreSQL", () => {
       ["settle", 1],
     ]);
     expect(await store.balance(keyId)).toEqual({ used: 20, available: 80, held: 0 });
-    expect(await verifyLedger(place.db, place)).toEqual([]);
+    expect(await verifyLedger(place.db, place.options)).toEqual([]);
   });
 });

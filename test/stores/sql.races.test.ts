@@ -48,7 +48,7 @@ describe.each(servers)("the ledger on $name", (database) => {
       const answers = await Promise.all(Array.from({ length: RACERS }, (_, index) => race(index)));
       expect(answers.filter((answer) => answer && !answer.refused)).toHaveLength(100);
       expect(await stores[0]?.balance(keyId)).toEqual({ used: 700, available: 0, held: 700 });
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
     });
 
     it("charges each expired hold once, however many sweep", async () => {
@@ -70,7 +70,7 @@ describe.each(servers)("the ledger on $name", (database) => {
       expect(swept.reduce((sum, count) => sum + count, rest)).toBe(210);
       for (const keyId of keyIds)
         expect(await first?.store.report(keyId)).toMatchObject({ used: 44, held: 0, estimated: 44 });
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
     });
   });
 });
@@ -99,7 +99,7 @@ describe.each(shared)("processes on $name", (database) => {
       expect(admitted.reduce((sum, count) => sum + count, 0)).toBe(100);
       for (const { child } of racers) if (child.exitCode === null) await once(child, "exit");
       expect(await store.balance(keyId)).toEqual({ used: 700, available: 0, held: 700 });
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
     });
 
     it("may be killed in the middle of calls: one lease later nothing is held, and the books add up", async () => {
@@ -116,7 +116,7 @@ describe.each(shared)("processes on $name", (database) => {
       // The server may still be ending what the process had sent.
       await expect.poll(async () => (await store.report(keyId))?.held).toBe(0);
       expect((await store.report(keyId))?.estimated).toBeGreaterThan(0);
-      expect(await verifyLedger(place.db, place)).toEqual([]);
+      expect(await verifyLedger(place.db, place.options)).toEqual([]);
     });
   });
 });

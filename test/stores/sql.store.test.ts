@@ -85,12 +85,12 @@ describe("the schema", () => {
       await step.execute(db);
       const { store } = storeAt(place);
       await expect(store.report("team")).rejects.toThrow("Run migrate");
-      await migrate(db, place);
+      await migrate(db, place.options);
       await store.update("team", { metadata: { team: "a" } });
       if (place.dialect !== "postgres") {
         // A process that was killed has made the column, and no more.
         await step.execute(db);
-        await migrate(db, place);
+        await migrate(db, place.options);
       }
       expect(await store.report("team")).toMatchObject({ granted: 5, metadata: { team: "a" } });
       await place.remove();
@@ -174,7 +174,7 @@ describe("sqlQuotaStore, beyond the port", () => {
     await store.add({ id: "team", apiKey: "sk-one", granted: 100 });
   });
   afterEach(async () => {
-    assert.deepEqual(await verifyLedger(place.db, place), []);
+    assert.deepEqual(await verifyLedger(place.db, place.options), []);
     await place.remove();
   });
 
@@ -189,7 +189,7 @@ describe("sqlQuotaStore, beyond the port", () => {
 
   it("asks the host's own find, and keeps its quota", async () => {
     const own = { id: "team", name: "Own", unlimited: false, modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 };
-    const found = sqlQuotaStore({ ...place, find: async (apiKey) => (apiKey === "host" ? own : undefined) });
+    const found = sqlQuotaStore({ ...place.options, find: async (apiKey) => (apiKey === "host" ? own : undefined) });
     expect(await found.find("host")).toEqual(own);
     expect(await found.find("one"), "the store's own secrets are not asked for").toBeUndefined();
     expect(await found.balance("team")).toEqual({ used: 0, available: 100, held: 0 });

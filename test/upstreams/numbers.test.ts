@@ -63,8 +63,8 @@ describe.each(OPTIONS)("%s", (option, defaults, make) => {
   });
 
   it("refuse a name that there is not, and say those that there are", () => {
-    expect(() => make({ connectMS: 5 })).toThrow(RangeError);
-    expect(() => make({ connectMS: 5 })).toThrow(`${option}.connectMS does not exist; there are ${names.join(", ")}`);
+    expect(() => make({ surprise: 5 })).toThrow(RangeError);
+    expect(() => make({ surprise: 5 })).toThrow(`${option}.surprise does not exist; there are ${names.join(", ")}`);
   });
 
   it("take 1, and the default for what is undefined", () => {
@@ -80,6 +80,6 @@ it("a route may have no further rounds, no pauses, and breakers that never open"
 
 it.each(["openai", "toString", undefined])("a relay refuses the format %j, and says those that there are", (format) => {
   expect(() => relay({ format: format as never, baseUrl: "https://example.com" })).toThrow(
-    `relay: format must be one of messages, generate-content, chat-completions, images, not ${JSON.stringify(format)}.`,
+    `relay: format must be one of messages, generate-content, chat-completions, responses, images, not ${JSON.stringify(format)}.`,
   );
 });

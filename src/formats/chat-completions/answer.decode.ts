@@ -5,6 +5,7 @@ import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, NativeEvent } from "../../kinds/chat/event.ts";
 import type { JsonLimits } from "../../model/json.ts";
 import type { AnswerDecoder } from "../format.ts";
+import { splitDataUrl } from "../shared/data-url.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
 import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
@@ -13,7 +14,7 @@ import { readExtra } from "./answer.signature.ts";
 import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, FAILED_FINISH } from "./answer.ts";
 import { errorIn } from "./errors.ts";
 import { thinkingText } from "./schema.reasoning.ts";
-import { FORMAT, splitDataUrl } from "./schema.ts";
+import { FORMAT } from "./schema.ts";
 import {
   LooseCompletion,
   unsupportedInAnswer,

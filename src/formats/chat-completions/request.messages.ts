@@ -17,6 +17,7 @@ import type {
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
+import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
 import { isGoogles, NO_SIGNATURE, readExtra, writeExtra } from "./answer.signature.ts";
@@ -28,9 +29,7 @@ import {
   type AssistantMessage,
   type CompletionCall,
   type CompletionMessage,
-  dataUrl,
   FORMAT,
-  splitDataUrl,
   type TextContent,
   type UserContent,
 } from "./schema.ts";

@@ -1,14 +1,7 @@
-/** What is known about models by their names. Providers of this format differ most in how their models reason. */
+/** What is known about models by their names: how their providers treat signatures and earlier reasoning. */
 
-import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
-
-/** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
-const nameOf = (model: string): string =>
-  model
-    .slice(model.lastIndexOf("/") + 1)
-    .replace(/^ft:/, "")
-    .toLowerCase();
+import { nameOf } from "../shared/openai.ts";
 
 export const isGemini = (model: string): boolean => nameOf(model).includes("gemini");
 
@@ -44,38 +37,4 @@ export function historyOf(model: string, { reasoningHistory = "auto" }: CodecOpt
     refusesFields: isOpenAI || /(?:mi|ma|mini|code|dev)stral/.test(name),
     refusesParts: isOpenAI,
   };
-}
-
-/** The levels of effort, from least to most, with `none` for no reasoning. */
-const LEVELS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
-export type EffortLevel = (typeof LEVELS)[number];
-
-/** OpenAI's reasoning models: the series o1, o3, o4, and GPT-5 and later. */
-interface ReasoningModel {
-  /** The levels of effort that the model accepts. */
-  readonly levels: readonly EffortLevel[];
-}
-
-/** Returns what is known of an OpenAI model that reasons; undefined for any other model. */
-export function reasoningModel(model: string): ReasoningModel | undefined {
-  const name = nameOf(model);
-  if (/^o[1-9](?:-|$)/.test(name)) return { levels: ["low", "medium", "high"] };
-  const [, major = "0", minor = "0", rest = ""] = /^gpt-(\d+)(?:\.(\d+))?(.*)/.exec(name) ?? [];
-  if (Number(major) < 5 || rest.startsWith("-chat") || rest.startsWith("-search")) return undefined;
-  const version = Number(major) * 100 + Number(minor);
-  if (rest.startsWith("-pro")) return { levels: version === 500 ? ["high"] : ["medium", "high", "xhigh"] };
-  if (rest.startsWith("-codex")) return { levels: ["low", "medium", "high"] };
-  if (version === 500) return { levels: ["minimal", "low", "medium", "high"] };
-  return { levels: ["none", "low", "medium", "high", ...(version > 501 ? (["xhigh"] as const) : [])] };
-}
-
-/** Returns how a model's reasoning is controlled, by the names that are known. An unknown model is given an effort. */
-export const reasoningControl = (model: string): ReasoningControl =>
-  reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(nameOf(model)) ? "effort" : "none";
-
-/** Returns the level that a model accepts and that is nearest to the wanted one, rather more than less. */
-export function nearestLevel(model: string, level: EffortLevel): EffortLevel {
-  const { levels = LEVELS } = reasoningModel(model) ?? {};
-  const wanted = LEVELS.indexOf(level);
-  return levels.find((known) => LEVELS.indexOf(known) >= wanted) ?? levels.at(-1) ?? level;
 }

@@ -5,11 +5,12 @@ import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
+import { outputLimit } from "../shared/openai.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { NO_SIGNATURE, writeExtra } from "./answer.signature.ts";
 import { demandsSignatures, historyOf, isOfOthers } from "./request.models.ts";
 import { hasEmptySeal, ReturnedReasoning, sealIn, unsealed, withoutEmptySeal } from "./request.reasoning.ts";
-import { conversionsOf, outputLimit } from "./request.ts";
+import { conversionsOf } from "./request.ts";
 import { detailText, recordBudget } from "./schema.reasoning.ts";
 import {
   type AssistantContent,

@@ -5,11 +5,18 @@ import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import { effortOf, limitWithoutReasoning } from "../shared/reasoning.ts";
+import {
+  type EffortLevel,
+  nearestLevel,
+  outputLimit,
+  reasoningControl,
+  reasoningModel,
+  sampling,
+} from "../shared/openai.ts";
+import { effortOf } from "../shared/reasoning.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
-import { type EffortLevel, nearestLevel, reasoningControl, reasoningModel } from "./request.models.ts";
 import {
   type ChatCompletionsRequest,
   type CompletionFormat,
@@ -238,32 +245,6 @@ function encodeReasoning(
   const level = nearestLevel(model, wanted);
   if (level !== wanted) fields.add("reasoning.effort");
   return level;
-}
-
-/**
- * Returns the output limit. The room for reasoning beside the answer is for models that are known to reason, and for those of which the
- * caller asks a number of tokens: small models of local servers refuse a limit above their window.
- */
-export function outputLimit(request: ChatRequest, options: CodecOptions): number {
-  const { model, reasoning, maxOutputTokens } = request;
-  const control = options.reasoning?.(model);
-  const isKnown = control === undefined ? reasoningModel(model) !== undefined : control !== "none";
-  const isAsked = reasoning?.type === "enabled" && (control ?? reasoningControl(model)) !== "none";
-  return isKnown || isAsked ? maxOutputTokens : limitWithoutReasoning(request);
-}
-
-type Sampling = Pick<ChatRequest, "temperature" | "topP" | "presencePenalty" | "frequencyPenalty" | "logprobs">;
-
-/** The values that change nothing, so that nothing is lost without them. */
-const NEUTRAL = { temperature: 1, topP: 1, presencePenalty: 0, frequencyPenalty: 0 } as const;
-
-/** Returns the fields that control sampling. OpenAI's reasoning models refuse them, except with the effort `none`. */
-function sampling(request: ChatRequest, effort: EffortLevel | undefined, fields: ConvertedFields): Sampling {
-  if (effort === "none" || !reasoningModel(request.model)) return request;
-  for (const name of Object.keys(NEUTRAL) as (keyof typeof NEUTRAL)[])
-    if (request[name] !== undefined && request[name] !== NEUTRAL[name]) fields.add(name);
-  if (request.logprobs) fields.add("logprobs");
-  return {};
 }
 
 /** Lists the conversions of the fields. */

@@ -2,9 +2,18 @@
 
 import * as v from "valibot";
 import { type RuleBreach, object, textOr, variant, array, choice, shown, crossCheck } from "../../http/validation.ts";
-import { isBase64 } from "../../media/base64.ts";
 import { type JsonObject, isJsonObject } from "../../model/json.ts";
-import { atMost, text, whole, base64, unsupported, unsupportedFinder } from "../shared/schema.ts";
+import {
+  atMost,
+  audioFormat,
+  base64,
+  fileData,
+  text,
+  unsupported,
+  unsupportedFinder,
+  webOrDataUrl,
+  whole,
+} from "../shared/schema.ts";
 
 /** The name of the format in `native` requests, answers and parts of the neutral model. */
 export const FORMAT = "chat-completions";
@@ -21,35 +30,6 @@ const integer = (least: number, most: number, message = `must be between ${least
   v.pipe(v.number(), v.integer(), v.minValue(least, message), v.maxValue(most, message));
 
 const outputLimit = integer(1, Number.MAX_SAFE_INTEGER, "must be an integer of at least 1");
-
-const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,/;
-
-/** The longest beginning of a `data:` URL, before its base64, in characters. */
-const MAX_HEAD = 200;
-
-/** Returns the media type and the base64 of a `data:` URL; undefined for any other text. Does not check the base64. */
-export function splitDataUrl(url: string): { readonly mediaType: string; readonly data: string } | undefined {
-  const [head, mediaType] = DATA_URL.exec(url.slice(0, MAX_HEAD)) ?? [];
-  return head === undefined || mediaType === undefined ? undefined : { mediaType, data: url.slice(head.length) };
-}
-
-export const dataUrl = (mediaType: string, data: string): string => `data:${mediaType};base64,${data}`;
-
-/** Tells whether a text is a `data:` URL with valid base64. */
-function isDataUrl(url: string): boolean {
-  const split = splitDataUrl(url);
-  return split !== undefined && isBase64(split.data);
-}
-
-/** The address of a picture, or the picture itself as a `data:` URL. */
-const webOrDataUrl = v.pipe(
-  v.string(),
-  v.check(
-    (url) => (url.startsWith("data:") ? isDataUrl(url) : /^https?:\/\//i.test(url) && URL.canParse(url)),
-    "must be an http or https URL, or a data: URL of base64",
-  ),
-  v.metadata({ pattern: "^(?:data:|[hH][tT][tT][pP][sS]?://)" }),
-);
 
 /** A tool's name. The official service allows 64 characters; local servers allow more, because agents put a server's name before it. */
 const toolName = atMost(text, 128);
@@ -118,7 +98,7 @@ const AudioContent = object({
   type: v.literal("input_audio"),
   input_audio: object({
     data: base64,
-    format: v.pipe(v.string(), v.regex(/^[a-z0-9.+-]{1,32}$/, "must be the name of a format, such as wav or mp3")),
+    format: audioFormat,
   }),
 });
 
@@ -126,12 +106,7 @@ const FileContent = object({
   type: v.literal("file"),
   file: v.pipe(
     object({
-      file_data: v.nullish(
-        v.pipe(
-          v.string(),
-          v.check((data) => isDataUrl(data) || isBase64(data), "must be a data: URL of base64, or base64"),
-        ),
-      ),
+      file_data: v.nullish(fileData),
       file_id: v.nullish(text),
       filename: v.nullish(v.string()),
     }),

@@ -2,8 +2,9 @@
 
 import * as v from "valibot";
 import { object, textOr } from "../../http/validation.ts";
+import { splitDataUrl } from "../shared/data-url.ts";
 import { unsupported, unsupportedFinder, type UnsupportedFinder } from "../shared/schema.ts";
-import { ExtraContent, jsonObject, ReasoningDetail, splitDataUrl } from "./schema.ts";
+import { ExtraContent, jsonObject, ReasoningDetail } from "./schema.ts";
 
 const maybeText = v.nullish(v.string());
 const maybeCount = v.nullish(v.number());

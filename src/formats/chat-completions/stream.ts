@@ -5,6 +5,7 @@ import type { AnswerEvent, ContentEvent, NativeFrame } from "../../kinds/chat/ev
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import type { AnswerContext, AnswerStream } from "../format.ts";
 import { answerId, frameOf } from "../shared/answer.ts";
+import { dataUrl } from "../shared/data-url.ts";
 import { encodeError } from "../shared/errors.ts";
 import type { Signed } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
@@ -12,7 +13,7 @@ import { DetailsWriter } from "./answer.reasoning.ts";
 import { writeExtra } from "./answer.signature.ts";
 import { encodeLogprobs, encodeSources, encodeUsage, FINISH_REASON } from "./answer.ts";
 import type { Chunk, ChunkChoice, ChunkDelta, ToolCallDelta } from "./schema.answer.ts";
-import { dataUrl, FORMAT, type ReasoningDetail } from "./schema.ts";
+import { FORMAT, type ReasoningDetail } from "./schema.ts";
 
 /** The data of the frame that ends a stream. */
 export const DONE = "[DONE]";

@@ -28,6 +28,7 @@ import type { GenerateContentRequest } from "./schema.ts";
 import { FORMAT } from "./schema.wire.ts";
 
 export const CONVERSIONS: ConversionTable = conversionTable({
+  "tools.web-search": approximated("The provider's own web search is offered, without limits."),
   "messages.none": rejected("No part of the conversation can be sent in this format."),
   "messages.prefill": EXACT,
   "messages.signature": EXACT,

@@ -2,6 +2,7 @@
 
 import type { ChatRequest, FunctionTool, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
+import { isWebSearch } from "../shared/hosted-tools.ts";
 import { toJsonSchema, withTypeNames } from "./schema.openapi.ts";
 import type { FunctionCallingConfig, FunctionDeclaration, RequestTool } from "./schema.ts";
 import { FORMAT, given } from "./schema.wire.ts";
@@ -33,6 +34,7 @@ export function encodeTools(tools: readonly Tool[]): RequestTool[] {
     }
     functions = undefined;
     if (tool.type === "code-execution") encoded.push({ codeExecution: {} });
+    else if (isWebSearch(tool)) encoded.push({ googleSearch: {} });
     // Leave out tools of other formats.
     else if (tool.format === FORMAT) encoded.push(tool.definition);
   }

@@ -7,6 +7,7 @@ import type { Form } from "../../http/form.ts";
 import { bearerToken } from "../../http/request.ts";
 import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import type { Limits } from "../../limits.ts";
+import { assertOptions } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, newImageId, type StoredImage } from "../../ports/image-store.ts";
 import type { Format, ImageEndpoint, Incoming } from "../format.ts";
@@ -57,7 +58,14 @@ export function imageAliases(catalog: ImageCatalog = {}): (model: string) => rea
  * unknown model.
  */
 export function images(context: ImagesContext): Format {
-  const { clock, limits, store, publicUrl } = context;
+  const { clock, limits, ...options } = context;
+  assertOptions<ImagesOptions>("createGateway: images", options, {
+    models: "object?",
+    aliases: "object?",
+    store: "object?",
+    publicUrl: "string?",
+  });
+  const { store, publicUrl } = options;
   if (publicUrl !== undefined) assertBaseUrl(publicUrl);
   const models = new ImageModels(context);
 

@@ -66,7 +66,7 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
 
   frame(event: string | undefined, data: string): ChatEvent[] {
     // Some upstreams send the last frame of chat completions, or frames without data. Nothing belongs to an answer after its end.
-    if (this.#stopped || NO_DATA.test(data)) return [];
+    if (this.#stopped || (!data.startsWith("{") && NO_DATA.test(data))) return [];
     const wire = parseAnswerObject(data, this.#limits);
     const type = typeof wire["type"] === "string" ? wire["type"] : (event ?? "message");
     if (type === "ping") return [];

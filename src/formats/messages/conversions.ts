@@ -37,6 +37,7 @@ import { FORMAT, type MessagesRequest } from "./schema.ts";
 const NO_PENALTIES = dropped("The format has no penalties.");
 
 export const CONVERSIONS: ConversionTable = conversionTable({
+  "tools.web-search": approximated("The provider's own web search is offered."),
   "messages.none": rejected("No part of the conversation can be sent in this format."),
   "messages.text": approximated("Blank texts are left out."),
   "messages.prefill": approximated("White space at the end of a turn that the answer continues is left out."),

@@ -5,6 +5,7 @@ import { bearerToken, queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { assertOptions } from "../../options.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ChatCodec, CodecOptions, Format, Incoming, Query } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
@@ -35,7 +36,14 @@ export interface MessagesOptions {
   readonly imageSources?: "spec" | "vendor";
 }
 
-export function messages({ ranges = "spec", imageSources = "spec" }: MessagesOptions = {}): Format {
+const SPEC_OR_VENDOR = { optional: ["spec", "vendor"] } as const;
+
+export function messages(options: MessagesOptions = {}): Format {
+  assertOptions<MessagesOptions>("createGateway: messages", options, {
+    ranges: SPEC_OR_VENDOR,
+    imageSources: SPEC_OR_VENDOR,
+  });
+  const { ranges = "spec", imageSources = "spec" } = options;
   const schema = messagesRequest({ vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" });
 
   async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {

@@ -56,11 +56,12 @@ function withoutForeign(
   const start = toolLoopStart(messages);
   for (const [index, message] of messages.entries()) {
     const { content } = message;
-    const blocks =
-      typeof content === "string" ? content : content.flatMap((block) => ownBlock(block, foreignReasoning, fields));
-    const isSame =
-      typeof blocks === "string" ||
-      (blocks.length === content.length && blocks.every((block, at) => block === content[at]));
+    if (typeof content === "string" || !content.some(isThought)) {
+      cleaned.push(message);
+      continue;
+    }
+    const blocks = content.flatMap((block) => ownBlock(block, foreignReasoning, fields));
+    const isSame = blocks.length === content.length && blocks.every((block, at) => block === content[at]);
     isChanged ||= !isSame;
     hasForeign ||= index >= start && thoughtsIn(blocks) !== thoughtsIn(content);
     if (isSame) cleaned.push(message);
@@ -101,8 +102,7 @@ function thoughtOf(part: ReasoningPart | RedactedReasoningPart): JsonObject[] {
 const isThought = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
 
 /** Returns the number of thinking blocks in a message. */
-const thoughtsIn = (content: string | readonly JsonObject[]): number =>
-  typeof content === "string" ? 0 : content.filter(isThought).length;
+const thoughtsIn = (content: readonly JsonObject[]): number => content.filter(isThought).length;
 
 /** Returns a block as the upstream accepts it: itself, with its seal unwrapped, as text, or nothing. */
 function ownBlock(

@@ -1,6 +1,7 @@
 /** Converts a messages request (spec 2.6) to the neutral request and back. The two directions of each field stand next to each other. */
 
-import type { ChatRequest, Reasoning, Tool, ToolChoice } from "../../kinds/chat/request.ts";
+import type { ChatRequest, ProviderTool, Reasoning, Tool, ToolChoice } from "../../kinds/chat/request.ts";
+import { isWebSearch, webSearchLimits } from "../shared/hosted-tools.ts";
 import { enumSchema } from "../shared/schema.ts";
 import {
   cacheControlOf,
@@ -122,7 +123,7 @@ const isCustom = (tool: CustomTool | BuiltInTool): tool is CustomTool => tool.ty
 type EncodableTool = Exclude<Tool, { type: "code-execution" }>;
 
 function encodeTool(tool: EncodableTool): CustomTool | BuiltInTool {
-  if (tool.type === "provider") return tool.definition as BuiltInTool;
+  if (tool.type === "provider") return isWebSearch(tool) ? encodeWebSearch(tool) : (tool.definition as BuiltInTool);
   const { name, description, inputSchema, strict } = tool;
   return {
     name,
@@ -133,12 +134,23 @@ function encodeTool(tool: EncodableTool): CustomTool | BuiltInTool {
   };
 }
 
+function encodeWebSearch(tool: ProviderTool): BuiltInTool {
+  const { allowedDomains, userLocation } = webSearchLimits(tool);
+  return {
+    type: "web_search_20250305",
+    name: "web_search",
+    ...(allowedDomains.length > 0 && { allowed_domains: allowedDomains }),
+    ...(userLocation && { user_location: userLocation }),
+  };
+}
+
 /** Returns the tools that the format has. If the tool choice lists the tools that may be called, the others are left out. */
 function offeredTools({ tools, toolChoice }: ChatRequest): readonly EncodableTool[] {
   const named = toolChoice && "names" in toolChoice && toolChoice.names ? new Set(toolChoice.names) : undefined;
   return tools.filter((tool): tool is EncodableTool => {
     // The format has no general tool for code execution, only dated versions, so the neutral tool is left out.
-    if (tool.type === "code-execution" || (tool.type === "provider" && tool.format !== FORMAT)) return false;
+    if (tool.type === "code-execution") return false;
+    if (tool.type === "provider" && tool.format !== FORMAT && !isWebSearch(tool)) return false;
     return !named || tool.name === undefined || named.has(tool.name);
   });
 }

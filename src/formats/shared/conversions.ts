@@ -1,9 +1,10 @@
 /** The rule for each field's conversion between formats, and the list of fields that a request or an answer cannot convert exactly. */
 
 import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
-import type { ChatRequest, JsonPart, Part, Tool } from "../../kinds/chat/request.ts";
+import type { ChatRequest, JsonPart, Part, ProviderTool, Tool } from "../../kinds/chat/request.ts";
 import type { Conversion, ConversionKind } from "../../model/conversion.ts";
 import type { Usage } from "../../model/usage.ts";
+import { HOSTED_FORMAT, isHosted, isWebSearch } from "./hosted-tools.ts";
 
 /** A conversion that changes or loses something, with the reason as a short sentence. */
 interface Unsupported {
@@ -62,6 +63,12 @@ type Detail =
   | "messages.tool-result.text"
   | "messages.tool-result.json"
   | "tools.function.strict"
+  /** The grammar of a tool whose input is a text. */
+  | "tools.function.custom"
+  /** A tool of Responses that its provider runs itself. */
+  | "tools.hosted"
+  /** The web search of Responses. */
+  | "tools.web-search"
   | "toolChoice.names"
   | "toolChoice.parallel"
   | "reasoning.adaptive"
@@ -134,6 +141,9 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   tools: EXACT,
   "tools.function": EXACT,
   "tools.function.strict": EXACT,
+  "tools.function.custom": approximated("The input of the tool is an argument, and follows no grammar."),
+  "tools.hosted": rejected("No upstream of this format runs the tool."),
+  "tools.web-search": rejected("No upstream of this format runs the tool."),
   "tools.code-execution": dropped("The model cannot be given a tool that runs code."),
   "tools.provider": dropped("Only another format has this tool."),
   toolChoice: dropped("No tool is left to choose."),
@@ -206,8 +216,10 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
   if (responseFormat?.type === "enum") fields.add("responseFormat.enum");
   else if (responseFormat?.strict !== undefined) fields.add("responseFormat.strict");
   for (const tool of tools) {
-    if (tool.type !== "provider" || tool.format !== format) fields.add(`tools.${tool.type}`);
+    if (tool.type !== "provider") fields.add(`tools.${tool.type}`);
+    else if (tool.format !== format) fields.add(isHosted(tool) ? hostedField(tool) : "tools.provider");
     if (tool.type === "function" && tool.strict !== undefined) fields.add("tools.function.strict");
+    if (tool.type === "function" && tool.custom?.format?.["type"] === "grammar") fields.add("tools.function.custom");
     if ("cache" in tool && tool.cache) fields.add("messages.cache");
   }
   if (toolChoice && toolChoice.type !== "none") {
@@ -235,6 +247,8 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
   if (messages.at(-1)?.role === "assistant") fields.add("messages.prefill");
   return fields;
 }
+
+const hostedField = (tool: ProviderTool): ConvertedField => (isWebSearch(tool) ? "tools.web-search" : "tools.hosted");
 
 /** Adds the fields for the type and the properties of a part and of the parts inside it. Each format checks media and documents itself. */
 function addPart(part: Part | JsonPart, format: string | undefined, fields: ConvertedFields): void {
@@ -276,18 +290,32 @@ function addPart(part: Part | JsonPart, format: string | undefined, fields: Conv
 export function listConversions(
   table: ConversionTable,
   fields: Iterable<ConvertedField>,
-  { native }: Pick<ChatRequest, "native">,
+  { native, tools = [] }: Partial<Pick<ChatRequest, "native" | "tools">>,
 ): Conversion[] {
   const conversions: Conversion[] = [];
   for (const field of fields) {
     const rule = table[field];
-    if (rule.conversion !== "exact") conversions.push({ field, ...rule });
+    if (rule.conversion === "exact") continue;
+    // A tool that other formats drop is refused by name for callers of Responses.
+    const isHostedCode = field === "tools.code-execution" && native?.format === HOSTED_FORMAT;
+    const isRefused = rule.conversion === "rejected" && (field === "tools.hosted" || field === "tools.web-search");
+    conversions.push({
+      field,
+      ...rule,
+      ...(isRefused && { why: `${rule.why} Tools: ${hostedNames(tools)}.` }),
+      ...(isHostedCode && rejected(`${rule.why} Tools: code_interpreter.`)),
+    });
   }
   const { native: rule } = table;
   if (rule.conversion !== "exact")
     for (const path of native?.unsupported?.() ?? []) conversions.push({ field: `native.${path}`, ...rule });
   return conversions;
 }
+
+const hostedNames = (tools: readonly Tool[]): string =>
+  tools
+    .flatMap((tool) => (tool.type === "provider" && isHosted(tool) ? String(tool.definition["type"]) : []))
+    .join(", ");
 
 /** Tells whether a request has no tools, and its tool choice demands none. Such a choice can be left out without loss. */
 export const choosesNothing = ({ tools, toolChoice: choice }: Pick<ChatRequest, "tools" | "toolChoice">): boolean =>

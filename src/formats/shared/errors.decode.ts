@@ -67,12 +67,12 @@ export function isError(wire: unknown, event?: string): boolean {
   if (event === "error") return true;
   if (Array.isArray(wire)) return isJsonObject(wire[0]) && isError(wire[0]);
   if (!isJsonObject(wire)) return false;
-  const { type, object, error, message, choices, candidates } = wire;
+  const { type, object, error, message } = wire;
   if (type === "error" || object === "error") return true;
   if (error != null && error !== false && error !== "") return true;
   // Some servers send the error object itself. No format has a text named `message` there.
-  const isUntyped = type === undefined || (typeof type === "string" && /error$/i.test(type));
-  return typeof message === "string" && isUntyped && choices === undefined && candidates === undefined;
+  if (typeof message !== "string" || wire["choices"] !== undefined || wire["candidates"] !== undefined) return false;
+  return type === undefined || (typeof type === "string" && /error$/i.test(type));
 }
 
 /**

@@ -61,12 +61,16 @@ export const errorStatus = (error: GatewayError): number => OPENAI_ERRORS[error.
 export function encodeError(error: GatewayError): OpenAIErrorBody {
   // Use the same code for a missing model in a look-up of models and in a call of the model.
   const isModel = error.code === "not_found" && error.path?.[0] === "model";
-  const [, type, code] = OPENAI_ERRORS[isModel ? "model_not_found" : error.code];
+  const [, type, ownCode] = OPENAI_ERRORS[isModel ? "model_not_found" : error.code];
+  const code = error.path?.[0] === "previous_response_id" && ownCode === "not_found" ? PREVIOUS_NOT_FOUND : ownCode;
   const param = error.path && error.path.length > 0 ? error.path.join(".") : null;
   const isTooLong = error.code === "context_length_exceeded";
   const message = isTooLong ? withClientWords(error, tooLongWords(error.context)) : error.message;
   return { error: { message, type, param, code } };
 }
+
+/** The code of an unknown earlier response, which clients of Responses look for. */
+const PREVIOUS_NOT_FOUND = "previous_response_not_found";
 
 /** Returns OpenAI's own sentences, which clients search for besides the code. */
 function tooLongWords({ inputTokens, outputTokens, maxTokens }: ContextTokens = {}): string {

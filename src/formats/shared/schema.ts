@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { type Shape, shapeOf, isLonger } from "../../http/validation.ts";
 import { BASE64_FORMAT, isBase64 } from "../../media/base64.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../../model/json.ts";
+import { splitDataUrl } from "./data-url.ts";
 
 /** The largest number of unsupported fields that are reported for one body. */
 const MAX_UNSUPPORTED = 32;
@@ -198,4 +199,41 @@ export const base64 = v.pipe(
   v.string(),
   v.check(isBase64, "must be base64 (RFC 4648, padded, without white space)"),
   v.metadata(BASE64_FORMAT),
+);
+
+/** Tells whether a text is a `data:` URL with valid base64. */
+function isDataUrl(url: string): boolean {
+  const split = splitDataUrl(url);
+  return split !== undefined && isBase64(split.data);
+}
+
+const isWebUrl = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url);
+
+/** The address of a file on the web. */
+export const webUrl = v.pipe(
+  v.string(),
+  v.check(isWebUrl, "must be an http or https URL"),
+  v.metadata({ pattern: "^[hH][tT][tT][pP][sS]?://" }),
+);
+
+/** The address of a picture, or the picture itself as a `data:` URL. */
+export const webOrDataUrl = v.pipe(
+  v.string(),
+  v.check(
+    (url) => (url.startsWith("data:") ? isDataUrl(url) : isWebUrl(url)),
+    "must be an http or https URL, or a data: URL of base64",
+  ),
+  v.metadata({ pattern: "^(?:data:|[hH][tT][tT][pP][sS]?://)" }),
+);
+
+/** A file itself. */
+export const fileData = v.pipe(
+  v.string(),
+  v.check((data) => isDataUrl(data) || isBase64(data), "must be a data: URL of base64, or base64"),
+);
+
+/** The name of the format of a sound. */
+export const audioFormat = v.pipe(
+  v.string(),
+  v.regex(/^[a-z0-9.+-]{1,32}$/, "must be the name of a format, such as wav or mp3"),
 );

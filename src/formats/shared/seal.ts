@@ -18,10 +18,15 @@ export interface Seal {
   readonly maker: string;
   /** The signature, or the encrypted reasoning. Empty for reasoning that its maker does not sign. */
   readonly value: string;
-  /** `part`: the signature of the part that carries it. `redacted`: encrypted reasoning. `call`: the signature of a tool call. */
-  readonly kind: "part" | "redacted" | "call";
+  /**
+   * `part`: the signature of the part that carries it. `hidden`: the same, with the text of the part, which the caller does not see.
+   * `redacted`: encrypted reasoning. `call`: the signature of a tool call. `text`: that of the text before.
+   */
+  readonly kind: "part" | "hidden" | "redacted" | "call" | "text";
   /** The id of the tool call, for the kind `call`. */
   readonly callId?: string;
+  /** The text of the part, for the kind `hidden`. Its maker checks the signature against it. */
+  readonly text?: string;
 }
 
 const NAME = "polygate:";
@@ -30,21 +35,23 @@ const NAME = "polygate:";
 const BEGINNING = toBase64(new TextEncoder().encode(NAME));
 
 /** Wraps a seal into one text. The text is base64 in the standard alphabet, which all formats allow for signatures. */
-export function wrapSeal({ maker, value, kind, callId = "" }: Seal): string {
-  const head = [maker, kind, callId].map((part) => encodeURIComponent(part.toWellFormed())).join(":");
-  return toBase64(new TextEncoder().encode(`${NAME}${head}:${value}`));
+export function wrapSeal({ maker, value, kind, callId = "", text }: Seal): string {
+  const [third, rest] = kind === "hidden" ? [value, text ?? ""] : [callId, value];
+  const head = [maker, kind, third].map((part) => encodeURIComponent(part.toWellFormed())).join(":");
+  return toBase64(new TextEncoder().encode(`${NAME}${head}:${rest}`));
 }
 
-const WRAPPED = /^polygate:([^:]*):(part|redacted|call):([^:]*):/;
+const WRAPPED = /^polygate:([^:]*):(part|hidden|redacted|call|text):([^:]*):/;
 
 /** Returns the seal in a wrapped text; undefined for any other text. */
 export function unwrapSeal(text: string): Seal | undefined {
   if (!text.startsWith(BEGINNING) || !isBase64(text)) return undefined;
   const whole = new TextDecoder().decode(fromBase64(text));
-  const [head, maker, kind, callId] = WRAPPED.exec(whole) ?? [];
-  if (head === undefined || maker === undefined || callId === undefined) return undefined;
+  const [head, maker, kind, third] = WRAPPED.exec(whole) ?? [];
+  if (head === undefined || maker === undefined || third === undefined) return undefined;
   const seal = { maker: decoded(maker), value: whole.slice(head.length), kind: kind as Seal["kind"] };
-  return kind === "call" ? { ...seal, callId: decoded(callId) } : seal;
+  if (kind === "hidden") return { ...seal, value: decoded(third), text: seal.value };
+  return kind === "call" ? { ...seal, callId: decoded(third) } : seal;
 }
 
 /** Decodes percent-encoding. A caller may have written the text, so malformed encoding stays as it is. */

@@ -142,10 +142,14 @@ export function fenced(text: string, language: string): string {
  *
  * @param fields The paths of the fields that have tools and schemas, such as `tools`. The error names the first of them in the body.
  */
-export function assertSchemaSize(body: unknown, fields: readonly string[], { json, limits }: Incoming): void {
+export function assertSchemaSize(
+  body: unknown,
+  fields: readonly string[],
+  { json, limits }: Pick<Incoming, "limits"> & Partial<Pick<Incoming, "json">>,
+): void {
   const { maxSchemaValues, maxSchemaChars } = limits;
   // If the whole body is within the limits, its schemas are too.
-  if (json.values <= maxSchemaValues && json.chars <= maxSchemaChars) return;
+  if (json && json.values <= maxSchemaValues && json.chars <= maxSchemaChars) return;
   const present = fields.map((field) => field.split(".")).filter((path) => valueAt(body, path) != null);
   try {
     const held = present.map((path) => valueAt(body, path));

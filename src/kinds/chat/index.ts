@@ -4,6 +4,7 @@ import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEndpoint } from "../../formats/format.ts";
 import { limitBeside } from "../../formats/shared/reasoning.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
 import type { Call } from "../../pipeline/call.ts";
 import { doubt } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
@@ -48,10 +49,11 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
     const { countTokens, price } = call.services;
     call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
     call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
-    return chatAmounts(request, call.inputTokens, price);
+    return chatAmounts(request, call.inputTokens, price, upstreamsOf(call, request.model, "chat"));
   },
 
-  afford: (call, request) => affordable(request, call.inputTokens, call.services.price, call.granted),
+  afford: (call, request) =>
+    affordable(request, call.inputTokens, call.services.price, call.granted, upstreamsOf(call, request.model, "chat")),
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
@@ -65,6 +67,7 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
       inputTokens: call.inputTokens,
       countTokens,
       price,
+      upstream: () => answeringUpstream(call),
       jsonLimits: call.json.limits,
       doubt: (why) => doubt(call, why),
     });

@@ -5,6 +5,7 @@
 import { GatewayError } from "../../errors.ts";
 import { DEFAULT_JSON_LIMITS, type JsonLimits } from "../../model/json.ts";
 import { type Certainty, type Usage, withParts } from "../../model/usage.ts";
+import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, type CountTokens, encryptedTokens, type TextCount } from "../count-tokens.ts";
 import type { Meter, MeterReport } from "../meter.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
@@ -38,6 +39,8 @@ interface ChatMeterOptions {
   readonly inputTokens: number;
   readonly countTokens: CountTokens;
   readonly price: Price;
+  /** Returns the upstream that was asked last. Default: the upstream is unknown. */
+  readonly upstream?: () => UpstreamModel | undefined;
   /** Bounds of the JSON in one event. Default: `DEFAULT_JSON_LIMITS`. */
   readonly jsonLimits?: JsonLimits;
   /** Called with a message when the backend reports counts that cannot be true. */
@@ -317,7 +320,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   get units(): number {
-    return this.#hasBegun ? charge(this.#options.price, this.#usage(), this.#options.request.model, "chat") : 0;
+    if (!this.#hasBegun) return 0;
+    const { price, request, upstream } = this.#options;
+    return charge(price, this.#usage(), request.model, "chat", upstream?.());
   }
 
   get report(): MeterReport {

@@ -2,23 +2,28 @@
 
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import type { ModelKind } from "../../ports/call.ts";
+import type { UpstreamModel } from "../../ports/model-backend.ts";
 import type { Amounts } from "../meter.ts";
 import type { ChatRequest, OutputModality } from "./request.ts";
 
 /**
  * Returns the price of a usage for a model, in quota units; fractions are rounded up. The price must not fall as the input or the output
- * grows. `kind` is `chat` or `embedding`; an embedding has no output. Before a call of chat, the gateway holds the highest possible price. It calls this function with the input and the output counted in each
- * possible way (read from a cache, written to a cache for 5 minutes or an hour, as reasoning, at each service tier), and again to find the
- * most output that the quota covers. A way for which this function throws is skipped.
+ * grows. `model` is the caller's name of the model, and `upstream` has the upstream's own: `upstream?.model ?? model` is the model that costs.
+ * `upstream` is undefined when the backend does not tell its upstreams. `kind` is `chat` or `embedding`; an embedding has no output.
+ *
+ * Before a call of chat, the gateway holds the highest possible price. It calls this function for each upstream that may answer, with the
+ * input and the output counted in each possible way (read from a cache, written to a cache for 5 minutes or an hour, as reasoning, at each
+ * service tier), and again to find the most output that the quota covers. A way for which this function throws is skipped. The charge is
+ * the price for the upstream that was asked last.
  */
-export type Price = (usage: Usage, model: string, kind: ModelKind) => number;
+export type Price = (usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel) => number;
 
 /** The default price: one unit for each input token and each output token. */
 export const tokenPrice: Price = (usage) => usage.inputTokens + usage.outputTokens;
 
 /** Returns the units of a usage, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
-export const charge = (price: Price, usage: Usage, model: string, kind: ModelKind): number =>
-  wholeUnits(price(usage, model, kind), model);
+export const charge = (price: Price, usage: Usage, model: string, kind: ModelKind, upstream?: UpstreamModel): number =>
+  wholeUnits(price(usage, model, kind, upstream), model);
 
 function wholeUnits(cost: number, model: string): number {
   const units = Math.ceil(cost);
@@ -29,17 +34,31 @@ function wholeUnits(cost: number, model: string): number {
 /** The lowest output limit. A backend lowers the budget for reasoning to what a low limit has room for. */
 const MIN_OUTPUT_TOKENS = 1;
 
+/** The upstreams that may answer a call. An empty list means that they are unknown. */
+type Upstreams = readonly UpstreamModel[];
+
 /** Returns the units that a call may cost: at least its input and the shortest answer, at most the input and the longest answer. */
-export function chatAmounts(request: ChatRequest, inputTokens: number, price: Price): Amounts {
+export function chatAmounts(
+  request: ChatRequest,
+  inputTokens: number,
+  price: Price,
+  upstreams: Upstreams = [],
+): Amounts {
   const { maxOutputTokens } = request;
-  const atLeast = highestCost(request, inputTokens, MIN_OUTPUT_TOKENS, price);
-  return { atLeast, atMost: Math.max(atLeast, highestCost(request, inputTokens, maxOutputTokens, price)) };
+  const atLeast = highestCost(request, inputTokens, MIN_OUTPUT_TOKENS, price, upstreams);
+  return { atLeast, atMost: Math.max(atLeast, highestCost(request, inputTokens, maxOutputTokens, price, upstreams)) };
 }
 
 /** Returns the request. Lowers its output limit to the most tokens that `units` can pay for. */
-export function affordable(request: ChatRequest, inputTokens: number, price: Price, units: number): ChatRequest {
+export function affordable(
+  request: ChatRequest,
+  inputTokens: number,
+  price: Price,
+  units: number,
+  upstreams: Upstreams = [],
+): ChatRequest {
   const { maxOutputTokens } = request;
-  const costOf = (outputTokens: number): number => highestCost(request, inputTokens, outputTokens, price);
+  const costOf = (outputTokens: number): number => highestCost(request, inputTokens, outputTokens, price, upstreams);
   if (costOf(maxOutputTokens) <= units) return request;
   let [within, tooDear] = [MIN_OUTPUT_TOKENS, maxOutputTokens];
   while (tooDear - within > 1) {
@@ -87,19 +106,35 @@ const WAYS: readonly (readonly Way[])[] = [
 const mayAnswerIn = (modality: OutputModality, { modalities = [] }: ChatRequest): boolean =>
   modality === "text" || modalities.length === 0 || modalities.includes(modality);
 
-/** Returns the cost of a request in the most expensive way of counting, if each candidate has `limit` tokens. */
-function highestCost(request: ChatRequest, inputTokens: number, limit: number, price: Price): number {
-  const { model, candidateCount = 1 } = request;
-  const outputTokens = limit * candidateCount;
+/**
+ * Returns the cost of a request at the dearest upstream in the most expensive way of counting, if each candidate has `limit` tokens.
+ */
+function highestCost(
+  request: ChatRequest,
+  inputTokens: number,
+  limit: number,
+  price: Price,
+  upstreams: Upstreams,
+): number {
+  const outputTokens = limit * (request.candidateCount ?? 1);
   // The default price is the same for all ways of counting.
   if (price === tokenPrice) return Math.min(Number.MAX_SAFE_INTEGER, inputTokens + outputTokens);
-  let dearest: Usage = { ...NO_USAGE, inputTokens, outputTokens };
-  let units = price(dearest, model, "chat");
+  const usage = { ...NO_USAGE, inputTokens, outputTokens };
+  if (upstreams.length === 0) return costAt(undefined, request, usage, price);
+  return Math.max(...upstreams.map((upstream) => costAt(upstream, request, usage, price)));
+}
+
+/** Returns the cost of a usage at one upstream in the most expensive way of counting. */
+function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plainUsage: Usage, price: Price): number {
+  const { model } = request;
+  const priceOf = (usage: Usage): number => price(usage, model, "chat", upstream);
+  let dearest = plainUsage;
+  let units = priceOf(dearest);
   for (const ways of WAYS) {
     const plain = dearest;
     for (const way of ways) {
       const usage = { ...plain, ...way(plain, request) };
-      const cost = costOr(units, price, usage, model);
+      const cost = costOr(units, priceOf, usage);
       if (cost > units) [dearest, units] = [usage, cost];
     }
   }
@@ -111,9 +146,9 @@ function highestCost(request: ChatRequest, inputTokens: number, limit: number, p
  * Returns the price of a usage, or `otherwise` if the host's price throws or is not a finite number. The backend may never count in this
  * way.
  */
-function costOr(otherwise: number, price: Price, usage: Usage, model: string): number {
+function costOr(otherwise: number, priceOf: (usage: Usage) => number, usage: Usage): number {
   try {
-    const cost = price(usage, model, "chat");
+    const cost = priceOf(usage);
     return Number.isFinite(cost) ? cost : otherwise;
   } catch {
     return otherwise;

@@ -251,6 +251,11 @@ export interface FunctionTool extends Cacheable {
   readonly inputSchema: JsonObject;
   /** True when the arguments must match the schema exactly. */
   readonly strict?: boolean;
+  /**
+   * Set for a tool whose input is one text instead of arguments. Its calls have the text in the argument `input`, and its schema demands
+   * only this argument. `format` is the grammar of the text, in the caller's own words.
+   */
+  readonly custom?: { readonly format?: JsonObject };
 }
 
 /** Lets the model run code. A backend without a sandbox can use `CallContext.runCode`. */

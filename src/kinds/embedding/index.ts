@@ -2,6 +2,7 @@
 
 import type { EmbeddingEndpoint } from "../../formats/format.ts";
 import { NO_USAGE } from "../../model/usage.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
 import { doubt } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import { charge } from "../chat/price.ts";
@@ -17,7 +18,12 @@ export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent
     const { countTokens, price } = call.services;
     call.inputTokens = estimateTokens(request, countTokens, model?.maxInputTokens);
     const usage = { ...NO_USAGE, inputTokens: call.inputTokens };
-    const units = charge(price, usage, request.model, "embedding");
+    const upstreams = upstreamsOf(call, request.model, "embedding");
+    const units = Math.max(
+      ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) =>
+        charge(price, usage, request.model, "embedding", upstream),
+      ),
+    );
     return { atLeast: units, atMost: units };
   },
 
@@ -32,6 +38,7 @@ export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent
       request,
       inputTokens: call.inputTokens,
       price: call.services.price,
+      upstream: () => answeringUpstream(call),
       doubt: (why) => doubt(call, why),
     });
     return { meter, shape: (events) => events };

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { type Certainty, NO_USAGE, type Usage } from "../../model/usage.ts";
+import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { partsTokens } from "../chat/input-tokens.ts";
 import { charge, type Price } from "../chat/price.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
@@ -62,6 +63,8 @@ interface EmbeddingMeterOptions {
   /** The estimated tokens of all inputs. */
   readonly inputTokens: number;
   readonly price: Price;
+  /** Returns the upstream that was asked last. Default: the upstream is unknown. */
+  readonly upstream?: () => UpstreamModel | undefined;
   /** Called with a message when the backend reports a count that cannot be true. */
   readonly doubt: (why: string) => void;
 }
@@ -159,7 +162,8 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
 
   get units(): number {
     const usage = this.#usage;
-    return usage ? charge(this.#options.price, usage, this.#options.request.model, "embedding") : 0;
+    const { price, request, upstream } = this.#options;
+    return usage ? charge(price, usage, request.model, "embedding", upstream?.()) : 0;
   }
 
   get report(): MeterReport {

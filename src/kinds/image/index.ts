@@ -2,6 +2,7 @@
 
 import type { ImageEndpoint } from "../../formats/format.ts";
 import { askStore } from "../../pipeline/ask-store.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
 import type { Call } from "../../pipeline/call.ts";
 import { doubt, report } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
@@ -20,7 +21,8 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
 
   fit: (_endpoint, request) => request,
 
-  amounts: (call, request) => imageAmounts(request, call.services.imagePrice),
+  amounts: (call, request) =>
+    imageAmounts(request, call.services.imagePrice, upstreamsOf(call, request.model, "image")),
 
   /** Checks the pixels of the uploaded files, then books room for links. A broken file is a 400 even when the room is full. */
   async prepare(call, key, endpoint, request) {
@@ -37,7 +39,13 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
   generation(call, endpoint, request) {
     const { imagePrice, countTokens } = call.services;
     return {
-      meter: new ImageMeter(request, imagePrice, countTokens, (why) => doubt(call, why)),
+      meter: new ImageMeter(
+        request,
+        imagePrice,
+        countTokens,
+        (why) => doubt(call, why),
+        () => answeringUpstream(call),
+      ),
       shape: (events) => publishEach(call, endpoint, request, events),
     };
   },

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { Certainty } from "../../model/usage.ts";
+import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
 import type { Amounts, Meter, MeterReport } from "../meter.ts";
 import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "./request.ts";
@@ -12,11 +13,13 @@ export interface ImageKind {
   /** `1024x1024` or `auto`. */
   readonly size: string;
   readonly quality: string | undefined;
+  /** The upstream that draws, with its own name of the model; undefined when the backend does not tell its upstreams. */
+  readonly upstream?: UpstreamModel | undefined;
 }
 
 /**
- * Returns the price of one image, in quota units; fractions are rounded up. The gateway reserves this price for each requested image, and
- * charges it for each image that the backend yields.
+ * Returns the price of one image, in quota units; fractions are rounded up. The gateway reserves the highest price of the upstreams that may
+ * draw for each requested image, and charges the price of the upstream that was asked last for each image that the backend yields.
  */
 export type ImagePrice = (image: ImageKind) => number;
 
@@ -37,16 +40,23 @@ export const imagePriceTable: ImagePrice = ({ model, size, quality }) =>
   (BY_SIZE[model]?.[size] ?? OTHERWISE) * (TIMES[quality ?? ""] ?? 1);
 
 /** Returns the units of one image, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
-function unitsOfOne({ model, size, quality }: ImageRequest, price: ImagePrice): number {
-  const cost = price({ model, size, quality });
+function unitsOfOne({ model, size, quality }: ImageRequest, price: ImagePrice, upstream?: UpstreamModel): number {
+  const cost = price({ model, size, quality, ...(upstream && { upstream }) });
   const units = Math.ceil(cost);
   if (Number.isSafeInteger(units) && cost >= 0) return units;
   throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${cost}`);
 }
 
 /** Returns the units of a request. A request is admitted for all of its images, or not at all. */
-export function imageAmounts(request: ImageRequest, price: ImagePrice): Amounts {
-  const units = Math.min(Number.MAX_SAFE_INTEGER, unitsOfOne(request, price) * request.count);
+export function imageAmounts(
+  request: ImageRequest,
+  price: ImagePrice,
+  upstreams: readonly UpstreamModel[] = [],
+): Amounts {
+  const dearest = Math.max(
+    ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) => unitsOfOne(request, price, upstream)),
+  );
+  const units = Math.min(Number.MAX_SAFE_INTEGER, dearest * request.count);
   return { atLeast: units, atMost: units };
 }
 
@@ -68,15 +78,27 @@ export type Published = ImageEvent & { readonly url?: string };
 export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   readonly certainty: Certainty = "exact";
   readonly overrun = false;
-  readonly #unitsOfOne: number;
+  /** The cost of the images so far. */
+  units = 0;
+  readonly #unitsOfOne: () => number;
   readonly #doubt: (why: string) => void;
   #usage: ImageUsage;
   #drawn = 0;
 
-  /** @param doubt Called with a message when the backend reports counts that cannot be true. */
-  constructor(request: ImageRequest, price: ImagePrice, countTokens: CountTokens, doubt: (why: string) => void) {
+  /**
+   * @param doubt Called with a message when the backend reports counts that cannot be true.
+   * @param upstream Returns the upstream that was asked last. Default: the upstream is unknown.
+   */
+  constructor(
+    request: ImageRequest,
+    price: ImagePrice,
+    countTokens: CountTokens,
+    doubt: (why: string) => void,
+    upstream?: () => UpstreamModel | undefined,
+  ) {
     this.#doubt = doubt;
-    this.#unitsOfOne = unitsOfOne(request, price);
+    const ofOne = (): number => unitsOfOne(request, price, upstream?.());
+    this.#unitsOfOne = ofOne;
     this.#usage = {
       inputTextTokens: Math.ceil(assertTokens(countTokens(request.prompt))),
       inputImageTokens: INPUT_IMAGE_TOKENS * (request.images.length + (request.mask ? 1 : 0)),
@@ -96,6 +118,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
       case "partial-image":
         return event;
       case "image":
+        this.units += this.#unitsOfOne();
         return { ...event, number: this.#drawn++ };
       default:
         event satisfies never;
@@ -123,10 +146,6 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
     const { inputTextTokens, inputImageTokens, outputTokens } = usage;
     const tokens = this.#drawn === 0 ? 0 : inputTextTokens + inputImageTokens + outputTokens;
     return { images: { count: this.#drawn, usage }, tokens };
-  }
-
-  get units(): number {
-    return this.#drawn * this.#unitsOfOne;
   }
 
   /** Returns the counts so far. Estimates the output tokens when the backend has not reported them. */

@@ -2,6 +2,7 @@
 
 import { sha1 } from "@noble/hashes/legacy.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import type { Shapes } from "../../options.ts";
 
 /** The part of an ioredis client or cluster that the stores use. */
 export interface IoredisClient {
@@ -36,6 +37,8 @@ export interface RedisStoreOptions {
   /** For tests: returns milliseconds to add to the server's time, by which leases and entries expire. */
   readonly aheadMs?: () => number;
 }
+
+export const REDIS_SHAPES: Shapes<RedisStoreOptions> = { client: "object", prefix: "string?", aheadMs: "function?" };
 
 /** A Lua script, which Redis runs atomically. */
 export interface Script {

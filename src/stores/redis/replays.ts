@@ -1,6 +1,7 @@
 /** The replay store in Redis: each entry is a key that expires by itself. */
 
 import { parseJson } from "../../model/json.ts";
+import { assertOptions } from "../../options.ts";
 import type {
   RecordedAnswer,
   ReplayClaim,
@@ -18,7 +19,7 @@ import {
   type KeyBounds,
   keyBoundsOf,
 } from "../memory-replays.ts";
-import { listOf, NOW, RedisAccess, type RedisStoreOptions, type Script, scriptOf } from "./client.ts";
+import { listOf, NOW, REDIS_SHAPES, RedisAccess, type RedisStoreOptions, type Script, scriptOf } from "./client.ts";
 
 // Each verb is a Lua script, which reads and writes one entry atomically.
 
@@ -97,7 +98,14 @@ export interface RedisReplayStoreOptions extends RedisStoreOptions, Partial<KeyB
  * @example
  * const replayStore = redisReplayStore({ client: await createClient({ url }).connect() });
  */
-export const redisReplayStore = (options: RedisReplayStoreOptions): ReplayStore => new RedisReplays(options);
+export function redisReplayStore(options: RedisReplayStoreOptions): ReplayStore {
+  assertOptions<RedisReplayStoreOptions>("redisReplayStore", options, {
+    ...REDIS_SHAPES,
+    maxEntriesPerKey: "any?",
+    maxBytesPerKey: "any?",
+  });
+  return new RedisReplays(options);
+}
 
 class RedisReplays implements ReplayStore {
   readonly #redis: RedisAccess;

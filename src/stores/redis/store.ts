@@ -1,6 +1,7 @@
 /** The quota store in Redis: each verb is a script that Redis runs atomically, in the slot of the api key. */
 
 import { parseJson } from "../../model/json.ts";
+import { assertOptions } from "../../options.ts";
 import type { CallInfo } from "../../ports/call.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import {
@@ -41,7 +42,7 @@ import {
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
-import { listOf, RedisAccess, type RedisStoreOptions, type Script } from "./client.ts";
+import { listOf, REDIS_SHAPES, RedisAccess, type RedisStoreOptions, type Script } from "./client.ts";
 import * as scripts from "./scripts.ts";
 
 /** Options of the quota store in Redis. */
@@ -68,9 +69,16 @@ const MOST_TRIES = 20;
  * @example
  * const quotas = redisQuotaStore({ client: await createClient({ url }).connect() });
  */
-export const redisQuotaStore = <Context = unknown>(
+export function redisQuotaStore<Context = unknown>(
   options: RedisQuotaStoreOptions<Context>,
-): DurableQuotaStore<Context> => new RedisLedger(options);
+): DurableQuotaStore<Context> {
+  assertOptions<RedisQuotaStoreOptions>("redisQuotaStore", options, {
+    ...REDIS_SHAPES,
+    retentionMs: "any?",
+    find: "function?",
+  });
+  return new RedisLedger(options);
+}
 
 class RedisLedger<Context> implements DurableQuotaStore<Context> {
   readonly #redis: RedisAccess;

@@ -1,6 +1,7 @@
 /** Access to the database: the differences between databases, compiled statements, retries and transactions. */
 
 import { type AliasedRawBuilder, type CompiledQuery, type Kysely, type RawBuilder, sql } from "kysely";
+import type { Shapes } from "../../options.ts";
 import {
   SCHEMA_VERSION,
   type SqlDatabase,
@@ -32,6 +33,20 @@ export interface SqlStoreOptions extends TableOptions {
   /** For tests: changes the time by which leases and entries expire, such as `(now) => sql`${now} + 60000``. */
   readonly clock?: ((now: TimeExpression) => TimeExpression) | undefined;
 }
+
+export const SQL_SHAPES: Shapes<SqlStoreOptions> = {
+  db: "object",
+  dialect: ["sqlite", "postgres", "mysql"],
+  clock: "function?",
+  prefix: "string?",
+  tables: "object?",
+};
+
+/** The shapes for functions that take the database as an argument. A host may pass them the options of its store. */
+export const TABLES_SHAPES: Shapes<Omit<SqlStoreOptions, "db"> & { readonly db?: SqlDatabase }> = {
+  ...SQL_SHAPES,
+  db: "object?",
+};
 
 /** A statement that many calls run. It is compiled once, with slots in place of the calls' values. */
 export interface Statement<Row> {

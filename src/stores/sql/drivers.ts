@@ -10,6 +10,7 @@ import {
   SqliteDialect,
   type SqliteStatement,
 } from "kysely";
+import { assertMethods, assertOptions } from "../../options.ts";
 import { plannedNameOf } from "./database.ts";
 
 /** The part of a `pg` connection that the dialect uses beside Kysely's. */
@@ -52,10 +53,10 @@ export interface NodePostgresOptions {
  * @example
  * const db = new Kysely({ dialect: nodePostgresDialect(new Pool({ connectionString })) });
  */
-export function nodePostgresDialect(
-  pool: NodePostgresPool,
-  { planOnce = true }: NodePostgresOptions = {},
-): PostgresDialect {
+export function nodePostgresDialect(pool: NodePostgresPool, options: NodePostgresOptions = {}): PostgresDialect {
+  assertMethods("nodePostgresDialect", "pool", pool, ["connect", "on"], "a Pool of pg");
+  assertOptions<NodePostgresOptions>("nodePostgresDialect", options, { planOnce: "boolean?" });
+  const { planOnce = true } = options;
   pool.on("error", ignore);
   pool.on("connect", (client) => {
     if (!client.listeners("error").includes(ignore)) client.on("error", ignore);

@@ -2,8 +2,9 @@
 
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
+import { assertOptions } from "../../options.ts";
 import { BOOKS } from "../ledger.ts";
-import { retrying, type SqlDialect } from "./database.ts";
+import { retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type SqlTables, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
 /** The kind of database, and the names of its tables. */
@@ -17,17 +18,22 @@ export interface MigrationOptions extends TableOptions {
  * @example
  * const provider = { getMigrations: async () => ({ ...mine, ...migrations({ dialect: "postgres" }) }) };
  */
-export function migrations({ dialect, ...options }: MigrationOptions): Record<string, Migration> {
+export function migrations(migration: MigrationOptions): Record<string, Migration> {
+  assertOptions("migrations", migration, TABLES_SHAPES);
+  const { dialect, ...options } = migration;
   const tables = tablesOf(options);
   return {
     "polygate-0001-ledger": { up: (db) => createLedger(withTables(db, tables), tables, dialect) },
     "polygate-0002-replays": { up: (db) => createReplays(withTables(db, tables), tables, dialect) },
+    "polygate-0003-responses": { up: (db) => createResponses(withTables(db, tables), tables, dialect) },
     "polygate-0005-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
   };
 }
 
 /** Updates a database to the schema of this version. Several processes may call it at the same time. */
-export async function migrate(db: SqlDatabase, { dialect, ...options }: MigrationOptions): Promise<void> {
+export async function migrate(db: SqlDatabase, migration: MigrationOptions): Promise<void> {
+  assertOptions("migrate", migration, TABLES_SHAPES);
+  const { dialect, ...options } = migration;
   const { schema_version } = tablesOf(options);
   const [name = "", schema] = schema_version.split(".").toReversed();
   await retrying(dialect, async () => {
@@ -44,14 +50,31 @@ export async function migrate(db: SqlDatabase, { dialect, ...options }: Migratio
 }
 
 /** Column types that the databases name differently. */
-type ColumnTypes = Readonly<Record<"id" | "text" | "longText" | "seq", RawBuilder<unknown>>>;
+type ColumnTypes = Readonly<Record<"id" | "owner" | "asciiId" | "text" | "longText" | "seq", RawBuilder<unknown>>>;
 
-// Ids must be compared byte by byte. MySQL does so only with a binary collation.
+// Ids must be compared byte by byte. MySQL does so only with a binary collation, and even then ignores spaces at the end of a text. It
+// compares an `owner`, the id of a key that documents belong to, with such spaces.
 const COLUMN_TYPES: Readonly<Record<SqlDialect, ColumnTypes>> = {
-  sqlite: { id: sql`text`, text: sql`text`, longText: sql`text`, seq: sql`integer primary key autoincrement` },
-  postgres: { id: sql`varchar(190)`, text: sql`text`, longText: sql`text`, seq: sql`bigserial primary key` },
+  sqlite: {
+    id: sql`text`,
+    owner: sql`text`,
+    asciiId: sql`text`,
+    text: sql`text`,
+    longText: sql`text`,
+    seq: sql`integer primary key autoincrement`,
+  },
+  postgres: {
+    id: sql`varchar(190)`,
+    owner: sql`varchar(190)`,
+    asciiId: sql`varchar(190)`,
+    text: sql`text`,
+    longText: sql`text`,
+    seq: sql`bigserial primary key`,
+  },
   mysql: {
     id: sql`varchar(190) character set utf8mb4 collate utf8mb4_bin`,
+    owner: sql`varbinary(760)`,
+    asciiId: sql`varchar(190) character set ascii collate ascii_bin`,
     text: sql`text character set utf8mb4`,
     longText: sql`longtext character set ascii`,
     seq: sql`bigint auto_increment primary key`,
@@ -80,11 +103,12 @@ async function createTable({ schema }: Kysely<SqlSchema>, table: Table, columns:
 
 const createIndex =
   ({ schema }: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect) =>
-  async (table: Table, name: string, columns: readonly string[]): Promise<void> => {
+  async (table: Table, name: string, columns: readonly string[], isUnique = false): Promise<void> => {
     const builder = schema
       .createIndex(`${tables[table].split(".").at(-1)}_${name}`)
       .on(table)
-      .columns([...columns]);
+      .columns([...columns])
+      .$call((index) => (isUnique ? index.unique() : index));
     // SQLite needs the condition, because two processes may run this at the same time. MySQL does not support it, and admits one
     // process at a time.
     await (dialect === "mysql" ? builder : builder.ifNotExists()).execute();
@@ -149,6 +173,38 @@ async function createReplays(db: Kysely<SqlSchema>, tables: SqlTables, dialect: 
   await index("replays", "by_end", ["ends_at"]);
   await index("replays", "by_key", ["key_id", "ends_at", "bytes"]);
   await db.updateTable("schema_version").set({ version: 2 }).execute();
+}
+
+async function createResponses(db: Kysely<SqlSchema>, tables: SqlTables, dialect: SqlDialect): Promise<void> {
+  const { owner, asciiId, longText, seq } = COLUMN_TYPES[dialect];
+  await createTable(db, "documents", [
+    // The type of this column declares it as the primary key.
+    ["seq", seq, "nullable"],
+    ["key_id", owner],
+    ["id", asciiId],
+    ["root_id", asciiId],
+    ...integers(["position", "children", "revision"]),
+    ["ends_at", bigint, "nullable"],
+    ["aliases", longText],
+    ["content", longText],
+    ["bytes", bigint],
+  ]);
+  await createTable(db, "aliases", [
+    ["seq", seq, "nullable"],
+    ["key_id", owner],
+    ["alias", asciiId],
+    ["root_id", asciiId],
+    ["document_id", asciiId],
+  ]);
+  const index = createIndex(db, tables, dialect);
+  await index("documents", "by_id", ["key_id", "id"], true);
+  await index("documents", "by_root", ["key_id", "root_id", "position"], true);
+  // Finds the oldest documents of a key, and sums up the room of all its documents.
+  await index("documents", "by_age", ["key_id", "position", "seq", "bytes"]);
+  await index("documents", "by_end", ["ends_at"]);
+  await index("aliases", "by_alias", ["key_id", "alias"]);
+  await index("aliases", "by_document", ["key_id", "root_id", "document_id"]);
+  await db.updateTable("schema_version").set({ version: 3 }).execute();
 }
 
 async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {

@@ -2,6 +2,7 @@
 
 import { type RawBuilder, sql } from "kysely";
 import { parseJson } from "../../model/json.ts";
+import { assertOptions } from "../../options.ts";
 import type {
   RecordedAnswer,
   ReplayClaim,
@@ -19,7 +20,7 @@ import {
   type KeyBounds,
   keyBoundsOf,
 } from "../memory-replays.ts";
-import { SqlAccess, type SqlStoreOptions } from "./database.ts";
+import { SQL_SHAPES, SqlAccess, type SqlStoreOptions } from "./database.ts";
 import { numberOf, type ReplayTable } from "./tables.ts";
 
 /** Options of the replay store over SQL. */
@@ -49,7 +50,14 @@ const MAX_TRIES = 20;
  * @example
  * const replayStore = sqlReplayStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
  */
-export const sqlReplayStore = (options: SqlReplayStoreOptions): SqlReplayStore => new SqlReplays(options);
+export function sqlReplayStore(options: SqlReplayStoreOptions): SqlReplayStore {
+  assertOptions<SqlReplayStoreOptions>("sqlReplayStore", options, {
+    ...SQL_SHAPES,
+    maxEntriesPerKey: "any?",
+    maxBytesPerKey: "any?",
+  });
+  return new SqlReplays(options);
+}
 
 class SqlReplays implements SqlReplayStore {
   readonly #access: SqlAccess;

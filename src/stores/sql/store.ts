@@ -1,5 +1,6 @@
 /** The quota store over SQL: each verb is one statement, or shares a short transaction with verbs that wait for the same key. */
 
+import { assertOptions } from "../../options.ts";
 import type { CallInfo } from "../../ports/call.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import {
@@ -28,7 +29,7 @@ import {
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
-import { slot, SqlAccess, type SqlStoreOptions, type Statement } from "./database.ts";
+import { slot, SQL_SHAPES, SqlAccess, type SqlStoreOptions, type Statement } from "./database.ts";
 import {
   addKey,
   addSecret,
@@ -68,8 +69,14 @@ export interface SqlQuotaStoreOptions<Context = unknown> extends SqlStoreOptions
  * @example
  * const quotas = sqlQuotaStore({ db: new Kysely({ dialect: nodePostgresDialect(pool) }), dialect: "postgres" });
  */
-export const sqlQuotaStore = <Context = unknown>(options: SqlQuotaStoreOptions<Context>): DurableQuotaStore<Context> =>
-  new SqlLedger(options);
+export function sqlQuotaStore<Context = unknown>(options: SqlQuotaStoreOptions<Context>): DurableQuotaStore<Context> {
+  assertOptions<SqlQuotaStoreOptions>("sqlQuotaStore", options, {
+    ...SQL_SHAPES,
+    find: "function?",
+    maxVerbsPerTransaction: "any?",
+  });
+  return new SqlLedger(options);
+}
 
 /** The most one-statement verbs of a key that run at the same time. Further verbs of the key wait, and share transactions. */
 const MOST_ALONE = 2;

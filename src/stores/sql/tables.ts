@@ -10,6 +10,7 @@ import {
   SchemableIdentifierNode,
   type TableNode,
 } from "kysely";
+import { assertMethods } from "../../options.ts";
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
@@ -100,12 +101,46 @@ export interface ReplayTable {
   bytes: StoredInteger;
 }
 
+/** A response, a conversation, or an item of a conversation. */
+export interface DocumentTable {
+  seq: Generated<StoredInteger>;
+  key_id: string;
+  id: string;
+  /** The id of the parent; of a document without a parent, its own id. */
+  root_id: string;
+  /** The place among the children of the parent, from 1 up; 0 for a document without a parent. */
+  position: StoredInteger;
+  /** The number of children so far, with deleted children. */
+  children: StoredInteger;
+  revision: StoredInteger;
+  /** The time when the document expires: Unix time in milliseconds. Null for a child, which expires with its parent. */
+  ends_at: StoredInteger | null;
+  /** The aliases, divided by spaces. */
+  aliases: string;
+  /** UTF-8 in base64, like the body of a replay. */
+  content: string;
+  /** The room that the document takes. */
+  bytes: StoredInteger;
+}
+
+/** An alias of a document, to find the document by. */
+interface AliasTable {
+  seq: Generated<StoredInteger>;
+  key_id: string;
+  alias: string;
+  /** The `root_id` of the document. */
+  root_id: string;
+  document_id: string;
+}
+
 export interface SqlSchema {
   keys: KeyTable;
   secrets: SecretTable;
   holds: HoldTable;
   journal: JournalTable;
   replays: ReplayTable;
+  documents: DocumentTable;
+  aliases: AliasTable;
   schema_version: { version: StoredInteger };
 }
 
@@ -136,6 +171,8 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
     holds: named("holds"),
     journal: named("journal"),
     replays: named("replays"),
+    documents: named("documents"),
+    aliases: named("aliases"),
     schema_version: named("schema_version"),
   };
 }
@@ -145,8 +182,10 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
 export type SqlDatabase = Kysely<any>;
 
 /** Returns the host's database with the store's tables. Leaves the host's plugins out, because they may rename columns. */
-export const withTables = (db: SqlDatabase, tables: SqlTables): Kysely<SqlSchema> =>
-  db.withoutPlugins().withPlugin(new TableNames(tables));
+export function withTables(db: SqlDatabase, tables: SqlTables): Kysely<SqlSchema> {
+  assertMethods("stores/sql", "db", db, ["withoutPlugins"], "a Kysely database");
+  return db.withoutPlugins().withPlugin(new TableNames(tables));
+}
 
 /** Replaces the table names in queries by the names that the host has chosen. */
 class TableNames extends OperationNodeTransformer implements KyselyPlugin {

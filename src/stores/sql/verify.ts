@@ -1,8 +1,9 @@
 /** Recomputes the SQL store's balances from its journal, and reports where the two differ. */
 
 import { type AliasedRawBuilder, type Kysely, sql } from "kysely";
+import { assertOptions } from "../../options.ts";
 import { type Book, BOOKS } from "../ledger.ts";
-import { asText, retrying, type SqlDialect } from "./database.ts";
+import { asText, retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./tables.ts";
 
 /** A stored value that differs from the value by the journal. */
@@ -38,10 +39,9 @@ const NOT_ENDINGS: ReadonlySet<string> = new Set(["hold", "renew", "overdraft"])
  * store has written. A number out of range, such as one beyond 2^53 - 1, is a difference, too. Numbers are read as text and added up
  * exactly, so that one corrupt row does not hide other differences.
  */
-export async function verifyLedger(
-  db: SqlDatabase,
-  { dialect, ...names }: VerifyOptions,
-): Promise<readonly LedgerDifference[]> {
+export async function verifyLedger(db: SqlDatabase, options: VerifyOptions): Promise<readonly LedgerDifference[]> {
+  assertOptions("verifyLedger", options, TABLES_SHAPES);
+  const { dialect, ...names } = options;
   const tables = withTables(db, tablesOf(names));
   const snapshot = () =>
     dialect === "sqlite" ? tables.transaction() : tables.transaction().setIsolationLevel("repeatable read");

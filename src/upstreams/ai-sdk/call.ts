@@ -4,9 +4,12 @@ import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../error
 import { decodeUpstreamError, errorObject, retryAfterOf, upstreamError } from "../../formats/shared/errors.decode.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
+import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { Pending } from "../backend.ts";
 import { type MessageRules, shownMessage } from "../messages.ts";
 import { Exchange, UNREAD } from "../relay/transport.ts";
+import type { AiSdkModel } from "./options.ts";
 
 /** A call of a model that may hang and may ignore its signal. Every call must be matched by `end()`. */
 export class ModelCall {
@@ -16,9 +19,17 @@ export class ModelCall {
   release: (() => void) | undefined;
   readonly #pending: Pending = new Pending();
   readonly #abort: AbortController = new AbortController();
+  readonly #clock: Clock;
+  readonly #context: Pick<CallContext, "signal" | "observeUpstream">;
+  /** Undefined until the model is asked. */
+  #attempt: UpstreamObserver | undefined;
+  #askedAt = 0;
+  #outcome: Omit<UpstreamOutcome, "endMs"> = {};
 
-  constructor(clock: Clock, signal: AbortSignal) {
-    this.exchange = new Exchange(clock, signal);
+  constructor(clock: Clock, context: Pick<CallContext, "signal" | "observeUpstream">) {
+    this.#clock = clock;
+    this.#context = context;
+    this.exchange = new Exchange(clock, context.signal);
     const cut = (reason: Error): void => {
       this.#pending.fail(reason);
       this.#abort.abort(reason);
@@ -33,6 +44,20 @@ export class ModelCall {
     return this.#abort.signal;
   }
 
+  /** Reports that the model is asked. */
+  asks({ provider, modelId }: AiSdkModel, asked: Pick<AskedUpstream, "kind" | "stream" | "modelListed">): void {
+    this.#askedAt = this.#clock.now();
+    this.#attempt = this.#context.observeUpstream?.({ ...asked, name: provider, model: modelId, format: "ai-sdk" });
+  }
+
+  /** Notes the error that ends the call, and returns it. */
+  failed(error: GatewayError): GatewayError {
+    const { code } = error;
+    // The error of a call that was cut is not the provider's.
+    this.#outcome = this.#context.signal.aborted ? { errorCode: code } : { errorCode: code, error };
+    return error;
+  }
+
   /** Waits for a promise of the model. Rejects at once when the call is cut. */
   wait<Value>(promise: PromiseLike<Value>): Promise<Value> {
     return this.#pending.of(promise);
@@ -40,6 +65,7 @@ export class ModelCall {
 
   /** Ends the call, after success or failure. */
   end(): void {
+    this.#attempt?.end({ ...this.#outcome, endMs: Math.max(0, this.#clock.now() - this.#askedAt) });
     this.exchange.end();
     this.#abort.abort(UNREAD);
     try {

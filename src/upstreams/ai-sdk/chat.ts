@@ -43,7 +43,7 @@ export async function* askChat(
 ): AsyncGenerator<ChatEvent> {
   const { strict, showModel, providerOptions, timeouts, memory } = settings;
   const rules = rulesOf(settings, model.modelId, request.model);
-  const call = new ModelCall(settings.clock, context.signal);
+  const call = new ModelCall(settings.clock, context);
   try {
     call.signal.throwIfAborted();
     // Read the addresses that the model supports only when the request contains an address.
@@ -60,6 +60,7 @@ export async function* askChat(
     const decoder = new AnswerDecoder(traits, showModel ? undefined : request.model, rules);
     const callable: CallableModel = model;
     const callOptions = { ...options, abortSignal: call.signal };
+    call.asks(model, { kind: "chat", stream: request.stream, modelListed: settings.listed });
     if (!request.stream) {
       call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
       const answer = await call.wait(callable.doGenerate(callOptions));
@@ -82,7 +83,7 @@ export async function* askChat(
       if (count % PARTS_A_SLICE === 0) await nextIteration();
     }
   } catch (error) {
-    throw decodeError(error, rules);
+    throw call.failed(decodeError(error, rules));
   } finally {
     call.end();
   }

@@ -46,7 +46,7 @@ export async function* askEmbedding(
 ): AsyncGenerator<EmbeddingEvent> {
   const { strict, timeouts, providerOptions, clock } = settings;
   const callable: CallableModel = model;
-  const call = new ModelCall(clock, context.signal);
+  const call = new ModelCall(clock, context);
   try {
     call.signal.throwIfAborted();
     const traits = traitsOf(model);
@@ -56,6 +56,7 @@ export async function* askEmbedding(
     const [told, mayBeParallel] = await call.wait(Promise.all([maxEmbeddingsPerCall, supportsParallelCalls]));
     const most = Number.isSafeInteger(told) && Number(told) > 0 ? Number(told) : request.inputs.length;
     const options = optionsOf(traits, request, providerOptions);
+    call.asks(model, { kind: "embedding", stream: false, modelListed: settings.listed });
     call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
     const answers = inOrder(
       batchesOf(request.inputs.length, most),
@@ -83,7 +84,7 @@ export async function* askEmbedding(
     }
     if (tokens !== undefined) yield { type: "usage", usage: { inputTokens: tokens } };
   } catch (error) {
-    throw decodeError(error, rulesOf(settings, model.modelId, request.model));
+    throw call.failed(decodeError(error, rulesOf(settings, model.modelId, request.model)));
   } finally {
     call.end();
   }

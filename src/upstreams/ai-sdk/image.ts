@@ -28,7 +28,7 @@ export async function* askImage(
 ): AsyncGenerator<ImageEvent> {
   const { strict, timeouts, providerOptions } = settings;
   const callable: CallableModel = model;
-  const call = new ModelCall(settings.clock, context.signal);
+  const call = new ModelCall(settings.clock, context);
   try {
     call.signal.throwIfAborted();
     if (request.operation === "vary") throw refused("This model makes no variations.");
@@ -45,6 +45,7 @@ export async function* askImage(
     const most = Number.isSafeInteger(told) && Number(told) > 0 ? Number(told) : 1;
     const options = optionsOf(model, request, providerOptions);
     let usage: ImageUsage | undefined;
+    call.asks(model, { kind: "image", stream: false, modelListed: settings.listed });
     for (let remaining = request.count; remaining > 0; remaining -= most) {
       const n = Math.min(remaining, most);
       call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
@@ -57,7 +58,7 @@ export async function* askImage(
       yield* picturesOf(answer, n);
     }
   } catch (error) {
-    throw decodeError(error, rulesOf(settings, model.modelId, request.model));
+    throw call.failed(decodeError(error, rulesOf(settings, model.modelId, request.model)));
   } finally {
     call.end();
   }

@@ -6,13 +6,14 @@ assertNodeVersion();
 
 import { GatewayError } from "../../errors.ts";
 import { saidModel } from "../../kinds/image/request.ts";
+import { assertOptions } from "../../options.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../backend.ts";
 import { askChat } from "./chat.ts";
 import { askEmbedding } from "./embedding.ts";
 import { askImage } from "./image.ts";
-import { type AiSdkModel, type AiSdkModels, type AiSdkOptions, settingsOf } from "./options.ts";
+import { AI_SDK_SHAPES, type AiSdkModel, type AiSdkModels, type AiSdkOptions, settingsOf } from "./options.ts";
 
 export {
   type AiSdkChatModel,
@@ -38,6 +39,7 @@ export {
  * const backend = aiSdk({ chat: { sonnet: anthropic("claude-sonnet-4-5") }, images: { "image-model-multi": openai.image("gpt-image-1") } });
  */
 export function aiSdk(options: AiSdkOptions): ModelBackend {
+  assertOptions<AiSdkOptions>("aiSdk", options, AI_SDK_SHAPES);
   const { chat, images, embeddings, hangUp } = options;
   assertHangUp("aiSdk: hangUp", hangUp);
   const settings = settingsOf(options);
@@ -48,6 +50,12 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
   const list = listOf(options);
   return {
     ...(hangUp && { hangUp }),
+    upstreamsOf(name, kind) {
+      const models: AiSdkModels<AiSdkModel> | undefined = { chat, image: images, embedding: embeddings }[kind];
+      if (!models) return [];
+      const { provider, modelId } = find(models, name);
+      return [{ name: provider, model: modelId }];
+    },
     ...(list && { models: () => list }),
     ...(chat && { chat: (request, call) => askChat(find(chat, request.model), request, call, settings) }),
     ...(images && {

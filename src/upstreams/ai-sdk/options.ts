@@ -2,6 +2,7 @@
 
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
+import type { Shapes } from "../../options.ts";
 import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
@@ -77,6 +78,23 @@ export interface AiSdkOptions {
   readonly clock?: Clock;
 }
 
+export const AI_SDK_SHAPES: Shapes<AiSdkOptions> = {
+  chat: "object?",
+  images: "object?",
+  embeddings: "object?",
+  info: "object?",
+  providerOptions: "object?",
+  reasoning: "function?",
+  foreignReasoning: "any?",
+  timeouts: "object?",
+  limits: "object?",
+  strict: "boolean?",
+  showUpstreamMessages: "boolean?",
+  showUpstreamModel: "boolean?",
+  hangUp: "any?",
+  clock: "object?",
+};
+
 /** Models by the names that callers use, or a function that finds a model. The function returns undefined for an unknown name. */
 export type AiSdkModels<Model> = Readonly<Record<string, Model>> | ((name: string) => Model | undefined);
 
@@ -119,6 +137,8 @@ export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReaso
   readonly showMessages: boolean | undefined;
   readonly showModel: boolean;
   readonly clock: Clock;
+  /** True when the host has named all models, false when a function finds them. */
+  readonly listed: boolean;
   /** The signatures and the reasoning of earlier answers, for clients that do not send them back. */
   readonly memory: TurnMemory;
 }
@@ -140,6 +160,7 @@ export function settingsOf(options: AiSdkOptions): Settings {
     showMessages: options.showUpstreamMessages,
     showModel: options.showUpstreamModel ?? false,
     clock,
+    listed: ![options.chat, options.images, options.embeddings].some((models) => typeof models === "function"),
     memory: new TurnMemory(limits, clock),
   };
 }

@@ -30,6 +30,7 @@ interface Spelling {
 
 const OPENAI = { version: "/v1", complete: /./ } as const;
 const CHAT = /\/chat\/completions$/;
+const RESPONSES = /\/responses(?:\/input_tokens)?$/;
 const IMAGES = /\/images\/(?:generations|edits|variations)$/;
 const MESSAGES = /\/messages(?:\/count_tokens)?$/;
 
@@ -43,6 +44,7 @@ const SPELLINGS: Readonly<Record<RelayFormat, Spelling>> = {
     ownRoute: /:(?:generateContent|streamGenerateContent|countTokens)$/,
   },
   "chat-completions": { ...OPENAI, route: CHAT, ownRoute: CHAT },
+  responses: { ...OPENAI, route: RESPONSES, ownRoute: RESPONSES },
   images: { ...OPENAI, route: IMAGES, ownRoute: IMAGES },
 };
 

@@ -66,6 +66,7 @@ export async function* relayed<Decoded, Event>(
   const observation = observeUpstream && new Observation(upstream, observeUpstream(askedOf(upstream, call)));
   try {
     const response = await (observation ? observation.send(call, exchange) : upstream.send(call, exchange));
+    observation?.onStatus(response.status);
     if (response.status < 200 || response.status > 299)
       throw await refusalOf(response, upstream, call, failures, exchange);
     if (call.stream && isOfType(response, EVENT_STREAM)) {
@@ -93,7 +94,7 @@ export async function* relayed<Decoded, Event>(
     exchange.end();
   } catch (error) {
     const told = failures.told(error);
-    observation?.onError(told);
+    observation?.onError(told, context.signal);
     throw told;
   } finally {
     // Release the connection of an answer that was not read to its end.
@@ -125,9 +126,9 @@ export async function refusalOf(
 }
 
 const askedOf = (
-  { format, models, address, port }: Upstream,
+  { name, format, models, address, port }: Upstream,
   { kind, model, stream }: Pick<RelayedCall<unknown, unknown>, "kind" | "model" | "stream">,
-): AskedUpstream => ({ format, kind, model, stream, modelListed: models !== undefined, address, port });
+): AskedUpstream => ({ name, format, kind, model, stream, modelListed: models !== undefined, address, port });
 
 const EVENT_STREAM = /^text\/event-stream$/;
 export const JSON_TYPE: RegExp = /^application\/(?:[\w.-]+\+)?json$/;
@@ -275,7 +276,7 @@ export async function readBytes(
 const tooLarge = (why: string): GatewayError =>
   new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause: new Error(why) });
 
-/** Informs the gateway's observer about one exchange: its outcome, and the model and usage that the upstream reports. */
+/** Tells the gateway about one exchange: its outcome, and the model and usage that the upstream reports. */
 export class Observation {
   readonly #upstream: Upstream;
   readonly #observer: UpstreamObserver;
@@ -289,19 +290,24 @@ export class Observation {
   }
 
   /** Sends the request with the observer's headers. The headers that the host has configured replace them. */
-  async send(request: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
+  send(request: RequestBelow, exchange: Exchange): Promise<UpstreamResponse> {
+    if (this.#observer.isBrief) return this.#upstream.send(request, exchange);
     const headers = { ...request.headers, ...this.#observer.headers };
-    const response = await this.#observer.run(() => this.#upstream.send({ ...request, headers }, exchange));
-    this.#outcome.status = response.status;
-    return response;
+    return this.#observer.run(() => this.#upstream.send({ ...request, headers }, exchange));
+  }
+
+  onStatus(status: number): void {
+    this.#outcome.status = status;
   }
 
   /** Records the time of the first event. */
   onEvent(): void {
+    if (this.#observer.isBrief) return;
     this.#outcome.firstEventMs ??= this.#elapsedMs();
   }
 
   onChatEvents(events: readonly ChatEvent[]): void {
+    if (this.#observer.isBrief) return;
     if (events.length > 0) this.onEvent();
     const outcome = this.#outcome;
     for (const event of events) {
@@ -319,8 +325,10 @@ export class Observation {
     if (inputTokens !== undefined) this.#outcome.usage = { inputTokens };
   }
 
-  onError({ code }: GatewayError): void {
-    this.#outcome.errorCode = code;
+  /** @param signal The call's signal. The error of a call that was aborted is not the upstream's. */
+  onError(error: GatewayError, { aborted }: AbortSignal): void {
+    this.#outcome.errorCode = error.code;
+    if (!aborted) this.#outcome.error = error;
   }
 
   /** @param signal The call's signal. Its reason is the error when the call was aborted. */

@@ -9,20 +9,25 @@ import { embeddingsCodec } from "../../formats/embeddings/index.ts";
 import type { ChatCodec, CodecOptions, EmbeddingCodec } from "../../formats/format.ts";
 import { generateContentCodec, generateContentEmbeddings } from "../../formats/generate-content/index.ts";
 import { messagesCodec } from "../../formats/messages/index.ts";
+import { responsesCodec } from "../../formats/responses/index.ts";
+import { assertOptions } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { assertHangUp } from "../backend.ts";
 import { chatRelay } from "./chat.ts";
+import { checkUpstream } from "./check.ts";
 import { embeddingRelay } from "./embeddings.ts";
 import { imageRelay } from "./images.ts";
-import { codecOptions, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
+import { codecOptions, RELAY_SHAPES, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
 import { Upstream } from "./upstream.ts";
 
 export {
+  type CheckOptions,
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
   type EmbeddingBatches,
   type NamePolicy,
   type RelayBackend,
+  type RelayCheck,
   type RelayFormat,
   type RelayLimits,
   type RelayModels,
@@ -35,6 +40,7 @@ const CODECS = {
   messages: messagesCodec,
   "generate-content": generateContentCodec,
   "chat-completions": chatCompletionsCodec,
+  responses: responsesCodec,
 } as const satisfies Record<Exclude<RelayFormat, "images">, (options: CodecOptions) => ChatCodec>;
 
 /** The codec for embeddings of each format whose upstreams have embeddings too. */
@@ -65,6 +71,7 @@ export function relay(
 ): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
 export function relay(options: RelayOptions): RelayBackend;
 export function relay(options: RelayOptions): RelayBackend {
+  assertOptions<RelayOptions>("relay", options, RELAY_SHAPES);
   const { format, hangUp } = options;
   assertHangUp("relay: hangUp", hangUp);
   const known = [...Object.keys(CODECS), "images"];
@@ -72,11 +79,20 @@ export function relay(options: RelayOptions): RelayBackend {
     throw new TypeError(`relay: format must be one of ${known.join(", ")}, not ${JSON.stringify(format)}.`);
   const codec = codecOptions(options);
   const upstream = new Upstream(options);
-  if (format === "images") return { ...upstream.backend, ...imageRelay(upstream, options) };
+  if (format === "images")
+    return {
+      ...upstream.backend,
+      ...imageRelay(upstream, options),
+      check: (how) => checkUpstream(upstream, undefined, how),
+    };
   const embeddings = EMBEDDING_CODECS[format];
+  const chatCodec = CODECS[format](codec);
+  const answering = chatRelay(upstream, options, chatCodec);
   return {
     ...upstream.backend,
-    ...chatRelay(upstream, options, CODECS[format](codec)),
+    ...answering,
     ...(embeddings && embeddingRelay(upstream, options, embeddings)),
+    check: (how) =>
+      checkUpstream(upstream, { codec: chatCodec, ask: (request, call) => answering.chat(request, call) }, how),
   };
 }

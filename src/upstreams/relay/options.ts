@@ -2,6 +2,7 @@
 
 import type { CodecOptions } from "../../formats/format.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
+import type { Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { TurnMemoryLimits } from "../turn-memory.ts";
@@ -9,6 +10,8 @@ import type { Fetch } from "./transport.fetch.ts";
 
 /** The upstream of a relay, and the rules for calling it. */
 export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
+  /** The name of the upstream for records, metrics and failures. Default: the host name of `baseUrl`. */
+  readonly name?: string;
   /** The wire format that the upstream speaks. */
   readonly format: RelayFormat;
   /**
@@ -62,8 +65,33 @@ export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
   readonly clock?: Clock;
 }
 
+export const RELAY_SHAPES: Shapes<RelayOptions> = {
+  name: "string?",
+  format: "any",
+  baseUrl: "string",
+  apiKey: "string?",
+  reasoning: "any?",
+  models: "any?",
+  headers: "object?",
+  timeouts: "object?",
+  limits: "object?",
+  betas: "any?",
+  versions: "any?",
+  fetch: "function?",
+  strict: "boolean?",
+  showUpstreamMessages: "boolean?",
+  showUpstreamModel: "boolean?",
+  imageOrigins: "list?",
+  embeddings: "object?",
+  hangUp: "any?",
+  clock: "object?",
+  outputLimitField: "any?",
+  foreignReasoning: "any?",
+  reasoningHistory: { optional: ["auto", "always", "never"] },
+};
+
 /** The wire formats that an upstream may speak. */
-export type RelayFormat = "messages" | "generate-content" | "chat-completions" | "images";
+export type RelayFormat = "messages" | "generate-content" | "chat-completions" | "responses" | "images";
 
 /** A list of the upstream's models, by its own names; or the upstream's name of each model, by the name that callers use. */
 export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<string, string>>;
@@ -178,8 +206,31 @@ function assertWord(option: string, words: readonly string[], word: unknown, oth
   throw new TypeError(`relay: ${option} must be one of ${known}${others}, not ${JSON.stringify(word)}.`);
 }
 
+/** The options of a check. */
+export interface CheckOptions {
+  /** The longest time of the check, in milliseconds. Default: 10 seconds. */
+  readonly timeoutMs?: number;
+}
+
+/** The result of a check of an upstream. */
+export interface RelayCheck {
+  /** True when the upstream answers and has the relay's models. */
+  readonly ok: boolean;
+  /** A sentence about the problem, without secrets; undefined when `ok` is true. */
+  readonly problem: string | undefined;
+  /** The upstream's names of the models that it lists, at most 1,000; undefined when it lists none. */
+  readonly models: readonly string[] | undefined;
+}
+
 /** An upstream as a backend. */
 export interface RelayBackend extends ModelBackend {
+  readonly name: string;
+  upstreamsOf: NonNullable<ModelBackend["upstreamsOf"]>;
+  /**
+   * Asks the upstream for its models, or for one token where it lists none, and says what is wrong: an address that does not answer, a
+   * refused key, a missing model. Never rejects. Call it at the start of the server, or from a command.
+   */
+  check(options?: CheckOptions): Promise<RelayCheck>;
   /** Waits until running calls have ended, then closes the connections to the upstream. */
   close(): Promise<void>;
 }

@@ -29,6 +29,7 @@ const CREDENTIAL = {
   messages: (apiKey) => ({ "x-api-key": apiKey }),
   "generate-content": (apiKey) => ({ "x-goog-api-key": apiKey }),
   "chat-completions": (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+  responses: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   images: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
 } as const satisfies Record<RelayFormat, (apiKey: string) => Record<string, string>>;
 
@@ -42,6 +43,8 @@ export interface RequestBelow {
 }
 
 export class Upstream {
+  /** The name for records, metrics and failures. */
+  readonly name: string;
   readonly format: RelayFormat;
   readonly failures: Failures;
   readonly clock: Clock;
@@ -77,6 +80,7 @@ export class Upstream {
     const { hostname, port, protocol } = new URL(this.origin);
     this.address = hostname;
     this.port = Number(port || (protocol === "https:" ? 443 : 80));
+    this.name = options.name ?? hostname;
     this.#modelNames = options.models && namesOf(options.models);
     this.models = options.models && infosOf(options.models, format);
     this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
@@ -104,10 +108,15 @@ export class Upstream {
   }
 
   /** The members that the backends of all relays have. No function needs `this`, so a host may copy functions into another object. */
-  get backend(): RelayBackend {
-    const { models } = this;
+  get backend(): Omit<RelayBackend, "check"> {
+    const { models, name } = this;
     return {
+      name,
       ...(models && { models: () => models }),
+      upstreamsOf: (model) => {
+        const known = this.#modelNames ? this.#modelNames.get(model) : model;
+        return known === undefined ? [] : [{ name, model: known }];
+      },
       ...(this.#hangUp !== undefined && { hangUp: this.#hangUp }),
       close: async () => {
         await Promise.all([...this.#transports.values()].map((transport) => transport.close()));
@@ -123,6 +132,16 @@ export class Upstream {
       if (known !== undefined) return known;
     }
     throw new GatewayError("model_not_found", `There is no model "${names[0]}".`, { path: ["model"] });
+  }
+
+  /** The upstream's names of the models that callers may use; empty when every name is passed on. */
+  get modelNames(): readonly string[] {
+    return [...new Set(this.#modelNames?.values())];
+  }
+
+  /** True when requests carry a key or another secret of the host. */
+  get hasCredential(): boolean {
+    return Object.keys(this.#headers).some((name) => SECRET_HEADER.test(name));
   }
 
   /** Returns the failures of a call. Error messages name the model as the caller does, unless the host shows the upstream's name. */
@@ -155,6 +174,18 @@ export class Upstream {
         ...this.#headers,
       },
       body,
+    });
+  }
+
+  /** Asks for something below the base address, with the upstream's credential. Resolves when the headers have come. */
+  get(path: string, headers: Readonly<Record<string, string>>, exchange: Exchange): Promise<UpstreamResponse> {
+    const { connectMs, headersMs } = this.timeouts;
+    const whole = this.pathOf(path);
+    exchange.begin({ name: "connection", limitMs: connectMs }, { name: "headers", limitMs: headersMs });
+    return this.sendTo(this.origin, exchange, {
+      method: "GET",
+      path: whole,
+      headers: { accept: "application/json", "user-agent": "polygate", ...headers, ...this.#headers },
     });
   }
 

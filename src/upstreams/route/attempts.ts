@@ -7,6 +7,8 @@ import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../error
 import { type BreakerOptions, Breaker } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
+import type { UpstreamFailure } from "../../ports/observer.ts";
+import { movedOnAfter, RoutedCall, type RoutedRequest } from "./call.ts";
 import type { RetryOptions, RouteUpstream } from "./options.ts";
 
 /** Errors that the circuit breaker counts as failures of the upstream. */
@@ -40,35 +42,53 @@ const LASTING: ReadonlySet<GatewayErrorCode> = new Set([
 
 export class RoutedBackend {
   readonly backend: ModelBackend;
-  readonly name: string | undefined;
+  /** The name in records, metrics and failures. Each upstream of a route has a name of its own. */
+  readonly name: string;
   readonly weight: number;
   readonly model: string | undefined;
   readonly breaker: Breaker;
+  lastFailure: UpstreamFailure | undefined = undefined;
+  readonly #clock: Clock;
 
-  constructor(upstream: ModelBackend | RouteUpstream, breaker: BreakerOptions, clock: Clock) {
-    const {
-      backend,
-      name,
-      weight = 1,
-      model,
-    }: RouteUpstream = "backend" in upstream ? upstream : { backend: upstream };
+  constructor(upstream: RouteUpstream, name: string, breaker: BreakerOptions, clock: Clock) {
+    const { backend, weight = 1, model } = upstream;
     if (!Number.isFinite(weight) || weight < 0) throw new TypeError("route: a weight must be a number from 0 up.");
     this.backend = backend;
     this.name = name;
     this.weight = weight;
     this.model = model;
     this.breaker = new Breaker(breaker, clock);
+    this.#clock = clock;
+  }
+
+  /** Returns the call as this upstream sees it. */
+  routed(call: CallContext, request: RoutedRequest): RoutedCall {
+    return new RoutedCall(call, this, request, this.#clock);
+  }
+
+  /** Counts a complete answer. */
+  succeed(): void {
+    this.breaker.succeed();
+    this.lastFailure = undefined;
+  }
+
+  /** Notes a failure for the status. */
+  note(code: GatewayErrorCode): void {
+    this.lastFailure = { code, at: this.#clock.now() };
   }
 
   /** Counts an answer that failed after its first event. */
-  brokeOff(thrown: unknown): void {
-    if (UPSTREAM_FAILURES.has(toGatewayError(thrown, "model-backend").code)) this.breaker.fail();
+  brokeOff({ code }: GatewayError): void {
+    if (!UPSTREAM_FAILURES.has(code)) return;
+    this.breaker.fail();
+    this.note(code);
   }
 }
 
 /** An answer that has begun. */
 interface BegunAnswer<Event> {
   readonly upstream: RoutedBackend;
+  readonly routed: RoutedCall;
   readonly source: AsyncIterator<Event>;
   readonly first: IteratorResult<Event, unknown>;
 }
@@ -96,8 +116,9 @@ export class Attempts {
    */
   async begin<Event>(
     upstreams: readonly RoutedBackend[],
-    call: Pick<CallContext, "signal" | "reportConversions">,
-    ask: (upstream: RoutedBackend) => AsyncIterable<Event> | undefined,
+    request: RoutedRequest,
+    call: CallContext,
+    ask: (upstream: RoutedBackend, call: CallContext) => AsyncIterable<Event> | undefined,
   ): Promise<BegunAnswer<Event>> {
     const { signal } = call;
     this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
@@ -110,27 +131,38 @@ export class Attempts {
       if (round > 0 && !(await this.#hasPaused(round, order, signal))) break;
       for (const upstream of order) {
         const { breaker } = upstream;
-        if (breaker.waitMs > 0 || refused.has(upstream)) continue;
+        if (refused.has(upstream)) continue;
+        const routed = upstream.routed(call, request);
+        if (breaker.waitMs > 0) {
+          // Tell it once: in later rounds, an earlier attempt of the call says why the upstream rests.
+          if (round === 0) routed.rested();
+          continue;
+        }
         if (!isFree) {
           if (this.#saved < 1) throw last ?? unavailable(order);
           this.#saved--;
         }
         breaker.enter();
         try {
-          const events = ask(upstream);
+          const events = ask(upstream, routed);
           if (!events) throw new TypeError("The backend has no method for this request.");
           const source = events[Symbol.asyncIterator]();
           const first = await source.next();
           // Do not count a success yet: the end of the answer decides.
           breaker.leave();
-          return { upstream, source, first };
+          routed.began();
+          return { upstream, routed, source, first };
         } catch (thrown) {
           const error = toGatewayError(thrown, "model-backend");
           const { code, retryAfterMs } = error;
           if (!signal.aborted && UPSTREAM_FAILURES.has(code)) breaker.fail();
           else breaker.leave();
+          const movesOn = !signal.aborted && OTHERS_MAY_ANSWER.has(code);
+          // A long prompt tells nothing about the upstream's health.
+          if (movesOn && code !== "context_length_exceeded") upstream.note(code);
+          routed.failed(error, movesOn ? movedOnAfter(code) : undefined);
           if (signal.aborted) throw thrown;
-          if (!OTHERS_MAY_ANSWER.has(code)) throw error;
+          if (!movesOn) throw error;
           if (retryAfterMs !== undefined) breaker.rest(retryAfterMs);
           // Clear the report of this upstream: the next upstream may report nothing, and would not replace it.
           call.reportConversions([]);

@@ -4,10 +4,11 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
 import type { EmbeddingEvent } from "../../kinds/embedding/request.ts";
 import type { ImageEvent } from "../../kinds/image/request.ts";
+import { assertOptions } from "../../options.ts";
 import { overridden } from "../../overrides.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import { BREAKER_RULES, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
@@ -17,15 +18,31 @@ import {
   type HangUp,
   type ModelBackend,
   type ModelInfo,
+  type UpstreamModel,
   VERB_OF,
 } from "../../ports/model-backend.ts";
-import type { BreakerGauge } from "../../ports/observer.ts";
+import type { BreakerGauge, UpstreamStatus } from "../../ports/observer.ts";
 import { assertHangUp, renamed } from "../backend.ts";
 import { Attempts, RoutedBackend } from "./attempts.ts";
-import { type Route, type RouteOptions, DEFAULT_RETRY, RETRY_RULES } from "./options.ts";
+import {
+  type Route,
+  type RouteBackend,
+  type RouteOptions,
+  type RouteUpstream,
+  DEFAULT_RETRY,
+  RETRY_RULES,
+  ROUTE_SHAPES,
+} from "./options.ts";
 
 export { type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
-export { DEFAULT_RETRY, type RetryOptions, type Route, type RouteOptions, type RouteUpstream } from "./options.ts";
+export {
+  DEFAULT_RETRY,
+  type RetryOptions,
+  type Route,
+  type RouteBackend,
+  type RouteOptions,
+  type RouteUpstream,
+} from "./options.ts";
 
 /**
  * Makes one backend from several. A call goes to an upstream of its model's route. If the upstream fails before its first event, the
@@ -35,18 +52,21 @@ export { DEFAULT_RETRY, type RetryOptions, type Route, type RouteOptions, type R
  * @example
  * route({ routes: { "claude-*": claude, fast: { upstreams: [{ backend: here, weight: 3 }, { backend: there, model: "large" }] } } });
  */
-export function route(options: RouteOptions): ModelBackend {
+export function route(options: RouteOptions): RouteBackend {
   const routes = new Routes(options);
   return {
     hangUp: (model) => routes.hangUp(model),
+    upstreamsOf: (model, kind) => routes.upstreamsOf(model, kind),
+    status: () => routes.status(),
+    close: () => routes.close(),
     ...(routes.areListed && { models: () => routes.models() }),
     ...(routes.can("chat") && {
       chat: (request, call) =>
         routes.answer<ChatEvent | string>(
           "chat",
-          request.model,
+          request,
           call,
-          ({ backend, model }) => backend.chat?.(model === undefined ? request : { ...request, model }, call),
+          ({ backend, model }, routed) => backend.chat?.(model === undefined ? request : { ...request, model }, routed),
           (event) => (typeof event === "string" ? event : renamed(event, request.model)),
         ),
     }),
@@ -59,14 +79,14 @@ export function route(options: RouteOptions): ModelBackend {
     }),
     ...(routes.can("image") && {
       image: (request, call) =>
-        routes.answer<ImageEvent>("image", request.model, call, ({ backend, model }) =>
-          backend.image?.(model === undefined ? request : { ...request, model }, call),
+        routes.answer<ImageEvent>("image", request, call, ({ backend, model }, routed) =>
+          backend.image?.(model === undefined ? request : { ...request, model }, routed),
         ),
     }),
     ...(routes.can("embed") && {
       embed: (request, call) =>
-        routes.answer<EmbeddingEvent>("embedding", request.model, call, ({ backend, model }) =>
-          backend.embed?.(model === undefined ? request : { ...request, model }, call),
+        routes.answer<EmbeddingEvent>("embedding", request, call, ({ backend, model }, routed) =>
+          backend.embed?.(model === undefined ? request : { ...request, model }, routed),
         ),
     }),
   };
@@ -83,17 +103,32 @@ class Routes {
   readonly #prefixes: readonly (readonly [prefix: string, target: Target])[];
   readonly #attempts: Attempts;
 
-  constructor({ routes, retry, breaker, observer, clock = systemClock, random = Math.random }: RouteOptions) {
+  constructor(options: RouteOptions) {
+    assertOptions<RouteOptions>("route", options, ROUTE_SHAPES.options);
+    const { routes, retry, breaker, observer, clock = systemClock, random = Math.random } = options;
     const breakers = overridden("route: breaker", DEFAULT_BREAKER, breaker, BREAKER_RULES);
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
-        const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
         const quoted = JSON.stringify(pattern);
+        assertBackend(`route: routes[${quoted}]`, to, "upstreams");
+        const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
+        if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
         assertHangUp(`route: routes[${quoted}].hangUp`, hangUp);
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
           throw new TypeError(`route: ${quoted} is neither a model's name nor a beginning with a star after it.`);
-        return [pattern, { upstreams: upstreams.map((one) => new RoutedBackend(one, breakers, clock)), hangUp }];
+        const all = upstreams.map((one, at): RouteUpstream => {
+          const where = `route: routes[${quoted}].upstreams[${at}]`;
+          assertBackend(where, one, "backend");
+          if (!("backend" in one)) return { backend: one };
+          assertOptions<RouteUpstream>(where, one, ROUTE_SHAPES.upstream);
+          return one;
+        });
+        const names = namesOf(all);
+        return [
+          pattern,
+          { upstreams: all.map((one, at) => new RoutedBackend(one, names[at] ?? "", breakers, clock)), hangUp },
+        ];
       }),
     );
     if (this.#targets.size === 0) throw new TypeError("route: there is no route.");
@@ -130,29 +165,63 @@ class Routes {
    */
   async *answer<Event>(
     kind: ModelKind,
-    model: string,
+    { model, stream = false }: { readonly model: string; readonly stream?: boolean | undefined },
     call: CallContext,
-    ask: (upstream: RoutedBackend) => AsyncIterable<Event> | undefined,
+    ask: (upstream: RoutedBackend, call: CallContext) => AsyncIterable<Event> | undefined,
     rename?: (event: Event) => Event,
   ): AsyncGenerator<Event> {
-    const { upstream, source, first } = await this.#attempts.begin(this.upstreams(kind, model), call, ask);
+    const request = { model, stream, isNamed: this.#targets.has(model) };
+    const begun = await this.#attempts.begin(this.upstreams(kind, model), request, call, ask);
+    const { upstream, routed, source, first } = begun;
     const shown = upstream.model === undefined ? undefined : rename;
     let isOver = first.done === true;
     try {
       for (let step = first; !step.done; step = await source.next()) yield shown ? shown(step.value) : step.value;
       isOver = true;
-      upstream.breaker.succeed();
-    } catch (error) {
+      upstream.succeed();
+      routed.ended();
+    } catch (thrown) {
       isOver = true;
+      const error = toGatewayError(thrown, "model-backend");
       if (!call.signal.aborted) upstream.brokeOff(error);
+      routed.ended(error);
       throw error;
     } finally {
       if (!isOver) {
         // The reader has stopped early. Count a success, because the answer had no error so far.
-        upstream.breaker.succeed();
+        upstream.succeed();
+        routed.ended();
         await source.return?.();
       }
     }
+  }
+
+  upstreamsOf(model: string, kind: ModelKind): readonly UpstreamModel[] {
+    const upstreams = this.#find(model)?.upstreams.filter(({ backend }) => backend[VERB_OF[kind]]) ?? [];
+    return upstreams.flatMap(({ backend, name, model: own = model }) => {
+      const known = backend.upstreamsOf?.(own, kind) ?? [];
+      return known.length === 0 ? { name, model: own } : known.map((one) => ({ name, model: one.model }));
+    });
+  }
+
+  status(): readonly UpstreamStatus[] {
+    return [...this.#targets].flatMap(([pattern, { upstreams }]) =>
+      upstreams.map(({ name, breaker, lastFailure }) => ({
+        route: pattern,
+        upstream: name,
+        state: breaker.state,
+        waitMs: breaker.waitMs,
+        lastFailure,
+      })),
+    );
+  }
+
+  /** Closes each backend that can be closed, once. */
+  async close(): Promise<void> {
+    const backends = new Set([...this.#targets.values()].flatMap(({ upstreams }) => upstreams.map(backendOf)));
+    const closing = await Promise.allSettled([...backends].map(async (backend) => backend.close?.()));
+    const failed = closing.find((one) => one.status === "rejected");
+    if (failed) throw failed.reason;
   }
 
   /** True when the names of all models are known. */
@@ -184,13 +253,37 @@ class Routes {
   }
 }
 
+/** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
+function assertBackend(where: string, value: unknown, other: string): void {
+  if (typeof value === "function" || (typeof value === "object" && value !== null)) {
+    const verbs = [...Object.values(VERB_OF), "countInputTokens", "models", other];
+    if (verbs.some((verb) => verb in value)) return;
+    throw new TypeError(
+      `${where} is no backend and has no ${other}. A backend has at least one of ${Object.values(VERB_OF).join(", ")}.`,
+    );
+  }
+  throw new TypeError(`${where} must be a backend, or an object with ${other}.`);
+}
+
+const backendOf = ({ backend }: RoutedBackend): ModelBackend & { close?(): unknown } => backend;
+
+/** Names the upstreams of one route: as the host does, else as the backend does, else by the index. No two get the same name by default. */
+function namesOf(upstreams: readonly RouteUpstream[]): readonly string[] {
+  const named = upstreams.map(({ name, backend }) => name ?? (typeof backend.name === "string" ? backend.name : ""));
+  return named.map((name, index) => {
+    if (upstreams[index]?.name !== undefined) return name;
+    if (name === "") return String(index);
+    return named.indexOf(name) === named.lastIndexOf(name) ? name : `${name} ${index}`;
+  });
+}
+
 /** Gives the observer the state of every circuit breaker. Ignores errors of the observer. */
 function watchBreakers(observer: RouteOptions["observer"], targets: ReadonlyMap<string, Target>): void {
   if (!observer?.watchBreakers) return;
   const gauges = [...targets].flatMap(([route, { upstreams }]) =>
-    upstreams.map(({ name, breaker }, index): BreakerGauge => ({
+    upstreams.map(({ name, breaker }): BreakerGauge => ({
       route,
-      upstream: name ?? String(index),
+      upstream: name,
       get state() {
         return breaker.state;
       },

@@ -1,10 +1,11 @@
 /** The options of a route, and their defaults. */
 
+import type { Shapes } from "../../options.ts";
 import { type NumberRule, FROM_ZERO } from "../../overrides.ts";
 import type { BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { HangUp, ModelBackend } from "../../ports/model-backend.ts";
-import type { Observer } from "../../ports/observer.ts";
+import type { Observer, UpstreamStatus } from "../../ports/observer.ts";
 
 /** The backends of each model, and the rules for a backend that fails. */
 export interface RouteOptions {
@@ -25,6 +26,15 @@ export interface RouteOptions {
   readonly random?: () => number;
 }
 
+/** Several backends as one. */
+export interface RouteBackend extends ModelBackend {
+  upstreamsOf: NonNullable<ModelBackend["upstreamsOf"]>;
+  /** Returns the state of each upstream: its circuit breaker, and its last failure. Asks no upstream. */
+  status(): readonly UpstreamStatus[];
+  /** Closes each backend of the route that has a `close`, such as a relay. Rejects with the first error, after all were closed. */
+  close(): Promise<void>;
+}
+
 /** The upstreams of one route. */
 export interface Route {
   /** A call goes to an upstream drawn by weight. If that fails before its first event, the call goes to the others. */
@@ -36,7 +46,10 @@ export interface Route {
 /** A backend of a route, and its share of the calls. */
 export interface RouteUpstream {
   readonly backend: ModelBackend;
-  /** The name for the observer. Default: the index in the route's list, from 0. */
+  /**
+   * The name for records, metrics and failures. Default: the backend's own `name`, with the index in the route's list where several have the
+   * same; for a backend without a name, the index alone, from 0.
+   */
   readonly name?: string;
   /** The share of calls, relative to the other upstreams. An upstream of weight 0 is asked only after the others failed. Default: 1. */
   readonly weight?: number;
@@ -58,6 +71,23 @@ export interface RetryOptions {
    */
   readonly share: number;
 }
+
+export const ROUTE_SHAPES: {
+  readonly options: Shapes<RouteOptions>;
+  readonly route: Shapes<Route>;
+  readonly upstream: Shapes<RouteUpstream>;
+} = {
+  options: {
+    routes: "object",
+    retry: "object?",
+    breaker: "object?",
+    observer: "object?",
+    clock: "object?",
+    random: "function?",
+  },
+  route: { upstreams: "list", hangUp: "any?" },
+  upstream: { backend: "object", name: "string?", weight: "any?", model: "string?" },
+};
 
 /** The default values. */
 export const DEFAULT_RETRY: RetryOptions = { rounds: 2, pauseMs: 500, maxPauseMs: 10_000, share: 0.2 };

@@ -3,7 +3,7 @@
 import { Child } from "../../trial/child.ts";
 import { median, row, spread } from "../report.ts";
 import { interleaved, type Load, type Sample, sample, type Server, warmUp } from "../sample.ts";
-import { type ScenarioName, SCENARIOS } from "../workload.ts";
+import { type ChatName, CHATS, SCENARIOS } from "../workload.ts";
 import type { Pace, RelayContestant } from "./contestants.ts";
 import type { FirstTokenOrder } from "./first-token.ts";
 import { hasNginx } from "./nginx.ts";
@@ -12,7 +12,7 @@ interface Plan {
   readonly rounds: number;
   readonly windowMs: number;
   /** The calls to warm up each contestant. A contestant with more code needs more calls until all of it is compiled. */
-  readonly warmUpCalls: Readonly<Record<ScenarioName, number>>;
+  readonly warmUpCalls: Readonly<Record<ChatName, number>>;
   /** The calls of each round that are timed one by one. */
   readonly timedCalls: number;
 }
@@ -44,11 +44,11 @@ type Servers = ReadonlyMap<RelayContestant, Server>;
 
 export async function benchRelay(isQuick: boolean): Promise<void> {
   const plan = isQuick ? QUICK : FULL;
-  for (const scenario of Object.keys(SCENARIOS) as ScenarioName[]) await compareLoad(plan, scenario);
+  for (const scenario of CHATS) await compareLoad(plan, scenario);
   await compareFirstToken(plan);
 }
 
-async function compareLoad(plan: Plan, scenario: ScenarioName): Promise<void> {
+async function compareLoad(plan: Plan, scenario: ChatName): Promise<void> {
   await using processes = new AsyncDisposableStack();
   const servers = await started(processes, "at once");
   const load: Load = processes.use(new Child("bench/load.ts"));
@@ -83,7 +83,7 @@ async function started(processes: AsyncDisposableStack, pace: Pace): Promise<Ser
  * Tables calls a second and CPU time. Upstream, contestant and load share the machine: on a machine with fewer than three cores, the calls
  * a second depend on the cores, and only the CPU time shows the cost of a contestant.
  */
-function ratesOf(scenario: ScenarioName, rounds: readonly Round<Sample>[]): string {
+function ratesOf(scenario: ChatName, rounds: readonly Round<Sample>[]): string {
   const title = `${scenario}, ${SCENARIOS[scenario].connections} connections, ${rounds.length} rounds: median (min–max)`;
   const [calls, cpu] = [rounds.map(each("answersPerSecond")), rounds.map(each("cpuMicrosPerAnswer"))];
   const rows = NAMES.map((name) =>

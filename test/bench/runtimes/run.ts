@@ -6,7 +6,7 @@ import { Child } from "../../trial/child.ts";
 import { profiled } from "../profile.ts";
 import { row, spread } from "../report.ts";
 import { interleaved, type Load, type Sample, sample, type Server, warmUp } from "../sample.ts";
-import { type ScenarioName, SCENARIOS } from "../workload.ts";
+import { type ChatName, CHATS } from "../workload.ts";
 
 const RUNTIMES = { bun: ["run"], deno: ["run", "--allow-all", "--unstable-no-legacy-abort"] } as const satisfies Record<
   string,
@@ -22,7 +22,7 @@ interface Plan {
   readonly rounds: number;
   readonly windowMs: number;
   /** The calls to warm up each contestant. */
-  readonly warmUpCalls: Readonly<Record<ScenarioName, number>>;
+  readonly warmUpCalls: Readonly<Record<ChatName, number>>;
 }
 
 const PROFILE_MS = 5_000;
@@ -36,17 +36,17 @@ const CONNECTIONS = 50;
 const EXPECTED = {
   bun: { complete: 0.45, streamed: 0.6 },
   deno: { complete: 0.3, streamed: 0.6 },
-} as const satisfies Record<RuntimeName, Record<ScenarioName, number>>;
+} as const satisfies Record<RuntimeName, Record<ChatName, number>>;
 
 export async function benchRuntimes(isQuick: boolean): Promise<void> {
   const plan = isQuick ? QUICK : FULL;
   const runtimes = (Object.keys(RUNTIMES) as RuntimeName[]).filter((name) => existsSync(commandOf(name)));
-  for (const scenario of Object.keys(SCENARIOS) as ScenarioName[])
+  for (const scenario of CHATS)
     if (process.argv.includes("--profile")) for (const runtime of runtimes) await profile(plan, scenario, runtime);
     else await compare(plan, scenario, runtimes);
 }
 
-async function profile(plan: Plan, scenario: ScenarioName, runtime: RuntimeName): Promise<void> {
+async function profile(plan: Plan, scenario: ChatName, runtime: RuntimeName): Promise<void> {
   const top = await profiled(async (execArgv) => {
     await using load: Load = new Child("bench/load.ts");
     await using server = serverOf(runtime, "gateway", execArgv);
@@ -66,7 +66,7 @@ const serverOf = (runtime: RuntimeName, role: Role, execArgv: readonly string[] 
 const commandOf = (runtime: RuntimeName): string =>
   fileURLToPath(new URL(`../../../node_modules/.bin/${runtime}`, import.meta.url));
 
-async function compare(plan: Plan, scenario: ScenarioName, runtimes: readonly RuntimeName[]): Promise<void> {
+async function compare(plan: Plan, scenario: ChatName, runtimes: readonly RuntimeName[]): Promise<void> {
   await using processes = new AsyncDisposableStack();
   const load: Load = processes.use(new Child("bench/load.ts"));
   const servers = new Map<Contestant, Server>();
@@ -80,7 +80,7 @@ async function compare(plan: Plan, scenario: ScenarioName, runtimes: readonly Ru
   console.log(report(scenario, runtimes, await interleaved(plan.rounds, servers, measure)));
 }
 
-function report(scenario: ScenarioName, runtimes: readonly RuntimeName[], rounds: readonly Round[]): string {
+function report(scenario: ChatName, runtimes: readonly RuntimeName[], rounds: readonly Round[]): string {
   const title = `${scenario}, ${CONNECTIONS} connections, ${rounds.length} rounds: median (min–max)`;
   const of = (name: Contestant, field: keyof Sample) => (round: Round) => round.get(name)?.[field] ?? Number.NaN;
   const rows = runtimes.flatMap((runtime) => {

@@ -29,6 +29,8 @@ export const fails = (error: unknown, ...before: readonly (ChatEvent | string)[]
 
 export interface StageOptions extends Partial<Omit<GatewayOptions, "backend" | "quotas">> {
   readonly keys?: readonly ApiKeyOptions[];
+  /** The address that is asked. */
+  readonly path?: string;
 }
 
 export interface Stage {
@@ -40,7 +42,10 @@ export interface Stage {
 /** The first second of 2026, as the answers of a stage have it. */
 export const CREATED: number = Date.UTC(2026, 0, 1) / 1000;
 
-export function openStage(play: Play, { keys = [], ...options }: StageOptions = {}): Stage {
+export function openStage(
+  play: Play,
+  { keys = [], path = "/v1/chat/completions", ...options }: StageOptions = {},
+): Stage {
   const received: ChatRequest[] = [];
   const gateway = createGateway({
     backend: {
@@ -56,7 +61,7 @@ export function openStage(play: Play, { keys = [], ...options }: StageOptions = 
   });
   const ask: Stage["ask"] = (body, headers = {}) =>
     gateway.fetch(
-      new Request("http://gateway.test/v1/chat/completions", {
+      new Request(`http://gateway.test${path}`, {
         method: "POST",
         headers: { authorization: "Bearer sk-test", "content-type": "application/json", ...headers },
         body: typeof body === "string" ? body : JSON.stringify(body),

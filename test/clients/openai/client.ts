@@ -7,7 +7,7 @@ import { suites } from "./suites.ts";
 
 export const openaiClient: Client = (playground, server) =>
   describe.each(versionsOn(server, sdks))("$name", (sdk) => {
-    describe.each(suitesOn(server, suites, ["uploading", "streaming", "errors"]))("%s", (_name, suite) => {
+    describe.each(suitesOn(server, suites, ["uploading", "streaming", "responses", "errors"]))("%s", (_name, suite) => {
       suite(stageOf(sdk, playground));
     });
   });

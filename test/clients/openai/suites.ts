@@ -5,6 +5,7 @@ import { embeddingSuite } from "./embedding.ts";
 import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
 import { quotaSuite } from "./quota.ts";
+import { responsesSuite } from "./responses.ts";
 import type { Stage } from "./sdk.ts";
 import { streamingSuite } from "./streaming.ts";
 import { uploadingSuite } from "./uploading.ts";
@@ -15,6 +16,7 @@ export const suites: readonly (readonly [name: string, suite: (stage: Stage) => 
   ["editing", editingSuite],
   ["streaming", streamingSuite],
   ["embedding", embeddingSuite],
+  ["responses", responsesSuite],
   ["errors", errorsSuite],
   ["quota", quotaSuite],
 ];

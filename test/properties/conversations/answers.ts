@@ -6,6 +6,7 @@ import { chatCompletions } from "../../../src/formats/chat-completions/index.ts"
 import type { ChatEndpoint, Format as ServedFormat } from "../../../src/formats/format.ts";
 import { generateContent } from "../../../src/formats/generate-content/index.ts";
 import { messages } from "../../../src/formats/messages/index.ts";
+import { responses } from "../../../src/formats/responses/index.ts";
 import { unwrapSeal } from "../../../src/formats/shared/seal.ts";
 import { type ChatEvent, type ChatRequest, type FinishReason, systemClock } from "../../../src/index.ts";
 import { metered } from "../upstream-answers.ts";
@@ -21,6 +22,7 @@ export const ENDPOINTS: Readonly<Record<FormatName, ChatEndpoint>> = {
   messages: chatOf(messages()),
   "generate-content": chatOf(generateContent()),
   "chat-completions": chatOf(chatCompletions({ clock: systemClock })),
+  responses: chatOf(responses({ clock: systemClock })),
 };
 
 const text = fc.oneof(
@@ -114,6 +116,7 @@ const LEFT_OUT: Readonly<Record<FormatName, readonly (keyof Told)[]>> = {
   messages: [],
   "generate-content": [],
   "chat-completions": ["signature"],
+  responses: [],
 };
 
 /** The ends that the answers of a format name otherwise. */
@@ -121,6 +124,7 @@ const NEAREST: Readonly<Record<FormatName, Readonly<Record<string, string>>>> = 
   messages: { "content-filter": "refusal" },
   "generate-content": { refusal: "content-filter" },
   "chat-completions": { refusal: "content-filter" },
+  responses: { refusal: "content-filter" },
 };
 
 /** An answer of an upstream, as a relay has read it. */

@@ -180,8 +180,49 @@ const chatCompletions: Client<Completion, Completion, Completed> = {
   }),
 };
 
+interface Item {
+  readonly type: string;
+  readonly call_id?: string;
+}
+interface Output {
+  readonly output: readonly Item[];
+}
+interface ItemFrame {
+  readonly type: string;
+  readonly output_index: number;
+  readonly item: Item;
+}
+
+const responses: Client<Output, ItemFrame, Output> = {
+  message: ({ output }) => ({ output }),
+  joined(frames) {
+    const output: Item[] = [];
+    for (const { type, output_index, item } of frames)
+      if (type === "response.output_item.done") output[output_index] = item;
+    return { output };
+  },
+  answers({ output }) {
+    const calls = output.filter(({ type }) => type === "function_call");
+    const results = calls.map(({ call_id }) => ({ type: "function_call_output", call_id, output: "Seen" }));
+    return results.length > 0 ? results : [{ role: "user", content: "Go on" }];
+  },
+  request: (model, said) => ({
+    model,
+    max_output_tokens: 10_000,
+    store: false,
+    include: ["reasoning.encrypted_content"],
+    input: [
+      { role: "user", content: "Go" },
+      ...(said as readonly (Item | Output)[]).flatMap((one) =>
+        "output" in one && Array.isArray(one.output) ? one.output : [one],
+      ),
+    ],
+  }),
+};
+
 const CLIENTS = {
   messages,
   "generate-content": generateContent,
   "chat-completions": chatCompletions,
+  responses,
 } as unknown as Readonly<Record<FormatName, Client<never, never, JsonObject>>>;

@@ -109,17 +109,26 @@ function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
   for (const tool of tools) {
     const kind: Field = `tools.${tool.type}`;
     if (tool.type === "code-execution") yield fact("tool for code", [kind]);
-    else if (tool.type === "provider") yield fact(`tool ${json(tool.definition)}`, [kind, "toolChoice.names"]);
+    else if (tool.type === "provider")
+      yield fact(`tool ${json(tool.definition)}`, [kind, "tools.hosted", "tools.web-search", "toolChoice.names"]);
     else {
-      const { name, description, inputSchema, strict, cache } = tool;
+      const { name, description, inputSchema, strict, cache, custom } = tool;
       yield fact(`tool ${name} ${description} ${json(inputSchema)}`, [kind, "toolChoice.names"]);
       if (strict !== undefined) yield fact(`tool ${name} ${strict}`, ["tools.function.strict", "toolChoice.names"]);
+      const grammar = custom?.format;
+      if (grammar) yield fact(`tool ${name} follows ${json(grammar)}`, ["tools.function.custom", "toolChoice.names"]);
       if (cache) yield fact(`tool ${name} cache ${json(cache)}`, ["messages.cache", "toolChoice.names"]);
     }
   }
   const choice = toolChoice && plainest(toolChoice);
   if (!choice || (tools.length === 0 && isFree(choice))) return;
-  const lost: readonly Field[] = ["toolChoice", "toolChoice.names", "tools.provider", "tools.code-execution"];
+  const lost: readonly Field[] = [
+    "toolChoice",
+    "toolChoice.names",
+    "tools.provider",
+    "tools.web-search",
+    "tools.code-execution",
+  ];
   yield fact(`choice ${choice.type}`, lost);
   if (choice.type === "none") return;
   if (!choice.parallel) yield fact("choice one call", [...lost, "toolChoice.parallel"]);
@@ -263,7 +272,8 @@ function* textFacts(key: string, text: string, told: readonly Field[]): Generato
 function* mediaFacts(where: string, { kind, source, detail }: MediaPart): Generator<Fact> {
   const words = source.type === "url" ? source.url : source.type === "file" ? source.id : source.data;
   yield fact(`${where} ${kind} ${json(named(source))}`, [...MEDIA, "messages.tool-result.media"], words);
-  if (detail !== undefined) yield fact(`${where} ${kind} detail ${detail}`, ["messages.media.detail", ...MEDIA]);
+  if (detail !== undefined)
+    yield fact(`${where} ${kind} detail ${detail}`, ["messages.media.detail", "messages.tool-result.media", ...MEDIA]);
 }
 
 /** The one type of sound that has two names. */

@@ -1,4 +1,4 @@
-/** The three chat formats, each with the conversations that it can say, as its callers send them and its upstreams read them. */
+/** The chat formats, each with the conversations that it can say, as its callers send them and its upstreams read them. */
 
 import type fc from "fast-check";
 import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
@@ -19,13 +19,21 @@ import {
   encodeRequest as encodeMessages,
 } from "../../../src/formats/messages/request.ts";
 import { messagesRequest } from "../../../src/formats/messages/schema.ts";
+import { responsesCodec } from "../../../src/formats/responses/index.ts";
+import {
+  decodeRequest as decodeResponses,
+  encodeRequest as encodeResponses,
+} from "../../../src/formats/responses/request.ts";
+import { ResponsesRequest } from "../../../src/formats/responses/schema.ts";
 import { assertValid } from "../../../src/http/validation.ts";
 import type { ChatRequest, JsonObject } from "../../../src/index.ts";
 import { readBody } from "../../cases/generate-content/read-body.ts";
 import { chatRequest as messagesConversation } from "../arbitraries.ts";
 import { chatRequest as chatCompletionsConversation } from "../chat-completions.arbitraries.request.ts";
 import { chatRequest as generateContentConversation } from "../generate-content.arbitraries.request.ts";
+import { chatRequest as responsesConversation, NOTHING_BEFORE } from "../responses.arbitraries.request.ts";
 import {
+  HOSTED,
   INSTRUCTED,
   LAST_WORDS,
   LONG_IDS,
@@ -41,7 +49,7 @@ import {
   withSeldom,
 } from "./seldom.ts";
 
-export type FormatName = "messages" | "generate-content" | "chat-completions";
+export type FormatName = "messages" | "generate-content" | "chat-completions" | "responses";
 
 export interface Format {
   readonly name: FormatName;
@@ -68,13 +76,17 @@ function withReasoning(request: ChatRequest): ChatCompletionsRequest {
   return body;
 }
 
+/** The official service accepts no message that is only white space, and no request without a message. */
+const saysSomething = ({ messages }: ChatRequest): boolean =>
+  messages.some(({ parts }) => parts.some((part) => part.type !== "text" || part.text.trim() !== ""));
+
 const MESSAGES = messagesRequest({ vendorRanges: true, vendorSources: true });
 
 export const FORMATS: readonly Format[] = [
   {
     name: "messages",
     codec: messagesCodec(),
-    conversation: withSeldom(messagesConversation, [
+    conversation: withSeldom(messagesConversation.filter(saysSomething), [
       ...CALLS,
       LONG_IDS,
       INSTRUCTED,
@@ -123,6 +135,25 @@ export const FORMATS: readonly Format[] = [
       const wire: unknown = body;
       assertValid(ChatCompletionsRequest, wire);
       return decodeChatCompletions(wire, 1);
+    },
+  },
+  {
+    name: "responses",
+    codec: responsesCodec(),
+    conversation: withSeldom(responsesConversation, [
+      ...CALLS,
+      INSTRUCTED,
+      STRICT,
+      HOSTED,
+      reasoning({ type: "adaptive", effort: "xhigh", visible: false }),
+      withOwn("responses", { truncation: "auto", prompt_cache_key: "k", max_tool_calls: 3, top_nonsense: { a: 1 } }),
+    ]),
+    // The gateway asks upstreams for reasoning that can be sent back, and stores nothing there; a caller may ask for the same.
+    write: (request) => encodeResponses(request).body,
+    read(body) {
+      const wire: unknown = body;
+      assertValid(ResponsesRequest, wire);
+      return decodeResponses({ body: wire, own: NOTHING_BEFORE }, 1);
     },
   },
 ];

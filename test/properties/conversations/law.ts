@@ -40,9 +40,11 @@ export function crossed(to: Format, { request, text, facts }: Asked): Crossing {
     return { lost: 0, refused: true };
   }
   const sent = JSON.stringify(body);
-  if (request.native?.format === to.codec.format && !isUnclean(text, facts, to.name)) {
+  const isClean = !isUnclean(text, facts, to.name) && !(to.name === "responses" && hasBareReasoning(request));
+  if (request.native?.format === to.codec.format && isClean) {
     // The gateway has decided nothing here, so there is nothing of its own in the body but Google's word for a missing signature.
-    if (withoutPlaceholders(sent) !== withoutPlaceholders(text) || conversions.length > 0)
+    const same = to.name === "responses" ? withoutIds : withoutPlaceholders;
+    if (same(sent) !== same(text) || conversions.length > 0)
       throw new Error("A request of the upstream's own format has changed.");
     return { lost: 0, refused: false };
   }
@@ -56,11 +58,17 @@ export function crossed(to: Format, { request, text, facts }: Asked): Crossing {
 }
 
 /** A seal that names its maker, or an empty one: no upstream may get it. */
-const UNCLEAN = /"cG9seWdhdGU6|"(?:signature|thoughtSignature|thought_signature|data)":""/;
+const UNCLEAN = /"cG9seWdhdGU6|"(?:signature|thoughtSignature|thought_signature|data|encrypted_content)":""/;
 
 /** Tells whether a body has a seal that its own upstream may not get, and which is taken out. */
 const isUnclean = (body: string, facts: readonly Fact[], format: string): boolean =>
   UNCLEAN.test(body) || facts.some(({ seal }) => seal?.maker !== undefined && seal.maker !== format);
+
+/** Tells whether a request has reasoning that nobody takes back. Upstreams of Responses refuse it. */
+const hasBareReasoning = ({ messages }: ChatRequest): boolean =>
+  messages.some(({ parts }) =>
+    parts.some((part) => part.type === "reasoning" && part.signature === undefined && part.maker === undefined),
+  );
 
 const PLACEHOLDER = "skip_thought_signature_validator";
 
@@ -75,6 +83,15 @@ const withoutPlaceholders = (body: string): string =>
         ),
       )
     : body;
+
+/** The body without the ids that the gateway or an upstream gave to items. No upstream gets them back. */
+function withoutIds(body: string): string {
+  const request = parsed(body);
+  const input = (request["input"] as JsonObject[]).map(({ id, ...item }) =>
+    id !== undefined && item["type"] === "web_search_call" ? { id, ...item } : item,
+  );
+  return JSON.stringify({ ...request, input });
+}
 
 /** The maker of a seal gets it back, and nobody else gets it. */
 function assertSealed(lost: readonly Fact[], format: string, body: string): void {

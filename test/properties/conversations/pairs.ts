@@ -77,7 +77,7 @@ export function run(pairs: readonly Pair[], options: { readonly seed?: number; r
     const heard = new Map(FORMATS.map((upstream) => [upstream, answered(upstream, events, stream)]));
     for (const [index, from] of FORMATS.entries()) {
       const conversation = said[index];
-      if (!conversation) continue;
+      if (!conversation || !pairs.some((pair) => pair.from === from)) continue;
       const requests = new Requests(from, conversation);
       const continued = askedIn(from, kept);
       for (const pair of pairs) {

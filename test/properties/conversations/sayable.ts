@@ -1,16 +1,30 @@
 /** Conversations that an upstream's format can say: what it would refuse is said otherwise, so that the rest is compared. */
 
+import { isWebSearch } from "../../../src/formats/shared/hosted-tools.ts";
 import type { ChatMessage, ChatRequest, DocumentPart, MediaPart, Part, TextPart } from "../../../src/index.ts";
 import type { FormatName } from "./formats.ts";
 
 /** The request without what the format refuses. Each twentieth is left as it is: refusals are a part of the law. */
 export function mostlySayable(to: FormatName, request: ChatRequest): ChatRequest {
   if (request.maxOutputTokens % 20 === 0) return request;
+  return withoutRefused(to, to === "responses" ? request : withoutHosted(to, request));
+}
+
+function withoutRefused(to: FormatName, request: ChatRequest): ChatRequest {
   if (to === "generate-content") return worded(request);
   const asked = worded(answered(request));
   if (to === "messages") return asked;
   const messages = changed(asked.messages, withPlainMedia);
   return messages === asked.messages ? asked : { ...asked, messages };
+}
+
+/** Has no tools that callers of Responses are refused. */
+function withoutHosted(to: FormatName, request: ChatRequest): ChatRequest {
+  const isElsewhere = to === "messages" || to === "generate-content";
+  const tools = request.tools.filter(
+    (tool) => tool.type !== "provider" || tool.format !== "responses" || (isElsewhere && isWebSearch(tool)),
+  );
+  return tools.length === request.tools.length ? request : { ...request, tools };
 }
 
 const WORD: TextPart = { type: "text", text: "…" };

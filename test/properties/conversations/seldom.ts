@@ -75,6 +75,17 @@ export const STRICT: Change = (request) => ({
   ),
 });
 
+/** A tool that the provider runs itself. */
+export const HOSTED: Change = (request) => ({
+  ...request,
+  tools: [
+    ...request.tools,
+    { type: "provider", format: "responses", definition: { type: "web_search", search_context_size: "low" } },
+    { type: "provider", format: "responses", definition: { type: "file_search", vector_store_ids: ["vs_1"] } },
+    { type: "code-execution" },
+  ],
+});
+
 export const TIERED: Change = (request) => ({ ...request, serviceTier: "auto" });
 export const PICTURED: Change = (request) => ({ ...request, modalities: ["text", "image"] });
 

@@ -38,7 +38,7 @@ export const session: fc.Arbitrary<Session> = fc.record({
   model: fc.constantFrom("m", "gemini-3-pro", "claude-sonnet-4-5"),
   steps: fc.array(
     fc.record({
-      maker: fc.constantFrom<Maker>("messages", "generate-content", "chat-completions", "ai-sdk.openai"),
+      maker: fc.constantFrom<Maker>("messages", "generate-content", "chat-completions", "responses", "ai-sdk.openai"),
       thoughts: fc.array(fc.record({ text: words, kind: fc.constantFrom("signed", "unsigned", "encrypted") }), {
         maxLength: 2,
       }),
@@ -166,6 +166,46 @@ const BODIES: Readonly<Record<FormatName, BodyOf>> = {
       },
     ],
     usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  }),
+  responses: ({ thoughts, text }, ids, seals) => ({
+    id: "resp_1",
+    object: "response",
+    created_at: 1,
+    status: "completed",
+    model: "m",
+    output: [
+      ...thoughts.map((thought, index) => ({
+        type: "reasoning",
+        id: `rs_${index}`,
+        // A local server shows its reasoning itself, and encrypts nothing.
+        ...(thought.kind === "unsigned"
+          ? { summary: [], content: [{ type: "reasoning_text", text: thought.text }] }
+          : {
+              summary: thought.kind === "encrypted" ? [] : [{ type: "summary_text", text: thought.text }],
+              encrypted_content: seals.next(),
+            }),
+      })),
+      ...(text === undefined
+        ? []
+        : [
+            {
+              type: "message",
+              id: "msg_1",
+              status: "completed",
+              role: "assistant",
+              content: [{ type: "output_text", text, annotations: [] }],
+            },
+          ]),
+      ...ids.map((id, index) => ({
+        type: "function_call",
+        id: `fc_${index}`,
+        status: "completed",
+        call_id: id,
+        name: "look",
+        arguments: JSON.stringify(INPUT),
+      })),
+    ],
+    usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
   }),
 };
 

@@ -8,8 +8,8 @@ const BATCH = 5_000;
 /** The least share of a pair's conversations to compare: a refused one proves little. */
 const LEAST_COMPARED = 0.9;
 
-async function converse(count: number, seed: number): Promise<Outcome> {
-  const pairs = allPairs();
+async function converse(count: number, seed: number, only: string): Promise<Outcome> {
+  const pairs = allPairs().filter(({ name }) => name.includes(only));
   for (let done = 0; done < count; done += BATCH) {
     // Throws at the first fact that is lost without a word, with the seed of the batch.
     run(pairs, { seed: seed + done / BATCH, numRuns: Math.min(BATCH, count - done) });
@@ -31,10 +31,13 @@ async function converse(count: number, seed: number): Promise<Outcome> {
   };
 }
 
-export const conversationsTrial: Trial<Subject, { readonly count: number; readonly seed: number }> = {
+export const conversationsTrial: Trial<
+  Subject,
+  { readonly count: number; readonly seed: number; readonly only: string }
+> = {
   name: "conversations",
   does: "Takes 100,000 conversations through each pair of formats: nothing is lost that is not told.",
-  flags: { count: 100_000, seed: Date.now() % 2 ** 31 },
+  flags: { count: 100_000, seed: Date.now() % 2 ** 31, only: "" },
   subjects: [EVERYTHING],
-  run: (_everything, { count, seed }) => converse(count, seed),
+  run: (_everything, { count, seed, only }) => converse(count, seed, only),
 };

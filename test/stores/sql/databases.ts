@@ -16,6 +16,7 @@ import {
   nodeSqliteDialect,
   type SqlDatabase,
   type SqlDialect,
+  type SqlQuotaStoreOptions,
 } from "../../../src/stores/sql/index.ts";
 
 /** A migrated place of the run's own in a database. */
@@ -23,6 +24,8 @@ export interface TestPlace {
   readonly db: SqlDatabase;
   readonly dialect: SqlDialect;
   readonly prefix: string;
+  /** The options of a store in this place. */
+  readonly options: Pick<SqlQuotaStoreOptions, "db" | "dialect" | "prefix">;
   /** The address for other processes; undefined for a database within this process. */
   readonly address: string | undefined;
   /** One more pool of connections, where the database takes several. It is closed with the place. */
@@ -63,6 +66,7 @@ async function placeAt({ dialect, prefix, address, open, remove }: Where): Promi
     db,
     dialect,
     prefix,
+    options: { db, dialect, prefix },
     address,
     // A database within this process has one connection.
     connect: () => (reachable ? connect() : db),

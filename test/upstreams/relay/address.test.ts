@@ -110,6 +110,7 @@ const ROUTES: Readonly<Record<RelayFormat, readonly [version: string, routes: re
   messages: ["/v1", ["/messages", "/messages/count_tokens"]],
   "generate-content": ["/v1beta", ["/models", "/models/small:generateContent", "/tunedModels/a/b:countTokens"]],
   "chat-completions": ["/v1", ["/chat/completions"]],
+  responses: ["/v1", ["/responses"]],
   images: ["/v1", ["/images/generations", "/images/edits"]],
 };
 

@@ -93,6 +93,16 @@ const CLIENTS: readonly (readonly [RelayFormat, string, (call: Call) => Promise<
       await call({ contents: [question, content, { role: "user", parts: [{ functionResponse }] }], generationConfig });
     },
   ],
+  [
+    "responses",
+    "/v1/responses",
+    async (call) => {
+      const question = { role: "user", content: "When?" };
+      const { output } = await call({ model: "gpt-5", input: [question] });
+      const result = { type: "function_call_output", call_id: SIGNED.id, output: "noon" };
+      await call({ model: "gpt-5", input: [question, ...(output as JsonObject[]), result] });
+    },
+  ],
 ];
 
 it.each(CLIENTS)("%s: every maker gets its own back through both gateways", async (format, path, run) => {

@@ -79,6 +79,7 @@ const BODIES: Readonly<Record<RelayFormat, { path: string; body: object }>> = {
     path: "/v1/chat/completions",
     body: { model: "m", messages: [{ role: "user", content: "Hi" }] },
   },
+  responses: { path: "/v1/responses", body: { model: "m", input: "Hi" } },
   images: {
     path: "/v1/images/generations",
     body: { model: "image-model-2", prompt: "A fox.", response_format: "b64_json" },

@@ -27,6 +27,7 @@ function refusalOf({ caller }: Pair, { code, message, retryAfterMs, field }: Fai
   const more: Record<string, object> = {
     "generate-content": { details: [...badRequest(status, message, field), ...retryInfo(retryAfterMs)] },
     "chat-completions": { param: field ?? null },
+    responses: { param: field ?? null },
     images: { param: field ?? null },
   };
   return { status, error: { ...error, message, ...more[caller.name] } };

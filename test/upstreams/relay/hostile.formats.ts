@@ -7,6 +7,7 @@ import type { Driver } from "../../drivers/driver.ts";
 import { generateContent } from "../../drivers/generate-content.ts";
 import { images } from "../../drivers/images.ts";
 import { messages } from "../../drivers/messages.ts";
+import { responses } from "../../drivers/responses.ts";
 
 /** A caller's charge, and the part of it that is an estimate. */
 export interface Charge {
@@ -194,6 +195,46 @@ const speaksChatCompletions: Speaker = {
   errorFrame: (status, said) => data(openaiError(status, said)),
 };
 
+const RESPONSE = { id: "resp_1", object: "response", created_at: 1, model: "model-a", error: null };
+const MESSAGE = { id: "msg_1", type: "message", role: "assistant" };
+const saying = (text: string): object => ({
+  ...MESSAGE,
+  status: "completed",
+  content: [{ type: "output_text", text, annotations: [], logprobs: [] }],
+});
+const COMPLETED_RESPONSE = {
+  ...RESPONSE,
+  status: "completed",
+  output: [saying(WHOLE)],
+  usage: { input_tokens: 11, output_tokens: 7, total_tokens: 18 },
+};
+const PLACE = { item_id: "msg_1", output_index: 0, content_index: 0 };
+
+const speaksResponses: Speaker = {
+  format: "responses",
+  frames: [
+    { type: "response.created", response: { ...RESPONSE, status: "in_progress", output: [] } },
+    { type: "response.output_item.added", output_index: 0, item: { ...MESSAGE, status: "in_progress", content: [] } },
+    {
+      type: "response.content_part.added",
+      ...PLACE,
+      part: { type: "output_text", text: "", annotations: [], logprobs: [] },
+    },
+    { type: "response.output_text.delta", ...PLACE, delta: FIRST },
+    { type: "response.output_text.delta", ...PLACE, delta: REST },
+    { type: "response.output_item.done", output_index: 0, item: saying(WHOLE) },
+    { type: "response.completed", response: COMPLETED_RESPONSE },
+  ].map((frame, sequence_number) => typed({ ...frame, sequence_number })),
+  begun: 4,
+  alive: typed({ type: "keepalive" }),
+  body: COMPLETED_RESPONSE,
+  whole: WHOLE,
+  first: FIRST,
+  costs: { whole: COUNTED, first: ESTIMATED },
+  error: openaiError,
+  errorFrame: (status, said) => typed({ type: "error", ...openaiError(status, said) }),
+};
+
 /** The price of a picture in these tests. */
 export const PICTURE_PRICE = 7;
 
@@ -237,6 +278,9 @@ export const pairs: readonly [Pair, ...Pair[]] = [
   pair(generateContent, speaksMessages),
   pair(chatCompletions, speaksChatCompletions),
   pair(chatCompletions, speaksGenerateContent),
+  pair(responses, speaksResponses),
+  pair(responses, speaksMessages),
+  pair(chatCompletions, speaksResponses),
   pair(images, speaksImages),
 ];
 

@@ -185,7 +185,7 @@ describe.each(pairs.filter(({ caller }) => caller.endless))("to a caller of $nam
       const { answer, charge, record, failures } = await met(pair, form, thenForEver(() => more)(upstream));
       // The frames of one read are counted together, up to 4,096 characters: at most 60 of them.
       expect(await form.textOf(answer())).toMatch(/^(?:Hel){600,660}$/);
-      expect(await answer().text()).toMatch(/"max_tokens"|"MAX_TOKENS"|"length"/);
+      expect(await answer().text()).toMatch(/"max_tokens"|"MAX_TOKENS"|"length"|"max_output_tokens"/);
       expect(charge.used).toBeLessThan(20 * LIMIT);
       expect(charge.estimated).toBe(charge.used);
       expect(record).toMatchObject({ outcome: "completed", units: charge.used, certainty: "estimated" });

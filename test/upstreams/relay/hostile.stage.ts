@@ -186,6 +186,7 @@ const LIMIT_FIELDS: Readonly<Record<string, object>> = {
   messages: { max_tokens: LIMIT },
   "generate-content": { generationConfig: { maxOutputTokens: LIMIT } },
   "chat-completions": { max_completion_tokens: LIMIT },
+  responses: { max_output_tokens: LIMIT },
 };
 
 /** Lets time pass in small steps until a call has ended: bytes that were sent arrive before a timeout. */

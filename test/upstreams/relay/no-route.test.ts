@@ -20,6 +20,7 @@ const ASK: Readonly<Record<RelayFormat, readonly [path: string, body: object, as
     { model: "m", stream: true, messages: [{ role: "user", content: "Go." }] },
     "POST /deep-secret-word/v1/chat/completions",
   ],
+  responses: ["/v1/responses", { model: "m", stream: true, input: "Go." }, "POST /deep-secret-word/v1/responses"],
   images: [
     "/v1/images/generations",
     { model: "image-model-2", prompt: "A cat." },

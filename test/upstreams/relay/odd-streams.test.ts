@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
 import { relay } from "../../../src/upstreams/relay/index.ts";
 
-const FORMATS = ["messages", "generate-content", "chat-completions"] as const;
+const FORMATS = ["messages", "generate-content", "chat-completions", "responses"] as const;
 type ChatFormat = (typeof FORMATS)[number];
 
 const ASK: Readonly<Record<ChatFormat, readonly [path: string, body: object]>> = {
@@ -20,6 +20,7 @@ const ASK: Readonly<Record<ChatFormat, readonly [path: string, body: object]>> =
     "/v1/chat/completions",
     { model: "m", stream: true, messages: [{ role: "user", content: "Go." }] },
   ],
+  responses: ["/v1/responses", { model: "m", stream: true, input: "Go." }],
 };
 
 /** Asks a gateway for a stream, before an upstream that answers with these bytes. */
@@ -92,6 +93,31 @@ const COMPLETE: Readonly<Record<ChatFormat, object>> = {
     ],
     usage: { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 },
   },
+  responses: {
+    id: "resp_1",
+    object: "response",
+    created_at: 1,
+    status: "completed",
+    model: "real",
+    output: [
+      {
+        type: "message",
+        id: "msg_1",
+        status: "completed",
+        role: "assistant",
+        content: [{ type: "output_text", text: "Let me look.", annotations: [] }],
+      },
+      {
+        type: "function_call",
+        id: "fc_1",
+        status: "completed",
+        call_id: "toolu_1",
+        name: "look",
+        arguments: '{"at":"sky"}',
+      },
+    ],
+    usage: { input_tokens: 5, output_tokens: 7, total_tokens: 12 },
+  },
 };
 
 /** What the end of a stream in each format looks like, and the count of its output tokens. */
@@ -99,6 +125,7 @@ const END: Readonly<Record<ChatFormat, RegExp>> = {
   messages: /"stop_reason":"tool_use".*"output_tokens":7[^]*event: message_stop/,
   "generate-content": /"finishReason":"STOP".*"candidatesTokenCount":7/,
   "chat-completions": /"finish_reason":"tool_calls"[^]*data: \[DONE\]/,
+  responses: /event: response\.completed\n.*"output_tokens":7/,
 };
 
 describe.each(PAIRS)("an upstream of %s that answers a caller of %s", (format, by) => {
@@ -147,6 +174,35 @@ const BEGINNING: Readonly<Record<ChatFormat, string>> = {
   ].join(""),
   "generate-content": frame({ candidates: [{ content: { role: "model", parts: [{ text: "Let me" }] } }] }),
   "chat-completions": frame({ id: "c", choices: [{ index: 0, delta: { content: "Let me" } }] }),
+  responses: [
+    frame({
+      type: "response.created",
+      sequence_number: 0,
+      response: { ...COMPLETE.responses, status: "in_progress", output: [] },
+    }),
+    frame({
+      type: "response.output_item.added",
+      sequence_number: 1,
+      output_index: 0,
+      item: { type: "message", id: "msg_1", status: "in_progress", role: "assistant", content: [] },
+    }),
+    frame({
+      type: "response.content_part.added",
+      sequence_number: 2,
+      item_id: "msg_1",
+      output_index: 0,
+      content_index: 0,
+      part: { type: "output_text", text: "", annotations: [] },
+    }),
+    frame({
+      type: "response.output_text.delta",
+      sequence_number: 3,
+      item_id: "msg_1",
+      output_index: 0,
+      content_index: 0,
+      delta: "Let me",
+    }),
+  ].join(""),
 };
 
 /** An ordinary end behind the error, which must not hide the error. */
@@ -154,6 +210,7 @@ const LATE_END: Readonly<Record<ChatFormat, string>> = {
   messages: frame({ type: "message_stop" }, "message_stop"),
   "generate-content": frame({ candidates: [{ content: { parts: [] }, finishReason: "STOP" }] }),
   "chat-completions": `${frame({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })}data: [DONE]\n\n`,
+  responses: frame({ type: "response.completed", sequence_number: 4, response: COMPLETE.responses }),
 };
 
 describe.each(PAIRS)("in the stream of an upstream of %s to a caller of %s", (format, by) => {
@@ -171,7 +228,7 @@ describe.each(PAIRS)("in the stream of an upstream of %s to a caller of %s", (fo
     expect(status).toBe(200);
     expect(text).toContain("Let me");
     expect(text).toMatch(/"error"/);
-    expect(text).not.toMatch(/message_stop|"stop"|"STOP"|\[DONE\]/);
+    expect(text).not.toMatch(/message_stop|"stop"|"STOP"|\[DONE\]|response\.completed/);
     expect(failures).toHaveLength(1);
     // The host's log has the upstream's words, if there were any.
     expect(failures[0]).toContain(/Out of order\./.exec(data)?.[0] ?? "");

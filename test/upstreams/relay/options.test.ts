@@ -12,7 +12,7 @@ it.each([
   ["foreignReasoning", '"drop", "text", "pass"'],
   ["outputLimitField", '"max_completion_tokens", "max_tokens"'],
 ])("a relay refuses a word for %s that it does not know, and says which words it knows", (option, words) => {
-  for (const format of ["messages", "generate-content", "chat-completions", "images"] as const)
+  for (const format of ["messages", "generate-content", "chat-completions", "responses", "images"] as const)
     for (const [value, shown] of [
       ["high", '"high"'],
       [null, "null"],

@@ -16,6 +16,7 @@ const FORMATS: readonly [RelayFormat, version: string][] = [
   ["messages", "/v1"],
   ["generate-content", "/v1beta"],
   ["chat-completions", "/v1"],
+  ["responses", "/v1"],
 ];
 
 let server: Server;
@@ -134,6 +135,36 @@ describe.each(FORMATS)("relayed as %s", (format, version) => {
     });
     const failing = client.chat.completions.create({ ...ask, messages: [{ role: "user", content: "/fail 429" }] });
     await expect(failing).rejects.toMatchObject({ status: 429 });
+  });
+
+  it("to a client of Responses: text, a stream, a tool and an error", async () => {
+    const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-test" }]), onFailure: () => {} });
+    const client = new OpenAI({
+      apiKey: "sk-test",
+      baseURL: "http://gateway.test/v1",
+      maxRetries: 0,
+      fetch: (url, init) => gateway.fetch(new Request(url instanceof Request ? url.url : url, init)),
+    });
+    const ask = { model: "model-a", input: "Hello there" };
+    const complete = await client.responses.create(ask);
+    expect(complete.output_text).toContain("Hello there");
+    expect(complete.model).toBe("model-a");
+    const stream = client.responses.stream(ask);
+    let text = "";
+    for await (const event of stream) {
+      if (event.type === "response.output_text.delta") text += event.delta;
+      expect(JSON.stringify(event)).not.toContain("upstream");
+    }
+    expect(text).toBe(complete.output_text);
+    expect((await stream.finalResponse()).output_text).toBe(text);
+    const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+    const called = await client.responses.create({
+      ...ask,
+      tools: [{ type: "function", name: "get_weather", parameters, strict: false }],
+      tool_choice: "required",
+    });
+    expect(called.output.find(({ type }) => type === "function_call")).toMatchObject({ name: "get_weather" });
+    await expect(client.responses.create({ ...ask, input: "/fail 429" })).rejects.toMatchObject({ status: 429 });
   });
 });
 

@@ -105,6 +105,41 @@ const CASES: readonly Case[] = [
     complete:
       '{"id":"c","object":"chat.completion","created":1,"model":"large","choices":[{"index":0,"message":{"role":"assistant","content":"W\\u00f6rld"},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18},"x_new":1.0}',
   },
+  {
+    format: "responses",
+    path: () => "/v1/responses",
+    ask: { model: "large", max_output_tokens: 50, input: "Hi", x_unknown: { deep: [1.5] } },
+    line: () => "POST /v1/responses HTTP/1.1",
+    credential: "authorization: bearer sk-upstream-key",
+    stream: [
+      event(
+        "response.created",
+        '{"type":"response.created","sequence_number":0,"response":{"id":"resp_9","object":"response","created_at":1,"status":"in_progress","model":"large","output":[],"store":false,"usage":null,"x_new":1.0}}',
+      ),
+      event(
+        "response.output_item.added",
+        '{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"msg_9","type":"message","status":"in_progress","role":"assistant","content":[]}}',
+      ),
+      event(
+        "response.content_part.added",
+        '{"type":"response.content_part.added","sequence_number":2,"item_id":"msg_9","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}}',
+      ),
+      event(
+        "response.output_text.delta",
+        '{"type":"response.output_text.delta","sequence_number":3,"item_id":"msg_9","output_index":0,"content_index":0,"delta":"W\\u00f6rld" }',
+      ),
+      event(
+        "response.output_item.done",
+        '{"type":"response.output_item.done","sequence_number":4,"output_index":0,"item":{"id":"msg_9","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"W\\u00f6rld","annotations":[]}]}}',
+      ),
+      event(
+        "response.completed",
+        '{"type":"response.completed","sequence_number":5,"response":{"id":"resp_9","object":"response","created_at":1,"status":"completed","model":"large","output":[{"id":"msg_9","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"W\\u00f6rld","annotations":[]}]}],"store":false,"usage":{"input_tokens":11,"output_tokens":7,"total_tokens":18},"x_new":1.50}}',
+      ),
+    ].join(""),
+    complete:
+      '{"id":"resp_9","object":"response","created_at":1,"status":"completed","model":"large","output":[{"id":"msg_9","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"W\\u00f6rld","annotations":[],"x":1.0}]}],"store":false,"usage":{"input_tokens":11,"output_tokens":7,"total_tokens":18},"x_new":true}',
+  },
 ];
 
 /** Asks a gateway with one key before an upstream with one answer. */
@@ -149,6 +184,8 @@ const ODD: Readonly<Partial<Record<RelayFormat, string>>> = {
     '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"t","name":"a","args":{}}},{"functionCall":{"id":"t","name":"b","args":{}}}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":7,"totalTokenCount":18},"modelVersion":"large","responseId":"r"}',
   "chat-completions":
     '{"id":"c","object":"chat.completion","created":1,"model":"large","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"a","arguments":"not json"}},{"id":"t","type":"function","function":{"name":"b","arguments":"[1"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}',
+  responses:
+    '{"id":"resp_9","object":"response","created_at":1,"status":"completed","model":"large","output":[{"type":"function_call","id":"fc_1","status":"completed","call_id":"t","name":"a","arguments":"not json"},{"type":"function_call","id":"fc_2","status":"completed","call_id":"t","name":"b","arguments":"[1"}],"usage":{"input_tokens":11,"output_tokens":7,"total_tokens":18}}',
 };
 
 describe.each(CASES)("$format", (its) => {

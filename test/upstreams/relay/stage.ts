@@ -15,7 +15,7 @@ export const plainRelay = (
   baseUrl: string,
   options: Partial<RelayOptions> = {},
   conversions: readonly Conversion[] = [],
-): Omit<RelayBackend, keyof ChatRelay> & ChatRelay => {
+): Omit<RelayBackend, keyof ChatRelay | "check"> & ChatRelay => {
   const whole: RelayOptions = { format: "messages", apiKey: API_KEY, baseUrl, ...options };
   const upstream = new Upstream(whole);
   return { ...upstream.backend, ...chatRelay(upstream, whole, plainCodec(conversions)) };

@@ -19,6 +19,7 @@ const FORMATS: readonly [RelayFormat, version: string][] = [
   ["messages", "/v1"],
   ["generate-content", "/v1beta"],
   ["chat-completions", "/v1"],
+  ["responses", "/v1"],
 ];
 
 const send: typeof fetch = (input, init) => upstream.fetch(new Request(input, init));

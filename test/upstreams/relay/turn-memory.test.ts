@@ -205,6 +205,21 @@ const CALLERS: Readonly<Record<ChatFormat, Caller>> = {
       ],
     }),
   },
+  responses: {
+    path: () => "/v1/responses",
+    ask: { model: "m", input: "Go." },
+    answer: (look, feel) => ({
+      model: "m",
+      input: [
+        { role: "user", content: "Go." },
+        { role: "assistant", content: [{ type: "output_text", text: "Let me look." }] },
+        { type: "function_call", call_id: look, name: "look", arguments: '{"at":"sky"}' },
+        { type: "function_call", call_id: feel, name: "feel", arguments: "{}" },
+        { type: "function_call_output", call_id: look, output: "blue" },
+        { type: "function_call_output", call_id: feel, output: "blue" },
+      ],
+    }),
+  },
 };
 
 async function ask(gateway: Gateway, path: string, body: object, key = "sk-one"): Promise<string> {
@@ -219,13 +234,13 @@ async function ask(gateway: Gateway, path: string, body: object, key = "sk-one")
 /** Asks the first question, and returns the ids of the two calls in the answer. */
 async function firstTurn(gateway: Gateway, { path, ask: body }: Caller, stream: boolean): Promise<[string, string]> {
   const text = await ask(gateway, path(stream), { ...body, ...("model" in body && { stream }) });
-  const ids = [...new Set(Array.from(text.matchAll(/"id":"((?:call|toolu)_[^"]+)"/g), ([, id = ""]) => id))];
+  const ids = [...new Set(Array.from(text.matchAll(/"(?:call_)?id":"((?:call|toolu)_[^"]+)"/g), ([, id = ""]) => id))];
   expect(ids).toHaveLength(2);
   return ids as [string, string];
 }
 
 const PAIRS = (["messages", "generate-content"] as const).flatMap((upstream) =>
-  (["messages", "generate-content", "chat-completions"] as const)
+  (["messages", "generate-content", "chat-completions", "responses"] as const)
     .filter((caller) => caller !== upstream)
     .flatMap((caller) => [false, true].map((stream) => [upstream, caller, stream] as const)),
 );

@@ -6,7 +6,7 @@ import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
 import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { ModelBackend } from "../../../src/ports/model-backend.ts";
-import { route, type RouteOptions } from "../../../src/upstreams/route/index.ts";
+import { route, type RouteBackend, type RouteOptions } from "../../../src/upstreams/route/index.ts";
 import { type ManualClock, manualClock } from "../../contracts/manual-clock.ts";
 import { callContext, chatRequest } from "../relay/stage.ts";
 
@@ -34,6 +34,9 @@ function fake(name: string, failures: Fake["failures"] = [], more: Partial<Model
   return backend;
 }
 
+/** The functions of every route. */
+const ALWAYS = ["hangUp", "upstreamsOf", "status", "close"];
+
 const FOREVER = (code: GatewayErrorCode): GatewayErrorCode[] => Array.from({ length: 1_000 }, () => code);
 
 /** Asks, and lets time pass until the answer has ended. */
@@ -59,7 +62,7 @@ async function ask(
   return { text, models, error: state.error, waitedMs: clock.now() - begin };
 }
 
-const routed = (routes: RouteOptions["routes"], options: Partial<RouteOptions> = {}): ModelBackend =>
+const routed = (routes: RouteOptions["routes"], options: Partial<RouteOptions> = {}): RouteBackend =>
   route({ routes, random: () => 0, ...options });
 
 describe("a call", () => {
@@ -390,18 +393,14 @@ describe("a route", () => {
   });
 
   it("lists nothing, and lets every name through, where one of its upstreams does", () => {
-    expect(Object.keys(routed({ "*": fake("one") }))).toEqual(["hangUp", "chat"]);
+    expect(Object.keys(routed({ "*": fake("one") }))).toEqual([...ALWAYS, "chat"]);
   });
 
   it("does what any of its upstreams does", async () => {
     const image: ModelBackend = { image: async function* () {} };
-    expect(routed({ a: image })).toEqual({
-      hangUp: expect.any(Function),
-      models: expect.any(Function),
-      image: expect.any(Function),
-    });
+    expect(Object.keys(routed({ a: image }))).toEqual([...ALWAYS, "models", "image"]);
     const both = routed({ a: image, b: fake("b") });
-    expect(Object.keys(both)).toEqual(["hangUp", "models", "chat", "image"]);
+    expect(Object.keys(both)).toEqual([...ALWAYS, "models", "chat", "image"]);
     expect((await ask(both, "a")).error).toMatchObject({ code: "model_not_found" });
   });
 
@@ -413,6 +412,87 @@ describe("a route", () => {
     });
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp : () => undefined;
     expect(["a", "b", "c", "d"].map(hangUp)).toEqual([{ drainMs: 5 }, { drainMs: 7 }, "cancel", "cancel"]);
+  });
+
+  it("names its upstreams as the host does, else as their backends do, else by their place", () => {
+    const here = fake("a", [], { name: "here" });
+    const backend = routed({
+      a: { upstreams: [{ backend: here, name: "mine" }, here, fake("b")] },
+      b: { upstreams: [here, { backend: here, model: "other" }] },
+      c: here,
+    });
+    expect(backend.status().map(({ route: pattern, upstream }) => [pattern, upstream])).toEqual([
+      ["a", "mine"],
+      ["a", "here"],
+      ["a", "2"],
+      ["b", "here 0"],
+      ["b", "here 1"],
+      ["c", "here"],
+    ]);
+  });
+
+  it("tells the upstreams that may answer, under the upstreams' names of the model", () => {
+    const known = fake("k", [], { upstreamsOf: (model) => [{ name: "inner", model: `${model}-2026` }] });
+    const image: ModelBackend = { image: async function* () {} };
+    const backend = routed({
+      "a-*": { upstreams: [{ backend: known, name: "known" }, { backend: fake("b"), model: "own" }, image] },
+    });
+    expect(backend.upstreamsOf("a-1", "chat")).toEqual([
+      { name: "known", model: "a-1-2026" },
+      { name: "1", model: "own" },
+    ]);
+    expect(backend.upstreamsOf("a-1", "image")).toEqual([{ name: "2", model: "a-1" }]);
+    expect(backend.upstreamsOf("b", "chat")).toEqual([]);
+  });
+
+  it("tells the state of each upstream, and its last failure until an answer is complete", async () => {
+    const clock = manualClock();
+    const failing = fake("a", ["backend_refused", "rate_limited"]);
+    const backend = routed(
+      {
+        m: {
+          upstreams: [
+            { backend: failing, name: "first" },
+            { backend: fake("b"), name: "second", weight: 0 },
+          ],
+        },
+      },
+      { clock },
+    );
+    await ask(backend, "m", clock);
+    const at = clock.now();
+    const [first, second] = backend.status();
+    expect(first).toEqual({
+      route: "m",
+      upstream: "first",
+      state: "closed",
+      waitMs: 0,
+      lastFailure: { code: "backend_refused", at },
+    });
+    expect(second).toMatchObject({ upstream: "second", lastFailure: undefined });
+    failing.retryAfterMs = 2_000;
+    await ask(backend, "m", clock);
+    expect(backend.status()[0]).toMatchObject({ state: "open", waitMs: 2_000, lastFailure: { code: "rate_limited" } });
+    await clock.advance(2_000);
+    await ask(backend, "m", clock);
+    expect(backend.status()[0]).toMatchObject({ state: "closed", waitMs: 0, lastFailure: undefined });
+  });
+
+  it("closes what it holds, each once, also when one does not close", async () => {
+    const closed: string[] = [];
+    const closing = (name: string, error?: Error): ModelBackend =>
+      Object.assign(fake(name), {
+        close: async () => {
+          closed.push(name);
+          if (error) throw error;
+        },
+      });
+    const shared = closing("shared");
+    await routed({ a: shared, b: { upstreams: [shared, fake("open"), closing("other")] } }).close();
+    expect(closed).toEqual(["shared", "other"]);
+    const error = new Error("It does not close.");
+    await expect(routed({ a: closing("broken", error), b: closing("last") }).close()).rejects.toBe(error);
+    expect(closed.slice(2)).toEqual(["broken", "last"]);
   });
 
   it.each<[string, RouteOptions["routes"]]>([

@@ -3,8 +3,8 @@
 import { postJson } from "../http/call.ts";
 import { type JsonObject, listAt, member, numberAt, objectAt, parsed, textAt } from "../json.ts";
 import { toSource } from "../source.ts";
-import type { AnswerBuilder } from "./answer.ts";
-import { type ChatDraft, WEATHER } from "./draft.ts";
+import { type Answer, type AnswerBuilder, callsIn } from "./answer.ts";
+import { type ChatDraft, turnsOf, WEATHER } from "./draft.ts";
 import type { ChatFormat } from "./format.ts";
 
 const PATH = "/v1/chat/completions";
@@ -14,7 +14,8 @@ function encode(draft: ChatDraft): JsonObject {
   return {
     model: draft.model,
     max_completion_tokens: draft.maxTokens,
-    ...(draft.thinking && { reasoning_effort: "medium" }),
+    ...(draft.temperature !== undefined && { temperature: draft.temperature }),
+    ...(draft.thinking && { reasoning_effort: draft.thinking }),
     ...(draft.tools && { tools: [{ type: "function", function: { name, description, parameters } }] }),
     ...(draft.schema !== undefined && {
       response_format: { type: "json_schema", json_schema: { name: "answer", schema: parsed(draft.schema) } },
@@ -23,8 +24,29 @@ function encode(draft: ChatDraft): JsonObject {
     ...(draft.stream && { stream: true, stream_options: { include_usage: true } }),
     messages: [
       ...(draft.system !== "" ? [{ role: "system", content: draft.system }] : []),
-      { role: "user", content: draft.prompt },
+      ...turnsOf(draft).flatMap(({ prompt, results, answer }) => [
+        ...results.map(({ id, text }) => ({ role: "tool", tool_call_id: id, content: text })),
+        ...(prompt === "" ? [] : [{ role: "user", content: prompt }]),
+        ...(answer ? [encodeAnswer(answer)] : []),
+      ]),
     ],
+  };
+}
+
+function encodeAnswer(answer: Answer): JsonObject {
+  const content = answer.blocks.flatMap(({ type, text }) => (type === "text" ? text : [])).join("");
+  const details = answer.blocks.find(({ type }) => type === "thinking")?.seal;
+  const calls = callsIn(answer).map(({ id, name, text, seal }) => ({
+    id,
+    type: "function",
+    function: { name, arguments: text },
+    ...(seal !== undefined && { extra_content: seal }),
+  }));
+  return {
+    role: "assistant",
+    content: content === "" ? null : content,
+    ...(details !== undefined && { reasoning_details: details }),
+    ...(calls.length > 0 && { tool_calls: calls }),
   };
 }
 
@@ -32,12 +54,16 @@ function encode(draft: ChatDraft): JsonObject {
 function readMessage(answer: AnswerBuilder, message: JsonObject): void {
   const thinking = textAt(message, "reasoning_content") || textAt(message, "reasoning");
   const text = textAt(message, "content") + textAt(message, "refusal");
-  if (thinking !== "") answer.add("thinking", { type: "thinking", text: thinking });
+  const details = member(message, "reasoning_details");
+  if (thinking !== "" || details !== undefined)
+    answer.add("thinking", { type: "thinking", text: thinking, seal: details });
   if (text !== "") answer.add("text", { type: "text", text });
   for (const [index, call] of listAt(message, "tool_calls").entries()) {
     const asked = objectAt(call, "function");
     const key = `call ${numberAt(call, "index") ?? index}`;
-    answer.add(key, { type: "tool-call", name: textAt(asked, "name"), text: textAt(asked, "arguments") });
+    const seal = member(call, "extra_content");
+    const [name, text] = [textAt(asked, "name"), textAt(asked, "arguments")];
+    answer.add(key, { type: "tool-call", id: textAt(call, "id"), name, text, seal });
   }
 }
 

@@ -3,8 +3,8 @@
 import { postJson } from "../http/call.ts";
 import { type JsonObject, listAt, member, objectAt, parsed, textAt } from "../json.ts";
 import { toSource } from "../source.ts";
-import type { AnswerBuilder } from "./answer.ts";
-import { type ChatDraft, THINKING_TOKENS, WEATHER } from "./draft.ts";
+import type { Answer, AnswerBuilder } from "./answer.ts";
+import { type ChatDraft, thinkingTokens, turnsOf, WEATHER } from "./draft.ts";
 import type { ChatFormat } from "./format.ts";
 
 /** The key goes into a header: an address is written to logs. */
@@ -23,13 +23,41 @@ const toolsOf = ({ tools, codeExecution }: ChatDraft): JsonObject[] => [
   ...(codeExecution ? [{ codeExecution: {} }] : []),
 ];
 
-const configOf = ({ maxTokens, thinking, schema }: ChatDraft): JsonObject => ({
+const configOf = ({ maxTokens, temperature, thinking, schema }: ChatDraft): JsonObject => ({
   maxOutputTokens: maxTokens,
-  ...(thinking && { thinkingConfig: { includeThoughts: true, thinkingBudget: THINKING_TOKENS } }),
+  ...(temperature !== undefined && { temperature }),
+  ...(thinking && {
+    thinkingConfig: { includeThoughts: true, thinkingBudget: thinkingTokens(thinking, maxTokens) },
+  }),
   ...(schema !== undefined && { responseMimeType: "application/json", responseJsonSchema: parsed(schema) }),
 });
 
-const contentsOf = ({ prompt }: ChatDraft): JsonObject[] => [{ role: "user", parts: [{ text: prompt }] }];
+const contentsOf = (draft: ChatDraft): JsonObject[] =>
+  turnsOf(draft).flatMap(({ prompt, results, answer }) => {
+    const responses = results.map(({ id, name, text }) => ({
+      functionResponse: { ...(id !== "" && { id }), name, response: { result: text } },
+    }));
+    const parts = [...responses, ...(prompt === "" ? [] : [{ text: prompt }])];
+    return [{ role: "user", parts }, ...(answer ? [{ role: "model", parts: answer.blocks.map(encodeBlock) }] : [])];
+  });
+
+function encodeBlock({ text, seal, ...block }: Answer["blocks"][number]): JsonObject {
+  const signed = seal === undefined ? {} : { thoughtSignature: seal };
+  switch (block.type) {
+    case "text":
+      return { text, ...signed };
+    case "thinking":
+      return { text, thought: true, ...signed };
+    case "tool-call": {
+      const { id, name } = block;
+      return { functionCall: { ...(id !== "" && { id }), name, args: parsed(text) ?? {} }, ...signed };
+    }
+    case "code":
+      return { executableCode: { language: "PYTHON", code: text }, ...signed };
+    default:
+      return { codeExecutionResult: { outcome: block.outcome, output: text }, ...signed };
+  }
+}
 
 function encode(draft: ChatDraft): JsonObject {
   const tools = toolsOf(draft);
@@ -59,15 +87,18 @@ function read(answer: AnswerBuilder, chunk: JsonObject): void {
 
 function readPart(answer: AnswerBuilder, part: unknown): void {
   const text = textAt(part, "text");
+  const seal = member(part, "thoughtSignature");
   const call = member(part, "functionCall");
   const code = member(part, "executableCode");
   const result = member(part, "codeExecutionResult");
-  if (text !== "") answer.append({ type: member(part, "thought") === true ? "thinking" : "text", text });
-  if (call)
-    answer.append({ type: "tool-call", name: textAt(call, "name"), text: JSON.stringify(objectAt(call, "args")) });
-  if (code) answer.append({ type: "code", text: textAt(code, "code") });
-  if (result)
-    answer.append({ type: "code-result", outcome: textAt(result, "outcome"), text: textAt(result, "output") });
+  if (call) {
+    const args = JSON.stringify(objectAt(call, "args"));
+    answer.append({ type: "tool-call", id: textAt(call, "id"), name: textAt(call, "name"), text: args, seal });
+  } else if (code) answer.append({ type: "code", text: textAt(code, "code"), seal });
+  else if (result)
+    answer.append({ type: "code-result", outcome: textAt(result, "outcome"), text: textAt(result, "output"), seal });
+  else if (text !== "" || seal !== undefined)
+    answer.append({ type: member(part, "thought") === true ? "thinking" : "text", text, seal });
 }
 
 export const generateContent: ChatFormat = {

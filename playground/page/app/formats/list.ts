@@ -4,5 +4,6 @@ import { chatCompletions } from "./chat-completions.ts";
 import type { ChatFormat } from "./format.ts";
 import { generateContent } from "./generate-content.ts";
 import { messages } from "./messages.ts";
+import { responses } from "./responses.ts";
 
-export const chatFormats: readonly ChatFormat[] = [messages, generateContent, chatCompletions];
+export const chatFormats: readonly ChatFormat[] = [messages, generateContent, chatCompletions, responses];

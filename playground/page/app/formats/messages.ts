@@ -1,10 +1,10 @@
 /** The messages format: `POST /v1/messages`. */
 
 import { postJson } from "../http/call.ts";
-import { type JsonObject, listAt, member, numberAt, objectAt, parsed, textAt } from "../json.ts";
+import { type Json, type JsonObject, listAt, member, numberAt, objectAt, parsed, textAt } from "../json.ts";
 import { toSource } from "../source.ts";
-import type { AnswerBuilder, Block } from "./answer.ts";
-import { type ChatDraft, THINKING_TOKENS, WEATHER } from "./draft.ts";
+import type { Answer, AnswerBuilder, Block } from "./answer.ts";
+import { type ChatDraft, type Said, thinkingTokens, turnsOf, WEATHER } from "./draft.ts";
 import type { ChatFormat } from "./format.ts";
 
 const PATH = "/v1/messages";
@@ -15,7 +15,10 @@ function encode(draft: ChatDraft): JsonObject {
     model: draft.model,
     max_tokens: draft.maxTokens,
     ...(draft.system !== "" && { system: draft.system }),
-    ...(draft.thinking && { thinking: { type: "enabled", budget_tokens: THINKING_TOKENS } }),
+    ...(draft.temperature !== undefined && { temperature: draft.temperature }),
+    ...(draft.thinking && {
+      thinking: { type: "enabled", budget_tokens: thinkingTokens(draft.thinking, draft.maxTokens) },
+    }),
     ...(draft.tools && {
       tools: [{ name: WEATHER.name, description: WEATHER.description, input_schema: WEATHER.schema }],
     }),
@@ -23,8 +26,27 @@ function encode(draft: ChatDraft): JsonObject {
       output_config: { format: { type: "json_schema", schema: parsed(draft.schema) } },
     }),
     ...(draft.stream && { stream: true }),
-    messages: [{ role: "user", content: draft.prompt }],
+    messages: turnsOf(draft).flatMap(({ answer, ...said }) => [
+      { role: "user", content: contentOf(said) },
+      ...(answer ? [{ role: "assistant", content: answer.blocks.flatMap(encodeBlock) }] : []),
+    ]),
   };
+}
+
+function contentOf({ prompt, results }: Said): Json {
+  if (results.length === 0) return prompt;
+  return [
+    ...results.map(({ id, text }) => ({ type: "tool_result", tool_use_id: id, content: text })),
+    ...(prompt === "" ? [] : [{ type: "text", text: prompt }]),
+  ];
+}
+
+function encodeBlock({ text, seal, ...block }: Answer["blocks"][number]): JsonObject[] {
+  if (block.type === "text") return [{ type: "text", text }];
+  if (block.type === "thinking") return [{ type: "thinking", thinking: text, signature: seal ?? "" }];
+  return block.type === "tool-call"
+    ? [{ type: "tool_use", id: block.id, name: block.name, input: parsed(text) ?? {} }]
+    : [];
 }
 
 /** What a block says, whole or when it begins. */
@@ -33,9 +55,9 @@ function blockOf(block: unknown): Block | undefined {
     case "text":
       return { type: "text", text: textAt(block, "text") };
     case "thinking":
-      return { type: "thinking", text: textAt(block, "thinking") };
+      return { type: "thinking", text: textAt(block, "thinking"), seal: member(block, "signature") };
     case "tool_use":
-      return { type: "tool-call", name: textAt(block, "name"), text: "" };
+      return { type: "tool-call", id: textAt(block, "id"), name: textAt(block, "name"), text: "" };
     default:
       return undefined;
   }
@@ -54,7 +76,8 @@ function readEvent(answer: AnswerBuilder, event: JsonObject): void {
     }
     case "content_block_delta": {
       const text = textAt(delta, "text") + textAt(delta, "thinking") + textAt(delta, "partial_json");
-      if (text !== "") answer.add(key, { type: "text", text });
+      const seal = member(delta, "signature");
+      if (text !== "" || seal !== undefined) answer.add(key, { type: "text", text, seal });
       return;
     }
     case "message_delta":

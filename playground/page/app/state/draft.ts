@@ -23,10 +23,13 @@ export const FIRST_SCHEMA: string = JSON.stringify(
 export const PLAIN: ChatDraft = {
   model: "demo-chat",
   system: "",
+  past: [],
+  results: [],
   prompt: "",
   maxTokens: 4_096,
+  temperature: undefined,
   stream: true,
-  thinking: false,
+  thinking: undefined,
   tools: false,
   schema: undefined,
   codeExecution: false,
@@ -35,8 +38,11 @@ export const PLAIN: ChatDraft = {
 export const draft: Signal<ChatDraft> = signal({
   ...PLAIN,
   prompt: "/delay 40 Hello! Say it back to me in every format, word by word, so that I can watch it stream.",
-  thinking: true,
+  thinking: "low",
 });
+
+/** The result that is sent for each call of the weather tool. */
+export const weather: Signal<string> = signal("21 °C and light rain");
 
 export const changeDraft = (changes: Partial<ChatDraft>): void => {
   draft.value = { ...draft.peek(), ...changes };

@@ -14,12 +14,12 @@ export const EXAMPLES: readonly Example[] = [
   {
     name: "Think",
     about: "The model thinks before it answers.",
-    draft: { prompt: "/delay 40 How many words did I write?", thinking: true },
+    draft: { prompt: "/delay 40 How many words did I write?", thinking: "low" },
   },
   {
     name: "Call a tool",
-    about: "The model asks for the weather tool.",
-    draft: { prompt: "/delay 60 What is the weather in Paris?", thinking: true, tools: true },
+    about: "The model asks for the weather tool. Then you send its result.",
+    draft: { prompt: "/delay 60 What is the weather in Paris?", thinking: "low", tools: true },
   },
   {
     name: "JSON by a schema",

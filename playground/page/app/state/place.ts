@@ -1,16 +1,29 @@
 /** Which part of the page is shown; its name stands in the address, after the `#`. */
 
-import { type Signal, signal } from "@preact/signals";
+import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 
 export const PLACES = [
   { id: "chat", name: "Chat" },
   { id: "pictures", name: "Pictures" },
+  { id: "nearness", name: "Nearness" },
+  { id: "docs", name: "Docs" },
 ] as const;
 
 export type Place = (typeof PLACES)[number]["id"];
 
-const fromAddress = (): Place => PLACES.find(({ id }) => location.hash === `#${id}`)?.id ?? "chat";
+/** The parts of the address: the place, then the page of the docs and a heading in it. */
+const parts: Signal<readonly string[]> = signal([]);
 
-export const place: Signal<Place> = signal(fromAddress());
+const read = (): void => {
+  const next = location.hash.slice(1).split("/");
+  // Ignore addresses of elements, such as the link that skips the header.
+  if (next[0] === "" || PLACES.some(({ id }) => id === next[0])) parts.value = next;
+};
+read();
+addEventListener("hashchange", read);
 
-addEventListener("hashchange", () => (place.value = fromAddress()));
+export const place: ReadonlySignal<Place> = computed(
+  () => PLACES.find(({ id }) => id === parts.value[0])?.id ?? "chat",
+);
+export const docPage: ReadonlySignal<string> = computed(() => parts.value[1] || "README");
+export const docHeading: ReadonlySignal<string> = computed(() => parts.value[2] ?? "");

@@ -2,8 +2,10 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { Answer, Block } from "../formats/answer.ts";
+import type { PastTurn, Said } from "../formats/draft.ts";
 import { isRunning, type Progress } from "../http/exchange.ts";
 import { parsed } from "../json.ts";
+import { Coloured } from "./coloured.ts";
 import { Failure } from "./failure.ts";
 import { html, type View } from "./html.ts";
 
@@ -26,7 +28,25 @@ export function AnswerView({ answer, progress }: AnswerViewProps): View {
   `;
 }
 
+/** A turn that is over: what was said, and its answer. */
+export const PastView = ({ prompt, results, answer }: PastTurn): View => html`
+  <${SaidView} prompt=${prompt} results=${results} />
+  <div class="answer is-past">
+    ${answer.blocks.map((block, index) => html`<${BlockView} key=${index} block=${block} />`)}
+  </div>
+`;
+
+export const SaidView = ({ prompt, results }: Said): View => html`
+  <div class="said">
+    <h4>You</h4>
+    ${results.map(({ name, text }) => html`<p>Result of <code>${name}</code>: ${text}</p>`)}
+    ${prompt !== "" && html`<p>${prompt}</p>`}
+  </div>
+`;
+
 function BlockView({ block }: { readonly block: Block }): View {
+  // Some blocks are nothing but a signature.
+  if (block.text === "" && (block.type === "text" || block.type === "thinking")) return null;
   switch (block.type) {
     case "text":
       return html`<${TextBlock} text=${block.text} />`;
@@ -38,7 +58,7 @@ function BlockView({ block }: { readonly block: Block }): View {
     case "tool-call":
       return html`<div class="block">
         <h4>Tool call <code>${block.name}</code></h4>
-        <pre><code>${block.text}</code></pre>
+        <pre><${Coloured} text=${block.text} /></pre>
       </div>`;
     case "code":
       return html`<div class="block">
@@ -59,6 +79,6 @@ function TextBlock({ text }: { readonly text: string }): View {
   if (value === undefined) return html`<p class="prose">${text}</p>`;
   return html`<div class="block">
     <h4>JSON</h4>
-    <pre><code>${JSON.stringify(value, undefined, 2)}</code></pre>
+    <pre><${Coloured} text=${JSON.stringify(value, undefined, 2)} /></pre>
   </div>`;
 }

@@ -3,7 +3,7 @@
 import { asCurl } from "../http/as-curl.ts";
 import { asHttp } from "../http/as-http.ts";
 import type { ApiCall } from "../http/call.ts";
-import type { Exchange, Progress } from "../http/exchange.ts";
+import { type Exchange, isRunning, type Progress } from "../http/exchange.ts";
 import { type Tab, Tabs } from "./controls.ts";
 import { html, type View } from "./html.ts";
 import { Listing } from "./listing.ts";
@@ -21,14 +21,24 @@ export const callTabs = (shown: ShownCall): Tab[] => [
   { name: "Code", content: () => html`<${Code} ...${shown} />` },
 ];
 
-const Raw = ({ call, exchange }: ShownCall): View => html`
-  <${Listing} kind="short" label="Request" hasHeading text=${asHttp(call, location.host)} />
-  ${
-    exchange
-      ? html`<${Listing} label="Response" hasHeading text=${responseText(exchange.progress.value)} />`
-      : html`<p class="hint">The response stands here once the call is made, frame by frame.</p>`
-  }
-`;
+function Raw({ call, exchange }: ShownCall): View {
+  const progress = exchange?.progress.value;
+  return html`
+    <div class="wide">
+      <${Listing} kind="short" label="Request" hasHeading text=${asHttp(call, location.host)} />
+      ${
+        progress
+          ? html`<${Listing}
+              label="Response"
+              hasHeading
+              text=${responseText(progress)}
+              isGrowing=${isRunning(progress)}
+            />`
+          : html`<p class="hint">The response stands here once the call is made, frame by frame.</p>`
+      }
+    </div>
+  `;
+}
 
 function responseText({ phase, status, headers, text, problem }: Progress): string {
   if (status === undefined) return phase === "sending" ? "(waiting)" : `(${problem ?? "stopped before an answer"})`;
@@ -53,5 +63,5 @@ const Code = ({ call, sdk, sdkCode }: ShownCall): View => {
     },
     { name: "HTTP", content: () => html`<${Listing} kind="code" label="HTTP" text=${asHttp(call, location.host)} />` },
   ];
-  return html`<${Tabs} label="Code of the call" tabs=${tabs} isSmall />`;
+  return html`<div class="wide"><${Tabs} label="Code of the call" tabs=${tabs} isSmall /></div>`;
 };

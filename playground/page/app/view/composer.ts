@@ -1,12 +1,13 @@
 /** Where a chat request is composed and sent. */
 
-import type { ChatDraft } from "../formats/draft.ts";
+import { type ChatDraft, type Effort, EFFORTS } from "../formats/draft.ts";
 import { parsed } from "../json.ts";
-import { changeDraft, draft, FIRST_SCHEMA, formats, PLAIN, unwanted, wantedFormats } from "../state/draft.ts";
+import { changeDraft, draft, FIRST_SCHEMA, formats, PLAIN, unwanted, wantedFormats, weather } from "../state/draft.ts";
 import { type Example, EXAMPLES, HARD_CASES } from "../state/examples.ts";
-import { isAnyRunning, send, stopAll } from "../state/runs.ts";
+import { models } from "../state/models.ts";
+import { conversations, followUp, isAnyRunning, openCalls, send, stopAll } from "../state/runs.ts";
 import { bringIntoView } from "./bring-into-view.ts";
-import { Field, Switch } from "./controls.ts";
+import { Choice, Field, Switch } from "./controls.ts";
 import { html, type View } from "./html.ts";
 
 const isReady = ({ prompt, schema }: ChatDraft): boolean =>
@@ -15,6 +16,12 @@ const isReady = ({ prompt, schema }: ChatDraft): boolean =>
 function sendIfReady(): void {
   if (!isReady(draft.value)) return;
   send();
+  bringIntoView("answers");
+}
+
+/** Goes on with the conversations: the prompt, or nothing but the results of their calls. */
+function goOn(prompt: string): void {
+  followUp(prompt);
   bringIntoView("answers");
 }
 
@@ -31,13 +38,17 @@ function onSubmit(event: SubmitEvent): void {
 }
 
 export function Composer(): View {
+  // Numbers out of range are sent: the gateway's error is worth seeing.
   return html`
-    <form class="composer card" aria-label="Request" onSubmit=${onSubmit} onKeyDown=${onKeyDown}>
+    <form class="composer card" aria-label="Request" novalidate onSubmit=${onSubmit} onKeyDown=${onKeyDown}>
       <div class="field">
-        <label for="prompt">Prompt</label>
+        <div class="label-row">
+          <label for="prompt">Prompt</label>
+          <span class="hint keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd> sends, <kbd>Esc</kbd> stops</span>
+        </div>
         <textarea
           id="prompt"
-          rows="4"
+          rows="3"
           value=${draft.value.prompt}
           onInput=${(event: Event) => changeDraft({ prompt: (event.currentTarget as HTMLTextAreaElement).value })}
         ></textarea>
@@ -47,13 +58,37 @@ export function Composer(): View {
         <button type="submit" class="primary" disabled=${!isReady(draft.value)}>
           ${wantedFormats().length > 1 ? `Send in ${wantedFormats().length} formats` : "Send"}
         </button>
+        <button
+          type="button"
+          title="The prompt as the next turn of each conversation"
+          disabled=${!isReady(draft.value) || conversations().length === 0}
+          onClick=${() => goOn(draft.value.prompt)}
+        >
+          Follow up
+        </button>
         <button type="button" disabled=${!isAnyRunning()} onClick=${stopAll}>Stop</button>
-        <span class="hint keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
       </div>
+      <${OpenCalls} />
       <${Examples} name="Try" examples=${EXAMPLES} />
       <${Examples} name="Hard cases" examples=${HARD_CASES} />
       <${Options} />
     </form>
+  `;
+}
+
+/** Answers the calls that conversations wait for. */
+function OpenCalls(): View {
+  const { length } = conversations().filter(({ past }) => openCalls(past).length > 0);
+  if (length === 0 || isAnyRunning()) return null;
+  return html`
+    <div class="open-calls">
+      <${Field}
+        label="The weather tool answers"
+        value=${weather.value}
+        onInput=${(text: string) => (weather.value = text)}
+      />
+      <button type="button" onClick=${() => goOn("")}>Send the result</button>
+    </div>
   `;
 }
 
@@ -93,13 +128,12 @@ function Examples({ name, examples }: { readonly name: string; readonly examples
 }
 
 function Options(): View {
-  const { model, system, maxTokens, stream, thinking, tools, schema, codeExecution } = draft.value;
+  const { model, system, maxTokens, temperature, stream, thinking, tools, schema, codeExecution } = draft.value;
   return html`
     <fieldset class="options">
       <legend>Options</legend>
       <div class="switches">
         <${Switch} label="Stream" isOn=${stream} onChange=${(stream: boolean) => changeDraft({ stream })} />
-        <${Switch} label="Thinking" isOn=${thinking} onChange=${(thinking: boolean) => changeDraft({ thinking })} />
         <${Switch} label="Weather tool" isOn=${tools} onChange=${(tools: boolean) => changeDraft({ tools })} />
         <${Switch}
           label="Code execution"
@@ -114,7 +148,28 @@ function Options(): View {
       </div>
       ${schema !== undefined && html`<${SchemaField} schema=${schema} />`}
       <div class="pair">
-        <${Field} label="Model" value=${model} onInput=${(model: string) => changeDraft({ model })} />
+        <${Field}
+          label="Model"
+          value=${model}
+          options=${models.value.chat}
+          onInput=${(model: string) => changeDraft({ model })}
+        />
+        <${Choice}
+          label="Thinking"
+          value=${thinking ?? "off"}
+          options=${["off", ...EFFORTS]}
+          onChange=${(effort: string) => changeDraft({ thinking: effort === "off" ? undefined : (effort as Effort) })}
+        />
+        <${Field}
+          label="Temperature"
+          type="number"
+          min="0"
+          max="2"
+          step="0.1"
+          placeholder="the model's own"
+          value=${temperature ?? ""}
+          onInput=${(text: string) => changeDraft({ temperature: text === "" ? undefined : Number(text) })}
+        />
         <${Field}
           label="Max tokens"
           type="number"

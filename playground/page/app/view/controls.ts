@@ -28,9 +28,13 @@ interface FieldProps {
   readonly type?: string;
   readonly min?: string;
   readonly max?: string;
+  readonly step?: string;
+  readonly placeholder?: string;
+  /** Values to choose from. Any other value can be typed. */
+  readonly options?: readonly string[];
 }
 
-export function Field({ label, value, onInput, type = "text", min, max }: FieldProps): View {
+export function Field({ label, value, onInput, type = "text", options, ...bounds }: FieldProps): View {
   const id = useId();
   return html`
     <div class="field">
@@ -38,12 +42,18 @@ export function Field({ label, value, onInput, type = "text", min, max }: FieldP
       <input
         id=${id}
         type=${type}
-        min=${min}
-        max=${max}
+        ...${bounds}
+        list=${options && `${id}-options`}
         autocomplete="off"
         value=${value}
         onInput=${(event: Event) => onInput((event.currentTarget as HTMLInputElement).value)}
       />
+      ${
+        options &&
+        html`<datalist id=${`${id}-options`}>
+          ${options.map((option) => html`<option value=${option}></option>`)}
+        </datalist>`
+      }
     </div>
   `;
 }

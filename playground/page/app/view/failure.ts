@@ -2,6 +2,7 @@
 
 import type { Progress } from "../http/exchange.ts";
 import { type JsonObject, isObject, parsed, textAt } from "../json.ts";
+import { Coloured } from "./coloured.ts";
 import { html, type View } from "./html.ts";
 
 /** The headers that tell a client what to do next, or its support whom to ask. */
@@ -47,7 +48,7 @@ function Alert({ title, message, headers = [], body }: AlertProps): View {
           )}
         </dl>`
       }
-      ${isObject(body) && html`<pre tabindex="0" role="region" aria-label="Error body"><code>${JSON.stringify(body, undefined, 2)}</code></pre>`}
+      ${isObject(body) && html`<pre tabindex="0" role="region" aria-label="Error body"><${Coloured} text=${JSON.stringify(body, undefined, 2)} /></pre>`}
     </div>
   `;
 }

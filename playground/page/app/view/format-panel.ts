@@ -3,15 +3,18 @@
 import { useSignalEffect } from "@preact/signals";
 import type { ChatFormat } from "../formats/format.ts";
 import { isRunning } from "../http/exchange.ts";
+import type { JsonObject } from "../json.ts";
 import { draft } from "../state/draft.ts";
 import { keyToShow } from "../state/keys.ts";
 import { type Run, runs } from "../state/runs.ts";
 import { announce } from "./announcer.ts";
-import { AnswerView } from "./answer-view.ts";
+import { AnswerView, PastView, SaidView } from "./answer-view.ts";
 import { CallFooter, CallState } from "./call-state.ts";
 import { callTabs } from "./call-views.ts";
 import { Tabs } from "./controls.ts";
+import { EventsView } from "./events-view.ts";
 import { html, type View } from "./html.ts";
+import { Listing } from "./listing.ts";
 
 export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
   const run = runs.value[format.id];
@@ -20,7 +23,8 @@ export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
   const call = format.request(shownDraft, key.text);
   const sdkCode = format.sdkCode(shownDraft, { apiKey: key.source, baseUrl: location.origin });
   const tabs = [
-    { name: "Answer", content: () => html`<${AnswerTab} format=${format} run=${run} />` },
+    { name: "Answer", content: () => html`<${AnswerTab} format=${format} run=${run} body=${call.body} />` },
+    { name: "Events", content: () => html`<${EventsView} events=${run?.events} />` },
     ...callTabs({ call, exchange: run?.exchange, sdk: format.sdk, sdkCode }),
   ];
   useEndAnnouncement(format);
@@ -37,14 +41,25 @@ export function FormatPanel({ format }: { readonly format: ChatFormat }): View {
   `;
 }
 
-function AnswerTab({ format, run }: { readonly format: ChatFormat; readonly run: Run | undefined }): View {
+interface AnswerTabProps {
+  readonly format: ChatFormat;
+  readonly run: Run | undefined;
+  /** The body of the call before it is made. */
+  readonly body: JsonObject | undefined;
+}
+
+function AnswerTab({ format, run, body }: AnswerTabProps): View {
   const leftOut = format.leftOut(run?.draft ?? draft.value);
+  const { past = [] } = run?.draft ?? {};
   return html`
     ${leftOut.length > 0 && html`<p class="note">This format has no ${leftOut.join(", no ")}: it is left out.</p>`}
+    ${past.map((turn, index) => html`<${PastView} key=${index} ...${turn} />`)}
+    ${run && past.length > 0 && html`<${SaidView} ...${run.draft} />`}
     ${
       run
         ? html`<${AnswerView} answer=${run.answer} progress=${run.exchange.progress} />`
-        : html`<p class="hint empty">The answer will stream in here.</p>`
+        : html`<p class="hint empty">The answer will stream in here.</p>
+            <${Listing} label="What will be sent" hasHeading kind="short" text=${JSON.stringify(body, undefined, 2)} />`
     }
   `;
 }

@@ -1,6 +1,7 @@
 /** Chooses the api key. */
 
-import { chosenKey, DEMO_KEYS, OTHER, typedKey } from "../state/keys.ts";
+import { DEMO_KEYS } from "../demo-keys.ts";
+import { chosenKey, OTHER, typedKey } from "../state/keys.ts";
 import { html, type View } from "./html.ts";
 
 export const KeyPicker = (): View => html`

@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { announce } from "./announcer.ts";
+import { Coloured } from "./coloured.ts";
 import { html, type View } from "./html.ts";
 
 /** How much of a text is shown; all of it is copied. */
@@ -17,9 +18,11 @@ interface ListingProps {
   readonly hasHeading?: boolean;
   /** How it is laid out: `code` leaves its lines as long as they are, `short` leaves room for another below. */
   readonly kind?: "code" | "short";
+  /** True while the text grows. Such a text is not coloured, because colouring each version would take too long. */
+  readonly isGrowing?: boolean;
 }
 
-export function Listing({ label, text, hasHeading = false, kind }: ListingProps): View {
+export function Listing({ label, text, hasHeading = false, kind, isGrowing = false }: ListingProps): View {
   const shown =
     text.length > MAX_SHOWN
       ? `… ${(text.length - MAX_SHOWN).toLocaleString("en")} characters before, which are copied too …\n${text.slice(-MAX_SHOWN)}`
@@ -30,7 +33,8 @@ export function Listing({ label, text, hasHeading = false, kind }: ListingProps)
         ${hasHeading && html`<h4>${label}</h4>`}
         <${CopyButton} label=${label} text=${text} />
       </div>
-      <pre tabindex="0" role="region" aria-label=${label}><code>${shown}</code></pre>
+      <pre tabindex="0" role="region" aria-label=${label}>
+${isGrowing ? html`<code>${shown}</code>` : html`<${Coloured} text=${shown} />`}</pre>
     </div>
   `;
 }

@@ -1,4 +1,4 @@
-/** The `ai` SDK with its openai image and embedding models, unmodified. */
+/** The `ai` SDK with its openai provider: the default model, images and embeddings, unmodified. */
 
 import { createOpenAI } from "@ai-sdk/openai";
 import type { EmbeddingModel } from "ai";
@@ -9,6 +9,7 @@ import { withoutWarnings } from "../shared.suites.ts";
 import { editingSuite } from "./editing.ts";
 import { errorsSuite } from "./errors.ts";
 import { generatingSuite } from "./generating.ts";
+import { responsesSuite } from "./responses.ts";
 import { type Stage, stageOf } from "./stage.ts";
 
 type Suite = readonly [name: string, suite: (stage: Stage) => void];
@@ -17,6 +18,7 @@ const suites: readonly Suite[] = [
   ["generating", generatingSuite],
   ["editing", editingSuite],
   ["errors", errorsSuite],
+  ["responses", responsesSuite],
   ["embedding", ({ playground }) => embeddingSuite(() => embeddingModel(playground().url))],
 ];
 
@@ -25,7 +27,7 @@ const embeddingModel = (url: string): EmbeddingModel =>
 
 export const openaiProvider: Client = (playground, server) => {
   withoutWarnings();
-  describe.each(suitesOn(server, suites, ["editing", "errors"]))("%s", (_name, suite) => {
+  describe.each(suitesOn(server, suites, ["editing", "errors", "responses"]))("%s", (_name, suite) => {
     suite(stageOf(playground));
   });
 };

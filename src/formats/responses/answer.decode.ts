@@ -1,0 +1,288 @@
+/** Decodes an upstream's answer, complete or streamed. */
+
+import { GatewayError } from "../../errors.ts";
+import { isValid } from "../../http/validation.ts";
+import type { ChatEvent, Logprob, NativeEvent } from "../../kinds/chat/event.ts";
+import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import type { Usage } from "../../model/usage.ts";
+import type { AnswerDecoder } from "../format.ts";
+import { decodeUpstreamError } from "../shared/errors.decode.ts";
+import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { flatName, FORMAT } from "./schema.ts";
+import {
+  LooseEvent,
+  type LooseItem,
+  type LooseLogprobs,
+  LooseResponse,
+  type LooseUsage,
+  unsupportedInAnswer,
+} from "./schema.upstream.ts";
+
+type DecodedEvent = Exclude<ChatEvent, NativeEvent>;
+
+/** An item of a stream that has begun. */
+interface BegunItem {
+  /** True when deltas of the item came, so that its complete form says nothing new. */
+  hasDeltas: boolean;
+  done: boolean;
+  readonly index: number;
+  readonly callId: string | undefined;
+}
+
+/** The ids of an item. */
+type Named = Partial<Pick<LooseItem, "id" | "call_id">>;
+
+/** The types of the events that end a response. */
+const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.done"]);
+
+export class ResponseDecoder implements AnswerDecoder {
+  readonly #limits: JsonLimits | undefined;
+  /** The items by their place in the output, and by their ids: some servers name the same place again, or none. */
+  readonly #items: Map<number | string, BegunItem> = new Map();
+  /** The place of the last item, and the number of items so far. */
+  #last = 0;
+  #count = 0;
+  readonly #heldBack: HeldBack = new HeldBack();
+  readonly #unsupported: Set<string> = new Set();
+  #events: DecodedEvent[] = [];
+  /** True when the frames of the stream can be passed on. Set by the first frame. */
+  #passes: boolean | undefined;
+  #started = false;
+  #finished = false;
+  #hasCalls = false;
+  #hasRefusal = false;
+
+  constructor(limits?: JsonLimits) {
+    this.#limits = limits;
+  }
+
+  frame(event: string | undefined, data: string): ChatEvent[] {
+    // Some servers end their streams like chat completions.
+    if (data.trim() === "" || data === "[DONE]") return [];
+    this.#events = [];
+    const said = parseAnswer(data, this.#limits);
+    const isError =
+      event === "error" || (isJsonObject(said) && (said["type"] === "error" || said["type"] === undefined));
+    if (isError) throw decodeUpstreamError(undefined, { error: isJsonObject(said) ? (said["error"] ?? said) : said });
+    if (!isValid(LooseEvent, said)) throw upstreamFailed("The model backend's answer has not the shape of one.");
+    this.#event(said);
+    // Callers of this format could not read the frames of a stream without a beginning, or without numbers.
+    this.#passes ??= said.type === "response.created" && said["sequence_number"] != null;
+    if (!this.#passes) return this.#events;
+    const frames = [event === undefined ? { data } : { event, data }];
+    const unsupported = () => unsupportedInAnswer(said.item ? { output: [said.item] } : {}, this.#unsupported);
+    return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
+  }
+
+  end(): void {
+    if (!this.#finished) throw upstreamFailed("The model backend's answer broke off.");
+  }
+
+  answer(body: string): ChatEvent[] {
+    const response = parseAnswer(body, this.#limits);
+    if (!isValid(LooseResponse, response) || response.output == null) {
+      if (isJsonObject(response) && response["error"] != null)
+        throw decodeUpstreamError(undefined, { error: response["error"] });
+      throw upstreamFailed("The model backend's answer holds no output.");
+    }
+    this.#events = [];
+    this.#end(response);
+    const unsupported = () => unsupportedInAnswer(response, this.#unsupported);
+    return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
+  }
+
+  #event(event: LooseEvent): void {
+    const { type, response, item, item_id } = event;
+    const index = event.output_index ?? this.#items.get(item_id || "")?.index ?? this.#last;
+    this.#last = index;
+    const delta = typeof event.delta === "string" ? event.delta : "";
+    if (response) this.#start(response);
+    switch (type) {
+      case "response.failed":
+        throw decodeUpstreamError(undefined, { error: response?.error ?? {} });
+      case "response.output_item.added":
+        if (item) this.#begin(item, event.output_index ?? this.#count);
+        return;
+      case "response.output_item.done":
+        if (item) this.#complete(item, index);
+        return;
+      case "response.output_text.delta":
+        this.#touch(index, item_id);
+        if (delta !== "") this.#add({ type: "text-delta", text: delta });
+        return this.#addLogprobs(event.logprobs as LooseLogprobs);
+      case "response.refusal.delta":
+        this.#touch(index, item_id);
+        this.#hasRefusal = true;
+        return this.#add({ type: "refusal-delta", text: delta });
+      case "response.reasoning_summary_text.delta":
+      case "response.reasoning_text.delta":
+        this.#touch(index, item_id);
+        return this.#add({
+          type: "reasoning-delta",
+          text: delta,
+          block: `${index}.${event.summary_index ?? event.content_index ?? 0}`,
+        });
+      case "response.function_call_arguments.delta": {
+        const call = this.#find({ id: item_id ?? "" }, index);
+        if (call?.callId === undefined || delta === "") return;
+        call.hasDeltas = true;
+        return this.#add({ type: "tool-call-delta", id: call.callId, json: delta });
+      }
+      default:
+        if (ENDS.has(type) && response) this.#end(response);
+    }
+  }
+
+  #start({ id, model }: LooseResponse): void {
+    if (this.#started) return;
+    this.#started = true;
+    this.#add({ type: "start", ...(id && { id }), ...(model && { model }) });
+  }
+
+  /** Returns an item that has begun. Its place counts more than its ids, because some servers change these with each event. */
+  #find({ id, call_id }: Named, index: number): BegunItem | undefined {
+    return this.#items.get(index) ?? this.#items.get(id || "") ?? this.#items.get(call_id || "");
+  }
+
+  /** Notes that a delta of an item came. Some servers do not begin their items. */
+  #touch(index: number, id: string | null | undefined): void {
+    const named = { id: id ?? "" };
+    const item = this.#find(named, index) ?? this.#note(named, index, undefined);
+    item.hasDeltas = true;
+  }
+
+  #note({ id, call_id }: Named, index: number, callId: string | undefined): BegunItem {
+    const item = { hasDeltas: false, done: false, callId, index };
+    this.#count++;
+    for (const name of [index, id, call_id]) if (name != null && name !== "") this.#items.set(name, item);
+    this.#heldBack.take((call_id ?? "").length + (id ?? "").length);
+    return item;
+  }
+
+  #begin(item: LooseItem, index: number): void {
+    const { type, call_id, name, namespace } = item;
+    this.#last = index;
+    const isCall = type === "function_call" && call_id != null && name != null;
+    this.#note(item, index, isCall ? call_id : undefined);
+    if (!isCall) return;
+    this.#hasCalls = true;
+    this.#add({ type: "tool-call-start", id: call_id, name: flatName({ name, namespace }) });
+  }
+
+  /** Decodes a complete item: the whole of it, or what its deltas have not said. */
+  #complete(item: LooseItem, index: number): void {
+    const begun = this.#find(item, index);
+    if (begun?.done) return;
+    (begun ?? this.#note(item, index, undefined)).done = true;
+    const isNew = !begun?.hasDeltas;
+    switch (item.type) {
+      case "message":
+        return this.#message(item, isNew);
+      case "reasoning": {
+        const block = (at: number): string => `${index}.${at}`;
+        if (isNew)
+          for (const [at, { text }] of [...(item.summary ?? []), ...(item.content ?? [])].entries())
+            if (text) this.#add({ type: "reasoning-delta", text, block: block(at) });
+        // Local servers encrypt nothing: they show the reasoning itself, and take it back.
+        const isTakenBack = item.encrypted_content || (item.content ?? []).some(({ text }) => text);
+        if (isTakenBack)
+          this.#add({ type: "reasoning-signature", signature: item.encrypted_content ?? "", maker: FORMAT });
+        return;
+      }
+      case "function_call": {
+        const id = begun?.callId ?? this.#callId(item);
+        if (begun?.callId === undefined) this.#add({ type: "tool-call-start", id, name: this.#nameOf(item) });
+        if (isNew && item.arguments) this.#add({ type: "tool-call-delta", id, json: item.arguments });
+        return this.#add({ type: "tool-call-end", id });
+      }
+      case "custom_tool_call": {
+        const input = { input: typeof item.input === "string" ? item.input : "" };
+        return this.#add({ type: "tool-call", id: this.#callId(item), name: this.#nameOf(item), input });
+      }
+      case "code_interpreter_call": {
+        const { code, outputs } = item;
+        this.#add({ type: "code", language: "python", code: code ?? "" });
+        const output = (outputs ?? []).map(({ logs }) => logs ?? "").join("");
+        return this.#add({ type: "code-result", outcome: "ok", output });
+      }
+      case "image_generation_call": {
+        const { result, output_format } = item;
+        if (typeof result === "string" && result !== "")
+          this.#add({ type: "media", mediaType: `image/${output_format ?? "png"}`, data: result });
+        return;
+      }
+      default:
+        this.#add({ type: "provider", format: FORMAT, value: item });
+    }
+  }
+
+  #message({ content }: LooseItem, isNew: boolean): void {
+    const chunks: { uri: string; title?: string }[] = [];
+    for (const { text, refusal, annotations, logprobs } of content ?? []) {
+      if (isNew && text) this.#add({ type: "text-delta", text });
+      if (isNew && refusal) {
+        this.#hasRefusal = true;
+        this.#add({ type: "refusal-delta", text: refusal });
+      }
+      if (isNew) this.#addLogprobs(logprobs);
+      for (const { url, title } of annotations ?? []) if (url) chunks.push({ uri: url, ...(title && { title }) });
+    }
+    if (chunks.length > 0) this.#add({ type: "annotation", annotation: { type: "grounding", chunks } });
+  }
+
+  #callId({ call_id, id }: LooseItem): string {
+    this.#hasCalls = true;
+    const callId = call_id ?? id;
+    if (callId) return callId;
+    throw new GatewayError("backend_failed", "The model backend called a tool without an id.");
+  }
+
+  #nameOf({ name, namespace }: LooseItem): string {
+    if (name) return flatName({ name, namespace });
+    throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
+  }
+
+  #addLogprobs(logprobs: LooseLogprobs): void {
+    if (!Array.isArray(logprobs) || logprobs.length === 0) return;
+    const top = logprobs.map(({ top_logprobs }) => (top_logprobs ?? []).map(decodeLogprob));
+    this.#add({ type: "annotation", annotation: { type: "logprobs", chosen: logprobs.map(decodeLogprob), top } });
+  }
+
+  /** Ends the answer. Decodes the items of the final response that no event of the stream has completed. */
+  #end(response: LooseResponse): void {
+    this.#start(response);
+    if (this.#finished) return;
+    const { status, error, incomplete_details, output, usage, service_tier } = response;
+    if (status === "failed" || status === "cancelled") throw decodeUpstreamError(undefined, { error: error ?? {} });
+    this.#finished = true;
+    for (const [index, item] of (output ?? []).entries()) this.#complete(item, index);
+    const tier = service_tier == null ? {} : { serviceTier: service_tier };
+    if (usage) this.#add({ type: "usage", usage: { ...decodeUsage(usage), ...tier } });
+    const isCut = status === "incomplete" || incomplete_details?.reason != null;
+    const cut = incomplete_details?.reason === "content_filter" ? "content-filter" : "length";
+    const ended = this.#hasCalls ? "tool-calls" : this.#hasRefusal ? "refusal" : "stop";
+    this.#add({ type: "finish", reason: isCut ? cut : ended });
+  }
+
+  #add(event: DecodedEvent): void {
+    addEvent(this.#events, event);
+  }
+}
+
+const decodeLogprob = ({ token, logprob }: { readonly token: string; readonly logprob: number }): Logprob => ({
+  token,
+  logProbability: logprob,
+});
+
+/** Decodes token counts. A count that the upstream left out is absent. */
+function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsage): Partial<Usage> {
+  const { cached_tokens: cached, cache_write_tokens: written } = usage.input_tokens_details ?? {};
+  const reasoning = usage.output_tokens_details?.reasoning_tokens;
+  return {
+    ...(input_tokens != null && { inputTokens: input_tokens }),
+    ...(output_tokens != null && { outputTokens: output_tokens }),
+    ...(cached != null && { cacheReadTokens: cached }),
+    ...(written != null && { cacheWriteTokens: written }),
+    ...(reasoning != null && { reasoningTokens: reasoning }),
+  };
+}

@@ -1,0 +1,126 @@
+/** The Responses format: `POST /v1/responses`, complete and streamed, token counts, and the codec for upstreams. */
+
+import { GatewayError } from "../../errors.ts";
+import { bearerToken } from "../../http/request.ts";
+import { assertValid } from "../../http/validation.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { ChatCodec, CodecOptions, Format, Incoming } from "../format.ts";
+import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
+import { encodeError, errorStatus, openaiRateHeaders } from "../shared/errors.ts";
+import { assertSchemaSize } from "../shared/tools.ts";
+import { ResponseDecoder } from "./answer.decode.ts";
+import { BackgroundResponse } from "./background.ts";
+import { conversionsOfEvent } from "./conversions.ts";
+import { resolve } from "./kept.ts";
+import { queries } from "./queries.ts";
+import { overlaidRequest } from "./request.native.ts";
+import { decodeRequest, encodeRequest } from "./request.ts";
+import { additionalTools, FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
+import { ResponseCollector, ResponseStream } from "./stream.ts";
+
+export function responses({ clock }: { readonly clock: Clock }): Format {
+  const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
+
+  const common = {
+    format: FORMAT,
+    rateHeaders: openaiRateHeaders,
+    credential: (request: Request) => bearerToken(request.headers),
+    encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+  } as const;
+  return {
+    name: FORMAT,
+    endpoints: [
+      {
+        ...common,
+        method: "POST",
+        kind: "chat",
+        path: "/v1/responses",
+        maxOutputTokensPath: ["max_output_tokens"],
+        decode,
+        conversionsOfEvent,
+        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+        stream: (answer) => new ResponseStream(answer, nowInSeconds),
+        background: (answer) =>
+          answer.kept && answer.request.native?.body["background"] === true
+            ? new BackgroundResponse(answer, answer.kept, clock)
+            : undefined,
+      },
+      {
+        ...common,
+        method: "POST",
+        kind: "query",
+        path: "/v1/responses/input_tokens",
+        expiredKeysMayAsk: false,
+        body: "json",
+        answer: async ({ body, authorize, countInput }, incoming) => {
+          const counted = await decode(body, incoming);
+          await authorize(counted.model);
+          return { object: "response.input_tokens", input_tokens: await countInput(counted) };
+        },
+      },
+      ...queries(common, clock),
+    ],
+  };
+}
+
+/** The fields that have tools and schemas. */
+const SCHEMAS: readonly string[] = ["tools", "text"];
+
+async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
+  const { limits, json } = incoming;
+  const parsed = incoming.turn();
+  if (parsed) await parsed;
+  assertSchemaSize(body, SCHEMAS, incoming);
+  assertValid(ResponsesRequest, body);
+  const valid = incoming.turn();
+  if (valid) await valid;
+  const { kept } = incoming;
+  if (body.background && !kept)
+    throw new GatewayError("failed_precondition", "background: this service keeps no responses", {
+      path: ["background"],
+    });
+  const request = hasInput(body.input) ? body : { ...body, input: [] };
+  const resolved = await resolve(request, incoming);
+  const added = additionalTools(resolved.body.input);
+  // Earlier requests may have added some of them, so the size of this body says nothing.
+  if (added.length > 0) assertSchemaSize({ ...body, input: added }, [...SCHEMAS, "input"], { limits });
+  return decodeRequest(resolved, limits.defaultMaxOutputTokens, json);
+}
+
+/** Makes the codec for upstreams that speak this format. */
+export function responsesCodec(options: CodecOptions = {}): ChatCodec {
+  const encode: ChatCodec["encodeRequest"] = (request) => {
+    const { native } = request;
+    const encoded =
+      native?.format === FORMAT ? overlaidRequest({ ...request, native }, options) : encodeRequest(request, options);
+    return { path: "/responses", headers: {}, ...encoded };
+  };
+  return {
+    format: FORMAT,
+    encodeRequest: encode,
+    answerDecoder: (limits) => new ResponseDecoder(limits),
+    count: {
+      encode(request) {
+        const { body, headers } = encode(request);
+        const counted = Object.entries(body).filter(([field]) => COUNTED.has(field));
+        return { path: "/responses/input_tokens", headers, body: Object.fromEntries(counted) };
+      },
+      decode: ({ input_tokens }) => input_tokens,
+    },
+    decodeError: (status, headers, body) => decodeUpstreamError(status, body, retryAfterOf(headers)),
+  };
+}
+
+/** The request fields that a token count reads. The official service refuses the others. */
+const COUNTED: ReadonlySet<string> = new Set([
+  "model",
+  "input",
+  "instructions",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "reasoning",
+  "text",
+  "truncation",
+]);

@@ -1,0 +1,491 @@
+/** Kept responses and conversations: what a document holds, and the context that a request takes from earlier ones. */
+
+import { GatewayError } from "../../errors.ts";
+import type { NativeRequest } from "../../kinds/chat/request.ts";
+import {
+  isJsonObject,
+  JsonBudget,
+  JsonLimitError,
+  type JsonLimits,
+  type JsonObject,
+  parseJson,
+} from "../../model/json.ts";
+import type { KeptDocument } from "../../ports/response-store.ts";
+import type { AnswerContext, Incoming, KeptDocuments } from "../format.ts";
+import { type InputItem, type ResponsesRequest } from "./schema.ts";
+
+/**
+ * The content of a kept response. The items of its request stand in a child of its document: agents send their whole conversation with each
+ * request, and refer to the answers in it, so that only the answers may be read again.
+ */
+export interface KeptResponse {
+  /** The response as its caller got it. */
+  readonly response: JsonObject;
+  /** The responses before it. */
+  readonly chain: Chain;
+  /** True for a response that is or was made in the background. */
+  readonly background?: boolean;
+}
+
+/**
+ * The responses that a response continues. A document names only those that go back to the nearest whose depth is a multiple of `BLOCK`,
+ * and that one names the block before: so a document stays small, however long its chain is.
+ */
+export interface Chain {
+  /** The number of all responses before. */
+  readonly depth: number;
+  /** The ids of the last of them, the oldest first. */
+  readonly ids: readonly string[];
+}
+
+const NO_CHAIN: Chain = { depth: 0, ids: [] };
+
+/** The id of the document that has the input of a response: the items of its request, without those of earlier responses. */
+export const inputIdOf = (id: string): string => `${id}/input`;
+
+/** Reads the content of a response's document. */
+export const contentOf = ({ content }: KeptDocument): KeptResponse =>
+  parseJson(content, DOCUMENT_LIMITS) as KeptResponse;
+
+/** A document that the gateway wrote is nested deeper, and has more values, than the request that it holds. */
+export const DOCUMENT_LIMITS: JsonLimits = {
+  maxJsonBytes: 1024 ** 3,
+  maxJsonDepth: 2_000,
+  maxJsonValues: 10_000_000,
+  maxJsonKeys: 1_000_000,
+  maxJsonItems: 10_000_000,
+};
+
+/** The native request, with what a kept response needs to know about it. */
+export interface ResponsesNative extends NativeRequest {
+  readonly own: OwnInput;
+}
+
+/** The part of a request that came with it, and the documents that it continues. */
+export interface OwnInput {
+  /** The items as they came. */
+  readonly input: readonly JsonObject[];
+  /** The same items without references: the items that a conversation gets. */
+  readonly items: readonly JsonObject[];
+  readonly chain: Chain;
+  /** The id of the conversation that the items are added to. */
+  readonly conversation: string | undefined;
+  /** The ids of the items that the conversation has. */
+  readonly known: ReadonlySet<unknown>;
+}
+
+/** The most responses in a chain. */
+const MAX_CHAIN = 1_000;
+/** The most responses that are read at once. */
+const BLOCK = 32;
+/** The most items that are taken from a conversation. */
+const MAX_ITEMS = 10_000;
+/** The most bytes of a page of documents. The next page has the rest. */
+export const PAGE_BYTES: number = 8 * 1024 ** 2;
+/** The items of a conversation that are read at once. */
+const PAGE = { limit: 500, maxBytes: PAGE_BYTES, order: "asc" } as const;
+/** The references that are resolved at once. Each may name a document as large as a request. */
+const REFERENCES_A_READ = 8;
+
+/** The request with its whole input: the items of the chain or the conversation first, and kept items in place of references. */
+export interface ResolvedRequest {
+  readonly body: ResponsesRequest;
+  readonly own: OwnInput;
+}
+
+/**
+ * Puts earlier responses, conversations and referenced items into a request. Throws `not_found` for an id that the key does not have, and
+ * `invalid_request` for a result whose call is nowhere.
+ *
+ * @param incoming Its limits hold for the documents and the body together.
+ */
+export async function resolve(body: ResponsesRequest, incoming: Incoming): Promise<ResolvedRequest> {
+  const { kept } = incoming;
+  const { previous_response_id: previousId, conversation } = body;
+  if (previousId != null && conversation != null)
+    throw invalid("conversation: cannot stand beside previous_response_id", ["conversation"]);
+  const input = itemsOf(body.input);
+  if (previousId == null && conversation == null && !input.some(isReference))
+    return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined, known: new Set() } };
+  const room = new Room(incoming);
+  const earlier = previousId == null ? undefined : await chainTo(previousId, kept, room);
+  const conversationId = typeof conversation === "string" ? conversation : conversation?.id;
+  const context = earlier?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room));
+  const known = new Set(conversationId === undefined ? [] : context.map(({ id }) => id));
+  assertNew(input, known);
+  const found = await itemsNamed([...context, ...input].filter(isReference), context, kept, room);
+  const placed = new Set<unknown>();
+  const before = dereferenced(context, found, placed, (id) => noItem(id, ["previous_response_id"]));
+  const items = dereferenced(input, found, placed, (id, index) => noItem(id, ["input", index, "id"]));
+  const whole = [...before, ...items];
+  assertAnswered(whole, before.length);
+  return {
+    // The cast is safe: the items were valid when they were sent, or the gateway has written them.
+    body: { ...body, input: whole as unknown as InputItem[] },
+    own: { input, items, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId, known },
+  };
+}
+
+const textIn = (value: unknown): string => (typeof value === "string" ? value : "");
+
+const isReference = ({ type }: JsonObject): boolean => type === "item_reference";
+
+/** Returns the items of an input. A text is one message of the user. */
+export const itemsOf = (input: ResponsesRequest["input"]): JsonObject[] =>
+  typeof input === "string"
+    ? [{ type: "message", role: "user", content: [{ type: "input_text", text: input }] }]
+    : (input as unknown as JsonObject[]);
+
+/** Bounds the documents of one request, as if its caller had sent them: their characters, their values, and the memory of both. */
+class Room {
+  readonly #incoming: Incoming;
+  readonly #json: JsonBudget;
+  #left: number;
+
+  /** @param json Counts the values. Default: they count with those of the body. */
+  constructor(incoming: Incoming, json: JsonBudget = incoming.json) {
+    this.#incoming = incoming;
+    this.#json = json;
+    this.#left = incoming.limits.maxJsonBytes;
+  }
+
+  /** Parses a document. Throws `invalid_request` when the documents are too large, and `busy` when the memory has no room. */
+  parse({ content }: KeptDocument): JsonObject {
+    const json = this.#json;
+    this.#left -= content.length;
+    if (this.#left < 0) throw invalid("input: the earlier responses are larger than a request may be", ["input"]);
+    json.booking?.take(content.length);
+    try {
+      const parsed = parseJson(content, json);
+      return isJsonObject(parsed) ? parsed : {};
+    } catch (error) {
+      if (!(error instanceof JsonLimitError)) throw error;
+      throw invalid(`input: the request ${error.message}, with the earlier responses`, ["input"]);
+    }
+  }
+
+  /** Lets the event loop serve others before further documents are parsed. */
+  async turn(): Promise<void> {
+    await this.#incoming.turn();
+  }
+}
+
+/** Returns the items of a response and of all responses before it, and the chain of a response that continues it. */
+async function chainTo(
+  id: string,
+  kept: KeptDocuments | undefined,
+  room: Room,
+): Promise<{ readonly items: JsonObject[]; readonly chain: Chain }> {
+  const field = "previous_response_id";
+  const read = (await kept?.read([id, inputIdOf(id)])) ?? [];
+  const [last, input] = [id, inputIdOf(id)].map((wanted) => read.find((one) => one.id === wanted));
+  if (!kept || !last || !input || !isResponse(last)) throw noResponse(id, field);
+  const newest = room.parse(last) as unknown as KeptResponse;
+  const { status } = newest.response;
+  if (!CONTINUABLE.has(status))
+    throw invalid(`${field}: the response is ${textIn(status)}, and only a finished response can be continued`, [
+      field,
+    ]);
+  const { depth, ids } = newest.chain;
+  if (depth + 1 >= MAX_CHAIN) throw invalid(`${field}: continues more than ${MAX_CHAIN} responses`, [field]);
+  // The newest items first. Each block begins with a response that names the block before.
+  const lists: JsonObject[][] = [outputOf(newest.response), inputIn(room.parse(input))];
+  for (let block = ids; block.length > 0;) {
+    const byId = new Map((await kept.read(block.flatMap((one) => [one, inputIdOf(one)]))).map((one) => [one.id, one]));
+    let oldest: KeptResponse | undefined;
+    for (const earlier of block.toReversed()) {
+      const [document, input] = [byId.get(earlier), byId.get(inputIdOf(earlier))];
+      if (!document || !input) throw brokenChain(id, earlier);
+      oldest = room.parse(document) as unknown as KeptResponse;
+      lists.push(outputOf(oldest.response), inputIn(room.parse(input)));
+    }
+    await room.turn();
+    block = oldest?.chain.ids ?? [];
+  }
+  return {
+    items: lists.toReversed().flat(),
+    chain: { depth: depth + 1, ids: depth % BLOCK === 0 ? [id] : [...ids, id] },
+  };
+}
+
+const CONTINUABLE: ReadonlySet<unknown> = new Set(["completed", "incomplete"]);
+
+export const outputOf = ({ output }: JsonObject): JsonObject[] =>
+  Array.isArray(output) ? output.filter((item) => isJsonObject(item)) : [];
+
+const inputIn = ({ input }: JsonObject): JsonObject[] =>
+  Array.isArray(input) ? input.filter((item) => isJsonObject(item)) : [];
+
+/** Returns the items that a document of any kind holds. */
+function itemsOfDocument(document: KeptDocument, room: Room): JsonObject[] {
+  const { parentId } = document;
+  const content = room.parse(document);
+  if (parentId === undefined) return isJsonObject(content["response"]) ? outputOf(content["response"]) : [];
+  return parentId.startsWith("resp_") ? inputIn(content) : [content];
+}
+
+/** Returns all items of a conversation. */
+async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room): Promise<JsonObject[]> {
+  const [conversation] = (await kept?.read([id])) ?? [];
+  if (!kept || conversation?.id !== id || !isConversation(conversation)) throw noConversation(id);
+  const items: JsonObject[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await kept.list(id, { ...PAGE, ...(after !== undefined && { after }) });
+    for (const document of page) items.push(room.parse(document));
+    await room.turn();
+    if (items.length > MAX_ITEMS) throw invalid(`conversation: has more than ${MAX_ITEMS} items`, ["conversation"]);
+    after = page.at(-1)?.id;
+    if (after === undefined) return items;
+  }
+}
+
+/** Throws `invalid_request` for an item whose id the conversation has already: the conversation could not keep both. */
+function assertNew(input: readonly JsonObject[], known: ReadonlySet<unknown>): void {
+  for (const [index, item] of input.entries())
+    if (typeof item["id"] === "string" && known.has(item["id"]) && !isReference(item))
+      throw invalid(`input.${index}.id: the conversation has an item with this id already`, ["input", index, "id"]);
+}
+
+/** Finds the items that references name: in the context, or in any document of the key. */
+async function itemsNamed(
+  references: readonly JsonObject[],
+  context: readonly JsonObject[],
+  kept: KeptDocuments | undefined,
+  room: Room,
+): Promise<ReadonlyMap<unknown, JsonObject>> {
+  const found = new Map<unknown, JsonObject>();
+  const add = (items: readonly JsonObject[]): void => {
+    for (const item of items) if (!isReference(item) && item["id"] != null) found.set(item["id"], item);
+  };
+  add(context);
+  // A document may hold many of the items. It is read once, unless its items are asked for together.
+  let missing: string[] = [];
+  const names = [...new Set(references.map(({ id }) => textIn(id)))];
+  for (const [at, name] of names.entries()) {
+    if (!found.has(name)) missing.push(name);
+    if (missing.length < REFERENCES_A_READ && at < names.length - 1) continue;
+    for (const document of (missing.length > 0 && (await kept?.read(missing))) || [])
+      add(itemsOfDocument(document, room));
+    missing = [];
+    await room.turn();
+  }
+  return found;
+}
+
+/**
+ * Replaces references by their items. Leaves out a reference to an item that stands before it.
+ *
+ * @param placed The ids of the items that stand before. The ids of these items are added.
+ */
+function dereferenced(
+  items: readonly JsonObject[],
+  found: ReadonlyMap<unknown, JsonObject>,
+  placed: Set<unknown>,
+  missing: (id: string, index: number) => GatewayError,
+): JsonObject[] {
+  return items.flatMap((item, index) => {
+    const { id } = item;
+    const isRepeated = isReference(item) && placed.has(id);
+    placed.add(id);
+    if (isRepeated) return [];
+    const referred = isReference(item) ? found.get(id) : item;
+    if (referred) return [referred];
+    throw missing(textIn(id), index);
+  });
+}
+
+/** Returns items with kept items in place of references. Throws `not_found` for a reference to nothing. */
+export async function dereferencedItems(items: readonly JsonObject[], incoming: Incoming): Promise<JsonObject[]> {
+  const found = await itemsNamed(items.filter(isReference), items, incoming.kept, new Room(incoming));
+  return dereferenced(items, found, new Set(), (id, index) => noItem(id, ["items", index, "id"]));
+}
+
+/** Returns the input items of a kept response, with kept items in place of references as far as these are still there. */
+export async function inputOf(id: string, kept: KeptDocuments, incoming: Incoming): Promise<readonly JsonObject[]> {
+  const room = new Room(incoming, new JsonBudget(DOCUMENT_LIMITS));
+  const [document] = await kept.read([inputIdOf(id)]);
+  const input = document ? inputIn(room.parse(document)) : [];
+  const references = input.filter(isReference);
+  if (references.length === 0) return input;
+  const found = await itemsNamed(references, [], kept, room);
+  return input.map((item) => (isReference(item) ? (found.get(item["id"]) ?? item) : item));
+}
+
+/** Throws `invalid_request` for a result without its call. */
+function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
+  const calls = new Set<unknown>();
+  for (const [index, { type, call_id }] of items.entries()) {
+    if (type === "function_call" || type === "custom_tool_call") calls.add(call_id);
+    if ((type === "function_call_output" || type === "custom_tool_call_output") && !calls.has(call_id)) {
+      const path = ["input", Math.max(0, index - firstOwn), "call_id"];
+      throw invalid(`${path.join(".")}: answers no tool call of an earlier item`, path);
+    }
+  }
+}
+
+const invalid = (message: string, path: readonly (string | number)[]): GatewayError =>
+  new GatewayError("invalid_request", message, { path });
+
+/** Returns an id as errors name it. The longest id of a document has 190 characters. */
+const named = (id: string): string => (id.length > 190 ? `${id.slice(0, 190)}…` : id);
+
+/** The error for a response that the key does not have, in the words of the official service. */
+export const noResponse = (id: string, field?: string): GatewayError =>
+  field === undefined
+    ? new GatewayError("not_found", `Response with id '${named(id)}' not found.`)
+    : new GatewayError("not_found", `Previous response with id '${named(id)}' not found.`, { path: [field] });
+
+const brokenChain = (id: string, earlier: string): GatewayError =>
+  new GatewayError("not_found", `The response '${earlier}', which '${id}' continues, was deleted or has expired.`, {
+    path: ["previous_response_id"],
+  });
+
+export const noConversation = (id: string): GatewayError =>
+  new GatewayError("not_found", `Conversation with id '${named(id)}' not found.`, { path: ["conversation"] });
+
+export const noItem = (id: string, path?: readonly (string | number)[]): GatewayError =>
+  new GatewayError("not_found", `Item with id '${named(id)}' not found.`, path && { path });
+
+/** The beginnings of the ids of items, by their types. */
+const PREFIXES: Readonly<Record<string, string>> = {
+  message: "msg",
+  reasoning: "rs",
+  function_call: "fc",
+  function_call_output: "fco",
+  custom_tool_call: "ctc",
+  custom_tool_call_output: "ctco",
+};
+
+/**
+ * An id that a store can hold, beside the id of a conversation. Callers and upstreams give their items ids of their own.
+ */
+const STORABLE = /^[\u0021-\u007e]{1,128}$/;
+
+/**
+ * Returns an item as it is kept and shown: with an id, a status, and its content as a list of parts. A reference stays as it is.
+ *
+ * @param base A text that no other response or request has.
+ */
+export function keptItem(item: JsonObject, base: string, index: number): JsonObject {
+  if (isReference(item)) return item;
+  const { type = "message", id, role, content, ...rest } = item;
+  const known = typeof id === "string" && STORABLE.test(id) ? id : undefined;
+  const prefix = PREFIXES[textIn(type)] ?? "item";
+  const head = { id: known ?? `${prefix}_${base}_i${index}`, type };
+  if (type !== "message") return { ...head, ...item, ...head };
+  const isAssistant = role === "assistant";
+  const part = isAssistant
+    ? { type: "output_text", text: content, annotations: [] }
+    : { type: "input_text", text: content };
+  const parts = typeof content === "string" ? [part as JsonObject] : content;
+  return { ...head, status: "completed", ...rest, role: role ?? "user", content: parts ?? [] };
+}
+
+/** The part of a request's id by which the ids of its response and items are known. */
+export const baseOf = (requestId: string): string => requestId.replace(/^req_/, "");
+
+/** The gateway's own id for the response to a request. Support can find one by the other. */
+export const responseIdOf = (requestId: string): string => `resp_${baseOf(requestId)}`;
+
+/** Tells whether the caller wants the response kept. */
+const isStored = ({ request }: AnswerContext): boolean => request.native?.body["store"] !== false;
+
+const ownOf = ({ request }: AnswerContext): OwnInput => (request.native as ResponsesNative).own;
+
+/**
+ * Returns the fields of a response that is kept, or whose items are added to a conversation; undefined if the gateway has no store, or the
+ * caller wants nothing kept.
+ */
+export function keptFields(context: AnswerContext): JsonObject | undefined {
+  const { request, requestId, kept } = context;
+  if (!kept || !request.native) return undefined;
+  const { chain, conversation } = ownOf(context);
+  const store = isStored(context);
+  if (!store && conversation === undefined) return undefined;
+  return {
+    id: responseIdOf(requestId),
+    store,
+    previous_response_id: chain.ids.at(-1) ?? null,
+    ...(conversation !== undefined && { conversation: { id: conversation } }),
+  };
+}
+
+/** Returns the document of a response. */
+export function responseDocument(context: AnswerContext, response: JsonObject, isBackground = false): KeptItem {
+  const content = { response, chain: ownOf(context).chain, ...(isBackground && { background: true }) };
+  const id = responseIdOf(context.requestId);
+  return { id, aliases: idsOf(outputOf(response)), content: JSON.stringify(content) };
+}
+
+/** Returns the document of a response's input. */
+export function inputDocument({ request, requestId }: AnswerContext): KeptItem {
+  const { input } = (request.native as ResponsesNative).own;
+  const base = baseOf(requestId);
+  const items = input.map((item, index) => keptItem(item, base, index));
+  const parentId = responseIdOf(requestId);
+  return { id: inputIdOf(parentId), parentId, aliases: idsOf(items), content: JSON.stringify({ input: items }) };
+}
+
+/** Returns the ids by which items are found, without those of items that are kept elsewhere. */
+const idsOf = (items: readonly JsonObject[]): string[] => {
+  const ids = items.filter((item) => !isReference(item)).map(({ id }) => id);
+  return [...new Set(ids)].filter((id): id is string => typeof id === "string" && STORABLE.test(id));
+};
+
+/**
+ * Keeps a response, and adds its new items to its conversation: both or neither. A conversation that was deleted meanwhile gets nothing.
+ *
+ * @returns True when the response itself is kept.
+ */
+export async function keepResponse(context: AnswerContext, response: JsonObject): Promise<boolean> {
+  const documents = isStored(context) ? [responseDocument(context, response), inputDocument(context)] : [];
+  const isDone = await context.kept?.create([...documents, ...newItemsOf(context, response)]);
+  if (!isDone) await context.kept?.create(documents);
+  return documents.length > 0;
+}
+
+/** Returns the documents that a response adds to the conversation of its request: none without a conversation. */
+export function newItemsOf(context: AnswerContext, response: JsonObject): KeptItem[] {
+  const { items, conversation, known } = ownOf(context);
+  if (conversation === undefined) return [];
+  const base = baseOf(context.requestId);
+  const input = items.map((item, index) => keptItem(item, base, index));
+  // The upstream's items may be without ids, and some servers give the same ids in each answer.
+  const output = outputOf(response).map((item, index) => keptItem(item, `${base}_o`, index));
+  return conversationItems(conversation, [...input, ...output], base, known);
+}
+
+type KeptItem = Parameters<KeptDocuments["create"]>[0][number];
+
+/**
+ * Returns the documents of items in a conversation. Of items with the same id, the later ones get ids of their own.
+ *
+ * @param base A text that no other response or request has.
+ * @param known The ids of the items that the conversation has.
+ */
+export function conversationItems(
+  parentId: string,
+  items: readonly JsonObject[],
+  base: string,
+  known: ReadonlySet<unknown> = new Set(),
+): KeptItem[] {
+  const taken = new Set<unknown>(known);
+  return items.map((item, index) => {
+    const given = textIn(item["id"]);
+    const isTaken = taken.has(given);
+    const id = isTaken ? `item_${base}_n${index}` : given;
+    taken.add(id);
+    const content = JSON.stringify(isTaken ? { ...item, id } : item);
+    return { id: itemDocumentId(parentId, id), aliases: [id], parentId, content };
+  });
+}
+
+/** The id of an item's document. Two conversations may have items of the same id. */
+export const itemDocumentId = (conversation: string, id: string): string => `${conversation}/${id}`;
+
+/** Tells whether a document is a conversation. */
+export const isConversation = ({ id, parentId }: KeptDocument): boolean =>
+  parentId === undefined && id.startsWith("conv_");
+
+/** Tells whether a document is a response of this format. */
+export const isResponse = ({ id, parentId }: KeptDocument): boolean => parentId === undefined && id.startsWith("resp_");

@@ -1,0 +1,253 @@
+/** Converts a Responses request to the neutral request and back. The two directions of each field stand next to each other. */
+
+import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice } from "../../kinds/chat/request.ts";
+import type { Conversion } from "../../model/conversion.ts";
+import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
+import type { CodecOptions } from "../format.ts";
+import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { type EffortLevel, nearestLevel, outputLimit, reasoningControl, sampling } from "../shared/openai.ts";
+import { effortOf } from "../shared/reasoning.ts";
+import { enumSchema } from "../shared/schema.ts";
+import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
+import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
+import { decodeInput, InputEncoder } from "./request.input.ts";
+import { encryptedReasoning } from "./request.native.ts";
+import { chooser, flatTools } from "./request.tools.ts";
+import {
+  FORMAT,
+  type NamedTool,
+  nameOf,
+  type ResponsesRequest,
+  type TextFormat,
+  unsupportedIn,
+  type WireChoice,
+  type WireTool,
+} from "./schema.ts";
+
+const LOGPROBS = "message.output_text.logprobs";
+
+/**
+ * Returns the neutral request. Unknown fields stay in `native`. Throws `invalid_request` if the arguments of the tool calls exceed the
+ * budget.
+ *
+ * @param json The budget of JSON values. The body has used a part of it; the arguments of tool calls use the rest.
+ */
+export function decodeRequest(
+  { body, own }: ResolvedRequest,
+  defaultMaxOutputTokens: number,
+  json: JsonBudget = new JsonBudget(),
+): ChatRequest & { readonly native: ResponsesNative } {
+  const { temperature, top_p, max_output_tokens: limit, service_tier, user, safety_identifier } = body;
+  const wireTools = flatTools(body);
+  const tools = wireTools.map(decodeTool);
+  const toolChoice = decodeToolChoice(body, wireTools);
+  const responseFormat = decodeFormat(body.text?.format);
+  const reasoning = decodeReasoning(body.reasoning);
+  const endUser = safety_identifier ?? user;
+  const { system, messages } = decodeInput(body.input, json);
+  const instructions = body.instructions ? [{ type: "text", text: body.instructions } as const] : [];
+  return {
+    model: body.model,
+    system: [...instructions, ...system],
+    messages,
+    tools,
+    maxOutputTokens: limit ?? defaultMaxOutputTokens,
+    ...(limit == null && { limitedByDefault: true }),
+    stopSequences: [],
+    stream: body.stream ?? false,
+    ...(toolChoice && { toolChoice }),
+    ...(temperature != null && { temperature }),
+    ...(top_p != null && { topP: top_p }),
+    ...(body.include?.includes(LOGPROBS) && { logprobs: { top: body.top_logprobs ?? 0 } }),
+    ...(responseFormat && { responseFormat }),
+    ...(reasoning && { reasoning }),
+    ...(service_tier != null && { serviceTier: service_tier }),
+    ...(endUser != null && { endUser }),
+    native: {
+      format: FORMAT,
+      body,
+      own,
+      betas: [],
+      // The neutral request has one field for the end user: `user` is lost if `safety_identifier` is another text.
+      unsupported: () => [...unsupportedIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
+    },
+  };
+}
+
+export interface EncodedBody {
+  readonly body: JsonObject;
+  readonly conversions: readonly Conversion[];
+}
+
+/** The least output limit that the official service accepts, in tokens. */
+const LEAST_LIMIT = 16;
+
+/** Builds a body from the neutral fields of a request. The upstream is told to store nothing. */
+export function encodeRequest(request: ChatRequest, options: CodecOptions = {}): EncodedBody {
+  const fields = fieldsOf(request);
+  const { toolChoice, responseFormat, serviceTier, endUser } = request;
+  const reasoning = encodeReasoning(request, options, fields);
+  const { temperature, topP, logprobs } = sampling(request, reasoning?.effort, fields);
+  const tools = request.tools.flatMap((tool) => encodeTool(tool) ?? []);
+  const input = new InputEncoder(request, fields, options.foreignReasoning).encode();
+  if (input.length === 0) noteEmpty(fields);
+  const [instructions, ...others] = request.system;
+  const include = [...encryptedReasoning(request.model, options), ...(logprobs ? [LOGPROBS] : [])];
+  const limit = outputLimit(request, options);
+  if (limit < LEAST_LIMIT) fields.add("maxOutputTokens");
+  const body = {
+    model: request.model,
+    input,
+    max_output_tokens: Math.max(limit, LEAST_LIMIT),
+    store: false,
+    ...(include.length > 0 && { include }),
+    ...(instructions && others.length === 0 && { instructions: instructions.text }),
+    ...(request.stream && { stream: true }),
+    ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { top_p: topP }),
+    ...(logprobs && logprobs.top > 0 && { top_logprobs: logprobs.top }),
+    ...(tools.length > 0 && { tools }),
+    ...(toolChoice && !choosesNothing(request) && encodeToolChoice(toolChoice, tools, fields)),
+    ...(responseFormat && { text: { format: encodeFormat(responseFormat, fields) } }),
+    ...(reasoning && { reasoning }),
+    ...(serviceTier !== undefined && { service_tier: serviceTier }),
+    ...(endUser !== undefined && !fields.has("endUser") && { safety_identifier: endUser }),
+  };
+  // The cast is safe: all values came as JSON.
+  return { body: body as JsonObject, conversions: listConversions(tableOf(options), fields, request) };
+}
+
+const NO_PARAMETERS: JsonObject = { type: "object", properties: {} };
+const ONE_TEXT: JsonObject = {
+  type: "object",
+  properties: { input: { type: "string" } },
+  required: ["input"],
+  additionalProperties: false,
+};
+
+function decodeTool(tool: WireTool): Tool {
+  if (tool.type === "function") {
+    const { name, description, parameters, strict } = tool as Extract<WireTool, { parameters?: unknown }>;
+    return {
+      type: "function",
+      name,
+      inputSchema: isJsonObject(parameters) ? parameters : NO_PARAMETERS,
+      ...(typeof description === "string" && { description }),
+      ...(typeof strict === "boolean" && { strict }),
+    };
+  }
+  if (tool.type === "custom") {
+    const { name, description, format } = tool as Extract<WireTool, { format?: unknown }>;
+    const custom = isJsonObject(format) ? { format } : {};
+    const described = typeof description === "string" ? { description } : {};
+    return { type: "function", name, ...described, inputSchema: ONE_TEXT, custom };
+  }
+  if (tool.type === "code_interpreter") return { type: "code-execution" };
+  return { type: "provider", format: FORMAT, definition: tool };
+}
+
+/** Encodes a tool. Returns undefined for a tool that the format does not have. */
+function encodeTool(tool: Tool): WireTool | undefined {
+  if (tool.type === "provider") return tool.format === FORMAT ? (tool.definition as WireTool) : undefined;
+  if (tool.type === "code-execution") return { type: "code_interpreter", container: { type: "auto" } };
+  const { name, description, inputSchema, strict, custom } = tool;
+  const described = description === undefined ? {} : { description };
+  if (custom) return { type: "custom", name, ...described, ...(custom.format && { format: custom.format }) };
+  // Providers take a missing `strict` for true, and then refuse schemas that are not strict.
+  return { type: "function", name, ...described, parameters: inputSchema, strict: strict ?? false };
+}
+
+/** Decodes the tool choice. It includes `parallel`, so a request with only `parallel_tool_calls` gets the choice `auto`. */
+function decodeToolChoice(
+  { tool_choice: choice, parallel_tool_calls: calls, ...body }: ResponsesRequest,
+  wireTools: readonly WireTool[],
+): ToolChoice | undefined {
+  if (choice == null) return calls == null ? undefined : { type: "auto", parallel: calls };
+  if (choice === "none") return { type: "none" };
+  const parallel = calls ?? true;
+  if (typeof choice === "string") return { type: choice, parallel };
+  const flatNameOf = chooser(body, wireTools);
+  const flat = (tool: NamedTool): string | undefined => {
+    const name = nameOf(tool);
+    return name === undefined ? undefined : flatNameOf({ ...tool, name });
+  };
+  if ("mode" in choice) {
+    const { mode, tools } = choice as Extract<WireChoice, { mode: unknown }>;
+    return { type: mode, parallel, names: tools.flatMap((tool) => flat(tool) ?? []) };
+  }
+  const name = flat(choice);
+  // A tool of the provider is chosen by its type, and is not a function with a name.
+  return name === undefined ? { type: "required", parallel } : { type: "tool", name, parallel };
+}
+
+/** Encodes the tool choice. Leaves out a choice without tools and the names of missing tools: providers refuse both. */
+function encodeToolChoice(choice: ToolChoice, tools: readonly WireTool[], fields: ConvertedFields): JsonObject {
+  const types = new Map(
+    tools.flatMap((tool) => (nameOf(tool) === undefined ? [] : [[String(nameOf(tool)), tool.type]])),
+  );
+  const asked = "names" in choice ? choice.names : undefined;
+  const names = asked?.filter((name) => types.has(name));
+  const isPossible = tools.length > 0 && (choice.type === "tool" ? types.has(choice.name) : names?.length !== 0);
+  if (!isPossible || names?.length !== asked?.length) fields.add("toolChoice");
+  if (!isPossible) return {};
+  if (choice.type === "none") return { tool_choice: "none" };
+  const named = (name: string): JsonObject => ({ type: types.get(name) ?? "function", name });
+  const single = choice.parallel ? {} : { parallel_tool_calls: false };
+  if (choice.type === "tool") return { tool_choice: named(choice.name), ...single };
+  if (!names) return { tool_choice: choice.type, ...single };
+  return { tool_choice: { type: "allowed_tools", mode: choice.type, tools: names.map(named) }, ...single };
+}
+
+function decodeFormat(format: TextFormat | null | undefined): ResponseFormat | undefined {
+  if (format == null || format.type === "text") return undefined;
+  if (format.type === "json_object") return { type: "json" };
+  const { name, schema, strict } = format;
+  return { type: "json", name, schema, ...(strict != null && { strict }) };
+}
+
+/** The name of a schema if the request has none. The format requires a name. */
+const DEFAULT_NAME = "answer";
+
+function encodeFormat(format: ResponseFormat, fields: ConvertedFields): JsonObject {
+  if (format.type === "enum")
+    return { type: "json_schema", name: DEFAULT_NAME, schema: enumSchema(format.values), strict: true };
+  const { name, strict } = format;
+  if (!format.schema && name === undefined) return { type: "json_object" };
+  if (name === undefined) fields.add("responseFormat.name");
+  const schema = format.schema ?? { type: "object" };
+  // Providers take a missing `strict` for true, and then refuse schemas that are not strict.
+  return { type: "json_schema", name: name ?? DEFAULT_NAME, schema, strict: strict ?? false };
+}
+
+/** Decodes the reasoning. Its summary is visible only if the caller asks for one. */
+function decodeReasoning(reasoning: ResponsesRequest["reasoning"]): Reasoning | undefined {
+  if (reasoning == null) return undefined;
+  const { effort, summary, generate_summary } = reasoning;
+  if (effort === "none") return { type: "disabled" };
+  const visible = (summary ?? generate_summary) != null;
+  return { type: "adaptive", visible, ...(effort != null && { effort }) };
+}
+
+/** Encodes the reasoning. Returns undefined for a model that does not reason, and refuses a request that asks for it. */
+function encodeReasoning(
+  { model, reasoning }: ChatRequest,
+  options: CodecOptions,
+  fields: ConvertedFields,
+): { readonly effort?: EffortLevel; readonly summary?: "auto" } | undefined {
+  if (!reasoning) return undefined;
+  if ((options.reasoning?.(model) ?? reasoningControl(model)) === "none") {
+    if (reasoning.type !== "disabled") fields.add("reasoning");
+    return undefined;
+  }
+  if (reasoning.type === "enabled") fields.add("reasoning.budgetTokens");
+  const wanted =
+    reasoning.type === "disabled"
+      ? "none"
+      : reasoning.type === "enabled"
+        ? effortOf(reasoning.budgetTokens)
+        : reasoning.effort;
+  const effort = wanted && nearestLevel(model, wanted);
+  if (effort !== wanted) fields.add("reasoning.effort");
+  const isShown = reasoning.type !== "disabled" && reasoning.visible !== false;
+  return { ...(effort && { effort }), ...(isShown && { summary: "auto" }) };
+}

@@ -1,0 +1,109 @@
+/** The answers of upstreams: only what the gateway reads is checked, and only its type. */
+
+import * as v from "valibot";
+import { array, choice, object } from "../../http/validation.ts";
+import { isJsonObject } from "../../model/json.ts";
+import { unsupported, type UnsupportedFinder, unsupportedFinder, whole } from "../shared/schema.ts";
+
+const maybeText = v.nullish(v.string());
+const maybeCount = v.nullish(v.pipe(v.number(), v.integer(), v.minValue(0)));
+/** A field of the envelope. The gateway writes its own for callers of other formats. */
+const envelope = v.optional(v.unknown());
+
+const Logprob = object({ token: v.string(), logprob: v.number(), bytes: envelope });
+const Logprobs = v.nullish(array(object({ ...Logprob.entries, top_logprobs: v.nullish(array(Logprob)) })));
+export type LooseLogprobs = v.InferOutput<typeof Logprobs>;
+
+const Annotation = object({
+  type: maybeText,
+  url: maybeText,
+  title: maybeText,
+  start_index: unsupported(maybeCount),
+  end_index: unsupported(maybeCount),
+});
+
+/** A part of a message, of a summary or of reasoning. */
+const Part = object({
+  type: maybeText,
+  text: maybeText,
+  refusal: maybeText,
+  annotations: v.nullish(array(Annotation)),
+  logprobs: Logprobs,
+});
+
+/** An item that the gateway reads. An answer in another format has its own ids and states. */
+const KnownItem = v.looseObject({
+  type: v.string(),
+  id: maybeText,
+  status: envelope,
+  role: envelope,
+  call_id: maybeText,
+  name: maybeText,
+  namespace: maybeText,
+  arguments: maybeText,
+  input: v.optional(v.unknown()),
+  content: v.nullish(array(Part)),
+  summary: v.nullish(array(object({ type: maybeText, text: maybeText }))),
+  encrypted_content: maybeText,
+  code: maybeText,
+  container_id: envelope,
+  outputs: v.nullish(array(object({ type: maybeText, logs: maybeText, url: unsupported(maybeText) }))),
+  result: v.optional(v.unknown()),
+  output_format: maybeText,
+});
+export type LooseItem = v.InferOutput<typeof KnownItem>;
+
+/** The items of tools that the provider runs itself. The neutral model holds them unchanged. */
+const HostedItem = whole(v.looseObject({ type: v.string(), id: maybeText }));
+
+const KNOWN: ReadonlySet<unknown> = new Set([
+  "message",
+  "reasoning",
+  "function_call",
+  "custom_tool_call",
+  "code_interpreter_call",
+  "image_generation_call",
+]);
+
+const Item: v.GenericSchema<unknown, LooseItem> = choice([KnownItem, HostedItem], (input) =>
+  isJsonObject(input) && KNOWN.has(input["type"]) ? KnownItem : HostedItem,
+);
+
+const LooseUsage = object({
+  input_tokens: maybeCount,
+  output_tokens: maybeCount,
+  total_tokens: envelope,
+  input_tokens_details: v.nullish(object({ cached_tokens: maybeCount, cache_write_tokens: maybeCount })),
+  output_tokens_details: v.nullish(object({ reasoning_tokens: maybeCount })),
+});
+export type LooseUsage = v.InferOutput<typeof LooseUsage>;
+
+/** A complete response, or the response in an event of a stream. */
+export const LooseResponse = v.looseObject({
+  id: maybeText,
+  model: maybeText,
+  status: maybeText,
+  error: v.optional(v.unknown()),
+  incomplete_details: v.nullish(object({ reason: maybeText })),
+  output: v.nullish(array(Item)),
+  usage: v.nullish(LooseUsage),
+  service_tier: maybeText,
+});
+export type LooseResponse = v.InferOutput<typeof LooseResponse>;
+
+/** An event of a stream. */
+export const LooseEvent = v.looseObject({
+  type: v.string(),
+  response: v.nullish(LooseResponse),
+  item: v.nullish(Item),
+  item_id: maybeText,
+  output_index: maybeCount,
+  content_index: maybeCount,
+  summary_index: maybeCount,
+  delta: v.optional(v.unknown()),
+  logprobs: v.optional(v.unknown()),
+});
+export type LooseEvent = v.InferOutput<typeof LooseEvent>;
+
+/** Finds the fields of a message's parts that the neutral model cannot hold. */
+export const unsupportedInAnswer: UnsupportedFinder = unsupportedFinder(object({ output: v.nullish(array(Item)) }));

@@ -1,0 +1,73 @@
+/** What is known about OpenAI's models by their names: their control over reasoning, and the fields that they refuse. */
+
+import type { ChatRequest, ReasoningControl } from "../../kinds/chat/request.ts";
+import type { CodecOptions } from "../format.ts";
+import type { ConvertedFields } from "./conversions.ts";
+import { limitWithoutReasoning } from "./reasoning.ts";
+
+/** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
+export const nameOf = (model: string): string =>
+  model
+    .slice(model.lastIndexOf("/") + 1)
+    .replace(/^ft:/, "")
+    .toLowerCase();
+
+/** The levels of effort, from least to most, with `none` for no reasoning. */
+const LEVELS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+export type EffortLevel = (typeof LEVELS)[number];
+
+/** OpenAI's reasoning models: the series o1, o3, o4, and GPT-5 and later. */
+interface ReasoningModel {
+  /** The levels of effort that the model accepts. */
+  readonly levels: readonly EffortLevel[];
+}
+
+/** Returns what is known of an OpenAI model that reasons; undefined for any other model. */
+export function reasoningModel(model: string): ReasoningModel | undefined {
+  const name = nameOf(model);
+  if (/^o[1-9](?:-|$)/.test(name)) return { levels: ["low", "medium", "high"] };
+  const [, major = "0", minor = "0", rest = ""] = /^gpt-(\d+)(?:\.(\d+))?(.*)/.exec(name) ?? [];
+  if (Number(major) < 5 || rest.startsWith("-chat") || rest.startsWith("-search")) return undefined;
+  const version = Number(major) * 100 + Number(minor);
+  if (rest.startsWith("-pro")) return { levels: version === 500 ? ["high"] : ["medium", "high", "xhigh"] };
+  if (rest.startsWith("-codex")) return { levels: ["low", "medium", "high"] };
+  if (version === 500) return { levels: ["minimal", "low", "medium", "high"] };
+  return { levels: ["none", "low", "medium", "high", ...(version > 501 ? (["xhigh"] as const) : [])] };
+}
+
+/** Returns how a model's reasoning is controlled, by the names that are known. An unknown model is given an effort. */
+export const reasoningControl = (model: string): ReasoningControl =>
+  reasoningModel(model) || !/^(?:gpt-[345]|chatgpt)/.test(nameOf(model)) ? "effort" : "none";
+
+/** Returns the level that a model accepts and that is nearest to the wanted one, rather more than less. */
+export function nearestLevel(model: string, level: EffortLevel): EffortLevel {
+  const { levels = LEVELS } = reasoningModel(model) ?? {};
+  const wanted = LEVELS.indexOf(level);
+  return levels.find((known) => LEVELS.indexOf(known) >= wanted) ?? levels.at(-1) ?? level;
+}
+
+type Sampling = Pick<ChatRequest, "temperature" | "topP" | "presencePenalty" | "frequencyPenalty" | "logprobs">;
+
+/** The values that change nothing, so that nothing is lost without them. */
+const NEUTRAL = { temperature: 1, topP: 1, presencePenalty: 0, frequencyPenalty: 0 } as const;
+
+/** Returns the fields that control sampling. OpenAI's reasoning models refuse them, except with the effort `none`. */
+export function sampling(request: ChatRequest, effort: EffortLevel | undefined, fields: ConvertedFields): Sampling {
+  if (effort === "none" || !reasoningModel(request.model)) return request;
+  for (const name of Object.keys(NEUTRAL) as (keyof typeof NEUTRAL)[])
+    if (request[name] !== undefined && request[name] !== NEUTRAL[name]) fields.add(name);
+  if (request.logprobs) fields.add("logprobs");
+  return {};
+}
+
+/**
+ * Returns the output limit. The room for reasoning beside the answer is for models that are known to reason, and for those of which the
+ * caller asks a number of tokens: small models of local servers refuse a limit above their window.
+ */
+export function outputLimit(request: ChatRequest, options: CodecOptions): number {
+  const { model, reasoning, maxOutputTokens } = request;
+  const control = options.reasoning?.(model);
+  const isKnown = control === undefined ? reasoningModel(model) !== undefined : control !== "none";
+  const isAsked = reasoning?.type === "enabled" && (control ?? reasoningControl(model)) !== "none";
+  return isKnown || isAsked ? maxOutputTokens : limitWithoutReasoning(request);
+}

@@ -1,0 +1,111 @@
+/** The health of a gateway, for the health checks of its host. */
+
+import type { Port } from "../errors.ts";
+import { LATE, within } from "../http/wait.ts";
+import type { UpstreamStatus } from "../ports/observer.ts";
+import { quietly } from "./failures.ts";
+import type { Services } from "./services.ts";
+
+/** The options of a health check. */
+export interface HealthOptions<Context = unknown> {
+  /** The longest wait for the quota store, in milliseconds. A store that takes longer is `unreachable`. Default: 1 second. */
+  readonly timeoutMs?: number;
+  /** The host's own context for the stores, where they find their database by it. Default: undefined. */
+  readonly context?: Context;
+}
+
+/** The health of a gateway. It can be shown as JSON, and contains no secret. */
+export interface GatewayHealth {
+  /** True when the gateway takes calls: it is not closing, and its quota store is reachable. */
+  readonly ready: boolean;
+  /** True from the call of `close` on. */
+  readonly closing: boolean;
+  /** The number of calls that have begun and are not yet settled. */
+  readonly calls: number;
+  /** The number of settlements of ended calls that the quota store has not accepted yet. They are retried. */
+  readonly waitingSettlements: number;
+  /** The state of each store and of the rate limiter. */
+  readonly stores: Readonly<Partial<Record<Port, StoreHealth>>>;
+  /** The number of upstreams that are not asked for now, because their circuit breaker is open or they have asked for a pause. */
+  readonly restingUpstreams: number;
+  /** The state of each upstream; empty for a backend without `status`. */
+  readonly upstreams: readonly UpstreamStatus[];
+}
+
+/**
+ * The state of a store.
+ * - `ok`: the store answers, or nothing is known against it. Only the quota store is asked by the check.
+ * - `resting`: the store has hung several times in a row, and calls do not wait for it for a while.
+ * - `unreachable`: the store has failed, or has not answered in time.
+ */
+export type StoreHealth = "ok" | "resting" | "unreachable";
+
+/** The default wait for the quota store, in milliseconds. */
+const TIMEOUT_MS = 1_000;
+
+/** The time for which an answer of the quota store is used again, in milliseconds: a check may be asked for by anybody. */
+const FRESH_MS = 1_000;
+
+/** The id of a key that no store has: its balance is read, and nothing is written. */
+const NO_KEY = "polygate-health";
+
+/** Checks the health of one gateway. Checks that come together share one query of the store. */
+export class Health {
+  readonly #services: Services;
+  #asked: Promise<boolean> | undefined = undefined;
+  #askedAt = 0;
+
+  constructor(services: Services) {
+    this.#services = services;
+  }
+
+  /** Never rejects. */
+  async check({ timeoutMs = TIMEOUT_MS, context }: HealthOptions = {}): Promise<GatewayHealth> {
+    const { clock, inFlight, settlements, rateLimiter, replays } = this.#services;
+    const answered = await within(this.#ask(context), timeoutMs, clock);
+    const isReachable = answered !== LATE && answered;
+    const closing = inFlight.isClosing;
+    const upstreams = upstreamStatus(this.#services);
+    return {
+      ready: isReachable && !closing,
+      closing,
+      calls: inFlight.size,
+      waitingSettlements: settlements.size,
+      stores: {
+        "quota-store": isReachable ? this.#resting("quota-store") : "unreachable",
+        ...(rateLimiter && { "rate-limiter": this.#resting("rate-limiter") }),
+        ...(replays && { "replay-store": this.#resting("replay-store") }),
+      },
+      restingUpstreams: upstreams.filter(({ waitMs }) => waitMs > 0).length,
+      upstreams,
+    };
+  }
+
+  #resting(port: Port): StoreHealth {
+    const breakers = [...(this.#services.breakers.get(port)?.values() ?? [])];
+    return breakers.some(({ waitMs }) => waitMs > 0) ? "resting" : "ok";
+  }
+
+  /** Resolves with whether the quota store answers. Asks again when the last question is older than `FRESH_MS`. */
+  #ask(context: unknown): Promise<boolean> {
+    const { clock, quotas } = this.#services;
+    const now = clock.now();
+    // A runtime that hands a context to each request, as Workers do, does not let one request wait for another's.
+    if (context === undefined && this.#asked && now >= this.#askedAt && now < this.#askedAt + FRESH_MS)
+      return this.#asked;
+    this.#askedAt = now;
+    const call = { requestId: NO_KEY, context, headers: new Headers(), clientAddress: undefined };
+    const asked = new Promise((resolve) => resolve(quotas.balance(NO_KEY, call)));
+    this.#asked = asked.then(
+      () => true,
+      () => false,
+    );
+    return this.#asked;
+  }
+}
+
+/** Returns the state of the backend's upstreams; none when the backend does not tell it, or fails. */
+export const upstreamStatus = ({ backend }: Pick<Services, "backend">): readonly UpstreamStatus[] => {
+  const told = quietly(() => backend.status?.());
+  return Array.isArray(told) ? told : [];
+};

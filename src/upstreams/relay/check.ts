@@ -1,0 +1,178 @@
+/** Checks an upstream before calls need it: asks for its models, or else for one token, and says in words what is wrong. */
+
+import type { GatewayError } from "../../errors.ts";
+import type { ChatCodec } from "../../formats/format.ts";
+import { parseAnswerObject } from "../../formats/shared/upstream.ts";
+import type { ChatRequest } from "../../kinds/chat/request.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
+import { NO_ROUTE } from "./address.ts";
+import { isOfType, JSON_TYPE, readBytes } from "./call.ts";
+import type { CheckOptions, RelayCheck } from "./options.ts";
+import { Exchange, UNREAD } from "./transport.ts";
+import type { Upstream } from "./upstream.ts";
+
+/** The default time limit of a check, in milliseconds. */
+const TIMEOUT_MS = 10_000;
+
+/** The most models that are asked for, and that a sentence lists. */
+const MAX_MODELS = 1_000;
+const MAX_LISTED = 10;
+
+/** The functions of the relay that a check uses; none for a relay that draws pictures. */
+interface Asking {
+  readonly codec: Pick<ChatCodec, "encodeRequest">;
+  readonly ask: NonNullable<ModelBackend["chat"]>;
+}
+
+/** Never rejects: a failure is a problem in words. */
+export async function checkUpstream(
+  upstream: Upstream,
+  asking: Asking | undefined,
+  { timeoutMs = TIMEOUT_MS }: CheckOptions = {},
+): Promise<RelayCheck> {
+  const abort = new AbortController();
+  const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);
+  const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
+  try {
+    const path = LIST_PATH[upstream.format];
+    const headers = asking ? asking.codec.encodeRequest(tokenRequest("check")).headers : {};
+    const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
+    if (problem !== undefined) return { ok: false, problem, models: undefined };
+    if (ids) return withModels(upstream, ids);
+    const model = upstream.models?.find(({ kinds }) => kinds?.includes("chat") ?? true)?.id;
+    const noList = `The upstream answers ${status} to GET ${upstream.pathOf(path)}, so it lists no models`;
+    if (!asking || model === undefined)
+      return wrong(`${noList}, and nothing else could be checked. Check the relay's baseUrl and format.`);
+    return await withToken(upstream, asking.ask, model, noList, abort.signal);
+  } catch (error) {
+    return wrong(abort.signal.aborted ? late.message : unreached(upstream, error));
+  } finally {
+    cancel();
+    abort.abort(UNREAD);
+  }
+}
+
+const wrong = (problem: string): RelayCheck => ({ ok: false, problem, models: undefined });
+
+const LIST_PATH: Readonly<Record<Upstream["format"], string>> = {
+  messages: `/models?limit=${MAX_MODELS}`,
+  "generate-content": `/models?pageSize=${MAX_MODELS}`,
+  "chat-completions": "/models",
+  responses: "/models",
+  images: "/models",
+};
+
+interface Listing {
+  readonly status: number;
+  /** Undefined when the upstream has no list; `more` is true when the list goes on. */
+  readonly ids: { readonly names: readonly string[]; readonly more: boolean } | undefined;
+  readonly problem: string | undefined;
+}
+
+async function listOf(
+  upstream: Upstream,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<Listing> {
+  const exchange = new Exchange(upstream.clock, signal);
+  try {
+    const response = await upstream.get(path, headers, exchange);
+    const { status } = response;
+    if (NO_ROUTE.has(status)) return { status, ids: undefined, problem: undefined };
+    if (status < 200 || status > 299) {
+      const words = wordsOf(await upstream.failures.ofWrongType(response, exchange));
+      return { status, ids: undefined, problem: refusal(upstream, status, words) };
+    }
+    if (!isOfType(response, JSON_TYPE)) {
+      const words = wordsOf(await upstream.failures.ofWrongType(response, exchange));
+      return { status, ids: undefined, problem: `${words} This is no list of models. Check the relay's baseUrl.` };
+    }
+    const text = new TextDecoder().decode(await readBytes(response, upstream.limits.maxBodyBytes, exchange));
+    return { status, ids: namesIn(parseAnswerObject(text, upstream.json)), problem: undefined };
+  } finally {
+    exchange.cut(UNREAD);
+  }
+}
+
+/** Returns the words about an unexpected response, without secrets. */
+const wordsOf = ({ cause, message }: GatewayError): string => (cause instanceof Error ? cause.message : message);
+
+/** Reads the names from a list of any format. */
+function namesIn(answer: JsonObject): NonNullable<Listing["ids"]> {
+  const { data, models, has_more: hasMore, nextPageToken } = answer;
+  const entries: readonly unknown[] = Array.isArray(data) ? data : Array.isArray(models) ? models : [];
+  const names = entries.flatMap((entry) => {
+    const name = isJsonObject(entry) ? (entry["id"] ?? entry["name"]) : undefined;
+    return typeof name === "string" ? [name.replace(/^models\//, "")] : [];
+  });
+  return { names, more: hasMore === true || (typeof nextPageToken === "string" && nextPageToken !== "") };
+}
+
+/** Compares the models of the relay with the models that the upstream lists. */
+function withModels(upstream: Upstream, { names, more }: NonNullable<Listing["ids"]>): RelayCheck {
+  const missing = upstream.modelNames.filter((name) => !names.includes(name));
+  if (missing.length === 0 || more || names.length === 0) return { ok: true, problem: undefined, models: names };
+  const listed = names.slice(0, MAX_LISTED).join(", ") + (names.length > MAX_LISTED ? ", …" : "");
+  const problem = `The upstream does not list ${missing.map((name) => JSON.stringify(name)).join(", ")}. It lists ${listed}.`;
+  return { ok: false, problem: upstream.failures.redacted(problem), models: names };
+}
+
+/** Asks for one token, because the upstream lists no models. */
+async function withToken(
+  upstream: Upstream,
+  ask: Asking["ask"],
+  model: string,
+  noList: string,
+  signal: AbortSignal,
+): Promise<RelayCheck> {
+  try {
+    const events = ask(tokenRequest(model), contextOf(signal))[Symbol.asyncIterator]();
+    await events.next();
+    await events.return?.();
+    return { ok: true, problem: undefined, models: undefined };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const told = upstream.failures.told(error);
+    const words = wordsOf(told);
+    if (told.code === "backend_refused") return wrong(refusal(upstream, 401, words));
+    if (told.code === "backend_unavailable") return wrong(unreached(upstream, told));
+    return wrong(`${noList}, and it does not answer for the model ${JSON.stringify(model)}: ${words}`);
+  }
+}
+
+const tokenRequest = (model: string): ChatRequest => ({
+  model,
+  messages: [{ role: "user", parts: [{ type: "text", text: "Hi" }] }],
+  system: [],
+  tools: [],
+  maxOutputTokens: 1,
+  stopSequences: [],
+  stream: false,
+});
+
+const contextOf = (signal: AbortSignal): CallContext => ({
+  requestId: "check",
+  context: undefined,
+  headers: new Headers(),
+  clientAddress: undefined,
+  key: { id: "check", name: "check", unlimited: true, modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 },
+  signal,
+  reportConversions: () => {},
+});
+
+function refusal({ hasCredential }: Upstream, status: number, words: string): string {
+  if (status !== 401 && status !== 403) return words;
+  return hasCredential
+    ? `The upstream refuses the relay's credential. Check its apiKey and headers. ${words}`
+    : `The upstream wants a credential, but the relay has no apiKey. ${words}`;
+}
+
+function unreached({ address, port, failures }: Upstream, error: unknown): string {
+  const told = failures.told(error);
+  if (told.code !== "backend_unavailable") return `${address}:${port} does not answer as it should: ${wordsOf(told)}`;
+  const { code } = (told.cause ?? {}) as { code?: unknown };
+  const why = typeof code === "string" ? code : wordsOf(told);
+  return `${address}:${port} cannot be reached: ${why}. Check the relay's baseUrl.`;
+}

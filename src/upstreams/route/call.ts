@@ -1,0 +1,187 @@
+/** A call as one upstream of a route sees it: its attempts carry the route's name of the upstream, and the reason for which the call moved on. */
+
+import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
+import type { AskedUpstream, MovedOn, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
+
+/** The upstream of a route, as its attempts name it. */
+interface NamedUpstream {
+  readonly name: string;
+  /** The upstream's own name of the model. Default: the caller's. */
+  readonly model: string | undefined;
+}
+
+/** The facts of a request that its attempts report. */
+export interface RoutedRequest {
+  readonly model: string;
+  /** True when the host has written this model's name, not only its beginning. */
+  readonly isNamed: boolean;
+  readonly stream: boolean;
+}
+
+const REASONS: Partial<Record<GatewayErrorCode, MovedOn>> = {
+  backend_refused: "refused",
+  context_length_exceeded: "refused",
+  model_not_found: "refused",
+  rate_limited: "rate-limited",
+};
+
+/** Returns the reason for which a route goes on after an error. */
+export const movedOnAfter = (code: GatewayErrorCode): MovedOn => REASONS[code] ?? "failed";
+
+export class RoutedCall implements CallContext {
+  readonly requestId: string;
+  readonly context: unknown;
+  readonly headers: Headers;
+  readonly clientAddress: string | undefined;
+  readonly key: CallContext["key"];
+  readonly runCode?: NonNullable<CallContext["runCode"]>;
+  readonly #call: CallContext;
+  readonly #upstream: NamedUpstream;
+  readonly #request: RoutedRequest;
+  readonly #clock: Clock;
+  readonly #beganAt: number;
+  /** The attempts that the backend has reported, and that have failed before the route has decided. */
+  #failed: RoutedAttempt[] | undefined = undefined;
+  /** True once the backend has reported an attempt by itself. */
+  #isReported = false;
+  /** True once the answer has begun, or the route has given the upstream up. */
+  #isDecided = false;
+  #movedOn: MovedOn | undefined = undefined;
+  /** The attempt of a backend that reports none, while its answer goes on. */
+  #own: UpstreamObserver | undefined = undefined;
+
+  constructor(call: CallContext, upstream: NamedUpstream, request: RoutedRequest, clock: Clock) {
+    this.requestId = call.requestId;
+    this.context = call.context;
+    this.headers = call.headers;
+    this.clientAddress = call.clientAddress;
+    this.key = call.key;
+    if (call.runCode) this.runCode = call.runCode;
+    this.#call = call;
+    this.#upstream = upstream;
+    this.#request = request;
+    this.#clock = clock;
+    this.#beganAt = clock.now();
+  }
+
+  // A getter, because a signal that nobody reads is never created.
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+
+  reportConversions(conversions: Parameters<CallContext["reportConversions"]>[0]): void {
+    this.#call.reportConversions(conversions);
+  }
+
+  get observeUpstream(): ((asked: AskedUpstream) => UpstreamObserver) | undefined {
+    const observe = this.#call.observeUpstream;
+    return observe && ((asked) => this.#observed(observe, asked));
+  }
+
+  /** Names the upstream as the route does, and holds a failure back until the route says what follows. */
+  #observed(observe: (asked: AskedUpstream) => UpstreamObserver, asked: AskedUpstream): UpstreamObserver {
+    this.#isReported = true;
+    const modelListed = asked.modelListed || this.#isListed;
+    return new RoutedAttempt(this, observe({ ...asked, name: this.#upstream.name, modelListed }));
+  }
+
+  /** Passes the end of a failed attempt on once the route has decided what follows. */
+  hold(attempt: RoutedAttempt): void {
+    if (this.#isDecided) attempt.pass(this.#movedOn);
+    else (this.#failed ??= []).push(attempt);
+  }
+
+  /** True when the host has named the model. */
+  get #isListed(): boolean {
+    return this.#upstream.model !== undefined || this.#request.isNamed;
+  }
+
+  /** The answer has begun. Reports the attempt of a backend that has not done so. */
+  began(): void {
+    this.#decide(undefined);
+    if (!this.#isReported) this.#own = this.#call.observeUpstream?.(this.#asked());
+  }
+
+  /** The upstream has failed before its first event. */
+  failed(error: GatewayError, movedOn: MovedOn | undefined): void {
+    this.#decide(movedOn);
+    if (this.#isReported) return;
+    this.#own = this.#call.observeUpstream?.(this.#asked());
+    this.#end({ errorCode: error.code, error, movedOn });
+  }
+
+  /** The answer has ended. */
+  ended(error?: GatewayError): void {
+    this.#end(error ? { errorCode: error.code, error } : {});
+  }
+
+  /** The upstream was not asked. */
+  rested(): void {
+    const resting = this.#call.observeUpstream?.({ ...this.#asked(), resting: true });
+    resting?.end({ errorCode: "backend_unavailable", movedOn: "resting", endMs: 0 });
+  }
+
+  #decide(movedOn: MovedOn | undefined): void {
+    this.#isDecided = true;
+    this.#movedOn = movedOn;
+    for (const attempt of this.#failed ?? []) attempt.pass(movedOn);
+    this.#failed = undefined;
+  }
+
+  #end(outcome: Omit<UpstreamOutcome, "endMs">): void {
+    // The error of a call that was cut is not the upstream's.
+    const { error, ...cut } = outcome;
+    const told = this.#call.signal.aborted || !error ? cut : outcome;
+    this.#own?.end({ ...told, endMs: Math.max(0, this.#clock.now() - this.#beganAt) });
+    this.#own = undefined;
+  }
+
+  #asked(): AskedUpstream {
+    const { name, model } = this.#upstream;
+    const { model: callerModel, stream } = this.#request;
+    return {
+      name,
+      model: model ?? callerModel,
+      modelListed: this.#isListed,
+      stream,
+      format: "custom",
+      beganAt: this.#beganAt,
+    };
+  }
+}
+
+/** An attempt that the upstream's backend reports. */
+class RoutedAttempt implements UpstreamObserver {
+  readonly #routed: RoutedCall;
+  readonly #observer: UpstreamObserver;
+  #outcome: UpstreamOutcome | undefined = undefined;
+
+  constructor(routed: RoutedCall, observer: UpstreamObserver) {
+    this.#routed = routed;
+    this.#observer = observer;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return this.#observer.headers;
+  }
+
+  get isBrief(): boolean {
+    return this.#observer.isBrief ?? false;
+  }
+
+  run<Result>(work: () => Result): Result {
+    return this.#observer.run(work);
+  }
+
+  end(outcome: UpstreamOutcome): void {
+    if (outcome.errorCode === undefined) return this.#observer.end(outcome);
+    this.#outcome = outcome;
+    this.#routed.hold(this);
+  }
+
+  pass(movedOn: MovedOn | undefined): void {
+    if (this.#outcome) this.#observer.end(movedOn ? { ...this.#outcome, movedOn } : this.#outcome);
+  }
+}

@@ -1,0 +1,236 @@
+/** Every factory says in a sentence what is wrong with its options, also where no compiler has checked them. */
+
+import { describe, expect, it } from "vitest";
+import { toBunHandler } from "../adapters/bun.ts";
+import { toDenoHandler } from "../adapters/deno.ts";
+import { toEdgeHandler } from "../adapters/edge.ts";
+import { toExpressHandler } from "../adapters/express.ts";
+import { toKoaMiddleware } from "../adapters/koa.ts";
+import { toNodeHandler } from "../adapters/node.ts";
+import { keyAdmin } from "../src/admin/index.ts";
+import {
+  createGateway,
+  flexibleRateLimiter,
+  memoryImageStore,
+  memoryQuotaStore,
+  memoryReplayStore,
+  unstorageImageStore,
+} from "../src/index.ts";
+import { openApiDocument } from "../src/openapi/index.ts";
+import { priceCatalogue } from "../src/prices/index.ts";
+import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
+import {
+  migrate,
+  migrations,
+  nodePostgresDialect,
+  sqlQuotaStore,
+  sqlReplayStore,
+  verifyLedger,
+} from "../src/stores/sql/index.ts";
+import { openTelemetry } from "../src/telemetry/index.ts";
+import { aiSdk } from "../src/upstreams/ai-sdk/index.ts";
+import { relay } from "../src/upstreams/relay/index.ts";
+import { route } from "../src/upstreams/route/index.ts";
+
+/** A factory as JavaScript calls it. */
+type Factory = (...args: never[]) => unknown;
+
+const backend = { async *chat() {} };
+const quotas = memoryQuotaStore([]);
+const gateway = createGateway({ backend, quotas });
+const storage = Object.fromEntries(
+  ["getItemRaw", "setItemRaw", "setItem", "removeItem", "getKeys"].map((name) => [name, () => {}]),
+);
+const db: object = { withoutPlugins: () => db, withPlugin: () => db };
+const pool = { connect() {}, on() {} };
+
+/** Each factory, its arguments before the options, options that are right, and an option that is misspelt. */
+const FACTORIES: readonly (readonly [string, Factory, unknown[], object, string, string])[] = [
+  ["createGateway", createGateway, [], { backend, quotas }, "onfailure", "onFailure"],
+  ["relay", relay, [], { format: "messages", baseUrl: "https://example.com" }, "apikey", "apiKey"],
+  ["route", route, [], { routes: { "*": backend } }, "retries", "retry"],
+  ["aiSdk", aiSdk, [], { chat: () => undefined }, "image", "images"],
+  ["memoryQuotaStore", memoryQuotaStore, [[]], {}, "maxretained", "maxRetained"],
+  ["memoryReplayStore", memoryReplayStore, [], {}, "maxByte", "maxBytes"],
+  ["memoryImageStore", memoryImageStore, [], {}, "bytes", "maxBytes"],
+  ["unstorageImageStore", unstorageImageStore, [storage], {}, "Base", "base"],
+  ["flexibleRateLimiter", flexibleRateLimiter, [], {}, "perkey", "perKey"],
+  ["sqlQuotaStore", sqlQuotaStore, [], { db, dialect: "sqlite" }, "prefx", "prefix"],
+  ["sqlReplayStore", sqlReplayStore, [], { db, dialect: "sqlite" }, "maxEntries", "maxEntriesPerKey"],
+  ["nodePostgresDialect", nodePostgresDialect, [pool], {}, "plan", "planOnce"],
+  ["migrations", migrations, [], { dialect: "sqlite" }, "dialct", "dialect"],
+  ["redisQuotaStore", redisQuotaStore, [], { client: () => {} }, "retention", "retentionMs"],
+  ["redisReplayStore", redisReplayStore, [], { client: () => {} }, "redis", "client"],
+  ["openTelemetry", openTelemetry, [], {}, "model", "models"],
+  ["openApiDocument", openApiDocument, [gateway], {}, "server", "servers"],
+  ["priceCatalogue", priceCatalogue, [{}], { date: "2026-11-01" }, "day", "date"],
+  ["toNodeHandler", toNodeHandler, [gateway], {}, "patience", "patienceMs"],
+  ["toExpressHandler", toExpressHandler, [gateway], {}, "Prefix", "prefix"],
+  ["toKoaMiddleware", toKoaMiddleware, [gateway], {}, "ctx", "context"],
+  ["toBunHandler", toBunHandler, [gateway], {}, "fallBack", "fallback"],
+  ["toDenoHandler", toDenoHandler, [gateway], {}, "path", "prefix"],
+  ["toEdgeHandler", toEdgeHandler, [gateway], {}, "contexts", "context"],
+];
+
+const make = (factory: Factory, ...args: unknown[]): unknown => factory(...(args as never[]));
+
+/** The message of the TypeError that a factory throws. */
+function refusal(act: () => unknown): string {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof TypeError) return error.message;
+    throw error;
+  }
+  throw new Error("Nothing was thrown.");
+}
+
+describe.each(FACTORIES)("%s", (name, factory, first, options, misspelt, meant) => {
+  it("takes what is right, and undefined for what is not set", () => {
+    expect(() =>
+      make(factory, ...first, { ...options, [meant]: (options as Record<string, unknown>)[meant] }),
+    ).not.toThrow(TypeError);
+  });
+
+  it("refuses an option that does not exist by its name", () => {
+    const message = refusal(() => make(factory, ...first, { ...options, [misspelt]: "sk-secret" }));
+    expect(message).toMatch(new RegExp(`^${name}: ${misspelt} does not exist; .*here are .*\\b${meant}\\b`));
+    expect(message).not.toContain("sk-secret");
+  });
+
+  it.each([[null], ["text"], [["list"]]])("refuses %j in place of its options", (wrong) => {
+    expect(refusal(() => make(factory, ...first, wrong))).toMatch(/: expects an object of options/);
+  });
+});
+
+describe("a suggestion", () => {
+  it.each([
+    ["apikey", "apiKey"],
+    ["key", "apiKey"],
+    ["api_key", "apiKey"],
+    ["baseURL", "baseUrl"],
+    ["headres", "headers"],
+    ["timeout", "timeouts"],
+  ])("for %s is %s", (misspelt, meant) => {
+    expect(refusal(() => make(relay, { format: "messages", baseUrl: "https://x.example", [misspelt]: 1 }))).toContain(
+      `relay: ${misspelt} does not exist; did you mean ${meant}? There are `,
+    );
+  });
+
+  it.each(["colour", "x".repeat(100_000), "__proto__x"])("is not made for %s", (unknown) => {
+    const message = refusal(() => make(relay, { format: "messages", baseUrl: "https://x.example", [unknown]: 1 }));
+    expect(message).toContain("does not exist; there are ");
+  });
+});
+
+describe("a wrong shape gets a sentence", () => {
+  const upstream = { format: "messages", baseUrl: "https://x.example" };
+
+  it.each<[string, () => unknown, string]>([
+    [
+      "createGateway()",
+      () => make(createGateway),
+      "createGateway: expects an object of options with backend and quotas, not undefined.",
+    ],
+    ["createGateway({})", () => make(createGateway, {}), "createGateway: backend must be a ModelBackend."],
+    [
+      "an onFailure",
+      () => make(createGateway, { backend, quotas, onFailure: "log" }),
+      "createGateway: onFailure must be a function, not a text.",
+    ],
+    [
+      "a word",
+      () => make(createGateway, { backend, quotas, replayInFlight: "no" }),
+      'createGateway: replayInFlight must be one of "wait", "refuse", not a text.',
+    ],
+    [
+      "messages",
+      () => make(createGateway, { backend, quotas, messages: { range: "vendor" } }),
+      "createGateway: messages: range does not exist; did you mean ranges? There are ranges, imageSources",
+    ],
+    [
+      "images",
+      () => make(createGateway, { backend, quotas, images: { publicURL: "x" } }),
+      "createGateway: images: publicURL does not exist; did you mean publicUrl? There are models, aliases, store, publicUrl",
+    ],
+    [
+      "a key",
+      () => make(memoryQuotaStore, [{ key: "sk-1" }]),
+      "An API key: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, models, expiresAt",
+    ],
+    ["no key", () => make(memoryQuotaStore, [null]), "An API key: expects an object of options, not null."],
+    [
+      "keys",
+      () => make(memoryQuotaStore, { apiKey: "sk-1" }),
+      'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]), not an object.',
+    ],
+    ["relay()", () => make(relay), "relay: expects an object of options with format and baseUrl, not undefined."],
+    ["no address", () => make(relay, { format: "messages" }), "relay: baseUrl is missing; it must be a text."],
+    ["an address", () => make(relay, { ...upstream, baseUrl: 5 }), "relay: baseUrl must be a text, not a number."],
+    ["a key of a relay", () => make(relay, { ...upstream, apiKey: null }), "relay: apiKey must be a text, not null."],
+    ["routes", () => make(route, { routes: [backend] }), "route: routes must be an object, not a list."],
+    [
+      "a route",
+      () => make(route, { routes: { fast: { upstream: [backend] } } }),
+      'route: routes["fast"] is no backend and has no upstreams.',
+    ],
+    [
+      "a list of routes",
+      () => make(route, { routes: { fast: { upstreams: backend } } }),
+      'route: routes["fast"]: upstreams must be a list, not an object.',
+    ],
+    [
+      "an upstream",
+      () => make(route, { routes: { fast: { upstreams: [{ backends: backend }] } } }),
+      'route: routes["fast"].upstreams[0] is no backend and has no backend.',
+    ],
+    [
+      "an option of an upstream",
+      () => make(route, { routes: { fast: { upstreams: [{ backend, wieght: 1 }] } } }),
+      'route: routes["fast"].upstreams[0]: wieght does not exist; did you mean weight? There are',
+    ],
+    [
+      "a storage",
+      () => make(unstorageImageStore, { getItem() {} }),
+      "unstorageImageStore: storage must be a storage of unstorage, and has no getItemRaw().",
+    ],
+    [
+      "limits of a limiter",
+      () => make(flexibleRateLimiter, { perKey: { requests: {} } }),
+      "flexibleRateLimiter: perKey: requests must be a list, not an object.",
+    ],
+    [
+      "a database",
+      () => make(sqlQuotaStore, { db: pool, dialect: "postgres" }),
+      "stores/sql: db must be a Kysely database, and has no withoutPlugins().",
+    ],
+    [
+      "a dialect",
+      () => make(sqlQuotaStore, { db, dialect: "mariadb" }),
+      'sqlQuotaStore: dialect must be one of "sqlite", "postgres", "mysql", not a text.',
+    ],
+    [
+      "a gateway",
+      () => make(toNodeHandler, { backend, quotas }),
+      "toNodeHandler: the first argument must be a gateway of createGateway, and has no at().",
+    ],
+    ["numbers", () => make(relay, { ...upstream, timeouts: [5] }), "relay: timeouts must be an object, not a list."],
+  ])("%s", (_name, act, words) => {
+    expect(refusal(act)).toContain(words);
+  });
+
+  it("of a store without keys of its own too", () => {
+    expect(refusal(() => make(keyAdmin, quotas))).toBe(
+      "keyAdmin: the first argument must be a store over SQL or Redis, and has no rotateSecret().",
+    );
+  });
+
+  it("from functions that are async too", async () => {
+    await expect(make(migrate, {}, {})).rejects.toThrow(
+      'migrate: dialect is missing; it must be one of "sqlite", "postgres", "mysql".',
+    );
+    await expect(make(verifyLedger, {}, { dialect: "sqlite", table: {} })).rejects.toThrow(
+      "verifyLedger: table does not exist; did you mean tables?",
+    );
+  });
+});

@@ -1,0 +1,108 @@
+/** The docs as the page shows them: their Markdown is read whole, and each of their links leads somewhere. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { describe, expect, it } from "vitest";
+import { addressOf, type Block, blocksOf, piecesOf } from "../../playground/page/app/docs/markdown.ts";
+import { findPageFiles } from "../../playground/page/files.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const FILES = [
+  ...readdirSync(new URL("docs/", ROOT)).filter((name) => name.endsWith(".md")),
+  "../SECURITY.md",
+  "../CHANGELOG.md",
+];
+const pages = new Map(
+  FILES.map((file) => [basename(file, ".md"), blocksOf(readFileSync(new URL(`docs/${file}`, ROOT), "utf8"))]),
+);
+
+/** All texts of a block that may have links. */
+function textsIn(block: Block): readonly string[] {
+  if (block.type === "list") return block.items;
+  if (block.type === "table") return block.rows.flat();
+  return block.type === "code" ? [] : [block.text];
+}
+
+const served = findPageFiles();
+
+function isServed(address: string): boolean {
+  const [, name = "", heading] = address.split("/");
+  const ids = (pages.get(name) ?? []).flatMap((block) => (block.type === "heading" ? block.id : []));
+  const file = served.find(`/page/docs/${name}.md`);
+  return file?.type === "text/markdown; charset=utf-8" && (heading === undefined || ids.includes(heading));
+}
+
+describe.each([...pages])("%s", (page, blocks) => {
+  it("begins with its heading, and all its rows are as long as their head", () => {
+    expect(blocks[0]?.type).toBe("heading");
+    const tables = blocks.filter((block) => block.type === "table");
+    for (const { rows } of tables) expect(new Set(rows.map(({ length }) => length)).size).toBe(1);
+  });
+
+  it("leads to pages and headings that are served, and says the rest in words", () => {
+    const links = blocks.flatMap(textsIn).flatMap(piecesOf);
+    expect(links.filter(({ text }) => text === "")).toEqual([]);
+    const addresses = links.flatMap(({ type, href = "" }) => (type === "link" ? (addressOf(href, page) ?? []) : []));
+    const own = addresses.filter((address) => address.startsWith("#"));
+    expect(own.filter((address) => !isServed(address))).toEqual([]);
+  });
+});
+
+it("reads each kind of block", () => {
+  const markdown = `# A \`title\`, twice
+
+<!-- options: Limits -->
+One line
+goes on.
+
+- first
+- second
+  goes on
+
+1. one
+
+| A | B |
+| - | - |
+| a \\| b | c |
+
+\`\`\`ts
+# no heading
+
+- no list
+\`\`\`
+The end.`;
+  expect(blocksOf(markdown)).toEqual([
+    { type: "heading", level: 1, text: "A `title`, twice", id: "a-title-twice" },
+    { type: "paragraph", text: "One line goes on." },
+    { type: "list", isOrdered: false, items: ["first", "second goes on"] },
+    { type: "list", isOrdered: true, items: ["one"] },
+    {
+      type: "table",
+      rows: [
+        ["A", "B"],
+        ["a | b", "c"],
+      ],
+    },
+    { type: "code", text: "# no heading\n\n- no list" },
+    { type: "paragraph", text: "The end." },
+  ]);
+  expect(piecesOf("Read **[the `x`](a.md#b)** and `c`.")).toEqual([
+    { type: "text", text: "Read " },
+    { type: "strong", text: "[the `x`](a.md#b)" },
+    { type: "text", text: " and " },
+    { type: "code", text: "c" },
+    { type: "text", text: "." },
+  ]);
+});
+
+it("ends, whatever it reads", () => {
+  for (const odd of ["", "```", "|", "- ", "#", "[", "<!--", "``` \n| \n- \n#", "\n\n"])
+    expect(blocksOf(odd).flatMap(textsIn).flatMap(piecesOf)).toBeDefined();
+});
+
+it("leads nowhere but to pages and to the web", () => {
+  for (const href of ["", "javascript:alert(1)", "picture.png", "../src/index.ts", "//elsewhere.example"])
+    expect(addressOf(href, "quota")).toBeUndefined();
+  expect(addressOf("#sql", "quota")).toBe("#docs/quota/sql");
+  expect(addressOf("../SECURITY.md", "quota")).toBe("#docs/SECURITY");
+});
