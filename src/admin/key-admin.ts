@@ -1,6 +1,6 @@
 /** Manages the api keys of a quota store: makes their secrets, and shows them once. */
 
-import { assertMethods, assertOptions } from "../options.ts";
+import { assertMethods, assertOptions, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import {
   type DurableKeyOptions,
@@ -79,6 +79,13 @@ export interface KeyAdmin {
 
 const DAY_MS = 86_400_000;
 
+const FILTER_SHAPES: Shapes<KeyFilter> = {
+  after: "any?",
+  limit: "any?",
+  state: { optional: ["active", "expired", "revoked"] },
+  metadata: "object?",
+};
+
 /**
  * Manages the keys of a durable store, or of a store in memory (its `keys`).
  *
@@ -86,8 +93,8 @@ const DAY_MS = 86_400_000;
  * const { id, apiKey } = await keyAdmin(quotas).create({ name: "Team A", granted: 1_000_000 });
  */
 export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): KeyAdmin {
-  const what = "a store over SQL or Redis, or the keys of a store in memory";
-  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report"], what);
+  const known = "a store over SQL or Redis, or the keys of a store in memory";
+  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report"], known);
   assertOptions<KeyAdminOptions>("keyAdmin", options, { clock: "object?" });
   const { clock = systemClock } = options;
   const usage = async (keyId: string): Promise<KeyReport> => {
@@ -126,7 +133,9 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
       await keys.grant(keyId, -units);
       return usage(keyId);
     },
-    async list({ state, metadata = {}, ...page } = {}) {
+    async list(filter = {}) {
+      assertOptions<KeyFilter>("list", filter, FILTER_SHAPES);
+      const { state, metadata = {}, ...page } = filter;
       const wanted = Object.entries(metadata);
       if (state === undefined && wanted.length === 0) return keys.list(page);
       const now = clock.now();

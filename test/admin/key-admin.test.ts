@@ -246,6 +246,10 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect(await ids({ state: "active", limit: 2, after: "b1" })).toEqual(["c1"]);
       expect(await ids({ metadata: { team: "a" }, state: "revoked" })).toEqual([]);
       await expect(admin.list({ state: "active", limit: 0 })).rejects.toThrow("limit must be an integer");
+      // @ts-expect-error -- a host in JavaScript may misspell a name.
+      await expect(admin.list({ stat: "active" })).rejects.toThrow(/stat.*state/);
+      // @ts-expect-error
+      await expect(admin.update("a1", { nme: "A" })).rejects.toThrow(/nme.*name/);
     });
   });
 });

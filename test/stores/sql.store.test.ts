@@ -85,12 +85,12 @@ describe("the schema", () => {
       await step.execute(db);
       const { store } = storeAt(place);
       await expect(store.report("team")).rejects.toThrow("Run migrate");
-      await migrate(db, place);
+      await migrate(db, place.options);
       await store.update("team", { metadata: { team: "a" } });
       if (place.dialect !== "postgres") {
         // A process that was killed has made the column, and no more.
         await step.execute(db);
-        await migrate(db, place);
+        await migrate(db, place.options);
       }
       expect(await store.report("team")).toMatchObject({ granted: 5, metadata: { team: "a" } });
       await place.remove();
