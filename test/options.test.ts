@@ -156,7 +156,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a key",
       () => make(memoryQuotaStore, [{ key: "sk-1" }]),
-      "An API key: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, models, expiresAt",
+      "An API key: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, budget, metadata, models, expiresAt",
     ],
     ["no key", () => make(memoryQuotaStore, [null]), "An API key: expects an object of options, not null."],
     [
@@ -198,6 +198,16 @@ describe("a wrong shape gets a sentence", () => {
       "limits of a limiter",
       () => make(flexibleRateLimiter, { perKey: { requests: {} } }),
       "flexibleRateLimiter: perKey: requests must be a list, not an object.",
+    ],
+    [
+      "limits of a tier",
+      () => make(flexibleRateLimiter, { tiers: { gold: { perGroup: { tokens: {} } } } }),
+      'flexibleRateLimiter: tiers["gold"]: perGroup: tokens must be a list, not an object.',
+    ],
+    [
+      "a tier",
+      () => make(flexibleRateLimiter, { tiers: { gold: { pergroup: {} } } }),
+      'flexibleRateLimiter: tiers["gold"]: pergroup does not exist; did you mean perGroup? There are',
     ],
     [
       "a database",

@@ -9,9 +9,9 @@ import { UsageError } from "./open-store.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {
-  const { id, name, unlimited, granted, used, expiresAt, metadata } = key;
+  const { id, name, unlimited, granted, used, expiresAt, budget, metadata } = key;
   const models = modelsOf(key);
-  return JSON.stringify({ id, name, ...(!unlimited && { granted }), used, models, expiresAt, metadata });
+  return JSON.stringify({ id, name, ...(!unlimited && { granted }), used, models, expiresAt, budget, metadata });
 }
 
 /** A key to import, and the number of its line. */
@@ -27,6 +27,7 @@ const LINE = v.strictObject({
   used: v.optional(v.number()),
   models: v.optional(v.array(v.string())),
   expiresAt: v.optional(v.number()),
+  budget: v.optional(v.string()),
   metadata: v.optional(v.record(v.string(), v.string())),
   apiKey: v.optional(v.union([v.string(), v.array(v.string())])),
 });
@@ -116,9 +117,10 @@ async function importKey({ apiKey, ...key }: DurableKeyOptions, { keys, store, u
   const { id } = key;
   if (id !== undefined && (await store.balance(id))) {
     if (!update) throw knownKey(id);
-    const { granted: _granted, used: _used, id: _id, ...changes } = key;
+    const { granted: _granted, used: _used, id: _id, budget, ...changes } = key;
+    if (budget !== undefined) await store.assignBudget(id, budget);
     await keys.update(id, changes);
-    return { id, updated: Object.keys(changes) };
+    return { id, updated: [...Object.keys(changes), ...(budget === undefined ? [] : ["budget"])] };
   }
   return apiKey === undefined ? keys.create(key) : { id: await store.add({ ...key, apiKey }) };
 }

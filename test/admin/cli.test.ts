@@ -9,8 +9,10 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
+import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand, type Terminal, USAGE } from "../../src/admin/commands.ts";
+import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
 import { databases } from "../stores/sql/databases.ts";
 
@@ -190,6 +192,22 @@ describe("polygate keys", () => {
     expect(await run("", "list")).toEqual([
       "a\tTeam a\t0 used\t9 available\nb\tTeam b\t0 used\t5 available\nc\tTeam c\t0 used\t9 available",
     ]);
+  });
+
+  it("exports and imports the budgets of keys, which must exist", async () => {
+    const input = ['{"id":"a","name":"A","granted":5,"used":0,"expiresAt":0,"budget":"team"}', '{"id":"b"}'];
+    const { run, lines } = await fresh("budgets");
+    await expect(run(input.join("\n"), "import")).rejects.toThrow("1 of 2 keys were not imported.");
+    expect(lines[0]).toBe('{"line":1,"id":"a","error":"There is no budget of the id team."}');
+    const database = new DatabaseSync(join(folder, "budgets.db"));
+    const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
+    await sqlQuotaStore({ db, dialect: "sqlite" }).addBudget({ id: "team", amount: 9 });
+    await db.destroy();
+    await run(input[0] ?? "", "import");
+    expect(await run('{"id":"b","budget":"team"}', "import", "--update")).toEqual(['{"id":"b","updated":["budget"]}']);
+    const exported = await run("", "export");
+    expect(exported[0]).toBe(input[0]);
+    expect(JSON.parse(exported[1] ?? "")).toEqual({ id: "b", name: "b", used: 0, expiresAt: 0, budget: "team" });
   });
 
   it("imports nothing from a file with wrong lines, and names them without their secrets", async () => {

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type KeyDirectory, keyAdmin, newApiKey } from "../../src/admin/index.ts";
-import { memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
+import { type BudgetOptions, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
 import { manualClock } from "../contracts/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
 import { databases, sqliteInMemory } from "../stores/sql/databases.ts";
@@ -11,6 +11,10 @@ import { storeAt } from "../stores/sql/open.ts";
 interface Opened {
   readonly store: QuotaStore;
   readonly keys: KeyDirectory;
+  readonly budgets: {
+    addBudget(budget: BudgetOptions): void | Promise<void>;
+    assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
+  };
   readonly advance: (ms: number) => void | Promise<void>;
   readonly remove: () => Promise<void>;
 }
@@ -22,7 +26,7 @@ const stores: readonly { name: string; available: boolean; open: () => Promise<O
     async open() {
       const clock = manualClock(Date.now());
       const store = memoryQuotaStore([], { clock });
-      return { store, keys: store.keys, advance: (ms) => clock.advance(ms), remove: async () => {} };
+      return { store, keys: store.keys, budgets: store, advance: (ms) => clock.advance(ms), remove: async () => {} };
     },
   },
   ...[sqliteInMemory, ...databases.filter(({ dialect }) => dialect !== "sqlite")].map((database) => ({
@@ -31,7 +35,7 @@ const stores: readonly { name: string; available: boolean; open: () => Promise<O
     async open() {
       const place = await database.place();
       const opened = storeAt(place);
-      return { ...opened, keys: opened.store, remove: () => place.remove() };
+      return { ...opened, keys: opened.store, budgets: opened.store, remove: () => place.remove() };
     },
   })),
   {
@@ -41,7 +45,7 @@ const stores: readonly { name: string; available: boolean; open: () => Promise<O
       const place = await drivers[0]?.place();
       if (!place) throw new Error("There is no client of Redis.");
       const opened = redisStoreAt(place);
-      return { ...opened, keys: opened.store, remove: () => place.remove() };
+      return { ...opened, keys: opened.store, budgets: opened.store, remove: () => place.remove() };
     },
   },
 ];
@@ -138,6 +142,49 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
         expect(key).toMatchObject({ name: "Other", modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 });
         expect(key).not.toHaveProperty("metadata");
       }
+    });
+
+    it("keeps the budget and the metadata of a key, whichever of them changes", async () => {
+      const { store, keys, budgets, advance } = opened;
+      const admin = keyAdmin(keys);
+      await budgets.addBudget({ id: "all", amount: 6 });
+      const { apiKey } = await admin.create({ id: "team", granted: 10, budget: "all", metadata: { plan: "free" } });
+      await admin.create({ id: "shared", budget: "all" });
+      await admin.update("team", { models: ["small"], metadata: { plan: "gold" } });
+      const changed = { modelLimits: { small: true }, metadata: { plan: "gold" } };
+      expect(await store.find(secretOf(apiKey))).toMatchObject({ ...changed, budget: "all", unlimited: false });
+      expect(await admin.usage("team")).toMatchObject({ ...changed, budget: "all", granted: 10 });
+
+      const call = { id: "call", keyId: "team", atLeast: 1, atMost: 9, leaseMs: 60_000 };
+      expect(await store.reserve(call)).toEqual({ granted: 6 });
+      expect(await admin.lower("team", 4)).toMatchObject({ granted: 6, held: 6, available: 0 });
+      await expect(admin.lower("team", 1)).rejects.toThrow("The key team has too few available units: 0.");
+      await expect(admin.lower("shared", 1)).rejects.toThrow("The API key shared is unlimited.");
+      await advance(70_000);
+      expect(await admin.lower("team", 2)).toMatchObject({ granted: 4, held: 0, available: 4 });
+
+      await budgets.assignBudget("team", undefined);
+      expect(await store.find(secretOf(apiKey))).toMatchObject(changed);
+      expect(await admin.usage("team")).not.toHaveProperty("budget");
+      await admin.revoke("team");
+      await expect(async () => budgets.assignBudget("team", "all")).rejects.toThrow("The API key team is revoked.");
+    });
+
+    it("gives a key its budget while it is updated and gets secrets", async () => {
+      const { store, keys, budgets } = opened;
+      const admin = keyAdmin(keys);
+      await budgets.addBudget({ id: "all", amount: 6 });
+      const secrets = [(await admin.create({ id: "team" })).apiKey];
+      await Promise.all([
+        ...["one", "two"].map((name) => admin.update("team", { metadata: { [name]: name } })),
+        ...["three", "four"].map(async () => secrets.push((await admin.addSecret("team")).apiKey)),
+        (async () => budgets.assignBudget("team", "all"))(),
+      ]);
+      for (const apiKey of secrets)
+        expect(await store.find(secretOf(apiKey))).toMatchObject({
+          budget: "all",
+          metadata: { one: "one", two: "two" },
+        });
     });
 
     it("updates a key from several places at once", async () => {
