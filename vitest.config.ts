@@ -34,6 +34,7 @@ const LONG: readonly string[] = [
   "test/soak/soak.test.ts",
   "test/clients/on-*.test.ts",
   "test/stores/sql.*.test.ts",
+  "test/admin/*.test.ts",
   "test/stores/outage.test.ts",
   "test/stores/redis*.test.ts",
   "test/upstreams/relay/hostile.test.ts",

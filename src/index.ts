@@ -165,8 +165,9 @@ export type {
 } from "./ports/replay-store.ts";
 export type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "./ports/response-store.ts";
 export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "./stores/budgets.ts";
+export type { KeyDirectory, KeyPage, KeyReport, DurableKeyOptions } from "./stores/durable.ts";
 export { hashApiKey } from "./stores/ledger.ts";
-export type { ApiKeyOptions } from "./stores/ledger.ts";
+export type { ApiKeyOptions, KeyChanges } from "./stores/ledger.ts";
 export {
   type LedgerReport,
   type MemoryQuotaStore,
@@ -185,8 +186,8 @@ export {
   memoryResponseStore,
   type MemoryResponseStoreOptions,
 } from "./stores/memory-responses.ts";
-export { flexibleRateLimiter, type FlexibleRateLimiterOptions, type RateLimits } from "./stores/rate-limits.ts";
-export type { RateCount, RateCounter } from "./stores/rate-limits.ts";
+export { flexibleRateLimiter, type FlexibleRateLimiterOptions } from "./stores/rate-limits.ts";
+export type { RateCount, RateCounter, RateLimits, RateTier } from "./stores/rate-limits.ts";
 export {
   type ImageStorage,
   type UnstorageImageStore,

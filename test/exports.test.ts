@@ -92,6 +92,7 @@ it("polygate/testing", () => {
     "imageStoreLaws",
     "manualClock",
     "quotaStoreLaws",
+    "rateLimiterLaws",
     "replayStoreLaws",
     "responseStoreLaws",
   ]);

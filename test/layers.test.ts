@@ -77,7 +77,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   stores: ["ports", "model", "media", "vocabulary", "errors", "options", "node-version"],
   "stores/sql": ["stores", "ports", "model", "errors", "options", "node-version"],
   "stores/redis": ["stores", "ports", "model", "errors", "options", "node-version"],
-  admin: ["options", "stores", "stores/sql", "stores/redis", "ports", "node-version"],
+  admin: ["options", "stores", "stores/sql", "stores/redis", "ports", "model", "node-version"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
   // The document is made from each format's schemas and errors, which the index does not publish.
   openapi: ["index", "options", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
@@ -111,7 +111,7 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   // Each runtime's own transport.
   "upstreams/relay": /^(?:undici|eventsource-parser|node:(?:stream|zlib))$/,
   // The optional peers are for the stores over SQL and Redis, and for the command that opens them.
-  admin: /^(?:kysely|mysql2|pg|redis|node:.*)$/,
+  admin: /^(?:kysely|mysql2|pg|redis|valibot|node:.*)$/,
   "stores/sql": /^(?:kysely|node:sqlite)$/,
   // The one part that needs an optional peer.
   openapi: /^(?:@valibot\/to-json-schema|valibot)$/,

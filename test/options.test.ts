@@ -156,7 +156,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a key",
       () => make(memoryQuotaStore, [{ key: "sk-1" }]),
-      "An API key: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, models, expiresAt",
+      "An API key: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, budget, metadata, models, expiresAt",
     ],
     ["no key", () => make(memoryQuotaStore, [null]), "An API key: expects an object of options, not null."],
     [
@@ -200,6 +200,16 @@ describe("a wrong shape gets a sentence", () => {
       "flexibleRateLimiter: perKey: requests must be a list, not an object.",
     ],
     [
+      "limits of a tier",
+      () => make(flexibleRateLimiter, { tiers: { gold: { perGroup: { tokens: {} } } } }),
+      'flexibleRateLimiter: tiers["gold"]: perGroup: tokens must be a list, not an object.',
+    ],
+    [
+      "a tier",
+      () => make(flexibleRateLimiter, { tiers: { gold: { pergroup: {} } } }),
+      'flexibleRateLimiter: tiers["gold"]: pergroup does not exist; did you mean perGroup? There are',
+    ],
+    [
       "a database",
       () => make(sqlQuotaStore, { db: pool, dialect: "postgres" }),
       "stores/sql: db must be a Kysely database, and has no withoutPlugins().",
@@ -221,7 +231,7 @@ describe("a wrong shape gets a sentence", () => {
 
   it("of a store without keys of its own too", () => {
     expect(refusal(() => make(keyAdmin, quotas))).toBe(
-      "keyAdmin: the first argument must be a store over SQL or Redis, and has no rotateSecret().",
+      "keyAdmin: the first argument must be a store over SQL or Redis, or the keys of a store in memory, and has no rotateSecret().",
     );
   });
 

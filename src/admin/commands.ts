@@ -2,60 +2,50 @@
 
 import { parseArgs } from "node:util";
 import type { BudgetOptions, BudgetPeriod, BudgetReport } from "../stores/budgets.ts";
-import { type KeyPage, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
-import { MOST_UNITS, noSuchBudget } from "../stores/ledger.ts";
-import { type KeyAdmin, keyAdmin, type NewKeyOptions } from "./key-admin.ts";
+import { type BudgetPage, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
+import { type KeyChanges, MOST_UNITS, noSuchBudget } from "../stores/ledger.ts";
+import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions, stateOf } from "./key-admin.ts";
+import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
 
-/** The environment variables of a command, and the function that prints its output. */
+/** The environment of a command: its variables, its input and its output. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly print: (line: string) => void;
+  /** Reads a file, or the standard input when no file is named. */
+  readonly read: (file?: string) => Promise<string>;
+  /** The version of the package. */
+  readonly version: string;
 }
 
-export const USAGE = `polygate keys <command> --store <address>
+/** The error of a command that has failed, with what a program needs to know of it. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+  readonly details: object;
 
-  create [--id ID] [--name NAME] [--granted UNITS] [--models A,B] [--expires DATE]
-         [--budget ID]
-  rotate ID [--overlap 24h]     a new secret; the old ones end after the overlap
-  revoke ID                     no secret finds the key any more
-  grant ID UNITS                adds to its quota
-  usage ID                      what it has used and has left
-  list [--after ID] [--limit N]
-  sweep                         charges holds whose leases have run out
-  prune --older-than 30d        forgets resolved holds
-  verify                        compares balances with the journal (SQL)
-  migrate                       makes or updates the tables (SQL)
-
-polygate budgets <command> --store <address>
-
-  create ID --amount UNITS [--name NAME] [--period day|week|month]
-         [--time-zone ZONE] [--rollover] [--parent ID]
-  amount ID UNITS               changes the amount, also below what is used
-  top-up ID UNITS               adds to the current period
-  assign KEY ID                 lets a key draw on a budget
-  unassign KEY                  lets a key draw on no budget
-  usage ID                      what it has used and has left
-  list [--after ID] [--limit N]
-
-  --store   sqlite:FILE, postgres://…, mysql://… or redis://…
-            POLYGATE_STORE in the environment keeps a password out of the list of processes.
-  --prefix  what the names of tables or Redis keys begin with
-  --json    prints JSON`;
+  constructor(message: string, details: object = {}) {
+    super(message);
+    this.details = details;
+  }
+}
 
 const OPTIONS = {
   store: { type: "string" },
   prefix: { type: "string" },
   json: { type: "boolean" },
   help: { type: "boolean", short: "h" },
+  version: { type: "boolean", short: "v" },
   id: { type: "string" },
   name: { type: "string" },
   granted: { type: "string" },
   models: { type: "string" },
   expires: { type: "string" },
+  metadata: { type: "string", multiple: true },
   overlap: { type: "string" },
+  state: { type: "string" },
   after: { type: "string" },
   limit: { type: "string" },
+  update: { type: "boolean" },
   "older-than": { type: "string" },
   budget: { type: "string" },
   amount: { type: "string" },
@@ -68,27 +58,89 @@ const OPTIONS = {
 type Parsed = ReturnType<typeof parse>;
 type Values = Parsed["values"];
 
+/** The help of each option. */
+const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about: string]>> = {
+  store: ["--store ADDRESS", "sqlite:FILE, postgres://…, mysql://… or redis://…"],
+  prefix: ["--prefix TEXT", "what the names of tables or Redis keys begin with"],
+  json: ["--json", "prints answers and errors as JSON"],
+  help: ["-h, --help", "this help; after a command, its options and examples"],
+  version: ["-v, --version", "the version of polygate"],
+  id: ["--id ID", "its id, random by default"],
+  name: ["--name NAME", "the name that its owner sees"],
+  granted: ["--granted UNITS", "its quota; unlimited by default"],
+  models: ["--models A,B", "the models that it may use; * for every model"],
+  expires: ["--expires DATE", "when it ends, such as 2030-01-31; or never"],
+  metadata: ["--metadata NAME=TEXT", "a note on the key; may be repeated"],
+  overlap: ["--overlap SPAN", "how long older secrets stay valid, 24h by default"],
+  state: ["--state STATE", "only keys that are active, expired or revoked"],
+  after: ["--after ID", "only keys whose ids come after this one"],
+  limit: ["--limit N", `the most keys: 1 to ${MOST_LISTED}, 100 by default`],
+  update: ["--update", "changes keys that are known already; their quota and secrets stay"],
+  "older-than": ["--older-than SPAN", "the age, such as 30d"],
+  budget: ["--budget ID", "the budget that it draws on, beside its quota"],
+  amount: ["--amount UNITS", "the units of each period, or of the whole budget"],
+  period: ["--period PERIOD", "day, week or month; without it, the budget never begins anew"],
+  "time-zone": ["--time-zone ZONE", "the time zone of the period, such as Europe/Berlin; UTC by default"],
+  rollover: ["--rollover", "takes the unused units of a period into the next one"],
+  parent: ["--parent ID", "the budget that it draws on"],
+};
+
 interface Command {
-  /** The names of the required arguments after the command. */
+  readonly about: string;
+  /** The commands of its examples, without `polygate` and the group. */
+  readonly examples: readonly string[];
+  /** The names of the arguments after the command. A name in brackets is optional. */
   readonly operands?: readonly string[];
   /** The options that the command takes beside those of every command. */
   readonly options?: readonly (keyof Values)[];
   /**
-   * Checks the arguments before a store is opened, and returns the function that runs the command. Throws a UsageError for a wrong
-   * value.
+   * Checks the arguments and reads the input before a store is opened, and returns the function that runs the command. The function
+   * returns the answer, unless it prints lines by itself. Throws a UsageError for a wrong value.
    */
-  read(operands: readonly string[], values: Values): (keys: KeyAdmin, opened: OpenedStore) => Promise<unknown>;
+  read(operands: readonly string[], values: Values, terminal: Terminal): Work | Promise<Work>;
 }
+
+type Work = (keys: KeyAdmin, opened: OpenedStore) => Promise<object | void>;
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   create: {
-    options: ["id", "name", "granted", "models", "expires", "budget"],
-    read(_operands, values) {
-      const key = newKeyFrom(values);
+    about: "makes a key, and shows its secret once",
+    examples: [
+      'create --id team-a --name "Team A" --granted 1000000',
+      "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
+    ],
+    options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
+    read(_operands, { id, granted, budget, ...values }) {
+      const { models, metadata, ...rights } = changesOf(values);
+      const key: NewKeyOptions = {
+        ...rights,
+        ...(models && { models }),
+        ...(metadata && { metadata: textsOf(metadata) }),
+        ...(id !== undefined && { id }),
+        ...(granted !== undefined && { granted: integerOf("--granted", granted) }),
+        ...(budget !== undefined && { budget }),
+      };
       return (keys) => keys.create(key);
     },
   },
+  update: {
+    about: "changes a key; what is not named stays",
+    examples: [
+      'update team-a --name "Team A" --models small-1,large-1',
+      "update team-a --models '*' --expires never --metadata plan=gold --metadata old-note=",
+    ],
+    operands: ["ID"],
+    options: ["name", "models", "expires", "metadata"],
+    read([id = ""], values) {
+      const changes = changesOf(values);
+      if (Object.keys(changes).length === 0)
+        throw new UsageError("update needs --name, --models, --expires or --metadata.");
+      return (keys) => keys.update(id, changes);
+    },
+  },
   rotate: {
+    about: "makes a new secret; the older ones end after the overlap",
+    examples: ["rotate team-a --overlap 2h", "rotate team-a --overlap 0s"],
     operands: ["ID"],
     options: ["overlap"],
     read([id = ""], { overlap }) {
@@ -96,7 +148,33 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       return (keys) => keys.rotate(id, rotation);
     },
   },
+  "add-secret": {
+    about: "makes one more secret; the others stay",
+    examples: ["add-secret team-a", "add-secret team-a --expires 2030-01-31"],
+    operands: ["ID"],
+    options: ["expires"],
+    read([id = ""], { expires }) {
+      const secret = expires === undefined ? {} : { expiresAt: secondsOf(expires) };
+      return (keys) => keys.addSecret(id, secret);
+    },
+  },
+  "remove-secret": {
+    about: "removes the secret that it reads from its input",
+    examples: ["remove-secret < leaked-secret.txt"],
+    async read(_operands, _values, { read }) {
+      const secret = (await read()).trim();
+      if (/^(sk-)?$/.test(secret)) throw new UsageError("remove-secret needs a secret on its standard input.");
+      return async (keys, { store }) => {
+        const key = await store.find(secret.replace(/^sk-/, ""));
+        if (!key) throw new Error("No key has this secret.");
+        await keys.removeSecret(secret);
+        return { id: key.id, removed: true };
+      };
+    },
+  },
   revoke: {
+    about: "removes all secrets of a key for good",
+    examples: ["revoke team-a"],
     operands: ["ID"],
     read([id = ""]) {
       return async (keys) => {
@@ -106,31 +184,84 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   grant: {
+    about: "adds units to its quota",
+    examples: ["grant team-a 500000"],
     operands: ["ID", "UNITS"],
     read([id = "", text = ""]) {
       const units = integerOf("UNITS", text);
       return (keys) => keys.grant(id, units);
     },
   },
+  lower: {
+    about: "takes available units back from its quota",
+    examples: ["lower team-a 200000"],
+    operands: ["ID", "UNITS"],
+    read([id = "", text = ""]) {
+      const units = integerOf("UNITS", text);
+      return (keys) => keys.lower(id, units);
+    },
+  },
   usage: {
+    about: "what a key has used and has left",
+    examples: ["usage team-a", "usage team-a --json"],
     operands: ["ID"],
     read([id = ""]) {
       return (keys) => keys.usage(id);
     },
   },
   list: {
-    options: ["after", "limit"],
+    about: "lists keys in the order of their ids",
+    examples: ["list --limit 1000", "list --state expired --metadata team=a --json"],
+    options: ["state", "metadata", "after", "limit"],
     read(_operands, values) {
-      const page = pageFrom(values);
+      const page = { ...filterOf(values), ...pageOf(values) };
       return (keys) => keys.list(page);
     },
   },
+  export: {
+    about: "prints keys without their secrets as JSON lines, for import",
+    examples: ["export > keys.jsonl", "export --state active --metadata team=a"],
+    options: ["state", "metadata"],
+    read(_operands, values, { print }) {
+      const filter = filterOf(values);
+      return async (keys) => {
+        const spoilt: string[] = [];
+        for (let page = await keys.list({ ...filter, limit: MOST_LISTED }); page.length > 0;) {
+          for (const key of page) {
+            if (key.spoilt) spoilt.push(key.id);
+            // An import would make a revoked key usable again.
+            else if (!key.revoked || filter.state === "revoked") print(exportedLine(key));
+          }
+          page = await keys.list({ ...filter, limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
+        }
+        if (spoilt.length > 0)
+          throw new CommandError(`These keys are spoilt, and not exported: ${spoilt.join(", ")}`, { spoilt });
+      };
+    },
+  },
+  import: {
+    about: "makes a key of each JSON line of a file or of its input",
+    examples: ["import keys.jsonl > secrets.jsonl", `import --update < keys.jsonl`],
+    operands: ["[FILE]"],
+    options: ["update"],
+    async read([file], { update = false }, { read, print }) {
+      const lines = readLines(await read(file));
+      return async (keys, { store }) => {
+        const failed = await importLines(lines, { keys, store, update, print });
+        if (failed > 0) throw new CommandError(`${failed} of ${lines.length} keys were not imported.`, { failed });
+      };
+    },
+  },
   sweep: {
+    about: "charges holds whose leases have run out",
+    examples: ["sweep"],
     read() {
       return async (_keys, { store }) => ({ swept: await store.sweep() });
     },
   },
   prune: {
+    about: "forgets holds that were resolved long ago",
+    examples: ["prune --older-than 30d"],
     options: ["older-than"],
     read(_operands, { "older-than": span }) {
       if (span === undefined) throw new UsageError("prune needs --older-than, such as 30d.");
@@ -139,16 +270,20 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   verify: {
+    about: "compares balances with the journal (SQL)",
+    examples: ["verify"],
     read() {
       return async (_keys, { verify }) => {
         if (!verify) throw new UsageError("Only the stores over SQL keep a journal.");
         const differences = await verify();
-        if (differences.length > 0) throw new Error(differences.map(sentenceOf).join("\n"));
+        if (differences.length > 0) throw new CommandError(differences.map(sentenceOf).join("\n"), { differences });
         return { differences: 0 };
       };
     },
   },
   migrate: {
+    about: "makes or updates the tables (SQL)",
+    examples: ["migrate --store sqlite:quota.db"],
     read() {
       return async (_keys, { migrate }) => {
         if (!migrate) throw new UsageError("Only the stores over SQL have tables.");
@@ -159,21 +294,50 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
 };
 
+/** Returns a command that changes a budget by units, and shows it. */
+const budgetChange = (
+  about: string,
+  example: string,
+  change: (store: OpenedStore["store"], id: string, units: number) => Promise<void>,
+): Command => ({
+  about,
+  examples: [example],
+  operands: ["ID", "UNITS"],
+  read([id = "", text = ""]) {
+    const units = integerOf("UNITS", text);
+    return async (_keys, { store }) => {
+      await change(store, id, units);
+      return store.budgetReport(id);
+    };
+  },
+});
+
 const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
   create: {
+    about: "makes a budget, which several keys share",
+    examples: [
+      "create company --amount 5000000 --period month --time-zone Europe/Berlin",
+      "create team-a --amount 300000 --period week --rollover --parent company",
+    ],
     operands: ["ID"],
     options: ["name", "amount", "period", "time-zone", "rollover", "parent"],
     read([id = ""], values) {
-      const budget = newBudgetFrom(id, values);
+      const budget = newBudgetOf(id, values);
       return async (_keys, { store }) => {
         await store.addBudget(budget);
         return store.budgetReport(id);
       };
     },
   },
-  amount: budgetChange((store, id, units) => store.setBudgetAmount(id, units)),
-  "top-up": budgetChange((store, id, units) => store.topUpBudget(id, units)),
+  amount: budgetChange("changes the amount, also below what is used", "amount team-a 250000", (store, id, units) =>
+    store.setBudgetAmount(id, units),
+  ),
+  "top-up": budgetChange("adds units to the current period", "top-up team-a 50000", (store, id, units) =>
+    store.topUpBudget(id, units),
+  ),
   assign: {
+    about: "lets a key draw on a budget",
+    examples: ["assign bob team-a"],
     operands: ["KEY", "ID"],
     read([keyId = "", id = ""]) {
       return async (keys, { store }) => {
@@ -183,6 +347,8 @@ const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   unassign: {
+    about: "lets a key draw on no budget",
+    examples: ["unassign bob"],
     operands: ["KEY"],
     read([keyId = ""]) {
       return async (keys, { store }) => {
@@ -192,6 +358,8 @@ const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   usage: {
+    about: "shows what a budget has used and has left",
+    examples: ["usage team-a"],
     operands: ["ID"],
     read([id = ""]) {
       return async (_keys, { store }) => {
@@ -202,9 +370,11 @@ const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   list: {
+    about: "lists budgets in the order of their ids",
+    examples: ["list --limit 1000"],
     options: ["after", "limit"],
     read(_operands, values) {
-      const page = pageFrom(values);
+      const page = pageOf(values);
       return (_keys, { store }) => store.listBudgets(page);
     },
   },
@@ -215,24 +385,62 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   budgets: BUDGET_COMMANDS,
 };
 
-const COMMON: readonly (keyof Values)[] = ["store", "prefix", "json", "help"];
+const COMMON: readonly (keyof Values)[] = ["store", "prefix", "json", "help", "version"];
 
-/** Runs a command line, given without the program's name. Rejects with a UsageError when the command line is wrong. */
-export async function runCommand(args: readonly string[], { env, print }: Terminal): Promise<void> {
+const columns = (rows: readonly (readonly [string, string])[]): string =>
+  rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
+
+const examplesOf = (group: string, examples: readonly string[]): string =>
+  examples.map((example) => `  polygate ${group} ${example}`).join("\n");
+
+const usageOf = (name: string, { operands = [] }: Command): string => [name, ...operands].join(" ");
+
+const optionsOf = (options: readonly (keyof Values)[]): string => columns(options.map((name) => OPTION_HELP[name]));
+
+const commandsOf = (group: Readonly<Record<string, Command>>): string =>
+  columns(Object.entries(group).map(([name, command]) => [usageOf(name, command), command.about]));
+
+export const USAGE: string = `polygate keys <command> --store <address>
+
+${commandsOf(COMMANDS)}
+
+polygate budgets <command> --store <address>
+
+${commandsOf(BUDGET_COMMANDS)}
+
+${optionsOf(COMMON)}
+
+POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
+Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.
+
+${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}`;
+
+const helpOf = (group: string, name: string, command: Command): string =>
+  [
+    `polygate ${group} ${usageOf(name, command)}: ${command.about}`,
+    optionsOf([...(command.options ?? []), ...COMMON]),
+    examplesOf(group, command.examples),
+  ].join("\n\n");
+
+/** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
+export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
+  const { env, print, version } = terminal;
   const { values, positionals } = parse(args);
-  const [group, name = "", ...operands] = positionals;
-  if (values.help || group === undefined) return print(USAGE);
+  const [group = "", name = "", ...operands] = positionals;
   const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
   const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (!command) throw new UsageError(`There is no command "${[group, name].join(" ").trim()}".\n\n${USAGE}`);
+  if (values.version) return print(version);
+  if (values.help || group === "") return print(command ? helpOf(group, name, command) : USAGE);
+  if (!command)
+    throw new UsageError(`There is no command "${[group, name].join(" ").trim()}". "polygate --help" lists them.`);
   assertTaken(`${group} ${name}`, command, operands, values);
-  const work = command.read(operands, values);
   const address = values.store ?? env["POLYGATE_STORE"];
   if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
+  const work = await command.read(operands, values, terminal);
   const opened = await openStore(address, { prefix: values.prefix, create: group === "keys" && name === "migrate" });
   try {
     const answer = await work(keyAdmin(opened.store), opened);
-    print(values.json ? JSON.stringify(answer, undefined, 2) : textOf(answer));
+    if (answer) print(values.json ? JSON.stringify(answer, undefined, 2) : textOf(answer));
   } finally {
     await opened.close();
   }
@@ -249,26 +457,14 @@ function parse(args: readonly string[]) {
 /** Throws a UsageError for operands and options that the command does not take. If they were ignored, a mistake would look like success. */
 function assertTaken(name: string, command: Command, operands: readonly string[], values: Values): void {
   const { operands: names = [], options = [] } = command;
-  if (operands.length !== names.length) throw new UsageError(`Usage: polygate ${[name, ...names].join(" ")}`);
+  const required = names.filter((operand) => !operand.startsWith("["));
+  if (operands.length < required.length || operands.length > names.length)
+    throw new UsageError(`Usage: polygate ${usageOf(name, command)}`);
   for (const option of Object.keys(values) as (keyof Values)[])
     if (!COMMON.includes(option) && !options.includes(option)) throw new UsageError(`${name} takes no --${option}.`);
 }
 
-/** A command that changes a budget by units, and reports it. */
-function budgetChange(change: (store: OpenedStore["store"], id: string, units: number) => Promise<void>): Command {
-  return {
-    operands: ["ID", "UNITS"],
-    read([id = "", text = ""]) {
-      const units = integerOf("UNITS", text);
-      return async (_keys, { store }) => {
-        await change(store, id, units);
-        return store.budgetReport(id);
-      };
-    },
-  };
-}
-
-function pageFrom({ after, limit }: Values): KeyPage {
+function pageOf({ after, limit }: Values): BudgetPage {
   return {
     ...(after !== undefined && { after }),
     ...(limit !== undefined && { limit: integerOf("--limit", limit, { from: 1, to: MOST_LISTED }) }),
@@ -277,7 +473,7 @@ function pageFrom({ after, limit }: Values): KeyPage {
 
 const PERIODS: readonly BudgetPeriod[] = ["day", "week", "month"];
 
-function newBudgetFrom(id: string, values: Values): BudgetOptions {
+function newBudgetOf(id: string, values: Values): BudgetOptions {
   const { name, amount, rollover, parent, "time-zone": timeZone } = values;
   if (amount === undefined) throw new UsageError("budgets create needs --amount.");
   const period = PERIODS.find((each) => each === values.period);
@@ -294,15 +490,31 @@ function newBudgetFrom(id: string, values: Values): BudgetOptions {
   };
 }
 
-function newKeyFrom({ id, name, granted, models, expires, budget }: Values): NewKeyOptions {
+function changesOf({ name, models, expires, metadata }: Values): KeyChanges {
   return {
-    ...(id !== undefined && { id }),
     ...(name !== undefined && { name }),
-    ...(granted !== undefined && { granted: integerOf("--granted", granted) }),
-    ...(models !== undefined && { models: models.split(",").filter((model) => model !== "") }),
+    ...(models !== undefined && { models: models === "*" ? null : models.split(",").filter((model) => model !== "") }),
     ...(expires !== undefined && { expiresAt: secondsOf(expires) }),
-    ...(budget !== undefined && { budget }),
+    ...(metadata && { metadata: Object.fromEntries(metadata.map(entryOf)) }),
   };
+}
+
+/** Parses `NAME=TEXT`. An empty text deletes the entry. */
+function entryOf(text: string): [name: string, value: string | null] {
+  const [, name, value] = /^([a-z\d][\w.:-]{0,63})=(.*)$/is.exec(text) ?? [];
+  if (name === undefined) throw new UsageError(`--metadata must be a name and a text, such as team=a, not ${text}.`);
+  return [name, value || null];
+}
+
+const textsOf = (metadata: Readonly<Record<string, string | null>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(metadata).flatMap(([name, value]) => (value === null ? [] : [[name, value]])));
+
+const STATES: readonly KeyState[] = ["active", "expired", "revoked"];
+
+function filterOf({ state: text, metadata }: Values): KeyFilter {
+  const state = STATES.find((known) => known === text);
+  if (text !== undefined && !state) throw new UsageError(`--state must be active, expired or revoked, not ${text}.`);
+  return { ...(state && { state }), ...(metadata && { metadata: textsOf(Object.fromEntries(metadata.map(entryOf))) }) };
 }
 
 /** Parses an integer. The default range is that of an amount of units. */
@@ -314,8 +526,9 @@ function integerOf(name: string, text: string, { from = 0, to = MOST_UNITS } = {
 }
 
 function secondsOf(text: string): number {
+  if (text === "never") return 0;
   const time = Date.parse(text);
-  if (Number.isNaN(time)) throw new UsageError(`--expires must be a date, such as 2030-01-31, not ${text}.`);
+  if (Number.isNaN(time)) throw new UsageError(`--expires must be a date, such as 2030-01-31, or never, not ${text}.`);
   return Math.floor(time / 1_000);
 }
 
@@ -333,25 +546,29 @@ const sentenceOf = (difference: object): string =>
     .join(", ");
 
 /** Formats an answer for people: a line for each field, or for each key of a list. */
-function textOf(answer: unknown): string {
+function textOf(answer: object): string {
   if (Array.isArray(answer)) return (answer as (KeyReport | BudgetReport)[]).map(lineOf).join("\n");
-  const lines = Object.entries(answer as object).map(([name, value]) => `${name}: ${wordOf(name, value)}`);
-  if (typeof answer === "object" && answer !== null && "apiKey" in answer)
-    lines.push("Store the secret now: it is not kept, and cannot be shown again.");
+  const lines = Object.entries(answer).map(([name, value]) => `${name}: ${wordOf(name, value)}`);
+  if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
 }
 
 function wordOf(name: string, value: unknown): string {
   if ((name === "startsAt" || name === "endsAt") && typeof value === "number") return new Date(value).toISOString();
   if (typeof value === "string") return value;
-  return typeof value === "object" ? Object.keys(value ?? {}).join(",") : JSON.stringify(value);
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  return Object.entries(value)
+    .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
+    .join(",");
 }
 
 function lineOf(report: KeyReport | BudgetReport): string {
   const { id, name, used, available } = report;
   const left = `${available} available`;
   if ("amount" in report) return [id, name, `${used} used`, left, report.period ?? "no period"].join("\t");
-  const { revoked, unlimited, budget } = report;
-  const state = revoked ? "revoked" : unlimited ? "unlimited" : left;
-  return [id, name, `${used} used`, state, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
+  const { unlimited, budget } = report;
+  const state = stateOf(report, Date.now());
+  const rest = unlimited ? "unlimited" : left;
+  const row = [id, name, `${used} used`, state === "active" ? rest : state];
+  return [...row, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
 }

@@ -1,4 +1,4 @@
-/** The exports of "polygate/admin": makes, rotates, revokes and lists api keys, and grants them units. */
+/** The exports of "polygate/admin": makes, changes, rotates, revokes and lists api keys, and grants them units. */
 
 import { assertNodeVersion } from "../node-version.ts";
 
@@ -15,4 +15,16 @@ export type {
   KeyReport,
   Retention,
 } from "../stores/durable.ts";
-export { type IssuedKey, type KeyAdmin, keyAdmin, newApiKey, type NewKeyOptions, type Rotation } from "./key-admin.ts";
+export type { KeyChanges } from "../stores/ledger.ts";
+export {
+  type IssuedKey,
+  type KeyAdmin,
+  keyAdmin,
+  type KeyAdminOptions,
+  type KeyFilter,
+  type KeyState,
+  newApiKey,
+  type NewKeyOptions,
+  type NewSecret,
+  type Rotation,
+} from "./key-admin.ts";

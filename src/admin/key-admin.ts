@@ -1,8 +1,16 @@
-/** Manages api keys over any durable quota store: makes their secrets, and shows them once. */
+/** Manages the api keys of a quota store: makes their secrets, and shows them once. */
 
-import { assertMethods } from "../options.ts";
-import type { DurableKeyOptions, KeyDirectory, KeyPage, KeyReport } from "../stores/durable.ts";
-import { noSuchKey } from "../stores/ledger.ts";
+import { assertMethods, assertOptions, type Shapes } from "../options.ts";
+import { type Clock, systemClock } from "../ports/clock.ts";
+import {
+  type DurableKeyOptions,
+  type KeyDirectory,
+  type KeyPage,
+  type KeyReport,
+  MOST_LISTED,
+  pageOf,
+} from "../stores/durable.ts";
+import { assertInteger, type KeyChanges, noSuchKey } from "../stores/ledger.ts";
 
 /** The key that `create` makes. Its secret is random. */
 export type NewKeyOptions = Omit<DurableKeyOptions, "apiKey">;
@@ -20,32 +28,75 @@ export interface Rotation {
   readonly overlapMs?: number;
 }
 
+/** Options of `addSecret`. */
+export interface NewSecret {
+  /** The time when the secret expires: Unix time in whole seconds; 0 or -1 (default 0) never expires. */
+  readonly expiresAt?: number;
+}
+
+/** The state of a key. An expired key is refused, but not revoked: a later expiry makes it active again. */
+export type KeyState = "active" | "expired" | "revoked";
+
+/** A page of the keys that match all conditions. */
+export interface KeyFilter extends KeyPage {
+  readonly state?: KeyState;
+  /** The entries that a key's metadata must have. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Options of `keyAdmin`. */
+export interface KeyAdminOptions {
+  /** Decides which keys have expired. Default: the machine's clock. */
+  readonly clock?: Clock;
+}
+
 /** Methods to manage keys. They reject with a RangeError for an unknown id or a wrong amount. */
 export interface KeyAdmin {
   /** Makes a key. Without `granted` it is unlimited. */
   create(key?: NewKeyOptions): Promise<IssuedKey>;
+  /** Changes a key, and returns its new report. Rejects for a revoked key. */
+  update(keyId: string, changes: KeyChanges): Promise<KeyReport>;
   /** Gives a key a new secret. Its other secrets stay valid until the overlap is over. */
   rotate(keyId: string, rotation?: Rotation): Promise<IssuedKey>;
+  /** Gives a key one more secret. Its other secrets stay as they are. */
+  addSecret(keyId: string, secret?: NewSecret): Promise<IssuedKey>;
+  /** Deletes one secret, given with or without `sk-`. Its key stays. An unknown secret changes nothing. */
+  removeSecret(apiKey: string): Promise<void>;
   /** Deletes all secrets of a key for good. Running calls are still charged. */
   revoke(keyId: string): Promise<void>;
   /** Adds units to a key's quota, and returns the key's new report. */
   grant(keyId: string, units: number): Promise<KeyReport>;
-  /** Lists keys in the order of their ids, 100 at a time by default. */
-  list(page?: KeyPage): Promise<readonly KeyReport[]>;
+  /**
+   * Takes available units back from a key's quota, and returns the key's new report. Rejects, and takes nothing, when fewer units are
+   * available.
+   */
+  lower(keyId: string, units: number): Promise<KeyReport>;
+  /** Lists keys in the order of their ids, 100 at a time by default. A filter reads all keys until the page is full. */
+  list(filter?: KeyFilter): Promise<readonly KeyReport[]>;
   /** Reports the units that a key has used and has left. */
   usage(keyId: string): Promise<KeyReport>;
 }
 
 const DAY_MS = 86_400_000;
 
+const FILTER_SHAPES: Shapes<KeyFilter> = {
+  after: "any?",
+  limit: "any?",
+  state: { optional: ["active", "expired", "revoked"] },
+  metadata: "object?",
+};
+
 /**
- * Manages the keys of a store.
+ * Manages the keys of a durable store, or of a store in memory (its `keys`).
  *
  * @example
  * const { id, apiKey } = await keyAdmin(quotas).create({ name: "Team A", granted: 1_000_000 });
  */
-export function keyAdmin(keys: KeyDirectory): KeyAdmin {
-  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report"], "a store over SQL or Redis");
+export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): KeyAdmin {
+  const known = "a store over SQL or Redis, or the keys of a store in memory";
+  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report"], known);
+  assertOptions<KeyAdminOptions>("keyAdmin", options, { clock: "object?" });
+  const { clock = systemClock } = options;
   const usage = async (keyId: string): Promise<KeyReport> => {
     const report = await keys.report(keyId);
     if (!report) throw noSuchKey(keyId);
@@ -56,19 +107,60 @@ export function keyAdmin(keys: KeyDirectory): KeyAdmin {
       const apiKey = newApiKey();
       return { id: await keys.add({ ...key, apiKey }), apiKey };
     },
+    async update(keyId, changes) {
+      await keys.update(keyId, changes);
+      return usage(keyId);
+    },
     async rotate(keyId, { overlapMs = DAY_MS } = {}) {
       const apiKey = newApiKey();
       await keys.rotateSecret(keyId, apiKey, overlapMs);
       return { id: keyId, apiKey };
     },
+    async addSecret(keyId, { expiresAt = 0 } = {}) {
+      const apiKey = newApiKey();
+      await keys.addSecret(keyId, apiKey, expiresAt);
+      return { id: keyId, apiKey };
+    },
+    removeSecret: (apiKey) => keys.removeSecret(apiKey),
     revoke: (keyId) => keys.revoke(keyId),
     async grant(keyId, units) {
+      assertInteger("units", units, 0);
       await keys.grant(keyId, units);
       return usage(keyId);
     },
-    list: (page) => keys.list(page),
+    async lower(keyId, units) {
+      assertInteger("units", units, 0);
+      await keys.grant(keyId, -units);
+      return usage(keyId);
+    },
+    async list(filter = {}) {
+      assertOptions<KeyFilter>("list", filter, FILTER_SHAPES);
+      const { state, metadata = {}, ...page } = filter;
+      const wanted = Object.entries(metadata);
+      if (state === undefined && wanted.length === 0) return keys.list(page);
+      const now = clock.now();
+      const matches = (key: KeyReport): boolean =>
+        (state === undefined || stateOf(key, now) === state) &&
+        wanted.every(([name, value]) => key.metadata?.[name] === value);
+      const { limit, ...first } = pageOf(page);
+      const found: KeyReport[] = [];
+      for (let { after } = first; found.length < limit;) {
+        const reports = await keys.list({ after, limit: MOST_LISTED });
+        found.push(...reports.filter(matches));
+        const last = reports.at(-1);
+        if (!last) break;
+        after = last.id;
+      }
+      return found.slice(0, limit);
+    },
     usage,
   };
+}
+
+/** Returns the state of a key at `now`, in milliseconds since the Unix epoch. */
+export function stateOf({ revoked, expiresAt }: KeyReport, now: number): KeyState {
+  if (revoked) return "revoked";
+  return expiresAt > 0 && expiresAt * 1_000 <= now ? "expired" : "active";
 }
 
 const SECRET_BYTES = 32;

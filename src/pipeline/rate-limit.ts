@@ -22,12 +22,13 @@ export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimite
     // A verdict that comes after the call has ended gives its slot back at once.
     if (!verdict.refused) call.defer(() => endLimits(call, limiter));
   };
-  await askLimiter(call, "begin", () => limiter.begin({ id: call.id, keyId: key.id }, call.details), taken);
+  await askLimiter(call, "begin", () => limiter.begin({ id: call.id, keyId: key.id, key }, call.details), taken);
 }
 
 /** Counts the estimated tokens of the input and the most tokens of the answer. Throws `rate_limited`. */
 export async function limitTokens(call: Call, key: ApiKey, model: string, limiter: RateLimiter): Promise<void> {
-  const demand = { id: call.id, keyId: key.id, model, tokens: call.inputTokens, outputTokens: call.maxOutputTokens };
+  const { inputTokens: tokens, maxOutputTokens: outputTokens } = call;
+  const demand = { id: call.id, keyId: key.id, key, model, tokens, outputTokens };
   await askLimiter(call, "take", () => limiter.take(demand, call.details));
 }
 

@@ -113,6 +113,8 @@ export interface ApiKey {
   readonly expiresAt: number;
   /** The id of the budget that the key draws on, beside its own quota. Absent without a budget. */
   readonly budget?: string;
+  /** The host's own notes on the key, such as its team. The gateway does not read them. */
+  readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /**

@@ -1,15 +1,18 @@
 /** The port for rate limiters: requests, tokens and concurrent calls. */
 
 import type { CallInfo } from "./call.ts";
+import type { ApiKey } from "./quota-store.ts";
 
 /**
  * Limits the rate of a key's calls. The limiter chooses its time windows, and counts by key, by model or by both.
  *
- * Promises:
+ * Promises, which `polygate/testing` checks:
  * - A refusal counts nothing, so a refused attempt does not make a later attempt fail.
  * - The limit on concurrent calls also holds for calls that begin at the same time.
  * - After `begin` has admitted a call, the gateway calls `end` exactly once, however the call ends. After a refusal by `begin`, it does not
  *   call `end`.
+ * - `end` may be called while `take` is under way, when a client disconnects. Nothing stays counted then but the call's real usage.
+ * - Tokens that a call has not used are given back only to the window that they were taken from.
  *
  * A limiter counts as down when a verb rejects, or takes longer than `limits.storeTimeoutMs`.
  */
@@ -35,6 +38,8 @@ export interface CallDemand {
   readonly id: string;
   /** The `ApiKey.id` of the caller's key. */
   readonly keyId: string;
+  /** The caller's key, from which a limiter may choose its limits. The gateway always gives it. */
+  readonly key?: ApiKey;
 }
 
 /** A call whose model and input are known. */

@@ -1,8 +1,18 @@
-/** The methods of a durable quota store that only the host calls: keys, secrets, reports and maintenance. */
+/** The methods of a quota store that only the host calls: keys, secrets, reports and maintenance. */
 
 import type { ApiKey, HoldRequest, QuotaStore } from "../ports/quota-store.ts";
 import type { BudgetOptions, BudgetReport } from "./budgets.ts";
-import { type ApiKeyOptions, assertHoldAmounts, assertKeyOptions, type Book, BOOKS, newKeyOf } from "./ledger.ts";
+import {
+  type ApiKeyOptions,
+  assertExpiry,
+  assertHoldAmounts,
+  assertKeyOptions,
+  type Book,
+  BOOKS,
+  changedKeyOf,
+  type KeyChanges,
+  newKeyOf,
+} from "./ledger.ts";
 
 /** A key to add. A key without a secret is for a host that looks keys up by itself, or that adds the secret later. */
 export interface DurableKeyOptions extends Omit<ApiKeyOptions, "apiKey"> {
@@ -46,18 +56,18 @@ export interface Retention {
   readonly olderThanMs: number;
 }
 
-/**
- * The methods of a durable store that only the host calls. They reject with a RangeError for an id or a secret that breaks a rule
- * below.
- */
+/** The methods of a store that manage its keys. They reject with a RangeError for an id or a secret that breaks a rule below. */
 export interface KeyDirectory {
   /**
    * Adds a key and returns its id, which is random by default. Rejects when the key's numbers are not a valid quota, or when its id
    * or one of its secrets exists already. An id is 1 to 190 characters without control characters and without spaces at its ends.
    */
   add(key?: DurableKeyOptions): Promise<string>;
-  /** Gives a key one more secret. Rejects when there is no such key, it is revoked, or the secret exists already. */
-  addSecret(keyId: string, apiKey: string): Promise<void>;
+  /**
+   * Gives a key one more secret, which expires at a Unix time in whole seconds; with 0 (the default) or -1, it never expires. Rejects
+   * when there is no such key, it is revoked, or the secret exists already.
+   */
+  addSecret(keyId: string, apiKey: string, expiresAt?: number): Promise<void>;
   /**
    * Gives a key a new secret. All other secrets of the key expire after `overlapMs` (an integer from 0 up) by the store's clock.
    * Rejects as `addSecret` does.
@@ -67,12 +77,24 @@ export interface KeyDirectory {
   removeSecret(apiKey: string): Promise<void>;
   /** Deletes all secrets of a key for good. Running calls are still charged. Rejects when there is no such key. */
   revoke(keyId: string): Promise<void>;
-  /** Adds units to a key's quota. Rejects for an unlimited key, and when there is no such key. */
+  /**
+   * Changes a key. Calls that already run keep the rights that they began with. Rejects when there is no such key, it is revoked, or a
+   * value is wrong. If it rejects for any other reason, run it again: in Redis, only some of the key's secrets may have the new rights.
+   */
+  update(keyId: string, changes: KeyChanges): Promise<void>;
+  /**
+   * Adds units to a key's quota; a negative number takes available units back. Rejects for an unlimited or revoked key, when there is
+   * no such key, and when fewer units are available than it takes.
+   */
   grant(keyId: string, units: number): Promise<void>;
   /** Returns a key and its books; undefined when there is no such key. */
   report(keyId: string): Promise<KeyReport | undefined>;
   /** Lists keys in the order of their ids. */
   list(page?: KeyPage): Promise<readonly KeyReport[]>;
+}
+
+/** A quota store that keeps its data when the process ends. */
+export interface DurableQuotaStore<Context = unknown> extends QuotaStore<Context>, KeyDirectory, BudgetDirectory {
   /**
    * Charges all holds whose leases have expired, and returns their number. The verbs do this only for the key that they work on, so a
    * host calls `sweep` regularly for idle keys.
@@ -106,9 +128,6 @@ export interface BudgetDirectory {
   /** Lists budgets in the order of their ids. */
   listBudgets(page?: BudgetPage): Promise<readonly BudgetReport[]>;
 }
-
-/** A quota store that keeps its data when the process ends. */
-export interface DurableQuotaStore<Context = unknown> extends QuotaStore<Context>, KeyDirectory, BudgetDirectory {}
 
 export const revokedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is revoked.`);
 export const unlimitedKey = (keyId: string): RangeError => new RangeError(`The API key ${keyId} is unlimited.`);
@@ -167,8 +186,30 @@ export function newDurableKeyOf(options: DurableKeyOptions): ReturnType<typeof n
   assertKeyOptions(options);
   const { id = `key-${crypto.randomUUID()}`, name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A key's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
-  if (!isStorableName(name)) throw new RangeError("A key's name must be text of at most 1,000 characters.");
+  assertName(name);
   return newKeyOf(id, options);
+}
+
+/** Returns a key after its changes. Throws a RangeError for a value that is wrong, or that a database cannot store. */
+export function changedDurableKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
+  const changed = changedKeyOf(key, changes);
+  assertName(changed.name);
+  return changed;
+}
+
+function assertName(name: string): void {
+  if (!isStorableName(name)) throw new RangeError("A key's name must be text of at most 1,000 characters.");
+}
+
+/** Throws a RangeError unless `units` is an integer, positive or negative. */
+export function assertGrant(units: number): void {
+  if (!Number.isSafeInteger(units)) throw new RangeError(`units must be an integer, not ${units}`);
+}
+
+/** Returns the time when a secret expires, in milliseconds since the Unix epoch; undefined when it never expires. */
+export function secretEndOf(expiresAt: number): number | undefined {
+  assertExpiry(expiresAt);
+  return expiresAt > 0 ? expiresAt * 1_000 : undefined;
 }
 
 /** Throws a RangeError for the id or the name of a budget that a database cannot store. */

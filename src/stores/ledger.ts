@@ -3,7 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { Certainty } from "../model/usage.ts";
-import { assertOptions, type Shapes } from "../options.ts";
+import { assertList, assertOptions, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
 
 /** The books of a key: its running totals, in units. */
@@ -108,8 +108,12 @@ export class Books implements Record<Book, number> {
     return this.unlimited ? MOST_UNITS - others : Math.max(0, this.granted - others) + (MOST_UNITS - this.overdraft);
   }
 
-  /** Adds units to the quota. Throws a RangeError when the sum would pass `MOST_UNITS`. */
+  /**
+   * Adds units to the quota, or takes them back when `units` is negative. Throws a RangeError when the sum would pass `MOST_UNITS`, or
+   * when fewer units are available than it takes.
+   */
   grant(units: number): void {
+    if (-units > this.available) throw tooFewUnits(this.owner, this.available);
     if (units > MOST_UNITS - this.granted) throw beyondMost(this.owner, "granted");
     this.granted += units;
   }
@@ -225,6 +229,8 @@ const outOfRange = (name: string, least: number, value: number): RangeError =>
 /** The error for a change after which a book would pass `MOST_UNITS`. */
 export const beyondMost = (owner: string, book: string): RangeError =>
   new RangeError(`The ${book} units of the ${owner} would be beyond 2^53 - 1.`);
+export const tooFewUnits = (owner: string, available: number): RangeError =>
+  new RangeError(`The ${owner} has too few available units: ${available}.`);
 export const noSuchBudget = (id: string): RangeError => new RangeError(`There is no budget of the id ${id}.`);
 export const knownBudget = (id: string): RangeError => new RangeError(`A budget of the id ${id} is known already.`);
 export const noSuchKey = (keyId: string): RangeError => new RangeError(`There is no API key of the id ${keyId}.`);
@@ -254,6 +260,22 @@ export interface ApiKeyOptions {
   readonly expiresAt?: number;
   /** The id of the budget that the key draws on, beside its own quota. The budget must exist already. */
   readonly budget?: string;
+  /**
+   * The host's own notes on the key, such as its team: up to 16 texts of at most 512 characters. Their names have 1 to 64 letters,
+   * digits, `_`, `.`, `:` or `-`, and begin with a letter or a digit.
+   */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Changes of a key. A field that is absent leaves the key as it is. */
+export interface KeyChanges {
+  readonly name?: string;
+  /** The models that the key may use; null allows every model. */
+  readonly models?: readonly string[] | null;
+  /** Unix time in whole seconds; 0 or -1 never expires. */
+  readonly expiresAt?: number;
+  /** Entries to set. An entry with null is deleted; entries that are not named stay. */
+  readonly metadata?: Readonly<Record<string, string | null>>;
 }
 
 /** A key whose declaration was checked, with the hashes of its secrets. */
@@ -274,6 +296,7 @@ const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
   granted: "any?",
   used: "any?",
   budget: "string?",
+  metadata: "object?",
   models: "list?",
   expiresAt: "any?",
 };
@@ -284,16 +307,55 @@ export const assertKeyOptions = (options: unknown): void =>
 
 /** Checks a key that a host declares. Throws a RangeError for a wrong number or an empty secret. */
 export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
-  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, budget } = options;
+  const { apiKey = [], name = id, granted = 0, used = 0, models, expiresAt = 0, budget, metadata } = options;
   const unlimited = options.granted === undefined;
-  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
-  if (expiresAt > LATEST_S) throw new RangeError("expiresAt must be a Unix time in seconds, not in milliseconds.");
+  assertExpiry(expiresAt);
+  if (metadata) assertMetadata(metadata);
   assertInteger("granted", granted, 0);
   assertInteger("used", used, 0);
   if (!unlimited && used > granted) throw new RangeError("An API key cannot have used more than it was granted.");
   const hashes = Array.from(new Set([apiKey].flat().map(hashOfSecret)));
-  const key = apiKeyOf({ id, name, unlimited: unlimited && budget === undefined, expiresAt, budget }, models);
-  return { key, unlimited, granted, used, hashes };
+  const described = { id, name, unlimited: unlimited && budget === undefined, expiresAt, budget };
+  return { key: apiKeyOf(described, models, metadata), unlimited, granted, used, hashes };
+}
+
+const CHANGES_SHAPES: Shapes<KeyChanges> = { name: "string?", models: "any?", expiresAt: "any?", metadata: "object?" };
+
+/** Returns a key after its changes. Throws a RangeError for a wrong value, and a TypeError for a change of another name or shape. */
+export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
+  assertOptions<KeyChanges>("The changes of an API key", changes, CHANGES_SHAPES);
+  const { name = key.name, expiresAt = key.expiresAt, models: changed, metadata: entries = {} } = changes;
+  if (changed !== undefined && changed !== null) assertList("The changes of an API key", "models", changed, '["fast"]');
+  assertExpiry(expiresAt);
+  const models = changed === undefined ? modelsOf(key) : (changed ?? undefined);
+  const metadata = Object.fromEntries(
+    Object.entries({ ...key.metadata, ...entries }).filter((entry): entry is [string, string] => entry[1] !== null),
+  );
+  assertMetadata(metadata);
+  return apiKeyOf({ ...key, name, expiresAt }, models, metadata);
+}
+
+/** Returns the models that a key may use; undefined when it may use every model. */
+export const modelsOf = ({ modelLimits, modelLimitsEnabled }: ApiKey): readonly string[] | undefined =>
+  modelLimitsEnabled ? Object.keys(modelLimits) : undefined;
+
+/** Throws a RangeError unless the value is a Unix time in whole seconds. */
+export function assertExpiry(expiresAt: number): void {
+  if (!Number.isSafeInteger(expiresAt)) throw new RangeError("expiresAt must be a Unix time in whole seconds.");
+  if (expiresAt > LATEST_S) throw new RangeError("expiresAt must be a Unix time in seconds, not in milliseconds.");
+}
+
+const MOST_METADATA = 16;
+const LONGEST_METADATA = 512;
+
+function assertMetadata(metadata: Readonly<Record<string, unknown>>): void {
+  const entries = Object.entries(metadata);
+  if (entries.length > MOST_METADATA) throw new RangeError(`A key has at most ${MOST_METADATA} entries of metadata.`);
+  for (const [name, value] of entries) {
+    if (!/^[a-z\d][\w.:-]{0,63}$/i.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of metadata.`);
+    if (typeof value !== "string" || value.length > LONGEST_METADATA || !value.isWellFormed() || value.includes("\0"))
+      throw new RangeError(`The metadata ${name} must be text of at most ${LONGEST_METADATA} characters.`);
+  }
 }
 
 /** The latest allowed expiry, in seconds: more than thirty thousand years ahead. A larger number was meant in milliseconds. */
@@ -309,11 +371,17 @@ export function apiKeyOf(
     budget,
   }: Pick<ApiKey, "id" | "name" | "unlimited" | "expiresAt"> & { readonly budget?: string | undefined },
   models: readonly string[] | undefined,
+  metadata: Readonly<Record<string, string>> = {},
 ): ApiKey {
   const modelLimits = Object.freeze(Object.fromEntries((models ?? []).map((model) => [model, true])));
   const modelLimitsEnabled = models !== undefined;
   const key = { id, name, unlimited, modelLimits, modelLimitsEnabled, expiresAt };
-  return Object.freeze(budget === undefined ? key : { ...key, budget });
+  const hasMetadata = Object.keys(metadata).length > 0;
+  return Object.freeze({
+    ...key,
+    ...(budget !== undefined && { budget }),
+    ...(hasMetadata && { metadata: Object.freeze({ ...metadata }) }),
+  });
 }
 
 /** Returns the record of a key that draws on a budget, or on none. `unlimited` is true for a key without a quota of its own. */

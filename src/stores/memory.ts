@@ -13,6 +13,18 @@ import {
   type Window,
 } from "./budgets.ts";
 import {
+  assertGrant,
+  changedDurableKeyOf,
+  type KeyDirectory,
+  type KeyReport,
+  keyReportOf,
+  newDurableKeyOf,
+  pageOf,
+  revokedKey,
+  secretEndOf,
+  unlimitedKey,
+} from "./durable.ts";
+import {
   Account,
   type ApiKeyOptions,
   assertHoldAmounts,
@@ -20,6 +32,8 @@ import {
   assertKeyOptions,
   assertOutcome,
   assertRenewal,
+  type Book,
+  BOOKS,
   expireHold,
   foreignHold,
   hashApiKey,
@@ -80,8 +94,11 @@ export interface MemoryQuotaStore extends QuotaStore {
   add(key: ApiKeyOptions): string;
   /** Deletes a key and its secrets. Its live holds end without a charge. An unknown id changes nothing. */
   remove(keyId: string): void;
-  /** Gives a key one more secret. Throws a RangeError when there is no such key, or the secret exists already. */
-  addSecret(keyId: string, apiKey: string): void;
+  /**
+   * Gives a key one more secret, which expires at a Unix time in whole seconds; with 0 (the default) or -1, it never expires. Throws a
+   * RangeError when there is no such key, it is revoked, or the secret exists already.
+   */
+  addSecret(keyId: string, apiKey: string, expiresAt?: number): void;
   /**
    * Deletes a secret, given with or without `sk-`. Its key stays, even without any secret, because running calls are charged to the
    * key. An unknown secret changes nothing.
@@ -100,11 +117,13 @@ export interface MemoryQuotaStore extends QuotaStore {
   topUpBudget(id: string, units: number): void;
   /**
    * Lets a key draw on a budget from now on, or on none. Running calls are charged to the budgets that they were reserved in. Throws
-   * a RangeError when there is no such key or budget.
+   * a RangeError when there is no such key or budget, or the key is revoked.
    */
   assignBudget(keyId: string, budgetId: string | undefined): void;
   /** Returns a budget and the books of its current period; undefined when there is no such budget. */
   budgetReport(id: string): BudgetReport | undefined;
+  /** The keys as `keyAdmin` of `polygate/admin` manages them. A key that is added here may have no secret. */
+  readonly keys: KeyDirectory;
 }
 
 /**
@@ -153,11 +172,20 @@ interface MemoryHold extends Hold {
   expiresAt: number;
 }
 
+interface Secret {
+  readonly account: MemoryAccount;
+  /** Unix time in milliseconds; undefined when the secret never expires. */
+  endsAt: number | undefined;
+}
+
 // Every request runs these verbs, so they are plain functions that return promises: an async function costs more.
 class MemoryLedger implements MemoryQuotaStore {
   readonly #clock: Clock;
   readonly #accounts = new Map<string, MemoryAccount>();
-  readonly #bySecret = new Map<string, MemoryAccount>();
+  /** The secrets, by their hashes. */
+  readonly #bySecret = new Map<string, Secret>();
+  /** The ids of revoked keys. */
+  readonly #revoked = new Set<string>();
   readonly #budgets = new Map<string, Budget>();
   readonly #onBudget: OnBudget | undefined;
   readonly #live = new Map<string, MemoryHold>();
@@ -177,7 +205,8 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   find(apiKey: string): Promise<ApiKey | undefined> {
-    return Promise.resolve(this.#bySecret.get(hashApiKey(apiKey))?.key);
+    const secret = this.#bySecret.get(hashApiKey(apiKey));
+    return Promise.resolve(secret && this.#isValid(secret) ? secret.account.key : undefined);
   }
 
   reserve(request: HoldRequest): Promise<Reservation> {
@@ -312,15 +341,19 @@ class MemoryLedger implements MemoryQuotaStore {
   add(options: ApiKeyOptions): string {
     assertKeyOptions(options);
     const { id = this.#nextId() } = options;
-    if (this.#accounts.has(id)) throw knownKey(id);
-    const { key, unlimited, granted, used, hashes } = newKeyOf(id, options);
-    if (hashes.length === 0) throw new RangeError("An API key needs a secret.");
+    const key = newKeyOf(id, options);
+    if (key.hashes.length === 0) throw new RangeError("An API key needs a secret.");
+    return this.#add(key);
+  }
+
+  #add({ key, unlimited, granted, used, hashes }: ReturnType<typeof newKeyOf>): string {
+    if (this.#accounts.has(key.id)) throw knownKey(key.id);
     if (hashes.some((hash) => this.#bySecret.has(hash))) throw knownSecret();
     const account = new MemoryAccount(key, unlimited, granted, used);
-    account.budgets = options.budget === undefined ? undefined : this.#chainOf(options.budget);
-    this.#accounts.set(id, account);
-    for (const hash of hashes) this.#bySecret.set(hash, account);
-    return id;
+    account.budgets = key.budget === undefined ? undefined : this.#chainOf(key.budget);
+    this.#accounts.set(key.id, account);
+    for (const hash of hashes) this.#bySecret.set(hash, { account, endsAt: undefined });
+    return key.id;
   }
 
   #nextId(): string {
@@ -334,7 +367,8 @@ class MemoryLedger implements MemoryQuotaStore {
     const account = this.#accounts.get(keyId);
     if (!account) return;
     this.#accounts.delete(keyId);
-    for (const [hash, owner] of this.#bySecret) if (owner === account) this.#bySecret.delete(hash);
+    this.#revoked.delete(keyId);
+    this.#removeSecrets(account);
     for (const [id, hold] of this.#live) {
       if (hold.account !== account) continue;
       this.#live.delete(id);
@@ -342,12 +376,11 @@ class MemoryLedger implements MemoryQuotaStore {
     }
   }
 
-  addSecret(keyId: string, apiKey: string): void {
-    const account = this.#accounts.get(keyId);
-    if (!account) throw noSuchKey(keyId);
-    const hash = hashOfSecret(apiKey);
+  addSecret(keyId: string, apiKey: string, expiresAt = 0): void {
+    const account = this.#usable(keyId);
+    const [hash, endsAt] = [hashOfSecret(apiKey), secretEndOf(expiresAt)];
     if (this.#bySecret.has(hash)) throw knownSecret();
-    this.#bySecret.set(hash, account);
+    this.#bySecret.set(hash, { account, endsAt });
   }
 
   addBudget(options: BudgetOptions): void {
@@ -373,8 +406,7 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   assignBudget(keyId: string, budgetId: string | undefined): void {
-    const account = this.#accounts.get(keyId);
-    if (!account) throw noSuchKey(keyId);
+    const account = this.#usable(keyId);
     account.budgets = budgetId === undefined ? undefined : this.#chainOf(budgetId);
     account.key = keyWithBudget(account.key, account.unlimited, budgetId);
   }
@@ -404,6 +436,74 @@ class MemoryLedger implements MemoryQuotaStore {
   removeSecret(apiKey: string): void {
     // Do not use `hashOfSecret`, which throws for an empty secret: an unknown secret must change nothing.
     this.#bySecret.delete(hashApiKey(apiKey.replace(/^sk-/, "")));
+  }
+
+  readonly keys: KeyDirectory = {
+    add: async (options = {}) => this.#add(newDurableKeyOf(options)),
+    addSecret: async (keyId, apiKey, expiresAt) => this.addSecret(keyId, apiKey, expiresAt),
+    rotateSecret: async (keyId, apiKey, overlapMs) => {
+      assertInteger("overlapMs", overlapMs, 0);
+      this.addSecret(keyId, apiKey);
+      const [account, hash, endsAt] = [this.#usable(keyId), hashOfSecret(apiKey), this.#clock.now() + overlapMs];
+      for (const [other, secret] of this.#bySecret)
+        if (secret.account === account && other !== hash) secret.endsAt = Math.min(secret.endsAt ?? endsAt, endsAt);
+    },
+    removeSecret: async (apiKey) => void this.#bySecret.delete(hashOfSecret(apiKey)),
+    revoke: async (keyId) => {
+      const account = this.#accounts.get(keyId);
+      if (!account) throw noSuchKey(keyId);
+      this.#removeSecrets(account);
+      this.#revoked.add(keyId);
+    },
+    update: async (keyId, changes) => {
+      const account = this.#usable(keyId);
+      account.key = changedDurableKeyOf(account.key, changes);
+    },
+    grant: async (keyId, units) => {
+      assertGrant(units);
+      const account = this.#usable(keyId);
+      if (account.unlimited) throw unlimitedKey(keyId);
+      // Charge expired holds first: they may leave more units to take back.
+      this.#currentAccount(keyId);
+      account.grant(units);
+    },
+    report: async (keyId) => {
+      const account = this.#currentAccount(keyId);
+      return account && this.#keyReport(account);
+    },
+    list: async (page) => {
+      const { after, limit } = pageOf(page);
+      this.#currentAccount("");
+      const ids = Array.from(this.#accounts.keys()).filter((id) => id > after);
+      return ids
+        .toSorted()
+        .slice(0, limit)
+        .flatMap((id) => this.#accounts.get(id) ?? [])
+        .map((account) => this.#keyReport(account));
+    },
+  };
+
+  #usable(keyId: string): MemoryAccount {
+    const account = this.#accounts.get(keyId);
+    if (!account) throw noSuchKey(keyId);
+    if (this.#revoked.has(keyId)) throw revokedKey(keyId);
+    return account;
+  }
+
+  #isValid({ endsAt }: Secret): boolean {
+    return endsAt === undefined || endsAt > this.#clock.now();
+  }
+
+  #removeSecrets(account: Account): void {
+    for (const [hash, secret] of this.#bySecret) if (secret.account === account) this.#bySecret.delete(hash);
+  }
+
+  #keyReport(account: Account): KeyReport {
+    const books = Object.fromEntries(BOOKS.map((book) => [book, String(account[book])])) as Record<Book, string>;
+    let secrets = 0;
+    for (const secret of this.#bySecret.values()) if (secret.account === account && this.#isValid(secret)) secrets++;
+    const revoked = this.#revoked.has(account.key.id);
+    return keyReportOf(account.key, books, { unlimited: account.unlimited, secrets, revoked });
   }
 }
 

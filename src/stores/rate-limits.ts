@@ -1,7 +1,8 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { assertOptions } from "../options.ts";
+import { assertOptions, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
 
 /** A counter of rate-limiter-flexible: for example RateLimiterMemory, RateLimiterRedis or RateLimiterPostgres. */
@@ -37,12 +38,27 @@ export interface RateLimits {
   readonly callsAtOnce?: number;
 }
 
-/** The limits of a `flexibleRateLimiter`. */
-export interface FlexibleRateLimiterOptions {
+/** The limits of some keys. */
+export interface RateTier {
   /** The limits of each key. */
   readonly perKey?: RateLimits;
   /** The limits of each key with each model. */
   readonly perModel?: RateLimits;
+  /** The limits that all keys of a group share. */
+  readonly perGroup?: RateLimits;
+}
+
+/** The limits of a `flexibleRateLimiter`: its own for keys without a tier, and those of the tiers. */
+export interface FlexibleRateLimiterOptions extends RateTier {
+  /** Limits by the name of a tier, in place of the limits beside them. */
+  readonly tiers?: Readonly<Record<string, RateTier>>;
+  /**
+   * Returns the tier of a key; undefined for a key without a tier. If there is no such tier, the limiter counts as down, so that a
+   * wrong name does not remove the limits of a key. Default: the entry `tier` of the key's metadata.
+   */
+  readonly tierOf?: (key: ApiKey) => string | undefined;
+  /** Returns the group of a key; undefined for a key without a group. Default: the entry `group` of the key's metadata. */
+  readonly groupOf?: (key: ApiKey) => string | undefined;
   /**
    * The most output tokens that a call reserves, from 0. Many clients allow far longer answers than they get; reserving all of these
    * tokens would refuse other calls without need. Default: 8,192.
@@ -65,25 +81,40 @@ const RESERVED_OUTPUT_TOKENS = 8_192;
  */
 export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLimiter {
   assertOptions<FlexibleRateLimiterOptions>("flexibleRateLimiter", options, {
-    perKey: "object?",
-    perModel: "object?",
+    ...TIER_SHAPES,
+    tiers: "object?",
+    tierOf: "function?",
+    groupOf: "function?",
     reservedOutputTokens: "any?",
     clock: "object?",
   });
-  for (const limits of ["perKey", "perModel"] as const)
-    if (options[limits] !== undefined)
-      assertOptions<RateLimits>(`flexibleRateLimiter: ${limits}`, options[limits], {
-        requests: "list?",
-        tokens: "list?",
-        callsAtOnce: "any?",
-      });
-  for (const most of [options.perKey?.callsAtOnce, options.perModel?.callsAtOnce])
-    if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
-      throw new RangeError(`callsAtOnce must be an integer from 1, not ${most}`);
+  assertLimits("flexibleRateLimiter", options);
+  for (const [name, tier] of Object.entries(options.tiers ?? {})) {
+    const where = `flexibleRateLimiter: tiers[${JSON.stringify(name)}]`;
+    assertOptions<RateTier>(where, tier, TIER_SHAPES);
+    assertLimits(where, tier);
+  }
   const { reservedOutputTokens: most } = options;
   if (most !== undefined && !(Number.isSafeInteger(most) && most >= 0))
     throw new RangeError(`reservedOutputTokens must be an integer from 0, not ${most}`);
   return new FlexibleRateLimiter(options);
+}
+
+const TIER_SHAPES: Shapes<RateTier> = { perKey: "object?", perModel: "object?", perGroup: "object?" };
+
+function assertLimits(where: string, tier: RateTier): void {
+  for (const scope of ["perKey", "perModel", "perGroup"] as const) {
+    const limits = tier[scope];
+    if (limits === undefined) continue;
+    assertOptions<RateLimits>(`${where}: ${scope}`, limits, {
+      requests: "list?",
+      tokens: "list?",
+      callsAtOnce: "any?",
+    });
+    const most = limits.callsAtOnce;
+    if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
+      throw new RangeError(`callsAtOnce must be an integer from 1, not ${most}`);
+  }
 }
 
 /** A count to be made in one window. */
@@ -123,9 +154,15 @@ const SLOT_RETRY_MS = 1_000;
 
 const NO_SLOT: RateVerdict = { refused: { by: "calls", retryAfterMs: SLOT_RETRY_MS }, limits: [] };
 
+/** The limits that apply to a call, and the name under which they count it. */
+interface Scope {
+  readonly limits: RateLimits;
+  readonly name: string;
+  readonly tier: string | undefined;
+}
+
 class FlexibleRateLimiter implements RateLimiter {
-  readonly #perKey: RateLimits;
-  readonly #perModel: RateLimits;
+  readonly #options: FlexibleRateLimiterOptions;
   readonly #reservedOutputTokens: number;
   readonly #clock: Clock;
   readonly #live = new Map<string, LiveCall>();
@@ -135,44 +172,47 @@ class FlexibleRateLimiter implements RateLimiter {
   readonly #reservations = new Map<string, Reservations>();
 
   constructor(options: FlexibleRateLimiterOptions) {
-    const { perKey = {}, perModel = {}, reservedOutputTokens = RESERVED_OUTPUT_TOKENS, clock = systemClock } = options;
-    this.#perKey = perKey;
-    this.#perModel = perModel;
+    const { reservedOutputTokens = RESERVED_OUTPUT_TOKENS, clock = systemClock } = options;
+    this.#options = options;
     this.#reservedOutputTokens = reservedOutputTokens;
     this.#clock = clock;
   }
 
-  async begin({ id, keyId }: CallDemand): Promise<RateVerdict> {
-    const slot = nameOf(keyId);
-    if (!this.#enter(slot, this.#perKey.callsAtOnce)) return NO_SLOT;
+  async begin(demand: CallDemand): Promise<RateVerdict> {
+    const { shared } = this.#scopesOf(demand);
+    const slots = this.#enterAll(shared);
+    if (!slots) return NO_SLOT;
     try {
-      const verdict = await countAll(wantsOf("requests", this.#perKey, slot, 1), this.#clock);
-      if (verdict.refused) this.#leave(slot);
-      else this.#live.set(id, { tokens: [], slots: [slot], reserving: [] });
+      const wants = shared.flatMap((scope) => wantsOf("requests", scope, 1));
+      const { taken: _, ...verdict } = await countAll(wants, this.#clock);
+      if (verdict.refused) this.#leaveAll(slots);
+      else this.#live.set(demand.id, { tokens: [], slots: [...slots], reserving: [] });
       return verdict;
     } catch (error) {
-      this.#leave(slot);
+      this.#leaveAll(slots);
       throw error;
     }
   }
 
-  async take({ id, keyId, model, tokens, outputTokens = 0 }: TokenDemand): Promise<RateVerdict> {
-    const slot = nameOf(keyId, model);
-    if (!this.#enter(slot, this.#perModel.callsAtOnce)) return NO_SLOT;
+  async take(demand: TokenDemand): Promise<RateVerdict> {
+    const { id, model, tokens, outputTokens = 0 } = demand;
+    const { shared, ofModel: modelScope } = this.#scopesOf(demand, model);
+    const slots = this.#enterAll([modelScope]);
+    if (!slots) return NO_SLOT;
     const points = tokens + Math.min(outputTokens, this.#reservedOutputTokens);
     const begun = this.#live.get(id);
     const least = Math.min(points, tokens + 1);
     // Register the reservation only when the call is live: for any other call, no `end` follows that would remove it.
     const reserve = (want: WantedCount): WantedCount => (begun ? this.#reserving(want, id, least) : want);
-    const ofKey = wantsOf("tokens", this.#perKey, nameOf(keyId), points).map(reserve);
-    const ofModel = wantsOf("tokens", this.#perModel, slot, points).map(reserve);
+    const ofKey = shared.flatMap((scope) => wantsOf("tokens", scope, points)).map(reserve);
+    const ofModel = wantsOf("tokens", modelScope, points).map(reserve);
     const reserving = [...ofKey, ...ofModel];
     if (begun) begun.reserving = reserving;
     const giveUp = (): void => {
       this.#cancel(reserving);
-      this.#leave(slot);
+      this.#leaveAll(slots);
     };
-    const wants = [...ofKey, ...wantsOf("requests", this.#perModel, slot, 1), ...ofModel];
+    const wants = [...ofKey, ...wantsOf("requests", modelScope, 1), ...ofModel];
     const { taken, ...verdict } = await countAll(wants, this.#clock).catch((error: unknown) => {
       giveUp();
       throw error;
@@ -187,7 +227,7 @@ class FlexibleRateLimiter implements RateLimiter {
     const reserved = taken.filter(({ kind }) => kind === "tokens");
     for (const { reservation, points } of reserved) if (reservation) reservation.shared.points += points;
     live.tokens.push(...reserved);
-    live.slots.push(slot);
+    live.slots.push(...slots);
     return verdict;
   }
 
@@ -195,10 +235,24 @@ class FlexibleRateLimiter implements RateLimiter {
     const live = this.#live.get(id);
     if (!live) return;
     this.#live.delete(id);
-    for (const slot of live.slots) this.#leave(slot);
+    this.#leaveAll(live.slots);
     for (const { reservation, points } of live.tokens) if (reservation) reservation.shared.points -= points;
     this.#cancel(live.reserving);
     await Promise.all(live.tokens.map((taken) => correct(taken, tokens, this.#clock)));
+  }
+
+  /** Returns the limits of a call: those of its key and its group, and those of its key with a model. */
+  #scopesOf({ keyId, key }: CallDemand, model = ""): { readonly shared: readonly Scope[]; readonly ofModel: Scope } {
+    const { tiers = {}, tierOf = tierInMetadata, groupOf = groupInMetadata } = this.#options;
+    const tier = this.#options.tiers && key ? tierOf(key) : undefined;
+    if (tier !== undefined && !Object.hasOwn(tiers, tier))
+      throw new Error(`The key ${keyId} has the rate tier ${JSON.stringify(tier)}, and there is no such tier.`);
+    const { perKey = {}, perModel = {}, perGroup } = (tier === undefined ? undefined : tiers[tier]) ?? this.#options;
+    const group = perGroup && key ? groupOf(key) : undefined;
+    const shared: Scope[] = [{ limits: perKey, name: nameOf(keyId), tier }];
+    // Three parts: no key and no key with a model has such a name.
+    if (perGroup && group !== undefined) shared.push({ limits: perGroup, name: nameOf("group", "", group), tier });
+    return { shared, ofModel: { limits: perModel, name: nameOf(keyId, model), tier } };
   }
 
   /** Registers a call that is about to reserve from a window. */
@@ -216,26 +270,36 @@ class FlexibleRateLimiter implements RateLimiter {
     }
   }
 
-  #enter(slot: string, most = Number.POSITIVE_INFINITY): boolean {
-    const taken = this.#slots.get(slot) ?? 0;
-    if (taken >= most) return false;
-    this.#slots.set(slot, taken + 1);
-    return true;
+  /** Takes a slot in each scope, and returns the names of the slots. Returns undefined, and takes none, when one has no slot left. */
+  #enterAll(scopes: readonly Scope[]): readonly string[] | undefined {
+    const isFull = ({ limits: { callsAtOnce = Number.POSITIVE_INFINITY }, name }: Scope): boolean =>
+      (this.#slots.get(name) ?? 0) >= callsAtOnce;
+    if (scopes.some(isFull)) return undefined;
+    for (const { name } of scopes) this.#slots.set(name, (this.#slots.get(name) ?? 0) + 1);
+    return scopes.map(({ name }) => name);
   }
 
-  #leave(slot: string): void {
-    const taken = this.#slots.get(slot) ?? 0;
-    if (taken > 1) this.#slots.set(slot, taken - 1);
-    else this.#slots.delete(slot);
+  #leaveAll(slots: readonly string[]): void {
+    for (const slot of slots) {
+      const taken = this.#slots.get(slot) ?? 0;
+      if (taken > 1) this.#slots.set(slot, taken - 1);
+      else this.#slots.delete(slot);
+    }
   }
 }
 
 /** Makes a name that is unique for a key and a model, whatever characters they contain. */
 const nameOf = (...names: readonly string[]): string => JSON.stringify(names);
 
+const tierInMetadata = ({ metadata }: ApiKey): string | undefined => metadata?.["tier"];
+const groupInMetadata = ({ metadata }: ApiKey): string | undefined => metadata?.["group"];
+
 /** Returns the counts to make, one for each window. Several counters may use one store, so each window has its own key. */
-const wantsOf = (kind: RateLimit["kind"], limits: RateLimits, name: string, points: number): WantedCount[] =>
-  (limits[kind] ?? []).map((counter, index) => ({ kind, counter, key: `${kind}:${index}:${name}`, points }));
+function wantsOf(kind: RateLimit["kind"], { limits, name, tier }: Scope, points: number): WantedCount[] {
+  const ofTier = tier === undefined ? "" : `:${JSON.stringify(tier)}`;
+  const keyOf = (index: number): string => `${kind}:${index}:${name}${ofTier}`;
+  return (limits[kind] ?? []).map((counter, index) => ({ kind, counter, key: keyOf(index), points }));
+}
 
 /** The retry time when running calls have reserved tokens that they may not need, in milliseconds. */
 const HELD_RETRY_MS = 1_000;

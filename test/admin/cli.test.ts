@@ -2,14 +2,17 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
+import { Kysely } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runCommand } from "../../src/admin/commands.ts";
+import { runCommand, type Terminal, USAGE } from "../../src/admin/commands.ts";
+import { nodeSqliteDialect, sqlQuotaStore } from "../../src/stores/sql/index.ts";
 import { REDIS, redisAnswers, drivers } from "../stores/redis/servers.ts";
 import { databases } from "../stores/sql/databases.ts";
 
@@ -24,12 +27,28 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
+const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", version: "1.2.3" };
+
 /** Runs a command in this process, and returns what it prints. */
 async function keys(...args: string[]): Promise<string> {
   const lines: string[] = [];
   const given = args.includes("--store") ? args : [...args, "--store", store];
-  await runCommand(["keys", ...given], { env: {}, print: (line) => void lines.push(line) });
+  await runCommand(["keys", ...given], { ...terminal, print: (line) => void lines.push(line) });
   return lines.join("\n");
+}
+
+/** Makes a store of its own, and a function that runs commands on it with an input. */
+async function fresh(name: string) {
+  const where = ["--store", `sqlite:${join(folder, `${name}.db`)}`];
+  const lines: string[] = [];
+  const run = async (input: string, ...args: string[]): Promise<string[]> => {
+    lines.length = 0;
+    const print = (line: string): void => void lines.push(line);
+    await runCommand(["keys", ...args, ...where], { ...terminal, print, read: async () => input });
+    return [...lines];
+  };
+  await run("", "migrate");
+  return { run, lines };
 }
 
 const json = async (...args: string[]): Promise<Record<string, unknown>> => JSON.parse(await keys(...args, "--json"));
@@ -98,6 +117,172 @@ describe("polygate keys", () => {
     expect(await keys("list", "--limit", "50")).toMatch(new RegExp(`^${String(id)}\t.*\trevoked$`, "m"));
   });
 
+  it("updates a key, lowers its quota, and lists by state and metadata", async () => {
+    const { run } = await fresh("update");
+    const many = ["--metadata", "team=a", "--metadata", "plan=free"];
+    await run("", "create", "--id", "team", "--granted", "9", "--models", "small", ...many);
+    await run("", "create", "--id", "other", "--expires", "2020-01-01");
+    await run("", "update", "team", "--name", "Team", "--models", "*", "--metadata", "plan=", "--metadata", "x=a=b");
+    const [report = ""] = await run("", "lower", "team", "4", "--json");
+    const metadata = { team: "a", x: "a=b" };
+    expect(JSON.parse(report)).toMatchObject({ name: "Team", granted: 5, modelLimitsEnabled: false, metadata });
+    expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^metadata: team=a,x=a=b$/m)]);
+    expect(await run("", "list", "--state", "active", "--metadata", "team=a")).toEqual([
+      "team\tTeam\t0 used\t5 available",
+    ]);
+    expect(await run("", "list", "--state", "expired")).toEqual(["other\tother\t0 used\texpired"]);
+    await run("", "update", "other", "--expires", "never");
+    expect(await run("", "list", "--state", "expired", "--json")).toEqual(["[]"]);
+    await expect(run("", "lower", "team", "6")).rejects.toThrow("The key team has too few available units: 5.");
+  });
+
+  it("adds a secret that ends, and removes one that it reads from its input", async () => {
+    const { run } = await fresh("secrets");
+    await run("", "create", "--id", "team");
+    const [issued = ""] = await run("", "add-secret", "team", "--expires", "2999-01-31", "--json");
+    const { apiKey } = JSON.parse(issued) as { apiKey: string };
+    expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^secrets: 2$/m)]);
+    expect(await run(`${apiKey}\n`, "remove-secret")).toEqual(["id: team\nremoved: true"]);
+    await expect(run(apiKey, "remove-secret")).rejects.toThrow("No key has this secret.");
+    await expect(run("\n", "remove-secret")).rejects.toThrow("needs a secret on its standard input");
+    expect(await run("", "usage", "team")).toEqual([expect.stringMatching(/^secrets: 1$/m)]);
+  });
+
+  it("exports keys without their secrets, and imports them", async () => {
+    const from = await fresh("from");
+    const given = [
+      { id: "a", name: "Team A", granted: 10, used: 3, models: ["small"], expiresAt: 0, metadata: { team: "a" } },
+      { id: "b", name: "b", used: 0, expiresAt: 1_900_000_000 },
+      { id: "c", apiKey: "sk-own-secret" },
+      { id: "d" },
+    ];
+    const issued = await from.run(given.map((key) => JSON.stringify(key)).join("\n"), "import");
+    expect(issued.map((line) => JSON.parse(line))).toEqual([
+      { id: "a", apiKey: expect.stringMatching(/^sk-[\w-]{43}$/) },
+      { id: "b", apiKey: expect.stringMatching(/^sk-[\w-]{43}$/) },
+      { id: "c" },
+      { id: "d", apiKey: expect.stringMatching(/^sk-[\w-]{43}$/) },
+    ]);
+    await from.run("", "revoke", "d");
+    const exported = await from.run("", "export");
+    expect(exported.map((line) => JSON.parse(line))).toEqual([
+      given[0],
+      given[1],
+      { id: "c", name: "c", used: 0, expiresAt: 0 },
+    ]);
+    const to = await fresh("to");
+    await to.run(exported.join("\n"), "import");
+    expect(await to.run("", "export")).toEqual(exported);
+    expect(await to.run("", "export", "--metadata", "team=a")).toEqual(exported.slice(0, 1));
+  });
+
+  it("imports the other keys where one is known, and updates it if told", async () => {
+    const { run, lines } = await fresh("known");
+    await run("", "create", "--id", "b", "--granted", "5");
+    const input = ["a", "b", "c"].map((id) => JSON.stringify({ id, name: `Team ${id}`, granted: 9 })).join("\r\n\r\n");
+    await expect(run(input, "import")).rejects.toThrow("1 of 3 keys were not imported.");
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      { id: "a", apiKey: expect.any(String) },
+      { line: 3, id: "b", error: "An API key of the id b is known already." },
+      { id: "c", apiKey: expect.any(String) },
+    ]);
+    expect(await run(input, "import", "--update")).toEqual(
+      ["a", "b", "c"].map((id) => JSON.stringify({ id, updated: ["name"] })),
+    );
+    expect(await run("", "list")).toEqual([
+      "a\tTeam a\t0 used\t9 available\nb\tTeam b\t0 used\t5 available\nc\tTeam c\t0 used\t9 available",
+    ]);
+  });
+
+  it("exports and imports the budgets of keys, which must exist", async () => {
+    const input = ['{"id":"a","name":"A","granted":5,"used":0,"expiresAt":0,"budget":"team"}', '{"id":"b"}'];
+    const { run, lines } = await fresh("budgets");
+    await expect(run(input.join("\n"), "import")).rejects.toThrow("1 of 2 keys were not imported.");
+    expect(lines[0]).toBe('{"line":1,"id":"a","error":"There is no budget of the id team."}');
+    const database = new DatabaseSync(join(folder, "budgets.db"));
+    const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) });
+    await sqlQuotaStore({ db, dialect: "sqlite" }).addBudget({ id: "team", amount: 9 });
+    await db.destroy();
+    await run(input[0] ?? "", "import");
+    expect(await run('{"id":"b","budget":"team"}', "import", "--update")).toEqual(['{"id":"b","updated":["budget"]}']);
+    const exported = await run("", "export");
+    expect(exported[0]).toBe(input[0]);
+    expect(JSON.parse(exported[1] ?? "")).toEqual({ id: "b", name: "b", used: 0, expiresAt: 0, budget: "team" });
+  });
+
+  it("imports nothing from a file with wrong lines, and names them without their secrets", async () => {
+    const { run } = await fresh("wrong");
+    const lines = [
+      '{"id":"a"}',
+      '{"id":"a"}',
+      '{"idd":"b","apiKey":"sk-secret"}',
+      '{"granted":-1}',
+      '{"apiKey":"sk-secret"',
+      '{"granted":"5"}',
+      "[]",
+      '{"metadata":{"team":5}}',
+      '{"metadata":{"__proto__":"a"}}',
+    ];
+    const error = await run(lines.join("\n"), "import").catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      name: "UsageError",
+      message: [
+        "Nothing was imported.",
+        "line 2: The id a is on line 1 already.",
+        "line 3: idd is no field of a key.",
+        "line 4: granted must be an integer from 0 up, not -1",
+        "line 5: This is no JSON.",
+        "line 6: granted must be of the type number.",
+        "line 7: This is no JSON object.",
+        "line 8: metadata.team must be of the type string.",
+        'line 9: "__proto__" is no name of metadata.',
+      ].join("\n"),
+    });
+    const many = Array.from({ length: 1_000 }, () => "nope").join("\n");
+    await expect(run(many, "import")).rejects.toThrow(/line 10: This is no JSON.\nand 990 more$/);
+    expect(await run("", "list")).toEqual([""]);
+  });
+
+  it("reads a file, or its input, as a process of its own", async () => {
+    const env = { POLYGATE_STORE: store };
+    await writeFile(join(folder, "keys.jsonl"), '{"id":"from-file"}\n');
+    expect(await polygate(["keys", "import", join(folder, "keys.jsonl")], env)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^{"id":"from-file","apiKey":"sk-[\w-]{43}"}\n$/),
+    });
+    expect(await polygate(["keys", "import", "none.jsonl"], env)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: "The file none.jsonl cannot be read.\n",
+    });
+    const child = spawn(process.execPath, [cli, "keys", "import"], { env: { ...process.env, ...env } });
+    child.stdin.end('{"id":"from-input"}\n');
+    expect(await text(child.stdout)).toContain('{"id":"from-input","apiKey":"sk-');
+  });
+
+  it("prints errors as JSON if told", async () => {
+    const env = { POLYGATE_STORE: store };
+    const failed = await polygate(["keys", "usage", "nobody", "--json"], env);
+    expect([failed.code, JSON.parse(failed.stderr)]).toEqual([1, { error: "There is no API key of the id nobody." }]);
+    const wrong = await polygate(["keys", "list", "--limit", "0", "--json"], env);
+    expect([wrong.code, JSON.parse(wrong.stderr)]).toEqual([2, { error: expect.stringContaining("--limit must be") }]);
+  });
+
+  it("prints its version", async () => {
+    const { version } = JSON.parse(await readFile(new URL("../../package.json", import.meta.url), "utf8"));
+    expect(await polygate(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
+  });
+
+  it("has examples for each command, which it can read", async () => {
+    const examples = /^  polygate keys (\S+).*$/gm;
+    const named = Array.from(USAGE.split("--store ADDRESS")[0]?.matchAll(/^  ([a-z-]+) /gm) ?? [], ([, name]) => name);
+    expect(named).toContain("export");
+    for (const name of named) {
+      const help = await keys(String(name), "--help");
+      expect(Array.from(help.matchAll(examples), ([, of]) => of)).toContain(name);
+    }
+  });
+
   it("sweeps, prunes and verifies", async () => {
     expect(await keys("sweep")).toBe("swept: 0");
     expect(await keys("prune", "--older-than", "30d")).toBe("pruned: 0");
@@ -116,6 +301,9 @@ describe("polygate keys", () => {
       stdout: "",
       stderr: "table keys, id team, field granted, stored 6, expected 5\n",
     });
+    const { stderr } = await polygate(["keys", "verify", "--json"], { POLYGATE_STORE: other });
+    const difference = { table: "keys", id: "team", field: "granted", stored: 6, expected: 5 };
+    expect(JSON.parse(stderr)).toMatchObject({ differences: [difference] });
   });
 
   it.each([
@@ -127,6 +315,13 @@ describe("polygate keys", () => {
     [["keys", "list", "--limit", "5000"], /--limit must be an integer from 1 to 1000, not 5000/],
     [["keys", "create", "--expires", "soon"], /--expires must be a date/],
     [["keys", "rotate", "team", "--overlap", "1"], /--overlap must be a span of time/],
+    [["keys", "update", "team"], /update needs --name, --models, --expires or --metadata/],
+    [
+      ["keys", "update", "team", "--metadata", "team"],
+      /--metadata must be a name and a text, such as team=a, not team/,
+    ],
+    [["keys", "list", "--state", "gone"], /--state must be active, expired or revoked, not gone/],
+    [["keys", "lower", "team", "-5"], /Unknown option '-5'/],
     [["keys", "rotate"], /Usage: polygate keys rotate ID/],
     [["keys", "revoke", "team", "other"], /Usage: polygate keys revoke ID/],
     [["keys", "list", "--granted", "5"], /keys list takes no --granted/],
@@ -135,7 +330,7 @@ describe("polygate keys", () => {
     [["serve"], /There is no command "serve"/],
     [["keys", "prune"], /needs --older-than/],
   ])("refuses %j", async (args, message) => {
-    const work = runCommand([...args], { env: { POLYGATE_STORE: store }, print: () => {} });
+    const work = runCommand([...args], { ...terminal, env: { POLYGATE_STORE: store } });
     await expect(work).rejects.toMatchObject({ name: "UsageError", message: expect.stringMatching(message) });
   });
 
@@ -191,7 +386,7 @@ describe("polygate keys", () => {
     ["a store of no known kind", ["--store", "oracle:x"], /address of a store must be sqlite:FILE/],
     ["a file that is not there", ["--store", "sqlite:/nowhere/quota.db"], /There is no file \/nowhere\/quota.db/],
   ])("refuses %s", async (_, args, message) => {
-    const work = runCommand(["keys", "list", ...args], { env: {}, print: () => {} });
+    const work = runCommand(["keys", "list", ...args], terminal);
     await expect(work).rejects.toThrow(message);
   });
 
@@ -255,7 +450,7 @@ describe("polygate keys", () => {
 async function budgets(...args: string[]): Promise<string> {
   const lines: string[] = [];
   const print = (line: string): void => void lines.push(line);
-  await runCommand(["budgets", ...args, "--store", store], { env: {}, print });
+  await runCommand(["budgets", ...args, "--store", store], { ...terminal, print });
   return lines.join("\n");
 }
 

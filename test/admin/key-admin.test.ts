@@ -1,33 +1,51 @@
-/** Api keys are made, rotated, revoked, granted and reported over every durable store. */
+/** Api keys are made, changed, rotated, revoked, granted and reported over every store. */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { keyAdmin, newApiKey, type DurableQuotaStore } from "../../src/admin/index.ts";
+import { type KeyDirectory, keyAdmin, newApiKey } from "../../src/admin/index.ts";
+import { type BudgetOptions, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
+import { manualClock } from "../contracts/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
-import { sqliteInMemory } from "../stores/sql/databases.ts";
+import { databases, sqliteInMemory } from "../stores/sql/databases.ts";
 import { storeAt } from "../stores/sql/open.ts";
 
 interface Opened {
-  readonly store: DurableQuotaStore;
-  readonly advance: (ms: number) => void;
+  readonly store: QuotaStore;
+  readonly keys: KeyDirectory;
+  readonly budgets: {
+    addBudget(budget: BudgetOptions): void | Promise<void>;
+    assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
+  };
+  readonly advance: (ms: number) => void | Promise<void>;
   readonly remove: () => Promise<void>;
 }
 
 const stores: readonly { name: string; available: boolean; open: () => Promise<Opened> }[] = [
   {
-    name: "SQL",
+    name: "memory",
     available: true,
     async open() {
-      const place = await sqliteInMemory.place();
-      return { ...storeAt(place), remove: () => place.remove() };
+      const clock = manualClock(Date.now());
+      const store = memoryQuotaStore([], { clock });
+      return { store, keys: store.keys, budgets: store, advance: (ms) => clock.advance(ms), remove: async () => {} };
     },
   },
+  ...[sqliteInMemory, ...databases.filter(({ dialect }) => dialect !== "sqlite")].map((database) => ({
+    name: database.name,
+    available: database.available,
+    async open() {
+      const place = await database.place();
+      const opened = storeAt(place);
+      return { ...opened, keys: opened.store, budgets: opened.store, remove: () => place.remove() };
+    },
+  })),
   {
     name: "Redis",
     available: redisAnswers,
     async open() {
       const place = await drivers[0]?.place();
       if (!place) throw new Error("There is no client of Redis.");
-      return { ...redisStoreAt(place), remove: () => place.remove() };
+      const opened = redisStoreAt(place);
+      return { ...opened, keys: opened.store, budgets: opened.store, remove: () => place.remove() };
     },
   },
 ];
@@ -41,8 +59,8 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
     afterEach(() => opened.remove());
 
     it("creates keys whose secrets find them", async () => {
-      const { store } = opened;
-      const { id, apiKey } = await keyAdmin(store).create({ name: "Team", granted: 500, models: ["small"] });
+      const { store, keys } = opened;
+      const { id, apiKey } = await keyAdmin(keys).create({ name: "Team", granted: 500, models: ["small"] });
       expect(apiKey).toMatch(/^sk-[\w-]{43}$/);
       expect(await store.find(secretOf(apiKey))).toEqual({
         id,
@@ -52,18 +70,18 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
         modelLimitsEnabled: true,
         expiresAt: 0,
       });
-      expect(JSON.stringify(await keyAdmin(store).list())).not.toContain(secretOf(apiKey));
+      expect(JSON.stringify(await keyAdmin(keys).list())).not.toContain(secretOf(apiKey));
     });
 
     it("rotates: old and new overlap for a day unless told", async () => {
-      const { store, advance } = opened;
-      const admin = keyAdmin(store);
+      const { store, keys, advance } = opened;
+      const admin = keyAdmin(keys);
       const first = await admin.create({ granted: 5 });
       const second = await admin.rotate(first.id);
       expect(second.id).toBe(first.id);
-      advance(86_000_000);
+      await advance(86_000_000);
       expect((await store.find(secretOf(first.apiKey)))?.id).toBe(first.id);
-      advance(400_000);
+      await advance(400_000);
       expect(await store.find(secretOf(first.apiKey))).toBeUndefined();
       const third = await admin.rotate(first.id, { overlapMs: 0 });
       expect(await store.find(secretOf(second.apiKey))).toBeUndefined();
@@ -71,8 +89,8 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
     });
 
     it("revokes, grants, lists and tells usage", async () => {
-      const { store } = opened;
-      const admin = keyAdmin(store);
+      const { store, keys } = opened;
+      const admin = keyAdmin(keys);
       const { id, apiKey } = await admin.create({ id: "team", granted: 10 });
       await store.reserve({ id: "call", keyId: id, atLeast: 1, atMost: 7, leaseMs: 60_000 });
       expect(await admin.grant(id, 5)).toMatchObject({ granted: 15, used: 7, available: 8, held: 7 });
@@ -84,8 +102,11 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
     });
 
     it("rejects what there is not", async () => {
-      const admin = keyAdmin(opened.store);
+      const admin = keyAdmin(opened.keys);
       for (const work of [
+        () => admin.update("x", { name: "X" }),
+        () => admin.addSecret("x"),
+        () => admin.lower("x", 1),
         () => admin.rotate("x"),
         () => admin.revoke("x"),
         () => admin.grant("x", 1),
@@ -94,6 +115,188 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
         await expect(work()).rejects.toThrow("There is no API key of the id x.");
       await expect(admin.rotate("x", { overlapMs: -1 })).rejects.toThrow(RangeError);
       expect(await admin.list()).toEqual([]);
+    });
+
+    it("updates a key for all its secrets, and keeps what is not named", async () => {
+      const { store, keys } = opened;
+      const admin = keyAdmin(keys);
+      const metadata = { team: "a", plan: "free" };
+      const first = await admin.create({ id: "team", name: "Team", granted: 5, models: ["small"], metadata });
+      const second = await admin.addSecret("team");
+      const changes = { models: ["small", "large"], expiresAt: 2_000_000_000, metadata: { plan: "gold", team: null } };
+      expect(await admin.update("team", changes)).toMatchObject({ name: "Team", granted: 5, secrets: 2 });
+      for (const { apiKey } of [first, second])
+        expect(await store.find(secretOf(apiKey))).toEqual({
+          id: "team",
+          name: "Team",
+          unlimited: false,
+          modelLimits: { small: true, large: true },
+          modelLimitsEnabled: true,
+          expiresAt: 2_000_000_000,
+          metadata: { plan: "gold" },
+        });
+      await admin.update("team", { name: "Other", models: null, expiresAt: 0, metadata: { plan: null } });
+      const third = await admin.rotate("team");
+      for (const { apiKey } of [first, second, third]) {
+        const key = await store.find(secretOf(apiKey));
+        expect(key).toMatchObject({ name: "Other", modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 });
+        expect(key).not.toHaveProperty("metadata");
+      }
+    });
+
+    it("keeps the budget and the metadata of a key, whichever of them changes", async () => {
+      const { store, keys, budgets, advance } = opened;
+      const admin = keyAdmin(keys);
+      await budgets.addBudget({ id: "all", amount: 6 });
+      const { apiKey } = await admin.create({ id: "team", granted: 10, budget: "all", metadata: { plan: "free" } });
+      await admin.create({ id: "shared", budget: "all" });
+      await admin.update("team", { models: ["small"], metadata: { plan: "gold" } });
+      const changed = { modelLimits: { small: true }, metadata: { plan: "gold" } };
+      expect(await store.find(secretOf(apiKey))).toMatchObject({ ...changed, budget: "all", unlimited: false });
+      expect(await admin.usage("team")).toMatchObject({ ...changed, budget: "all", granted: 10 });
+
+      const call = { id: "call", keyId: "team", atLeast: 1, atMost: 9, leaseMs: 60_000 };
+      expect(await store.reserve(call)).toEqual({ granted: 6 });
+      expect(await admin.lower("team", 4)).toMatchObject({ granted: 6, held: 6, available: 0 });
+      await expect(admin.lower("team", 1)).rejects.toThrow("The key team has too few available units: 0.");
+      await expect(admin.lower("shared", 1)).rejects.toThrow("The API key shared is unlimited.");
+      await advance(70_000);
+      expect(await admin.lower("team", 2)).toMatchObject({ granted: 4, held: 0, available: 4 });
+
+      await budgets.assignBudget("team", undefined);
+      expect(await store.find(secretOf(apiKey))).toMatchObject(changed);
+      expect(await admin.usage("team")).not.toHaveProperty("budget");
+      await admin.revoke("team");
+      await expect(async () => budgets.assignBudget("team", "all")).rejects.toThrow("The API key team is revoked.");
+    });
+
+    it("gives a key its budget while it is updated and gets secrets", async () => {
+      const { store, keys, budgets } = opened;
+      const admin = keyAdmin(keys);
+      await budgets.addBudget({ id: "all", amount: 6 });
+      const secrets = [(await admin.create({ id: "team" })).apiKey];
+      await Promise.all([
+        ...["one", "two"].map((name) => admin.update("team", { metadata: { [name]: name } })),
+        ...["three", "four"].map(async () => secrets.push((await admin.addSecret("team")).apiKey)),
+        (async () => budgets.assignBudget("team", "all"))(),
+      ]);
+      for (const apiKey of secrets)
+        expect(await store.find(secretOf(apiKey))).toMatchObject({
+          budget: "all",
+          metadata: { one: "one", two: "two" },
+        });
+    });
+
+    it("updates a key from several places at once", async () => {
+      const admin = keyAdmin(opened.keys);
+      await admin.create({ id: "team" });
+      const names = ["one", "two", "three", "four"];
+      const late: string[] = [];
+      await Promise.all([
+        ...names.map((name) => admin.update("team", { metadata: { [name]: name } })),
+        ...names.map(async () => late.push((await admin.addSecret("team")).apiKey)),
+      ]);
+      const expected = Object.fromEntries(names.map((name) => [name, name]));
+      for (const apiKey of late) expect((await opened.store.find(secretOf(apiKey)))?.metadata).toEqual(expected);
+    });
+
+    it.each([
+      [{ name: "x".repeat(1_001) }, /at most 1,000 characters/],
+      [{ expiresAt: 1.5 }, /whole seconds/],
+      [{ expiresAt: Date.now() }, /not in milliseconds/],
+      [{ metadata: { "a b": "x" } }, /"a b" is no name of metadata/],
+      [{ metadata: { ["__proto__"]: "x" } }, /"__proto__" is no name of metadata/],
+      [{ metadata: { a: "x".repeat(513) } }, /at most 512 characters/],
+      [{ metadata: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`n${at}`, "x"])) }, /at most 16 entries/],
+    ])("refuses to update a key with %j, and leaves it as it was", async (changes, message) => {
+      const admin = keyAdmin(opened.keys);
+      await admin.create({ id: "team", metadata: { a: "1" } });
+      await expect(admin.update("team", changes)).rejects.toThrow(message);
+      await expect(admin.create(changes)).rejects.toThrow(message);
+      expect(await admin.list()).toMatchObject([{ id: "team", name: "team", expiresAt: 0, metadata: { a: "1" } }]);
+    });
+
+    it("adds a second secret with an end, and removes one", async () => {
+      const { store, keys, advance } = opened;
+      const admin = keyAdmin(keys);
+      const first = await admin.create({ id: "team" });
+      const second = await admin.addSecret("team", { expiresAt: Math.ceil(Date.now() / 1_000) + 3_600 });
+      expect(await admin.usage("team")).toMatchObject({ secrets: 2 });
+      expect((await store.find(secretOf(second.apiKey)))?.id).toBe("team");
+      await advance(3_700_000);
+      expect(await store.find(secretOf(second.apiKey))).toBeUndefined();
+      expect((await store.find(secretOf(first.apiKey)))?.id).toBe("team");
+      expect(await admin.usage("team")).toMatchObject({ secrets: 1 });
+      await admin.removeSecret(first.apiKey);
+      expect(await store.find(secretOf(first.apiKey))).toBeUndefined();
+      await admin.removeSecret("sk-unknown");
+      await expect(admin.addSecret("team", { expiresAt: Date.now() })).rejects.toThrow("not in milliseconds");
+      await admin.revoke("team");
+      await expect(admin.addSecret("team")).rejects.toThrow("The API key team is revoked.");
+      await expect(admin.update("team", { name: "Again" })).rejects.toThrow("The API key team is revoked.");
+    });
+
+    it("lowers a quota by what is available, and not further", async () => {
+      const { store, keys, advance } = opened;
+      const admin = keyAdmin(keys);
+      await admin.create({ id: "team", granted: 10, used: 2 });
+      await store.reserve({ id: "call", keyId: "team", atLeast: 3, atMost: 3, leaseMs: 60_000 });
+      expect(await admin.lower("team", 4)).toMatchObject({ granted: 6, used: 5, available: 1 });
+      await expect(admin.lower("team", 2)).rejects.toThrow("The key team has too few available units: 1.");
+      expect(await admin.usage("team")).toMatchObject({ granted: 6, available: 1 });
+      // The units of an expired hold can be taken back at once.
+      await advance(70_000);
+      expect(await admin.lower("team", 4)).toMatchObject({ granted: 2, used: 2, available: 0, held: 0 });
+      await expect(admin.lower("team", -1)).rejects.toThrow("units must be an integer from 0 up");
+      await expect(admin.grant("team", -1)).rejects.toThrow("units must be an integer from 0 up");
+      await expect(keys.grant("team", 0.5)).rejects.toThrow("units must be an integer, not 0.5");
+      await admin.create({ id: "endless" });
+      await expect(admin.lower("endless", 1)).rejects.toThrow("is unlimited");
+    });
+
+    it("lets no two calls and a lowering take the same units", async () => {
+      const { store, keys } = opened;
+      await keyAdmin(keys).create({ id: "team", granted: 10 });
+      const reserved = ["a", "b"].map((id) =>
+        store.reserve({ id, keyId: "team", atLeast: 4, atMost: 4, leaseMs: 60_000 }),
+      );
+      const lowered = keyAdmin(keys)
+        .lower("team", 4)
+        .then(
+          () => 4,
+          () => 0,
+        );
+      const taken = (await Promise.all(reserved)).reduce(
+        (sum, answer) => sum + (answer.refused ? 0 : answer.granted),
+        await lowered,
+      );
+      expect(taken).toBe(8);
+      expect((await store.balance("team"))?.available).toBe(2);
+    });
+
+    it("lists by state and metadata, page by page", async () => {
+      const { keys } = opened;
+      const now = Date.now();
+      const admin = keyAdmin(keys, { clock: manualClock(now) });
+      const soon = Math.floor(now / 1_000);
+      for (const [id, team] of Object.entries({ a1: "a", a2: "a", b1: "b", b2: "b" }))
+        await admin.create({ id, metadata: { team }, expiresAt: id.endsWith("2") ? soon : soon + 60 });
+      await admin.create({ id: "c1" });
+      await admin.revoke("b2");
+      const ids = async (filter: Parameters<typeof admin.list>[0]) => (await admin.list(filter)).map(({ id }) => id);
+      expect(await ids({})).toEqual(["a1", "a2", "b1", "b2", "c1"]);
+      expect(await ids({ state: "active" })).toEqual(["a1", "b1", "c1"]);
+      expect(await ids({ state: "expired" })).toEqual(["a2"]);
+      expect(await ids({ state: "revoked" })).toEqual(["b2"]);
+      expect(await ids({ metadata: { team: "b" } })).toEqual(["b1", "b2"]);
+      expect(await ids({ state: "active", limit: 2 })).toEqual(["a1", "b1"]);
+      expect(await ids({ state: "active", limit: 2, after: "b1" })).toEqual(["c1"]);
+      expect(await ids({ metadata: { team: "a" }, state: "revoked" })).toEqual([]);
+      await expect(admin.list({ state: "active", limit: 0 })).rejects.toThrow("limit must be an integer");
+      // @ts-expect-error -- a host in JavaScript may misspell a name.
+      await expect(admin.list({ stat: "active" })).rejects.toThrow(/stat.*state/);
+      // @ts-expect-error
+      await expect(admin.update("a1", { nme: "A" })).rejects.toThrow(/nme.*name/);
     });
   });
 });

@@ -14,6 +14,13 @@ export type {
   QuotaStoreSetup,
 } from "./quota-store/law.ts";
 export { quotaStoreLaws } from "./quota-store.ts";
+export {
+  type OpenedRateLimiter,
+  type OpenRateLimiter,
+  type RateLimiterLaw,
+  rateLimiterLaws,
+  type RateLimiterSetup,
+} from "./rate-limiter.ts";
 export { type OpenedReplayStore, type OpenReplayStore, type ReplayStoreLaw, replayStoreLaws } from "./replay-store.ts";
 export {
   type OpenedResponseStore,

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "./entries.ts";
-import { blocks, fileOf } from "./pages.ts";
+import { blocks, fileOf, pages } from "./pages.ts";
 import { stageExamples } from "./stage.ts";
 
 const run = promisify(execFile);
@@ -207,6 +207,38 @@ describe("the commands", () => {
       message: "ok",
       data: { name: "Team A", total_granted: 1_000_000 },
     });
+  });
+
+  it("the curl of the README is answered by the playground", async () => {
+    const port = await startNode(`${ROOT}playground/server.ts`);
+    const curls = shells.filter(({ page, code }) => page === "README.md" && code.startsWith("curl "));
+    expect(curls).toHaveLength(1);
+    const answer = JSON.parse(await curl(curls[0]?.code ?? "", port));
+    expect(answer).toMatchObject({ type: "message", stop_reason: "end_turn", content: [{ type: "text" }] });
+  });
+
+  it("the option of the README accepts what its sentence says is refused", async () => {
+    const { text = "" } = pages.find(({ path }) => path === "README.md") ?? {};
+    const [, option = ""] = /`messages: (\{ ranges[^`]+\})`/.exec(text) ?? [];
+    const script = `
+      import { createGateway, memoryQuotaStore } from "polygate";
+      import { myBackend } from "./backend.ts";
+      const quotas = memoryQuotaStore([{ apiKey: "sk-team-a" }]);
+      const headers = { "x-api-key": "sk-team-a", "anthropic-version": "2023-06-01", "content-type": "application/json" };
+      const source = { type: "url", url: "https://example.com/a.png" };
+      const bodies = [
+        { model: "any", max_tokens: 1, messages: [{ role: "user", content: "Hi" }] },
+        { model: "any", max_tokens: 9, messages: [{ role: "user", content: [{ type: "image", source }] }] },
+      ];
+      for (const messages of [{}, ${option}])
+        for (const body of bodies) {
+          const init = { method: "POST", headers, body: JSON.stringify(body) };
+          const url = "http://host/v1/messages";
+          console.log((await createGateway({ backend: myBackend, quotas, messages }).fetch(new Request(url, init))).status);
+        }
+    `;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], inFolder());
+    expect(stdout).toBe("400\n400\n200\n200\n");
   });
 
   /** Runs the block of commands that contains a text, and returns what it prints. */

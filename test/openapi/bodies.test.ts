@@ -141,6 +141,7 @@ describe("what the gateway refuses", () => {
       "a file of bad base64",
       "a result without its call",
       "a custom result without its call",
+      "a tool outside with the name of one in a namespace",
       "two tools of one name",
       "a choice of no tool",
       "a choice of a missing tool",

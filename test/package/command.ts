@@ -32,6 +32,10 @@ export function commandSuite(stage: () => PackageStage): void {
     ])("says how it is used, and what is wrong, on %s", async (_name, node) => {
       const help = await polygate(node, "--help");
       expect(help).toEqual({ code: 0, output: expect.stringMatching(/^polygate keys <command>/) });
+      expect(await polygate(node, "--version")).toEqual({
+        code: 0,
+        output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+      });
       const wrong = await polygate(node, "keys", "lst");
       expect(wrong).toEqual({ code: 2, output: expect.stringMatching(/^There is no command "keys lst"/) });
     });

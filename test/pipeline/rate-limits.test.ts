@@ -73,6 +73,20 @@ describe("requests", () => {
     expect(statuses.map(({ status }) => status)).toEqual([200, 429, 200]);
   });
 
+  it("are counted by the tier of the key, from the call after the key was changed", async () => {
+    const tiers = { gold: { perKey: { requests: [window(3)] } } };
+    const { send, store, failures } = limited({ perKey: { requests: [window(1)] }, tiers });
+    const id = store.add({ apiKey: "sk-two", granted: 1000 });
+    const status = async () => (await send({ headers: { authorization: "Bearer sk-two" } })).status;
+    expect([await status(), await status()]).toEqual([200, 429]);
+    await store.keys.update(id, { metadata: { tier: "gold" } });
+    expect([await status(), await status(), await status(), await status()]).toEqual([200, 200, 200, 429]);
+    await store.keys.update(id, { metadata: { tier: "silver" } });
+    expect(await status()).toBe(503);
+    const causes = failures.map(({ error }) => String((error as Error).cause));
+    expect(causes).toEqual([expect.stringContaining('the rate tier "silver"')]);
+  });
+
   it("are counted by model as well", async () => {
     const { send } = limited({ perModel: { requests: [window(1)] } });
     const ask = (model: string): Promise<Response> => send({ body: { model } });

@@ -2,7 +2,7 @@
 
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { flexibleRateLimiter, type RateCounter, type RateLimiter } from "../../src/index.ts";
+import { type ApiKey, flexibleRateLimiter, type RateCounter, type RateLimiter } from "../../src/index.ts";
 
 // The library takes its time from the machine's clock, so that clock is wound by hand here.
 beforeEach(() => void vi.useFakeTimers());
@@ -194,4 +194,78 @@ describe("a call that ends while it takes", () => {
 
 it.each([0, -1, 1.5, Number.NaN])("callsAtOnce cannot be %d", (callsAtOnce) => {
   expect(() => flexibleRateLimiter({ perKey: { callsAtOnce } })).toThrow(RangeError);
+});
+
+const rights = { unlimited: true, modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 };
+const keyOf = (id: string, metadata: Record<string, string> = {}): ApiKey => ({ id, name: id, ...rights, metadata });
+const requests = (points: number) => ({ requests: [new RateLimiterMemory({ points, duration: MINUTE })] });
+const demand = (id: string, name: string) => ({ id, keyId: name, key: keyOf(name), model: "any", tokens: 60 });
+const firstLetter = ({ name }: ApiKey): string => name.slice(0, 1);
+const goldForVip = ({ id }: ApiKey): string | undefined => (id.startsWith("vip-") ? "gold" : undefined);
+
+describe("tiers and groups", () => {
+  let calls = 0;
+  const begin = async (limiter: RateLimiter, key: ApiKey) =>
+    (await limiter.begin({ id: `call-${++calls}`, keyId: key.id, key })).refused?.by;
+  const admitted = async (limiter: RateLimiter, key: ApiKey): Promise<number> => {
+    for (let count = 0; count < 20; count++) if (await begin(limiter, key)) return count;
+    return 20;
+  };
+
+  it("limits a key by its tier, and a key without one by the limits beside the tiers", async () => {
+    const tiers = { free: { perKey: requests(1) }, gold: { perKey: requests(5) } };
+    const limiter = flexibleRateLimiter({ perKey: requests(2), tiers });
+    expect(await admitted(limiter, keyOf("a", { tier: "free" }))).toBe(1);
+    expect(await admitted(limiter, keyOf("b", { tier: "gold" }))).toBe(5);
+    expect(await admitted(limiter, keyOf("c"))).toBe(2);
+    expect(await admitted(limiter, keyOf("a", { tier: "gold" })), "a new tier begins with a new window").toBe(5);
+  });
+
+  it("asks the host for the tier", async () => {
+    const limiter = flexibleRateLimiter({
+      perKey: requests(1),
+      tiers: { gold: { perKey: requests(3) } },
+      tierOf: goldForVip,
+    });
+    expect([await admitted(limiter, keyOf("vip-a")), await admitted(limiter, keyOf("b"))]).toEqual([3, 1]);
+  });
+
+  it.each(["constructor", "silver"])("fails for the tier %s, which there is not", async (tier) => {
+    const limiter = flexibleRateLimiter({ tiers: { gold: {} } });
+    const message = `The key a has the rate tier "${tier}", and there is no such tier.`;
+    await expect(begin(limiter, keyOf("a", { tier }))).rejects.toThrow(message);
+    expect(await begin(limiter, keyOf("a", { tier: "gold" }))).toBeUndefined();
+  });
+
+  it("shares the limits of a group between its keys", async () => {
+    const limiter = flexibleRateLimiter({ perKey: requests(3), perGroup: requests(4) });
+    expect(await admitted(limiter, keyOf("a", { group: "team" }))).toBe(3);
+    expect(await admitted(limiter, keyOf("b", { group: "team" }))).toBe(1);
+    expect(await admitted(limiter, keyOf("c", { group: "other" }))).toBe(3);
+    expect(await admitted(limiter, keyOf("team"))).toBe(3);
+  });
+
+  it("shares the tokens and the concurrent calls of a group", async () => {
+    const tokens = new RateLimiterMemory({ points: 100, duration: MINUTE });
+    const limiter = flexibleRateLimiter({ perGroup: { tokens: [tokens], callsAtOnce: 2 }, groupOf: firstLetter });
+    for (const [id, name] of [
+      ["1", "a1"],
+      ["2", "a2"],
+    ] as const)
+      await limiter.begin(demand(id, name));
+    expect((await limiter.begin(demand("3", "a3"))).refused?.by).toBe("calls");
+    expect((await limiter.begin(demand("4", "b1"))).refused).toBeUndefined();
+    expect((await limiter.take(demand("1", "a1"))).refused).toBeUndefined();
+    expect((await limiter.take(demand("2", "a2"))).refused?.by).toBe("tokens");
+    expect((await limiter.take(demand("4", "b1"))).refused).toBeUndefined();
+    await limiter.end("1", 10);
+    expect((await limiter.take(demand("2", "a2"))).refused).toBeUndefined();
+    expect((await limiter.begin(demand("5", "a3"))).refused).toBeUndefined();
+  });
+
+  it("refuses a wrong limit of a tier", () => {
+    expect(() => flexibleRateLimiter({ tiers: { gold: { perGroup: { callsAtOnce: 0 } } } })).toThrow(
+      "callsAtOnce must be an integer from 1, not 0",
+    );
+  });
 });

@@ -67,6 +67,17 @@ describe.skipIf(!clusterIsInstalled)("redisQuotaStore on a cluster", () => {
       await expect(store.add({ budget: "team" })).rejects.toThrow("There is no budget of the id team.");
     });
 
+    it("changes keys whose secrets are on other nodes", async () => {
+      const { store } = redisStoreAt({ client: connected.client, prefix: `changed-${name.replace(" ", "-")}` });
+      const secrets = Array.from({ length: 6 }, (_, index) => `changed-secret-${index}`);
+      await store.add({ id: "team", apiKey: secrets, granted: 10 });
+      await store.update("team", { models: ["small"], metadata: { team: "a" } });
+      await store.grant("team", -4);
+      for (const secret of secrets)
+        expect(await store.find(secret)).toMatchObject({ modelLimits: { small: true }, metadata: { team: "a" } });
+      expect(await store.report("team")).toMatchObject({ granted: 6, secrets: 6, metadata: { team: "a" } });
+    });
+
     it("lists, sweeps and prunes the keys of all nodes", async () => {
       const { store, advance } = redisStoreAt({ client: connected.client, prefix: `all-${name.replace(" ", "-")}` });
       const ids = Array.from({ length: 12 }, (_, index) => `key-${String(index).padStart(2, "0")}`);

@@ -25,7 +25,9 @@ describe("the schema", () => {
     const db = empty();
     expect(await schemaVersion(db)).toBe(0);
     const store = sqlQuotaStore({ db, ...SQLITE });
-    await expect(store.find("one")).rejects.toThrow(/version 0, and must be 4. Run migrate/);
+    await expect(store.find("one")).rejects.toThrow(
+      new RegExp(`version 0, and must be ${SCHEMA_VERSION}. Run migrate`),
+    );
     await migrate(db, SQLITE);
     expect(await schemaVersion(db)).toBe(SCHEMA_VERSION);
     expect(await store.find("one"), "the same store works once it is").toBeUndefined();
@@ -70,6 +72,30 @@ describe("the schema", () => {
     expect((await sql`SELECT * FROM keys`.execute(db)).rows).toEqual([]);
     await db.destroy();
   });
+
+  it.each(databases.filter(({ available }) => available))(
+    "of the version before is updated with its keys, in $name",
+    async (database) => {
+      const place = await database.place();
+      const { db, prefix } = place;
+      const step = sql`DELETE FROM ${sql.table(`${prefix}schema_version_steps`)} WHERE name = 'polygate-0005-metadata'`;
+      await storeAt(place).store.add({ id: "team", granted: 5 });
+      await sql`ALTER TABLE ${sql.table(`${prefix}keys`)} DROP COLUMN metadata`.execute(db);
+      await sql`UPDATE ${sql.table(`${prefix}schema_version`)} SET version = 4`.execute(db);
+      await step.execute(db);
+      const { store } = storeAt(place);
+      await expect(store.report("team")).rejects.toThrow("Run migrate");
+      await migrate(db, place.options);
+      await store.update("team", { metadata: { team: "a" } });
+      if (place.dialect !== "postgres") {
+        // A process that was killed has made the column, and no more.
+        await step.execute(db);
+        await migrate(db, place.options);
+      }
+      expect(await store.report("team")).toMatchObject({ granted: 5, metadata: { team: "a" } });
+      await place.remove();
+    },
+  );
 
   it.each(["", "a b", "a;DROP TABLE x", "a.b.c", 'a"'])("refuses the table name %j", (journal) => {
     expect(() => sqlQuotaStore({ db: empty(), ...SQLITE, tables: { journal } })).toThrow(RangeError);

@@ -321,11 +321,13 @@ for index, value in ipairs(told) do told[index] = value or '' end
 return { 'told', secrets .. '', unpack(told) }
 `);
 
-/** Adds units to a key's quota. ARGV: an empty hold, the units. */
+/** Adds units to a key's quota, or takes available units back. ARGV: an empty hold, the units. */
 export const GRANT: Script = scriptOf(`${VERB}
 if redis.call('HGET', LEDGER, 'revoked') == '1' then return { 'revoked' } end
 if unlimited then return { 'unlimited' } end
 local units = tonumber(ARGV[4])
+local available = math.max(0, granted - charged - held)
+if -units > available then return { 'few', text(available) } end
 if units > MOST - granted then return { 'beyond', 'granted' } end
 redis.call('HSET', LEDGER, 'granted', granted + units)
 return { 'done' }
@@ -359,13 +361,16 @@ if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'budgets', ARGV[5]) end
 return 1
 `);
 
-/** Adds a new secret to the list of its key's secrets. KEYS: the key, its secrets. ARGV: the hash. Returns the key as JSON. */
+/**
+ * Adds a new secret to the list of its key's secrets. KEYS: the key, its secrets. ARGV: the hash, the time when it expires or an empty
+ * text. Returns the key as JSON, and the number of its changes.
+ */
 export const LINK: Script = scriptOf(`
-local key, revoked = unpack(redis.call('HMGET', KEYS[1], 'key', 'revoked'))
+local key, revoked, changes = unpack(redis.call('HMGET', KEYS[1], 'key', 'revoked', 'changes'))
 if not key then return { 'unknown' } end
 if revoked == '1' then return { 'revoked' } end
-redis.call('HSET', KEYS[2], ARGV[1], '')
-return { 'done', key }
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+return { 'done', key, changes or '0' }
 `);
 
 /**
@@ -409,10 +414,37 @@ if ends and tonumber(ends) <= now then return false end
 return key
 `);
 
-/** Stores a new secret. KEYS: the secret. ARGV: the key as JSON. Returns 1, or 0 when the secret exists already. */
+/**
+ * Changes a key, unless it was changed since it was read. KEYS: the key, its secrets. ARGV: the key as JSON as it was read, and as it
+ * shall be. Returns the number of the key's changes, and the hashes of its secrets.
+ */
+export const CHANGE: Script = scriptOf(`
+local key, revoked = unpack(redis.call('HMGET', KEYS[1], 'key', 'revoked'))
+if not key then return { 'unknown' } end
+if revoked == '1' then return { 'revoked' } end
+if key ~= ARGV[1] then return { 'again' } end
+redis.call('HSET', KEYS[1], 'key', ARGV[2])
+return { 'done', redis.call('HINCRBY', KEYS[1], 'changes', 1) .. '', unpack(redis.call('HKEYS', KEYS[2])) }
+`);
+
+/**
+ * Writes a changed key to one of its secrets, unless the secret has a later change. KEYS: the secret. ARGV: the key as JSON, the number
+ * of the key's changes.
+ */
+export const CHANGE_SECRET: Script = scriptOf(`
+local key, changes = unpack(redis.call('HMGET', KEYS[1], 'key', 'changes'))
+if key and tonumber(changes or '0') < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], 'key', ARGV[1], 'changes', ARGV[2]) end
+return 1
+`);
+
+/**
+ * Stores a new secret. KEYS: the secret. ARGV: the key as JSON, the time when the secret expires or an empty text. Returns 1, or 0 when
+ * the secret exists already.
+ */
 export const TAKE_SECRET: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'key', ARGV[1])
+if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'ends', ARGV[2]) end
 return 1
 `);
 
@@ -536,6 +568,9 @@ return { found[1], reached .. '', found[2], found[3], found[4], found[5], found[
 export const ASSIGN: Script = scriptOf(`
 if redis.call('HGET', KEYS[1], 'key') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'key', ARGV[2], 'budgets', ARGV[3])
-for _, hash in ipairs(redis.call('HKEYS', KEYS[2])) do redis.call('HSET', ARGV[4] .. hash, 'key', ARGV[2]) end
+local changes = redis.call('HINCRBY', KEYS[1], 'changes', 1)
+for _, hash in ipairs(redis.call('HKEYS', KEYS[2])) do
+  redis.call('HSET', ARGV[4] .. hash, 'key', ARGV[2], 'changes', changes)
+end
 return 1
 `);

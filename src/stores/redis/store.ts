@@ -17,9 +17,11 @@ import {
   Window,
 } from "../budgets.ts";
 import {
+  assertGrant,
   assertHoldRequest,
   assertStorableBudget,
   type BudgetPage,
+  changedDurableKeyOf,
   type DurableKeyOptions,
   type DurableQuotaStore,
   HOLDS_AT_ONCE,
@@ -33,6 +35,7 @@ import {
   pageOf,
   type Retention,
   revokedKey,
+  secretEndOf,
   spoiltKey,
   unlimitedKey,
 } from "../durable.ts";
@@ -44,6 +47,7 @@ import {
   foreignHold,
   hashApiKey,
   hashOfSecret,
+  type KeyChanges,
   keyWithBudget,
   knownBudget,
   knownKey,
@@ -51,6 +55,7 @@ import {
   MOST_UNLIMITED,
   noSuchBudget,
   noSuchKey,
+  tooFewUnits,
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
@@ -71,6 +76,9 @@ export interface RedisQuotaStoreOptions<Context = unknown> extends RedisStoreOpt
 }
 
 const HOUR_MS = 3_600_000;
+
+/** The most attempts of a change of a key that other processes change at the same time. */
+const MOST_TRIES = 20;
 
 /**
  * Makes a quota store in Redis, for any number of processes. Leases expire by the server's clock. The ledger is only as durable as
@@ -364,8 +372,8 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     return key.id;
   }
 
-  async addSecret(keyId: string, apiKey: string): Promise<void> {
-    await this.#link(keyId, hashOfSecret(apiKey));
+  async addSecret(keyId: string, apiKey: string, expiresAt = 0): Promise<void> {
+    await this.#link(keyId, hashOfSecret(apiKey), secretEndOf(expiresAt));
   }
 
   async rotateSecret(keyId: string, apiKey: string, overlapMs: number): Promise<void> {
@@ -392,9 +400,26 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     for (const hash of await this.#revoked(keyId)) await this.#forgetSecret(hash);
   }
 
+  async update(keyId: string, changes: KeyChanges): Promise<void> {
+    const ledger = this.#ledger(keyId);
+    for (let tries = 1; tries <= MOST_TRIES; tries++) {
+      const stored = await this.#storedKey(keyId);
+      const changed = JSON.stringify(changedDurableKeyOf(parseJson(stored) as ApiKey, changes));
+      const answer = await this.#redis.run(scripts.CHANGE, [ledger, this.#secretsOf(keyId)], [stored, changed]);
+      const [word, number = "", ...hashes] = listOf(answer);
+      if (word === "unknown") throw noSuchKey(keyId);
+      if (word === "revoked") throw revokedKey(keyId);
+      if (word !== "done") continue;
+      for (const hash of hashes) await this.#redis.run(scripts.CHANGE_SECRET, [this.#secret(hash)], [changed, number]);
+      return;
+    }
+    throw new Error(`The API key ${keyId} is changed too often at the same time.`);
+  }
+
   async grant(keyId: string, units: number): Promise<void> {
-    assertInteger("units", units, 0);
-    const [answer] = listOf(await this.#onLedger(scripts.GRANT, keyId, ["", units]));
+    assertGrant(units);
+    const [answer, available] = listOf(await this.#onLedger(scripts.GRANT, keyId, ["", units]));
+    if (answer === "few") throw tooFewUnits(`key ${keyId}`, Number(available));
     if (answer === "unknown") throw noSuchKey(keyId);
     if (answer === "revoked") throw revokedKey(keyId);
     if (answer === "unlimited") throw unlimitedKey(keyId);
@@ -468,21 +493,25 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     }
   }
 
-  /** Stores a secret, and adds it to the list of its key. Deletes the secret again when the key has meanwhile been revoked or deleted. */
-  async #link(keyId: string, hash: string): Promise<void> {
+  /** Reads a key as JSON. */
+  async #storedKey(keyId: string): Promise<string> {
     if (!isStorableId(keyId)) throw noSuchKey(keyId);
     const ledger = this.#ledger(keyId);
     const stored = await this.#redis.send(ledger, "HGET", [ledger, "key"]);
     if (typeof stored !== "string") throw noSuchKey(keyId);
-    if ((await this.#redis.run(scripts.TAKE_SECRET, [this.#secret(hash)], [stored])) !== 1) throw knownSecret();
-    const [answer, key = stored] = listOf(
-      await this.#redis.run(scripts.LINK, [ledger, this.#secretsOf(keyId)], [hash]),
-    );
-    if (answer === "done") {
-      // The key may have got a budget since it was read.
-      if (key !== stored) await this.#redis.send(this.#secret(hash), "HSET", [this.#secret(hash), "key", key]);
-      return;
-    }
+    return stored;
+  }
+
+  /** Stores a secret, and adds it to the list of its key. Deletes the secret again when the key has meanwhile been revoked or deleted. */
+  async #link(keyId: string, hash: string, endsAt: number | "" = ""): Promise<void> {
+    const stored = await this.#storedKey(keyId);
+    if ((await this.#redis.run(scripts.TAKE_SECRET, [this.#secret(hash)], [stored, endsAt])) !== 1) throw knownSecret();
+    const names = [this.#ledger(keyId), this.#secretsOf(keyId)] as const;
+    const [answer, key = "", changes = ""] = listOf(await this.#redis.run(scripts.LINK, names, [hash, endsAt]));
+    // The key may have been changed since it was read, and the change did not find this secret.
+    if (answer === "done" && key !== stored)
+      await this.#redis.run(scripts.CHANGE_SECRET, [this.#secret(hash)], [key, changes]);
+    if (answer === "done") return;
     await this.#forgetSecret(hash);
     throw answer === "revoked" ? revokedKey(keyId) : noSuchKey(keyId);
   }

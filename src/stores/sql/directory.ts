@@ -1,9 +1,10 @@
-/** The functions of the SQL store that manage keys: add, rotate, revoke, grant, report, and delete old holds. */
+/** The functions of the SQL store that manage keys: add, change, rotate, revoke, grant, report, and delete old holds. */
 
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
 import { parseJson } from "../../model/json.ts";
 import type { ApiKey, Balance } from "../../ports/quota-store.ts";
 import {
+  changedDurableKeyOf,
   type DurableKeyOptions,
   HOLDS_AT_ONCE,
   type KeyReport,
@@ -12,7 +13,17 @@ import {
   revokedKey,
   unlimitedKey,
 } from "../durable.ts";
-import { type Book, BOOKS, Books, knownKey, knownSecret, noSuchKey, tightestOf } from "../ledger.ts";
+import {
+  type Book,
+  BOOKS,
+  Books,
+  type KeyChanges,
+  knownKey,
+  knownSecret,
+  modelsOf,
+  noSuchKey,
+  tightestOf,
+} from "../ledger.ts";
 import { chainOf, readBudgets, readChain, LockedBudgets, type StoredShare } from "./budgets.ts";
 import { asText, type SqlAccess } from "./database.ts";
 import { type LockedKey, lockKey, storedKeyOf } from "./locked-key.ts";
@@ -23,7 +34,8 @@ export async function findKey({ db, time }: SqlAccess, hash: string): Promise<Ap
   const row = await db
     .selectFrom("secrets")
     .innerJoin("keys", "keys.id", "secrets.key_id")
-    .select(["keys.id", "keys.name", "keys.unlimited", "keys.models", "keys.expires_at", "keys.budgets"])
+    .select(["keys.id", "keys.name", "keys.unlimited", "keys.models", "keys.expires_at"])
+    .select(["keys.budgets", "keys.metadata"])
     .where("secrets.hash", "=", hash)
     .where("keys.revoked_at", "is", null)
     .where((eb) => eb.or([eb("secrets.ends_at", "is", null), eb("secrets.ends_at", ">", time)]))
@@ -35,24 +47,14 @@ export async function findKey({ db, time }: SqlAccess, hash: string): Promise<Ap
 export async function addKey(access: SqlAccess, options: DurableKeyOptions): Promise<string> {
   const { db, time } = access;
   const { key, unlimited, granted, used, hashes } = newDurableKeyOf(options);
-  const { id, name, expiresAt } = key;
+  const { id } = key;
   const known = await db.selectFrom("keys").select("id").where("id", "=", id).executeTakeFirst();
   if (known) throw knownKey(id);
   const budgets = options.budget === undefined ? null : JSON.stringify(await readChain(access, options.budget));
   const books = { granted, charged: used, held: 0, overdraft: 0, estimated: 0 };
-  const models = options.models === undefined ? null : JSON.stringify(options.models);
   await db
     .insertInto("keys")
-    .values({
-      id,
-      name,
-      unlimited: unlimited ? 1 : 0,
-      models,
-      expires_at: expiresAt,
-      revoked_at: null,
-      budgets,
-      ...books,
-    })
+    .values({ id, unlimited: unlimited ? 1 : 0, revoked_at: null, budgets, ...rightsOf(key), ...books })
     .execute();
   await db
     .insertInto("journal")
@@ -62,28 +64,55 @@ export async function addKey(access: SqlAccess, options: DurableKeyOptions): Pro
   return id;
 }
 
-async function linkSecrets(db: Kysely<SqlSchema>, keyId: string, hashes: readonly string[]): Promise<void> {
+/** The columns of a key that a host may change. */
+const rightsOf = (key: ApiKey) => {
+  const models = modelsOf(key);
+  return {
+    name: key.name,
+    models: models ? JSON.stringify(models) : null,
+    expires_at: key.expiresAt,
+    metadata: key.metadata ? JSON.stringify(key.metadata) : null,
+  };
+};
+
+/** Changes the name, the rights and the metadata of a key. */
+export async function updateKey(access: SqlAccess, keyId: string, changes: KeyChanges): Promise<void> {
+  const { account } = await usableKey(access, keyId);
+  const changed = changedDurableKeyOf(account.key, changes);
+  await access.db.updateTable("keys").set(rightsOf(changed)).where("id", "=", keyId).execute();
+}
+
+async function linkSecrets(
+  db: Kysely<SqlSchema>,
+  keyId: string,
+  hashes: readonly string[],
+  endsAt?: number,
+): Promise<void> {
   const known = await db.selectFrom("secrets").select("hash").where("hash", "in", hashes).execute();
   if (known.length > 0) throw knownSecret();
   await db
     .insertInto("secrets")
-    .values(hashes.map((hash) => ({ hash, key_id: keyId, ends_at: null })))
+    .values(hashes.map((hash) => ({ hash, key_id: keyId, ends_at: endsAt ?? null })))
     .execute();
 }
 
-/** Gives a key one more secret. Unless `overlapMs` is undefined, all other secrets expire after that time. */
-export async function addSecret(access: SqlAccess, keyId: string, hash: string, overlapMs?: number): Promise<void> {
+/** Gives a key one more secret, which expires at `endsAt` (Unix time in milliseconds), or never. */
+export async function addSecret(access: SqlAccess, keyId: string, hash: string, endsAt?: number): Promise<void> {
+  await usableKey(access, keyId);
+  await linkSecrets(access.db, keyId, [hash], endsAt);
+}
+
+/** Gives a key a new secret. All its other secrets expire after `overlapMs`. */
+export async function rotateSecret(access: SqlAccess, keyId: string, hash: string, overlapMs: number): Promise<void> {
   const { now } = await usableKey(access, keyId);
   const { db } = access;
-  if (overlapMs !== undefined) {
-    const endsAt = now + overlapMs;
-    await db
-      .updateTable("secrets")
-      .set({ ends_at: endsAt })
-      .where("key_id", "=", keyId)
-      .where((eb) => eb.or([eb("ends_at", "is", null), eb("ends_at", ">", endsAt)]))
-      .execute();
-  }
+  const endsAt = now + overlapMs;
+  await db
+    .updateTable("secrets")
+    .set({ ends_at: endsAt })
+    .where("key_id", "=", keyId)
+    .where((eb) => eb.or([eb("ends_at", "is", null), eb("ends_at", ">", endsAt)]))
+    .execute();
   await linkSecrets(db, keyId, [hash]);
 }
 
@@ -109,10 +138,12 @@ export async function assignBudget(access: SqlAccess, keyId: string, budgetId: s
   await access.db.updateTable("keys").set({ budgets }).where("id", "=", keyId).execute();
 }
 
-/** Adds units to a key's quota. */
+/** Adds units to a key's quota, or takes them back. */
 export async function grantUnits(access: SqlAccess, keyId: string, units: number): Promise<void> {
   const key = await usableKey(access, keyId);
   if (key.account.unlimited) throw unlimitedKey(keyId);
+  // Charge expired holds first: they may leave more units to take back.
+  if (units < 0) await key.load([], await LockedBudgets.lock(access, key.chain, key.now));
   key.grant(units);
   await key.write();
 }
@@ -127,7 +158,7 @@ export async function reportKeys(
 ): Promise<KeyReport[]> {
   const query = db
     .selectFrom("keys")
-    .select(["id", "name", "unlimited", "models", "revoked_at", "budgets"])
+    .select(["id", "name", "unlimited", "models", "revoked_at", "budgets", "metadata"])
     .select(() => [asText(dialect, "expires_at"), ...BOOKS.map((book) => asText(dialect, book))])
     .select((eb) =>
       eb
@@ -148,9 +179,9 @@ export async function reportKeys(
     try {
       return keyReportOf(storedKeyOf(row), row, described);
     } catch {
-      // The stored models or the expiry cannot be parsed: report the key as one that may use no model.
-      const closed = storedKeyOf({ ...row, models: "[]", expires_at: 0 });
-      return keyReportOf(closed, row, { ...described, spoilt: ["models or expires_at"] });
+      // The stored models, metadata or expiry cannot be parsed: report the key as one that may use no model.
+      const closed = storedKeyOf({ ...row, models: "[]", expires_at: 0, metadata: null });
+      return keyReportOf(closed, row, { ...described, spoilt: ["models, metadata or expires_at"] });
     }
   });
 }

@@ -173,7 +173,7 @@ export class LockedKey {
     this.#charge(hold, kind, (shares) => resolveHold(this.account, hold, shares, state, { used, certainty }));
   }
 
-  /** Adds units to the quota. Throws a RangeError, and changes nothing, when the sum would pass 2^53 - 1. */
+  /** Adds units to the quota, or takes them back. Throws a RangeError, and changes nothing, as `Account.grant` does. */
   grant(units: number): void {
     this.account.grant(units);
     this.#enter("grant", null, { granted: units });
@@ -321,13 +321,14 @@ function accountOf(row: LockedRow): Account {
 
 /** Reads an api key from its row. */
 export function storedKeyOf(
-  row: Pick<Selectable<KeyTable>, "id" | "name" | "unlimited" | "models" | "expires_at" | "budgets">,
+  row: Pick<Selectable<KeyTable>, "id" | "name" | "unlimited" | "models" | "expires_at" | "budgets" | "metadata">,
 ): ApiKey {
   const { id, name } = row;
   const [budget] = chainOf(row.budgets);
   const models = row.models === null ? undefined : (parseJson(row.models) as string[]);
   const unlimited = numberOf(row.unlimited) === 1 && budget === undefined;
-  return apiKeyOf({ id, name, unlimited, expiresAt: numberOf(row.expires_at), budget }, models);
+  const metadata = row.metadata === null ? undefined : (parseJson(row.metadata) as Record<string, string>);
+  return apiKeyOf({ id, name, unlimited, expiresAt: numberOf(row.expires_at), budget }, models, metadata);
 }
 
 // In SQLite the first statement of a transaction must write, so that it takes the write lock at once. If the transaction read first,

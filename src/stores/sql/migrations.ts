@@ -27,6 +27,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0002-replays": { up: (db) => createReplays(withTables(db, tables), tables, dialect) },
     "polygate-0003-responses": { up: (db) => createResponses(withTables(db, tables), tables, dialect) },
     "polygate-0004-budgets": { up: (db) => createBudgets(withTables(db, tables), tables, dialect) },
+    "polygate-0005-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
   };
 }
 
@@ -235,4 +236,16 @@ async function createBudgets(db: Kysely<SqlSchema>, tables: SqlTables, dialect: 
       if (!/duplicate column/i.test(String(error))) throw error;
     }
   await db.updateTable("schema_version").set({ version: 4 }).execute();
+}
+
+async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
+  try {
+    await db.schema.alterTable("keys").addColumn("metadata", COLUMN_TYPES[dialect].text).execute();
+  } catch (error) {
+    // PostgreSQL migrates in one transaction. In the other databases, a process that was killed, or in SQLite one that migrates at the
+    // same time, may have added the column.
+    if (dialect === "postgres") throw error;
+    await db.selectFrom("keys").select("keys.metadata").limit(1).execute();
+  }
+  await db.updateTable("schema_version").set({ version: 5 }).execute();
 }

@@ -5,6 +5,7 @@ import type { CallInfo } from "../../ports/call.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import { type BudgetEvent, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "../budgets.ts";
 import {
+  assertGrant,
   assertHoldRequest,
   assertStorableBudget,
   type BudgetPage,
@@ -18,6 +19,7 @@ import {
   onEachKey,
   pageOf,
   type Retention,
+  secretEndOf,
 } from "../durable.ts";
 import {
   assertInteger,
@@ -26,6 +28,7 @@ import {
   foreignHold,
   hashApiKey,
   hashOfSecret,
+  type KeyChanges,
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
@@ -43,7 +46,9 @@ import {
   readBalance,
   reportKeys,
   revokeKey,
+  rotateSecret,
   timeOf,
+  updateKey,
 } from "./directory.ts";
 import { type LockedKey, lockKey } from "./locked-key.ts";
 import { renewAtOnce, reserveAtOnce, settleAtOnce } from "./postgres.ts";
@@ -186,15 +191,15 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     return this.#access.transact((access) => addKey(access, key));
   }
 
-  async addSecret(keyId: string, apiKey: string): Promise<void> {
-    const hash = hashOfSecret(apiKey);
-    await this.#access.transact((access) => addSecret(access, keyId, hash));
+  async addSecret(keyId: string, apiKey: string, expiresAt = 0): Promise<void> {
+    const [hash, endsAt] = [hashOfSecret(apiKey), secretEndOf(expiresAt)];
+    await this.#access.transact((access) => addSecret(access, keyId, hash, endsAt));
   }
 
   async rotateSecret(keyId: string, apiKey: string, overlapMs: number): Promise<void> {
     assertInteger("overlapMs", overlapMs, 0);
     const hash = hashOfSecret(apiKey);
-    await this.#access.transact((access) => addSecret(access, keyId, hash, overlapMs));
+    await this.#access.transact((access) => rotateSecret(access, keyId, hash, overlapMs));
   }
 
   async removeSecret(apiKey: string): Promise<void> {
@@ -206,8 +211,12 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     await this.#access.transact((access) => revokeKey(access, keyId));
   }
 
+  async update(keyId: string, changes: KeyChanges): Promise<void> {
+    await this.#access.transact((access) => updateKey(access, keyId, changes));
+  }
+
   async grant(keyId: string, units: number): Promise<void> {
-    assertInteger("units", units, 0);
+    assertGrant(units);
     await this.#access.transact((access) => grantUnits(access, keyId, units));
   }
 

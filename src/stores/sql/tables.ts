@@ -14,7 +14,7 @@ import { assertMethods } from "../../options.ts";
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /** The value of a bigint column, as drivers return it. */
 export type StoredInteger = number | string | bigint;
@@ -41,6 +41,8 @@ export interface KeyTable extends BookColumns {
   revoked_at: StoredInteger | null;
   /** The ids of the key's budget, its parent, and so on, as JSON; null without a budget. */
   budgets: string | null;
+  /** The host's own notes as JSON; null for none. */
+  metadata: string | null;
 }
 
 interface SecretTable {

@@ -1,0 +1,126 @@
+/** Keys as JSON lines: one JSON object for each key, for hosts with many keys. */
+
+import * as v from "valibot";
+import { isJsonObject, parseJson } from "../model/json.ts";
+import { type DurableKeyOptions, type DurableQuotaStore, type KeyReport, newDurableKeyOf } from "../stores/durable.ts";
+import { knownKey, modelsOf } from "../stores/ledger.ts";
+import type { KeyAdmin } from "./key-admin.ts";
+import { UsageError } from "./open-store.ts";
+
+/** Formats a key as the line that imports it: without secrets, and without holds. */
+export function exportedLine(key: KeyReport): string {
+  const { id, name, unlimited, granted, used, expiresAt, budget, metadata } = key;
+  const models = modelsOf(key);
+  return JSON.stringify({ id, name, ...(!unlimited && { granted }), used, models, expiresAt, budget, metadata });
+}
+
+/** A key to import, and the number of its line. */
+export interface KeyLine {
+  readonly line: number;
+  readonly key: DurableKeyOptions;
+}
+
+const LINE = v.strictObject({
+  id: v.optional(v.string()),
+  name: v.optional(v.string()),
+  granted: v.optional(v.number()),
+  used: v.optional(v.number()),
+  models: v.optional(v.array(v.string())),
+  expiresAt: v.optional(v.number()),
+  budget: v.optional(v.string()),
+  metadata: v.optional(v.record(v.string(), v.string())),
+  apiKey: v.optional(v.union([v.string(), v.array(v.string())])),
+});
+
+/** The most wrong lines that one error names. */
+const MOST_NAMED = 10;
+
+/** Reads all lines. Throws a UsageError that names the wrong lines, so that a wrong file changes no key. */
+export function readLines(text: string): readonly KeyLine[] {
+  const keys: KeyLine[] = [];
+  const problems: string[] = [];
+  const lineOfId = new Map<string, number>();
+  for (const [index, json] of text.split(/\r?\n/).entries()) {
+    if (json.trim() === "") continue;
+    const line = index + 1;
+    try {
+      const key = keyOf(json);
+      const first = key.id === undefined ? undefined : lineOfId.get(key.id);
+      if (first !== undefined) throw new RangeError(`The id ${key.id} is on line ${first} already.`);
+      if (key.id !== undefined) lineOfId.set(key.id, line);
+      keys.push({ line, key });
+    } catch (error) {
+      problems.push(`line ${line}: ${(error as Error).message}`);
+    }
+  }
+  if (problems.length > MOST_NAMED) problems.splice(MOST_NAMED, Infinity, `and ${problems.length - MOST_NAMED} more`);
+  if (problems.length > 0) throw new UsageError(`Nothing was imported.\n${problems.join("\n")}`);
+  return keys;
+}
+
+/** Reads one line. Throws an Error that says what is wrong, without the secrets of the line. */
+function keyOf(json: string): DurableKeyOptions {
+  const value = parsed(json);
+  if (!isJsonObject(value)) throw new RangeError("This is no JSON object.");
+  const { success, output, issues } = v.safeParse(LINE, value);
+  if (!success) {
+    const [{ path, expected, type }] = issues;
+    const name = path?.map(({ key }) => String(key)).join(".") ?? "the line";
+    throw new RangeError(
+      type === "strict_object" ? `${name} is no field of a key.` : `${name} must be of the type ${expected}.`,
+    );
+  }
+  // The cast drops `undefined` from the types of absent fields: JSON has no undefined.
+  const key = output as DurableKeyOptions;
+  // Check the metadata as they were read: the schema leaves out an entry of the name "__proto__".
+  newDurableKeyOf({ ...key, ...(key.metadata && { metadata: value["metadata"] as Record<string, string> }) });
+  return key;
+}
+
+function parsed(json: string): unknown {
+  try {
+    return parseJson(json);
+  } catch {
+    // A parser may quote the text in its error, and the text may contain a secret.
+    throw new RangeError("This is no JSON.");
+  }
+}
+
+/** Where `importLines` puts keys, and prints its results. */
+export interface Import {
+  readonly keys: KeyAdmin;
+  readonly store: DurableQuotaStore;
+  /** Changes keys that are known already, except their quota and secrets. */
+  readonly update: boolean;
+  readonly print: (line: string) => void;
+}
+
+/**
+ * Makes the keys one after the other, and prints a JSON line for each at once, so that no secret is lost when a later key fails. Goes
+ * on after a key that the store refuses, and returns the number of such keys.
+ */
+export async function importLines(lines: readonly KeyLine[], { print, ...into }: Import): Promise<number> {
+  let failed = 0;
+  for (const { line, key } of lines)
+    try {
+      print(JSON.stringify(await importKey(key, into)));
+    } catch (error) {
+      // Any other error comes from the connection: the next keys would fail as well.
+      if (!(error instanceof RangeError)) throw error;
+      failed++;
+      print(JSON.stringify({ line, ...(key.id !== undefined && { id: key.id }), error: error.message }));
+    }
+  return failed;
+}
+
+async function importKey({ apiKey, ...key }: DurableKeyOptions, { keys, store, update }: Omit<Import, "print">) {
+  const { id } = key;
+  if (id !== undefined && (await store.balance(id))) {
+    if (!update) throw knownKey(id);
+    const { granted: _granted, used: _used, id: _id, budget, ...changes } = key;
+    if (budget !== undefined) await store.assignBudget(id, budget);
+    await keys.update(id, changes);
+    return { id, updated: [...Object.keys(changes), ...(budget === undefined ? [] : ["budget"])] };
+  }
+  return apiKey === undefined ? keys.create(key) : { id: await store.add({ ...key, apiKey }) };
+}
