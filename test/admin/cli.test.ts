@@ -274,12 +274,19 @@ describe("polygate keys", () => {
   });
 
   it("has examples for each command, which it can read", async () => {
-    const examples = /^  polygate keys (\S+).*$/gm;
-    const named = Array.from(USAGE.split("--store ADDRESS")[0]?.matchAll(/^  ([a-z-]+) /gm) ?? [], ([, name]) => name);
-    expect(named).toContain("export");
-    for (const name of named) {
-      const help = await keys(String(name), "--help");
-      expect(Array.from(help.matchAll(examples), ([, of]) => of)).toContain(name);
+    const [, ofKeys = "", ofBudgets = ""] = USAGE.split(/^polygate \w+ <command>/m);
+    for (const [group, text, run, known] of [
+      ["keys", ofKeys, keys, "export"],
+      ["budgets", ofBudgets, budgets, "top-up"],
+    ] as const) {
+      const examples = new RegExp(`^  polygate ${group} (\\S+).*$`, "gm");
+      const commands = text.split("--store ADDRESS")[0] ?? "";
+      const named = Array.from(commands.matchAll(/^  ([a-z-]+) /gm), ([, name = ""]) => name);
+      expect(named).toContain(known);
+      for (const name of named) {
+        const help = await run(name, "--help");
+        expect(Array.from(help.matchAll(examples), ([, of]) => of)).toContain(name);
+      }
     }
   });
 

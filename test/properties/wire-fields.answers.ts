@@ -277,7 +277,7 @@ const OUTPUT: readonly object[] = [
     encrypted_content: "seal",
   },
   { type: "message", id: "msg_1", role: "assistant", content: [heard, { type: "refusal", refusal: "No" }] },
-  { type: "function_call", id: "fc_1", call_id: "call_1", name: "f", arguments: "{}" },
+  { type: "function_call", id: "fc_1", call_id: "call_1", namespace: "n", name: "f", arguments: "{}" },
   { type: "custom_tool_call", id: "ctc_1", call_id: "call_2", name: "g", input: "Hi" },
   {
     type: "code_interpreter_call",
