@@ -267,6 +267,31 @@ describe.skipIf(!redisAnswers)("budgets in Redis", () => {
     await expect(store.assignBudget("key", "b")).rejects.toThrow("The API key key is revoked.");
   });
 
+  it.each<[string, readonly string[], (store: DurableQuotaStore) => Promise<void>]>([
+    ["is updated", ["one"], (store) => store.update("changed", { name: "Changed" })],
+    ["gets a secret", ["one", "two"], (store) => store.addSecret("changed", "sk-two")],
+  ])("are known to all secrets of a key that meanwhile %s", async (_name, secrets, change) => {
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const { store } = redisStoreAt(place);
+    await store.addBudget({ id: "late", amount: 10 });
+    await store.add({ id: "changed", apiKey: "sk-one" });
+    let isAssigned = false;
+    // Assigns the budget just before the change writes to a secret.
+    const late = {
+      async sendCommand([command = "", ...args]: string[]): Promise<unknown> {
+        if (!isAssigned && command === "EVALSHA" && args[2]?.includes(":secret:")) {
+          isAssigned = true;
+          await store.assignBudget("changed", "late");
+        }
+        return client.sendCommand([command, ...args]);
+      },
+    };
+    await change(redisStoreAt({ client: late, prefix: place.prefix }).store);
+    expect(isAssigned).toBe(true);
+    for (const secret of secrets) expect(await store.find(secret)).toMatchObject({ budget: "late" });
+  });
+
   it("are forgotten with the holds that are pruned", async () => {
     const { store, advance } = redisStoreAt(place);
     await store.addBudget({ id: "team", amount: 100 });
