@@ -158,6 +158,16 @@ describe("a wrong shape gets a sentence", () => {
       () => make(memoryQuotaStore, [{ key: "sk-1" }]),
       "An API key: key does not exist; did you mean apiKey? There are apiKey, id, name, granted, used, budget, metadata, models, expiresAt",
     ],
+    [
+      "a budget's typo, which would mean UTC",
+      () => make(memoryQuotaStore, [], { budgets: [{ id: "a", amount: 1, period: "day", timezone: "Asia/Tokyo" }] }),
+      "A budget: timezone does not exist; did you mean timeZone?",
+    ],
+    [
+      "no budget",
+      () => make(memoryQuotaStore, [], { budgets: [null] }),
+      "A budget: expects an object of options with id and amount, not null.",
+    ],
     ["no key", () => make(memoryQuotaStore, [null]), "An API key: expects an object of options, not null."],
     [
       "keys",

@@ -46,6 +46,9 @@ const TIMEOUT_MS = 1_000;
 /** The time for which an answer of the quota store is used again, in milliseconds: a check may be asked for by anybody. */
 const FRESH_MS = 1_000;
 
+/** The time for which a question without an answer is not asked again, in milliseconds: a store that hangs may keep each one. */
+const PENDING_MS = 10_000;
+
 /** The id of a key that no store has: its balance is read, and nothing is written. */
 const NO_KEY = "polygate-health";
 
@@ -54,6 +57,7 @@ export class Health {
   readonly #services: Services;
   #asked: Promise<boolean> | undefined = undefined;
   #askedAt = 0;
+  #isPending = false;
 
   constructor(services: Services) {
     this.#services = services;
@@ -86,21 +90,28 @@ export class Health {
     return breakers.some(({ waitMs }) => waitMs > 0) ? "resting" : "ok";
   }
 
-  /** Resolves with whether the quota store answers. Asks again when the last question is older than `FRESH_MS`. */
+  /** Resolves with whether the quota store answers. Asks again when the last answer is too old. */
   #ask(context: unknown): Promise<boolean> {
     const { clock, quotas } = this.#services;
     const now = clock.now();
     // A runtime that hands a context to each request, as Workers do, does not let one request wait for another's.
-    if (context === undefined && this.#asked && now >= this.#askedAt && now < this.#askedAt + FRESH_MS)
+    const keptMs = this.#isPending ? PENDING_MS : FRESH_MS;
+    if (context === undefined && this.#asked && now >= this.#askedAt && now < this.#askedAt + keptMs)
       return this.#asked;
     this.#askedAt = now;
+    this.#isPending = true;
     const call = { requestId: NO_KEY, context, headers: new Headers(), clientAddress: undefined };
     const asked = new Promise((resolve) => resolve(quotas.balance(NO_KEY, call)));
-    this.#asked = asked.then(
-      () => true,
-      () => false,
-    );
-    return this.#asked;
+    const answered = asked
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => {
+        if (this.#asked === answered) this.#isPending = false;
+      });
+    this.#asked = answered;
+    return answered;
   }
 }
 

@@ -5,6 +5,7 @@ import { LATE, within } from "../http/wait.ts";
 import type { AnswerEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import { isJsonObject, parseJson } from "../model/json.ts";
+import { assertOptions } from "../options.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "../ports/hook.ts";
@@ -53,19 +54,27 @@ export class Hooks {
   }
 
   /** Runs each `before`, and returns the request to go on with. Shows the call to each `after` from now on. */
-  async before<Request extends AnyRequest>(
+  before<Request extends AnyRequest>(
     call: CallWithHooks,
     key: ApiKey,
     kind: ModelKind,
     decoded: Request,
   ): Promise<Request> {
-    const { id: requestId, model = "", context } = call;
-    const { format } = call.endpoint;
-    const told: HookCall = { requestId, key, kind, format, model, context };
+    const told = toldOf(call, key, kind);
     call.hooked = new HookedCall(this, told);
+    return this.#before(call, told, decoded);
+  }
+
+  /** Runs each `before` for a request whose tokens are only counted: the count may be the backend's, which must not read more than a call. */
+  beforeCount<Request extends AnyRequest>(call: CallWithHooks, key: ApiKey, decoded: Request): Promise<Request> {
+    return this.#before(call, toldOf(call, key, "chat"), decoded);
+  }
+
+  async #before<Request extends AnyRequest>(call: CallWithHooks, told: HookCall, decoded: Request): Promise<Request> {
     let request = decoded;
     for (const hook of this.#hooks) {
       if (!hook.before) continue;
+      freeze(request);
       const changed = await this.#ask(call, hook, request as unknown as HookRequest, told);
       call.assertLive();
       if (changed !== undefined && changed !== null) request = withNative(request, changedBy(request, changed));
@@ -122,19 +131,52 @@ export class Hooks {
   }
 }
 
+const toldOf = (call: CallWithHooks, key: ApiKey, kind: ModelKind): HookCall => {
+  const { id: requestId, model = "", context, endpoint } = call;
+  return { requestId, key, kind, format: endpoint.format, model, context };
+};
+
+/**
+ * Freezes a request: a hook that changes it in place would otherwise change nothing of the caller's own body, which a relay of the same
+ * format sends. Leaves that body as it is, and objects of classes, such as bytes.
+ */
+function freeze(request: AnyRequest): void {
+  const { native: _native, ...own } = request as Partial<ChatRequest>;
+  const left: unknown[] = [own];
+  Object.freeze(request);
+  for (let value = left.pop(); value !== undefined; value = left.pop())
+    for (const part of Object.values(value as object))
+      if (isPlain(part) && !Object.isFrozen(part)) left.push(Object.freeze(part));
+}
+
+const isPlain = (value: unknown): value is object =>
+  typeof value === "object" &&
+  value !== null &&
+  [Object.prototype, Array.prototype, null].includes(Object.getPrototypeOf(value));
+
 /** Returns a reporter that holds only what a report needs: a hook may take long. */
 function failing({ id, secret, services }: CallWithHooks): (thrown: unknown) => void {
   return (thrown) => report({ id, secret, services }, thrown, "hook");
 }
 
 function assertHook(hook: Hook): void {
-  const { timeoutMs = DEFAULT_TIMEOUT_MS, ...verbs } = Object(hook) as Hook;
+  const verbs = Object(hook) as Hook;
+  const { timeoutMs = DEFAULT_TIMEOUT_MS } = verbs;
   const given = (["before", "after"] as const).map((verb) => typeof verbs[verb]);
   if (given.every((type) => type === "undefined") || given.some((type) => !["function", "undefined"].includes(type)))
     throw new TypeError("createGateway: each of the hooks must have a function before, or a function after.");
   if (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1)
     throw new RangeError(`createGateway: the timeoutMs of a hook must be an integer from 1 up, not ${timeoutMs}`);
+  assertOptions<Hook>("createGateway: a hook", hook, {
+    before: "function?",
+    after: "function?",
+    timeoutMs: "number?",
+    down: { optional: ["closed", "open"] },
+  });
 }
+
+/** The fields that decide how much is held. */
+const COUNTS = ["maxOutputTokens", "candidateCount", "count"] as const;
 
 /** Checks what a hook has returned. Throws a GatewayError that only the host hears the cause of. */
 function changedBy<Request extends AnyRequest>(request: Request, changed: unknown): Request {
@@ -143,7 +185,11 @@ function changedBy<Request extends AnyRequest>(request: Request, changed: unknow
   const lacks = Object.entries(request).find(
     ([field, value]) => Array.isArray(value) && !Array.isArray(own[field as keyof Request]),
   );
-  if (isRequest && !lacks) return changed as Request;
+  const hasCounts = COUNTS.every((field) => {
+    const count = (own as Readonly<Record<string, unknown>>)[field];
+    return count === undefined || (Number.isSafeInteger(count) && Number(count) >= 1);
+  });
+  if (isRequest && !lacks && hasCounts) return changed as Request;
   throw new GatewayError("internal", "The gateway had an internal error.", {
     cause: new TypeError(
       "A hook must return nothing, or a request like the one that it was given: { ...request, messages }.",

@@ -131,7 +131,7 @@ async function finish(call: Call, answer: Answer): Promise<Answer> {
 
 /** Answers a route that the gateway serves itself, at no charge. */
 async function query(call: Call, endpoint: QueryEndpoint, kinds: Kinds): Promise<Answer> {
-  const { countTokens, quotas, rateLimiter, replays } = call.services;
+  const { countTokens, hooks, quotas, rateLimiter, replays } = call.services;
   const key = await authenticate(call, endpoint.expiredKeysMayAsk);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   if (replays && endpoint.method === "POST") call.idempotencyKey = idempotencyKeyOf(call.request);
@@ -145,9 +145,12 @@ async function query(call: Call, endpoint: QueryEndpoint, kinds: Kinds): Promise
   const authorize = async (name: string): Promise<void> =>
     void (await authorizeModel(call, key, { name, aliases: [], kind: "chat" }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
-  const countInput = async (request: ChatRequest): Promise<number> =>
-    (await kinds.chat.countInput(call, key, request)) ??
-    estimateInputTokens(request, countTokens, request.mediaResolution);
+  const countInput = async (decoded: ChatRequest): Promise<number> => {
+    const request = hooks ? await hooks.beforeCount(call, key, decoded) : decoded;
+    if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: "chat" });
+    const counted = await kinds.chat.countInput(call, key, request);
+    return counted ?? estimateInputTokens(request, countTokens, request.mediaResolution);
+  };
   const asked = { body, key, countInput, authorize, balance, models };
   const source = endpoint.stream?.(asked, call);
   if (source) return polled(call, source);

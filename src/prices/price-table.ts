@@ -4,6 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { Price } from "../kinds/chat/price.ts";
 import type { ImagePrice } from "../kinds/image/meter.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
+import { unknownName } from "../options.ts";
 
 /** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
 export interface TokenRates {
@@ -88,7 +89,17 @@ const RATES = [
 ] as const satisfies readonly (keyof TokenRates)[];
 type Rates = Readonly<Record<(typeof RATES)[number], number>>;
 
-const FIELDS: ReadonlySet<string> = new Set([...RATES, "per", "unit", "longer", "tiers", "toolUses", "pictures"]);
+const FIELDS = [...RATES, "per", "unit", "longer", "tiers", "toolUses", "pictures"];
+const LONGER_FIELDS = [...RATES, "above"];
+const TIER_FIELDS = [...RATES, "longer"];
+
+/** Throws a RangeError for prices that are no object, or that have an unknown field. */
+function assertFields(at: string, prices: unknown, fields: readonly string[]): void {
+  if (typeof prices !== "object" || prices === null || Array.isArray(prices))
+    throw new RangeError(`${at} must be an object of prices`);
+  const unknown = Object.keys(prices).find((field) => !fields.includes(field));
+  if (unknown !== undefined) throw new RangeError(`${at}: ${unknownName(unknown, fields)}`);
+}
 
 /** The most digits behind the point of a millionth. Prices of vendors have up to six. */
 const MAX_DECIMALS = 12;
@@ -120,7 +131,12 @@ class Table {
   readonly #remembered = new Map<string, Row | undefined>();
 
   constructor(rows: PriceRows) {
+    if (typeof rows !== "object" || rows === null || Array.isArray(rows))
+      throw new TypeError(
+        'priceTable: expects an object of prices by model, such as { "*": { input: 3, output: 15 } }.',
+      );
     const entries = Object.entries(rows);
+    for (const [name, price] of entries) assertFields(`The price of "${name}"`, price, FIELDS);
     const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
     if (units.size > 1) throw new RangeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
     const scale = new Scale(entries);
@@ -208,22 +224,26 @@ function unitsOf(amount: number, per: number, unit = "usd"): { readonly digits: 
 function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field: string, amount: number, per: number]> {
   const { per = 1_000_000, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
   const at = `The price of "${name}"`;
-  const unknown = Object.keys(price).find((field) => !FIELDS.has(field));
-  if (unknown !== undefined) throw new RangeError(`${at} has an unknown field: ${unknown}`);
   if (!Number.isInteger(Math.log10(per)) || per < 1 || per > 1e9)
     throw new RangeError(`${at}: per must be a power of ten up to 1,000,000,000, not ${per}`);
   if (price.input === undefined && price.pictures === undefined) throw new RangeError(`${at} needs input, or pictures`);
   const amounts: [string, number | undefined, number][] = [];
   const add = (prefix: string, rates: TokenRates, longerRates: readonly LongerRates[] = []): void => {
     for (const rate of RATES) amounts.push([`${at}: ${prefix}${rate}`, rates[rate], per]);
-    for (const { above, ...higher } of longerRates) {
+    if (!Array.isArray(longerRates)) throw new RangeError(`${at}: ${prefix}longer must be a list`);
+    for (const rates of longerRates as readonly LongerRates[]) {
+      assertFields(`${at}: ${prefix}longer`, rates, LONGER_FIELDS);
+      const { above, ...higher } = rates;
       if (!Number.isSafeInteger(above) || above < 0)
         throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${above}`);
       add(`${prefix}above ${above}, `, higher);
     }
   };
   add("", price, longer);
-  for (const [tier, rates] of Object.entries(tiers)) add(`tier ${tier}, `, rates, rates.longer);
+  for (const [tier, rates] of Object.entries(tiers)) {
+    assertFields(`${at}: tier ${tier}`, rates, TIER_FIELDS);
+    add(`tier ${tier}, `, rates, rates.longer);
+  }
   for (const [tool, amount] of Object.entries(toolUses)) amounts.push([`${at}: ${tool}`, amount, 1]);
   for (const [kind, amount] of Object.entries(picturesOf(pictures)))
     amounts.push([`${at}: picture ${kind}`, amount, 1]);

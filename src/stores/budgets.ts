@@ -1,5 +1,6 @@
 /** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
 
+import { assertOptions, type Shapes } from "../options.ts";
 import { assertInteger, Books, MOST_UNITS } from "./ledger.ts";
 
 /** A budget, as a host declares it. */
@@ -96,6 +97,20 @@ export interface BudgetTerms {
   /** The ids of this budget, its parent, and so on. */
   readonly chain: readonly [string, ...string[]];
 }
+
+const SHAPES: Shapes<BudgetOptions> = {
+  id: "string",
+  name: "string?",
+  amount: "any",
+  period: "any?",
+  timeZone: "any?",
+  rollover: "boolean?",
+  parent: "string?",
+};
+
+/** Throws a TypeError for a budget with an unknown option, or with one of a wrong shape. */
+export const assertBudgetOptions = (options: unknown): void =>
+  assertOptions<BudgetOptions>("A budget", options, SHAPES);
 
 /** Checks a budget that a host declares. `parent` is the chain of its parent. Throws a RangeError for a wrong value. */
 export function termsOf(options: BudgetOptions, parent: readonly string[]): BudgetTerms {

@@ -1,7 +1,7 @@
 /** The methods of a quota store that only the host calls: keys, secrets, reports and maintenance. */
 
 import type { ApiKey, HoldRequest, QuotaStore } from "../ports/quota-store.ts";
-import type { BudgetOptions, BudgetReport } from "./budgets.ts";
+import { assertBudgetOptions, type BudgetOptions, type BudgetReport } from "./budgets.ts";
 import {
   type ApiKeyOptions,
   assertExpiry,
@@ -213,7 +213,9 @@ export function secretEndOf(expiresAt: number): number | undefined {
 }
 
 /** Throws a RangeError for the id or the name of a budget that a database cannot store. */
-export function assertStorableBudget({ id, name = id }: BudgetOptions): void {
+export function assertStorableBudget(options: BudgetOptions): void {
+  assertBudgetOptions(options);
+  const { id, name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A budget's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   if (!isStorableName(name)) throw new RangeError("A budget's name must be text of at most 1,000 characters.");
 }

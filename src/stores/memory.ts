@@ -4,6 +4,7 @@ import { assertList, assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../ports/quota-store.ts";
 import {
+  assertBudgetOptions,
   Budget,
   type BudgetOptions,
   type BudgetReport,
@@ -384,6 +385,7 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   addBudget(options: BudgetOptions): void {
+    assertBudgetOptions(options);
     const { id, parent } = options;
     if (id === "") throw new RangeError("A budget needs an id.");
     if (this.#budgets.has(id)) throw knownBudget(id);

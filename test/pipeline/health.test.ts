@@ -46,6 +46,24 @@ describe("a gateway", () => {
     expect(await later).toMatchObject({ ready: false });
   });
 
+  it("asks a store that hangs again after ten seconds, and not at each check", async () => {
+    let asked = 0;
+    const { gateway, clock } = opened({
+      around: () => ({
+        balance: () => {
+          asked++;
+          return never;
+        },
+      }),
+    });
+    for (let second = 0; second < 20; second++) {
+      const checked = gateway.health();
+      await clock.advance(1_000);
+      expect(await checked).toMatchObject({ ready: false });
+    }
+    expect(asked).toBe(2);
+  });
+
   it("asks its store at most once a second, and passes a context on", async () => {
     const contexts: unknown[] = [];
     const { gateway, clock } = opened({

@@ -17,6 +17,8 @@ import { drawn } from "../hosts/stage.ts";
 import { counted, INPUT, never, opened, PROMPT, speaking, WORD } from "./bench.ts";
 
 const STREAMS = [false, true];
+/** The lists of a request, which a hook must return. */
+const EMPTY = { messages: [], system: [], tools: [], stopSequences: [] };
 
 /** A backend that keeps what it was asked. */
 function asked(): ModelBackend & { readonly requests: ChatRequest[] } {
@@ -180,6 +182,8 @@ describe("a hook that fails", () => {
     ["a text", "no"],
     ["a request without a model", { messages: [] }],
     ["a request without messages", { model: "any", stream: false }],
+    ["a limit that is no count", { model: "any", stream: false, ...EMPTY, maxOutputTokens: Number.NaN }],
+    ["less than one answer", { model: "any", stream: false, ...EMPTY, maxOutputTokens: 9, candidateCount: -5 }],
     ["a stream where none was asked for", { model: "any", stream: true, messages: [] }],
   ])("refuses the call when it returns %s", async (_name, changed) => {
     const { send, failures, report } = opened({ hooks: [{ before: () => changed as ChatRequest, down: "open" }] });
@@ -199,14 +203,16 @@ describe("a hook that fails", () => {
   });
 });
 
-const watching = (): Hook & { readonly answers: HookAnswer[] } => {
-  const answers: HookAnswer[] = [];
-  return { answers, after: (answer) => void answers.push(answer) };
-};
+class Watching implements Hook {
+  readonly answers: HookAnswer[] = [];
+  after(answer: HookAnswer): void {
+    this.answers.push(answer);
+  }
+}
 
 describe("after", () => {
   it.each(STREAMS)("sees the answer and its record once (stream: %s)", async (stream) => {
-    const hook = watching();
+    const hook = new Watching();
     const backend = speaking(
       { type: "reasoning-delta", text: "Hm." },
       WORD,
@@ -237,7 +243,7 @@ describe("after", () => {
   });
 
   it("sees a call that fails, with what was said before", async () => {
-    const hook = watching();
+    const hook = new Watching();
     const { send, clock } = opened({ backend: speaking(WORD, new Error("gone")), hooks: [hook] });
     await (await send({ body: { stream: true } })).text();
     await clock.advance(0);
@@ -247,7 +253,7 @@ describe("after", () => {
   });
 
   it("sees a call that a hook has refused", async () => {
-    const hook = watching();
+    const hook = new Watching();
     const refusing: Hook = {
       before() {
         throw new GatewayError("invalid_request", "No.");
@@ -260,7 +266,7 @@ describe("after", () => {
   });
 
   it("sees no more of a long answer than its bound", async () => {
-    const hook = watching();
+    const hook = new Watching();
     const long = "x".repeat(200_000);
     const { send, clock } = opened({
       backend: speaking(long, long, counted(1)),
@@ -331,6 +337,58 @@ describe("before a relay of the caller's own format", () => {
     expect([...response.headers].join("\n")).toContain("later");
   });
 
+  it.each<[string, Required<Hook>["before"]]>([
+    [
+      "a text",
+      (request) => {
+        const [message] = (request as unknown as { messages: { parts: { text: string }[] }[] }).messages;
+        for (const part of message?.parts ?? []) part.text = "***";
+        return request;
+      },
+    ],
+    ["the list of messages", (request) => Object.assign(request, { messages: [] })],
+  ])(
+    "refuses a call when it changes %s in place, instead of sending what it meant to change",
+    async (_name, before) => {
+      const { response, body } = await upstream([{ before }], {});
+      expect(response.status).toBe(503);
+      expect(body).toEqual({});
+    },
+  );
+
+  it("counts tokens of the changed texts alone, without after", async () => {
+    const bodies: string[] = [];
+    const backend = relay({
+      format: "messages",
+      baseUrl: "http://upstream/v1",
+      apiKey: "sk-inner",
+      fetch: async (input, init) => {
+        bodies.push(await new Request(input, init).text());
+        return Response.json({ input_tokens: 7 });
+      },
+    });
+    const afters: HookAnswer[] = [];
+    const { send } = opened({ backend, hooks: [redacting, { after: (answer) => afters.push(answer) }] });
+    const response = await send({ path: "/v1/messages/count_tokens" });
+    expect(await response.json()).toEqual({ input_tokens: 7 });
+    expect(bodies).toHaveLength(1);
+    expect(bodies[0]).toContain("*** tokens");
+    expect(bodies[0]).not.toContain(PROMPT);
+    expect(afters).toEqual([]);
+  });
+
+  it("refuses a count", async () => {
+    const refusing: Hook = {
+      before() {
+        throw new GatewayError("invalid_request", "Not here.");
+      },
+    };
+    const { send } = opened({ backend: { ...asked(), countInputTokens: () => never }, hooks: [refusing] });
+    const response = await send({ path: "/v1/messages/count_tokens" });
+    expect(response.status).toBe(400);
+    expect(await response.text()).toContain("Not here.");
+  });
+
   it("keeps every field when only the model changes", async () => {
     const renaming: Hook = { before: (request) => ({ ...request, model: "other" }) };
     const { body } = await upstream([renaming], { later: { x: 1 } });
@@ -352,6 +410,8 @@ it.each<[string, unknown, string]>([
     { before: () => undefined, timeoutMs: 0 },
     "the timeoutMs of a hook must be an integer from 1 up, not 0",
   ],
+  ["open by a wrong word", { before: () => undefined, down: "fail-open" }, 'down must be one of "closed", "open"'],
+  ["given an unknown option", { before: () => undefined, timeout: 5 }, "did you mean timeoutMs?"],
 ])("a hook that is %s is refused by createGateway", (_name, hook, message) => {
   expect(() => opened({ hooks: [hook as Hook] })).toThrow(message);
 });

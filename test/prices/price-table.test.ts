@@ -4,7 +4,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { NO_USAGE, type Usage } from "../../src/model/usage.ts";
-import { type ModelPrice, type PriceRows, priceTable } from "../../src/prices/index.ts";
+import {
+  type LongerRates,
+  type ModelPrice,
+  type PriceRows,
+  priceTable,
+  type TierRates,
+} from "../../src/prices/index.ts";
 
 const usage = (counts: Partial<Usage>): Usage => ({ ...NO_USAGE, ...counts });
 const cost = (price: ModelPrice, counts: Partial<Usage>): number =>
@@ -191,7 +197,24 @@ describe("a table is refused", () => {
       { a: { input: 1 }, b: { input: 1, unit: "eur" } },
       "All prices must have one unit, not usd and eur",
     ],
-    ["with a wrong name", { m: { input: 1, ouput: 2 } as ModelPrice }, 'The price of "m" has an unknown field: ouput'],
+    ["with a wrong name", { m: { input: 1, ouput: 2 } as ModelPrice }, "ouput does not exist; did you mean output?"],
+    [
+      "with a wrong name in a tier",
+      { m: { input: 1, tiers: { priority: { inputs: 2 } as TierRates } } },
+      "did you mean input?",
+    ],
+    [
+      "with a tier that is a number",
+      { m: { input: 1, tiers: { flex: 2 as TierRates } } },
+      "tier flex must be an object",
+    ],
+    [
+      "with a wrong name for longer calls",
+      { m: { input: 1, longer: [{ above: 9, abov: 2 } as LongerRates] } },
+      "did you mean above?",
+    ],
+    ["with no list for longer calls", { m: { input: 1, longer: {} as LongerRates[] } }, "longer must be a list"],
+    ["that is nothing", { m: null as unknown as ModelPrice }, "must be an object of prices"],
     ["with too many digits", { m: { input: 1 / 3 } }, 'The price of "m": input has too many digits'],
     [
       "lower for longer calls",
