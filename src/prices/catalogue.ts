@@ -40,6 +40,9 @@ const TIERS = ["priority", "flex", "batches"] as const;
 /** The providers' word for a tier whose word in the file differs. */
 const TIER_NAMES: Readonly<Record<string, string>> = { batches: "batch" };
 
+/** The modes of models that answer in tokens. */
+const CHATS: ReadonlySet<unknown> = new Set(["chat", "completion", "responses"]);
+
 const LONGER = /_above_(\d+)k_tokens(?:_(\w+))?$/;
 /** The name of a picture's price, such as `hd/1024-x-1792/dall-e-3`. */
 const PICTURE = /^(?:([\w-]+)\/)?(\d+)-x-(\d+)\/(.+)$/;
@@ -94,11 +97,14 @@ class Prices {
     const pictures = this.#picture();
     const toolUses = this.#toolUses();
     if (usual.input === undefined && pictures === undefined) return undefined;
-    const longer = this.#longer(undefined);
+    // A chat model without a price for its output must not answer for nothing.
+    const { mode = "chat" } = this.#entry;
+    if (usual.input !== undefined && usual.output === undefined && CHATS.has(mode)) return undefined;
+    const longer = this.#longer(undefined, usual);
     const tiers: Record<string, TierRates> = {};
     for (const tier of TIERS) {
       const rates = this.#rates(`_${tier}`);
-      const own = this.#longer(tier);
+      const own = this.#longer(tier, { ...usual, ...rates });
       if (Object.keys(rates).length > 0 || own.length > 0)
         tiers[TIER_NAMES[tier] ?? tier] = { ...rates, ...(own.length > 0 && { longer: own }) };
     }
@@ -145,17 +151,18 @@ class Prices {
     return rates;
   }
 
-  /** Returns the prices of longer calls, of one tier or without a tier. */
-  #longer(tier: string | undefined): LongerRates[] {
+  /** Returns the prices of longer calls, of one tier or without a tier. Leaves out those that are lower than for shorter calls. */
+  #longer(tier: string | undefined, usual: TokenRates): LongerRates[] {
     const lengths = new Set<string>();
     for (const field of Object.keys(this.#entry)) {
       const [, thousands, of] = LONGER.exec(field) ?? [];
       if (thousands !== undefined && of === tier) lengths.add(thousands);
     }
-    return Array.from(lengths, (thousands) => ({
-      above: Number(thousands) * 1_000,
-      ...this.#rates(`_above_${thousands}k_tokens${tier === undefined ? "" : `_${tier}`}`),
-    })).filter((rates) => Object.keys(rates).length > 1);
+    return Array.from(lengths, (thousands) => {
+      const rates = this.#rates(`_above_${thousands}k_tokens${tier === undefined ? "" : `_${tier}`}`);
+      const higher = Object.entries(rates).filter(([rate, amount]) => amount >= (usual[rate as keyof TokenRates] ?? 0));
+      return { above: Number(thousands) * 1_000, ...Object.fromEntries(higher) };
+    }).filter((rates) => Object.keys(rates).length > 1);
   }
 
   #amount(field: string, entry: Readonly<Record<string, unknown>> = this.#entry): number | undefined {

@@ -31,6 +31,14 @@ const FILE = {
   "hd/1024-x-1792/dall-e-3": { input_cost_per_pixel: 6.539e-8, mode: "image_generation" },
   "1024-x-1024/dall-e-3": { output_cost_per_image: 0.04, mode: "image_generation" },
   "gemini-image": { input_cost_per_token: 3e-7, output_cost_per_token: 2.5e-6, output_cost_per_image: 0.039 },
+  "long-and-cheap": {
+    input_cost_per_token: 2e-6,
+    output_cost_per_token: 4e-6,
+    input_cost_per_token_above_200k_tokens: 1e-6,
+    output_cost_per_token_above_200k_tokens: 8e-6,
+    mode: "chat",
+  },
+  "no-output": { input_cost_per_token: 1e-6, output_cost_per_token: null, mode: "chat" },
   "whisper-1": { input_cost_per_second: 0.0001, mode: "audio_transcription" },
 };
 
@@ -39,13 +47,14 @@ const { price, imagePrice } = priceTable(catalogue.rows);
 const cost = (model: string, counts: Partial<Usage>): number => price({ ...NO_USAGE, ...counts }, model, "chat");
 
 it("keeps its date, and names the models without a price", () => {
-  expect(catalogue).toMatchObject({ date: "2026-11-01", skipped: ["whisper-1"] });
+  expect(catalogue).toMatchObject({ date: "2026-11-01", skipped: ["no-output", "whisper-1"] });
   expect(Object.keys(catalogue.rows)).toEqual([
     "claude-sonnet-4-5",
     "gpt-5-mini",
     "text-embedding-3-small",
     "dall-e-3",
     "gemini-image",
+    "long-and-cheap",
   ]);
 });
 
@@ -59,6 +68,8 @@ it.each<[string, Partial<Usage>, number]>([
   ["gpt-5-mini", { inputTokens: 1_000, outputTokens: 100, serviceTier: "flex" }, 250 + 100],
   ["gpt-5-mini", { inputTokens: 1_000, outputTokens: 100, serviceTier: "batch" }, 125 + 200],
   ["text-embedding-3-small", { inputTokens: 101 }, 3],
+  // A lower price for longer calls would not cover what is held.
+  ["long-and-cheap", { inputTokens: 300_000, outputTokens: 10 }, 600_000 + 80],
 ])("prices %s", (model, counts, expected) => {
   expect(cost(model, counts)).toBe(expected);
 });
