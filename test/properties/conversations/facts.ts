@@ -84,8 +84,9 @@ export function* factsOf(request: ChatRequest): Generator<Fact> {
 
 function* reasoningFacts({ reasoning }: ChatRequest): Generator<Fact> {
   if (!reasoning) return;
+  // To switch reasoning off is to ask for no effort. Some models have only a lowest one.
+  if (reasoning.type === "disabled") return yield fact("reasoning disabled", ["reasoning", "reasoning.effort"]);
   yield fact(`reasoning ${reasoning.type}`, ["reasoning", "reasoning.budgetTokens", "reasoning.adaptive"]);
-  if (reasoning.type === "disabled") return;
   if (reasoning.visible === false) yield fact("reasoning hidden", ["reasoning.visible"]);
   if (reasoning.type === "enabled")
     yield fact(`reasoning budget ${reasoning.budgetTokens}`, ["reasoning.budgetTokens", "reasoning"]);
