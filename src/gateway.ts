@@ -284,7 +284,7 @@ function servicesOf(options: GatewayOptions): Services {
   };
 }
 
-/** The default time for which responses are kept, in milliseconds: 30 days. */
+/** Responses are kept for 30 days by default. In milliseconds. */
 const RESPONSE_RETAIN_MS = 30 * 86_400_000;
 
 function positiveInteger(name: string, value: number): number {

@@ -32,7 +32,7 @@ const LINE = v.strictObject({
   apiKey: v.optional(v.union([v.string(), v.array(v.string())])),
 });
 
-/** The most wrong lines that one error names. */
+/** One error names at most this many wrong lines. */
 const MOST_NAMED = 10;
 
 /** Reads all lines. Throws a UsageError that names the wrong lines, so that a wrong file changes no key. */

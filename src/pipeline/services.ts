@@ -20,7 +20,7 @@ import type { Replays } from "./idempotency.ts";
 import type { InFlightCalls } from "./in-flight.ts";
 import type { Settlements } from "./settlements.ts";
 
-/** The host's store of responses, and the time for which documents are kept. */
+/** The host's store of responses, with the retention of its documents in milliseconds. */
 export interface Responses {
   readonly store: ResponseStore;
   readonly retainMs: number;

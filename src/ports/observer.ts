@@ -306,7 +306,7 @@ export interface UpstreamOutcome {
   readonly errorCode?: GatewayErrorCode | undefined;
   /** The error itself. The gateway passes it to `onFailure` at once, and never to the observer. */
   readonly error?: GatewayError | undefined;
-  /** The reason for which the call may go on to another upstream. */
+  /** The reason why the call may go on to another upstream. */
   readonly movedOn?: MovedOn | undefined;
   /** The answering model, if the upstream names it. */
   readonly model?: string | undefined;

@@ -50,7 +50,7 @@ export interface NewDocument {
    * the item into `aliases`.
    */
   readonly id: string;
-  /** Other ids by which the document is found, such as those of the items that it holds. Like `id`, but not unique. */
+  /** Further ids that find the document, such as the ids of its items. An alias follows the rules of `id`, but need not be unique. */
   readonly aliases?: readonly string[];
   /** The id of the document that this document belongs to. */
   readonly parentId?: string;

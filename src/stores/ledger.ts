@@ -129,7 +129,7 @@ export class Account extends Books {
   }
 }
 
-/** The part of a hold that one period of a budget has covered. */
+/** One budget that a hold draws on, with the books of the period in which the hold was reserved. */
 export interface Share {
   readonly books: Books;
   /** The part of the hold's `used` that the budget could not cover. */

@@ -283,7 +283,7 @@ class UnstorageResponses implements UnstorageResponseStore {
     for (const alias of new Set(aliases)) await this.#set(this.#alias(keyId, alias, id), { id });
   }
 
-  /** Writes a root with the note by which a sweep finds it. */
+  /** Writes a root, and the note that lets a sweep find the root when it expires. */
   async #setRoot(keyId: string, root: Root, before: Root | undefined): Promise<void> {
     const { id, endsAt } = root;
     if (before?.endsAt !== endsAt) await this.#set(this.#note(keyId, id, endsAt), { keyId, id });

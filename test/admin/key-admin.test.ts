@@ -295,7 +295,7 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       await expect(admin.list({ state: "active", limit: 0 })).rejects.toThrow("limit must be an integer");
       // @ts-expect-error -- a host in JavaScript may misspell a name.
       await expect(admin.list({ stat: "active" })).rejects.toThrow(/stat.*state/);
-      // @ts-expect-error
+      // @ts-expect-error -- the same in a change.
       await expect(admin.update("a1", { nme: "A" })).rejects.toThrow(/nme.*name/);
     });
   });

@@ -1,14 +1,12 @@
 /** The chat-completions format: `POST /v1/chat/completions`, complete and streamed, and the list of models. */
 
-import type { GatewayError } from "../../errors.ts";
-import { bearerToken } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ChatCodec, CodecOptions, Format } from "../format.ts";
 import { isModelAddress, modelNamed, WholeAnswer } from "../shared/answer.ts";
-import { encodeError, errorStatus, openaiRateHeaders } from "../shared/errors.ts";
+import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { CompletionDecoder } from "./answer.decode.ts";
 import { ChunkCollector } from "./answer.ts";
@@ -24,9 +22,7 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
   const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
   const common = {
     format: FORMAT,
-    rateHeaders: openaiRateHeaders,
-    credential: (request: Request) => bearerToken(request.headers),
-    encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+    ...openaiEndpoint,
   } as const;
   const query = { ...common, method: "GET", body: "none", expiredKeysMayAsk: false } as const;
   return {

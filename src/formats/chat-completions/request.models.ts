@@ -1,4 +1,4 @@
-/** What is known about models by their names: how their providers treat signatures and earlier reasoning. */
+/** Facts about models, found by their names: how their providers treat signatures and earlier reasoning. */
 
 import type { CodecOptions } from "../format.ts";
 import { nameOf } from "../shared/openai.ts";

@@ -5,15 +5,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import {
-  type EffortLevel,
-  nearestLevel,
-  outputLimit,
-  reasoningControl,
-  reasoningModel,
-  sampling,
-} from "../shared/openai.ts";
-import { effortOf } from "../shared/reasoning.ts";
+import { type EffortLevel, mayReason, nearestEffort, outputLimit, reasoningModel, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
@@ -225,25 +217,10 @@ function encodeReasoning(
   options: CodecOptions,
   fields: ConvertedFields,
 ): EffortLevel | undefined {
-  if (!reasoning) return undefined;
-  if ((options.reasoning?.(model) ?? reasoningControl(model)) === "none") {
-    if (reasoning.type !== "disabled") fields.add("reasoning");
-    return undefined;
-  }
+  if (!reasoning || !mayReason(model, reasoning, options, fields)) return undefined;
   if (reasoning.type !== "disabled" && reasoning.visible === false) fields.add("reasoning.visible");
-  if (reasoning.type === "enabled") fields.add("reasoning.budgetTokens");
-  const wanted =
-    reasoning.type === "disabled"
-      ? "none"
-      : reasoning.type === "enabled"
-        ? effortOf(reasoning.budgetTokens)
-        : reasoning.effort;
-  if (wanted === undefined) {
-    fields.add("reasoning.adaptive");
-    return undefined;
-  }
-  const level = nearestLevel(model, wanted);
-  if (level !== wanted) fields.add("reasoning.effort");
+  const level = nearestEffort(model, reasoning, fields);
+  if (level === undefined) fields.add("reasoning.adaptive");
   return level;
 }
 

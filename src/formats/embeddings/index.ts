@@ -1,9 +1,7 @@
 /** The embeddings format: `POST /v1/embeddings`. */
 
-import type { GatewayError } from "../../errors.ts";
-import { bearerToken } from "../../http/request.ts";
 import type { EmbeddingCodec, Format } from "../format.ts";
-import { encodeError, errorStatus, openaiRateHeaders } from "../shared/errors.ts";
+import { openaiEndpoint } from "../shared/errors.ts";
 import { decodeAnswer, decodeError } from "./answer.decode.ts";
 import { answerCollector } from "./answer.ts";
 import { conversionsOf, decodeRequest, encodeRequest, maxInputs } from "./request.ts";
@@ -17,9 +15,7 @@ export const embeddings = (): Format => ({
       kind: "embedding",
       method: "POST",
       path: "/v1/embeddings",
-      rateHeaders: openaiRateHeaders,
-      credential: (request) => bearerToken(request.headers),
-      encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+      ...openaiEndpoint,
       async decode(body, incoming) {
         const turn = incoming.turn();
         if (turn) await turn;

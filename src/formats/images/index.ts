@@ -1,17 +1,15 @@
 /** The images format: generations, edits and variations, and the URLs of finished pictures (spec 2.1 to 2.4, 7.4, 8). */
 
 import parseRange from "range-parser";
-import type { GatewayError } from "../../errors.ts";
 import { type Answer, jsonAnswer } from "../../http/answer.ts";
 import type { Form } from "../../http/form.ts";
-import { bearerToken } from "../../http/request.ts";
 import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import type { Limits } from "../../limits.ts";
 import { assertOptions } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, newImageId, type StoredImage } from "../../ports/image-store.ts";
 import type { Format, ImageEndpoint, Incoming } from "../format.ts";
-import { encodeError, errorStatus, type OpenAIErrorBody, openaiRateHeaders } from "../shared/errors.ts";
+import { type OpenAIErrorBody, openaiEndpoint } from "../shared/errors.ts";
 import { answerDecoder, decodeError, decodePicture } from "./answer.decode.ts";
 import { answerCollector, answerStream } from "./answer.ts";
 import { ImageModels, maxPictureBytes } from "./request.models.ts";
@@ -84,9 +82,7 @@ export function images(context: ImagesContext): Format {
 
   const route = {
     format: FORMAT,
-    rateHeaders: openaiRateHeaders,
-    credential: (request: Request) => bearerToken(request.headers),
-    encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+    ...openaiEndpoint,
   };
 
   const endpoint = (path: string, operation: ImageOperation, body: "json" | "form"): ImageEndpoint => ({

@@ -27,7 +27,7 @@ import {
   EXACT,
   listConversions,
   rejected,
-  listAnswerConversions,
+  listSignedAnswerConversions,
 } from "../shared/conversions.ts";
 import { isBlank, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
 import { MAX_TEMPERATURE } from "./request.thinking.ts";
@@ -205,20 +205,5 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.details": dropped("The format does not count by kinds of content."),
 };
 
-export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
-  const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
-  return conversions.length === 0 || losesSignature(event)
-    ? conversions
-    : conversions.filter(({ field }) => field !== "answer.signature");
-}
-
-/** The content whose signature no block carries. */
-const HAS_NO_BLOCK: ReadonlySet<string> = new Set(["media", "code", "code-result"]);
-
-/** Tells whether an event has a signature that is left out. */
-const losesSignature = (event: AnswerEvent): boolean =>
-  event.type === "native"
-    ? event.events.some(losesSignature)
-    : "signature" in event &&
-      event.signature !== undefined &&
-      (HAS_NO_BLOCK.has(event.type) || event.maker === undefined);
+export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
+  listSignedAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);

@@ -16,7 +16,7 @@ import {
   dropped,
   emulated,
   EXACT,
-  listAnswerConversions,
+  listSignedAnswerConversions,
   rejected,
 } from "../shared/conversions.ts";
 import { FORMAT } from "./schema.ts";
@@ -130,20 +130,5 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.details": dropped("The format does not count tokens by their kind of content."),
 };
 
-export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
-  const conversions = listAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
-  return conversions.length === 0 || losesSignature(event)
-    ? conversions
-    : conversions.filter(({ field }) => field !== "answer.signature");
-}
-
-/** The content whose signature no item carries. */
-const HAS_NO_ITEM: ReadonlySet<string> = new Set(["media", "code", "code-result"]);
-
-/** Tells whether an event has a signature that is left out. */
-const losesSignature = (event: AnswerEvent): boolean =>
-  event.type === "native"
-    ? event.events.some(losesSignature)
-    : "signature" in event &&
-      event.signature !== undefined &&
-      (HAS_NO_ITEM.has(event.type) || event.maker === undefined);
+export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
+  listSignedAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);

@@ -1,13 +1,12 @@
 /** The Responses format: `POST /v1/responses`, complete and streamed, token counts, and the codec for upstreams. */
 
 import { GatewayError } from "../../errors.ts";
-import { bearerToken } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ChatCodec, CodecOptions, Format, Incoming } from "../format.ts";
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
-import { encodeError, errorStatus, openaiRateHeaders } from "../shared/errors.ts";
+import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
@@ -24,9 +23,7 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
 
   const common = {
     format: FORMAT,
-    rateHeaders: openaiRateHeaders,
-    credential: (request: Request) => bearerToken(request.headers),
-    encodeError: (error: GatewayError) => ({ status: errorStatus(error), body: encodeError(error) }),
+    ...openaiEndpoint,
   } as const;
   return {
     name: FORMAT,

@@ -5,8 +5,7 @@ import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
-import { type EffortLevel, nearestLevel, outputLimit, reasoningControl, sampling } from "../shared/openai.ts";
-import { effortOf } from "../shared/reasoning.ts";
+import { type EffortLevel, mayReason, nearestEffort, outputLimit, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
 import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
@@ -234,20 +233,8 @@ function encodeReasoning(
   options: CodecOptions,
   fields: ConvertedFields,
 ): { readonly effort?: EffortLevel; readonly summary?: "auto" } | undefined {
-  if (!reasoning) return undefined;
-  if ((options.reasoning?.(model) ?? reasoningControl(model)) === "none") {
-    if (reasoning.type !== "disabled") fields.add("reasoning");
-    return undefined;
-  }
-  if (reasoning.type === "enabled") fields.add("reasoning.budgetTokens");
-  const wanted =
-    reasoning.type === "disabled"
-      ? "none"
-      : reasoning.type === "enabled"
-        ? effortOf(reasoning.budgetTokens)
-        : reasoning.effort;
-  const effort = wanted && nearestLevel(model, wanted);
-  if (effort !== wanted) fields.add("reasoning.effort");
+  if (!reasoning || !mayReason(model, reasoning, options, fields)) return undefined;
+  const effort = nearestEffort(model, reasoning, fields);
   const isShown = reasoning.type !== "disabled" && reasoning.visible !== false;
   return { ...(effort && { effort }), ...(isShown && { summary: "auto" }) };
 }

@@ -358,6 +358,29 @@ export const COMMON_ANSWERS: AnswerConversionTable = {
 
 const NOTHING: readonly Conversion[] = [];
 
+/** The content that carries no signature in formats that sign reasoning, texts and calls. */
+const CARRIES_NONE: ReadonlySet<string> = new Set(["media", "code", "code-result"]);
+
+/** Tells whether an event has a signature that is left out: by its content, or because nobody knows its maker. */
+const losesSignature = (event: AnswerEvent): boolean =>
+  event.type === "native"
+    ? event.events.some(losesSignature)
+    : "signature" in event &&
+      event.signature !== undefined &&
+      (CARRIES_NONE.has(event.type) || event.maker === undefined);
+
+/** Lists the conversions of an event like `listAnswerConversions`, in a format that carries the signatures of reasoning, texts and calls. */
+export function listSignedAnswerConversions(
+  table: AnswerConversionTable,
+  format: string,
+  event: AnswerEvent,
+): readonly Conversion[] {
+  const conversions = listAnswerConversions(table, format, event);
+  return conversions.length === 0 || losesSignature(event)
+    ? conversions
+    : conversions.filter(({ field }) => field !== "answer.signature");
+}
+
 /** Lists the conversions of one event of an answer. An event with frames of the same format passes unchanged, so it has none. */
 export function listAnswerConversions(
   table: AnswerConversionTable,

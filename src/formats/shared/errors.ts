@@ -1,7 +1,9 @@
 /** Errors that several formats share, as clients read them and as upstreams send them, and the headers about rate limits. */
 
 import type { ContextTokens, GatewayErrorCode, GatewayError } from "../../errors.ts";
+import { bearerToken } from "../../http/request.ts";
 import type { RateLimit } from "../../ports/rate-limiter.ts";
+import type { QueryEndpoint } from "../format.ts";
 import { withClientWords } from "./context-length.ts";
 
 export type SharedErrorType = "invalid_request_error" | "authentication_error" | "rate_limit_error" | "server_error";
@@ -115,6 +117,13 @@ export function anthropicRateHeaders(limits: readonly RateLimit[], now: number):
 
 /** The latest time that a `Date` can hold, in milliseconds. */
 const MAX_DATE_MS = 8_640_000_000_000_000;
+
+/** The fields that all endpoints for OpenAI's clients share: the credential, the errors, and the headers about rate limits. */
+export const openaiEndpoint: Pick<QueryEndpoint, "rateHeaders" | "credential" | "encodeError"> = {
+  rateHeaders: openaiRateHeaders,
+  credential: (request) => bearerToken(request.headers),
+  encodeError: (error) => ({ status: errorStatus(error), body: encodeError(error) }),
+};
 
 /**
  * Returns headers such as `x-ratelimit-limit-requests`, `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`. The reset is a

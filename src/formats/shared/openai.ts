@@ -1,9 +1,9 @@
-/** What is known about OpenAI's models by their names: their control over reasoning, and the fields that they refuse. */
+/** Facts about OpenAI's models, found by their names: how their reasoning is controlled, and which fields they refuse. */
 
-import type { ChatRequest, ReasoningControl } from "../../kinds/chat/request.ts";
+import type { ChatRequest, Reasoning, ReasoningControl } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "./conversions.ts";
-import { limitWithoutReasoning } from "./reasoning.ts";
+import { effortOf, limitWithoutReasoning } from "./reasoning.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
 export const nameOf = (model: string): string =>
@@ -44,6 +44,32 @@ export function nearestLevel(model: string, level: EffortLevel): EffortLevel {
   const { levels = LEVELS } = reasoningModel(model) ?? {};
   const wanted = LEVELS.indexOf(level);
   return levels.find((known) => LEVELS.indexOf(known) >= wanted) ?? levels.at(-1) ?? level;
+}
+
+/** Tells whether a model reasons at all. Notes the loss when the request asks a model to reason that does not. */
+export function mayReason(
+  model: string,
+  reasoning: Reasoning,
+  options: CodecOptions,
+  fields: ConvertedFields,
+): boolean {
+  if ((options.reasoning?.(model) ?? reasoningControl(model)) !== "none") return true;
+  if (reasoning.type !== "disabled") fields.add("reasoning");
+  return false;
+}
+
+/** Returns the level that is nearest to the requested reasoning, and notes what changes; undefined when the model chooses by itself. */
+export function nearestEffort(model: string, reasoning: Reasoning, fields: ConvertedFields): EffortLevel | undefined {
+  if (reasoning.type === "enabled") fields.add("reasoning.budgetTokens");
+  const wanted =
+    reasoning.type === "disabled"
+      ? "none"
+      : reasoning.type === "enabled"
+        ? effortOf(reasoning.budgetTokens)
+        : reasoning.effort;
+  const level = wanted && nearestLevel(model, wanted);
+  if (level !== wanted) fields.add("reasoning.effort");
+  return level;
 }
 
 type Sampling = Pick<ChatRequest, "temperature" | "topP" | "presencePenalty" | "frequencyPenalty" | "logprobs">;

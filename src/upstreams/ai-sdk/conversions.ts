@@ -35,7 +35,7 @@ export interface Traits {
   readonly takesUnsigned: boolean;
   /** What happens to earlier reasoning that another provider has made: it is left out, or sent as text. */
   readonly foreignReasoning: "drop" | "text";
-  /** How a request controls the model's reasoning; undefined when nobody knows. */
+  /** The way in which a request controls the model's reasoning; undefined for an unknown model. */
   readonly control: ReasoningControl | undefined;
 }
 

@@ -27,7 +27,7 @@ const REASONS: Partial<Record<GatewayErrorCode, MovedOn>> = {
   rate_limited: "rate-limited",
 };
 
-/** Returns the reason for which a route goes on after an error. */
+/** Returns the reason why a route tries the next upstream after an error. */
 export const movedOnAfter = (code: GatewayErrorCode): MovedOn => REASONS[code] ?? "failed";
 
 export class RoutedCall implements CallContext {
@@ -66,7 +66,7 @@ export class RoutedCall implements CallContext {
     this.#beganAt = clock.now();
   }
 
-  // A getter, because a signal that nobody reads is never created.
+  // Keep this a getter: the signal is created when it is first read.
   get signal(): AbortSignal {
     return this.#call.signal;
   }
