@@ -242,6 +242,7 @@ function servicesOf(options: GatewayOptions): Services {
   assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
+  const hooks = options.hooks?.length ? new Hooks(options.hooks, clock) : undefined;
   const { quotas, onFailure = printFailure } = options;
   return {
     backend: options.backend,
@@ -268,8 +269,8 @@ function servicesOf(options: GatewayOptions): Services {
     onFailure,
     onCall: options.onCall && ((record) => options.onCall?.(record)),
     observer: options.observer,
-    hooks: options.hooks?.length ? new Hooks(options.hooks, clock) : undefined,
-    isRecorded: options.onCall !== undefined || options.observer !== undefined || Boolean(options.hooks?.length),
+    hooks,
+    isRecorded: options.onCall !== undefined || options.observer !== undefined || hooks?.watchesAnswers === true,
     aliasesOf: imageAliases(options.images),
     inFlight: new InFlightCalls(
       clock,

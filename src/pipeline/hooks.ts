@@ -42,6 +42,8 @@ interface CallWithHooks {
 
 /** The hooks of a gateway. */
 export class Hooks {
+  /** True when a hook has `after`: only then are answers collected, and their records made. */
+  readonly watchesAnswers: boolean;
   readonly #hooks: readonly Hook[];
   readonly #clock: Clock;
   readonly #running = new Set<Promise<void>>();
@@ -49,6 +51,7 @@ export class Hooks {
   /** Throws a TypeError for a hook that is not one, and a RangeError for its time. */
   constructor(hooks: readonly Hook[], clock: Clock) {
     for (const hook of hooks) assertHook(hook);
+    this.watchesAnswers = hooks.some((hook) => typeof hook.after === "function");
     this.#hooks = hooks;
     this.#clock = clock;
   }
@@ -61,7 +64,7 @@ export class Hooks {
     decoded: Request,
   ): Promise<Request> {
     const told = toldOf(call, key, kind);
-    call.hooked = new HookedCall(this, told);
+    if (this.watchesAnswers) call.hooked = new HookedCall(this, told);
     return this.#before(call, told, decoded);
   }
 
@@ -83,12 +86,15 @@ export class Hooks {
   }
 
   async #ask(call: CallWithHooks, hook: Hook, request: HookRequest, told: HookCall): Promise<unknown> {
-    const { timeoutMs = DEFAULT_TIMEOUT_MS, down = "closed" } = hook;
+    const { down = "closed" } = hook;
     try {
-      const asked = new Promise((resolve) => resolve(hook.before?.(request, told)));
-      const changed = await call.wait(within(asked, timeoutMs, this.#clock, (end) => call.defer(end)));
-      if (changed === LATE) throw new Error(`A hook took longer than ${timeoutMs} ms.`);
-      return changed;
+      return await call.wait(
+        this.#inTime(
+          hook,
+          () => hook.before?.(request, told),
+          (end) => call.defer(end),
+        ),
+      );
     } catch (thrown) {
       call.assertLive();
       if (thrown instanceof GatewayError) throw thrown;
@@ -114,15 +120,20 @@ export class Hooks {
   async #tell(answer: HookAnswer, told: HookCall, fail: (thrown: unknown) => void): Promise<void> {
     for (const hook of this.#hooks) {
       if (!hook.after) continue;
-      const { timeoutMs = DEFAULT_TIMEOUT_MS } = hook;
       try {
-        const telling = new Promise((resolve) => resolve(hook.after?.(answer, told)));
-        if ((await within(telling, timeoutMs, this.#clock)) === LATE)
-          throw new Error(`A hook took longer than ${timeoutMs} ms.`);
+        await this.#inTime(hook, () => hook.after?.(answer, told));
       } catch (thrown) {
         fail(thrown);
       }
     }
+  }
+
+  /** Runs a function of a hook, and returns its result. Throws what it throws, or an Error when it takes too long. */
+  async #inTime(hook: Hook, run: () => unknown, giveUp?: (end: () => void) => void): Promise<unknown> {
+    const { timeoutMs = DEFAULT_TIMEOUT_MS } = hook;
+    const result = await within(new Promise((resolve) => resolve(run())), timeoutMs, this.#clock, giveUp);
+    if (result === LATE) throw new Error(`A hook took longer than ${timeoutMs} ms.`);
+    return result;
   }
 
   /** Resolves when no `after` is running any more. Their times bound the wait. */

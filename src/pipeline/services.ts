@@ -47,7 +47,7 @@ export interface Services {
   readonly observer: Observer | undefined;
   /** Undefined when the host has no hooks. */
   readonly hooks: Hooks | undefined;
-  /** True when `onCall`, an observer or a hook wants records. Otherwise nothing is noted for records. */
+  /** True when `onCall`, an observer or the `after` of a hook wants records. Otherwise nothing is noted for records. */
   readonly isRecorded: boolean;
   /** Returns the aliases of a model. */
   readonly aliasesOf: (model: string) => readonly string[];
