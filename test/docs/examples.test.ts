@@ -1,11 +1,14 @@
 /** The examples of the README and the docs compile under the strictest settings, and run, without any change. */
 
 import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { delimiter } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { redisAnswers, REDIS } from "../stores/redis/servers.ts";
+import { databases, newPostgres } from "../stores/sql/databases.ts";
 import { ROOT } from "./entries.ts";
 import { blocks, fileOf, pages } from "./pages.ts";
 import { stageExamples } from "./stage.ts";
@@ -167,6 +170,17 @@ describe("the servers", () => {
     expect(sdks.stdout).toBe("You said: Hello\n".repeat(3));
   });
 
+  it("prometheus.ts serves the gateway's metrics, and its own by key and budget", async () => {
+    const address = `http://127.0.0.1:${await startNode("prometheus.ts")}`;
+    await ask(`${address}/ai`);
+    const metrics = await (await fetch(`${address}/metrics`)).text();
+    const [, units] = /^team_units_total\{.*key="anna".*\} (\d+)$/m.exec(metrics) ?? [];
+    expect(Number(units)).toBeGreaterThan(0);
+    expect(metrics).toMatch(new RegExp(`^polygate_units_charged_total\\{.*\\} ${units}$`, "m"));
+    const left = 1_000_000 - Number(units);
+    expect(metrics).toMatch(new RegExp(`^team_budget_available\\{.*budget="team-a".*\\} ${left}$`, "m"));
+  });
+
   it("keep keys out of the log that the docs show", async () => {
     const script = `
       import { once } from "node:events";
@@ -182,6 +196,44 @@ describe("the servers", () => {
     const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], inFolder());
     expect(stdout).toContain('"POST /ai/v1beta/models/any:generateContent HTTP/1.1" 200');
     expect(stdout).not.toContain("team-a");
+  });
+});
+
+describe("the counters for a fleet", () => {
+  /** Starts processes at the same time, which each make one call with the key of this id. Returns the rest of the limit that they are told. */
+  async function remaining(file: string, id: string, env: Record<string, string>): Promise<number[]> {
+    const script = `
+      import { createGateway, memoryQuotaStore } from "polygate";
+      import { myBackend } from "./backend.ts";
+      import { rateLimiter } from "./${file}";
+      const quotas = memoryQuotaStore([{ apiKey: "sk-team-a", id: "${id}" }]);
+      const gateway = createGateway({ backend: myBackend, quotas, rateLimiter });
+      const headers = { authorization: "Bearer sk-team-a", "content-type": "application/json" };
+      const body = JSON.stringify({ model: "m".repeat(256), messages: [{ role: "user", content: "Hello" }] });
+      const call = new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
+      const answer = await gateway.fetch(call);
+      await answer.text();
+      console.log(answer.headers.get("x-ratelimit-remaining-requests"));
+      process.exit();
+    `;
+    const one = () => run(process.execPath, ["--input-type=module", "--eval", script], inFolder(env));
+    const outputs = await Promise.all([one(), one(), one()]);
+    return outputs.map(({ stdout }) => Number(stdout)).toSorted((first, second) => first - second);
+  }
+
+  const postgres = databases.some(({ name, available }) => name === "PostgreSQL" && available);
+
+  it.skipIf(!postgres)("count together in PostgreSQL, also in processes that start on an empty database", async () => {
+    const { address, remove } = await newPostgres();
+    try {
+      expect(await remaining("fleet-limits.ts", "x".repeat(190), { DATABASE_URL: address })).toEqual([17, 18, 19]);
+    } finally {
+      await remove();
+    }
+  });
+
+  it.skipIf(!redisAnswers)("count together in Redis", async () => {
+    expect(await remaining("fleet-limits-redis.ts", randomUUID(), { REDIS_URL: REDIS })).toEqual([17, 18, 19]);
   });
 });
 
