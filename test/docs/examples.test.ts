@@ -96,6 +96,7 @@ describe("the examples", () => {
       "relays",
       "route",
       "image-store",
+      "sweeps",
     ];
     const files = names.map((name) => `./${name}.ts`);
     const script = `for (const file of ${JSON.stringify(files)}) console.log(typeof (await import(file)));`;
