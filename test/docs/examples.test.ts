@@ -6,6 +6,8 @@ import { rm } from "node:fs/promises";
 import { delimiter } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { redisAnswers, REDIS } from "../stores/redis/servers.ts";
 import { databases, newPostgres } from "../stores/sql/databases.ts";
@@ -180,6 +182,20 @@ describe("the servers", () => {
     expect(metrics).toMatch(new RegExp(`^polygate_units_charged_total\\{.*\\} ${units}$`, "m"));
     const left = 1_000_000 - Number(units);
     expect(metrics).toMatch(new RegExp(`^team_budget_available\\{.*budget="team-a".*\\} ${left}$`, "m"));
+  });
+
+  it("catch-all.ts answers wrong base URLs so that SDKs show its message", async () => {
+    const address = `http://127.0.0.1:${await startNode("catch-all.ts")}`;
+    expect(await ask(`${address}/ai`)).toBe("You asked any something.");
+    const anthropic = new Anthropic({ apiKey: "sk-team-a", baseURL: `${address}/ai/v1`, maxRetries: 0 });
+    const messages = [{ role: "user" as const, content: "Hello" }];
+    await expect(anthropic.messages.create({ model: "any", max_tokens: 9, messages })).rejects.toThrow(
+      "no route POST /ai/v1/v1/messages.",
+    );
+    const openai = new OpenAI({ apiKey: "sk-team-a", baseURL: `${address}/ai`, maxRetries: 0 });
+    await expect(openai.chat.completions.create({ model: "any", messages })).rejects.toThrow(
+      "no route POST /ai/chat/completions.",
+    );
   });
 
   it("keep keys out of the log that the docs show", async () => {
