@@ -216,28 +216,28 @@ describe("the servers", () => {
   });
 });
 
-describe("the counters for a fleet", () => {
-  /** Starts processes at the same time, which each make one call with the key of this id. Returns the rest of the limit that they are told. */
-  async function remaining(file: string, id: string, env: Record<string, string>): Promise<number[]> {
-    const script = `
-      import { createGateway, memoryQuotaStore } from "polygate";
-      import { myBackend } from "./backend.ts";
-      import { rateLimiter } from "./${file}";
-      const quotas = memoryQuotaStore([{ apiKey: "sk-team-a", id: "${id}" }]);
-      const gateway = createGateway({ backend: myBackend, quotas, rateLimiter });
-      const headers = { authorization: "Bearer sk-team-a", "content-type": "application/json" };
-      const body = JSON.stringify({ model: "m".repeat(256), messages: [{ role: "user", content: "Hello" }] });
-      const call = new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
-      const answer = await gateway.fetch(call);
-      await answer.text();
-      console.log(answer.headers.get("x-ratelimit-remaining-requests"));
-      process.exit();
-    `;
-    const one = () => run(process.execPath, ["--input-type=module", "--eval", script], inFolder(env));
-    const outputs = await Promise.all([one(), one(), one()]);
-    return outputs.map(({ stdout }) => Number(stdout)).toSorted((first, second) => first - second);
-  }
+/** Starts processes at the same time, which each make one call with the key of this id. Returns the rest of the limit that they are told. */
+async function remaining(file: string, id: string, env: Record<string, string>): Promise<number[]> {
+  const script = `
+    import { createGateway, memoryQuotaStore } from "polygate";
+    import { myBackend } from "./backend.ts";
+    import { rateLimiter } from "./${file}";
+    const quotas = memoryQuotaStore([{ apiKey: "sk-team-a", id: "${id}" }]);
+    const gateway = createGateway({ backend: myBackend, quotas, rateLimiter });
+    const headers = { authorization: "Bearer sk-team-a", "content-type": "application/json" };
+    const body = JSON.stringify({ model: "m".repeat(256), messages: [{ role: "user", content: "Hello" }] });
+    const call = new Request("http://host/v1/chat/completions", { method: "POST", headers, body });
+    const answer = await gateway.fetch(call);
+    await answer.text();
+    console.log(answer.headers.get("x-ratelimit-remaining-requests"));
+    process.exit();
+  `;
+  const one = () => run(process.execPath, ["--input-type=module", "--eval", script], inFolder(env));
+  const outputs = await Promise.all([one(), one(), one()]);
+  return outputs.map(({ stdout }) => Number(stdout)).toSorted((first, second) => first - second);
+}
 
+describe("the counters for a fleet", () => {
   const postgres = databases.some(({ name, available }) => name === "PostgreSQL" && available);
 
   it.skipIf(!postgres)("count together in PostgreSQL, also in processes that start on an empty database", async () => {
