@@ -133,13 +133,19 @@ export interface GatewayFormat {
   make(context: { readonly clock: Clock; readonly limits: Limits }): Format;
 }
 
-/** The ports that a host injects, its options, and the formats that it chooses. The options of a format are those of its own function. */
-export interface CoreGatewayOptions<Context = unknown> extends CommonOptions<Context> {
+/** The options that only a gateway of `polygate/core` has. */
+export interface CoreOptions {
   /** The formats that the gateway serves, each at most once, in any order. The routes of all other formats belong to the host. */
   readonly formats: readonly GatewayFormat[];
   /** The code of the options `cors`, `hooks` and `replayStore`: `withCors`, `withHooks`, `withReplays`. Default: none. */
   readonly features?: readonly GatewayFeature[];
 }
+
+/**
+ * The options of a gateway of `polygate/core`: those of `GatewayOptions`, and its formats. The options of single formats are given to the
+ * functions of the formats.
+ */
+export type CoreGatewayOptions<Context = unknown> = CommonOptions<Context> & CoreOptions;
 
 /** The options of every adapter. */
 export interface MountOptions {

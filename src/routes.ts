@@ -52,21 +52,42 @@ export type Cors = (request: Request) => { preflight?: Answer; headers: Record<s
 /** The end of a path that matches everything below. */
 const BELOW = "/**";
 
+/** The path of an endpoint, and the text in place of its wildcard. */
+interface Route {
+  readonly path: string;
+  readonly wildcardPath: string;
+}
+
+/**
+ * Returns a function that finds the route of a written path as h3's router does: ignores one slash at the end, and prefers an exact path.
+ * Paths stay as they were written, because a model's name may hold any character.
+ */
+export function routerOf(paths: readonly string[]): (written: string) => Route | undefined {
+  const exact = new Map(paths.map((path): [string, Route] => [path, { path, wildcardPath: "" }]));
+  const roots = paths.filter((path) => path.endsWith(BELOW)).map((path) => path.slice(0, -BELOW.length));
+  return (written) => {
+    const path = written.endsWith("/") ? written.slice(0, -1) : written;
+    const found = exact.get(path);
+    if (found) return found;
+    const root = roots.find((one) => path.startsWith(one) && (path.length === one.length || path[one.length] === "/"));
+    return root === undefined ? undefined : { path: root + BELOW, wildcardPath: path.slice(root.length + 1) };
+  };
+}
+
 export class Routes {
   readonly #services: Services;
   readonly #parts: Parts;
   readonly #cors: Cors | undefined;
   /** The endpoints by their path. Several formats may share a path. */
   readonly #byPath: ReadonlyMap<string, readonly Endpoint[]>;
-  /** The paths that match everything below, without their end. */
-  readonly #roots: readonly string[];
+  readonly #routeOf: (path: string) => Route | undefined;
 
   constructor(services: Services, endpoints: readonly Endpoint[], parts: Parts, cors: Cors | undefined) {
     this.#services = services;
     this.#parts = parts;
     this.#cors = cors;
     this.#byPath = Map.groupBy(endpoints, ({ path }) => path);
-    this.#roots = this.paths.filter((path) => path.endsWith(BELOW)).map((path) => path.slice(0, -BELOW.length));
+    this.#routeOf = routerOf(this.paths);
   }
 
   /** The paths of the endpoints. A path that ends in `/**` matches everything below. */
@@ -102,14 +123,9 @@ export class Routes {
     };
   }
 
-  /** Finds the endpoints of a path, as h3's router does: ignores one slash at the end, and prefers a path to the path that matches all below. */
-  #find(written: string, request: Request): Match | undefined {
-    const path = written.endsWith("/") ? written.slice(0, -1) : written;
-    if (this.#byPath.has(path)) return this.#matchOf(path, "", request);
-    const root = this.#roots.find(
-      (one) => path.startsWith(one) && (path.length === one.length || path[one.length] === "/"),
-    );
-    return root === undefined ? undefined : this.#matchOf(root + BELOW, path.slice(root.length + 1), request);
+  #find(path: string, request: Request): Match | undefined {
+    const route = this.#routeOf(path);
+    return route && this.#matchOf(route.path, route.wildcardPath, request);
   }
 
   #matchOf(path: string, wildcardPath: string, request: Request): Match | undefined {

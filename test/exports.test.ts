@@ -79,8 +79,8 @@ it("polygate/edge", () => {
   expect(names(edge)).toEqual([...names(index), ...names(relay), ...names(route), "toEdgeHandler"].toSorted());
 });
 
-it("polygate/core, as polygate/edge, and the code of single options", () => {
-  expect(names(core)).toEqual([...names(edge), "withCors", "withHooks", "withReplays"].toSorted());
+it("polygate/core, as polygate/edge, and the code that other gateways and relays have in them", () => {
+  expect(names(core)).toEqual([...names(edge), "checkRelay", "withCors", "withHooks", "withReplays"].toSorted());
 });
 
 it("polygate/stores/sql", () => {

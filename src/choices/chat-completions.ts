@@ -1,5 +1,9 @@
 /** The chat-completions format for hosts that choose their formats. */
 
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
 import { chatCompletions as format } from "../formats/chat-completions/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 import { chat } from "../kinds/chat/index.ts";

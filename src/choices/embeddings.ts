@@ -1,5 +1,9 @@
 /** The embeddings format for hosts that choose their formats. */
 
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
 import { embeddings as format } from "../formats/embeddings/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 import { embedding } from "../kinds/embedding/index.ts";

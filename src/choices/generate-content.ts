@@ -1,5 +1,9 @@
 /** The generate-content format for hosts that choose their formats. */
 
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
 import { generateContent as format } from "../formats/generate-content/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 import { chat } from "../kinds/chat/index.ts";

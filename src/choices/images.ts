@@ -1,5 +1,9 @@
 /** The images format for hosts that choose their formats. */
 
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
 import { images as format } from "../formats/images/index.ts";
 import type { ImagesOptions } from "../formats/images/request.profiles.ts";
 import type { GatewayFormat } from "../gateway.ts";

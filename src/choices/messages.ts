@@ -1,5 +1,9 @@
 /** The messages format for hosts that choose their formats. */
 
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
 import { messages as format, type MessagesOptions } from "../formats/messages/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 import { chat } from "../kinds/chat/index.ts";

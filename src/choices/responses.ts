@@ -1,5 +1,9 @@
 /** The Responses format for hosts that choose their formats. */
 
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
 import { responses as format } from "../formats/responses/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 import { chat } from "../kinds/chat/index.ts";

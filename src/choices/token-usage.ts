@@ -1,5 +1,9 @@
 /** The token usage format for hosts that choose their formats. */
 
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
 import { tokenUsage as format } from "../formats/token-usage/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 

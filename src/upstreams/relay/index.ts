@@ -6,13 +6,14 @@ assertNodeVersion();
 
 import { assertOptions } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
+import { checkUpstream } from "./check.ts";
 import { chatCompletionsUpstream } from "./formats/chat-completions.ts";
 import { generateContentUpstream } from "./formats/generate-content.ts";
 import { imagesUpstream } from "./formats/images.ts";
 import { messagesUpstream } from "./formats/messages.ts";
 import { responsesUpstream } from "./formats/responses.ts";
 import { RELAY_SHAPES, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
-import { relayTo, type UpstreamFormat } from "./relay.ts";
+import { openRelay, type UpstreamFormat } from "./relay.ts";
 
 export {
   type CheckOptions,
@@ -66,5 +67,6 @@ export function relay(options: RelayOptions): RelayBackend {
     throw new TypeError(
       `relay: format must be one of ${Object.keys(FORMATS).join(", ")}, not ${JSON.stringify(format)}.`,
     );
-  return relayTo(FORMATS[format], options);
+  const { backend, upstream, asking } = openRelay(FORMATS[format], options);
+  return { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
 }
