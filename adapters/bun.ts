@@ -1,6 +1,6 @@
 /** Mounts a gateway in `Bun.serve`. */
 
-import type { Gateway, MountOptions } from "../src/index.ts";
+import type { CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { FETCH_SHAPES, notFound, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
@@ -30,7 +30,7 @@ export interface BunMountOptions<Server extends BunServer, Context = unknown> ex
  * @example Bun.serve({ fetch: toBunHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) });
  */
 export function toBunHandler<Server extends BunServer = BunServer, Context = unknown>(
-  gateway: Gateway<Context>,
+  gateway: CoreGateway<Context>,
   options: BunMountOptions<Server, Context> = {},
 ): BunHandler<Server> {
   assertMount("toBunHandler", gateway, options, FETCH_SHAPES);

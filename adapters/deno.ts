@@ -1,6 +1,6 @@
 /** Mounts a gateway in `Deno.serve`. */
 
-import type { Gateway, MountOptions } from "../src/index.ts";
+import type { CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { FETCH_SHAPES, notFound, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
@@ -23,7 +23,7 @@ export interface DenoMountOptions<Info, Context = unknown> extends MountOptions 
  * @example Deno.serve(toDenoHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }));
  */
 export function toDenoHandler<Info = unknown, Context = unknown>(
-  gateway: Gateway<Context>,
+  gateway: CoreGateway<Context>,
   options: DenoMountOptions<Info, Context> = {},
 ): DenoHandler<Info> {
   assertMount("toDenoHandler", gateway, options, FETCH_SHAPES);

@@ -1,12 +1,10 @@
-/** Mounts a gateway in Cloudflare's Workers and similar runtimes. The build puts the whole library into this one file without imports. */
+/** The library for Cloudflare's Workers and similar runtimes. The build puts the whole library into this one file without imports. */
 
-import type { Gateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { FETCH_SHAPES, FetchMount, notFound } from "./fetch-mount.ts";
-import { assertMount } from "./mount.ts";
 
 assertNodeVersion();
 
+export { type EdgeHandler, type EdgeMountOptions, toEdgeHandler } from "./edge-mount.ts";
 export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS, relay } from "../src/upstreams/relay/index.ts";
 export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "../src/upstreams/route/index.ts";
 // Export everything that the index exports: this bundle has its own copies of the classes, and a host must not mix the two.
@@ -30,84 +28,3 @@ export {
   unstorageImageStore,
   unstorageResponseStore,
 } from "../src/index.ts";
-
-/** The part of the runtime's context, the last argument of a handler, that this adapter uses. */
-interface EdgeContext {
-  waitUntil?(promise: Promise<unknown>): void;
-}
-
-/**
- * A `fetch` handler. `platform` holds the arguments after the request: the environment and the context in Workers, only the context
- * in other runtimes.
- */
-export type EdgeHandler<Platform extends readonly unknown[]> = (
-  request: Request,
-  ...platform: Platform
-) => Response | Promise<Response>;
-
-export interface EdgeMountOptions<Platform extends readonly unknown[], Context = unknown> extends MountOptions {
-  /** Answers the routes that the gateway does not own. Default: a 404 without a body. */
-  readonly fallback?: EdgeHandler<Platform>;
-  /** Makes the host's own context for a request. The backend and the stores receive it as `call.context`. */
-  readonly context?: (request: Request, ...platform: Platform) => Context;
-}
-
-/**
- * Returns the gateway as the `fetch` of a Worker. Passes unfinished calls to `waitUntil`: otherwise the runtime would stop a call when its
- * client disconnects, before the call is settled.
- *
- * @example export default { fetch: toEdgeHandler(gateway, { prefix: "/ai", fallback: () => new Response("My own.") }) };
- */
-export function toEdgeHandler<Platform extends readonly unknown[] = readonly unknown[], Context = unknown>(
-  gateway: Gateway<Context>,
-  options: EdgeMountOptions<Platform, Context> = {},
-): EdgeHandler<Platform> {
-  assertMount("toEdgeHandler", gateway, options, FETCH_SHAPES);
-  const { prefix = "", fallback = notFound, context } = options;
-  const routes = gateway.at(prefix);
-  return (request, ...platform) => {
-    const runtime = platform.at(-1) as EdgeContext | undefined;
-    const address = request.headers.get("cf-connecting-ip") ?? undefined;
-    const mounted = new FetchMount(() => context?.(request, ...platform), address, runtime?.waitUntil?.bind(runtime));
-    const response = routes.handle(request, mounted);
-    return response ? afterBody(request, response) : fallback(request, ...platform);
-  };
-}
-
-/** The most bytes that are read of the body of a refused request. The runtime may close the connection of a client that sends more. */
-const MAX_BYTES = 4 * 1024 * 1024;
-/** The longest wait for the next piece of a refused request's body, in milliseconds. */
-const SILENCE_MS = 3_000;
-/** The longest time for reading the body of a refused request, in milliseconds. */
-const PATIENCE_MS = 30_000;
-
-/** Delays a refusal until the request's body has been read: workerd closes the connection of a client that is still sending. */
-async function afterBody(request: Request, answering: Promise<Response>): Promise<Response> {
-  const response = await answering;
-  if (response.status >= 400) await discard(request).catch(() => {});
-  return response;
-}
-
-async function discard({ body, headers, signal }: Request): Promise<void> {
-  if (!body || body.locked || Number(headers.get("content-length")) > MAX_BYTES) return;
-  const reader = body.getReader();
-  const giveUpAt = Date.now() + PATIENCE_MS;
-  try {
-    for (let bytes = 0; bytes <= MAX_BYTES && Date.now() < giveUpAt && !signal.aborted;) {
-      const step = await unlessSilent(reader.read());
-      if (!step || step.done) return;
-      bytes += step.value.length;
-    }
-  } finally {
-    // Release the lock and do not cancel: a runtime may close the connection for a locked or cancelled body.
-    reader.releaseLock();
-  }
-}
-
-/** Returns the result of a read, or undefined when the client sends nothing for `SILENCE_MS`. */
-function unlessSilent<T>(reading: Promise<T>): Promise<T | undefined> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, SILENCE_MS, undefined);
-    reading.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
-}

@@ -1,7 +1,7 @@
 /** Mounts a gateway in Express 4 and 5, which remove the mount's prefix from the request's address themselves. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Gateway } from "../src/index.ts";
+import type { CoreGateway } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
 import { NODE_SHAPES } from "./node-mount.ts";
@@ -19,7 +19,7 @@ export type ExpressHandler = (req: IncomingMessage, res: ServerResponse, next: (
  * @example app.use("/ai", toExpressHandler(gateway, { context: (req: Request) => ({ user: req.user }) }));
  */
 export const toExpressHandler = <Context = unknown, Req extends IncomingMessage = IncomingMessage>(
-  gateway: Gateway<Context>,
+  gateway: CoreGateway<Context>,
   options: NodeHandlerOptions<Context, Req> = {},
 ): ExpressHandler => {
   assertMount("toExpressHandler", gateway, options, NODE_SHAPES);

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
-import type { Answer, Gateway, MountOptions } from "../src/index.ts";
+import type { Answer, CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
 import { drain, dropIdle, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
@@ -33,7 +33,7 @@ export interface NodeHandlerOptions<
  * @example http.createServer(toNodeHandler(gateway)).listen(3000);
  */
 export function toNodeHandler<Context = unknown, Req extends IncomingMessage = IncomingMessage>(
-  gateway: Gateway<Context>,
+  gateway: CoreGateway<Context>,
   options: NodeHandlerOptions<Context, Req> = {},
 ): NodeHandler {
   assertMount("toNodeHandler", gateway, options, NODE_SHAPES);

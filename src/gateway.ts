@@ -1,20 +1,21 @@
-/** createGateway: assembles a gateway from the host's ports and options. */
+/** Assembles a gateway from the host's ports, options and formats. */
 
-import type { Endpoint } from "./formats/format.ts";
-import { imageAliases } from "./formats/images/index.ts";
-import { type FormatOptions, formats } from "./formats/index.ts";
+import { FEATURE_OF, type GatewayFeature } from "./features.ts";
+import type { Endpoint, Format } from "./formats/format.ts";
+import type { ImagesOptions } from "./formats/images/request.profiles.ts";
+import type { MessagesOptions } from "./formats/messages/index.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import { BodyRoom } from "./http/body-room.ts";
 import { type Price, tokenPrice } from "./kinds/chat/price.ts";
 import { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
-import { assertOptions, type Shapes } from "./options.ts";
+import { assertMethods, assertOptions, type Shapes } from "./options.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
-import { Hooks } from "./pipeline/hooks.ts";
 import { InFlightCalls } from "./pipeline/in-flight.ts";
+import type { Kinds } from "./pipeline/kind.ts";
 import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
@@ -27,11 +28,16 @@ import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
 import { SharedRoom } from "./ports/shared-room.ts";
-import { allowingRetries, type GatewayRoutes, Routes } from "./routes.ts";
-import { memoryImageStore } from "./stores/memory-images.ts";
+import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
 
-/** The ports that a host injects, and its options. */
-export interface GatewayOptions<Context = unknown> extends FormatOptions {
+/** The options of single formats. */
+export interface FormatOptions {
+  readonly messages?: MessagesOptions;
+  readonly images?: ImagesOptions;
+}
+
+/** The ports that a host injects, and the options that do not belong to a format. */
+export interface CommonOptions<Context = unknown> {
   /** Answers the calls. */
   readonly backend: ModelBackend<Context>;
   /** Holds API keys and their quota. */
@@ -110,6 +116,37 @@ export interface GatewayOptions<Context = unknown> extends FormatOptions {
   readonly clock?: Clock;
 }
 
+/** The ports that a host injects, and its options. */
+export interface GatewayOptions<Context = unknown> extends CommonOptions<Context>, FormatOptions {}
+
+/**
+ * A format that a gateway serves: the result of a function such as `messages()` of `polygate/formats/messages`. Its other fields are for the
+ * gateway alone.
+ */
+export interface GatewayFormat {
+  readonly name: string;
+  /** The rules of the kinds of generation that the format's endpoints serve. */
+  readonly kinds: Partial<Kinds>;
+  /** The options of the format, as the host gave them. */
+  readonly options: FormatOptions;
+  /** Makes the format for one gateway. Throws a TypeError or a RangeError for wrong options. */
+  make(context: { readonly clock: Clock; readonly limits: Limits }): Format;
+}
+
+/** The options that only a gateway of `polygate/core` has. */
+export interface CoreOptions {
+  /** The formats that the gateway serves, each at most once, in any order. The routes of all other formats belong to the host. */
+  readonly formats: readonly GatewayFormat[];
+  /** The code of the options `cors`, `hooks` and `replayStore`: `withCors`, `withHooks`, `withReplays`. Default: none. */
+  readonly features?: readonly GatewayFeature[];
+}
+
+/**
+ * The options of a gateway of `polygate/core`: those of `GatewayOptions`, and its formats. The options of single formats are given to the
+ * functions of the formats.
+ */
+export type CoreGatewayOptions<Context = unknown> = CommonOptions<Context> & CoreOptions;
+
 /** The options of every adapter. */
 export interface MountOptions {
   /**
@@ -134,8 +171,8 @@ export interface GatewayEndpoint {
   readonly path: string;
 }
 
-/** A gateway, ready to be mounted. */
-export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
+/** A gateway of `polygate/core`, ready to be mounted. */
+export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
   /** The endpoints that the gateway serves; they depend on the verbs of the backend, and on the store of responses. */
   readonly endpoints: readonly GatewayEndpoint[];
   /** The options of the formats, as the host gave them. */
@@ -144,7 +181,7 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
    * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a RangeError for a prefix that is not a plain
    * path.
    */
-  readonly at: (prefix: string) => GatewayRoutes<Context>;
+  readonly at: (prefix: string) => CoreRoutes<Context>;
   /**
    * Returns the gateway's health: whether its quota store answers, the settlements that wait, the upstreams that rest, and the calls in
    * flight. Never rejects. At most one query a second goes to the quota store.
@@ -158,37 +195,106 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
 }
 
+/** A gateway, ready to be mounted. */
+export interface Gateway<Context = unknown> extends CoreGateway<Context>, GatewayRoutes<Context> {
+  /**
+   * Returns the same gateway under a prefix, for a host that passes the whole path. Throws a RangeError for a prefix that is not a plain
+   * path.
+   */
+  readonly at: (prefix: string) => GatewayRoutes<Context>;
+}
+
 /**
- * Creates a gateway.
+ * Creates a gateway that serves the given formats, and contains the code of no other.
  *
- * @throws RangeError for a limit that is not a positive integer, and a TypeError for an option that does not exist or has a wrong shape.
- * @example const gateway = createGateway({ backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
+ * @throws RangeError for a limit that is not a positive integer, and a TypeError for an option that does not exist or has a wrong shape, for
+ * an option without its feature, for an entry of `formats` that is no format, and for a format that stands there twice.
+ * @example const gateway = createGateway({ formats: [messages()], backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
  */
-export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
-  const services = servicesOf(options);
-  const owned = endpointsOf(options, services);
+export function createGateway<Context = unknown>(options: CoreGatewayOptions<Context>): CoreGateway<Context> {
+  assertOptions<CoreGatewayOptions>("createGateway", options, { ...COMMON_SHAPES, formats: "list", features: "list?" });
+  assertFormats(options.formats);
+  const feature: GatewayFeature = Object.assign({}, ...(options.features ?? []));
+  for (const [option, name] of Object.entries(FEATURE_OF) as [keyof GatewayFeature, string][])
+    if (options[option] !== undefined && !feature[option])
+      throw new TypeError(`createGateway: ${option} needs its code: import ${name}, and write features: [${name}].`);
+  return gatewayOf(options, options.formats, feature).gateway;
+}
+
+/** Throws a TypeError for a list that is empty, has an entry that is no format, or has a format twice. */
+function assertFormats(formats: readonly unknown[]): void {
+  const what = "a format, such as messages() of polygate/formats/messages";
+  if (formats.length === 0) throw new TypeError(`createGateway: formats is empty; it must have ${what}.`);
+  const names = new Set<string>();
+  for (const [index, format] of formats.entries()) {
+    if (typeof format === "function")
+      throw new TypeError(
+        `createGateway: formats[${index}] is a function that makes a format; call it, as in messages().`,
+      );
+    assertMethods("createGateway", `formats[${index}]`, format, ["make"], what);
+    const { name } = format as GatewayFormat;
+    if (names.has(name)) throw new TypeError(`createGateway: formats has the format ${name} twice.`);
+    names.add(name);
+  }
+}
+
+/** The order in which the formats are asked for a request on a path that they share. */
+const ORDER: readonly string[] = [
+  "messages",
+  "generate-content",
+  "chat-completions",
+  "responses",
+  "embeddings",
+  "images",
+  "token-usage",
+];
+
+/** Makes the gateway of both `createGateway`s, which have checked the names of the options. */
+export function gatewayOf<Context>(
+  options: CommonOptions<Context>,
+  chosen: readonly GatewayFormat[],
+  feature: GatewayFeature,
+): { readonly gateway: CoreGateway<Context>; readonly routes: Routes } {
+  assertPorts(options);
+  const { clock = systemClock } = options;
+  const limits = resolveLimits(options.limits);
+  const formats = chosen
+    .toSorted((one, other) => ORDER.indexOf(one.name) - ORDER.indexOf(other.name))
+    .map((format) => format.make({ clock, limits }));
+  // An endpoint's format brings the rules of the endpoint's kind, so that the gateway asks for no other kind.
+  const kinds = Object.assign({}, ...chosen.map((format) => format.kinds)) as Kinds;
+  const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock) : undefined;
+  const services = servicesOf(options, { clock, limits, hooks, formats });
+  const owned = endpointsOf(formats, services);
   const cors = options.cors && (services.replays ? allowingRetries(options.cors) : options.cors);
+  const corsOf = cors && ((request: Request) => feature.cors?.(request, cors) ?? { headers: {} });
   const endpoints = owned.map(({ endpoint }) => endpoint);
-  const routes = new Routes(services, endpoints, cors);
+  const parts = { kinds, repetitions: options.replayStore && feature.replayStore };
+  const routes = new Routes(services, endpoints, parts, corsOf);
   const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
-  return {
+  const gateway: CoreGateway<Context> = {
     ...routes.at(""),
     at: (prefix) => routes.at(prefix),
     endpoints: owned
       .filter(({ endpoint }) => answers(endpoint, services))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
-    formats: {
-      ...(options.messages && { messages: options.messages }),
-      ...(options.images && { images: options.images }),
-    },
+    formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
     health: (how) => health.check(how),
     close: ({ deadlineMs = CLOSE_MS } = {}) => {
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);
-      return settled.then(() => services.hooks?.close()).finally(() => quietly(() => forget?.()));
+      return settled.then(() => hooks?.close()).finally(() => quietly(() => forget?.()));
     },
   };
+  return { gateway, routes };
+}
+
+/** Adds the header `Idempotency-Key` to the headers that a page may send. */
+function allowingRetries(options: CorsOptions): CorsOptions {
+  const { allowHeaders } = options;
+  const isAllowed = !Array.isArray(allowHeaders) || allowHeaders.some((name) => /^(?:\*|idempotency-key)$/i.test(name));
+  return isAllowed ? options : { ...options, allowHeaders: [...allowHeaders, "Idempotency-Key"] };
 }
 
 /** Tells whether an endpoint does more than refuse its callers. */
@@ -201,7 +307,7 @@ const CLOSE_MS = 10_000;
 const VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
 
 /** Throws a TypeError for a backend or a store that is not one: a spread class instance has lost its methods. */
-function assertPorts({ backend, quotas }: Partial<GatewayOptions>): void {
+function assertPorts({ backend, quotas }: Partial<CommonOptions>): void {
   if (!backend || !["object", "function"].includes(typeof backend))
     throw new TypeError("createGateway: backend must be a ModelBackend.");
   for (const verb of VERBS)
@@ -211,7 +317,8 @@ function assertPorts({ backend, quotas }: Partial<GatewayOptions>): void {
       );
 }
 
-const SHAPES: Shapes<GatewayOptions> = {
+/** The options that both `createGateway`s take. */
+export const COMMON_SHAPES: Shapes<CommonOptions> = {
   backend: "any",
   quotas: "any",
   rateLimiter: "object?",
@@ -233,16 +340,19 @@ const SHAPES: Shapes<GatewayOptions> = {
   observer: "object?",
   cors: "object?",
   clock: "object?",
-  messages: "object?",
-  images: "object?",
 };
 
-function servicesOf(options: GatewayOptions): Services {
-  assertOptions<GatewayOptions>("createGateway", options, SHAPES);
-  assertPorts(options);
-  const { clock = systemClock } = options;
-  const limits = resolveLimits(options.limits);
-  const hooks = options.hooks?.length ? new Hooks(options.hooks, clock) : undefined;
+function servicesOf(
+  options: CommonOptions,
+  {
+    clock,
+    limits,
+    hooks,
+    formats,
+  }: Pick<Services, "clock" | "limits" | "hooks"> & {
+    readonly formats: readonly Format[];
+  },
+): Services {
   const { quotas, onFailure = printFailure } = options;
   return {
     backend: options.backend,
@@ -271,7 +381,7 @@ function servicesOf(options: GatewayOptions): Services {
     observer: options.observer,
     hooks,
     isRecorded: options.onCall !== undefined || options.observer !== undefined || hooks?.watchesAnswers === true,
-    aliasesOf: imageAliases(options.images),
+    aliasesOf: formats.find((format) => format.aliasesOf)?.aliasesOf ?? (() => []),
     inFlight: new InFlightCalls(
       clock,
       limits.deadlineMs,
@@ -312,12 +422,8 @@ const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): Gateway
 });
 
 /** Returns the endpoints that the backend can serve. */
-function endpointsOf(
-  options: GatewayOptions,
-  { backend, clock, limits }: Services,
-): { format: string; endpoint: Endpoint }[] {
-  const imageStore = options.images?.store ?? memoryImageStore({ clock });
-  return formats(options, { imageStore, clock, limits })
+function endpointsOf(formats: readonly Format[], { backend }: Services): { format: string; endpoint: Endpoint }[] {
+  return formats
     .flatMap(({ name, endpoints }) => endpoints.map((endpoint) => ({ format: name, endpoint })))
     .filter(({ endpoint: { kind } }) => {
       if (kind === "query") return true;

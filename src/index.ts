@@ -4,14 +4,9 @@ import { assertNodeVersion } from "./node-version.ts";
 
 assertNodeVersion();
 
-export {
-  createGateway,
-  type Gateway,
-  type GatewayEndpoint,
-  type GatewayOptions,
-  type MountOptions,
-} from "./gateway.ts";
-export type { GatewayApp, GatewayRoutes } from "./routes.ts";
+export { createGateway } from "./every-format.ts";
+export type { CoreGateway, FormatOptions, Gateway, GatewayEndpoint, GatewayOptions, MountOptions } from "./gateway.ts";
+export type { CoreRoutes, GatewayApp, GatewayRoutes } from "./routes.ts";
 export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
@@ -51,7 +46,6 @@ export {
   type Port,
 } from "./errors.ts";
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
-export type { FormatOptions } from "./formats/index.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";
 export type { MessagesOptions } from "./formats/messages/index.ts";
 export { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";

@@ -1,19 +1,18 @@
-/** The routes of a gateway: one h3 app holds them, mounts in other apps, and finds the endpoint of a request. */
+/** The routes of a gateway: finds the endpoint of a request, and answers with it. */
 
-import { H3, H3Event, handleCors, type HTTPError } from "h3";
 import { GatewayError } from "./errors.ts";
 import type { Endpoint } from "./formats/format.ts";
-import { type Answer, type CorsOptions, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
+import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
-import { KINDS } from "./kinds/index.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { failureOf } from "./pipeline/failures.ts";
+import type { Parts } from "./pipeline/kind.ts";
 import { serve } from "./pipeline/pipeline.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
 
-/** The gateway's routes under one prefix. */
-export interface GatewayRoutes<Context = unknown> {
+/** The routes of a gateway of `polygate/core` under one prefix. */
+export interface CoreRoutes<Context = unknown> {
   /** Answers a request. Answers a bare 404 for a route that the gateway does not own. */
   readonly fetch: (request: Request) => Promise<Response>;
   /** Answers a request. Returns undefined at once for a route that the gateway does not own, so that the host can answer. */
@@ -27,6 +26,10 @@ export interface GatewayRoutes<Context = unknown> {
    * @example const response = gateway.errorResponse(request, new GatewayError("rate_limited", "Slow down.", { retryAfterMs: 2_000 }));
    */
   readonly errorResponse: (request: Request, error: unknown) => Response | undefined;
+}
+
+/** The gateway's routes under one prefix. */
+export interface GatewayRoutes<Context = unknown> extends CoreRoutes<Context> {
   /** The h3 app that holds the routes. Mount it in another h3 app. */
   readonly app: GatewayApp;
 }
@@ -43,29 +46,57 @@ interface Match {
   readonly wildcardPath: string;
 }
 
-const H3_OPTIONS = {
-  silent: true,
-  allowMalformedURL: true,
-  // The default answer to an unknown route repeats the request's URL, which may hold a key.
-  onError: (error: HTTPError) => (error.status === 404 ? toResponse(NOT_FOUND) : undefined),
-} as const;
+/** Returns the headers that let a browser's page read an answer, and the whole answer to a preflight. */
+export type Cors = (request: Request) => { preflight?: Answer; headers: Record<string, string> };
+
+/** The end of a path that matches everything below. */
+const BELOW = "/**";
+
+/** The path of an endpoint, and the text in place of its wildcard. */
+interface Route {
+  readonly path: string;
+  readonly wildcardPath: string;
+}
+
+/**
+ * Returns a function that finds the route of a written path as h3's router does: ignores one slash at the end, and prefers an exact path.
+ * Paths stay as they were written, because a model's name may hold any character.
+ */
+export function routerOf(paths: readonly string[]): (written: string) => Route | undefined {
+  const exact = new Map(paths.map((path): [string, Route] => [path, { path, wildcardPath: "" }]));
+  const roots = paths.filter((path) => path.endsWith(BELOW)).map((path) => path.slice(0, -BELOW.length));
+  return (written) => {
+    const path = written.endsWith("/") ? written.slice(0, -1) : written;
+    const found = exact.get(path);
+    if (found) return found;
+    const root = roots.find((one) => path.startsWith(one) && (path.length === one.length || path[one.length] === "/"));
+    return root === undefined ? undefined : { path: root + BELOW, wildcardPath: path.slice(root.length + 1) };
+  };
+}
 
 export class Routes {
-  readonly #app = new H3(H3_OPTIONS);
   readonly #services: Services;
-  readonly #cors: CorsOptions | undefined;
+  readonly #parts: Parts;
+  readonly #cors: Cors | undefined;
   /** The endpoints by their path. Several formats may share a path. */
   readonly #byPath: ReadonlyMap<string, readonly Endpoint[]>;
+  readonly #routeOf: (path: string) => Route | undefined;
 
-  constructor(services: Services, endpoints: readonly Endpoint[], cors: CorsOptions | undefined) {
+  constructor(services: Services, endpoints: readonly Endpoint[], parts: Parts, cors: Cors | undefined) {
     this.#services = services;
+    this.#parts = parts;
     this.#cors = cors;
     this.#byPath = Map.groupBy(endpoints, ({ path }) => path);
-    for (const path of this.#byPath.keys()) this.#app.all(path, (event) => this.#handleEvent(path, event));
+    this.#routeOf = routerOf(this.paths);
+  }
+
+  /** The paths of the endpoints. A path that ends in `/**` matches everything below. */
+  get paths(): readonly string[] {
+    return [...this.#byPath.keys()];
   }
 
   /** Returns the routes under a prefix. Throws a RangeError for a prefix that is not a plain path. */
-  at(written: string): GatewayRoutes {
+  at(written: string): CoreRoutes {
     const prefix = plainPrefix(written);
     const find = (request: Request): Match | undefined => {
       const path = pathOf(request.url);
@@ -86,21 +117,15 @@ export class Routes {
         const match = find(request);
         if (!match) return undefined;
         const refused = this.#refusal(request, match, error);
-        const headers = this.#cors && corsOf(request, this.#cors).headers;
+        const headers = this.#cors?.(request).headers;
         return toResponse(headers ? { ...refused, headers: { ...refused.headers, ...headers } } : refused);
       },
-      app: prefix === "" ? this.#app : new H3(H3_OPTIONS).mount(prefix, this.#app),
     };
   }
 
-  /**
-   * Asks the h3 app for the route of a path. Only for the route: h3's own events and responses cost a tenth of a call
-   * (`npm run bench` has both), and they normalize paths, where a model's name must stay as it was written.
-   */
   #find(path: string, request: Request): Match | undefined {
-    const event = { req: { method: request.method }, url: { pathname: path } } as H3Event;
-    const found = this.#app["~findRoute"](event);
-    return found ? this.#matchOf(found.data.route ?? "", found.params?.["_"] ?? "", request) : undefined;
+    const route = this.#routeOf(path);
+    return route && this.#matchOf(route.path, route.wildcardPath, request);
   }
 
   #matchOf(path: string, wildcardPath: string, request: Request): Match | undefined {
@@ -112,20 +137,29 @@ export class Routes {
     return first && { endpoints: [first, ...others], wildcardPath };
   }
 
-  /** Answers a request that h3 has routed, perhaps under the prefix of another app. */
-  async #handleEvent(path: string, { req, context }: H3Event): Promise<Response> {
-    const written = pathOf(req.url).split("/");
-    const matched = path.endsWith("**") ? (context.params?.["_"] ?? "") : undefined;
+  /**
+   * Answers a request that h3 has routed, perhaps under the prefix of another app.
+   *
+   * @param found h3's text in place of the path's wildcard.
+   */
+  async answerRouted(
+    path: string,
+    request: Request & Pick<Mounted, "waitUntil"> & { ip?: string | undefined },
+    found = "",
+  ): Promise<Response> {
+    const written = pathOf(request.url).split("/");
+    const matched = path.endsWith(BELOW) ? found : undefined;
     // h3 ignores one slash at the end.
     if (written.at(-1) === "" && matched !== "") written.pop();
     // Count from the end: a prefix may look like a path of the gateway, and h3's own path has other escapes than the written one.
     const tailLength = matched === undefined ? 0 : matched.split("/").length;
     const ownLength = path.replace("/**", "").split("/").length - 1 + tailLength;
     const wildcardPath = written.slice(written.length - tailLength).join("/");
-    const match = this.#matchOf(path, wildcardPath, req);
+    const match = this.#matchOf(path, wildcardPath, request);
     if (!match) return toResponse(NOT_FOUND);
     const prefix = written.slice(0, written.length - ownLength).join("/");
-    return toResponse(await this.#answer(req, match, mountedBy(req), prefix));
+    const mounted = { waitUntil: request.waitUntil, clientAddress: request.ip };
+    return toResponse(await this.#answer(request, match, mounted, prefix));
   }
 
   #answer(request: Request, match: Match, mounted: Mounted, prefix: string): Promise<Answer> {
@@ -145,9 +179,9 @@ export class Routes {
     match: Match,
     mounted: Mounted,
     prefix: string,
-    options: CorsOptions | undefined,
+    corsOf: Cors | undefined,
   ): Promise<Answer> {
-    const cors = options && corsOf(request, options);
+    const cors = corsOf?.(request);
     if (cors?.preflight) return cors.preflight;
     const answer = await this.#byMethod(request, match, mounted, prefix);
     const sent = request.method === "HEAD" ? withoutBody(answer) : answer;
@@ -160,7 +194,7 @@ export class Routes {
     if (endpoint)
       return serve(
         new Call(this.#services, { endpoint, request, wildcardPath: match.wildcardPath, prefix, mounted }),
-        KINDS,
+        this.#parts,
       );
     const allow = [...new Set(match.endpoints.map((candidate) => candidate.method))];
     const message = `This route takes ${allow.join(" and ")}, not ${request.method}.`;
@@ -179,7 +213,7 @@ export class Routes {
 const PLAIN_PATH = /^\/[^*:(){}\\]*$/;
 
 /** Returns a prefix without a slash at its end; empty for the root. Throws a RangeError for a prefix that is not a plain path. */
-function plainPrefix(prefix: string): string {
+export function plainPrefix(prefix: string): string {
   const isPlain = PLAIN_PATH.test(prefix) && URL.parse(prefix, "http://host")?.pathname === prefix;
   if (prefix !== "" && !isPlain)
     throw new RangeError(
@@ -195,25 +229,4 @@ function secretOf(request: Request, endpoint: Endpoint): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Reads what a server such as h3's has put on its request. */
-const mountedBy = ({ waitUntil, ip }: { waitUntil?: Mounted["waitUntil"]; ip?: string | undefined }): Mounted => ({
-  waitUntil,
-  clientAddress: ip,
-});
-
-/** Applies h3's CORS rules: returns the whole answer to a preflight, and headers for any other request. */
-function corsOf(request: Request, options: CorsOptions): { preflight?: Answer; headers: Record<string, string> } {
-  const event = new H3Event(request);
-  const preflight = handleCors(event, options);
-  const headers = Object.fromEntries(event.res.headers);
-  return preflight ? { preflight: { status: preflight.status ?? 204, headers, body: null }, headers } : { headers };
-}
-
-/** Adds the header `Idempotency-Key` to the headers that a page may send. */
-export function allowingRetries(options: CorsOptions): CorsOptions {
-  const { allowHeaders } = options;
-  const isAllowed = !Array.isArray(allowHeaders) || allowHeaders.some((name) => /^(?:\*|idempotency-key)$/i.test(name));
-  return isAllowed ? options : { ...options, allowHeaders: [...allowHeaders, "Idempotency-Key"] };
 }

@@ -8,6 +8,14 @@ import * as express from "../adapters/express.ts";
 import * as koa from "../adapters/koa.ts";
 import * as node from "../adapters/node.ts";
 import * as admin from "../src/admin/index.ts";
+import * as chatCompletions from "../src/choices/chat-completions.ts";
+import * as embeddings from "../src/choices/embeddings.ts";
+import * as generateContent from "../src/choices/generate-content.ts";
+import * as images from "../src/choices/images.ts";
+import * as messages from "../src/choices/messages.ts";
+import * as responses from "../src/choices/responses.ts";
+import * as tokenUsage from "../src/choices/token-usage.ts";
+import * as core from "../src/core.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
 import * as prices from "../src/prices/index.ts";
@@ -51,6 +59,13 @@ it.each([
   ["bun", bun, ["toBunHandler"]],
   ["deno", deno, ["toDenoHandler"]],
   ["express", express, ["toExpressHandler"]],
+  ["formats/chat-completions", chatCompletions, ["chatCompletions", "chatCompletionsUpstream"]],
+  ["formats/embeddings", embeddings, ["embeddings"]],
+  ["formats/generate-content", generateContent, ["generateContent", "generateContentUpstream"]],
+  ["formats/images", images, ["images", "imagesUpstream"]],
+  ["formats/messages", messages, ["messages", "messagesUpstream"]],
+  ["formats/responses", responses, ["responses", "responsesUpstream"]],
+  ["formats/token-usage", tokenUsage, ["tokenUsage"]],
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
@@ -62,6 +77,10 @@ it.each([
 
 it("polygate/edge", () => {
   expect(names(edge)).toEqual([...names(index), ...names(relay), ...names(route), "toEdgeHandler"].toSorted());
+});
+
+it("polygate/core, as polygate/edge, and the code that other gateways and relays have in them", () => {
+  expect(names(core)).toEqual([...names(edge), "checkRelay", "withCors", "withHooks", "withReplays"].toSorted());
 });
 
 it("polygate/stores/sql", () => {

@@ -39,11 +39,14 @@ const LAYERS = [
   ["formats/format"],
   ["formats/shared"],
   ["formats/*"],
-  ["formats"],
   ["pipeline"],
-  ["registry"],
+  ["rules"],
   ["routes"],
+  ["features"],
   ["gateway"],
+  ["choices"],
+  ["h3-app"],
+  ["every-format"],
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
@@ -79,6 +82,8 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   "stores/redis": ["stores", "ports", "model", "errors", "options", "node-version"],
   admin: ["options", "stores", "stores/sql", "stores/redis", "ports", "model", "node-version"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
+  // The core holds the mount for Workers as well: a bundler leaves out what a host does not use.
+  core: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores", "adapters"],
   // The document is made from each format's schemas and errors, which the index does not publish.
   openapi: ["index", "options", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
   telemetry: ["index", "options", "node-version"],
@@ -97,8 +102,8 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "admin",
   ],
 };
-/** A layer's imports from the parts that stand beside: a gateway falls back on the stores in memory. */
-const FALLS_BACK_ON: Readonly<Record<string, readonly string[]>> = { gateway: ["stores"] };
+/** A layer's imports from the parts that stand beside: images fall back on the store in memory, and a format comes with its upstreams. */
+const BESIDE: Readonly<Record<string, readonly string[]>> = { choices: ["stores", "upstreams/relay"] };
 
 const manifest: unknown = JSON.parse(textOf("package.json"));
 const { dependencies } = manifest as { dependencies: Readonly<Record<string, string>> };
@@ -125,10 +130,9 @@ function partOf(file: string): string | undefined {
   const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
   if (top === "adapters" || top === "playground") return top;
   if (top !== "src" || folder === undefined) return undefined;
-  if (folder === "formats" && rest.length > 1) return `formats/${rest[0]}`;
-  if (folder === "formats") return rest[0] === "index" ? "formats" : `formats/${rest[0]}`;
+  if (folder === "formats") return `formats/${rest[0]}`;
   // The requests and events of a kind are types that even the ports are written in.
-  if (folder === "kinds" && rest.at(-1) === "index") return "registry";
+  if (folder === "kinds" && rest.at(-1) === "index") return "rules";
   if (folder === "kinds" && (rest[1] === "request" || rest[1] === "event")) return "vocabulary";
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
   // What has an entry of its own in the package.
@@ -145,7 +149,7 @@ function mayImport(from: string, to: string): boolean {
   // Of one folder, though one of its files may import more than the others.
   if (from === to || (from.startsWith("upstreams") && to.startsWith("upstreams"))) return true;
   const layer = LAYERS.findIndex((parts) => parts.includes(kindOf(from)));
-  const allowed = ASIDE[from] ?? [...LAYERS.slice(0, layer).flat(), ...(FALLS_BACK_ON[from] ?? [])];
+  const allowed = ASIDE[from] ?? [...LAYERS.slice(0, layer).flat(), ...(BESIDE[from] ?? [])];
   return allowed.includes(kindOf(to));
 }
 
@@ -224,9 +228,7 @@ describe("the layers", () => {
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
     const room = "(?:schema|request|answer|stream|errors|conversions|kept|background|queries)";
-    const name = new RegExp(
-      String.raw`^src/formats/(?:index|format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`,
-    );
+    const name = new RegExp(String.raw`^src/formats/(?:format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`);
     expect(filesOf("src/formats/**/*.*").filter((file) => !name.test(file))).toEqual([]);
   });
 
@@ -305,6 +307,10 @@ describe("these rules", () => {
     ["src/telemetry/call.ts", "@opentelemetry/sdk-trace"],
     ["src/telemetry/tracing.ts", "../ports/observer.ts"],
     ["src/gateway.ts", "./index.ts"],
+    ["src/gateway.ts", "./choices/messages.ts"],
+    ["src/gateway.ts", "./stores/memory-images.ts"],
+    ["src/core.ts", "./index.ts"],
+    ["src/routes.ts", "./h3-app.ts"],
     ["src/gateway.ts", "node:http"],
     ["src/gateway.ts", "vitest"],
     ["src/stores/memory.ts", "../limits.ts"],
@@ -325,12 +331,13 @@ describe("these rules", () => {
   it.each([
     ["src/formats/messages/index.ts", "../format.ts"],
     ["src/formats/messages/index.ts", "./stream.ts"],
-    ["src/formats/index.ts", "./messages/index.ts"],
+    ["src/choices/messages.ts", "../formats/messages/index.ts"],
+    ["src/choices/messages.ts", "../kinds/chat/index.ts"],
+    ["src/choices/images.ts", "../stores/memory-images.ts"],
     ["src/formats/messages/index.ts", "../shared/tools.ts"],
     ["src/pipeline/pipeline.ts", "../kinds/chat/price.ts"],
     ["src/pipeline/pipeline.ts", "./call.ts"],
     ["src/routes.ts", "./pipeline/pipeline.ts"],
-    ["src/gateway.ts", "./stores/memory-images.ts"],
     ["src/index.ts", "./stores/memory.ts"],
     ["src/openapi/document.ts", "../index.ts"],
     ["src/openapi/formats.ts", "../formats/messages/schema.answer.ts"],

@@ -16,6 +16,7 @@ import { consumersSuite } from "./package/consumers.ts";
 import { lintersSuite } from "./package/linters.ts";
 import { runtimesSuite } from "./package/runtimes.ts";
 import { OLDEST_NODE, type PackageStage } from "./package/stage.ts";
+import { workersSuite } from "./package/workers.ts";
 
 /** The entries of the package. */
 const ENTRIES = [
@@ -26,9 +27,17 @@ const ENTRIES = [
   "backends/route",
   "bun",
   "cli",
+  "core",
   "deno",
   "edge",
   "express",
+  "formats/chat-completions",
+  "formats/embeddings",
+  "formats/generate-content",
+  "formats/images",
+  "formats/messages",
+  "formats/responses",
+  "formats/token-usage",
   "koa",
   "node",
   "openapi",
@@ -187,6 +196,7 @@ commandSuite(stage);
 consumersSuite(stage);
 runtimesSuite(stage);
 lintersSuite(stage);
+workersSuite(stage);
 
 /** The relay has two files, but one declaration file. */
 const typesOf = (name: string): string[] => (name === "backends/relay.node" ? [] : [`dist/${name}.d.ts`]);

@@ -1,6 +1,6 @@
 /** What the demo says: it tells back what it was told and shown, so that a reader sees what arrived. */
 
-import { imageMeta } from "image-meta";
+import { imageDimensionsFromData } from "image-dimensions";
 import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolResultPart } from "../../src/index.ts";
 import { lastUserParts } from "./last-words.ts";
 
@@ -57,12 +57,8 @@ function describeMedia({ kind, source }: MediaPart): string {
 
 /** The pixels of an image, from its own bytes. */
 function sizeOf(bytes: Uint8Array): string {
-  try {
-    const { width, height } = imageMeta(bytes);
-    return `${width} × ${height} pixels`;
-  } catch {
-    return `${bytes.length} bytes that are no image I know`;
-  }
+  const size = imageDimensionsFromData(bytes);
+  return size ? `${size.width} × ${size.height} pixels` : `${bytes.length} bytes that are no image I know`;
 }
 
 function describeDocument({ source, title }: DocumentPart): string {

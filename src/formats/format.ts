@@ -4,6 +4,8 @@
 
 import type { GatewayError } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
+import type { BodyIntake } from "../http/body.ts";
+import type { Form } from "../http/form.ts";
 import type { AnswerEvent, ChatEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest, ReasoningControl } from "../kinds/chat/request.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../kinds/embedding/request.ts";
@@ -21,6 +23,8 @@ export interface Format {
   /** The name that `native` parts of the neutral model carry. */
   readonly name: string;
   readonly endpoints: readonly Endpoint[];
+  /** Returns the other names of a model; missing for a format that knows none. */
+  readonly aliasesOf?: (model: string) => readonly string[];
 }
 
 export type Endpoint = ChatEndpoint | ImageEndpoint | EmbeddingEndpoint | QueryEndpoint | PublicEndpoint;
@@ -112,9 +116,8 @@ export interface FrameSource {
 /** A route that an image model answers. */
 export interface ImageEndpoint extends Route {
   readonly kind: "image";
-  readonly body: "json" | "form";
-  /** Returns the largest file of a form field, in bytes; undefined for a field that takes no file. */
-  maxFileBytes(field: string): number | undefined;
+  /** Reads the form of a request; missing for a route whose body is JSON. */
+  readForm?(request: Request, intake: BodyIntake): Promise<Form>;
   /** Decodes a request, without a look at the pixels of its files. */
   decode(body: unknown, incoming: Incoming): Promise<ImageRequest>;
   /** Checks the pixels of the files, after quota is held. Throws `invalid_request` with the name of the file. */

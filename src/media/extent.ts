@@ -4,24 +4,22 @@
  * The packages for this are large: music-metadata 12 has 1.2 MB and ten dependencies, unpdf 1.8 (PDF.js) has 2.3 MB. Both read whole files.
  */
 
-import { imageMeta } from "image-meta";
+import { imageDimensionsFromData } from "image-dimensions";
 import type { Base64File } from "./base64.ts";
 import { type ImageSize, jpegSize } from "./picture.ts";
 
 /** The bytes at the beginning of a JPEG that are searched for its size. Thumbnails and colour profiles come before the size. */
 const JPEG_HEAD_BYTES = 256 * 1024;
-/** The bytes at the beginning of any other picture that image-meta receives. */
-const PICTURE_HEAD_BYTES = 4 * 1024;
+/** The bytes at the beginning of any other picture that image-dimensions receives. A HEIC in tiles has several KiB before its size. */
+const PICTURE_HEAD_BYTES = 16 * 1024;
 
 /** Returns the size of a picture, or undefined for a header without a size. */
 export function pictureSize(file: Base64File): ImageSize | undefined {
   try {
     const [first, second] = file.bytes(0, 2);
     if (first === 0xff && second === 0xd8) return jpegSize(file.bytes(0, JPEG_HEAD_BYTES), true);
-    // Skip drawings in XML, such as SVG (first character `<`): they have no pixels, and no vendor accepts them.
-    if (first === 0x3c || first === undefined) return undefined;
-    const { width, height } = imageMeta(file.bytes(0, PICTURE_HEAD_BYTES));
-    return width >= 1 && height >= 1 ? { width, height } : undefined;
+    const size = imageDimensionsFromData(file.bytes(0, PICTURE_HEAD_BYTES));
+    return size && size.width >= 1 && size.height >= 1 ? { width: size.width, height: size.height } : undefined;
   } catch {
     return undefined;
   }

@@ -1,11 +1,11 @@
 /**
  * Tells the format and the size of a picture by its first bytes, without decoding a pixel.
  *
- * image-meta reads the sizes of PNG and WEBP. The walk through a JPEG is our own: for 25 MiB of empty segments image-meta 0.3 takes 1.6 s
- * and image-size 2.1 takes 3.6 s, this walk 15 ms. Neither package notices a file that breaks off.
+ * image-dimensions reads the sizes of PNG and WEBP. The walk through a JPEG is our own: image-dimensions copies the whole file first, and
+ * does not notice a file that breaks off.
  */
 
-import { imageMeta } from "image-meta";
+import { imageDimensionsFromData } from "image-dimensions";
 import { GatewayError } from "../errors.ts";
 import type { ImageMediaType } from "../kinds/image/request.ts";
 
@@ -31,7 +31,7 @@ export interface ImageBounds {
 const MAX_SIDE_PIXELS = 65_535;
 
 /**
- * The bytes at the beginning of a PNG or WEBP that image-meta receives. They contain the size. No file can cause more work than they do.
+ * The bytes at the beginning of a PNG or WEBP that image-dimensions receives. They contain the size. No file can cause more work than they do.
  */
 const HEAD_BYTES = 64;
 
@@ -77,9 +77,9 @@ export const faulty = (message: string, { path = [] }: ImageBounds, cause?: unkn
 
 /** Reads the size of a PNG or WEBP. Throws any error for a header without a size, and for a WEBP that breaks off. */
 function headerSize(bytes: Uint8Array, mediaType: ImageMediaType): ImageSize {
-  const { type, width, height } = imageMeta(bytes.subarray(0, HEAD_BYTES));
+  const { type, width, height } = imageDimensionsFromData(bytes.subarray(0, HEAD_BYTES)) ?? { width: 0, height: 0 };
   if (mediaType === "image/webp") assertWholeWebp(bytes);
-  if (`image/${type}` !== mediaType || height < 1) throw new RangeError(`No size of ${mediaType}`);
+  if (`image/${type}` !== mediaType || width < 1 || height < 1) throw new RangeError(`No size of ${mediaType}`);
   return { width, height };
 }
 

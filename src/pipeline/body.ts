@@ -2,7 +2,6 @@
 
 import type { BodyLease } from "../http/body-room.ts";
 import { type BodyIntake, declaredBytes, parseJsonText, readJsonText } from "../http/body.ts";
-import { readMultipart } from "../http/form.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
@@ -35,8 +34,8 @@ export async function readBody(call: Call, key: ApiKey): Promise<{ readonly solv
   call.json.booking = lease;
   const intake = new Intake(call, lease);
   call.rawBody =
-    endpoint.kind === "image" && endpoint.body === "form"
-      ? await readMultipart(request, { limits, maxFileBytes: (field) => endpoint.maxFileBytes(field) }, intake)
+    endpoint.kind === "image" && endpoint.readForm
+      ? await endpoint.readForm(request, intake)
       : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
   call.assertLive();
   return { solvency };

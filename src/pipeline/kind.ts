@@ -1,6 +1,7 @@
-/** A kind of generation, as the pipeline runs it: chat, images, embeddings. A kind is a folder in `src/kinds` and a row in `src/kinds/index.ts`. */
+/** A kind of generation, as the pipeline runs it: chat, images, embeddings. A kind is a folder in `src/kinds`, and comes with the formats that serve it. */
 
 import type { AnswerCollector, AnswerContext, AnswerStream, BackgroundAnswer } from "../formats/format.ts";
+import type { Answer } from "../http/answer.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { Amounts, Meter } from "../kinds/meter.ts";
 import type { ModelKind } from "../ports/call.ts";
@@ -64,7 +65,22 @@ export interface Generation<Event, Answered> {
   onEvent?(event: Answered): void;
 }
 
-/** The registry of kinds, as the pipeline reads it. */
+/** The kinds of generation, as the pipeline reads them. */
 export type Kinds = Readonly<Record<ModelKind, Kind<GenerationEndpoint, DecodedRequest, unknown, unknown>>> & {
   readonly chat: { countInput(call: Call, key: ApiKey, request: ChatRequest): Promise<number | undefined> };
 };
+
+/** Recognises a repeated request by its key, and answers it with the answer of the first. */
+export interface Repetitions {
+  /** Returns the request's idempotency key; undefined without one. Throws `invalid_request` for a header that is not a key. */
+  keyOf(request: Request): string | undefined;
+  /** Returns the answer of the first call with the key; undefined when this call is the first. */
+  replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined>;
+}
+
+/** The parts of the pipeline that come with the formats and features of a gateway. */
+export interface Parts {
+  readonly kinds: Kinds;
+  /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
+  readonly repetitions: Repetitions | undefined;
+}

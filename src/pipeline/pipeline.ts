@@ -13,10 +13,9 @@ import { inBackground } from "./background.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
 import { failureOf, report } from "./failures.ts";
-import { idempotencyKeyOf } from "./idempotency.ts";
-import type { DecodedRequest, GenerationEndpoint, Kind, Kinds } from "./kind.ts";
+import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
-import { ending, replay } from "./replay.ts";
+import { ending } from "./replay.ts";
 import { reserve } from "./reserve.ts";
 import { callHeaders, complete, polled, refusal, streamed } from "./respond.ts";
 import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
@@ -25,7 +24,7 @@ import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts
  * Answers a call. Never rejects: an error is an answer too. The pipeline races the end of the call here, and only here. A step that hangs
  * is left behind, and a late result of it is released.
  */
-export function serve(call: Call, kinds: Kinds): Promise<Answer> {
+export function serve(call: Call, parts: Parts): Promise<Answer> {
   return new Promise((resolve) => {
     const refuse = (thrown: unknown): void => {
       const error = (call.error = failureOf(call, thrown));
@@ -39,15 +38,15 @@ export function serve(call: Call, kinds: Kinds): Promise<Answer> {
     }
     const { reason } = call.abort;
     if (reason) return refuse(reason);
-    answer(call, kinds).then(resolve, (error: unknown) => call.isEnded || refuse(error));
+    answer(call, parts).then(resolve, (error: unknown) => call.isEnded || refuse(error));
   });
 }
 
-function answer(call: Call, kinds: Kinds): Promise<Answer> {
+function answer(call: Call, parts: Parts): Promise<Answer> {
   const { endpoint } = call;
-  if (endpoint.kind === "query") return query(call, endpoint, kinds);
+  if (endpoint.kind === "query") return query(call, endpoint, parts);
   if (endpoint.kind === "public") return publicAnswer(call, endpoint);
-  return generate(call, endpoint as GenerationEndpoint, kinds[endpoint.kind]);
+  return generate(call, endpoint as GenerationEndpoint, parts.kinds[endpoint.kind], parts);
 }
 
 /** Answers a call for any kind of generation: the backend generates the answer. */
@@ -56,13 +55,19 @@ async function generate<
   Request extends DecodedRequest,
   Event,
   Answered,
->(call: Call, endpoint: Endpoint, kind: Kind<Endpoint, Request, Event, Answered>): Promise<Answer> {
-  const { backend, countInput, hooks, limits, rateLimiter, replays } = call.services;
+>(
+  call: Call,
+  endpoint: Endpoint,
+  kind: Kind<Endpoint, Request, Event, Answered>,
+  { repetitions }: Parts,
+): Promise<Answer> {
+  const { backend, countInput, hooks, limits, rateLimiter } = call.services;
   const key = await authenticate(call);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
-  if (replays) call.idempotencyKey = idempotencyKeyOf(call.request);
+  call.idempotencyKey = repetitions?.keyOf(call.request);
   const { solvency } = await readBody(call, key);
-  const repeated = call.idempotencyKey === undefined ? undefined : await replay(call, key, call.idempotencyKey);
+  const { idempotencyKey } = call;
+  const repeated = idempotencyKey === undefined ? undefined : await repetitions?.replay(call, key, idempotencyKey);
   if (repeated) return repeated;
   if (solvency) await solvency;
   const decoded = await decode(call, endpoint);
@@ -130,13 +135,14 @@ async function finish(call: Call, answer: Answer): Promise<Answer> {
 }
 
 /** Answers a route that the gateway serves itself, at no charge. */
-async function query(call: Call, endpoint: QueryEndpoint, kinds: Kinds): Promise<Answer> {
-  const { countTokens, hooks, quotas, rateLimiter, replays } = call.services;
+async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }: Parts): Promise<Answer> {
+  const { countTokens, hooks, quotas, rateLimiter } = call.services;
   const key = await authenticate(call, endpoint.expiredKeysMayAsk);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
-  if (replays && endpoint.method === "POST") call.idempotencyKey = idempotencyKeyOf(call.request);
+  if (endpoint.method === "POST") call.idempotencyKey = repetitions?.keyOf(call.request);
   const { solvency } = endpoint.body === "json" ? await readBody(call, key) : { solvency: undefined };
-  const repeated = call.idempotencyKey === undefined ? undefined : await replay(call, key, call.idempotencyKey);
+  const { idempotencyKey } = call;
+  const repeated = idempotencyKey === undefined ? undefined : await repetitions?.replay(call, key, idempotencyKey);
   if (repeated) return repeated;
   if (solvency) await solvency;
   const body = parseBody(call);

@@ -24,11 +24,9 @@ describe("a file in base64", () => {
 const plain = () => sharp({ create: { width: 1_234, height: 567, channels: 3, background: "#abc" } });
 
 describe("the size of a picture", () => {
-  it.each(["png", "jpeg", "webp", "gif", "tiff", "avif"] as const)("is told by the header of %s", async (format) => {
+  it.each(["png", "jpeg", "webp", "gif", "avif"] as const)("is told by the header of %s", async (format) => {
     const file = await plain().toFormat(format).toBuffer();
     const size = pictureSize(fileOf(file));
-    // A TIFF may tell it at its end.
-    if (format === "tiff" && size === undefined) return;
     expect(size).toEqual({ width: 1_234, height: 567 });
   });
 

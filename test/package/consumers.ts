@@ -24,8 +24,10 @@ import { createServer } from "node:http";
 import { createGateway, GatewayError, memoryQuotaStore, type ModelBackend } from "polygate";
 import { toBunHandler } from "polygate/bun";
 import { toDenoHandler } from "polygate/deno";
+import * as core from "polygate/core";
 import * as edge from "polygate/edge";
 import { toExpressHandler } from "polygate/express";
+import { messages, messagesUpstream } from "polygate/formats/messages";
 import { toKoaMiddleware } from "polygate/koa";
 import { toNodeHandler } from "polygate/node";
 import * as testing from "polygate/testing";
@@ -43,6 +45,15 @@ export const mounts = [toBunHandler(gateway), toDenoHandler(gateway), toExpressH
 export const koa = toKoaMiddleware(gateway, { context: (context) => context.state["user"] });
 // The bundle makes the same gateways as the index.
 export const worker = { fetch: edge.toEdgeHandler(edge.createGateway({ backend, quotas: edge.memoryQuotaStore([]) })) };
+// A core gateway mounts everywhere, and its relay has the functions of its format.
+const upstream = core.relay({ format: messagesUpstream, baseUrl: "https://api.example.com/v1" });
+const small = core.createGateway({ formats: [messages({ ranges: "vendor" })], backend: upstream, quotas: memoryQuotaStore([]) });
+export const smallMounts = [toNodeHandler(small), toBunHandler(small), core.toEdgeHandler(small), edge.toEdgeHandler(small)];
+export const chat: NonNullable<ModelBackend["chat"]> = upstream.chat;
+// @ts-expect-error: the formats are missing.
+core.createGateway({ backend, quotas: memoryQuotaStore([]) });
+// @ts-expect-error: a format is no name.
+core.createGateway({ formats: ["messages"], backend, quotas: memoryQuotaStore([]) });
 export const names: string[] = Object.keys(testing);
 // @ts-expect-error: the quotas are missing. Types that fall back to any would not notice.
 createGateway({ backend });

@@ -2,7 +2,7 @@
 
 import parseRange from "range-parser";
 import { type Answer, jsonAnswer } from "../../http/answer.ts";
-import type { Form } from "../../http/form.ts";
+import { type Form, readMultipart } from "../../http/form.ts";
 import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import type { Limits } from "../../limits.ts";
 import { assertOptions } from "../../options.ts";
@@ -13,7 +13,7 @@ import { type OpenAIErrorBody, openaiEndpoint } from "../shared/errors.ts";
 import { answerDecoder, decodeError, decodePicture } from "./answer.decode.ts";
 import { answerCollector, answerStream } from "./answer.ts";
 import { ImageModels, maxPictureBytes } from "./request.models.ts";
-import type { ImageCatalog, ImagesOptions } from "./request.profiles.ts";
+import type { ImagesOptions } from "./request.profiles.ts";
 import {
   decodeRequest,
   encodeRequest,
@@ -44,12 +44,6 @@ interface ImagesContext extends ImagesOptions {
 const URL_LIFETIME_MS = 3_600_000;
 
 const FILES = "/v1/images/files";
-
-/** Returns a function that lists the other names of an image model. Throws a RangeError for an alias of an unknown model. */
-export function imageAliases(catalog: ImageCatalog = {}): (model: string) => readonly string[] {
-  const models = new ImageModels(catalog);
-  return (model) => models.aliasesOf(model);
-}
 
 /**
  * Returns the format with its endpoints. Throws a RangeError if `publicUrl` is no http or https URL or has a query, and for an alias of an
@@ -85,13 +79,16 @@ export function images(context: ImagesContext): Format {
     ...openaiEndpoint,
   };
 
+  const maxFileBytes = (field: string): number | undefined => (takesFiles(field) ? limits.maxImageBytes : undefined);
+  const readFiles: ImageEndpoint["readForm"] = (request, intake) =>
+    readMultipart(request, { limits, maxFileBytes }, intake);
+
   const endpoint = (path: string, operation: ImageOperation, body: "json" | "form"): ImageEndpoint => ({
     ...route,
     kind: "image",
     method: "POST",
     path,
-    body,
-    maxFileBytes: (field) => (takesFiles(field) ? limits.maxImageBytes : undefined),
+    ...(body === "form" && { readForm: readFiles }),
     async decode(read, incoming) {
       const sent = body === "form" ? readForm(read as Form) : { fields: read, images: [], mask: undefined };
       return decodeRequest(operation, sent, models, fileLimits(incoming));
@@ -115,6 +112,7 @@ export function images(context: ImagesContext): Format {
 
   return {
     name: FORMAT,
+    aliasesOf: (model) => models.aliasesOf(model),
     endpoints: [
       endpoint("/v1/images/generations", "generate", "json"),
       endpoint("/v1/images/edits", "edit", "form"),

@@ -13,16 +13,26 @@ import { TurnMemory } from "../turn-memory.ts";
 import { NO_ROUTE } from "./address.ts";
 import { type RelayedCall, isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./call.ts";
 import type { Failures } from "./failures.ts";
-import type { NamePolicy, RelayOptions } from "./options.ts";
+import type { NamePolicy, UpstreamOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
+/** The functions of a relay to an upstream of a chat format. */
 export interface ChatRelay {
   chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent>;
   countInputTokens(request: ChatRequest, call: CallContext): Promise<number | undefined>;
 }
 
-export function chatRelay(upstream: Upstream, options: RelayOptions, codec: ChatCodec): ChatRelay {
+/** Makes the functions of a relay to an upstream of a chat format, and its codec. */
+export function openChat(
+  upstream: Upstream,
+  options: UpstreamOptions,
+  codec: ChatCodec,
+): { readonly verbs: ChatRelay; readonly codec: ChatCodec } {
+  return { verbs: chatRelay(upstream, options, codec), codec };
+}
+
+export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: ChatCodec): ChatRelay {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
   return {
     chat: (request, call) =>
@@ -38,7 +48,7 @@ export function chatRelay(upstream: Upstream, options: RelayOptions, codec: Chat
 async function relayedChat(
   upstream: Upstream,
   codec: ChatCodec,
-  options: RelayOptions,
+  options: UpstreamOptions,
   memory: TurnMemory,
   request: ChatRequest,
   call: CallContext,
@@ -78,7 +88,7 @@ async function relayedChat(
 }
 
 /** Removes the caller's version and beta features from a request, unless the host permits them. */
-function permitted({ versions = "pass", betas = "pass" }: RelayOptions, request: ChatRequest): ChatRequest {
+function permitted({ versions = "pass", betas = "pass" }: UpstreamOptions, request: ChatRequest): ChatRequest {
   if (!request.native || (versions === "pass" && betas === "pass")) return request;
   const { version, ...native } = request.native;
   return {

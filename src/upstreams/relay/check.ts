@@ -1,14 +1,14 @@
 /** Checks an upstream before calls need it: asks for its models, or else for one token, and says in words what is wrong. */
 
 import type { GatewayError } from "../../errors.ts";
-import type { ChatCodec } from "../../formats/format.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
 import { NO_ROUTE } from "./address.ts";
 import { isOfType, JSON_TYPE, readBytes } from "./call.ts";
 import type { CheckOptions, RelayCheck } from "./options.ts";
+import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay } from "./relay.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -19,13 +19,27 @@ const TIMEOUT_MS = 10_000;
 const MAX_MODELS = 1_000;
 const MAX_LISTED = 10;
 
-/** The functions of the relay that a check uses; none for a relay that draws pictures. */
-interface Asking {
-  readonly codec: Pick<ChatCodec, "encodeRequest">;
-  readonly ask: NonNullable<ModelBackend["chat"]>;
+/**
+ * Checks the upstream of a relay of `polygate/core`, as `check()` of other relays does: asks for its models, or for one token where it lists
+ * none. Resolves with what is wrong: an address that does not answer, a refused key, a missing model.
+ * Throws a TypeError for wrong options, and a RangeError for a wrong timeout or limit.
+ *
+ * @param options The options of the relay.
+ */
+export function checkRelay(options: CoreRelayOptions, how?: CheckOptions): Promise<RelayCheck> {
+  assertCoreOptions("checkRelay", options);
+  const { backend, upstream, asking } = openRelay(options.format, options);
+  return checkUpstream(upstream, asking, how).then(async (checked) => {
+    await backend.close();
+    return checked;
+  });
 }
 
-/** Never rejects: a failure is a problem in words. */
+/**
+ * Never rejects: a failure is a problem in words.
+ *
+ * @param asking Undefined for a relay that draws pictures.
+ */
 export async function checkUpstream(
   upstream: Upstream,
   asking: Asking | undefined,

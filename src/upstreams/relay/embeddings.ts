@@ -8,18 +8,17 @@ import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
 import { type Batch, batchesOf, inOrder } from "../batches.ts";
 import { type RelayedCall, relayed } from "./call.ts";
 import { reportConversions } from "./chat.ts";
-import type { RelayOptions } from "./options.ts";
+import type { UpstreamOptions } from "./options.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** The number of batches of one call that are asked for at once, by default. */
 const CONCURRENCY = 4;
 
+/** The function of a relay to an upstream that embeds. */
+export type EmbeddingRelay = Required<Pick<ModelBackend, "embed">>;
+
 /** Throws a RangeError for a wrong number in `options.embeddings`. */
-export function embeddingRelay(
-  upstream: Upstream,
-  options: RelayOptions,
-  codec: EmbeddingCodec,
-): Required<Pick<ModelBackend, "embed">> {
+export function embeddingRelay(upstream: Upstream, options: UpstreamOptions, codec: EmbeddingCodec): EmbeddingRelay {
   const { strict = false, embeddings = {} } = options;
   // The default of `maxInputs` depends on the request, so only its own value is checked here.
   const { concurrency, maxInputs } = overridden(

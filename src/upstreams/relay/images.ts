@@ -9,14 +9,14 @@ import type { ImageEvent, ImageRequest } from "../../kinds/image/request.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { type RelayedCall, readBytes, relayed } from "./call.ts";
 import { brokenOff } from "./failures.ts";
-import type { RelayOptions } from "./options.ts";
+import type { UpstreamOptions } from "./options.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { RequestBelow, Upstream } from "./upstream.ts";
 
-export function imageRelay(
-  upstream: Upstream,
-  { imageOrigins = [] }: RelayOptions,
-): Required<Pick<ModelBackend, "image">> {
+/** The function of a relay to an upstream that draws images. */
+export type ImageRelay = Required<Pick<ModelBackend, "image">>;
+
+export function imageRelay(upstream: Upstream, { imageOrigins = [] }: UpstreamOptions): ImageRelay {
   const pictures = new Pictures(upstream, imageOrigins);
   return {
     image: (request, call) => relayed(upstream, call, () => relayedImage(upstream, pictures, request, call.signal)),

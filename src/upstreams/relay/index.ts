@@ -4,21 +4,16 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { chatCompletionsCodec } from "../../formats/chat-completions/index.ts";
-import { embeddingsCodec } from "../../formats/embeddings/index.ts";
-import type { ChatCodec, CodecOptions, EmbeddingCodec } from "../../formats/format.ts";
-import { generateContentCodec, generateContentEmbeddings } from "../../formats/generate-content/index.ts";
-import { messagesCodec } from "../../formats/messages/index.ts";
-import { responsesCodec } from "../../formats/responses/index.ts";
 import { assertOptions } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
-import { assertHangUp } from "../backend.ts";
-import { chatRelay } from "./chat.ts";
 import { checkUpstream } from "./check.ts";
-import { embeddingRelay } from "./embeddings.ts";
-import { imageRelay } from "./images.ts";
-import { codecOptions, RELAY_SHAPES, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
-import { Upstream } from "./upstream.ts";
+import { chatCompletionsUpstream } from "./formats/chat-completions.ts";
+import { generateContentUpstream } from "./formats/generate-content.ts";
+import { imagesUpstream } from "./formats/images.ts";
+import { messagesUpstream } from "./formats/messages.ts";
+import { responsesUpstream } from "./formats/responses.ts";
+import { RELAY_SHAPES, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
+import { openRelay, type UpstreamFormat } from "./relay.ts";
 
 export {
   type CheckOptions,
@@ -36,17 +31,12 @@ export {
 } from "./options.ts";
 export type { Fetch } from "./transport.fetch.ts";
 
-const CODECS = {
-  messages: messagesCodec,
-  "generate-content": generateContentCodec,
-  "chat-completions": chatCompletionsCodec,
-  responses: responsesCodec,
-} as const satisfies Record<Exclude<RelayFormat, "images">, (options: CodecOptions) => ChatCodec>;
-
-/** The codec for embeddings of each format whose upstreams have embeddings too. */
-const EMBEDDING_CODECS: Partial<Record<RelayFormat, EmbeddingCodec>> = {
-  "generate-content": generateContentEmbeddings,
-  "chat-completions": embeddingsCodec,
+const FORMATS: Readonly<Record<RelayFormat, UpstreamFormat>> = {
+  messages: messagesUpstream,
+  "generate-content": generateContentUpstream,
+  "chat-completions": chatCompletionsUpstream,
+  responses: responsesUpstream,
+  images: imagesUpstream,
 };
 
 /**
@@ -72,27 +62,11 @@ export function relay(
 export function relay(options: RelayOptions): RelayBackend;
 export function relay(options: RelayOptions): RelayBackend {
   assertOptions<RelayOptions>("relay", options, RELAY_SHAPES);
-  const { format, hangUp } = options;
-  assertHangUp("relay: hangUp", hangUp);
-  const known = [...Object.keys(CODECS), "images"];
-  if (!known.includes(format))
-    throw new TypeError(`relay: format must be one of ${known.join(", ")}, not ${JSON.stringify(format)}.`);
-  const codec = codecOptions(options);
-  const upstream = new Upstream(options);
-  if (format === "images")
-    return {
-      ...upstream.backend,
-      ...imageRelay(upstream, options),
-      check: (how) => checkUpstream(upstream, undefined, how),
-    };
-  const embeddings = EMBEDDING_CODECS[format];
-  const chatCodec = CODECS[format](codec);
-  const answering = chatRelay(upstream, options, chatCodec);
-  return {
-    ...upstream.backend,
-    ...answering,
-    ...(embeddings && embeddingRelay(upstream, options, embeddings)),
-    check: (how) =>
-      checkUpstream(upstream, { codec: chatCodec, ask: (request, call) => answering.chat(request, call) }, how),
-  };
+  const { format } = options;
+  if (!Object.hasOwn(FORMATS, format))
+    throw new TypeError(
+      `relay: format must be one of ${Object.keys(FORMATS).join(", ")}, not ${JSON.stringify(format)}.`,
+    );
+  const { backend, upstream, asking } = openRelay(FORMATS[format], options);
+  return { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
 }

@@ -8,12 +8,10 @@ import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
-/** The upstream of a relay, and the rules for calling it. */
-export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
+/** The address of an upstream, and the rules for calling it. */
+export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
   /** The name of the upstream for records, metrics and failures. Default: the host name of `baseUrl`. */
   readonly name?: string;
-  /** The wire format that the upstream speaks. */
-  readonly format: RelayFormat;
   /**
    * The upstream's address, such as `https://api.example.com/v1`; `http` or `https`, without a query. The version may be missing where the
    * official clients of the format add it, and a whole address of a route is taken for the address above the route.
@@ -63,6 +61,12 @@ export interface RelayOptions extends Omit<CodecOptions, "reasoning"> {
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
   /** Default: the machine's clock. */
   readonly clock?: Clock;
+}
+
+/** The upstream of a relay, and the rules for calling it. */
+export interface RelayOptions extends UpstreamOptions {
+  /** The wire format that the upstream speaks. */
+  readonly format: RelayFormat;
 }
 
 export const RELAY_SHAPES: Shapes<RelayOptions> = {
@@ -182,7 +186,7 @@ const WORDS = {
 const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
 
 /** Returns the options of the codec. Throws a TypeError for a word that does not exist. */
-export function codecOptions(options: RelayOptions): CodecOptions {
+export function codecOptions(options: UpstreamOptions): CodecOptions {
   for (const [option, words] of Object.entries(WORDS))
     assertWord(option, words, options[option as keyof typeof WORDS], "");
   const { reasoning, ...others } = options;

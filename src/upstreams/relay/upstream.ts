@@ -12,8 +12,8 @@ import {
   type RelayFormat,
   type RelayLimits,
   type RelayModels,
-  type RelayOptions,
   type RelayTimeouts,
+  type UpstreamOptions,
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
 } from "./options.ts";
@@ -69,11 +69,11 @@ export class Upstream {
   readonly #openTransport: (origin: string) => Transport;
   /** The headers of every request. They replace others of the same name. */
   readonly #headers: Readonly<Record<string, string>>;
-  readonly #hangUp: RelayOptions["hangUp"];
+  readonly #hangUp: UpstreamOptions["hangUp"];
   readonly #showModel: boolean;
 
-  constructor(options: RelayOptions) {
-    const { format, apiKey, fetch, hangUp } = options;
+  constructor(format: RelayFormat, options: UpstreamOptions) {
+    const { apiKey, fetch, hangUp } = options;
     this.format = format;
     this.#base = baseAddress(options.baseUrl, format);
     this.origin = this.#base.origin;

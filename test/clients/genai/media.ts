@@ -1,7 +1,7 @@
 /** Pictures, sounds, films and documents: what the model is shown, and what it draws. */
 
 import { createPartFromBase64, createPartFromUri, type MediaResolution, type Part } from "@google/genai";
-import { imageMeta } from "image-meta";
+import { imageDimensionsFromData } from "image-dimensions";
 import { describe, expect, it } from "vitest";
 import { png } from "../png.ts";
 import { errorOf, partsOf, say, type Stage, textOf, wireError } from "./sdk.ts";
@@ -70,7 +70,7 @@ export function mediaSuite({ sdk, ask, chunks }: Stage): void {
       const [part] = partsOf(response);
       expect(part?.inlineData?.mimeType).toBe("image/png");
       const bytes = Buffer.from(part?.inlineData?.data ?? "", "base64");
-      expect(imageMeta(bytes)).toMatchObject({ type: "png", width: 256, height: 256 });
+      expect(imageDimensionsFromData(bytes)).toMatchObject({ type: "png", width: 256, height: 256 });
       expect(response.usageMetadata?.candidatesTokensDetails).toEqual([{ modality: "IMAGE", tokenCount: 1_290 }]);
     });
 

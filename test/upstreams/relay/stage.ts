@@ -17,7 +17,7 @@ export const plainRelay = (
   conversions: readonly Conversion[] = [],
 ): Omit<RelayBackend, keyof ChatRelay | "check"> & ChatRelay => {
   const whole: RelayOptions = { format: "messages", apiKey: API_KEY, baseUrl, ...options };
-  const upstream = new Upstream(whole);
+  const upstream = new Upstream(whole.format, whole);
   return { ...upstream.backend, ...chatRelay(upstream, whole, plainCodec(conversions)) };
 };
 

@@ -1,0 +1,17 @@
+/** The embeddings format for hosts that choose their formats. */
+
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
+import { embeddings as format } from "../formats/embeddings/index.ts";
+import type { GatewayFormat } from "../gateway.ts";
+import { embedding } from "../kinds/embedding/index.ts";
+
+/** The embeddings format: `POST /v1/embeddings`. */
+export const embeddings = (): GatewayFormat => ({
+  name: "embeddings",
+  kinds: { embedding },
+  options: {},
+  make: () => format(),
+});

@@ -1,0 +1,20 @@
+/** The messages format for hosts that choose their formats. */
+
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
+import { messages as format, type MessagesOptions } from "../formats/messages/index.ts";
+import type { GatewayFormat } from "../gateway.ts";
+import { chat } from "../kinds/chat/index.ts";
+
+export type { MessagesOptions } from "../formats/messages/index.ts";
+export { messagesUpstream } from "../upstreams/relay/formats/messages.ts";
+
+/** The messages format: `POST /v1/messages`, token counts, and the list of models. */
+export const messages = (options?: MessagesOptions): GatewayFormat => ({
+  name: "messages",
+  kinds: { chat },
+  options: options ? { messages: options } : {},
+  make: () => format(options),
+});

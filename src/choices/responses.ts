@@ -1,0 +1,19 @@
+/** The Responses format for hosts that choose their formats. */
+
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
+import { responses as format } from "../formats/responses/index.ts";
+import type { GatewayFormat } from "../gateway.ts";
+import { chat } from "../kinds/chat/index.ts";
+
+export { responsesUpstream } from "../upstreams/relay/formats/responses.ts";
+
+/** The Responses format: `POST /v1/responses`, token counts, and the routes of kept responses and conversations. */
+export const responses = (): GatewayFormat => ({
+  name: "responses",
+  kinds: { chat },
+  options: {},
+  make: format,
+});

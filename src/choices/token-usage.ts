@@ -1,0 +1,16 @@
+/** The token usage format for hosts that choose their formats. */
+
+import { assertNodeVersion } from "../node-version.ts";
+
+assertNodeVersion();
+
+import { tokenUsage as format } from "../formats/token-usage/index.ts";
+import type { GatewayFormat } from "../gateway.ts";
+
+/** The token usage format: `GET /api/usage/token`, the quota of the caller's key. */
+export const tokenUsage = (): GatewayFormat => ({
+  name: "token-usage",
+  kinds: {},
+  options: {},
+  make: () => format(),
+});

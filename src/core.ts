@@ -1,0 +1,38 @@
+/**
+ * The exports of `polygate/core`: those of `polygate/edge`, but its gateways and relays take their formats as values. A bundler then leaves out
+ * the code of all other formats.
+ */
+
+import { assertNodeVersion } from "./node-version.ts";
+
+assertNodeVersion();
+
+export { type EdgeHandler, type EdgeMountOptions, toEdgeHandler } from "../adapters/edge-mount.ts";
+export { GatewayError } from "./errors.ts";
+export { type GatewayFeature, withCors, withHooks, withReplays } from "./features.ts";
+export {
+  type CoreGateway,
+  type CoreGatewayOptions,
+  type CoreOptions,
+  createGateway,
+  type GatewayFormat,
+} from "./gateway.ts";
+export { tokenPrice } from "./kinds/chat/price.ts";
+export { countTokensByScript } from "./kinds/count-tokens.ts";
+export { imagePriceTable } from "./kinds/image/meter.ts";
+export { DEFAULT_LIMITS } from "./limits.ts";
+export { systemClock } from "./ports/clock.ts";
+export { isImageId, TOMBSTONE_MS } from "./ports/image-store.ts";
+export { encryptedResponseStore } from "./stores/encrypted-responses.ts";
+export { hashApiKey } from "./stores/ledger.ts";
+export { memoryImageStore } from "./stores/memory-images.ts";
+export { memoryReplayStore } from "./stores/memory-replays.ts";
+export { memoryResponseStore } from "./stores/memory-responses.ts";
+export { memoryQuotaStore } from "./stores/memory.ts";
+export { flexibleRateLimiter } from "./stores/rate-limits.ts";
+export { unstorageImageStore } from "./stores/unstorage-images.ts";
+export { unstorageResponseStore } from "./stores/unstorage-responses.ts";
+export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "./upstreams/relay/options.ts";
+export { type CoreRelayBackend, type CoreRelayOptions, relay, type UpstreamFormat } from "./upstreams/relay/relay.ts";
+export { checkRelay } from "./upstreams/relay/check.ts";
+export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "./upstreams/route/index.ts";
