@@ -66,10 +66,10 @@ export const gateway: Gateway = createGateway({
   onCall: writeCall,
 });
 
-/** Ends the process when it is told to. The calls in flight end first, and the database last. */
+/** Ends the process when it is told to. Calls in flight get a minute to finish; the database ends last. */
 export function endWith(closeServer: () => unknown): void {
   const end = async (): Promise<void> => {
-    await gateway.close();
+    await gateway.close({ deadlineMs: 60_000 });
     // Clients get 5 seconds to read the ends of their answers.
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
     await allWritten();

@@ -440,7 +440,8 @@ ${optionsOf(WITH_STORE)}
 POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
 Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.
 
-${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}`;
+${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}
+${examplesOf("init", ["my-gateway"])}`;
 
 /** A command as it was found on the command line. */
 interface Found {

@@ -46,7 +46,7 @@ interface Question {
 
 /** Welcomes each caller. Addresses below `/down` always fail, and a stream for "Slowly" waits in its middle. */
 class Upstream {
-  readonly #released = Promise.withResolvers<void>();
+  #released = Promise.withResolvers<void>();
   readonly #server = createServer((req, res) => void this.#answer(req, res));
   /** The address without a path. */
   url = "";
@@ -56,9 +56,10 @@ class Upstream {
     this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Lets the streams end that wait in their middle. */
+  /** Lets the streams end that wait in their middle. Later ones wait again. */
   release(): void {
     this.#released.resolve();
+    this.#released = Promise.withResolvers();
   }
 
   close(): void {
@@ -116,6 +117,27 @@ function rowsOf(file: string): Record<string, unknown>[] {
   return database.prepare("SELECT * FROM calls ORDER BY began_at").all();
 }
 
+const clientOf = ({ url }: Playground, apiKey: string): OpenAI =>
+  new OpenAI({ apiKey, baseURL: `${url}/v1`, maxRetries: 0 });
+
+/** Tells a host to end in the middle of a stream, waits for the end of both, and returns the text of the stream. */
+async function stopInStream(host: Playground, apiKey: string, upstream: Upstream): Promise<string> {
+  let text = "";
+  let stopped: Promise<void> | undefined;
+  for await (const { choices } of await clientOf(host, apiKey).chat.completions.create({
+    ...asking("Slowly"),
+    stream: true,
+  })) {
+    text += choices[0]?.delta.content ?? "";
+    if (stopped) continue;
+    stopped = host.stop();
+    await expect.poll(async () => (await fetch(new URL("/readyz", host.url))).status).toBe(503);
+    upstream.release();
+  }
+  await stopped;
+  return text;
+}
+
 const asking = (content: string) => ({ model: "any", messages: [{ role: "user" as const, content }] });
 
 export function templateSuite(stage: () => PackageStage): void {
@@ -169,7 +191,7 @@ export function templateSuite(stage: () => PackageStage): void {
       });
       afterAll(() => void host?.process.child.kill("SIGKILL"));
 
-      const openai = (): OpenAI => new OpenAI({ apiKey, baseURL: `${host.url}/v1`, maxRetries: 0 });
+      const openai = (): OpenAI => clientOf(host, apiKey);
 
       it("compiles", async () => {
         expect(await succeed("npm", ["run", "--silent", "check"], folder)).toBe("");
@@ -193,7 +215,7 @@ export function templateSuite(stage: () => PackageStage): void {
       });
 
       it("refuses an unknown key", async () => {
-        const stranger = new OpenAI({ apiKey: "sk-nobody", baseURL: `${host.url}/v1`, maxRetries: 0 });
+        const stranger = clientOf(host, "sk-nobody");
         await expect(stranger.chat.completions.create(asking("Hello"))).rejects.toThrow(OpenAI.AuthenticationError);
         await expect.poll(() => rows().at(-1)).toMatchObject({ key_id: null, units: 0, outcome: "refused" });
       });
@@ -207,16 +229,7 @@ export function templateSuite(stage: () => PackageStage): void {
       });
 
       it("lets a stream end when it is told to end, and ends then", async () => {
-        const stream = await openai().chat.completions.create({ ...asking("Slowly"), stream: true });
-        const chunks = stream[Symbol.asyncIterator]();
-        let streamed = (await chunks.next()).value?.choices[0]?.delta.content ?? "";
-        const stopped = host.stop();
-        await expect.poll(async () => (await fetch(new URL("/readyz", host.url))).status).toBe(503);
-        upstream.release();
-        for (let next = await chunks.next(); !next.done; next = await chunks.next())
-          streamed += next.value.choices[0]?.delta.content ?? "";
-        expect(streamed).toBe("Welcome.");
-        await stopped;
+        expect(await stopInStream(host, apiKey, upstream)).toBe("Welcome.");
         expect(rows().at(-1)).toMatchObject({ key_id: "team-a", units: COST, outcome: "completed" });
         expect(host.process.errors()).toBe("");
       });
@@ -264,7 +277,7 @@ export function templateSuite(stage: () => PackageStage): void {
       });
 
       it.each(OTHERS.filter(([, kind]) => hasPostgres || kind === "sqlite"))(
-        "%s and %s answer a call, tell their health, and end",
+        "%s and %s answer a call, tell their health, and let a stream end before they end",
         async (server, kind) => {
           const target = targetOf(server, kind);
           const address = kind === "sqlite" ? "sqlite:gateway.db" : (database?.address ?? "");
@@ -284,7 +297,8 @@ export function templateSuite(stage: () => PackageStage): void {
             expect(await (await fetch(new URL("/readyz", host.url))).json()).toMatchObject({ ready: true });
             expect((await fetch(new URL("/nothing", host.url))).status).toBe(404);
             expect(JSON.parse(await keys("usage", server))).toMatchObject({ used: COST });
-            await host.stop();
+            expect(await stopInStream(host, apiKey, upstream)).toBe("Welcome.");
+            expect(host.process.errors()).toBe("");
           } finally {
             host.process.child.kill("SIGKILL");
           }
@@ -366,8 +380,18 @@ export function templateSuite(stage: () => PackageStage): void {
             .toEqual([{ units: COST * answered(), calls: answered() }, { charged: COST * answered() }]);
         });
 
-        it("has written a row for each call when it ends", async () => {
-          await host.stop();
+        it("has written a row for each call when it ends, also where the table came back late", async () => {
+          await client.query("ALTER TABLE calls RENAME TO calls_elsewhere");
+          expect((await post(host.url, "Hello", { apiKey: "sk-team" })).status).toBe(200);
+          const stopped = host.stop();
+          const isOpen = (): Promise<boolean> =>
+            fetch(new URL("/healthz", host.url)).then(
+              () => true,
+              () => false,
+            );
+          await expect.poll(isOpen).toBe(false);
+          await client.query("ALTER TABLE calls_elsewhere RENAME TO calls");
+          await stopped;
           const { rows } = await client.query(
             `SELECT key_id, model, upstream, input_tokens, output_tokens, units, certainty, outcome, count(*) AS calls
              FROM calls WHERE coalesce(key_id, 'none') IN ('busy', 'team', 'none') AND outcome <> 'failed'
@@ -379,7 +403,7 @@ export function templateSuite(stage: () => PackageStage): void {
             { key_id: "busy", ...told, outcome: "completed", calls: "1" },
             { key_id: "busy", units: "0", outcome: "refused", calls: "1" },
             { key_id: "team", units: "0", outcome: "completed", calls: "1" },
-            { key_id: "team", ...told, outcome: "completed", calls: "2" },
+            { key_id: "team", ...told, outcome: "completed", calls: "3" },
             { key_id: null, units: "0", outcome: "refused", calls: "1" },
           ]);
         });
