@@ -127,7 +127,7 @@ function nameOf(folder: string, dependencies: readonly string[]): string {
 function adapted(name: string, text: string, { server, database }: NewProject): string {
   if (name === "Dockerfile" && database === "postgres") return text.replaceAll(/^# The database .*\nRUN .*\n/gm, "");
   if (server !== "bun" || !/\.(?:md|yaml|example)$/.test(name)) return text;
-  return text.replaceAll(/\bnpm (?=install|run)/g, "bun ").replaceAll("npx ", "bunx ");
+  return text.replaceAll(/\bnpm (?=install|run)/g, "bun ");
 }
 
 /**
@@ -173,7 +173,7 @@ async function kindOf(path: string, look: typeof lstat = lstat): Promise<"file" 
 }
 
 /** Says what was written, and the way to the first answer. */
-export function nextSteps({ folder, server, written, overwritten }: WrittenProject): string {
+export function nextSteps({ folder, server, database, written, overwritten }: WrittenProject): string {
   const npm = server === "bun" ? "bun" : "npm";
   const into =
     resolve(folder) === process.cwd() ? [] : [`  cd ${/^[\w./-]+$/.test(folder) ? folder : JSON.stringify(folder)}`];
@@ -184,7 +184,8 @@ export function nextSteps({ folder, server, written, overwritten }: WrittenProje
     "Next:",
     ...into,
     `  ${npm} install`,
-    "  cp .env.example .env        # Set the upstream that answers in it.",
+    "  cp .env.example .env           # Fill it in: at least the upstream that answers.",
+    ...(database === "postgres" ? ["  docker compose up -d database  # Or name your own in .env."] : []),
     `  ${npm} run polygate -- keys migrate`,
     `  ${npm} run polygate -- keys create --id team-a --granted 5000000`,
     `  ${npm} run dev`,
