@@ -20,6 +20,8 @@ const TRACKED: readonly string[] = [
   ".ci/*",
   "{src,adapters}/**/*.ts",
   "playground/**/*.{ts,py,html,css,svg}",
+  "playground/template/{README.md,Dockerfile{,.bun},compose{,.postgres}.yaml}",
+  "playground/template/_{tsconfig.json,env.example,env.postgres.example,gitignore,dockerignore}",
   "docs/*.{md,png}",
   "test/**/*.{ts,json}",
   "test/{docs,playground}/*.mjs",

@@ -351,7 +351,7 @@ describe("these rules", () => {
     ["adapters/node.ts", "srvx/node"],
     ["playground/server.ts", "../adapters/node.ts"],
     ["playground/quotas.ts", "../src/admin/open-store.ts"],
-    ["playground/hosts/team.ts", "../../src/stores/sql/index.ts"],
+    ["playground/template/database.ts", "polygate/stores/sql"],
   ])("let %s import %s", (file, specifier) => {
     expect(breaches([{ file, specifier }])).toEqual([]);
   });

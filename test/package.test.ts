@@ -16,6 +16,7 @@ import { consumersSuite } from "./package/consumers.ts";
 import { lintersSuite } from "./package/linters.ts";
 import { runtimesSuite } from "./package/runtimes.ts";
 import { OLDEST_NODE, type PackageStage } from "./package/stage.ts";
+import { templateSuite } from "./package/template.ts";
 import { workersSuite } from "./package/workers.ts";
 
 /** The entries of the package. */
@@ -196,6 +197,7 @@ commandSuite(stage);
 consumersSuite(stage);
 runtimesSuite(stage);
 lintersSuite(stage);
+templateSuite(stage);
 workersSuite(stage);
 
 /** The relay has two files, but one declaration file. */
@@ -206,8 +208,9 @@ it("holds only what is published", async () => {
   const built = paths.filter((path) => /^dist\/.+\.(?:js|d\.ts)$/.test(path));
   expect(built).toEqual(expect.arrayContaining(ENTRIES.flatMap((name) => [`dist/${name}.js`, ...typesOf(name)])));
   const others = paths.filter((path) => !built.includes(path));
-  const docs = await readdir(join(root, "docs"));
-  const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs.map((name) => `docs/${name}`)];
+  const docs = (await readdir(join(root, "docs"))).map((name) => `docs/${name}`);
+  const template = (await readdir(join(root, "playground/template"))).map((name) => `playground/template/${name}`);
+  const pages = ["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", ...docs, ...template];
   expect(others.toSorted()).toEqual([...pages, "dist/edge.licenses.txt", "package.json"].toSorted());
 });
 

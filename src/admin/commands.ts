@@ -1,9 +1,11 @@
-/** The commands of `polygate keys` and `polygate budgets`: their options, functions and output. */
+/** The commands of `polygate`: their options, functions and output. */
 
 import { parseArgs } from "node:util";
+import { unknownName } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod, BudgetReport } from "../stores/budgets.ts";
 import { type BudgetPage, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, MOST_UNITS, noSuchBudget } from "../stores/ledger.ts";
+import { DATABASES, type NewProject, nextSteps, SERVERS, type TemplatePackage, writeProject } from "./init.ts";
 import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions, stateOf } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
@@ -14,8 +16,10 @@ export interface Terminal {
   readonly print: (line: string) => void;
   /** Reads a file, or the standard input when no file is named. */
   readonly read: (file?: string) => Promise<string>;
-  /** The version of the package. */
-  readonly version: string;
+  /** Asks the person at the terminal a question, and resolves with the line. Undefined where there is nobody to ask. */
+  readonly ask?: ((question: string) => Promise<string>) | undefined;
+  /** The package of this command. */
+  readonly home: TemplatePackage;
 }
 
 /** The error of a command that has failed, with what a program needs to know of it. */
@@ -53,6 +57,10 @@ const OPTIONS = {
   "time-zone": { type: "string" },
   rollover: { type: "boolean" },
   parent: { type: "string" },
+  server: { type: "string" },
+  database: { type: "string" },
+  yes: { type: "boolean", short: "y" },
+  force: { type: "boolean" },
 } as const;
 
 type Parsed = ReturnType<typeof parse>;
@@ -83,9 +91,14 @@ const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about:
   "time-zone": ["--time-zone ZONE", "the time zone of the period, such as Europe/Berlin; UTC by default"],
   rollover: ["--rollover", "takes the unused units of a period into the next one"],
   parent: ["--parent ID", "the budget that it draws on"],
+  server: ["--server KIND", `${SERVERS.join(", ")}; ${SERVERS[0]} by default`],
+  database: ["--database KIND", `${DATABASES.join(", ")}; ${DATABASES[0]} by default`],
+  yes: ["-y, --yes", "takes the defaults, and asks nothing"],
+  force: ["--force", "replaces files that exist"],
 };
 
-interface Command {
+/** How a command is written. */
+interface Syntax {
   readonly about: string;
   /** The commands of its examples, without `polygate` and the group. */
   readonly examples: readonly string[];
@@ -93,6 +106,9 @@ interface Command {
   readonly operands?: readonly string[];
   /** The options that the command takes beside those of every command. */
   readonly options?: readonly (keyof Values)[];
+}
+
+interface Command extends Syntax {
   /**
    * Checks the arguments and reads the input before a store is opened, and returns the function that runs the command. The function
    * returns the answer, unless it prints lines by itself. Throws a UsageError for a wrong value.
@@ -385,7 +401,16 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   budgets: BUDGET_COMMANDS,
 };
 
-const COMMON: readonly (keyof Values)[] = ["store", "prefix", "json", "help", "version"];
+/** The one command that needs no store. */
+const INIT: Syntax = {
+  about: "writes a gateway of your own into a folder, with its server and database",
+  examples: ["--yes", "my-gateway --server fastify --database postgres"],
+  operands: ["[FOLDER]"],
+  options: ["server", "database", "yes", "force"],
+};
+
+const EVERYWHERE: readonly (keyof Values)[] = ["json", "help", "version"];
+const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", ...EVERYWHERE];
 
 const columns = (rows: readonly (readonly [string, string])[]): string =>
   rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
@@ -393,11 +418,11 @@ const columns = (rows: readonly (readonly [string, string])[]): string =>
 const examplesOf = (group: string, examples: readonly string[]): string =>
   examples.map((example) => `  polygate ${group} ${example}`).join("\n");
 
-const usageOf = (name: string, { operands = [] }: Command): string => [name, ...operands].join(" ");
+const usageOf = (name: string, { operands = [] }: Syntax): string => [name, ...operands].join(" ");
 
 const optionsOf = (options: readonly (keyof Values)[]): string => columns(options.map((name) => OPTION_HELP[name]));
 
-const commandsOf = (group: Readonly<Record<string, Command>>): string =>
+const commandsOf = (group: Readonly<Record<string, Syntax>>): string =>
   columns(Object.entries(group).map(([name, command]) => [usageOf(name, command), command.about]));
 
 export const USAGE: string = `polygate keys <command> --store <address>
@@ -408,60 +433,122 @@ polygate budgets <command> --store <address>
 
 ${commandsOf(BUDGET_COMMANDS)}
 
-${optionsOf(COMMON)}
+polygate ${usageOf("init", INIT)}: ${INIT.about}
+
+${optionsOf(WITH_STORE)}
 
 POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
 Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.
 
-${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}`;
+${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}
+${examplesOf("init", ["my-gateway"])}`;
 
-const helpOf = (group: string, name: string, command: Command): string =>
-  [
-    `polygate ${group} ${usageOf(name, command)}: ${command.about}`,
-    optionsOf([...(command.options ?? []), ...COMMON]),
-    examplesOf(group, command.examples),
-  ].join("\n\n");
+/** A command as it was found on the command line. */
+interface Found {
+  /** Its words, such as `keys create`. */
+  readonly name: string;
+  readonly syntax: Syntax;
+  /** All options that it takes. */
+  readonly options: readonly (keyof Values)[];
+  readonly operands: readonly string[];
+  /** Undefined for `init`. */
+  readonly command: Command | undefined;
+}
+
+function find([group = "", name = "", ...rest]: readonly string[]): Found | undefined {
+  if (group === "init") {
+    const operands = [name, ...rest].filter((operand) => operand !== "");
+    return {
+      name: group,
+      syntax: INIT,
+      options: [...(INIT.options ?? []), ...EVERYWHERE],
+      operands,
+      command: undefined,
+    };
+  }
+  const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
+  const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (!command) return undefined;
+  const options = [...(command.options ?? []), ...WITH_STORE];
+  return { name: `${group} ${name}`, syntax: command, options, operands: rest, command };
+}
+
+const helpOf = ({ name, syntax, options }: Found): string =>
+  [`polygate ${usageOf(name, syntax)}: ${syntax.about}`, optionsOf(options), examplesOf(name, syntax.examples)].join(
+    "\n\n",
+  );
 
 /** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
-  const { env, print, version } = terminal;
+  const { env, print, home } = terminal;
   const { values, positionals } = parse(args);
-  const [group = "", name = "", ...operands] = positionals;
-  const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
-  const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (values.version) return print(version);
-  if (values.help || group === "") return print(command ? helpOf(group, name, command) : USAGE);
-  if (!command)
-    throw new UsageError(`There is no command "${[group, name].join(" ").trim()}". "polygate --help" lists them.`);
-  assertTaken(`${group} ${name}`, command, operands, values);
+  const found = find(positionals);
+  if (values.version) return print(home.manifest.version);
+  if (values.help || positionals.length === 0) return print(found ? helpOf(found) : USAGE);
+  if (!found)
+    throw new UsageError(`There is no command "${positionals.slice(0, 2).join(" ")}". "polygate --help" lists them.`);
+  assertTaken(found, values);
+  const { command, operands } = found;
+  if (!command) {
+    const written = await writeProject(await projectOf(operands, values, terminal), home);
+    return print(values.json ? jsonOf(written) : nextSteps(written));
+  }
   const address = values.store ?? env["POLYGATE_STORE"];
   if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
   const work = await command.read(operands, values, terminal);
-  const opened = await openStore(address, { prefix: values.prefix, create: group === "keys" && name === "migrate" });
+  const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
   try {
     const answer = await work(keyAdmin(opened.store), opened);
-    if (answer) print(values.json ? JSON.stringify(answer, undefined, 2) : textOf(answer));
+    if (answer) print(values.json ? jsonOf(answer) : textOf(answer));
   } finally {
     await opened.close();
   }
 }
 
+const jsonOf = (answer: object): string => JSON.stringify(answer, undefined, 2);
+
 function parse(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+    const message = error instanceof Error ? error.message : String(error);
+    const [, option] = /^Unknown option '(--[^']*)'/.exec(message) ?? [];
+    if (option === undefined) throw new UsageError(message, { cause: error });
+    const { positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true, strict: false });
+    const found = find(positionals);
+    const known = (found?.options ?? WITH_STORE).map((name) => `--${name}`);
+    throw new UsageError(`${found ? `${found.name}: ` : ""}${unknownName(option, known)}.`, { cause: error });
   }
 }
 
 /** Throws a UsageError for operands and options that the command does not take. If they were ignored, a mistake would look like success. */
-function assertTaken(name: string, command: Command, operands: readonly string[], values: Values): void {
-  const { operands: names = [], options = [] } = command;
+function assertTaken({ name, syntax, options, operands }: Found, values: Values): void {
+  const { operands: names = [] } = syntax;
   const required = names.filter((operand) => !operand.startsWith("["));
   if (operands.length < required.length || operands.length > names.length)
-    throw new UsageError(`Usage: polygate ${usageOf(name, command)}`);
+    throw new UsageError(`Usage: polygate ${usageOf(name, syntax)}`);
   for (const option of Object.keys(values) as (keyof Values)[])
-    if (!COMMON.includes(option) && !options.includes(option)) throw new UsageError(`${name} takes no --${option}.`);
+    if (!options.includes(option)) throw new UsageError(`${name} takes no --${option}.`);
+}
+
+/** Reads the choices of `init`, and asks for those that the command line leaves open. */
+async function projectOf([folder = "."]: readonly string[], values: Values, { ask }: Terminal): Promise<NewProject> {
+  const { yes = false, force = false } = values;
+  const choose = async <Kind extends string>(name: "server" | "database", kinds: readonly Kind[], first: Kind) => {
+    const given = values[name] ?? (yes ? first : undefined);
+    const kind = kinds.find((known) => known === given);
+    if (kind !== undefined) return kind;
+    if (given !== undefined) throw new UsageError(`--${name} must be ${kinds.join(", ")}, not ${given}.`);
+    if (!ask)
+      throw new UsageError(`init asks for the ${name} on a terminal only. Add --yes, or --${name} ${kinds.join("|")}.`);
+    for (;;) {
+      const answer = await ask(`Which ${name}: ${kinds.join(", ")}? (${first}) `);
+      const chosen = kinds.find((known) => known === (answer.trim().toLowerCase() || first));
+      if (chosen !== undefined) return chosen;
+    }
+  };
+  const server = await choose("server", SERVERS, SERVERS[0]);
+  return { folder, server, database: await choose("database", DATABASES, DATABASES[0]), force };
 }
 
 function pageOf({ after, limit }: Values): BudgetPage {

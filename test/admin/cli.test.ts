@@ -27,7 +27,8 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", version: "1.2.3" };
+const home = { manifest: { version: "1.2.3", engines: { node: "" }, devDependencies: {} }, root: "" };
+const terminal: Terminal = { env: {}, print: () => {}, read: async () => "", home };
 
 /** Runs a command in this process, and returns what it prints. */
 async function keys(...args: string[]): Promise<string> {
@@ -332,7 +333,8 @@ describe("polygate keys", () => {
     [["keys", "rotate"], /Usage: polygate keys rotate ID/],
     [["keys", "revoke", "team", "other"], /Usage: polygate keys revoke ID/],
     [["keys", "list", "--granted", "5"], /keys list takes no --granted/],
-    [["keys", "list", "--nonsense"], /Unknown option '--nonsense'/],
+    [["keys", "list", "--nonsense"], /^keys list: --nonsense does not exist; there are --state, .*--store/],
+    [["keys", "list", "--metdata", "a=b"], /^keys list: --metdata does not exist; did you mean --metadata\? There are/],
     [["keys", "constructor"], /There is no command "keys constructor"/],
     [["serve"], /There is no command "serve"/],
     [["keys", "prune"], /needs --older-than/],

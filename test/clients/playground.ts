@@ -41,9 +41,13 @@ export interface Playground extends Site {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Starts the playground's process; a variable that is undefined is unset for it. */
-export function spawnPlayground(env: Environment, [program, ...parameters]: Command = SERVER): PlaygroundProcess {
+export function spawnPlayground(
+  env: Environment,
+  [program, ...parameters]: Command = SERVER,
+  cwd: string = ROOT,
+): PlaygroundProcess {
   const child = spawn(program, parameters, {
-    cwd: ROOT,
+    cwd,
     env: { ...process.env, HOST: undefined, PORT: undefined, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -55,8 +59,12 @@ export function spawnPlayground(env: Environment, [program, ...parameters]: Comm
 }
 
 /** Starts the playground on a free port, and waits until it says that it is ready. */
-export async function startPlayground(env: Environment = {}, command: Command = SERVER): Promise<Playground> {
-  const started = spawnPlayground({ PORT: "0", ...env }, command);
+export async function startPlayground(
+  env: Environment = {},
+  command: Command = SERVER,
+  cwd: string = ROOT,
+): Promise<Playground> {
+  const started = spawnPlayground({ PORT: "0", ...env }, command, cwd);
   const lines = createInterface({ input: started.child.stdout });
   const firstLine = once(lines, "line", { signal: AbortSignal.timeout(STUCK_MS) }).then(([line]) => String(line));
   const said = await Promise.race([firstLine, started.ended.then(() => "")]).catch(() => "");

@@ -31,6 +31,8 @@ export async function stageExamples(): Promise<string> {
     ...compilerOptions,
     isolatedDeclarations: false,
     declaration: false,
+    // The examples find the package as a reader does.
+    paths: {},
     tsBuildInfoFile: join(folder, "tsbuildinfo"),
   };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));

@@ -10,16 +10,11 @@ const LAST = "/repeat 10 /delay 100";
 
 const names = ["bun", "deno", "express", "fastify", "hono", "koa"];
 
-/** Brings its own upstream and database: `team.test.ts`. */
-const others = ["team"];
-
 it("are all there", () => {
   const { scripts } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
     scripts: Record<string, string>;
   };
-  expect(Object.keys(scripts).filter((name) => name.startsWith("host:"))).toEqual(
-    [...names, ...others].map((name) => `host:${name}`),
-  );
+  expect(Object.keys(scripts).filter((name) => name.startsWith("host:"))).toEqual(names.map((name) => `host:${name}`));
 });
 
 describe.each(names.map(scripted))("npm run host:$name", ({ available, start }) => {

@@ -6,12 +6,14 @@ declare namespace Bun {
     timeout(request: Request, seconds: number): void;
     stop(closeActiveConnections?: boolean): Promise<void>;
   }
+  type Handler = (request: Request, server: Server) => Response | Promise<Response>;
   function serve(options: {
     readonly hostname?: string;
     readonly port?: number;
     readonly idleTimeout?: number;
     readonly maxRequestBodySize?: number;
-    readonly fetch: (request: Request, server: Server) => Response | Promise<Response>;
+    readonly fetch?: Handler;
+    readonly routes?: Readonly<Record<string, Handler>>;
   }): Server;
 }
 

@@ -1,0 +1,81 @@
+/** The gateway: which models answer, what they cost, and what each key may use. */
+
+import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
+import { MeterProvider } from "@opentelemetry/sdk-metrics";
+import { createGateway, flexibleRateLimiter, type Gateway } from "polygate";
+import { relay, type RelayBackend, type RelayFormat } from "polygate/backends/relay";
+import { route } from "polygate/backends/route";
+import { priceTable } from "polygate/prices";
+import { migrate, sqlQuotaStore, sqlReplayStore } from "polygate/stores/sql";
+import { openTelemetry } from "polygate/telemetry";
+import { allWritten, writeCall } from "./calls.ts";
+import { db, dialect, rateCounter } from "./database.ts";
+
+const { HOST, PORT, METRICS_PORT, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
+const { FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY, FALLBACK_MODEL } = process.env;
+if (!UPSTREAM_URL) throw new Error("Set UPSTREAM_URL. The file .env.example explains all variables.");
+
+export const host: string = HOST || "127.0.0.1";
+export const port: number = Number(PORT || 3000);
+
+const upstream = (name: string, format = "", baseUrl = "", apiKey = ""): RelayBackend =>
+  relay({ name, format: (format || "chat-completions") as RelayFormat, baseUrl, apiKey: apiKey || undefined });
+
+const primary = upstream("primary", UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY);
+const fallback = FALLBACK_URL && {
+  backend: upstream("fallback", FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY),
+  weight: 0, // Gets a call only after the first upstream has failed.
+  ...(FALLBACK_MODEL && { model: FALLBACK_MODEL }),
+};
+const backend = route({ routes: { "*": { upstreams: fallback ? [primary, fallback] : [primary] } } });
+void primary.check().then(({ problem }) => problem && console.warn(`The upstream has a problem. ${problem}`));
+
+// US dollars for a million tokens, by the name of the model. These are examples: take yours from your provider.
+const prices = priceTable({
+  "claude-sonnet-*": { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75, cacheWrite1h: 6 },
+  "gpt-*": { input: 1.25, output: 10, cacheRead: 0.125 },
+  "*": { input: 5, output: 25 },
+});
+
+await migrate(db, { dialect });
+const replayStore = sqlReplayStore({ db, dialect });
+const quotas = sqlQuotaStore({
+  db,
+  dialect,
+  // Send this to a place where your team sees it. README.md says how to make a budget.
+  onBudget: ({ name, percent }) => console.warn(`The budget ${name} has reached ${percent} %.`),
+});
+
+// Charges the calls of processes that have died, and deletes old answers.
+const sweep = (): Promise<unknown> => Promise.all([quotas.sweep(), replayStore.sweep()]);
+setInterval(() => void sweep().catch(console.error), 60_000).unref();
+
+/** Serves metrics on a port of their own. Spans go to the tracer provider that is registered, if there is one. */
+const telemetry = (port: number) =>
+  openTelemetry({ meterProvider: new MeterProvider({ readers: [new PrometheusExporter({ host, port })] }) });
+
+export const gateway: Gateway = createGateway({
+  backend,
+  quotas,
+  replayStore,
+  rateLimiter: flexibleRateLimiter({
+    perKey: { requests: [await rateCounter(60, 60)], tokens: [await rateCounter(100_000, 60)], callsAtOnce: 8 },
+  }),
+  ...prices,
+  ...(METRICS_PORT && { observer: telemetry(Number(METRICS_PORT)) }),
+  onCall: writeCall,
+});
+
+/** Ends the process when it is told to. Calls in flight get a minute to finish; the database ends last. */
+export function endWith(closeServer: () => unknown): void {
+  const end = async (): Promise<void> => {
+    await gateway.close({ deadlineMs: 60_000 });
+    // Clients get 5 seconds to read the ends of their answers.
+    await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
+    await allWritten();
+    await backend.close();
+    await db.destroy();
+    process.exit();
+  };
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => void end());
+}

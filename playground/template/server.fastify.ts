@@ -1,0 +1,21 @@
+/** The server: the gateway at /ai in Fastify, and its health. Add your own routes here. */
+
+import fastify from "fastify";
+import { toNodeHandler } from "polygate/node";
+import { endWith, gateway, host, port } from "./gateway.ts";
+
+const app = fastify();
+const ai = toNodeHandler(gateway, { prefix: "/ai" });
+app.addHook("onRequest", (request, reply, done) => {
+  // The gateway writes its answer without Fastify, so copy the headers that plugins have set.
+  for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
+  ai(request.raw, reply.raw, done);
+});
+app.get("/healthz", () => ({ ok: true }));
+app.get("/readyz", async (_request, reply) => {
+  const health = await gateway.health();
+  return reply.code(health.ready ? 200 : 503).send(health);
+});
+
+console.log(`The gateway is at ${await app.listen({ host, port })}/ai`);
+endWith(() => app.close());

@@ -1,0 +1,20 @@
+/** The server: the gateway at /ai in Express, and its health. Add your own routes here. */
+
+import type { AddressInfo } from "node:net";
+import express from "express";
+import { toExpressHandler } from "polygate/express";
+import { endWith, gateway, host, port } from "./gateway.ts";
+
+const app = express();
+app.use("/ai", toExpressHandler(gateway));
+app.get("/healthz", (_req, res) => void res.json({ ok: true }));
+app.get("/readyz", async (_req, res) => {
+  const health = await gateway.health();
+  res.status(health.ready ? 200 : 503).json(health);
+});
+
+const server = app.listen(port, host, (error) => {
+  if (error) throw error;
+  console.log(`The gateway is at http://${host}:${(server.address() as AddressInfo).port}/ai`);
+});
+endWith(() => new Promise((resolve) => server.close(resolve)));
