@@ -9,6 +9,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const CHECKS: readonly string[] = [
   "test/checks.test.ts",
   "test/package.test.ts",
+  "test/package/*.test.ts",
   "test/docs/*.test.ts",
   "test/lockfile.test.ts",
 ];
