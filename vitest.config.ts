@@ -5,8 +5,13 @@ import { fileURLToPath } from "node:url";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** The checks of the sources, the lock file, the package and the docs. No test of behaviour is among them. */
+/**
+ * The checks of the sources, the lock file, the package and the docs, longest first. The first two install frameworks and generators from
+ * the registry.
+ */
 const CHECKS: readonly string[] = [
+  "test/package/frameworks.test.ts",
+  "test/openapi/generators.test.ts",
   "test/checks.test.ts",
   "test/package.test.ts",
   "test/docs/*.test.ts",
@@ -45,7 +50,7 @@ const LONG: readonly string[] = [
   "test/pipeline/large-bodies.test.ts",
 ];
 
-const ORDER: readonly string[] = [...LONG, ...PLAYGROUND];
+const ORDER: readonly string[] = [...LONG, ...PLAYGROUND, ...CHECKS];
 
 /** Runs the files of `ORDER` first. */
 class LongestFirst extends BaseSequencer {

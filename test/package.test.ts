@@ -1,11 +1,9 @@
 /** Builds and packs the package, installs it in an empty project, and uses it there as a host does. */
 
-import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, join, posix } from "node:path";
+import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
@@ -15,7 +13,7 @@ import { commandSuite } from "./package/command.ts";
 import { consumersSuite } from "./package/consumers.ts";
 import { lintersSuite } from "./package/linters.ts";
 import { runtimesSuite } from "./package/runtimes.ts";
-import { OLDEST_NODE, type PackageStage } from "./package/stage.ts";
+import { OLDEST_NODE, type PackageStage, packInto, runOrThrow } from "./package/stage.ts";
 import { templateSuite } from "./package/template.ts";
 import { workersSuite } from "./package/workers.ts";
 
@@ -56,31 +54,13 @@ let tarball: string;
 /** The text of each file in the tarball, by its path. */
 let packed: ReadonlyMap<string, string>;
 
-async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
-  const done = await promisify(execFile)(command, args, { cwd }).catch(
-    (error: { stdout?: string; message?: string }) => {
-      throw new Error(`${error.message}\n${error.stdout}`, { cause: error });
-    },
-  );
-  return done.stdout;
-}
-
 beforeAll(async () => {
   folder = await realpath(await mkdtemp(join(tmpdir(), "polygate-")));
-  const checkout = join(folder, "checkout");
   project = join(folder, "project");
   const installed = join(project, "node_modules", "polygate");
   await mkdir(installed, { recursive: true });
-
-  // Build in a copy: a build empties `dist`, which may be in use in this checkout.
-  const leftOut = new Set(["node_modules", ".git", "dist"]);
-  await cp(root, checkout, { recursive: true, filter: (source) => !leftOut.has(basename(source)) });
-  await symlink(join(root, "node_modules"), join(checkout, "node_modules"));
-  await run("npm", ["run", "build"], checkout);
-  await run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], checkout);
-
-  tarball = join(folder, (await readdir(folder)).find((name) => name.endsWith(".tgz")) ?? "");
-  await run("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], folder);
+  tarball = await packInto(folder);
+  await runOrThrow("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], folder);
   const files = (await readdir(installed, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
   packed = new Map(
     await Promise.all(
@@ -139,7 +119,7 @@ it.each(NODES)("answers from an installed copy, on %s", async (_name, node) => {
     console.log(JSON.stringify({ status: response.status, exported, known, body: await response.json() }));
   `;
   await writeFile(join(project, "host.js"), script);
-  expect(JSON.parse(await run(node, ["host.js"], project))).toMatchObject({
+  expect(JSON.parse(await runOrThrow(node, ["host.js"], project))).toMatchObject({
     status: 200,
     exported: ["function", true],
     known: [true, false],

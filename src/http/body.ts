@@ -121,8 +121,8 @@ const WINDOW_MS = 10_000;
 
 /**
  * Yields a body's chunks as they arrive, and releases the body at the end. Throws the signal's reason as soon as it fires;
- * `deadline_exceeded` for a body that stalls or crawls; `busy` or `body_too_large` when there is no room; `client_closed` or
- * `malformed_body` for a body that breaks off.
+ * `deadline_exceeded` for a body that stalls or crawls; `busy` or `body_too_large` when there is no room; `body_too_large` for a body that
+ * the host cuts off; `client_closed` or `malformed_body` for a body that breaks off.
  */
 export async function* chunksOf(request: Request, intake: BodyIntake): AsyncGenerator<Uint8Array> {
   if (request.body === null) return;
@@ -187,6 +187,9 @@ export function declaredBytes(headers: Headers): number | undefined {
 /** Returns the caller's error for a body that ended early. */
 function brokenOff(request: Request, cause: unknown): GatewayError {
   if (cause instanceof GatewayError) return cause;
+  // A host with a limit of its own, such as SvelteKit's Node adapter, ends the stream with an error of this status.
+  if (typeof cause === "object" && cause !== null && "status" in cause && cause.status === 413)
+    return new GatewayError("body_too_large", "The request body is larger than this server accepts.", { cause });
   return request.signal.aborted
     ? new GatewayError("client_closed", "The client closed the connection.", { cause })
     : new GatewayError("malformed_body", "The request body could not be read to its end.", { cause });

@@ -17,7 +17,8 @@ if (globalThis.Bun) {
   const { Server } = await import("node:net");
   const { listen } = Server.prototype;
   Server.prototype.listen = function (first, ...rest) {
-    if (typeof first !== "number" && typeof first?.port !== "number") return listen.call(this, first, ...rest);
+    // SvelteKit names its port as a text.
+    if (Number.isNaN(Number.parseInt(first?.port ?? first))) return listen.call(this, first, ...rest);
     this.once("listening", () => say(this.address().port));
     return listen.call(this, { port: 0, host: "127.0.0.1" }, ...rest.filter((one) => typeof one === "function"));
   };

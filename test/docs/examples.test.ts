@@ -143,12 +143,6 @@ describe("the servers", () => {
 
   it.each([
     ["hono.ts", "(request) => app.fetch(request)", "app"],
-    ["next-route.ts", "(request) => POST(request)", "POST"],
-    [
-      "sveltekit-hooks.ts",
-      '(request) => handle({ event: { request, getClientAddress: () => "::1" }, resolve: () => {} })',
-      "handle",
-    ],
     ["worker.ts", "(request) => worker.fetch(request, {}, { waitUntil() {} })", "default as worker"],
   ])("%s answers a call of its function", async (file, call, imported) => {
     const script = `

@@ -40,7 +40,8 @@ export async function stageExamples(): Promise<string> {
   for (const [name, code] of Object.entries(BROUGHT)) await writeFile(join(folder, name), code);
   for (const block of blocks) {
     const name = block.language === "ts" ? fileOf(block) : undefined;
-    if (name !== undefined) await writeFile(join(folder, name), block.code);
+    // An example in a folder needs a framework that is not installed here. `test/package/frameworks.test.ts` compiles and runs it.
+    if (name !== undefined && !name.includes("/")) await writeFile(join(folder, name), block.code);
   }
   return folder;
 }

@@ -105,6 +105,13 @@ describe("chunks", () => {
     expect(error).toMatchObject({ code: "malformed_body", message: expect.not.stringContaining("10.0.0.7") as string });
   });
 
+  it("that the host cuts off at a limit of its own are too large", async () => {
+    const cut = Object.assign(new Error("exceeds the limit of 10.0.0.7"), { status: 413 });
+    const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(cut) });
+    const error: unknown = await readJson(requestOf(body), LIMITS).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "body_too_large", message: expect.not.stringContaining("10.0.0.7") as string });
+  });
+
   it("that break off because the client is gone are told apart", async () => {
     const client = new AbortController();
     const body = new ReadableStream<Uint8Array>({

@@ -1,7 +1,8 @@
 /** The installed package, for the suites that use it as a host does. */
 
 import { execFile } from "node:child_process";
-import { join } from "node:path";
+import { cp, readdir, symlink } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
@@ -21,14 +22,43 @@ export interface Ended {
 }
 
 /** Runs a program, and returns its exit code and output. Never rejects. */
-export const run = (command: string, args: readonly string[], cwd: string): Promise<Ended> =>
-  promisify(execFile)(command, args, { cwd }).then(
+export const run = (
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Ended> =>
+  promisify(execFile)(command, args, { cwd, env }).then(
     ({ stdout }) => ({ code: 0, output: stdout }),
     ({ code, stdout = "", stderr = "", message }: Error & { code?: number; stdout?: string; stderr?: string }) => ({
       code: Number(code),
       output: stdout + stderr || message,
     }),
   );
+
+/** Runs a program and returns its output. Rejects with the output when the program fails. */
+export async function runOrThrow(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<string> {
+  const { code, output } = await run(command, args, cwd, env);
+  if (code !== 0) throw new Error(`${command} ${args.join(" ")} failed with ${code}.\n${output}`);
+  return output;
+}
+
+/** Builds the package, packs it into a folder, and returns the path of the tarball. */
+export async function packInto(folder: string): Promise<string> {
+  const checkout = join(folder, "checkout");
+  // Build in a copy: a build empties `dist`, which may be in use in this checkout.
+  const leftOut = new Set(["node_modules", ".git", "dist"]);
+  await cp(ROOT, checkout, { recursive: true, filter: (source) => !leftOut.has(basename(source)) });
+  await symlink(join(ROOT, "node_modules"), join(checkout, "node_modules"));
+  await runOrThrow("npm", ["run", "build"], checkout);
+  await runOrThrow("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], checkout);
+  return join(folder, (await readdir(folder)).find((name) => name.endsWith(".tgz")) ?? "");
+}
 
 /** Returns the entries that a host may import, from the `exports` of package.json. */
 export function entriesOf(manifest: string): readonly string[] {

@@ -1,0 +1,223 @@
+/** A project with the packed package, and an app of each framework that needs a build: the code of docs/mounting.md and what surrounds it. */
+
+import { spawn } from "node:child_process";
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { blocks, fileOf } from "../docs/pages.ts";
+import { packInto, ROOT, runOrThrow } from "./stage.ts";
+
+const PACKAGES = {
+  "@nestjs/common": "12.5.1",
+  "@nestjs/core": "12.5.1",
+  "@nestjs/platform-express": "12.5.1",
+  "@nestjs/platform-fastify": "12.5.0",
+  "@sveltejs/adapter-node": "6.0.1",
+  "@sveltejs/kit": "3.2.0",
+  "@sveltejs/vite-plugin-svelte": "7.3.1",
+  "@types/node": "24.19.2",
+  "@types/react": "19.3.0",
+  next: "16.4.6",
+  react: "19.3.1",
+  "react-dom": "19.3.1",
+  "reflect-metadata": "0.2.2",
+  rxjs: "7.8.2",
+  svelte: "5.57.3",
+  // The newest one that SvelteKit supports.
+  typescript: "6.0.3",
+  vite: "8.3.8",
+} as const;
+
+/** The most bytes of a body in the app of SvelteKit. */
+export const BODY_SIZE_LIMIT = 4_000_000;
+
+/**
+ * Every app's gateway. The model `waits` stops after its first word until the model `cue` is called, `hangs` until its caller is gone, and
+ * `address` tells the caller's address.
+ */
+const GATEWAY = `
+import { createGateway, memoryQuotaStore, type ModelBackend } from "polygate";
+
+const cue = Promise.withResolvers<void>();
+const backend: ModelBackend = {
+  async *chat({ model }, call) {
+    if (model === "cue") cue.resolve();
+    if (model === "address") return yield String(call.clientAddress);
+    yield "Hello";
+    if (model === "waits") await cue.promise;
+    if (model === "hangs") await new Promise((resolve) => call.signal.addEventListener("abort", resolve));
+    yield " there.";
+  },
+  async *image({ images: [image] }) {
+    if (image) yield { type: "image", bytes: image.bytes, mediaType: image.mediaType };
+  },
+};
+const keys = ["sk-1", "sk-counted", "sk-gone"].map((apiKey) => ({ apiKey, name: apiKey, granted: 10_000_000 }));
+export const gateway = createGateway({ backend, quotas: memoryQuotaStore(keys) });
+`;
+
+const MANIFEST = JSON.stringify({ private: true, type: "module", dependencies: { polygate: "*" } });
+
+const NEST_OPTIONS = {
+  target: "es2024",
+  module: "nodenext",
+  strict: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  rootDir: "src",
+  outDir: "dist",
+  types: ["node"],
+};
+
+const NEST_MODULE = `
+import { Body, Controller, Get, Module, Post } from "@nestjs/common";
+
+@Controller("own")
+class OwnController {
+  @Get() get(): string {
+    return "own";
+  }
+  @Post() post(@Body() { text }: { text: string }): string {
+    return \`own \${text}\`;
+  }
+}
+
+@Module({ controllers: [OwnController] })
+export class AppModule {}
+`;
+
+/** What `next build` would write by itself, and the alias of `create-next-app`. */
+const NEXT_OPTIONS = {
+  target: "es2024",
+  lib: ["dom", "dom.iterable", "esnext"],
+  strict: true,
+  noEmit: true,
+  module: "esnext",
+  moduleResolution: "bundler",
+  jsx: "react-jsx",
+  plugins: [{ name: "next" }],
+  paths: { "@/*": ["./*"] },
+};
+
+const FILES: Readonly<Record<string, string>> = {
+  "nest/package.json": MANIFEST,
+  "nest/tsconfig.json": JSON.stringify({ compilerOptions: NEST_OPTIONS, include: ["src"] }),
+  "nest/src/gateway.ts": GATEWAY,
+  "nest/src/app.module.ts": NEST_MODULE,
+  "nest/src/main.modular.ts": [
+    'import { Module } from "@nestjs/common";',
+    'import { NestFactory } from "@nestjs/core";',
+    'import { AiModule } from "./ai.module.js";',
+    'import { AppModule } from "./app.module.js";',
+    "@Module({ imports: [AppModule, AiModule] }) class ModularModule {}",
+    "await (await NestFactory.create(ModularModule)).listen(3000);",
+  ].join("\n"),
+  "next/package.json": MANIFEST,
+  "next/tsconfig.json": JSON.stringify({ compilerOptions: NEXT_OPTIONS, include: ["**/*.ts", ".next/types/**/*.ts"] }),
+  "next/gateway.ts": GATEWAY,
+  "next/app/own/route.ts": `
+export const GET = () => new Response("own");
+export const POST = async (request: Request) => new Response(\`own \${((await request.json()) as { text: string }).text}\`);
+`,
+  "sveltekit/package.json": MANIFEST,
+  "sveltekit/tsconfig.json": JSON.stringify({
+    extends: "./node_modules/$app/tsconfig.json",
+    compilerOptions: { strict: true },
+    include: ["src", "vite.config.ts"],
+  }),
+  "sveltekit/src/app.html": "<html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>",
+  "sveltekit/src/gateway.ts": GATEWAY,
+  "sveltekit/src/routes/own/+server.ts": `
+import type { RequestHandler } from "@sveltejs/kit";
+
+export const GET: RequestHandler = () => new Response("own");
+export const POST: RequestHandler = async ({ request }) => new Response(\`own \${(await request.json()).text}\`);
+`,
+  "sveltekit/src/routes/about/+server.ts": `
+export const prerender = true;
+export const GET = () => new Response("about");
+`,
+};
+
+/** The commands that build each app, in its folder. */
+const BUILDS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  nest: [["typescript/bin/tsc", "-p", "."]],
+  next: [["next/dist/bin/next", "build"]],
+  sveltekit: [
+    ["vite/bin/vite.js", "build", "--logLevel", "warn"],
+    ["typescript/bin/tsc", "-p", "."],
+  ],
+  "sveltekit-checked": [["vite/bin/vite.js", "build", "--logLevel", "warn"]],
+};
+
+/** The environment of a user's shell, without what Vitest adds. */
+const ENVIRONMENT: NodeJS.ProcessEnv = {
+  ...process.env,
+  NODE_ENV: "production",
+  VITEST: undefined,
+  NEXT_TELEMETRY_DISABLED: "1",
+  BODY_SIZE_LIMIT: String(BODY_SIZE_LIMIT),
+};
+
+const inModules = ([bin = "", ...args]: readonly string[]): string[] => [join("..", "node_modules", bin), ...args];
+
+export interface FrameworkProject extends AsyncDisposable {
+  /** Starts a built app with Node. Resolves with its address. */
+  start(app: string, ...args: readonly string[]): Promise<string>;
+}
+
+/** Copies an app of SvelteKit, and leaves out the option that switches off the check of origins. */
+async function withOriginCheck(app: string, copy: string): Promise<void> {
+  await cp(app, copy, { recursive: true });
+  const config = join(copy, "vite.config.ts");
+  const [before, after = ""] = (await readFile(config, "utf8")).split(', csrf: { trustedOrigins: ["*"] }');
+  await writeFile(config, `${before}${after}`);
+}
+
+/** Installs the packed package and the frameworks from the registry in a new folder, and builds the apps side by side. */
+export async function frameworkProject(): Promise<FrameworkProject> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await realpath(await mkdtemp(join(tmpdir(), "polygate-frameworks-")));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const dependencies = { ...PACKAGES, polygate: `file:${await packInto(folder)}` };
+  const project = join(folder, "project");
+  const examples = blocks.map((block): [string | undefined, string] => [fileOf(block), block.code]);
+  const files = [
+    ["package.json", JSON.stringify({ private: true, dependencies })] as const,
+    ...Object.entries(FILES),
+    ...examples.filter((example): example is [string, string] => example[0]?.includes("/") ?? false),
+  ];
+  for (const [path, text] of files) {
+    await mkdir(dirname(join(project, path)), { recursive: true });
+    await writeFile(join(project, path), text);
+  }
+  await withOriginCheck(join(project, "sveltekit"), join(project, "sveltekit-checked"));
+  await runOrThrow("npm", "install --ignore-scripts --no-audit --no-fund --prefer-offline".split(" "), project);
+  await Promise.all(
+    Object.entries(BUILDS).map(async ([app, commands]) => {
+      for (const command of commands)
+        await runOrThrow(process.execPath, inModules(command), join(project, app), ENVIRONMENT);
+    }),
+  );
+  const owned = stack.move();
+  return {
+    async start(app, ...args) {
+      const child = spawn(process.execPath, ["--import", join(ROOT, "test/docs/any-port.mjs"), ...args], {
+        cwd: join(project, app),
+        env: ENVIRONMENT,
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      owned.defer(() => void child.kill());
+      let said = "";
+      child.stderr.on("data", (text: Buffer) => (said += text.toString()));
+      for await (const line of createInterface(child.stdout)) {
+        said += `${line}\n`;
+        const [, port] = /^listening at (\d+)$/.exec(line) ?? [];
+        if (port !== undefined) return `http://127.0.0.1:${port}`;
+      }
+      throw new Error(`${app} ${args.join(" ")} has ended.\n${said}`);
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
