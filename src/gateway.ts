@@ -153,7 +153,7 @@ export interface Gateway<Context = unknown> extends GatewayRoutes<Context> {
   /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one that is left,
-   * in `unsettled`. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
+   * in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
 }
@@ -183,10 +183,13 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
       ...(options.images && { images: options.images }),
     },
     health: (how) => health.check(how),
-    close: ({ deadlineMs = CLOSE_MS } = {}) => {
+    close: (how) => {
+      const deadlineMs = how?.deadlineMs ?? CLOSE_MS;
+      const { clock } = services;
+      const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);
-      return settled.then(() => services.hooks?.close()).finally(() => quietly(() => forget?.()));
+      return settled.then(() => services.hooks?.close(closesAt - clock.now())).finally(() => quietly(() => forget?.()));
     },
   };
 }
@@ -242,7 +245,7 @@ function servicesOf(options: GatewayOptions): Services {
   assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
-  const hooks = options.hooks?.length ? new Hooks(options.hooks, clock) : undefined;
+  const hooks = options.hooks?.length ? new Hooks(options.hooks, clock, limits) : undefined;
   const { quotas, onFailure = printFailure } = options;
   return {
     backend: options.backend,

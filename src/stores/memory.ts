@@ -399,7 +399,9 @@ class MemoryLedger implements MemoryQuotaStore {
 
   setBudgetAmount(id: string, amount: number): void {
     assertInteger("amount", amount, 0);
-    this.#currentBudget(id).setAmount(amount);
+    const budget = this.#currentBudget(id);
+    budget.setAmount(amount);
+    this.#tell([budget]);
   }
 
   topUpBudget(id: string, units: number): void {

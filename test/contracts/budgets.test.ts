@@ -3,7 +3,7 @@
 import { AssertionError } from "node:assert";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type BudgetOptions, memoryQuotaStore } from "../../src/index.ts";
+import { type BudgetEvent, type BudgetOptions, memoryQuotaStore } from "../../src/index.ts";
 import { spanAt } from "../../src/stores/budgets.ts";
 import { budgetLaws, type BudgetStoreSetup, type OpenBudgetStore, type OpenedBudgetStore } from "./budgets.ts";
 import { verbsOf } from "./faults.ts";
@@ -83,6 +83,25 @@ const mutants: readonly BudgetMutant[] = [
     },
   })),
   withSetup("tells of nothing", (setup) => ({ ...setup, onBudget() {} })),
+  {
+    fault: "tells of a lowered amount at the next call alone",
+    open(setup) {
+      const late: BudgetEvent[] = [];
+      let isChanging = false;
+      const onBudget: BudgetStoreSetup["onBudget"] = (event) => {
+        if (isChanging) late.push(event);
+        else [...late.splice(0), event].forEach(setup.onBudget);
+      };
+      const opened = openMemoryBudgets({ ...setup, onBudget });
+      const setBudgetAmount = async (id: string, amount: number): Promise<void> => {
+        isChanging = true;
+        await opened.budgets.setBudgetAmount(id, amount);
+        await setImmediate();
+        isChanging = false;
+      };
+      return { ...opened, budgets: { ...budgetsOf(opened), setBudgetAmount } };
+    },
+  },
   withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
   withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), setBudgetAmount() {} } })),
   withFault("ignores new budgets of keys", (opened) => ({ budgets: { ...budgetsOf(opened), assignBudget() {} } })),

@@ -406,6 +406,22 @@ export const budgetLaws: readonly BudgetLaw[] = [
     assert.deepEqual(await stage.told(), ["org 50", "org 80", "team 50", "team 80"], "again, after a top-up");
   }),
 
+  law("the host is told at once of what a lowered amount has reached", chain(1_000, 1_000, 1_000), async (stage) => {
+    const key = stage.key();
+    await key.hold("call", 400);
+    await key.settle("call", 400);
+    assert.deepEqual(await stage.told(), [], "less than a half");
+    await stage.setAmount("team", 450);
+    assert.deepEqual(await stage.told(), ["team 50", "team 80"], "without a further call");
+    await stage.setAmount("org", 0);
+    assert.deepEqual(await stage.told(), ["org 50", "org 80", "org 100"], "also of an amount of nothing");
+    await stage.setAmount("team", 400);
+    assert.deepEqual(await stage.told(), ["team 100"], "each once");
+    await stage.setAmount("team", 1_000);
+    await stage.topUp("org", 5_000);
+    assert.deepEqual(await stage.told(), [], "more units reach nothing");
+  }),
+
   law(
     "the host is told once in each period, and of a call that the rest is too little for",
     single({ amount: 100, period: "day" }),

@@ -536,7 +536,7 @@ if ARGV[2] ~= 'read' then
   end
   local reached = 0
   for _, percent in ipairs({ 50, 80, 100 }) do
-    if granted > 0 and charged / granted >= percent / 100 then reached = percent end
+    if charged > 0 and charged / granted >= percent / 100 then reached = percent end
   end
   redis.call('HSET', KEYS[1], 'granted', granted, 'told', math.min(tonumber(found[5]), reached))
 end
@@ -553,7 +553,7 @@ local found = redis.call('HMGET', KEYS[1], 'told', 'granted', 'charged', 'terms'
 if not found[1] then return {} end
 local granted, charged, reached = tonumber(found[2]), tonumber(found[3]), 0
 for _, percent in ipairs({ 50, 80, 100 }) do
-  if granted > 0 and charged / granted >= percent / 100 then reached = percent end
+  if charged > 0 and charged / granted >= percent / 100 then reached = percent end
 end
 if tonumber(ARGV[1]) > math.max(0, granted - charged) then reached = 100 end
 if reached <= tonumber(found[1]) then return {} end

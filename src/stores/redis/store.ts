@@ -240,6 +240,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   async setBudgetAmount(id: string, amount: number): Promise<void> {
     assertInteger("amount", amount, 0);
     if (!(await this.#onBudgetOf(id, "amount", amount))) throw noSuchBudget(id);
+    this.#tell([this.#budget(id)], 0);
   }
 
   async topUpBudget(id: string, units: number): Promise<void> {

@@ -250,17 +250,19 @@ export async function addBudget(access: SqlAccess, options: BudgetOptions, now: 
   await db.insertInto("budgets").values(rowOf(budget, 0)).execute();
 }
 
-/** Changes a budget under its lock. */
+/** Changes a budget under its lock. Returns the thresholds that it has reached by that when `tells` is set. */
 export async function changeBudget(
   access: SqlAccess,
   id: string,
-  now: number,
+  { now, tells }: { readonly now: number; readonly tells: boolean },
   change: (budget: Budget) => void,
-): Promise<void> {
+): Promise<readonly BudgetEvent[]> {
   const budgets = await LockedBudgets.lock(access, [id], now);
   change(budgets.get(id));
   budgets.change();
+  const events = tells ? budgets.news(0, []) : [];
   await budgets.write();
+  return events;
 }
 
 /** Reads budgets as they are at `now`, without changing them: some by their ids, or a page in the order of the ids. */

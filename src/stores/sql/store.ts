@@ -280,7 +280,12 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async #changeBudget(id: string, change: Parameters<typeof changeBudget>[3]): Promise<void> {
-    await this.#access.transact(async (access) => changeBudget(access, id, await timeOf(access), change));
+    const tells = this.#onBudget !== undefined;
+    this.#tell(
+      await this.#access.transact(async (access) =>
+        changeBudget(access, id, { now: await timeOf(access), tells }, change),
+      ),
+    );
   }
 
   async #reportBudgets(page: Parameters<typeof readBudgets>[2]): Promise<readonly BudgetReport[]> {
