@@ -357,6 +357,17 @@ const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       };
     },
   },
+  remove: {
+    about: "removes a budget that no key and no other budget draws on",
+    examples: ["remove team-a"],
+    operands: ["ID"],
+    read([id = ""]) {
+      return async (_keys, { store }) => {
+        await store.removeBudget(id);
+        return { id, removed: true };
+      };
+    },
+  },
   usage: {
     about: "shows what a budget has used and has left",
     examples: ["usage team-a"],

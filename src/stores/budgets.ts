@@ -36,6 +36,8 @@ export interface BudgetReport {
   readonly timeZone?: string;
   readonly rollover?: boolean;
   readonly parent?: string;
+  /** Set for a removed budget: no key and no other budget can draw on it any more. */
+  readonly removed?: true;
   /** The beginning and the end of the current period: Unix time in milliseconds. Absent without a period. */
   readonly startsAt?: number;
   readonly endsAt?: number;
@@ -94,8 +96,8 @@ export interface BudgetTerms {
   readonly period: BudgetPeriod | undefined;
   readonly timeZone: string;
   readonly rollover: boolean;
-  /** The ids of this budget, its parent, and so on. */
-  readonly chain: readonly [string, ...string[]];
+  /** The ids of this budget, its parent, and so on. Empty for a removed budget. */
+  chain: readonly string[];
 }
 
 const SHAPES: Shapes<BudgetOptions> = {
@@ -152,6 +154,11 @@ export class Budget {
   constructor(terms: BudgetTerms, window: Window) {
     this.terms = terms;
     this.window = window;
+  }
+
+  /** True for a removed budget. It stays for its history, and for late charges to it. */
+  get isRemoved(): boolean {
+    return this.terms.chain.length === 0;
   }
 
   static begun(terms: BudgetTerms, now: number): Budget {
@@ -213,6 +220,7 @@ export class Budget {
       amount,
       ...(period && { period, timeZone, rollover }),
       ...(parent !== undefined && { parent }),
+      ...(this.isRemoved && { removed: true as const }),
       ...this.#span,
       granted: used + available,
       used,

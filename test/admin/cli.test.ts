@@ -478,6 +478,17 @@ describe("polygate budgets", () => {
     );
     expect(await budgets("list", "--after", "org", "--limit", "1")).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
+    await expect(budgets("remove", "team")).rejects.toThrow(
+      "The budget team cannot be removed: the key member draws on it.",
+    );
+    await expect(budgets("remove", "org")).rejects.toThrow(
+      "The budget org cannot be removed: the budget team draws on it.",
+    );
+    await keys("revoke", "member");
+    expect(await budgets("remove", "team")).toBe("id: team\nremoved: true");
+    expect(await budgets("list")).toBe("org\torg\t0 used\t1000 available\tmonth");
+    expect(await budgets("usage", "team")).toContain("removed: true");
+    await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
     expect(await keys("verify")).toContain("differences: 0");
   });
 
@@ -490,6 +501,7 @@ describe("polygate budgets", () => {
     [["create", "new", "--amount", "5", "--parent", "nobody"], "There is no budget of the id nobody."],
     [["top-up", "nobody", "5"], "There is no budget of the id nobody."],
     [["usage", "nobody"], "There is no budget of the id nobody."],
+    [["remove", "nobody"], "There is no budget of the id nobody."],
     [["assign", "nobody", "org"], "There is no API key of the id nobody."],
     [["list", "--amount", "5"], "budgets list takes no --amount."],
     [["amount", "org"], "Usage: polygate budgets amount ID UNITS"],

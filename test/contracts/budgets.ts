@@ -23,6 +23,7 @@ export interface BudgetStoreSetup extends QuotaStoreSetup {
 export interface OpenedBudgetStore extends OpenedQuotaStore {
   readonly budgets: {
     addBudget(budget: BudgetOptions): void | Promise<void>;
+    removeBudget(id: string): void | Promise<void>;
     setBudgetAmount(id: string, amount: number): void | Promise<void>;
     topUpBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
@@ -39,6 +40,9 @@ export interface BudgetLaw {
 }
 
 const DAY_MS = 86_400_000;
+/** The budgets of a race, and the most changes of each. */
+const RIVALS = 6;
+const ROUNDS = 6;
 /** A lease that outlives a day. */
 const LONG_MS = 3 * DAY_MS;
 
@@ -73,6 +77,17 @@ class Stage {
 
   async add(budget: BudgetOptions): Promise<void> {
     await this.#opened.budgets.addBudget(budget);
+  }
+
+  async remove(budget: string): Promise<void> {
+    await this.#opened.budgets.removeBudget(this.id(budget));
+  }
+
+  /** The short id of the budget that a key draws on. */
+  async budgetOf(key: Ledger): Promise<string | undefined> {
+    const found = await key.store.find(key.secrets[0] ?? "");
+    assert.ok(found, "find must know the keys that the store was opened with");
+    return found.budget?.slice(0, found.budget.lastIndexOf("-"));
   }
 
   async setAmount(budget: string, amount: number): Promise<void> {
@@ -156,6 +171,17 @@ function law(name: string, scene: Scene, body: (stage: Stage) => Promise<void>):
       await opened.close?.();
     },
   };
+}
+
+/** Resolves with whether a change was taken, and not rejected with a RangeError. */
+async function isTaken(change: Promise<void>): Promise<boolean> {
+  return change.then(
+    () => true,
+    (error: unknown) => {
+      assert.equal((error as Error | undefined)?.name, "RangeError", String(error));
+      return false;
+    },
+  );
 }
 
 /** Three levels: a key of a team, the team, and its organisation. */
@@ -440,6 +466,113 @@ export const budgetLaws: readonly BudgetLaw[] = [
       await key.hold("next", 60);
       await key.settle("next", 60);
       assert.deepEqual(await stage.told(), ["team 50"], "the next day begins anew");
+    },
+  ),
+
+  law("a budget is removed only when nothing draws on it", chain(1_000, 100, 200), async (stage) => {
+    const key = stage.key();
+    await expectRangeError(() => stage.remove("team"), "a key draws on it");
+    await expectRangeError(() => stage.remove("org"), "another budget draws on it");
+    await key.hold("call", 60);
+    await stage.assign(key, undefined);
+    await expectRangeError(() => stage.remove("team"), "a running call draws on it");
+    await stage.expect("team", { used: 60, held: 60 }, "what was rejected has changed nothing");
+    await stage.assign(key, "team");
+    await stage.assign(key, undefined);
+    await key.settle("call", 20);
+    await stage.remove("team");
+    await stage.remove("org");
+    await key.hold("next", 900);
+    await key.settle("next", 900);
+    for (const removed of ["team", "org"])
+      await stage.expect(removed, { removed: true, used: 20, held: 0 }, "its books stay");
+  }),
+
+  law(
+    "a call that is settled after all is charged to a budget that was removed",
+    chain(1_000, 100, 200),
+    async (stage) => {
+      const key = stage.key();
+      await key.hold("late", 60);
+      await key.renew("late", 20);
+      await stage.assign(key, "org");
+      await stage.advance(LEASE_MS);
+      await stage.remove("team");
+      await stage.expect("team", { removed: true, used: 20, held: 0 }, "the last renewal is charged");
+      await key.settle("late", 30);
+      await stage.expect("team", { used: 30, estimated: 0 }, "the true count replaces it");
+      await stage.expect("org", { used: 30, estimated: 0 }, "also in its parent");
+    },
+  ),
+
+  law(
+    "a budget is not removed while a call of an earlier period runs",
+    single({ amount: 100, period: "day" }),
+    async (stage) => {
+      const key = stage.key();
+      await stage.toNoon();
+      await key.expectGrant(key.reserve("late", 60, 60, LONG_MS), 60, "what is available");
+      await stage.advance(DAY_MS);
+      await stage.assign(key, undefined);
+      await expectRangeError(() => stage.remove("team"), "the call is charged to the day before");
+      await stage.expect("team", { held: 0 }, "the next day knows nothing of it");
+      await expectRangeError(() => stage.remove("team"), "the day before still has it");
+      await key.settle("late", 10);
+      await stage.remove("team");
+    },
+  ),
+
+  law("a removed budget stays removed", { keys: [{}], budgets: [{ id: "team", amount: 100 }] }, async (stage) => {
+    await stage.remove("team");
+    const team = stage.id("team");
+    await expectRangeError(() => stage.remove("team"), "a budget that was removed");
+    await expectRangeError(() => stage.remove("nobody"), "a budget that there is not");
+    await expectRangeError(() => stage.assign(stage.key(), "team"), "a key");
+    await expectRangeError(() => stage.add({ id: stage.id("child"), amount: 1, parent: team }), "a child");
+    await expectRangeError(() => stage.setAmount("team", 1), "an amount");
+    await expectRangeError(() => stage.topUp("team", 1), "a top-up");
+    await expectRangeError(() => stage.add({ id: team, amount: 1 }), "its id: late charges would meet the new books");
+    await stage.expect("team", { removed: true, amount: 100, granted: 100 }, "nothing has changed");
+  }),
+
+  law(
+    "a budget that is removed while keys and children come and go has none of them",
+    {
+      keys: Array.from({ length: RIVALS }, () => ({})),
+      budgets: Array.from({ length: RIVALS }, (_, index) => ({ id: `b${index}`, amount: 100 })),
+    },
+    async (stage) => {
+      const removes = async (index: number): Promise<boolean> => {
+        for (let tries = 0; tries < 3 * ROUNDS; tries++) if (await isTaken(stage.remove(`b${index}`))) return true;
+        return false;
+      };
+      const assigns = async (index: number): Promise<boolean> => {
+        for (let round = 0; round < ROUNDS; round++) {
+          await stage.assign(stage.key(index), undefined);
+          if (!(await isTaken(stage.assign(stage.key(index), `b${index}`)))) return false;
+        }
+        return true;
+      };
+      const adds = async (index: number): Promise<boolean> => {
+        for (let round = 0; round < ROUNDS; round++) {
+          if (round > 0) await stage.remove(`c${index}.${round - 1}`);
+          const child = { id: stage.id(`c${index}.${round}`), amount: 1, parent: stage.id(`b${index}`) };
+          if (!(await isTaken(stage.add(child)))) return false;
+        }
+        return true;
+      };
+      const ended = await atOnce(
+        3 * RIVALS,
+        (index) => [removes, assigns, adds][index % 3]?.(Math.floor(index / 3)) ?? Promise.resolve(false),
+      );
+      assert.ok(ended.includes(true), "at least one of them must succeed");
+      for (let index = 0; index < RIVALS; index++) {
+        const { removed } = await stage.report(`b${index}`);
+        assert.equal(removed === true, ended[3 * index], "a removal that was answered has happened");
+        if (!removed) continue;
+        assert.equal(await stage.budgetOf(stage.key(index)), undefined, "no key draws on a removed budget");
+        assert.equal(ended[3 * index + 2], false, "no child is left that draws on a removed budget");
+      }
     },
   ),
 

@@ -32,7 +32,7 @@ import {
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
-import { addBudget, changeBudget, LockedBudgets, readBudgets } from "./budgets.ts";
+import { addBudget, changeBudget, LockedBudgets, readBudgets, removeBudget } from "./budgets.ts";
 import { slot, SQL_SHAPES, SqlAccess, type SqlStoreOptions, type Statement } from "./database.ts";
 import {
   addKey,
@@ -253,6 +253,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   async addBudget(budget: BudgetOptions): Promise<void> {
     assertStorableBudget(budget);
     await this.#access.transact(async (access) => addBudget(access, budget, await timeOf(access)));
+  }
+
+  async removeBudget(id: string): Promise<void> {
+    while (await this.#chargeExpired());
+    await this.#access.transact((access) => removeBudget(access, id));
   }
 
   async setBudgetAmount(id: string, amount: number): Promise<void> {
