@@ -13,14 +13,17 @@ import {
   type QuotaStoreSetup,
 } from "./quota-store/law.ts";
 
-/** The setup of a store for one law. The ids of budgets are unique to each law. */
+/** The setup of a store for one law. Its keys draw on its budgets. */
 export interface BudgetStoreSetup extends QuotaStoreSetup {
+  /** The budgets that the store must know, each after its parent. Their ids are unique to each law: one database may serve all laws. */
   readonly budgets: readonly BudgetOptions[];
+  /** The function to tell of thresholds. The store calls it before it answers the next `budgetReport`. */
   readonly onBudget: OnBudget;
 }
 
-/** A store under test whose keys draw on budgets. */
+/** A store under test whose keys draw on budgets. Its clock begins at the present time, because periods begin at midnight. */
 export interface OpenedBudgetStore extends OpenedQuotaStore {
+  /** The methods of the store that manage budgets, as those of the stores of this package. They reject or throw a RangeError. */
   readonly budgets: {
     addBudget(budget: BudgetOptions): void | Promise<void>;
     removeBudget(id: string): void | Promise<void>;
@@ -31,11 +34,17 @@ export interface OpenedBudgetStore extends OpenedQuotaStore {
   };
 }
 
+/** Opens a store for one law. */
 export type OpenBudgetStore = (setup: BudgetStoreSetup) => OpenedBudgetStore | Promise<OpenedBudgetStore>;
 
 /** One promise about budgets. */
 export interface BudgetLaw {
+  /** The promise as a sentence, fit for a test's name. */
   readonly name: string;
+  /**
+   * Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken, or
+   * with the store's own error.
+   */
   verify(open: OpenBudgetStore): Promise<void>;
 }
 
@@ -199,7 +208,14 @@ const single = (budget: Omit<BudgetOptions, "id">): Scene => ({
   budgets: [{ id: "team", ...budget }],
 });
 
-/** The promises about budgets. Each law opens a store of its own, and measures no time. */
+/**
+ * The promises of a store with budgets, beside those of `quotaStoreLaws`. Each law opens a store of its own, and measures no time.
+ *
+ * @example
+ * describe("budgets of my store", () => {
+ *   for (const law of budgetLaws) it(law.name, () => law.verify(openMyStore));
+ * });
+ */
 export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "of 300 reservations at once by three keys on a budget for 30, exactly 30 are admitted",
