@@ -470,6 +470,12 @@ describe("polygate budgets", () => {
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget: org");
     expect(await keys("list")).toContain("free\tfree\t0 used\tunlimited\tbudget org");
+    expect(await keys("list", "--budget", "org")).toBe("free\tfree\t0 used\tunlimited\tbudget org");
+    expect(await keys("list", "--budget", "team", "--state", "active")).toMatch(/^member\t[^\n]*$/);
+    expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
+    await expect(keys("list", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
+    await expect(keys("export", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
+    expect(JSON.parse(await keys("export", "--budget", "team"))).toMatchObject({ id: "member", budget: "team" });
     expect(await budgets("unassign", "free")).not.toContain("budget: org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
