@@ -2,6 +2,7 @@
 
 import type { Answer, CorsOptions } from "./http/answer.ts";
 import { corsOf } from "./http/cors.ts";
+import type { Limits } from "./limits.ts";
 import { Hooks } from "./pipeline/hooks.ts";
 import { idempotencyKeyOf } from "./pipeline/idempotency.ts";
 import type { Repetitions } from "./pipeline/kind.ts";
@@ -12,7 +13,7 @@ import type { Hook } from "./ports/hook.ts";
 /** The code of an option of `createGateway`: `withCors`, `withHooks` or `withReplays`. Its fields are for the gateway alone. */
 export interface GatewayFeature {
   readonly cors?: (request: Request, options: CorsOptions) => { preflight?: Answer; headers: Record<string, string> };
-  readonly hooks?: (hooks: readonly Hook[], clock: Clock) => Hooks;
+  readonly hooks?: (hooks: readonly Hook[], clock: Clock, limits: Limits) => Hooks;
   readonly replayStore?: Repetitions;
 }
 
@@ -20,7 +21,7 @@ export interface GatewayFeature {
 export const withCors: GatewayFeature = { cors: corsOf };
 
 /** The code of the option `hooks`. */
-export const withHooks: GatewayFeature = { hooks: (hooks, clock) => new Hooks(hooks, clock) };
+export const withHooks: GatewayFeature = { hooks: (hooks, clock, limits) => new Hooks(hooks, clock, limits) };
 
 /** The code of the option `replayStore`. */
 export const withReplays: GatewayFeature = { replayStore: { keyOf: idempotencyKeyOf, replay } };

@@ -190,7 +190,7 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
   /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one that is left,
-   * in `unsettled`. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
+   * in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
 }
@@ -263,7 +263,7 @@ export function gatewayOf<Context>(
     .map((format) => format.make({ clock, limits }));
   // An endpoint's format brings the rules of the endpoint's kind, so that the gateway asks for no other kind.
   const kinds = Object.assign({}, ...chosen.map((format) => format.kinds)) as Kinds;
-  const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock) : undefined;
+  const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock, limits) : undefined;
   const services = servicesOf(options, { clock, limits, hooks, formats });
   const owned = endpointsOf(formats, services);
   const cors = options.cors && (services.replays ? allowingRetries(options.cors) : options.cors);
@@ -281,10 +281,12 @@ export function gatewayOf<Context>(
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
     health: (how) => health.check(how),
-    close: ({ deadlineMs = CLOSE_MS } = {}) => {
+    close: (how) => {
+      const deadlineMs = how?.deadlineMs ?? CLOSE_MS;
+      const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);
-      return settled.then(() => hooks?.close()).finally(() => quietly(() => forget?.()));
+      return settled.then(() => hooks?.close(closesAt - clock.now())).finally(() => quietly(() => forget?.()));
     },
   };
   return { gateway, routes };

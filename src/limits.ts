@@ -98,6 +98,11 @@ export interface Limits {
    */
   readonly maxWaitingSettlements: number;
   /**
+   * The most memory of the answers that wait for the `after` of hooks, in bytes. `onFailure` hears of each further answer, which no hook
+   * sees.
+   */
+  readonly maxWaitingHookBytes: number;
+  /**
    * The number of timeouts in a row after which calls no longer wait for a store or the rate limiter. Such calls get 503 at once, or
    * continue without the limiter if `rateLimiterDown` is `open`. A failure within a second does not count, because it delays no call.
    */
@@ -158,6 +163,7 @@ export const DEFAULT_LIMITS: Limits = {
   usageNoteMs: 1_000,
   storeTimeoutMs: 10_000,
   maxWaitingSettlements: 10_000,
+  maxWaitingHookBytes: 64 * MIB,
   storeBreakerFailures: 5,
   storeBreakerOpenMs: 5_000,
   maxReplayBytes: 8 * MIB,

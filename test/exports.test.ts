@@ -108,6 +108,7 @@ it("polygate/admin", () => {
 
 it("polygate/testing", () => {
   expect(names(testing)).toEqual([
+    "budgetLaws",
     "imageStoreLaws",
     "manualClock",
     "quotaStoreLaws",

@@ -227,20 +227,28 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   list: {
     about: "lists keys in the order of their ids",
-    examples: ["list --limit 1000", "list --state expired --metadata team=a --json"],
-    options: ["state", "metadata", "after", "limit"],
+    examples: [
+      "list --limit 1000",
+      "list --budget team-a --state active",
+      "list --state expired --metadata team=a --json",
+    ],
+    options: ["state", "budget", "metadata", "after", "limit"],
     read(_operands, values) {
       const page = { ...filterOf(values), ...pageOf(values) };
-      return (keys) => keys.list(page);
+      return async (keys, { store }) => {
+        await assertBudget(store, page);
+        return keys.list(page);
+      };
     },
   },
   export: {
     about: "prints keys without their secrets as JSON lines, for import",
     examples: ["export > keys.jsonl", "export --state active --metadata team=a"],
-    options: ["state", "metadata"],
+    options: ["state", "budget", "metadata"],
     read(_operands, values, { print }) {
       const filter = filterOf(values);
-      return async (keys) => {
+      return async (keys, { store }) => {
+        await assertBudget(store, filter);
         const spoilt: string[] = [];
         for (let page = await keys.list({ ...filter, limit: MOST_LISTED }); page.length > 0;) {
           for (const key of page) {
@@ -370,6 +378,17 @@ const BUDGET_COMMANDS: Readonly<Record<string, Command>> = {
       return async (keys, { store }) => {
         await store.assignBudget(keyId, undefined);
         return keys.usage(keyId);
+      };
+    },
+  },
+  remove: {
+    about: "removes a budget that no key and no other budget draws on",
+    examples: ["remove team-a"],
+    operands: ["ID"],
+    read([id = ""]) {
+      return async (_keys, { store }) => {
+        await store.removeBudget(id);
+        return { id, removed: true };
       };
     },
   },
@@ -598,10 +617,19 @@ const textsOf = (metadata: Readonly<Record<string, string | null>>): Record<stri
 
 const STATES: readonly KeyState[] = ["active", "expired", "revoked"];
 
-function filterOf({ state: text, metadata }: Values): KeyFilter {
+function filterOf({ state: text, budget, metadata }: Values): KeyFilter {
   const state = STATES.find((known) => known === text);
   if (text !== undefined && !state) throw new UsageError(`--state must be active, expired or revoked, not ${text}.`);
-  return { ...(state && { state }), ...(metadata && { metadata: textsOf(Object.fromEntries(metadata.map(entryOf))) }) };
+  return {
+    ...(state && { state }),
+    ...(budget !== undefined && { budget }),
+    ...(metadata && { metadata: textsOf(Object.fromEntries(metadata.map(entryOf))) }),
+  };
+}
+
+/** Throws a RangeError for a budget that does not exist: no keys would look like a budget without keys. */
+async function assertBudget(store: OpenedStore["store"], { budget }: KeyFilter): Promise<void> {
+  if (budget !== undefined && !(await store.budgetReport(budget))) throw noSuchBudget(budget);
 }
 
 /** Parses an integer. The default range is that of an amount of units. */

@@ -40,6 +40,8 @@ export type KeyState = "active" | "expired" | "revoked";
 /** A page of the keys that match all conditions. */
 export interface KeyFilter extends KeyPage {
   readonly state?: KeyState;
+  /** The id of the budget that a key draws on itself: keys of its child budgets are not listed. */
+  readonly budget?: string;
   /** The entries that a key's metadata must have. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -83,6 +85,7 @@ const FILTER_SHAPES: Shapes<KeyFilter> = {
   after: "any?",
   limit: "any?",
   state: { optional: ["active", "expired", "revoked"] },
+  budget: "string?",
   metadata: "object?",
 };
 
@@ -135,12 +138,13 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
     },
     async list(filter = {}) {
       assertOptions<KeyFilter>("list", filter, FILTER_SHAPES);
-      const { state, metadata = {}, ...page } = filter;
+      const { state, budget, metadata = {}, ...page } = filter;
       const wanted = Object.entries(metadata);
-      if (state === undefined && wanted.length === 0) return keys.list(page);
+      if (state === undefined && budget === undefined && wanted.length === 0) return keys.list(page);
       const now = clock.now();
       const matches = (key: KeyReport): boolean =>
         (state === undefined || stateOf(key, now) === state) &&
+        (budget === undefined || key.budget === budget) &&
         wanted.every(([name, value]) => key.metadata?.[name] === value);
       const { limit, ...first } = pageOf(page);
       const found: KeyReport[] = [];

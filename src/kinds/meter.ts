@@ -1,6 +1,7 @@
 /** The interface of meters, for all kinds. A meter passes on the events of one answer, and counts their cost. */
 
 import type { Certainty, Usage } from "../model/usage.ts";
+import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { ImageUsage } from "./image/request.ts";
 
 /** The lowest and the highest cost of a call, in quota units. */
@@ -25,6 +26,8 @@ export interface MeterReport {
 /** The part of a meter that the record of a call uses. */
 export interface Metered {
   readonly report: MeterReport;
+  /** Throws the error of the host's price when it has none for a call that this upstream answers. */
+  assertPrice(upstream: UpstreamModel): void;
 }
 
 /** The part of a meter that decides the charge of a hold. */

@@ -1,9 +1,10 @@
 /** The requests of one call to upstreams: for its record, for the reports of failures, and for its price. */
 
-import type { GatewayError, GatewayErrorCode } from "../errors.ts";
+import { type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
 import { redact } from "../http/request.ts";
 import { tokenPrice } from "../kinds/chat/price.ts";
 import { imagePriceTable } from "../kinds/image/meter.ts";
+import type { Metered } from "../kinds/meter.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type {
@@ -32,6 +33,7 @@ interface Attempting {
   readonly clock: { now(): number };
   readonly isEnded: boolean;
   readonly watch: { upstream(asked: AskedUpstream): UpstreamObserver } | undefined;
+  readonly meter: Metered | undefined;
   attempts: readonly Attempt[];
   answering: Attempt | undefined;
 }
@@ -51,17 +53,32 @@ export function upstreamsOf(
   return quietly(() => backend.upstreamsOf?.(model, kind).slice(0, MAX_UPSTREAMS)) ?? [];
 }
 
-/** Begins an attempt. From now on, the call is charged as one that this upstream answers. */
+/**
+ * Begins an attempt. From now on, the call is charged as one that this upstream answers. Throws before anything is spent when the host's
+ * price has none for this upstream: quota was held without it where the backend does not tell its upstreams.
+ */
 export function beginAttempt(call: Attempting, asked: AskedUpstream): Attempt {
+  // An attempt with a time of its own is over already.
+  if (!asked.resting && asked.beganAt === undefined) assertPriced(call, asked);
   const attempt = new Attempt(call, asked);
   if (call.attempts.length < MAX_ATTEMPTS && !call.isEnded) call.attempts = [...call.attempts, attempt];
   if (!asked.resting) call.answering = attempt;
   return attempt;
 }
 
+function assertPriced({ meter }: Attempting, asked: AskedUpstream): void {
+  try {
+    meter?.assertPrice({ name: nameOf(asked), model: asked.model });
+  } catch (error) {
+    throw toGatewayError(error);
+  }
+}
+
 /** Returns the upstream that was asked last, which decides the price; undefined when none is known. */
 export const answeringUpstream = ({ answering }: Pick<Attempting, "answering">): UpstreamModel | undefined =>
   answering && { name: answering.name, model: answering.model };
+
+const nameOf = ({ name, address, format }: AskedUpstream): string => name ?? address ?? format;
 
 const NO_HEADERS = {};
 
@@ -81,7 +98,7 @@ export class Attempt implements UpstreamObserver {
   constructor(call: Attempting, asked: AskedUpstream) {
     this.#call = call;
     this.#asked = asked;
-    this.name = asked.name ?? asked.address ?? asked.format;
+    this.name = nameOf(asked);
     this.model = asked.model;
     this.#beganAt = asked.beganAt ?? call.clock.now();
     this.#observer = asked.resting ? undefined : call.watch?.upstream(asked);

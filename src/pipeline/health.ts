@@ -43,6 +43,9 @@ export type StoreHealth = "ok" | "resting" | "unreachable";
 /** The default wait for the quota store, in milliseconds. */
 const TIMEOUT_MS = 1_000;
 
+/** The longest time of a timer, in milliseconds. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 /** The time for which an answer of the quota store is used again, in milliseconds: a check may be asked for by anybody. */
 const FRESH_MS = 1_000;
 
@@ -64,9 +67,12 @@ export class Health {
   }
 
   /** Never rejects. */
-  async check({ timeoutMs = TIMEOUT_MS, context }: HealthOptions = {}): Promise<GatewayHealth> {
+  async check(options: HealthOptions | undefined): Promise<GatewayHealth> {
+    // A health check must answer, so wrong options count as missing.
+    const { timeoutMs, context } = Object(options) as HealthOptions;
+    const waitMs = typeof timeoutMs === "number" && timeoutMs > 0 ? Math.min(timeoutMs, LONGEST_MS) : TIMEOUT_MS;
     const { clock, inFlight, settlements, rateLimiter, replays } = this.#services;
-    const answered = await within(this.#ask(context), timeoutMs, clock);
+    const answered = await within(this.#ask(context), waitMs, clock);
     const isReachable = answered !== LATE && answered;
     const closing = inFlight.isClosing;
     const upstreams = upstreamStatus(this.#services);

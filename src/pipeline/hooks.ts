@@ -4,7 +4,8 @@ import { GatewayError } from "../errors.ts";
 import { LATE, within } from "../http/wait.ts";
 import type { AnswerEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
-import { isJsonObject, parseJson } from "../model/json.ts";
+import type { Limits } from "../limits.ts";
+import { isJsonObject, JsonBudget, JsonLimitError, parseJson } from "../model/json.ts";
 import { assertOptions } from "../options.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -15,8 +16,8 @@ import { report } from "./failures.ts";
 
 /** The most characters of an answer that hooks see. */
 const MAX_CHARS = 262_144;
-/** The most answers that wait for their `after`. The answers beyond are not shown to hooks, and `onFailure` hears of each. */
-const MAX_WAITING = 1_000;
+/** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
+const ANSWER_BYTES = 8_192;
 const DEFAULT_TIMEOUT_MS = 5_000;
 
 /** A decoded request of any kind. */
@@ -46,14 +47,19 @@ export class Hooks {
   readonly watchesAnswers: boolean;
   readonly #hooks: readonly Hook[];
   readonly #clock: Clock;
-  readonly #running = new Set<Promise<void>>();
+  readonly #maxWaitingBytes: number;
+  /** The answers that wait for an `after`, with the reporters of their calls. */
+  readonly #running = new Map<Promise<void>, (thrown: unknown) => void>();
+  #waitingBytes = 0;
+  #isClosed = false;
 
   /** Throws a TypeError for a hook that is not one, and a RangeError for its time. */
-  constructor(hooks: readonly Hook[], clock: Clock) {
+  constructor(hooks: readonly Hook[], clock: Clock, { maxWaitingHookBytes }: Pick<Limits, "maxWaitingHookBytes">) {
     for (const hook of hooks) assertHook(hook);
     this.watchesAnswers = hooks.some((hook) => typeof hook.after === "function");
     this.#hooks = hooks;
     this.#clock = clock;
+    this.#maxWaitingBytes = maxWaitingHookBytes;
   }
 
   /** Runs each `before`, and returns the request to go on with. Shows the call to each `after` from now on. */
@@ -108,22 +114,39 @@ export class Hooks {
     }
   }
 
-  /** Runs each `after` behind the end of a call. Never rejects. */
+  /** Runs each `after` behind the end of a call. Reports an answer for which there is no room. Never throws. */
   after(call: CallWithHooks, hooked: HookedCall, record: CallRecord): void {
     const fail = failing(call);
-    if (this.#running.size >= MAX_WAITING) return fail(new Error("Too many answers wait for hooks."));
-    const running = this.#tell(hooked.answer(record), hooked.told, fail).finally(() => this.#running.delete(running));
-    this.#running.add(running);
-    call.waitUntil(running);
+    let taken = 0;
+    const take = (bytes: number): void => {
+      if (this.#waitingBytes + bytes > this.#maxWaitingBytes)
+        throw new Error(
+          `No hook sees this answer: the answers that wait for hooks take more than limits.maxWaitingHookBytes, ${this.#maxWaitingBytes} bytes.`,
+        );
+      this.#waitingBytes += bytes;
+      taken += bytes;
+    };
+    try {
+      const telling = this.#tell(hooked.answer(record, take), hooked.told, fail);
+      const running = telling.finally(() => {
+        this.#waitingBytes -= taken;
+        this.#running.delete(running);
+      });
+      this.#running.set(running, fail);
+      call.waitUntil(running);
+    } catch (error) {
+      this.#waitingBytes -= taken;
+      fail(error);
+    }
   }
 
   async #tell(answer: HookAnswer, told: HookCall, fail: (thrown: unknown) => void): Promise<void> {
     for (const hook of this.#hooks) {
-      if (!hook.after) continue;
+      if (!hook.after || this.#isClosed) continue;
       try {
         await this.#inTime(hook, () => hook.after?.(answer, told));
       } catch (thrown) {
-        fail(thrown);
+        if (!this.#isClosed) fail(thrown);
       }
     }
   }
@@ -136,9 +159,14 @@ export class Hooks {
     return result;
   }
 
-  /** Resolves when no `after` is running any more. Their times bound the wait. */
-  async close(): Promise<void> {
-    while (this.#running.size > 0) await Promise.all(this.#running);
+  /** Resolves when no `after` is running any more, or after `leftMs` milliseconds. Reports the answers that still wait then. */
+  async close(leftMs: number): Promise<void> {
+    if (this.#running.size === 0) return;
+    const ended = await within(Promise.all(this.#running.keys()), Math.max(0, leftMs), this.#clock);
+    if (ended !== LATE) return;
+    this.#isClosed = true;
+    for (const fail of this.#running.values())
+      fail(new Error("The gateway has closed before hooks had seen this answer."));
   }
 }
 
@@ -224,13 +252,14 @@ function withNative<Request extends AnyRequest>(before: Request, after: Request)
     : { ...after, native: { ...native, format: `${native.format.replace(REWRITTEN, "")}${REWRITTEN}` } };
 }
 
-/** Returns the arguments of a call as an object, or as the model wrote them. */
-function inputOf(json: string): HookToolCall["input"] {
+/** Returns the arguments of a call as an object, or as the model wrote them. Throws the errors of the budget's booking. */
+function inputOf(json: string, budget: JsonBudget): HookToolCall["input"] {
   try {
-    const input = json === "" ? {} : parseJson(json);
+    const input = json === "" ? {} : parseJson(json, budget);
     return isJsonObject(input) ? input : json;
-  } catch {
-    return json;
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof JsonLimitError) return json;
+    throw error;
   }
 }
 
@@ -241,7 +270,7 @@ const REWRITTEN = " (rewritten)";
 export class HookedCall {
   readonly told: HookCall;
   readonly #hooks: Hooks;
-  readonly #calls = new Map<string, { readonly name: string; json: string; input?: HookToolCall["input"] }>();
+  readonly #calls = new Map<string, { readonly name: string; json: string }>();
   #text = "";
   #reasoning = "";
   #finishReason: HookAnswer["finishReason"] = undefined;
@@ -277,7 +306,7 @@ export class HookedCall {
         this.#reasoning += this.#fitting(event.text);
         break;
       case "tool-call":
-        this.#begin(event.id, event.name, event.input);
+        this.#begin(event.id, event.name, JSON.stringify(event.input));
         break;
       case "tool-call-start":
         this.#begin(event.id, event.name);
@@ -294,12 +323,10 @@ export class HookedCall {
     }
   }
 
-  #begin(id: string, name: string, input?: HookToolCall["input"]): void {
+  #begin(id: string, name: string, json = ""): void {
     // A call counts by its name, its id and some characters more, so that many empty calls are bounded too.
-    const size = 64 + id.length + name.length + (input === undefined ? 0 : JSON.stringify(input).length);
-    this.#chars += size;
-    if (this.#chars > MAX_CHARS) return;
-    this.#calls.set(id, { name, json: "", ...(input !== undefined && { input }) });
+    this.#chars += 64 + id.length + name.length + json.length;
+    if (this.#chars <= MAX_CHARS) this.#calls.set(id, { name, json });
   }
 
   #fitting(text: string): string {
@@ -308,16 +335,20 @@ export class HookedCall {
     return text.length <= room ? text : text.slice(0, room);
   }
 
-  answer(record: CallRecord): HookAnswer {
+  /**
+   * Returns the answer.
+   *
+   * @param take Books its memory in bytes, before the arguments of tools are parsed. Its errors are thrown.
+   */
+  answer(record: CallRecord, take: (bytes: number) => void): HookAnswer {
+    take(ANSWER_BYTES + 2 * Math.min(this.#chars, MAX_CHARS));
+    const budget = new JsonBudget();
+    budget.booking = { take };
     return {
       record,
       text: this.#text,
       reasoning: this.#reasoning,
-      toolCalls: Array.from(this.#calls, ([id, { name, json, input }]) => ({
-        id,
-        name,
-        input: input ?? inputOf(json),
-      })),
+      toolCalls: Array.from(this.#calls, ([id, { name, json }]) => ({ id, name, input: inputOf(json, budget) })),
       finishReason: this.#finishReason,
       isCut: this.#chars > MAX_CHARS,
     };

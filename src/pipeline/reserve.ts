@@ -119,14 +119,18 @@ export class Hold {
     }
   }
 
-  /** Returns the charge so far. When the host's price fails, charges everything held: a given answer is never free. */
+  /**
+   * Returns the charge so far. When the host's price fails, charges everything held, or one unit for each token when nothing is held: a
+   * given answer is never free.
+   */
   #outcome(): Outcome {
     try {
       const { units, certainty } = this.meter;
       return { used: units, certainty };
     } catch (error) {
       report(this.#call, error);
-      return { used: this.granted, certainty: "estimated" };
+      const used = this.granted > 0 ? this.granted : Math.ceil(this.#call.meter?.report.tokens ?? 0);
+      return { used, certainty: "estimated" };
     }
   }
 

@@ -127,7 +127,8 @@ export interface CallContext<Context = unknown> extends CallInfo<Context> {
   /**
    * Tells the gateway about a request to an upstream: for the attempts of the call's record, for `onFailure`, for the price, and for the
    * observer. Send the returned headers with the request, and call `end` exactly once, however the exchange ends. `relay`, `aiSdk` and
-   * `route` do this by themselves. Missing only in contexts that a gateway has not made.
+   * `route` do this by themselves. Throws when the host's price has none for the upstream's model: let the error pass, and send nothing.
+   * Missing only in contexts that a gateway has not made.
    */
   readonly observeUpstream?: ((asked: AskedUpstream) => UpstreamObserver) | undefined;
 }

@@ -136,6 +136,10 @@ class Table {
         'priceTable: expects an object of prices by model, such as { "*": { input: 3, output: 15 } }.',
       );
     const entries = Object.entries(rows);
+    if (entries.length === 0)
+      throw new RangeError(
+        'priceTable: has no prices, so that every call would be refused. Give a price for each model, or one for all: { "*": { input: 3, output: 15 } }.',
+      );
     for (const [name, price] of entries) assertFields(`The price of "${name}"`, price, FIELDS);
     const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
     if (units.size > 1) throw new RangeError(`All prices must have one unit, not ${[...units].join(" and ")}`);

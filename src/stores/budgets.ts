@@ -36,6 +36,8 @@ export interface BudgetReport {
   readonly timeZone?: string;
   readonly rollover?: boolean;
   readonly parent?: string;
+  /** Set for a removed budget: no key and no other budget can draw on it any more. */
+  readonly removed?: true;
   /** The beginning and the end of the current period: Unix time in milliseconds. Absent without a period. */
   readonly startsAt?: number;
   readonly endsAt?: number;
@@ -75,7 +77,7 @@ export interface BudgetEvent {
 
 /**
  * Is told of each threshold (50, 80 and 100 percent) that a budget reaches, once in each period. After a top-up or a larger amount, a
- * threshold can be reached again. Of several processes on one store, the one whose call reached the threshold is told; when it dies at
+ * threshold can be reached again. A lowered amount tells at once what it reaches. Of several processes on one store, the one whose call reached the threshold is told; when it dies at
  * that moment, none is. The store does not wait for the function, and ignores its errors.
  */
 export type OnBudget = (event: BudgetEvent) => unknown;
@@ -94,8 +96,8 @@ export interface BudgetTerms {
   readonly period: BudgetPeriod | undefined;
   readonly timeZone: string;
   readonly rollover: boolean;
-  /** The ids of this budget, its parent, and so on. */
-  readonly chain: readonly [string, ...string[]];
+  /** The ids of this budget, its parent, and so on. Empty for a removed budget. */
+  chain: readonly string[];
 }
 
 const SHAPES: Shapes<BudgetOptions> = {
@@ -140,7 +142,7 @@ export class Window extends Books {
 
   /** The highest threshold that the charged units reach, in percent; 0 below the first. */
   get reached(): number {
-    return THRESHOLDS.findLast((percent) => this.granted > 0 && this.charged / this.granted >= percent / 100) ?? 0;
+    return THRESHOLDS.findLast((percent) => this.charged > 0 && this.charged / this.granted >= percent / 100) ?? 0;
   }
 }
 
@@ -152,6 +154,11 @@ export class Budget {
   constructor(terms: BudgetTerms, window: Window) {
     this.terms = terms;
     this.window = window;
+  }
+
+  /** True for a removed budget. It stays for its history, and for late charges to it. */
+  get isRemoved(): boolean {
+    return this.terms.chain.length === 0;
   }
 
   static begun(terms: BudgetTerms, now: number): Budget {
@@ -213,6 +220,7 @@ export class Budget {
       amount,
       ...(period && { period, timeZone, rollover }),
       ...(parent !== undefined && { parent }),
+      ...(this.isRemoved && { removed: true as const }),
       ...this.#span,
       granted: used + available,
       used,

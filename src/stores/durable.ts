@@ -109,8 +109,13 @@ export type BudgetPage = KeyPage;
 
 /** The methods for limits that several keys share. They reject with a RangeError for an unknown id or a wrong value. */
 export interface BudgetDirectory {
-  /** Adds a budget. Rejects for a known id, and for a parent that does not exist. An id is as that of a key. */
+  /** Adds a budget. Rejects for a known or removed id, and for a parent that does not exist. An id is as that of a key. */
   addBudget(budget: BudgetOptions): Promise<void>;
+  /**
+   * Removes a budget. Rejects while a key that is not revoked, a child budget or a running call draws on it. Its books stay for audits:
+   * `budgetReport` still returns them, and its id cannot be used again.
+   */
+  removeBudget(id: string): Promise<void>;
   /**
    * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
    * Units that the budget then lacks for running calls become overdraft.
@@ -125,7 +130,7 @@ export interface BudgetDirectory {
   assignBudget(keyId: string, budgetId: string | undefined): Promise<void>;
   /** Returns a budget and the books of its current period; undefined when there is no such budget. */
   budgetReport(id: string): Promise<BudgetReport | undefined>;
-  /** Lists budgets in the order of their ids. */
+  /** Lists budgets in the order of their ids, without removed ones. */
   listBudgets(page?: BudgetPage): Promise<readonly BudgetReport[]>;
 }
 

@@ -6,6 +6,9 @@ import type { Certainty } from "../model/usage.ts";
 import { assertList, assertOptions, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
 
+/** What draws on a budget: a key, a child budget, or running calls. */
+export type BudgetUser = { readonly kind: "key" | "budget"; readonly id: string } | "calls";
+
 /** The books of a key: its running totals, in units. */
 export const BOOKS = ["granted", "charged", "held", "overdraft", "estimated"] as const;
 
@@ -232,6 +235,14 @@ export const beyondMost = (owner: string, book: string): RangeError =>
 export const tooFewUnits = (owner: string, available: number): RangeError =>
   new RangeError(`The ${owner} has too few available units: ${available}.`);
 export const noSuchBudget = (id: string): RangeError => new RangeError(`There is no budget of the id ${id}.`);
+/** The error for an id that cannot be given to a new budget. */
+export const removedBudget = (id: string): RangeError =>
+  new RangeError(`The budget ${id} was removed. Choose another id: its history stays.`);
+/** The error for a budget that cannot be removed. */
+export const budgetInUse = (id: string, user: BudgetUser): RangeError =>
+  new RangeError(
+    `The budget ${id} cannot be removed: ${user === "calls" ? "running calls draw" : `the ${user.kind} ${user.id} draws`} on it.`,
+  );
 export const knownBudget = (id: string): RangeError => new RangeError(`A budget of the id ${id} is known already.`);
 export const noSuchKey = (keyId: string): RangeError => new RangeError(`There is no API key of the id ${keyId}.`);
 export const knownKey = (keyId: string): RangeError =>

@@ -35,6 +35,7 @@ import {
   assertRenewal,
   type Book,
   BOOKS,
+  budgetInUse,
   expireHold,
   foreignHold,
   hashApiKey,
@@ -48,6 +49,7 @@ import {
   newKeyOf,
   noSuchBudget,
   noSuchKey,
+  removedBudget,
   resolveHold,
   type Share,
   tightestOf,
@@ -107,8 +109,13 @@ export interface MemoryQuotaStore extends QuotaStore {
   removeSecret(apiKey: string): void;
   /** Returns the books of a key; undefined when there is no such key. */
   report(keyId: string): LedgerReport | undefined;
-  /** Adds a budget. Throws a RangeError for a wrong value, a known id, or a parent that does not exist. */
+  /** Adds a budget. Throws a RangeError for a wrong value, a known or removed id, or a parent that does not exist. */
   addBudget(budget: BudgetOptions): void;
+  /**
+   * Removes a budget. Throws a RangeError when there is no such budget, and while a key that is not revoked, a child budget or a running
+   * call draws on it. Its books stay for audits: `budgetReport` still returns them, and its id cannot be used again.
+   */
+  removeBudget(id: string): void;
   /**
    * Sets the amount of a budget, for the current period and all later ones: an integer from 0 up, also less than what is used already.
    * Units that the budget then lacks for running calls become overdraft. Throws a RangeError when there is no such budget.
@@ -388,7 +395,8 @@ class MemoryLedger implements MemoryQuotaStore {
     assertBudgetOptions(options);
     const { id, parent } = options;
     if (id === "") throw new RangeError("A budget needs an id.");
-    if (this.#budgets.has(id)) throw knownBudget(id);
+    const known = this.#budgets.get(id);
+    if (known) throw known.isRemoved ? removedBudget(id) : knownBudget(id);
     const chain = parent === undefined ? [] : this.#chainOf(parent);
     const terms = termsOf(
       options,
@@ -397,9 +405,21 @@ class MemoryLedger implements MemoryQuotaStore {
     this.#budgets.set(id, Budget.begun(terms, this.#clock.now()));
   }
 
+  removeBudget(id: string): void {
+    const budget = this.#currentBudget(id);
+    for (const [keyId, { budgets }] of this.#accounts)
+      if (budgets?.[0] === budget && !this.#revoked.has(keyId)) throw budgetInUse(id, { kind: "key", id: keyId });
+    for (const [childId, { terms }] of this.#budgets)
+      if (terms.chain[1] === id) throw budgetInUse(id, { kind: "budget", id: childId });
+    for (const hold of this.#live.values()) if (hold.budgets?.includes(budget)) throw budgetInUse(id, "calls");
+    budget.terms.chain = [];
+  }
+
   setBudgetAmount(id: string, amount: number): void {
     assertInteger("amount", amount, 0);
-    this.#currentBudget(id).setAmount(amount);
+    const budget = this.#currentBudget(id);
+    budget.setAmount(amount);
+    this.#tell([budget]);
   }
 
   topUpBudget(id: string, units: number): void {
@@ -414,13 +434,19 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   budgetReport(id: string): BudgetReport | undefined {
-    return this.#budgets.has(id) ? this.#currentBudget(id).report : undefined;
+    const budget = this.#budgets.get(id);
+    return budget && this.#atPresent(budget).report;
   }
 
-  /** Returns a budget in its current period, after charging all expired holds. Throws a RangeError when there is no such budget. */
+  /** Returns a budget in its current period. Throws a RangeError when there is no such budget. */
   #currentBudget(id: string): Budget {
     const budget = this.#budgets.get(id);
-    if (!budget) throw noSuchBudget(id);
+    if (!budget || budget.isRemoved) throw noSuchBudget(id);
+    return this.#atPresent(budget);
+  }
+
+  /** Returns a budget in its current period, after charging all expired holds. */
+  #atPresent(budget: Budget): Budget {
     const now = this.#clock.now();
     if (now >= this.#nextExpiry) this.#expire(now);
     budget.turn(now);
@@ -430,8 +456,8 @@ class MemoryLedger implements MemoryQuotaStore {
   /** Returns a budget, its parent, and so on. */
   #chainOf(id: string): readonly Budget[] {
     const budget = this.#budgets.get(id);
-    if (!budget) throw noSuchBudget(id);
-    // A parent exists for as long as the store.
+    if (!budget || budget.isRemoved) throw noSuchBudget(id);
+    // A parent exists for as long as its children.
     return budget.terms.chain.flatMap((id) => this.#budgets.get(id) ?? []);
   }
 

@@ -472,6 +472,12 @@ describe("polygate budgets", () => {
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget: org");
     expect(await keys("list")).toContain("free\tfree\t0 used\tunlimited\tbudget org");
+    expect(await keys("list", "--budget", "org")).toBe("free\tfree\t0 used\tunlimited\tbudget org");
+    expect(await keys("list", "--budget", "team", "--state", "active")).toMatch(/^member\t[^\n]*$/);
+    expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
+    await expect(keys("list", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
+    await expect(keys("export", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
+    expect(JSON.parse(await keys("export", "--budget", "team"))).toMatchObject({ id: "member", budget: "team" });
     expect(await budgets("unassign", "free")).not.toContain("budget: org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
@@ -480,6 +486,17 @@ describe("polygate budgets", () => {
     );
     expect(await budgets("list", "--after", "org", "--limit", "1")).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
+    await expect(budgets("remove", "team")).rejects.toThrow(
+      "The budget team cannot be removed: the key member draws on it.",
+    );
+    await expect(budgets("remove", "org")).rejects.toThrow(
+      "The budget org cannot be removed: the budget team draws on it.",
+    );
+    await keys("revoke", "member");
+    expect(await budgets("remove", "team")).toBe("id: team\nremoved: true");
+    expect(await budgets("list")).toBe("org\torg\t0 used\t1000 available\tmonth");
+    expect(await budgets("usage", "team")).toContain("removed: true");
+    await expect(budgets("create", "team", "--amount", "1")).rejects.toThrow("The budget team was removed.");
     expect(await keys("verify")).toContain("differences: 0");
   });
 
@@ -492,6 +509,7 @@ describe("polygate budgets", () => {
     [["create", "new", "--amount", "5", "--parent", "nobody"], "There is no budget of the id nobody."],
     [["top-up", "nobody", "5"], "There is no budget of the id nobody."],
     [["usage", "nobody"], "There is no budget of the id nobody."],
+    [["remove", "nobody"], "There is no budget of the id nobody."],
     [["assign", "nobody", "org"], "There is no API key of the id nobody."],
     [["list", "--amount", "5"], "budgets list takes no --amount."],
     [["amount", "org"], "Usage: polygate budgets amount ID UNITS"],

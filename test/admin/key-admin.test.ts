@@ -274,7 +274,7 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect((await store.balance("team"))?.available).toBe(2);
     });
 
-    it("lists by state and metadata, page by page", async () => {
+    it("lists by state, budget and metadata, page by page", async () => {
       const { keys } = opened;
       const now = Date.now();
       const admin = keyAdmin(keys, { clock: manualClock(now) });
@@ -292,6 +292,19 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       expect(await ids({ state: "active", limit: 2 })).toEqual(["a1", "b1"]);
       expect(await ids({ state: "active", limit: 2, after: "b1" })).toEqual(["c1"]);
       expect(await ids({ metadata: { team: "a" }, state: "revoked" })).toEqual([]);
+      await opened.budgets.addBudget({ id: "b", amount: 1 });
+      await opened.budgets.addBudget({ id: "child", amount: 1, parent: "b" });
+      for (const [id, budget] of [
+        ["a1", "b"],
+        ["a2", "b"],
+        ["c1", "child"],
+      ] as const)
+        await opened.budgets.assignBudget(id, budget);
+      expect(await ids({ budget: "b" })).toEqual(["a1", "a2"]);
+      expect(await ids({ budget: "b", state: "expired" })).toEqual(["a2"]);
+      expect(await ids({ budget: "b", limit: 1, after: "a1" })).toEqual(["a2"]);
+      expect(await ids({ budget: "child" })).toEqual(["c1"]);
+      expect(await ids({ budget: "nobody" })).toEqual([]);
       await expect(admin.list({ state: "active", limit: 0 })).rejects.toThrow("limit must be an integer");
       // @ts-expect-error -- a host in JavaScript may misspell a name.
       await expect(admin.list({ stat: "active" })).rejects.toThrow(/stat.*state/);

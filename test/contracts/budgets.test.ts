@@ -3,7 +3,7 @@
 import { AssertionError } from "node:assert";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type BudgetOptions, memoryQuotaStore } from "../../src/index.ts";
+import { type BudgetEvent, type BudgetOptions, memoryQuotaStore } from "../../src/index.ts";
 import { spanAt } from "../../src/stores/budgets.ts";
 import { budgetLaws, type BudgetStoreSetup, type OpenBudgetStore, type OpenedBudgetStore } from "./budgets.ts";
 import { verbsOf } from "./faults.ts";
@@ -28,6 +28,7 @@ function openMemoryBudgets({ keys, ...options }: BudgetStoreSetup): OpenedBudget
 /** The verbs of a memory store's budgets, without their object. */
 const budgetsOf = ({ budgets }: OpenedBudgetStore): OpenedBudgetStore["budgets"] => ({
   addBudget: (budget) => budgets.addBudget(budget),
+  removeBudget: (id) => budgets.removeBudget(id),
   setBudgetAmount: (id, amount) => budgets.setBudgetAmount(id, amount),
   topUpBudget: (id, units) => budgets.topUpBudget(id, units),
   assignBudget: (keyId, budgetId) => budgets.assignBudget(keyId, budgetId),
@@ -83,6 +84,25 @@ const mutants: readonly BudgetMutant[] = [
     },
   })),
   withSetup("tells of nothing", (setup) => ({ ...setup, onBudget() {} })),
+  {
+    fault: "tells of a lowered amount at the next call alone",
+    open(setup) {
+      const late: BudgetEvent[] = [];
+      let isChanging = false;
+      const onBudget: BudgetStoreSetup["onBudget"] = (event) => {
+        if (isChanging) late.push(event);
+        else [...late.splice(0), event].forEach(setup.onBudget);
+      };
+      const opened = openMemoryBudgets({ ...setup, onBudget });
+      const setBudgetAmount = async (id: string, amount: number): Promise<void> => {
+        isChanging = true;
+        await opened.budgets.setBudgetAmount(id, amount);
+        await setImmediate();
+        isChanging = false;
+      };
+      return { ...opened, budgets: { ...budgetsOf(opened), setBudgetAmount } };
+    },
+  },
   withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
   withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), setBudgetAmount() {} } })),
   withFault("ignores new budgets of keys", (opened) => ({ budgets: { ...budgetsOf(opened), assignBudget() {} } })),
@@ -173,6 +193,43 @@ const mutants: readonly BudgetMutant[] = [
       };
     },
   },
+  withFault("removes nothing", (opened) => ({ budgets: { ...budgetsOf(opened), removeBudget() {} } })),
+  withFault("forgets what it removes", (opened) => {
+    const removed = new Set<string>();
+    return {
+      budgets: {
+        ...budgetsOf(opened),
+        async removeBudget(id) {
+          await opened.budgets.removeBudget(id);
+          removed.add(id);
+        },
+        budgetReport: (id) => (removed.has(id) ? undefined : opened.budgets.budgetReport(id)),
+      },
+    };
+  }),
+  withFault("looks for keys, and removes a moment later", (opened) => {
+    const budgetsOfKeys = new Map<string, string | undefined>();
+    const removed = new Set<string>();
+    return {
+      budgets: {
+        ...budgetsOf(opened),
+        async assignBudget(keyId, id) {
+          if (id !== undefined && removed.has(id)) throw new RangeError("Removed.");
+          await opened.budgets.assignBudget(keyId, id);
+          budgetsOfKeys.set(keyId, id);
+        },
+        async removeBudget(id) {
+          if ([...budgetsOfKeys.values()].includes(id)) throw new RangeError("In use.");
+          await setImmediate();
+          removed.add(id);
+        },
+        async budgetReport(id) {
+          const report = await opened.budgets.budgetReport(id);
+          return report && removed.has(id) ? { ...report, removed: true } : report;
+        },
+      },
+    };
+  }),
   withFault("takes any budget", (opened) => ({
     budgets: {
       ...budgetsOf(opened),

@@ -13,16 +13,20 @@ import {
   type QuotaStoreSetup,
 } from "./quota-store/law.ts";
 
-/** The setup of a store for one law. The ids of budgets are unique to each law. */
+/** The setup of a store for one law. Its keys draw on its budgets. */
 export interface BudgetStoreSetup extends QuotaStoreSetup {
+  /** The budgets that the store must know, each after its parent. Their ids are unique to each law: one database may serve all laws. */
   readonly budgets: readonly BudgetOptions[];
+  /** The function to tell of thresholds. The store calls it before it answers the next `budgetReport`. */
   readonly onBudget: OnBudget;
 }
 
-/** A store under test whose keys draw on budgets. */
+/** A store under test whose keys draw on budgets. Its clock begins at the present time, because periods begin at midnight. */
 export interface OpenedBudgetStore extends OpenedQuotaStore {
+  /** The methods of the store that manage budgets, as those of the stores of this package. They reject or throw a RangeError. */
   readonly budgets: {
     addBudget(budget: BudgetOptions): void | Promise<void>;
+    removeBudget(id: string): void | Promise<void>;
     setBudgetAmount(id: string, amount: number): void | Promise<void>;
     topUpBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
@@ -30,15 +34,24 @@ export interface OpenedBudgetStore extends OpenedQuotaStore {
   };
 }
 
+/** Opens a store for one law. */
 export type OpenBudgetStore = (setup: BudgetStoreSetup) => OpenedBudgetStore | Promise<OpenedBudgetStore>;
 
 /** One promise about budgets. */
 export interface BudgetLaw {
+  /** The promise as a sentence, fit for a test's name. */
   readonly name: string;
+  /**
+   * Opens a store, checks the promise and closes the store. Rejects with an AssertionError that says how the promise was broken, or
+   * with the store's own error.
+   */
   verify(open: OpenBudgetStore): Promise<void>;
 }
 
 const DAY_MS = 86_400_000;
+/** The budgets of a race, and the most changes of each. */
+const RIVALS = 6;
+const ROUNDS = 6;
 /** A lease that outlives a day. */
 const LONG_MS = 3 * DAY_MS;
 
@@ -73,6 +86,17 @@ class Stage {
 
   async add(budget: BudgetOptions): Promise<void> {
     await this.#opened.budgets.addBudget(budget);
+  }
+
+  async remove(budget: string): Promise<void> {
+    await this.#opened.budgets.removeBudget(this.id(budget));
+  }
+
+  /** The short id of the budget that a key draws on. */
+  async budgetOf(key: Ledger): Promise<string | undefined> {
+    const found = await key.store.find(key.secrets[0] ?? "");
+    assert.ok(found, "find must know the keys that the store was opened with");
+    return found.budget?.slice(0, found.budget.lastIndexOf("-"));
   }
 
   async setAmount(budget: string, amount: number): Promise<void> {
@@ -158,6 +182,17 @@ function law(name: string, scene: Scene, body: (stage: Stage) => Promise<void>):
   };
 }
 
+/** Resolves with whether a change was taken, and not rejected with a RangeError. */
+async function isTaken(change: Promise<void>): Promise<boolean> {
+  return change.then(
+    () => true,
+    (error: unknown) => {
+      assert.equal((error as Error | undefined)?.name, "RangeError", String(error));
+      return false;
+    },
+  );
+}
+
 /** Three levels: a key of a team, the team, and its organisation. */
 const chain = (key: number, team: number, org: number): Scene => ({
   keys: [{ granted: key, budget: "team" }],
@@ -173,7 +208,14 @@ const single = (budget: Omit<BudgetOptions, "id">): Scene => ({
   budgets: [{ id: "team", ...budget }],
 });
 
-/** The promises about budgets. Each law opens a store of its own, and measures no time. */
+/**
+ * The promises of a store with budgets, beside those of `quotaStoreLaws`. Each law opens a store of its own, and measures no time.
+ *
+ * @example
+ * describe("budgets of my store", () => {
+ *   for (const law of budgetLaws) it(law.name, () => law.verify(openMyStore));
+ * });
+ */
 export const budgetLaws: readonly BudgetLaw[] = [
   law(
     "of 300 reservations at once by three keys on a budget for 30, exactly 30 are admitted",
@@ -406,6 +448,22 @@ export const budgetLaws: readonly BudgetLaw[] = [
     assert.deepEqual(await stage.told(), ["org 50", "org 80", "team 50", "team 80"], "again, after a top-up");
   }),
 
+  law("the host is told at once of what a lowered amount has reached", chain(1_000, 1_000, 1_000), async (stage) => {
+    const key = stage.key();
+    await key.hold("call", 400);
+    await key.settle("call", 400);
+    assert.deepEqual(await stage.told(), [], "less than a half");
+    await stage.setAmount("team", 450);
+    assert.deepEqual(await stage.told(), ["team 50", "team 80"], "without a further call");
+    await stage.setAmount("org", 0);
+    assert.deepEqual(await stage.told(), ["org 50", "org 80", "org 100"], "also of an amount of nothing");
+    await stage.setAmount("team", 400);
+    assert.deepEqual(await stage.told(), ["team 100"], "each once");
+    await stage.setAmount("team", 1_000);
+    await stage.topUp("org", 5_000);
+    assert.deepEqual(await stage.told(), [], "more units reach nothing");
+  }),
+
   law(
     "the host is told once in each period, and of a call that the rest is too little for",
     single({ amount: 100, period: "day" }),
@@ -424,6 +482,113 @@ export const budgetLaws: readonly BudgetLaw[] = [
       await key.hold("next", 60);
       await key.settle("next", 60);
       assert.deepEqual(await stage.told(), ["team 50"], "the next day begins anew");
+    },
+  ),
+
+  law("a budget is removed only when nothing draws on it", chain(1_000, 100, 200), async (stage) => {
+    const key = stage.key();
+    await expectRangeError(() => stage.remove("team"), "a key draws on it");
+    await expectRangeError(() => stage.remove("org"), "another budget draws on it");
+    await key.hold("call", 60);
+    await stage.assign(key, undefined);
+    await expectRangeError(() => stage.remove("team"), "a running call draws on it");
+    await stage.expect("team", { used: 60, held: 60 }, "what was rejected has changed nothing");
+    await stage.assign(key, "team");
+    await stage.assign(key, undefined);
+    await key.settle("call", 20);
+    await stage.remove("team");
+    await stage.remove("org");
+    await key.hold("next", 900);
+    await key.settle("next", 900);
+    for (const removed of ["team", "org"])
+      await stage.expect(removed, { removed: true, used: 20, held: 0 }, "its books stay");
+  }),
+
+  law(
+    "a call that is settled after all is charged to a budget that was removed",
+    chain(1_000, 100, 200),
+    async (stage) => {
+      const key = stage.key();
+      await key.hold("late", 60);
+      await key.renew("late", 20);
+      await stage.assign(key, "org");
+      await stage.advance(LEASE_MS);
+      await stage.remove("team");
+      await stage.expect("team", { removed: true, used: 20, held: 0 }, "the last renewal is charged");
+      await key.settle("late", 30);
+      await stage.expect("team", { used: 30, estimated: 0 }, "the true count replaces it");
+      await stage.expect("org", { used: 30, estimated: 0 }, "also in its parent");
+    },
+  ),
+
+  law(
+    "a budget is not removed while a call of an earlier period runs",
+    single({ amount: 100, period: "day" }),
+    async (stage) => {
+      const key = stage.key();
+      await stage.toNoon();
+      await key.expectGrant(key.reserve("late", 60, 60, LONG_MS), 60, "what is available");
+      await stage.advance(DAY_MS);
+      await stage.assign(key, undefined);
+      await expectRangeError(() => stage.remove("team"), "the call is charged to the day before");
+      await stage.expect("team", { held: 0 }, "the next day knows nothing of it");
+      await expectRangeError(() => stage.remove("team"), "the day before still has it");
+      await key.settle("late", 10);
+      await stage.remove("team");
+    },
+  ),
+
+  law("a removed budget stays removed", { keys: [{}], budgets: [{ id: "team", amount: 100 }] }, async (stage) => {
+    await stage.remove("team");
+    const team = stage.id("team");
+    await expectRangeError(() => stage.remove("team"), "a budget that was removed");
+    await expectRangeError(() => stage.remove("nobody"), "a budget that there is not");
+    await expectRangeError(() => stage.assign(stage.key(), "team"), "a key");
+    await expectRangeError(() => stage.add({ id: stage.id("child"), amount: 1, parent: team }), "a child");
+    await expectRangeError(() => stage.setAmount("team", 1), "an amount");
+    await expectRangeError(() => stage.topUp("team", 1), "a top-up");
+    await expectRangeError(() => stage.add({ id: team, amount: 1 }), "its id: late charges would meet the new books");
+    await stage.expect("team", { removed: true, amount: 100, granted: 100 }, "nothing has changed");
+  }),
+
+  law(
+    "a budget that is removed while keys and children come and go has none of them",
+    {
+      keys: Array.from({ length: RIVALS }, () => ({})),
+      budgets: Array.from({ length: RIVALS }, (_, index) => ({ id: `b${index}`, amount: 100 })),
+    },
+    async (stage) => {
+      const removes = async (index: number): Promise<boolean> => {
+        for (let tries = 0; tries < 3 * ROUNDS; tries++) if (await isTaken(stage.remove(`b${index}`))) return true;
+        return false;
+      };
+      const assigns = async (index: number): Promise<boolean> => {
+        for (let round = 0; round < ROUNDS; round++) {
+          await stage.assign(stage.key(index), undefined);
+          if (!(await isTaken(stage.assign(stage.key(index), `b${index}`)))) return false;
+        }
+        return true;
+      };
+      const adds = async (index: number): Promise<boolean> => {
+        for (let round = 0; round < ROUNDS; round++) {
+          if (round > 0) await stage.remove(`c${index}.${round - 1}`);
+          const child = { id: stage.id(`c${index}.${round}`), amount: 1, parent: stage.id(`b${index}`) };
+          if (!(await isTaken(stage.add(child)))) return false;
+        }
+        return true;
+      };
+      const ended = await atOnce(
+        3 * RIVALS,
+        (index) => [removes, assigns, adds][index % 3]?.(Math.floor(index / 3)) ?? Promise.resolve(false),
+      );
+      assert.ok(ended.includes(true), "at least one of them must succeed");
+      for (let index = 0; index < RIVALS; index++) {
+        const { removed } = await stage.report(`b${index}`);
+        assert.equal(removed === true, ended[3 * index], "a removal that was answered has happened");
+        if (!removed) continue;
+        assert.equal(await stage.budgetOf(stage.key(index)), undefined, "no key draws on a removed budget");
+        assert.equal(ended[3 * index + 2], false, "no child is left that draws on a removed budget");
+      }
     },
   ),
 

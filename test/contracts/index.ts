@@ -4,6 +4,13 @@ import { assertNodeVersion } from "../../src/node-version.ts";
 
 assertNodeVersion();
 
+export {
+  type BudgetLaw,
+  budgetLaws,
+  type BudgetStoreSetup,
+  type OpenBudgetStore,
+  type OpenedBudgetStore,
+} from "./budgets.ts";
 export { type ImageStoreLaw, type ImageStoreSetup, imageStoreLaws, type OpenImageStore } from "./image-store.ts";
 export { type ManualClock, manualClock } from "./manual-clock.ts";
 export type {

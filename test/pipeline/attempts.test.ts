@@ -227,6 +227,29 @@ describe("a backend of the host's own", () => {
   });
 });
 
+/** A price of nothing for a caller's name, and none for an upstream's. */
+const free: Price = (_usage, _model, _kind, upstream) => {
+  if (upstream) throw new GatewayError("model_not_found", `The model "${upstream.model}" has no price.`);
+  return 0;
+};
+/** A backend that asks an upstream which it did not tell before. */
+const asking = (catches: boolean): ModelBackend & { readonly sent: string[] } => {
+  const sent: string[] = [];
+  return {
+    sent,
+    async *chat(_request, { observeUpstream }) {
+      try {
+        observeUpstream?.({ name: "own", format: "own", model: "large-9", modelListed: false, stream: false });
+      } catch (error) {
+        if (!catches) throw error;
+      }
+      sent.push("large-9");
+      yield WORD;
+      yield counted(7);
+    },
+  };
+};
+
 describe("a price", () => {
   /** Units for each token, by the upstream's name of the model. */
   const UNITS: Readonly<Record<string, number>> = { "large-1": 5, "large-2": 2 };
@@ -290,6 +313,65 @@ describe("a price", () => {
     const { send, records } = recording({ backend, price });
     await (await send()).text();
     expect(records).toMatchObject([{ units: 17, outcome: "completed" }]);
+  });
+
+  describe("of nothing for the caller's name, and of none for an upstream that the backend did not tell before", () => {
+    it.each([false, true])("refuses the call before the upstream is asked (stream: %s)", async (stream) => {
+      const backend = asking(false);
+      const { send, records, failures } = recording({ backend, price: free });
+      const answer = await send({ body: { stream } });
+      expect([answer.status, await answer.text()]).toEqual([
+        400,
+        expect.stringContaining('The model \\"large-9\\" has no price.'),
+      ]);
+      expect(backend.sent).toEqual([]);
+      expect(records).toMatchObject([{ units: 0, errorCode: "model_not_found", attempts: [] }]);
+      expect(failures).toEqual([]);
+    });
+
+    it("tells the host the error of a price that fails by mistake", async () => {
+      const backend = asking(false);
+      const { send, failures } = recording({ backend, price: (_usage, _model, _kind, up) => (up ? Number.NaN : 0) });
+      expect((await send()).status).toBe(500);
+      expect(backend.sent).toEqual([]);
+      expect(failures).toMatchObject([{ error: { code: "internal" } }]);
+      expect(failures[0]?.text).toContain("must be a number from 0 up, not NaN");
+    });
+
+    it("refuses pictures and embeddings, too", async () => {
+      const asks = { name: "own", format: "own", model: "large-9", modelListed: false, stream: false };
+      const backend: ModelBackend = {
+        async *image(_request, { observeUpstream }) {
+          observeUpstream?.(asks);
+          yield drawn(0);
+        },
+        async *embed(_request, { observeUpstream }) {
+          observeUpstream?.(asks);
+          yield [1];
+        },
+      };
+      const { send, report } = recording({
+        backend,
+        price: free,
+        imagePrice: ({ upstream }) => free({} as never, "", "image", upstream),
+      });
+      const picture = { path: "/v1/images/generations", body: JSON.stringify({ model: "any", prompt: "A cat" }) };
+      expect((await send(picture)).status).toBe(404);
+      const input = { path: "/v1/embeddings", body: JSON.stringify({ model: "any", input: "A cat" }) };
+      expect((await send(input)).status).toBe(404);
+      expect(report()).toMatchObject({ used: 0, held: 0 });
+    });
+
+    it("charges one unit for each token where the backend goes on all the same", async () => {
+      const { send, records, failures, store } = recording({
+        backend: asking(true),
+        price: (usage, model, kind, upstream) => (usage.outputTokens === 7 ? free(usage, model, kind, upstream) : 0),
+      });
+      expect((await send()).status).toBe(200);
+      expect(records).toMatchObject([{ units: 10 + 7, certainty: "estimated" }]);
+      expect(store.report("one")).toMatchObject({ used: 10 + 7, estimated: 10 + 7 });
+      expect(failures).toMatchObject([{ error: { code: "model_not_found" } }]);
+    });
   });
 
   it("of pictures knows the upstream too", async () => {

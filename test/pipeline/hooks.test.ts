@@ -14,7 +14,7 @@ import {
 } from "../../src/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { drawn } from "../hosts/stage.ts";
-import { counted, INPUT, never, opened, PROMPT, speaking, WORD } from "./bench.ts";
+import { counted, INPUT, never, opened, PROMPT, speaking, type Step, WORD } from "./bench.ts";
 
 const STREAMS = [false, true];
 /** The lists of a request, which a hook must return. */
@@ -203,6 +203,13 @@ describe("a hook that fails", () => {
   });
 });
 
+const callOf = (json: string): readonly Step[] => [
+  { type: "tool-call-start", id: "c-1", name: "look" },
+  { type: "tool-call-delta", id: "c-1", json },
+  { type: "tool-call-end", id: "c-1" },
+  counted(1),
+];
+
 class Watching implements Hook {
   readonly answers: HookAnswer[] = [];
   after(answer: HookAnswer): void {
@@ -291,6 +298,64 @@ describe("after", () => {
       { port: "hook", text: expect.stringContaining("longer than 100 ms") as string },
       { port: "hook", text: expect.stringContaining("disk full") as string },
     ]);
+  });
+
+  it("sees no answer beyond the memory of those that wait, and sees answers again when these are gone", async () => {
+    const hook = new Watching();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiting: Hook = { after: () => promise };
+    const long = "x".repeat(20_000);
+    const { send, clock, failures } = opened({
+      backend: speaking(long, counted(20_000)),
+      hooks: [hook, waiting],
+      key: {},
+      limits: { maxWaitingHookBytes: 100_000 },
+    });
+    const ask = async (): Promise<void> => {
+      expect((await send({ body: { max_tokens: 100_000 } })).status).toBe(200);
+      await clock.advance(0);
+    };
+    for (let calls = 0; calls < 3; calls++) await ask();
+    expect(hook.answers).toHaveLength(2);
+    expect(failures).toMatchObject([
+      { port: "hook", text: expect.stringContaining("limits.maxWaitingHookBytes, 100000 bytes") as string },
+    ]);
+    resolve();
+    await clock.advance(0);
+    await ask();
+    expect(hook.answers).toHaveLength(3);
+  });
+
+  it("counts the memory of the arguments of tools before they are parsed", async () => {
+    const hook = new Watching();
+    const body = { max_tokens: 100_000 };
+    const limits = { maxWaitingHookBytes: 200_000 };
+    for (const json of [`{"a":[${"1,".repeat(5_000)}1]}`, `{"a":"${"1,".repeat(5_000)}1"}`]) {
+      const { send, clock } = opened({ backend: speaking(...callOf(json)), hooks: [hook], key: {}, limits });
+      await send({ body });
+      await clock.advance(0);
+    }
+    // A list of 5,000 numbers may take a megabyte, and a text of the same length does not.
+    expect(hook.answers).toMatchObject([{ toolCalls: [{ input: { a: expect.any(String) as string } }] }]);
+  });
+
+  it("is waited for until the deadline when the gateway closes, and no longer", async () => {
+    const seen: string[] = [];
+    const { send, gateway, clock, failures } = opened({
+      hooks: [{ after: () => never, timeoutMs: 60_000 }, { after: () => void seen.push("second") }],
+    });
+    await (await send()).text();
+    let isClosed = false;
+    const closing = gateway.close({ deadlineMs: 500 }).then(() => (isClosed = true));
+    await clock.advance(499);
+    expect([isClosed, failures]).toEqual([false, []]);
+    await clock.advance(1);
+    await closing;
+    expect(failures).toMatchObject([
+      { port: "hook", text: expect.stringContaining("closed before hooks had seen this answer") as string },
+    ]);
+    await clock.advance(60_000);
+    expect([failures.length, seen]).toEqual([1, []]);
   });
 
   it("is waited for when the gateway closes", async () => {

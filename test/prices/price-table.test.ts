@@ -232,6 +232,12 @@ describe("a table is refused", () => {
   });
 });
 
+it("a table without prices is refused, with what to write instead", () => {
+  expect(() => priceTable({})).toThrow(
+    'Give a price for each model, or one for all: { "*": { input: 3, output: 15 } }.',
+  );
+});
+
 const open = () => {
   const quotas = memoryQuotaStore([{ id: "team", apiKey: "sk-team", granted: 1_000_000 }]);
   const gateway = createGateway({

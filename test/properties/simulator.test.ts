@@ -6,6 +6,7 @@ import { LAWS } from "./simulator/laws.ts";
 import type { Mutant } from "./simulator/mutant.ts";
 import { memoryMutants } from "./simulator/mutants.memory.ts";
 import { pipelineMutants } from "./simulator/mutants.pipeline.ts";
+import { redisMutants } from "./simulator/mutants.redis.ts";
 import { sqliteMutants } from "./simulator/mutants.sqlite.ts";
 import type { Plan, StoreName } from "./simulator/plan.ts";
 import { closeRedis } from "./simulator/store.redis.ts";
@@ -34,7 +35,12 @@ const SMALL: Partial<Plan> = {
   ],
 };
 
-const mutants: readonly Mutant[] = [...memoryMutants, ...pipelineMutants, ...sqliteMutants];
+const mutants: readonly Mutant[] = [
+  ...memoryMutants,
+  ...pipelineMutants,
+  ...sqliteMutants,
+  ...(redisAnswers ? redisMutants : []),
+];
 
 afterAll(closeRedis);
 

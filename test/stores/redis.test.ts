@@ -292,6 +292,75 @@ describe.skipIf(!redisAnswers)("budgets in Redis", () => {
     for (const secret of secrets) expect(await store.find(secret)).toMatchObject({ budget: "late" });
   });
 
+  it.each<[string, (store: DurableQuotaStore) => Promise<unknown>]>([
+    ["key that is assigned", (store) => store.assignBudget("one", "late")],
+    ["key that is added", (store) => store.add({ id: "two", apiKey: "sk-two", budget: "late" })],
+    ["child budget", (store) => store.addBudget({ id: "child", amount: 1, parent: "late" })],
+  ])("that are removed meanwhile take no %s", async (_name, change) => {
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const { store } = redisStoreAt(place);
+    await store.addBudget({ id: "late", amount: 10 });
+    await store.add({ id: "one", apiKey: "sk-one" });
+    let isRemoved = false;
+    // Removes the budget after the change has read it, and before the change writes.
+    const late = {
+      async sendCommand([command = "", ...args]: string[]): Promise<unknown> {
+        if (!isRemoved && command === "EVALSHA") {
+          isRemoved = true;
+          await store.removeBudget("late");
+        }
+        return client.sendCommand([command, ...args]);
+      },
+    };
+    await expect(change(redisStoreAt({ client: late, prefix: place.prefix }).store)).rejects.toThrow(
+      "There is no budget of the id late.",
+    );
+    expect(isRemoved).toBe(true);
+    expect((await store.list()).map(({ id, budget }) => [id, budget])).toEqual([["one", undefined]]);
+    expect(await store.find("two")).toBeUndefined();
+    expect(await store.listBudgets()).toEqual([]);
+  });
+
+  it("are not removed while a key that draws on them is being added", async () => {
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const { store } = redisStoreAt(place);
+    await store.addBudget({ id: "team", amount: 10 });
+    let removal: Promise<void> | undefined;
+    // Removes the budget when the key is made, and not listed at last.
+    const adding = {
+      async sendCommand([command = "", ...args]: string[]): Promise<unknown> {
+        const answer = await client.sendCommand([command, ...args]);
+        if (command === "EVALSHA") await (removal ??= store.removeBudget("team")).catch(() => {});
+        return answer;
+      },
+    };
+    await redisStoreAt({ client: adding, prefix: place.prefix }).store.add({ id: "one", budget: "team" });
+    await expect(removal).rejects.toThrow("The budget team cannot be removed: the key one draws on it.");
+  });
+
+  it("can be removed again when a removal has died", async () => {
+    const { client } = place;
+    if (!("sendCommand" in client) || "masters" in client) throw new Error("Not a node-redis client.");
+    const { store } = redisStoreAt(place);
+    await store.addBudget({ id: "team", amount: 10 });
+    let sent = 0;
+    const dying = {
+      sendCommand: ([command = "", ...args]: string[]): Promise<unknown> =>
+        command === "EVALSHA" && sent++ > 0
+          ? Promise.reject(new Error("The process has died."))
+          : client.sendCommand([command, ...args]),
+    };
+    await expect(redisStoreAt({ client: dying, prefix: place.prefix }).store.removeBudget("team")).rejects.toThrow(
+      "The process has died.",
+    );
+    expect(await store.budgetReport("team")).toMatchObject({ available: 10 });
+    await expect(store.add({ budget: "team" })).rejects.toThrow("There is no budget of the id team.");
+    await store.removeBudget("team");
+    expect(await store.budgetReport("team")).toMatchObject({ removed: true });
+  });
+
   it("are forgotten with the holds that are pruned", async () => {
     const { store, advance } = redisStoreAt(place);
     await store.addBudget({ id: "team", amount: 100 });

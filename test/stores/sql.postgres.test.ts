@@ -1,6 +1,6 @@
 /** PostgreSQL reserves, renews and settles in one round trip each. */
 
-import { Kysely, PostgresDialect } from "kysely";
+import { Kysely, PostgresDialect, sql } from "kysely";
 import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type SqlDatabase, sqlQuotaStore, verifyLedger } from "../../src/stores/sql/index.ts";
@@ -9,6 +9,17 @@ import { databases, type TestPlace } from "./sql/databases.ts";
 const LEASE_MS = 600_000;
 
 const database = databases.find(({ name }) => name === "PostgreSQL");
+
+/** Resolves when work waits for a lock, or when it has ended. */
+async function waitsOrEnds(db: SqlDatabase, work: Promise<unknown>): Promise<string> {
+  let isOver = false;
+  void work.catch(() => {}).finally(() => (isOver = true));
+  for (;;) {
+    const { rows } = await sql`SELECT 1 FROM pg_locks WHERE NOT granted`.execute(db);
+    if (rows.length > 0) return "waits";
+    if (isOver) return "ends";
+  }
+}
 
 describe.skipIf(!database?.available)("PostgreSQL", () => {
   let statements = 0;
@@ -46,5 +57,28 @@ describe.skipIf(!database?.available)("PostgreSQL", () => {
     ]);
     expect(await store.balance(keyId)).toEqual({ used: 20, available: 80, held: 0 });
     expect(await verifyLedger(place.db, place.options)).toEqual([]);
+  });
+
+  it("lets a key and a child wait for the removal of their budget", async () => {
+    if (!place) throw new Error("There is no database.");
+    const store = sqlQuotaStore(place.options);
+    const table = sql.table(`${place.prefix}budgets`);
+    await store.addBudget({ id: "leaving", amount: 1 });
+    await store.add({ id: "member" });
+    const changes = [
+      () => store.assignBudget("member", "leaving"),
+      () => store.add({ id: "new-member", budget: "leaving" }),
+      () => store.addBudget({ id: "child", amount: 1, parent: "leaving" }),
+    ];
+    for (const change of changes) {
+      const removing = await db.startTransaction().execute();
+      await sql`UPDATE ${table} SET chain = '[]' WHERE id = 'leaving'`.execute(removing);
+      const changed = change();
+      const seen = await waitsOrEnds(db, changed);
+      await removing.commit().execute();
+      expect(seen).toBe("waits");
+      await expect(changed).rejects.toThrow("There is no budget of the id leaving.");
+      await sql`UPDATE ${table} SET chain = '["leaving"]' WHERE id = 'leaving'`.execute(db);
+    }
   });
 });

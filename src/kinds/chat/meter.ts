@@ -325,6 +325,11 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return charge(price, this.#usage(), request.model, "chat", upstream?.());
   }
 
+  assertPrice(upstream: UpstreamModel): void {
+    const { price, request } = this.#options;
+    charge(price, { ...this.#usage(), outputTokens: 1 }, request.model, "chat", upstream);
+  }
+
   get report(): MeterReport {
     const usage = this.#hasBegun ? this.#usage() : undefined;
     return { usage, model: this.#model, tokens: usage ? usage.inputTokens + usage.outputTokens : 0 };

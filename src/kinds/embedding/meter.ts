@@ -166,6 +166,11 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
     return usage ? charge(price, usage, request.model, "embedding", upstream?.()) : 0;
   }
 
+  assertPrice(upstream: UpstreamModel): void {
+    const { price, request, inputTokens } = this.#options;
+    charge(price, { ...NO_USAGE, inputTokens }, request.model, "embedding", upstream);
+  }
+
   get report(): MeterReport {
     const usage = this.#usage;
     return { usage, tokens: usage?.inputTokens ?? 0 };

@@ -80,7 +80,9 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   readonly overrun = false;
   /** The cost of the images so far. */
   units = 0;
-  readonly #unitsOfOne: () => number;
+  readonly #request: ImageRequest;
+  readonly #price: ImagePrice;
+  readonly #upstream: (() => UpstreamModel | undefined) | undefined;
   readonly #doubt: (why: string) => void;
   #usage: ImageUsage;
   #drawn = 0;
@@ -97,8 +99,9 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
     upstream?: () => UpstreamModel | undefined,
   ) {
     this.#doubt = doubt;
-    const ofOne = (): number => unitsOfOne(request, price, upstream?.());
-    this.#unitsOfOne = ofOne;
+    this.#request = request;
+    this.#price = price;
+    this.#upstream = upstream;
     this.#usage = {
       inputTextTokens: Math.ceil(assertTokens(countTokens(request.prompt))),
       inputImageTokens: INPUT_IMAGE_TOKENS * (request.images.length + (request.mask ? 1 : 0)),
@@ -118,7 +121,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
       case "partial-image":
         return event;
       case "image":
-        this.units += this.#unitsOfOne();
+        this.units += unitsOfOne(this.#request, this.#price, this.#upstream?.());
         return { ...event, number: this.#drawn++ };
       default:
         event satisfies never;
@@ -139,6 +142,10 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
 
   finish(): ImageAnswerEvent {
     return { type: "finish", usage: this.#completedUsage() };
+  }
+
+  assertPrice(upstream: UpstreamModel): void {
+    unitsOfOne(this.#request, this.#price, upstream);
   }
 
   get report(): MeterReport {

@@ -351,10 +351,11 @@ return { 'done', #ids .. '' }
 
 /**
  * Makes a key. KEYS: the key. ARGV: the key as JSON, 1 for an unlimited key or 0, its grant, the units already used, its budgets as JSON
- * or an empty text.
+ * or an empty text, the name of its budget or an empty text. Returns 1, 0 when the key exists already, or -1 when the budget is removed.
  */
 export const CREATE: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+if ARGV[6] ~= '' and redis.call('HEXISTS', ARGV[6], 'removed') == 1 then return -1 end
 redis.call('HSET', KEYS[1], 'key', ARGV[1], 'unlimited', ARGV[2], 'granted', ARGV[3], 'charged', ARGV[4],
   'held', '0', 'overdraft', '0', 'estimated', '0', 'revoked', '0')
 if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'budgets', ARGV[5]) end
@@ -490,14 +491,51 @@ return owner
 
 /**
  * Makes a budget. KEYS: the budget, the leases, the list of budgets. ARGV: the id, the terms as JSON, the amount, 1 for rollover or 0,
- * the beginning and the end of the period. Returns 1, or 0 when the budget exists already.
+ * the beginning and the end of the period, the name of the parent or an empty text. Returns 1, 0 when the budget exists already, -1 when it
+ * was removed, or -2 when the parent is removed.
  */
 export const CREATE_BUDGET: Script = scriptOf(`
+if redis.call('HEXISTS', KEYS[1], 'removed') == 1 then return -1 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+if ARGV[7] ~= '' and redis.call('HEXISTS', ARGV[7], 'removed') == 1 then return -2 end
 redis.call('HSET', KEYS[1], 'terms', ARGV[2], 'amount', ARGV[3], 'rollover', ARGV[4], 'starts', ARGV[5], 'ends', ARGV[6],
   'granted', ARGV[3], 'charged', '0', 'held', '0', 'overdraft', '0', 'estimated', '0', 'told', '0')
 redis.call('ZADD', KEYS[3], '0', ARGV[1])
 return 1
+`);
+
+/**
+ * Begins to remove a budget: from now on, no further key and no child budget can draw on it. KEYS: the budget. ARGV: a random token. The
+ * field `removed` is the token, and at the end `yes`. Returns the terms, or nothing when there is no such budget.
+ */
+export const BEGIN_REMOVAL: Script = scriptOf(`
+if redis.call('HGET', KEYS[1], 'removed') == 'yes' then return false end
+local terms = redis.call('HGET', KEYS[1], 'terms')
+if terms then redis.call('HSET', KEYS[1], 'removed', ARGV[1]) end
+return terms
+`);
+
+/** Takes the beginning of a removal back, unless another process has begun to remove the budget. KEYS: the budget. ARGV: the token. */
+export const UNDO_REMOVAL: Script = scriptOf(`
+if redis.call('HGET', KEYS[1], 'removed') == ARGV[1] then redis.call('HDEL', KEYS[1], 'removed') end
+return 1
+`);
+
+/**
+ * Removes a budget that no key and no child budget draws on. Its hash stays. KEYS: the budget, the list of budgets. ARGV: the token, the
+ * terms as JSON, the id. Returns `done`, `held` when running calls draw on it, or `other` when another process has begun to remove it.
+ */
+export const END_REMOVAL: Script = scriptOf(`
+if redis.call('HGET', KEYS[1], 'removed') ~= ARGV[1] then return 'other' end
+local fields = redis.call('HGETALL', KEYS[1])
+for index = 1, #fields, 2 do
+  local held = fields[index] == 'held' and fields[index + 1]
+    or string.sub(fields[index], 1, 7) == 'closed:' and string.match(fields[index + 1], '^%d+ %d+ (%d+)')
+  if held and tonumber(held) > 0 then return 'held' end
+end
+redis.call('HSET', KEYS[1], 'removed', 'yes', 'terms', ARGV[2])
+redis.call('ZREM', KEYS[2], ARGV[3])
+return 'done'
 `);
 
 /**
@@ -524,6 +562,7 @@ export const BUDGET: Script = scriptOf(`
 ${NOW}
 local found = redis.call('HMGET', KEYS[1], 'ends', 'amount', 'granted', 'charged', 'told')
 if not found[1] then return { 'unknown' } end
+if ARGV[2] ~= 'read' and redis.call('HEXISTS', KEYS[1], 'removed') == 1 then return { 'unknown' } end
 if now >= tonumber(found[1]) then return { 'turn', KEYS[1], string.format('%.0f', now) } end
 if ARGV[2] ~= 'read' then
   local most, units, granted, charged = 9007199254740991, tonumber(ARGV[3]), tonumber(found[3]), tonumber(found[4])
@@ -536,7 +575,7 @@ if ARGV[2] ~= 'read' then
   end
   local reached = 0
   for _, percent in ipairs({ 50, 80, 100 }) do
-    if granted > 0 and charged / granted >= percent / 100 then reached = percent end
+    if charged > 0 and charged / granted >= percent / 100 then reached = percent end
   end
   redis.call('HSET', KEYS[1], 'granted', granted, 'told', math.min(tonumber(found[5]), reached))
 end
@@ -553,7 +592,7 @@ local found = redis.call('HMGET', KEYS[1], 'told', 'granted', 'charged', 'terms'
 if not found[1] then return {} end
 local granted, charged, reached = tonumber(found[2]), tonumber(found[3]), 0
 for _, percent in ipairs({ 50, 80, 100 }) do
-  if granted > 0 and charged / granted >= percent / 100 then reached = percent end
+  if charged > 0 and charged / granted >= percent / 100 then reached = percent end
 end
 if tonumber(ARGV[1]) > math.max(0, granted - charged) then reached = 100 end
 if reached <= tonumber(found[1]) then return {} end
@@ -563,9 +602,11 @@ return { found[1], reached .. '', found[2], found[3], found[4], found[5], found[
 
 /**
  * Lets a key draw on other budgets, and tells its secrets. KEYS: the key, its secrets. ARGV: the key as JSON before and after, its budgets
- * as JSON, the beginning of the names of secrets. Returns 0 when the key was changed meanwhile.
+ * as JSON, the beginning of the names of secrets, the name of its budget or an empty text. Returns 0 when the key was changed meanwhile, and
+ * -1 when the budget is removed.
  */
 export const ASSIGN: Script = scriptOf(`
+if ARGV[5] ~= '' and redis.call('HEXISTS', ARGV[5], 'removed') == 1 then return -1 end
 if redis.call('HGET', KEYS[1], 'key') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'key', ARGV[2], 'budgets', ARGV[3])
 local changes = redis.call('HINCRBY', KEYS[1], 'changes', 1)

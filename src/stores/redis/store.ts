@@ -29,6 +29,7 @@ import {
   type KeyPage,
   type KeyReport,
   keyReportOf,
+  MOST_LISTED,
   MOST_REMEMBERED,
   newDurableKeyOf,
   onEachKey,
@@ -44,6 +45,8 @@ import {
   assertOutcome,
   assertRenewal,
   beyondMost,
+  budgetInUse,
+  type BudgetUser,
   foreignHold,
   hashApiKey,
   hashOfSecret,
@@ -55,6 +58,7 @@ import {
   MOST_UNLIMITED,
   noSuchBudget,
   noSuchKey,
+  removedBudget,
   tooFewUnits,
   TwoGenerationMap,
   UNKNOWN_KEY,
@@ -227,9 +231,13 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     const terms = termsOf(options, parent === undefined ? [] : await this.#chainOf(parent));
     const { startsAt, endsAt } = spanAt(terms, await this.#now());
     const names = [this.#budget(id), this.#leases, this.#budgetIndex] as const;
-    const args = [id, JSON.stringify(terms), terms.amount, terms.rollover ? 1 : 0, startsAt, endsAt];
+    const described = [id, JSON.stringify(terms), terms.amount, terms.rollover ? 1 : 0, startsAt, endsAt];
+    const args = [...described, this.#ownBudget(terms.chain.slice(1))];
     try {
-      if ((await this.#redis.run(scripts.CREATE_BUDGET, names, args)) !== 1) throw knownBudget(id);
+      const made = await this.#redis.run(scripts.CREATE_BUDGET, names, args);
+      if (made === -1) throw removedBudget(id);
+      if (made === -2) throw noSuchBudget(parent ?? "");
+      if (made !== 1) throw knownBudget(id);
     } catch (error) {
       // A key and its budgets would have different slots, and one script cannot change both.
       if (!(error instanceof Error && error.message.includes("CROSSSLOT"))) throw error;
@@ -237,9 +245,63 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     }
   }
 
+  async removeBudget(id: string): Promise<void> {
+    const [name, token] = [this.#budget(id), crypto.randomUUID()];
+    const terms = isStorableId(id) ? await this.#redis.run(scripts.BEGIN_REMOVAL, [name], [token]) : undefined;
+    if (typeof terms !== "string") throw noSuchBudget(id);
+    let isDone = false;
+    try {
+      const user = await this.#userOf(id);
+      if (user) throw budgetInUse(id, user);
+      while (await this.#chargeExpired());
+      const removed: BudgetTerms = { ...(parseJson(terms) as BudgetTerms), chain: [] };
+      const args = [token, JSON.stringify(removed), id];
+      const answer = await this.#redis.run(scripts.END_REMOVAL, [name, this.#budgetIndex], args);
+      isDone = answer === "done";
+      if (answer === "held") throw budgetInUse(id, "calls");
+      if (!isDone) throw new Error(`The budget ${id} is being removed by another process.`);
+    } finally {
+      // A process that dies before this leaves a budget that takes no further keys. Its removal can be repeated.
+      if (!isDone) await this.#redis.run(scripts.UNDO_REMOVAL, [name], [token]);
+    }
+  }
+
+  /** Finds a key or a child budget that draws on a budget. */
+  async #userOf(id: string): Promise<BudgetUser | undefined> {
+    const name = this.#budget(id);
+    for await (const keys of this.#pages(this.#index))
+      for (const { keyId, fields } of await Promise.all(keys.map(async (keyId) => this.#budgetsOf(keyId))))
+        if (fields[0] === name) return { kind: "key", id: keyId };
+    for await (const budgets of this.#pages(this.#budgetIndex))
+      for (const childId of budgets) {
+        const terms = await this.#redis.send(this.#budget(childId), "HGET", [this.#budget(childId), "terms"]);
+        if (typeof terms === "string" && (parseJson(terms) as BudgetTerms).chain[1] === id)
+          return { kind: "budget", id: childId };
+      }
+    return undefined;
+  }
+
+  /** Reads the names of the budgets of a key; none of a revoked key. */
+  async #budgetsOf(keyId: string): Promise<{ keyId: string; fields: readonly string[] }> {
+    const ledger = this.#ledger(keyId);
+    const found = listOf(await this.#redis.send(ledger, "HMGET", [ledger, "budgets", "revoked"]));
+    const [field = "null", revoked] = found;
+    // A missing field is "null" in the list.
+    return { keyId, fields: field === "null" || revoked === "1" ? [] : (parseJson(field) as BudgetsField).names };
+  }
+
+  /** Reads all ids of an index. */
+  async *#pages(index: string): AsyncGenerator<readonly string[]> {
+    for (let ids = await this.#pageOf(index, "", MOST_LISTED); ids.length > 0;) {
+      yield ids;
+      ids = await this.#pageOf(index, ids.at(-1) ?? "", MOST_LISTED);
+    }
+  }
+
   async setBudgetAmount(id: string, amount: number): Promise<void> {
     assertInteger("amount", amount, 0);
     if (!(await this.#onBudgetOf(id, "amount", amount))) throw noSuchBudget(id);
+    this.#tell([this.#budget(id)], 0);
   }
 
   async topUpBudget(id: string, units: number): Promise<void> {
@@ -260,8 +322,10 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
       if (revoked === "1") throw revokedKey(keyId);
       if (budgetId === undefined && budgets === "null") return;
       const key = keyWithBudget(parseJson(before) as ApiKey, unlimited === "1", budgetId);
-      const args = [before, JSON.stringify(key), this.#budgetsField(chain), this.#secret("")];
-      if ((await this.#redis.run(scripts.ASSIGN, [ledger, this.#secretsOf(keyId)], args)) === 1) return;
+      const args = [before, JSON.stringify(key), this.#budgetsField(chain), this.#secret(""), this.#ownBudget(chain)];
+      const assigned = await this.#redis.run(scripts.ASSIGN, [ledger, this.#secretsOf(keyId)], args);
+      if (assigned === -1) throw noSuchBudget(budgetId ?? "");
+      if (assigned === 1) return;
     }
   }
 
@@ -307,7 +371,14 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     const name = this.#budget(id);
     const terms = isStorableId(id) ? await this.#redis.send(name, "HGET", [name, "terms"]) : undefined;
     if (typeof terms !== "string") throw noSuchBudget(id);
-    return (parseJson(terms) as BudgetTerms).chain;
+    const { chain } = parseJson(terms) as BudgetTerms;
+    if (chain.length === 0) throw noSuchBudget(id);
+    return chain;
+  }
+
+  /** The name of the first budget of a chain; an empty text for no budget. */
+  #ownBudget([id]: readonly string[]): string {
+    return id === undefined ? "" : this.#budget(id);
   }
 
   /** The field of a ledger that names the key's budgets. */
@@ -358,14 +429,20 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async add(options: DurableKeyOptions = {}): Promise<string> {
     const { key, unlimited, granted, used, hashes } = newDurableKeyOf(options);
-    const budgets = key.budget === undefined ? "" : this.#budgetsField(await this.#chainOf(key.budget));
-    const described = [JSON.stringify(key), unlimited ? 1 : 0, granted, used, budgets];
-    if ((await this.#redis.run(scripts.CREATE, [this.#ledger(key.id)], described)) !== 1) throw knownKey(key.id);
+    const chain = key.budget === undefined ? [] : await this.#chainOf(key.budget);
+    const budgets = key.budget === undefined ? "" : this.#budgetsField(chain);
+    const described = [JSON.stringify(key), unlimited ? 1 : 0, granted, used, budgets, this.#ownBudget(chain)];
+    // List a key with a budget before the key exists: a removal of the budget must find the key.
+    if (key.budget !== undefined) await this.#redis.send(this.#index, "ZADD", [this.#index, "0", key.id]);
+    const made = await this.#redis.run(scripts.CREATE, [this.#ledger(key.id)], described);
+    if (made === 0) throw knownKey(key.id);
     try {
+      if (made !== 1) throw noSuchBudget(key.budget ?? "");
       for (const hash of hashes) await this.#link(key.id, hash);
     } catch (error) {
-      for (const hash of await this.#revoked(key.id)) await this.#forgetSecret(hash);
+      if (made === 1) for (const hash of await this.#revoked(key.id)) await this.#forgetSecret(hash);
       await this.#redis.send(this.#ledger(key.id), "DEL", [this.#ledger(key.id)]);
+      await this.#redis.send(this.#index, "ZREM", [this.#index, key.id]);
       throw error;
     }
     await this.#redis.send(this.#index, "ZADD", [this.#index, "0", key.id]);

@@ -12,7 +12,15 @@ import {
   Window,
 } from "../budgets.ts";
 import { isStorableId, isUnits } from "../durable.ts";
-import { BOOKS, type Books, knownBudget, noSuchBudget } from "../ledger.ts";
+import {
+  BOOKS,
+  type Books,
+  budgetInUse,
+  type BudgetUser,
+  knownBudget,
+  noSuchBudget,
+  removedBudget,
+} from "../ledger.ts";
 import { byCount, slot, slotRows, type SqlAccess } from "./database.ts";
 import { type BudgetTable, numberOf, type PeriodTable } from "./tables.ts";
 
@@ -170,7 +178,7 @@ export function budgetOf(row: Selectable<BudgetTable>): Budget {
     period: (row.period ?? undefined) as BudgetPeriod | undefined,
     timeZone: row.time_zone,
     rollover: numberOf(row.rollover) === 1,
-    chain: chainOf(row.chain) as [string, ...string[]],
+    chain: chainOf(row.chain),
   };
   const window = windowOf(row.id, row);
   window.told = numberOf(row.told);
@@ -231,36 +239,95 @@ const WRITE_PERIODS = byCount(({ db, dialect }, count) => {
     : insert.onConflict((conflict) => conflict.columns(["budget_id", "starts_at"]).doUpdateSet(changes)).compile();
 });
 
-/** Reads the ids of a budget, its parent, and so on. Throws a RangeError when there is no such budget. */
-export async function readChain({ db }: SqlAccess, id: string): Promise<readonly string[]> {
+/**
+ * Reads the ids of a budget, its parent, and so on. Locks the budget, so that it cannot be removed before the transaction ends. Throws a
+ * RangeError when there is no such budget.
+ */
+export async function lockChain({ db, dialect }: SqlAccess, id: string): Promise<readonly string[]> {
   const row = isStorableId(id)
-    ? await db.selectFrom("budgets").select("chain").where("id", "=", id).executeTakeFirst()
+    ? await db
+        .selectFrom("budgets")
+        .select("chain")
+        .where("id", "=", id)
+        .$if(dialect !== "sqlite", (query) => query.forUpdate())
+        .executeTakeFirst()
     : undefined;
-  if (!row) throw noSuchBudget(id);
-  return chainOf(row.chain);
+  const chain = chainOf(row?.chain ?? null);
+  if (chain.length === 0) throw noSuchBudget(id);
+  return chain;
 }
 
 /** Adds a budget in its current period. */
 export async function addBudget(access: SqlAccess, options: BudgetOptions, now: number): Promise<void> {
   const { db } = access;
-  const known = await db.selectFrom("budgets").select("id").where("id", "=", options.id).executeTakeFirst();
-  if (known) throw knownBudget(options.id);
-  const parent = options.parent === undefined ? [] : await readChain(access, options.parent);
+  const known = await db.selectFrom("budgets").select("chain").where("id", "=", options.id).executeTakeFirst();
+  if (known) throw chainOf(known.chain).length === 0 ? removedBudget(options.id) : knownBudget(options.id);
+  const parent = options.parent === undefined ? [] : await lockChain(access, options.parent);
   const budget = Budget.begun(termsOf(options, parent), now);
   await db.insertInto("budgets").values(rowOf(budget, 0)).execute();
 }
 
-/** Changes a budget under its lock. */
+/** The chain of a removed budget. */
+const REMOVED = JSON.stringify([]);
+
+/** Removes a budget on which nothing draws. Its row stays. */
+export async function removeBudget(access: SqlAccess, id: string): Promise<void> {
+  const chain = await lockChain(access, id);
+  const user = await userOf(access, chain, id);
+  if (user) throw budgetInUse(id, user);
+  await access.db.updateTable("budgets").set({ chain: REMOVED }).where("id", "=", id).execute();
+}
+
+/** Finds something that draws on a locked budget. */
+async function userOf({ db }: SqlAccess, chain: readonly string[], id: string): Promise<BudgetUser | undefined> {
+  const stored = JSON.stringify(chain);
+  const key = await db
+    .selectFrom("keys")
+    .select("id")
+    .where("budgets", "=", stored)
+    .where("revoked_at", "is", null)
+    .orderBy("id")
+    .executeTakeFirst();
+  if (key) return { kind: "key", id: key.id };
+  // The chain of a child ends with that of its parent.
+  const end = `%,${stored.slice(1).replaceAll(/[!%_]/g, "!$&")}`;
+  const children = await db
+    .selectFrom("budgets")
+    .select(["id", "chain"])
+    .where(sql<boolean>`${sql.ref("chain")} like ${end} escape '!'`)
+    .orderBy("id")
+    .execute();
+  // SQLite compares without regard to case.
+  const child = children.find((row) => chainOf(row.chain)[1] === id);
+  if (child) return { kind: "budget", id: child.id };
+  // A period that is over, but was not closed yet, is the current one here.
+  const held = await db
+    .selectFrom("budgets")
+    .select("id")
+    .where("id", "=", id)
+    .where("held", ">", 0)
+    .unionAll(
+      db.selectFrom("budget_periods").select("budget_id as id").where("budget_id", "=", id).where("held", ">", 0),
+    )
+    .executeTakeFirst();
+  return held && "calls";
+}
+
+/** Changes a budget under its lock. Returns the thresholds that it has reached by that when `tells` is set. */
 export async function changeBudget(
   access: SqlAccess,
   id: string,
-  now: number,
+  { now, tells }: { readonly now: number; readonly tells: boolean },
   change: (budget: Budget) => void,
-): Promise<void> {
+): Promise<readonly BudgetEvent[]> {
   const budgets = await LockedBudgets.lock(access, [id], now);
-  change(budgets.get(id));
+  const budget = budgets.get(id);
+  if (budget.isRemoved) throw noSuchBudget(id);
+  change(budget);
   budgets.change();
+  const events = tells ? budgets.news(0, []) : [];
   await budgets.write();
+  return events;
 }
 
 /** Reads budgets as they are at `now`, without changing them: some by their ids, or a page in the order of the ids. */
@@ -273,7 +340,7 @@ export async function readBudgets(
   const rows = await (
     "ids" in page
       ? query.where("id", "in", page.ids)
-      : query.where("id", ">", page.after).orderBy("id").limit(page.limit)
+      : query.where("id", ">", page.after).where("chain", "!=", REMOVED).orderBy("id").limit(page.limit)
   ).execute();
   return rows.map((row) => {
     const budget = budgetOf(row);

@@ -24,7 +24,7 @@ import {
   noSuchKey,
   tightestOf,
 } from "../ledger.ts";
-import { chainOf, readBudgets, readChain, LockedBudgets, type StoredShare } from "./budgets.ts";
+import { chainOf, readBudgets, lockChain, LockedBudgets, type StoredShare } from "./budgets.ts";
 import { asText, type SqlAccess } from "./database.ts";
 import { type LockedKey, lockKey, storedKeyOf } from "./locked-key.ts";
 import { numberOf, type SqlSchema, type StoredInteger } from "./tables.ts";
@@ -50,7 +50,7 @@ export async function addKey(access: SqlAccess, options: DurableKeyOptions): Pro
   const { id } = key;
   const known = await db.selectFrom("keys").select("id").where("id", "=", id).executeTakeFirst();
   if (known) throw knownKey(id);
-  const budgets = options.budget === undefined ? null : JSON.stringify(await readChain(access, options.budget));
+  const budgets = options.budget === undefined ? null : JSON.stringify(await lockChain(access, options.budget));
   const books = { granted, charged: used, held: 0, overdraft: 0, estimated: 0 };
   await db
     .insertInto("keys")
@@ -134,7 +134,7 @@ export async function revokeKey(access: SqlAccess, keyId: string): Promise<void>
 /** Lets a key draw on a budget, or on none. */
 export async function assignBudget(access: SqlAccess, keyId: string, budgetId: string | undefined): Promise<void> {
   await usableKey(access, keyId);
-  const budgets = budgetId === undefined ? null : JSON.stringify(await readChain(access, budgetId));
+  const budgets = budgetId === undefined ? null : JSON.stringify(await lockChain(access, budgetId));
   await access.db.updateTable("keys").set({ budgets }).where("id", "=", keyId).execute();
 }
 

@@ -32,7 +32,7 @@ import {
   TwoGenerationMap,
   UNKNOWN_KEY,
 } from "../ledger.ts";
-import { addBudget, changeBudget, LockedBudgets, readBudgets } from "./budgets.ts";
+import { addBudget, changeBudget, LockedBudgets, readBudgets, removeBudget } from "./budgets.ts";
 import { slot, SQL_SHAPES, SqlAccess, type SqlStoreOptions, type Statement } from "./database.ts";
 import {
   addKey,
@@ -255,6 +255,11 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     await this.#access.transact(async (access) => addBudget(access, budget, await timeOf(access)));
   }
 
+  async removeBudget(id: string): Promise<void> {
+    while (await this.#chargeExpired());
+    await this.#access.transact((access) => removeBudget(access, id));
+  }
+
   async setBudgetAmount(id: string, amount: number): Promise<void> {
     assertInteger("amount", amount, 0);
     await this.#changeBudget(id, (budget) => budget.setAmount(amount));
@@ -280,7 +285,12 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async #changeBudget(id: string, change: Parameters<typeof changeBudget>[3]): Promise<void> {
-    await this.#access.transact(async (access) => changeBudget(access, id, await timeOf(access), change));
+    const tells = this.#onBudget !== undefined;
+    this.#tell(
+      await this.#access.transact(async (access) =>
+        changeBudget(access, id, { now: await timeOf(access), tells }, change),
+      ),
+    );
   }
 
   async #reportBudgets(page: Parameters<typeof readBudgets>[2]): Promise<readonly BudgetReport[]> {

@@ -7,15 +7,17 @@ import type { Figures } from "./figures.ts";
 import type { Breaches } from "./laws.ts";
 import type { Life } from "./life.ts";
 import type { Delivery } from "./messages.ts";
-import type { Plan } from "./plan.ts";
-import type { Audit, BudgetAudit } from "./store.ts";
+import { DAY_MS, type Plan, REDIS_SCALE } from "./plan.ts";
+import type { Audit, BudgetAudit, PeriodAudit } from "./store.ts";
 
 export class LedgerLaws {
   readonly #ledgers: ReadonlyMap<string, ExpectedLedger>;
   readonly #overdrafts = new Map<string, number>();
   /** The budgets of each key: its own, the parent, and so on. */
   readonly #chains: ReadonlyMap<string, readonly string[]>;
-  readonly #plan: Pick<Plan, "keys" | "store">;
+  /** The granted holds of keys with budgets, with the day of the reservation. */
+  readonly #shares: { readonly keyId: string; readonly hold: ExpectedHold; readonly day: number }[] = [];
+  readonly #plan: Pick<Plan, "keys" | "budgets" | "store">;
   readonly #breaches: Breaches;
   readonly #figures: Figures;
 
@@ -27,7 +29,7 @@ export class LedgerLaws {
     const chainOf = (id: string | undefined): readonly string[] =>
       id === undefined ? [] : [id, ...chainOf(budgets.find((budget) => budget.id === id)?.parent)];
     this.#chains = new Map(keys.map(({ id, budget }) => [id, chainOf(budget)]));
-    this.#plan = { keys, store };
+    this.#plan = { keys, budgets, store };
     this.#ledgers = new Map(keys.map(({ id, granted }) => [id, new ExpectedLedger(granted)]));
     this.#breaches = breaches;
     this.#figures = figures;
@@ -53,25 +55,31 @@ export class LedgerLaws {
 
   #budgetsAddUp(budgets: readonly BudgetAudit[]): void {
     for (const { id, current, closed } of budgets) {
-      const keys = this.#plan.keys.filter((key) => this.#chains.get(key.id)?.includes(id));
-      const sum = (of: (ledger: ExpectedLedger) => number): number =>
-        keys.reduce((total, key) => total + of(this.#ledger(key.id)), 0);
-      let [held, consumed] = [0, 0];
-      for (const period of [current, ...closed]) {
-        held += period.held;
-        consumed += period.charged + period.overdraft;
-        this.#breaches.check(
-          period.granted - period.charged - period.held >= 0 && Math.min(period.charged, period.held) >= 0,
-          "what remains never falls below zero",
-          () => `the budget ${id}: ${JSON.stringify(period)}`,
+      const hasPeriod = this.#plan.budgets.find((budget) => budget.id === id)?.period !== undefined;
+      const shares = this.#shares.filter(({ keyId }) => this.#chains.get(keyId)?.includes(id));
+      const expect = (what: string, told: Units, day: number | undefined): void => {
+        const expected = unitsOf(
+          shares.filter((share) => day === undefined || share.day === day).map(({ hold }) => hold),
         );
+        this.#breaches.check(
+          isDeepStrictEqual(told, expected),
+          "a budget has what its keys have used and hold, once each",
+          () => `${id}, ${what}: ${JSON.stringify(told)} in place of ${JSON.stringify(expected)}`,
+        );
+      };
+      const periods = [current, ...(closed ?? [])];
+      for (const { day, granted, charged, held, overdraft } of periods) {
+        this.#breaches.check(
+          granted - charged - held >= 0 && Math.min(charged, held) >= 0,
+          "what remains never falls below zero",
+          () => `the budget ${id}: ${granted} granted, ${charged} charged, ${held} held`,
+        );
+        expect(`day ${day}`, { held, consumed: charged + overdraft }, hasPeriod ? day : undefined);
       }
-      const expected = [sum((ledger) => ledger.held), sum((ledger) => ledger.consumed)];
-      this.#breaches.check(
-        held === expected[0] && consumed === expected[1],
-        "a budget has what its keys have used and hold, once each",
-        () => `${id}: ${held} held and ${consumed} used in place of ${expected.join(" and ")}`,
-      );
+      if (!closed) continue;
+      const sum = (of: (period: PeriodAudit) => number): number => periods.reduce((total, each) => total + of(each), 0);
+      const consumed = sum(({ charged, overdraft }) => charged + overdraft);
+      expect("all days", { held: sum(({ held }) => held), consumed }, undefined);
     }
   }
 
@@ -93,6 +101,9 @@ export class LedgerLaws {
           chain.length === 0
             ? ledger.reserved(hold, available, now + hold.leaseMs)
             : reservedIn(chain, budgets, ledger, { ...hold, granted }, now);
+        const known = ledger.hold(hold.id);
+        if (known && chain.length > 0 && !this.#shares.some((share) => share.hold === known))
+          this.#shares.push({ keyId: audit.keyId, hold: known, day: this.#dayAt(now) });
         this.#figures[delivery.expected.refused ? "holds refused" : "holds granted"]++;
         return;
       }
@@ -187,12 +198,31 @@ export class LedgerLaws {
     this.#overdrafts.set(keyId, overdraft);
   }
 
+  /** The day of a moment of the world, by the clock of the store. */
+  #dayAt(now: number): number {
+    return Math.floor((now * (this.#plan.store === "redis" ? REDIS_SCALE : 1)) / DAY_MS);
+  }
+
   #ledger(keyId: string): ExpectedLedger {
     const ledger = this.#ledgers.get(keyId);
     if (!ledger) throw new Error(`There is no key ${keyId}.`);
     return ledger;
   }
 }
+
+interface Units {
+  readonly held: number;
+  readonly consumed: number;
+}
+
+const unitsOf = (holds: readonly ExpectedHold[]): Units => {
+  let [held, consumed] = [0, 0];
+  for (const { state, granted, used } of holds) {
+    if (state === "live") held += granted;
+    else consumed += used;
+  }
+  return { held, consumed };
+};
 
 /** Returns the units that a key has left. An unlimited key is not counted. */
 const remaining = ({ granted }: ExpectedLedger, audit: Audit): number =>

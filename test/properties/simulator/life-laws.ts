@@ -75,8 +75,10 @@ export class LifeLaws {
       "an answer that was delivered is charged",
       () => `${id}: ${JSON.stringify(hold)} after ${JSON.stringify(told)}`,
     );
+    // A hold that was granted after its call had ended is released beside the calls. Without its release, its lease ends it at no charge.
+    const isRelease = told?.used === 0 && !life.asked;
     this.#breaches.check(
-      !processLives || told === undefined || life.settleWorked || life.unsettled,
+      !processLives || told === undefined || isRelease || life.settleWorked || life.unsettled,
       "a charge reaches the store, or its host is told",
       () => `${id}: nobody knows of ${JSON.stringify(told)}`,
     );

@@ -3,11 +3,11 @@
 import type { GatewayOptions, QuotaStore } from "../../../src/index.ts";
 import type { OpenedQuotaStore } from "../../contracts/index.ts";
 import type { Law } from "./laws.ts";
-import type { KeyPlan, StoreName } from "./plan.ts";
+import type { KeyPlan, Plan, StoreName } from "./plan.ts";
 import type { Process } from "./process.ts";
 import type { Audit } from "./store.ts";
 
-/** A fault in the memory store, in the SQL on its way to a database, or in the gateway. */
+/** A fault in the memory store, in the SQL or the scripts on their way to a database, or in the gateway. */
 export interface Mutant {
   /** The fault, as a part of a test's name. */
   readonly fault: string;
@@ -16,12 +16,15 @@ export interface Mutant {
   /** The laws that may notice the fault first. */
   readonly breaks: readonly Law[];
   readonly keys?: (keys: readonly KeyPlan[]) => readonly KeyPlan[];
+  readonly budgets?: (budgets: Plan["budgets"]) => Plan["budgets"];
   /** Replaces the memory store. `skewMs` returns how far the clock of the calling process is ahead of the store's. */
   readonly verbs?: (opened: OpenedQuotaStore, skewMs: () => number) => QuotaStore;
   /** Changes the ledgers that the memory store shows. */
   readonly audit?: (audit: Audit) => Audit;
   /** Changes a statement of the SQL store on its way. */
   readonly statement?: (statement: string, process: Process) => string;
+  /** Changes a script of the Redis store on its way. */
+  readonly script?: (script: string) => string;
   /** Changes the options of each gateway, for faults of the pipeline and of ports other than the quota store. */
   readonly gateway?: (options: GatewayOptions) => GatewayOptions;
 }

@@ -1,5 +1,6 @@
 /** Faults of the memory store. */
 
+import type { MemoryQuotaStore } from "../../../src/index.ts";
 import {
   chargingTwice,
   ENDLESS_MS,
@@ -67,6 +68,38 @@ export const memoryMutants: readonly Mutant[] = [
     store: "memory",
     breaks: [SHARED],
     keys: (keys) => keys.map(({ budget, ...key }) => (budget && key.id !== "member" ? { ...key, budget } : key)),
+  },
+  {
+    fault: "charges late calls to the present period",
+    store: "memory",
+    breaks: [SHARED],
+    verbs: withFault((store) => {
+      const reserved = new Map<string, { readonly keyId: string; readonly startsAt: number | undefined }>();
+      const settled = new Set<string>();
+      // `withFault` is given a store in memory.
+      const beginOf = () => (store as MemoryQuotaStore).budgetReport("team")?.startsAt;
+      return {
+        async reserve(hold) {
+          if (!reserved.has(hold.id)) reserved.set(hold.id, { keyId: hold.keyId, startsAt: beginOf() });
+          return store.reserve(hold);
+        },
+        async settle(id, outcome) {
+          const { keyId = "", startsAt } = reserved.get(id) ?? {};
+          const isAgain = settled.has(id);
+          settled.add(id);
+          if (isAgain || startsAt === beginOf()) return store.settle(id, outcome);
+          await store.settle(id, { ...outcome, used: 0 });
+          await store.reserve({ id: `${id} late`, keyId, atLeast: 0, atMost: 0, leaseMs: ENDLESS_MS });
+          await store.settle(`${id} late`, outcome);
+        },
+      };
+    }),
+  },
+  {
+    fault: "begins no period",
+    store: "memory",
+    breaks: [SHARED],
+    budgets: (budgets) => budgets.map(({ period: _period, ...budget }) => budget),
   },
   {
     fault: "tells in a refusal that nothing was held",

@@ -44,9 +44,9 @@ export const sqliteMutants: readonly Mutant[] = [
     statement: (statement) => statement.replace('"expires_at" <= ', `"expires_at" + ${ENDLESS_MS} <= `),
   },
   {
-    fault: "ends leases by the clock of who asks",
+    fault: "ends leases and periods by the clock of who asks",
     store: "sqlite",
-    breaks: [LEASED, FITS],
+    breaks: [LEASED, FITS, SHARED],
     statement: (statement, { skewMs }) => statement.replaceAll("world_now()", `(world_now() + (${skewMs}))`),
   },
   {

@@ -15,6 +15,14 @@ export interface KeyPlan {
   readonly budget?: string;
 }
 
+export const DAY_MS = 86_400_000;
+
+/**
+ * The milliseconds of Redis in a millisecond of the world. The clock of the server is real, and goes on while a world stands still. So a
+ * lease ends half a second early: on a machine of any speed, the lease then ends in exactly its millisecond of the world.
+ */
+export const REDIS_SCALE = 1_000;
+
 /** The probabilities of failures of one message, from 0 to 1. */
 export interface Rates {
   /** A message, or its answer, is lost. */
@@ -98,8 +106,8 @@ export function planOf(seed: number, wanted?: StoreName): Plan {
     ],
     budgets: [
       { id: "org", amount: random.int(5, 20) * lives },
-      // In SQLite, a day of the team ends in the middle of a world. The other stores cannot show the closed periods.
-      { id: "team", amount: random.int(2, 15) * lives, parent: "org", ...(store === "sqlite" && { period: "day" }) },
+      // A day of the team ends in the middle of each world. In Redis, a day has 86 seconds of the world.
+      { id: "team", amount: random.int(2, 15) * lives, parent: "org", period: "day" },
     ],
     processes: random.int(1, 3),
     crash: random.pick([0, 0.5, 0.9]),

@@ -3,6 +3,7 @@
 import { type LedgerReport, memoryQuotaStore, type MemoryQuotaStore, type QuotaStore } from "../../../src/index.ts";
 import type { OpenedQuotaStore } from "../../contracts/index.ts";
 import { ask, type Delivery } from "./messages.ts";
+import { DAY_MS } from "./plan.ts";
 import type { Process } from "./process.ts";
 import type { Audit, BudgetAudit, SimulatedStore } from "./store.ts";
 import type { WorldParts } from "./world-parts.ts";
@@ -19,7 +20,8 @@ export class MemoryServer implements SimulatedStore {
     const { plan, mutant, timeline } = parts;
     this.#parts = parts;
     const clock = { now: () => timeline.now, after: never, every: never };
-    this.#store = memoryQuotaStore(mutant?.keys?.(plan.keys) ?? plan.keys, { clock, budgets: plan.budgets });
+    const budgets = mutant?.budgets?.(plan.budgets) ?? plan.budgets;
+    this.#store = memoryQuotaStore(mutant?.keys?.(plan.keys) ?? plan.keys, { clock, budgets });
     this.#faulty = mutant?.verbs?.(this.#opened(), () => this.#asking?.skewMs ?? 0);
   }
 
@@ -53,7 +55,8 @@ export class MemoryServer implements SimulatedStore {
     return this.#parts.plan.budgets.map(({ id }) => {
       const report = this.#store.budgetReport(id);
       if (!report) throw new Error(`The store has lost its budget ${id}.`);
-      return { id, current: { ...report, charged: report.used - report.held }, closed: [] };
+      const day = Math.floor((report.startsAt ?? 0) / DAY_MS);
+      return { id, current: { ...report, day, charged: report.used - report.held }, closed: undefined };
     });
   }
 

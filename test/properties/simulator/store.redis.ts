@@ -5,15 +5,11 @@ import { type DurableQuotaStore, redisQuotaStore } from "../../../src/stores/red
 import { REDIS } from "../../stores/redis/servers.ts";
 import { command, underWay } from "./commands.ts";
 import { ask, type Delivery, type Message } from "./messages.ts";
+import { DAY_MS, REDIS_SCALE as SCALE } from "./plan.ts";
 import type { Process } from "./process.ts";
-import type { Audit, BudgetAudit, SimulatedStore } from "./store.ts";
+import type { Audit, BudgetAudit, PeriodAudit, SimulatedStore } from "./store.ts";
 import type { WorldParts } from "./world-parts.ts";
 
-/**
- * The clock of the server is real, and goes on while a world stands still. So a millisecond of the world is a second of the store, and a
- * lease ends half a second early. On a machine of any speed, the lease then ends in exactly its millisecond of the world.
- */
-const SCALE = 1_000;
 /** A placeholder for the lead of the world's clock, replaced when a command is sent. */
 const AHEAD = -7_777_777;
 const HOUR_MS = 3_600_000;
@@ -72,8 +68,9 @@ class RedisServer implements SimulatedStore {
         const found = await this.#client.hGetAll(`${this.#prefix}:budget:${id}`);
         const units = (field: string): number => Number(found[field]);
         const [granted, charged, held] = [units("granted"), units("charged"), units("held")];
-        const current = { granted, charged, held, overdraft: units("overdraft"), estimated: units("estimated") };
-        return { id, current, closed: [] };
+        const books = { granted, charged, held, overdraft: units("overdraft"), estimated: units("estimated") };
+        const closed = Object.entries(found).flatMap(([field, stored]) => closedIn(field, stored));
+        return { id, current: { day: dayOf(found["starts"]), ...books }, closed };
       }),
     );
   }
@@ -105,10 +102,16 @@ class RedisServer implements SimulatedStore {
     return command(this.#parts, process, args.join(" ").slice(0, 200), async () => {
       const { now } = this.#parts.timeline;
       const ahead = String(now * SCALE - Date.now());
-      const answer = await this.send(args.map((arg) => (arg === String(AHEAD) ? ahead : arg)));
-      const [script, , , name = ""] = args;
-      // The scripts of a ledger, unlike those that look up the key of an id.
-      if (delivery && script?.startsWith("EVAL") && name.endsWith(":ledger"))
+      const [script, text = "", , name = ""] = args;
+      // The store adds the lead of its clock.
+      if (script === "TIME") return timeAt(now * SCALE - AHEAD);
+      const { mutant } = this.#parts;
+      if (mutant?.script && script === "EVALSHA") throw new Error("NOSCRIPT: a mutant changes the text.");
+      const changed = mutant?.script && script === "EVAL" ? args.with(1, mutant.script(text)) : args;
+      const answer = await this.send(changed.map((arg) => (arg === String(AHEAD) ? ahead : arg)));
+      // The scripts of a ledger, unlike those that look up the key of an id. A script that waits for a period to begin is sent again.
+      const isAgain = Array.isArray(answer) && answer[0] === "turn";
+      if (delivery && script?.startsWith("EVAL") && name.endsWith(":ledger") && !isAgain)
         this.#parts.ledgerLaws.worked(delivery, await this.#audit(keyIdIn(name)), now, await this.budgets());
       return answer;
     });
@@ -121,6 +124,22 @@ class RedisServer implements SimulatedStore {
     const liveHolds = Object.values(ledger).filter((value) => value.startsWith("live ")).length;
     return { keyId, granted, charged, held, liveHolds, overdraft: units("overdraft"), estimated: units("estimated") };
   }
+}
+
+/** A time in milliseconds since the Unix epoch, as Redis tells the time. */
+const timeAt = (time: number): [seconds: string, micros: string] => [
+  String(Math.floor(time / 1_000)),
+  String((time % 1_000) * 1_000),
+];
+
+const dayOf = (starts = ""): number => Math.floor(Number(starts) / DAY_MS);
+
+/** Reads a closed period from a field of a budget's hash. */
+function closedIn(field: string, stored: string): PeriodAudit[] {
+  const [, starts] = /^closed:(\d+)$/.exec(field) ?? [];
+  if (starts === undefined) return [];
+  const [granted = 0, charged = 0, held = 0, overdraft = 0, estimated = 0] = stored.split(" ").map(Number);
+  return [{ day: dayOf(starts), granted, charged, held, overdraft, estimated }];
 }
 
 const keyIdIn = (name: string): string => /\{(.*)\}/.exec(name)?.[1] ?? "";

@@ -12,6 +12,7 @@ import {
 } from "../../../src/stores/sql/index.ts";
 import { underWay } from "./commands.ts";
 import { ask, type Delivery } from "./messages.ts";
+import { DAY_MS } from "./plan.ts";
 import type { Process } from "./process.ts";
 import { type Locked, SharedSqlite } from "./sqlite-driver.ts";
 import type { Audit, BudgetAudit, PeriodAudit, SimulatedStore } from "./store.ts";
@@ -66,10 +67,9 @@ class SqliteServer implements SimulatedStore {
         (SELECT count(*) FROM polygate_holds WHERE key_id = polygate_keys.id AND state = 'live') AS liveHolds
       FROM polygate_keys WHERE id = ?`,
     );
-    this.#budgets = database.prepare("SELECT id, granted, charged, held, overdraft, estimated FROM polygate_budgets");
-    this.#closed = database.prepare(
-      "SELECT budget_id, granted, charged, held, overdraft, estimated FROM polygate_budget_periods",
-    );
+    const books = `starts_at / ${DAY_MS} AS day, granted, charged, held, overdraft, estimated`;
+    this.#budgets = database.prepare(`SELECT id, ${books} FROM polygate_budgets`);
+    this.#closed = database.prepare(`SELECT budget_id, ${books} FROM polygate_budget_periods`);
     this.#shared = new SharedSqlite({
       database,
       parts,

@@ -20,10 +20,14 @@ export interface Audit {
 export interface BudgetAudit {
   readonly id: string;
   readonly current: PeriodAudit;
-  readonly closed: readonly PeriodAudit[];
+  /** Undefined for a store that does not show them. */
+  readonly closed: readonly PeriodAudit[] | undefined;
 }
 
-export type PeriodAudit = Pick<Audit, "granted" | "charged" | "held" | "overdraft" | "estimated">;
+export interface PeriodAudit extends Pick<Audit, "granted" | "charged" | "held" | "overdraft" | "estimated"> {
+  /** The day of its beginning by the clock of the store, counted from the Unix epoch; 0 without a period. */
+  readonly day: number;
+}
 
 export interface SimulatedStore {
   /** True when its code runs in the process of the gateway, and dies with it. */
