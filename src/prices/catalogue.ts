@@ -96,10 +96,11 @@ class Prices {
     const usual = this.#rates("");
     const pictures = this.#picture();
     const toolUses = this.#toolUses();
-    if (usual.input === undefined && pictures === undefined) return undefined;
-    // A chat model without a price for its output must not answer for nothing.
+    const { input, output } = usual;
+    if (input === undefined && pictures === undefined) return undefined;
     const { mode = "chat" } = this.#entry;
-    if (usual.input !== undefined && usual.output === undefined && CHATS.has(mode)) return undefined;
+    // A chat model without a price for its input or output must not answer for nothing.
+    if (CHATS.has(mode) && (input === undefined) !== (output === undefined)) return undefined;
     const longer = this.#longer(undefined, usual);
     const tiers: Record<string, TierRates> = {};
     for (const tier of TIERS) {
@@ -110,6 +111,7 @@ class Prices {
     }
     return {
       ...usual,
+      ...((input ?? output) !== undefined && { input: input ?? 0, output: output ?? 0 }),
       per: 1,
       unit: "usd",
       ...(longer.length > 0 && { longer }),
