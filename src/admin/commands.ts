@@ -1,10 +1,11 @@
 /** The commands of `polygate keys` and `polygate budgets`: their options, functions and output. */
 
 import { parseArgs } from "node:util";
-import type { BudgetOptions, BudgetPeriod, BudgetReport } from "../stores/budgets.ts";
-import { type BudgetPage, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
+import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
+import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, MOST_UNITS, noSuchBudget } from "../stores/ledger.ts";
-import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions, stateOf } from "./key-admin.ts";
+import { textOf, withBudgets } from "./answers.ts";
+import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
 import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
 
@@ -440,7 +441,9 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   const opened = await openStore(address, { prefix: values.prefix, create: group === "keys" && name === "migrate" });
   try {
     const answer = await work(keyAdmin(opened.store), opened);
-    if (answer) print(values.json ? JSON.stringify(answer, undefined, 2) : textOf(answer));
+    if (!answer) return;
+    const shown = await withBudgets(answer, opened.store);
+    print(values.json ? JSON.stringify(shown, undefined, 2) : textOf(shown));
   } finally {
     await opened.close();
   }
@@ -544,31 +547,3 @@ const sentenceOf = (difference: object): string =>
   Object.entries(difference)
     .map(([name, value]) => `${name} ${String(value)}`)
     .join(", ");
-
-/** Formats an answer for people: a line for each field, or for each key of a list. */
-function textOf(answer: object): string {
-  if (Array.isArray(answer)) return (answer as (KeyReport | BudgetReport)[]).map(lineOf).join("\n");
-  const lines = Object.entries(answer).map(([name, value]) => `${name}: ${wordOf(name, value)}`);
-  if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
-  return lines.join("\n");
-}
-
-function wordOf(name: string, value: unknown): string {
-  if ((name === "startsAt" || name === "endsAt") && typeof value === "number") return new Date(value).toISOString();
-  if (typeof value === "string") return value;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  return Object.entries(value)
-    .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
-    .join(",");
-}
-
-function lineOf(report: KeyReport | BudgetReport): string {
-  const { id, name, used, available } = report;
-  const left = `${available} available`;
-  if ("amount" in report) return [id, name, `${used} used`, left, report.period ?? "no period"].join("\t");
-  const { unlimited, budget } = report;
-  const state = stateOf(report, Date.now());
-  const rest = unlimited ? "unlimited" : left;
-  const row = [id, name, `${used} used`, state === "active" ? rest : state];
-  return [...row, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
-}

@@ -468,9 +468,9 @@ describe("polygate budgets", () => {
     await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
     await keys("create", "--id", "member", "--budget", "team");
     await keys("create", "--id", "free");
-    expect(await budgets("assign", "free", "org")).toContain("budget: org");
-    expect(await keys("list")).toContain("free\tfree\t0 used\tunlimited\tbudget org");
-    expect(await budgets("unassign", "free")).not.toContain("budget: org");
+    expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
+    expect(await keys("list")).toContain("free\tfree\t0 used\t1000 available\tbudget org");
+    expect(await budgets("unassign", "free")).not.toContain("budget org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
     expect(await budgets("list")).toBe(
@@ -479,6 +479,46 @@ describe("polygate budgets", () => {
     expect(await budgets("list", "--after", "org", "--limit", "1")).toMatch(/^team\t/);
     expect(await budgets("usage", "team")).toContain("available: 70");
     expect(await keys("verify")).toContain("differences: 0");
+  });
+
+  it("shows what a key has left in its budgets, with and without a quota of its own", async () => {
+    await budgets("create", "top", "--amount", "1000");
+    await budgets("create", "below", "--amount", "300", "--parent", "top");
+    await keys("create", "--id", "both", "--granted", "500", "--budget", "below");
+    await keys("create", "--id", "only", "--budget", "below");
+    await keys("create", "--id", "less", "--granted", "100", "--budget", "below");
+    await keys("create", "--id", "neither");
+    const books = { used: 0, held: 0 };
+    const shown = [
+      { id: "below", granted: 300, available: 300, ...books },
+      { id: "top", granted: 1000, available: 1000, ...books },
+    ];
+    expect(await json("usage", "both")).toMatchObject({
+      unlimited: false,
+      granted: 500,
+      available: 500,
+      budgets: shown,
+    });
+    expect(await json("usage", "only")).toMatchObject({
+      unlimited: false,
+      granted: null,
+      available: null,
+      budgets: shown,
+    });
+    expect(await json("usage", "neither")).toMatchObject({ unlimited: true });
+    expect(await json("usage", "neither")).not.toHaveProperty("budgets");
+    const ofBoth = await keys("usage", "both");
+    expect(ofBoth).toMatch(/^id: both\nname: both\ngranted: 500\navailable: 500\n/);
+    expect(ofBoth).toMatch(/budget below: 300 of 300 available\nbudget top: 1000 of 1000 available$/);
+    const ofOnly = await keys("usage", "only");
+    expect(ofOnly).toMatch(/^id: only\nname: only\nquota: none of its own\n/);
+    expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
+    expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
+    const rows = (await keys("list")).split("\n");
+    expect(rows).toContain("both\tboth\t0 used\t300 available\tbudget below");
+    expect(rows).toContain("only\tonly\t0 used\t300 available\tbudget below");
+    expect(rows).toContain("less\tless\t0 used\t100 available\tbudget below");
+    expect(rows).toContain("neither\tneither\t0 used\tunlimited");
   });
 
   it.each([
