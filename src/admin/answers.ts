@@ -3,6 +3,7 @@
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { stateOf } from "./key-admin.ts";
+import { amountOf } from "./money.ts";
 
 /** A budget that a key draws on, in units. */
 type BudgetShown = Pick<BudgetReport, "id" | "granted" | "used" | "available" | "held">;
@@ -46,52 +47,85 @@ export async function withBudgets(answer: object, store: DurableQuotaStore): Pro
   return items;
 }
 
-/** Formats an answer for people: a line for each field, or for each key or budget of a list. */
-export function textOf(answer: object): string {
-  if (Array.isArray(answer)) return (answer as (KeyShown | BudgetReport)[]).map(lineOf).join("\n");
-  const lines = isKey(answer) ? keyLines(answer) : linesOf(answer);
+/**
+ * Formats an answer for people: a line for each field, or for each key or budget of a list. Amounts are units, or money if there is a
+ * currency.
+ */
+export function textOf(answer: object, currency?: string): string {
+  const text = new Text(currency);
+  if (Array.isArray(answer)) return (answer as (KeyShown | BudgetReport)[]).map((item) => text.row(item)).join("\n");
+  const lines = isKey(answer) ? text.key(answer) : text.lines(answer);
   if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
   return lines.join("\n");
 }
 
-const linesOf = (answer: object): string[] =>
-  Object.entries(answer).map(([name, value]) => `${name}: ${wordOf(name, value)}`);
+/** The fields of keys and budgets that are amounts. */
+const AMOUNTS: ReadonlySet<string> = new Set([
+  "granted",
+  "used",
+  "available",
+  "held",
+  "overdraft",
+  "estimated",
+  "amount",
+] satisfies (keyof BudgetReport)[]);
 
-/** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
-function keyLines({ id, name, granted, available, unlimited, ...key }: KeyShown): string[] {
-  const { budgets = [], budget, ...others } = { budgets: undefined, ...key };
-  const none = budget === undefined ? "unlimited" : "none of its own";
-  return [
-    ...linesOf({ id, name }),
-    ...linesOf(unlimited || granted === null ? { quota: none } : { granted, available }),
-    ...linesOf(others),
-    ...budgets.map((each) => `budget ${each.id}: ${each.available} of ${each.granted} available`),
-  ];
-}
+class Text {
+  readonly #currency: string | undefined;
 
-function wordOf(name: string, value: unknown): string {
-  if ((name === "startsAt" || name === "endsAt") && typeof value === "number") return new Date(value).toISOString();
-  if (typeof value === "string") return value;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  return Object.entries(value)
-    .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
-    .join(",");
-}
+  constructor(currency: string | undefined) {
+    this.#currency = currency;
+  }
 
-function lineOf(report: KeyShown | BudgetReport): string {
-  const { id, name, used } = report;
-  if ("amount" in report)
-    return [id, name, `${used} used`, `${report.available} available`, report.period ?? "no period"].join("\t");
-  const { budget } = report;
-  const state = stateOf(report, Date.now());
-  const row = [id, name, `${used} used`, state === "active" ? restOf(report) : state];
-  return [...row, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
-}
+  lines(answer: object): string[] {
+    return Object.entries(answer).map(([name, value]) => `${name}: ${this.#word(name, value)}`);
+  }
 
-/** Says what a key has left: in its quota, or in the budget that has the least. */
-function restOf(key: KeyShown): string {
-  const budgets = "budgets" in key ? key.budgets : [];
-  const own = key.unlimited || key.available === null ? [] : [key.available];
-  const limits = [...own, ...budgets.map(({ available }) => available)];
-  return limits.length === 0 ? "unlimited" : `${Math.min(...limits)} available`;
+  /** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
+  key({ id, name, granted, available, unlimited, ...key }: KeyShown): string[] {
+    const { budgets = [], budget, ...others } = { budgets: undefined, ...key };
+    const none = budget === undefined ? "unlimited" : "none of its own";
+    return [
+      ...this.lines({ id, name }),
+      ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
+      ...this.lines(others),
+      ...budgets.map(
+        (each) => `budget ${each.id}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
+      ),
+    ];
+  }
+
+  row(report: KeyShown | BudgetReport): string {
+    const row = [report.id, report.name, `${this.#amount(report.used)} used`];
+    if ("amount" in report)
+      return [...row, `${this.#amount(report.available)} available`, report.period ?? "no period"].join("\t");
+    const { budget } = report;
+    const state = stateOf(report, Date.now());
+    row.push(state === "active" ? this.#rest(report) : state);
+    return [...row, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
+  }
+
+  /** Says what a key has left: in its quota, or in the budget that has the least. */
+  #rest(key: KeyShown): string {
+    const budgets = "budgets" in key ? key.budgets : [];
+    const own = key.unlimited || key.available === null ? [] : [key.available];
+    const limits = [...own, ...budgets.map(({ available }) => available)];
+    return limits.length === 0 ? "unlimited" : `${this.#amount(Math.min(...limits))} available`;
+  }
+
+  #amount(units: number): string {
+    return amountOf(units, this.#currency);
+  }
+
+  #word(name: string, value: unknown): string {
+    if (typeof value === "number") {
+      if (name === "startsAt" || name === "endsAt") return new Date(value).toISOString();
+      if (AMOUNTS.has(name)) return this.#amount(value);
+    }
+    if (typeof value === "string") return value;
+    if (typeof value !== "object" || value === null) return JSON.stringify(value);
+    return Object.entries(value)
+      .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
+      .join(",");
+  }
 }

@@ -3,10 +3,11 @@
 import { parseArgs } from "node:util";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
-import { type KeyChanges, MOST_UNITS, noSuchBudget } from "../stores/ledger.ts";
+import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { textOf, withBudgets } from "./answers.ts";
 import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { currencyOf, unitsOf } from "./money.ts";
 import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -54,10 +55,10 @@ const OPTIONS = {
   "time-zone": { type: "string" },
   rollover: { type: "boolean" },
   parent: { type: "string" },
+  currency: { type: "string" },
 } as const;
 
-type Parsed = ReturnType<typeof parse>;
-type Values = Parsed["values"];
+type Values = ReturnType<typeof parse>["values"];
 
 /** The help of each option. */
 const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about: string]>> = {
@@ -84,6 +85,7 @@ const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about:
   "time-zone": ["--time-zone ZONE", "the time zone of the period, such as Europe/Berlin; UTC by default"],
   rollover: ["--rollover", "takes the unused units of a period into the next one"],
   parent: ["--parent ID", "the budget that it draws on"],
+  currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],
 };
 
 interface Command {
@@ -111,14 +113,14 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
     ],
     options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
-    read(_operands, { id, granted, budget, ...values }) {
+    read(_operands, { id, granted, budget, currency, ...values }) {
       const { models, metadata, ...rights } = changesOf(values);
       const key: NewKeyOptions = {
         ...rights,
         ...(models && { models }),
         ...(metadata && { metadata: textsOf(metadata) }),
         ...(id !== undefined && { id }),
-        ...(granted !== undefined && { granted: integerOf("--granted", granted) }),
+        ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
         ...(budget !== undefined && { budget }),
       };
       return (keys) => keys.create(key);
@@ -188,8 +190,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     about: "adds units to its quota",
     examples: ["grant team-a 500000"],
     operands: ["ID", "UNITS"],
-    read([id = "", text = ""]) {
-      const units = integerOf("UNITS", text);
+    read([id = "", text = ""], { currency }) {
+      const units = unitsOf("UNITS", text, currency);
       return (keys) => keys.grant(id, units);
     },
   },
@@ -197,8 +199,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     about: "takes available units back from its quota",
     examples: ["lower team-a 200000"],
     operands: ["ID", "UNITS"],
-    read([id = "", text = ""]) {
-      const units = integerOf("UNITS", text);
+    read([id = "", text = ""], { currency }) {
+      const units = unitsOf("UNITS", text, currency);
       return (keys) => keys.lower(id, units);
     },
   },
@@ -304,8 +306,8 @@ const budgetChange = (
   about,
   examples: [example],
   operands: ["ID", "UNITS"],
-  read([id = "", text = ""]) {
-    const units = integerOf("UNITS", text);
+  read([id = "", text = ""], { currency }) {
+    const units = unitsOf("UNITS", text, currency);
     return async (_keys, { store }) => {
       await change(store, id, units);
       return store.budgetReport(id);
@@ -386,7 +388,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Command>>>> = {
   budgets: BUDGET_COMMANDS,
 };
 
-const COMMON: readonly (keyof Values)[] = ["store", "prefix", "json", "help", "version"];
+const COMMON: readonly (keyof Values)[] = ["store", "prefix", "currency", "json", "help", "version"];
 
 const columns = (rows: readonly (readonly [string, string])[]): string =>
   rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
@@ -412,6 +414,7 @@ ${commandsOf(BUDGET_COMMANDS)}
 ${optionsOf(COMMON)}
 
 POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
+POLYGATE_CURRENCY is the default of --currency. JSON always has units.
 Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.
 
 ${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}`;
@@ -437,13 +440,15 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   assertTaken(`${group} ${name}`, command, operands, values);
   const address = values.store ?? env["POLYGATE_STORE"];
   if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
-  const work = await command.read(operands, values, terminal);
+  const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
+  const currency = currencyOf(code);
+  const work = await command.read(operands, { ...given, ...(currency !== undefined && { currency }) }, terminal);
   const opened = await openStore(address, { prefix: values.prefix, create: group === "keys" && name === "migrate" });
   try {
     const answer = await work(keyAdmin(opened.store), opened);
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
-    print(values.json ? JSON.stringify(shown, undefined, 2) : textOf(shown));
+    print(values.json ? JSON.stringify(shown, undefined, 2) : textOf(shown, currency));
   } finally {
     await opened.close();
   }
@@ -470,21 +475,28 @@ function assertTaken(name: string, command: Command, operands: readonly string[]
 function pageOf({ after, limit }: Values): BudgetPage {
   return {
     ...(after !== undefined && { after }),
-    ...(limit !== undefined && { limit: integerOf("--limit", limit, { from: 1, to: MOST_LISTED }) }),
+    ...(limit !== undefined && { limit: countOf(limit) }),
   };
+}
+
+function countOf(text: string): number {
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (count < 1 || count > MOST_LISTED)
+    throw new UsageError(`--limit must be an integer from 1 to ${MOST_LISTED}, not ${text}.`);
+  return count;
 }
 
 const PERIODS: readonly BudgetPeriod[] = ["day", "week", "month"];
 
 function newBudgetOf(id: string, values: Values): BudgetOptions {
-  const { name, amount, rollover, parent, "time-zone": timeZone } = values;
+  const { name, amount, rollover, parent, currency, "time-zone": timeZone } = values;
   if (amount === undefined) throw new UsageError("budgets create needs --amount.");
   const period = PERIODS.find((each) => each === values.period);
   if (values.period !== undefined && !period)
     throw new UsageError(`--period must be day, week or month, not ${values.period}.`);
   return {
     id,
-    amount: integerOf("--amount", amount),
+    amount: unitsOf("--amount", amount, currency),
     ...(name !== undefined && { name }),
     ...(period && { period }),
     ...(timeZone !== undefined && { timeZone }),
@@ -518,14 +530,6 @@ function filterOf({ state: text, metadata }: Values): KeyFilter {
   const state = STATES.find((known) => known === text);
   if (text !== undefined && !state) throw new UsageError(`--state must be active, expired or revoked, not ${text}.`);
   return { ...(state && { state }), ...(metadata && { metadata: textsOf(Object.fromEntries(metadata.map(entryOf))) }) };
-}
-
-/** Parses an integer. The default range is that of an amount of units. */
-function integerOf(name: string, text: string, { from = 0, to = MOST_UNITS } = {}): number {
-  const value = /^\d+$/.test(text) ? BigInt(text) : -1n;
-  if (value < from || value > to)
-    throw new UsageError(`${name} must be an integer from ${from} to ${to}, not ${text}.`);
-  return Number(value);
 }
 
 function secondsOf(text: string): number {

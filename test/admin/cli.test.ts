@@ -521,6 +521,66 @@ describe("polygate budgets", () => {
     expect(rows).toContain("neither\tneither\t0 used\tunlimited");
   });
 
+  it("reads and shows money, exact to a millionth, and units in JSON", async () => {
+    const usd = ["--currency", "usd"];
+    expect(await budgets("create", "money", "--amount", "50", ...usd)).toMatch(/^amount: 50\.00 USD$/m);
+    expect(await budgets("top-up", "money", "0.000001", ...usd)).toMatch(/^granted: 50\.000001 USD$/m);
+    expect(JSON.parse(await budgets("usage", "money", "--json", ...usd))).toMatchObject({
+      amount: 50_000_000,
+      granted: 50_000_001,
+    });
+    expect(await budgets("list", ...usd)).toContain("money\tmoney\t0.00 USD used\t50.000001 USD available");
+    // A binary fraction of 1.005 times a million is 1004999.9999999999.
+    await keys("create", "--id", "exact", "--granted", "1.005", ...usd);
+    expect(await json("usage", "exact")).toMatchObject({ granted: 1_005_000 });
+    await keys("create", "--id", "rich", "--granted", "1150000.000001", "--budget", "money", ...usd);
+    const rich = await keys("usage", "rich", ...usd);
+    expect(rich).toMatch(/^granted: 1150000\.000001 USD$/m);
+    expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
+    expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
+    expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
+    expect(await keys("list", ...usd)).toContain("rich\trich\t0.00 USD used\t0.000001 USD available\tbudget money");
+  });
+
+  it("takes its currency from the environment", async () => {
+    const lines: string[] = [];
+    const print = (line: string): void => void lines.push(line);
+    const run = (currency: string, ...args: string[]) =>
+      runCommand(["budgets", ...args], {
+        ...terminal,
+        print,
+        env: { POLYGATE_STORE: store, POLYGATE_CURRENCY: currency },
+      });
+    await run("chf", "create", "swiss", "--amount", "1.5");
+    await run("", "usage", "swiss");
+    expect(lines[0]).toContain("amount: 1.50 CHF");
+    expect(lines[1]).toContain("amount: 1500000");
+    await expect(run("dollars", "list")).rejects.toThrow(
+      "--currency (or POLYGATE_CURRENCY) must be a code of three letters, such as usd, not dollars.",
+    );
+  });
+
+  it.each([
+    [
+      ["--amount", "5.5"],
+      "--amount must be a whole number of units, not 5.5. With prices in a currency, a unit is a millionth of it: write 5500000, or write 5.5 and add --currency usd.",
+    ],
+    [["--amount", "$5"], "--amount must be an integer from 0 to 9007199254740991, not $5."],
+    ...["5,5", "5.1234567", "-1", "1e3", ".5", "5.", ""].map(
+      (amount) =>
+        [
+          [`--amount=${amount}`, "--currency", "usd"],
+          `--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not ${amount}.`,
+        ] as const,
+    ),
+    [
+      ["--amount", "9007199254.740992", "--currency", "usd"],
+      "--amount must be at most 9007199254.740991 USD, not 9007199254.740992.",
+    ],
+  ] as const)("refuses %j as an amount", async (args, message) => {
+    await expect(budgets("create", "wrong", ...args)).rejects.toMatchObject({ name: "UsageError", message });
+  });
+
   it.each([
     [["create", "new"], "budgets create needs --amount."],
     [["create", "new", "--amount", "many"], "--amount must be an integer"],
