@@ -120,7 +120,7 @@ function shown(value: unknown): string {
 const MAX_COMPARED = 64;
 
 /** Returns the known name that was probably meant; undefined when none is near. */
-function nearest(name: string, known: readonly string[]): string | undefined {
+export function nearest(name: string, known: readonly string[]): string | undefined {
   if (name.length > MAX_COMPARED) return undefined;
   const lower = name.toLowerCase();
   let best: { readonly name: string; readonly distance: number } | undefined;

@@ -7,6 +7,7 @@ import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
 import { textOf, withBudgets } from "./answers.ts";
 import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { unknownCommand, unknownOption, wrongArguments } from "./mistakes.ts";
 import { currencyOf, unitsOf } from "./money.ts";
 import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
 
@@ -403,21 +404,29 @@ const optionsOf = (options: readonly (keyof Values)[]): string => columns(option
 const commandsOf = (group: Readonly<Record<string, Command>>): string =>
   columns(Object.entries(group).map(([name, command]) => [usageOf(name, command), command.about]));
 
-export const USAGE: string = `polygate keys <command> --store <address>
+const groupHelp = (group: string, commands: Readonly<Record<string, Command>>): string =>
+  `polygate ${group} <command> --store <address>\n\n${commandsOf(commands)}`;
 
-${commandsOf(COMMANDS)}
-
-polygate budgets <command> --store <address>
-
-${commandsOf(BUDGET_COMMANDS)}
-
-${optionsOf(COMMON)}
+const GENERAL_HELP = `${optionsOf(COMMON)}
 
 POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
 POLYGATE_CURRENCY is the default of --currency. JSON always has units.
-Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.
+Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.`;
 
-${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}`;
+const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
+  keys: ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"],
+  budgets: ["create company --amount 5000000 --period month", "create team-a --amount 300000 --parent company"],
+};
+
+/** Returns the help of some groups. */
+const usageOfGroups = (groups: readonly string[]): string =>
+  [
+    ...groups.map((group) => groupHelp(group, GROUPS[group] ?? {})),
+    GENERAL_HELP,
+    groups.map((group) => examplesOf(group, FIRST_EXAMPLES[group] ?? [])).join("\n"),
+  ].join("\n\n");
+
+export const USAGE: string = usageOfGroups(Object.keys(GROUPS));
 
 const helpOf = (group: string, name: string, command: Command): string =>
   [
@@ -426,20 +435,33 @@ const helpOf = (group: string, name: string, command: Command): string =>
     examplesOf(group, command.examples),
   ].join("\n\n");
 
+const NAMES: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Object.entries(GROUPS).map(([group, commands]) => [group, Object.keys(commands)]),
+);
+
+function commandOf([group = "", name = ""]: readonly string[]): Command | undefined {
+  const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
+  return commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
+}
+
 /** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
   const { env, print, version } = terminal;
   const { values, positionals } = parse(args);
   const [group = "", name = "", ...operands] = positionals;
-  const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
-  const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  const command = commandOf(positionals);
   if (values.version) return print(version);
-  if (values.help || group === "") return print(command ? helpOf(group, name, command) : USAGE);
-  if (!command)
-    throw new UsageError(`There is no command "${[group, name].join(" ").trim()}". "polygate --help" lists them.`);
-  assertTaken(`${group} ${name}`, command, operands, values);
-  const address = values.store ?? env["POLYGATE_STORE"];
-  if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
+  if (values.help || group === "") {
+    const groups = Object.hasOwn(GROUPS, group) ? [group] : Object.keys(GROUPS);
+    return print(command ? helpOf(group, name, command) : usageOfGroups(groups));
+  }
+  if (!command) throw unknownCommand(positionals, NAMES);
+  assertArguments(`${group} ${name}`, command, operands);
+  const address = values.store || env["POLYGATE_STORE"];
+  if (!address)
+    throw new UsageError(
+      "No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, postgres://…, mysql://… or redis://….",
+    );
   const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
   const currency = currencyOf(code);
   const work = await command.read(operands, { ...given, ...(currency !== undefined && { currency }) }, terminal);
@@ -454,22 +476,34 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   }
 }
 
+/** Throws a UsageError for an option that the command does not take. If it were ignored, a mistake would look like success. */
 function parse(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+  const config = { args: [...args], options: OPTIONS, allowPositionals: true } as const;
+  const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true });
+  const command = commandOf(positionals);
+  const words = command && positionals.slice(0, 2).join(" ");
+  const known = [...(command ? (command.options ?? []) : Object.keys(OPTIONS)), ...COMMON];
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const { name, rawName, value } = token;
+    if (!known.includes(name)) throw unknownOption(rawName, words, [...new Set(known)]);
+    const isText = OPTIONS[name as keyof typeof OPTIONS].type === "string";
+    if (!isText && value !== undefined) throw new UsageError(`${rawName} takes no value.`);
+    if (!isText) continue;
+    if (value === undefined) throw new UsageError(`${rawName} needs a value.`);
+    if (!token.inlineValue && /^-./.test(value))
+      throw new UsageError(`${rawName} needs a value. Write ${rawName}=${value} if this is the value.`);
   }
+  return parseArgs(config);
 }
 
-/** Throws a UsageError for operands and options that the command does not take. If they were ignored, a mistake would look like success. */
-function assertTaken(name: string, command: Command, operands: readonly string[], values: Values): void {
+/** Throws a UsageError for arguments that the command does not take, or that it lacks. */
+function assertArguments(name: string, command: Command, given: readonly string[]): void {
   const { operands: names = [], options = [] } = command;
   const required = names.filter((operand) => !operand.startsWith("["));
-  if (operands.length < required.length || operands.length > names.length)
-    throw new UsageError(`Usage: polygate ${usageOf(name, command)}`);
-  for (const option of Object.keys(values) as (keyof Values)[])
-    if (!COMMON.includes(option) && !options.includes(option)) throw new UsageError(`${name} takes no --${option}.`);
+  if (given.length >= required.length && given.length <= names.length) return;
+  const usage = [name, ...names, ...(options.length > 0 ? ["[options]"] : [])].join(" ");
+  throw wrongArguments(name, usage, names, given, options.includes("id"));
 }
 
 function pageOf({ after, limit }: Values): BudgetPage {

@@ -328,13 +328,30 @@ describe("polygate keys", () => {
       /--metadata must be a name and a text, such as team=a, not team/,
     ],
     [["keys", "list", "--state", "gone"], /--state must be active, expired or revoked, not gone/],
-    [["keys", "lower", "team", "-5"], /Unknown option '-5'/],
-    [["keys", "rotate"], /Usage: polygate keys rotate ID/],
-    [["keys", "revoke", "team", "other"], /Usage: polygate keys revoke ID/],
-    [["keys", "list", "--granted", "5"], /keys list takes no --granted/],
-    [["keys", "list", "--nonsense"], /Unknown option '--nonsense'/],
-    [["keys", "constructor"], /There is no command "keys constructor"/],
-    [["serve"], /There is no command "serve"/],
+    [["keys", "lower", "team", "-5"], /^-5 is no option. An amount is a number from 0 up.$/],
+    [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
+    [["keys", "grant"], /^keys grant needs ID and UNITS. Usage: polygate keys grant ID UNITS$/],
+    [["keys", "revoke", "team", "other"], /^keys revoke does not take "other". Usage: polygate keys revoke ID$/],
+    [
+      ["keys", "create", "tenant-c"],
+      /^keys create does not take "tenant-c". Write --id tenant-c for its id. Usage: polygate keys create \[options\]$/,
+    ],
+    [["keys", "list", "--granted", "5"], /^keys list takes no --granted. It takes --state, .*--store/],
+    [["keys", "list", "--nonsense"], /^keys list takes no --nonsense. It takes --state, /],
+    [["keys", "list", "--metdata", "a=b"], /^keys list takes no --metdata. Did you mean --metadata\? It takes /],
+    [["keys", "create", "-x"], /^keys create takes no -x. It takes /],
+    [["--jsn"], /^There is no option --jsn. Did you mean --json\?$/],
+    [["keys", "create", "--id"], /^--id needs a value.$/],
+    [["keys", "create", "--id", "--json"], /^--id needs a value. Write --id=--json if this is the value.$/],
+    [["keys", "list", "--json=yes"], /^--json takes no value.$/],
+    [["keys", "constructor"], /^There is no command "keys constructor". "polygate keys --help" lists them.$/],
+    [["keys", "creat"], /^There is no command "keys creat". Did you mean "keys create"\?/],
+    [["key", "list"], /^There is no command "key list". Did you mean "keys list"\? "polygate --help"/],
+    [["keys"], /^keys needs a command, such as create. "polygate keys --help" lists them.$/],
+    [["migrate"], /^There is no command "migrate". Did you mean "keys migrate"\?/],
+    [["create"], /^There is no command "create". Did you mean "keys create" or "budgets create"\?/],
+    [["constructor", "list"], /^There is no command "constructor list". Did you mean "keys list" or "budgets list"\?/],
+    [["serve"], /^There is no command "serve". "polygate --help" lists them.$/],
     [["keys", "prune"], /needs --older-than/],
   ])("refuses %j", async (args, message) => {
     const work = runCommand([...args], { ...terminal, env: { POLYGATE_STORE: store } });
@@ -389,8 +406,12 @@ describe("polygate keys", () => {
   });
 
   it.each([
-    ["no store", [], /Say in --store or POLYGATE_STORE/],
-    ["a store of no known kind", ["--store", "oracle:x"], /address of a store must be sqlite:FILE/],
+    ["no store", [], /^No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, /],
+    [
+      "a store of no known kind",
+      ["--store", "oracle:x"],
+      /^The address of a store \(--store or POLYGATE_STORE\) must be sqlite:FILE/,
+    ],
     ["a file that is not there", ["--store", "sqlite:/nowhere/quota.db"], /There is no file \/nowhere\/quota.db/],
   ])("refuses %s", async (_, args, message) => {
     const work = runCommand(["keys", "list", ...args], terminal);
@@ -398,8 +419,16 @@ describe("polygate keys", () => {
   });
 
   it("says how it is used, and ends with 2 where it is used wrongly", async () => {
-    expect(await keys("--help")).toContain("polygate keys <command>");
-    expect(await polygate(["keys", "list"], { POLYGATE_STORE: "" })).toMatchObject({ code: 2, stdout: "" });
+    expect(await keys("--help")).toMatch(/^polygate keys <command>/);
+    expect(await keys("--help")).not.toContain("polygate budgets");
+    expect(await budgets("--help")).toMatch(/^polygate budgets <command>/);
+    expect(await budgets("--help")).not.toContain("polygate keys");
+    expect(await polygate(["--help"])).toMatchObject({ code: 0, stdout: `${USAGE}\n` });
+    expect(await polygate(["keys", "list"], { POLYGATE_STORE: "" })).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringMatching(/^No store is given/),
+    });
   });
 
   it("never prints the password of an address", async () => {
@@ -592,8 +621,9 @@ describe("polygate budgets", () => {
     [["usage", "nobody"], "There is no budget of the id nobody."],
     [["assign", "nobody", "org"], "There is no API key of the id nobody."],
     [["list", "--amount", "5"], "budgets list takes no --amount."],
-    [["amount", "org"], "Usage: polygate budgets amount ID UNITS"],
-    [["migrate"], 'There is no command "budgets migrate".'],
+    [["create", "new", "--timezone", "UTC"], "Did you mean --time-zone?"],
+    [["amount", "org"], "budgets amount needs UNITS. Usage: polygate budgets amount ID UNITS"],
+    [["migrate"], 'There is no command "budgets migrate". Did you mean "keys migrate"?'],
   ])("refuses %j", async (args, message) => {
     await expect(budgets(...args)).rejects.toThrow(message);
   });
