@@ -60,7 +60,7 @@ export function assertList(where: string, name: string, value: unknown, example:
   if (!Array.isArray(value)) throw new TypeError(wrong(where, name, `a list, such as ${example}`, value));
 }
 
-/** Throws a TypeError for a port that lacks one of its methods: a class instance that is spread has lost its methods. */
+/** Throws a TypeError for a port that lacks one of its methods, and says what was probably given instead. */
 export function assertMethods(
   where: string,
   name: string,
@@ -69,9 +69,23 @@ export function assertMethods(
   what: string,
 ): void {
   for (const method of methods)
-    if (typeof (port as Readonly<Record<string, unknown>> | null | undefined)?.[method] !== "function")
-      throw new TypeError(`${where}: ${name} must be ${what}, and has no ${method}().`);
+    if (!hasMethod(port, method)) throw new TypeError(`${where}: ${name} must be ${what}, ${lacking(port, [method])}.`);
 }
+
+/** True for an object or a function with a method of this name. */
+export const hasMethod = (port: unknown, method: string): boolean =>
+  typeof (port as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";
+
+/** Says what a value is that should have one of some methods, in the words after "must be …,". */
+export function lacking(port: unknown, methods: readonly string[]): string {
+  if (typeof port === "function") return "not a function: its result is probably meant";
+  if (typeof port !== "object" || port === null || Array.isArray(port) || isPromise(port)) return `not ${shown(port)}`;
+  const none = `and has no ${methods.map((method) => `${method}()`).join(" or ")}`;
+  return isPlain(port) ? `${none}. An instance of a class that is spread loses its methods` : none;
+}
+
+/** Also true for a promise of another realm. */
+const isPromise = (value: unknown): boolean => Object.prototype.toString.call(value) === "[object Promise]";
 
 /** True for an object that was written as a literal, also in another realm. */
 function isPlain(value: object): boolean {
@@ -102,7 +116,10 @@ function isOf(kind: Kind | readonly string[], value: unknown): boolean {
   if (kind === "list") return Array.isArray(value);
   // Some ports are functions with methods.
   if (kind === "object")
-    return (typeof value === "object" && value !== null && !Array.isArray(value)) || typeof value === "function";
+    return (
+      (typeof value === "object" && value !== null && !Array.isArray(value) && !isPromise(value)) ||
+      typeof value === "function"
+    );
   return typeof value === kind;
 }
 
@@ -110,6 +127,7 @@ function isOf(kind: Kind | readonly string[], value: unknown): boolean {
 function shown(value: unknown): string {
   if (value === undefined || value === null) return String(value);
   if (Array.isArray(value)) return "a list";
+  if (isPromise(value)) return "a Promise: await it first";
   if (typeof value === "boolean") return String(value);
   return (
     { string: "a text", function: "a function", object: "an object" }[typeof value as string] ?? `a ${typeof value}`
