@@ -83,7 +83,10 @@ const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about:
   budget: ["--budget ID", "the budget that it draws on, beside its quota"],
   amount: ["--amount UNITS", "the units of each period, or of the whole budget"],
   period: ["--period PERIOD", "day, week or month; without it, the budget never begins anew"],
-  "time-zone": ["--time-zone ZONE", "the time zone of the period, such as Europe/Berlin; UTC by default"],
+  "time-zone": [
+    "--time-zone ZONE",
+    "the time zone of the period, such as Europe/Berlin; by default that of its parent, or UTC",
+  ],
   rollover: ["--rollover", "takes the unused units of a period into the next one"],
   parent: ["--parent ID", "the budget that it draws on"],
   currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],

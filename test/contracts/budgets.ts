@@ -39,6 +39,7 @@ export interface BudgetLaw {
 }
 
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 /** A lease that outlives a day. */
 const LONG_MS = 3 * DAY_MS;
 
@@ -424,6 +425,32 @@ export const budgetLaws: readonly BudgetLaw[] = [
       await key.hold("next", 60);
       await key.settle("next", 60);
       assert.deepEqual(await stage.told(), ["team 50"], "the next day begins anew");
+    },
+  ),
+
+  law(
+    "a budget without a time zone of its own has that of its parent, also across a parent without a period",
+    {
+      keys: [{}],
+      budgets: [
+        { id: "org", amount: 100, period: "month", timeZone: "Asia/Tokyo" },
+        { id: "team", amount: 100, parent: "org" },
+        { id: "member", amount: 100, period: "day", parent: "team" },
+        { id: "away", amount: 100, period: "day", timeZone: "America/Phoenix", parent: "team" },
+        { id: "alone", amount: 100, period: "day" },
+      ],
+    },
+    async (stage) => {
+      // None of these zones changes its clocks.
+      for (const [budget, timeZone, hours] of [
+        ["member", "Asia/Tokyo", 9],
+        ["away", "America/Phoenix", -7],
+        ["alone", "UTC", 0],
+      ] as const) {
+        const { timeZone: told, startsAt = Number.NaN } = await stage.report(budget);
+        assert.equal(told, timeZone, `the time zone of ${budget}`);
+        assert.equal((startsAt + hours * HOUR_MS) % DAY_MS, 0, `${budget} begins at midnight in ${timeZone}`);
+      }
     },
   ),
 

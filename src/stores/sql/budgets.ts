@@ -240,13 +240,18 @@ export async function readChain({ db }: SqlAccess, id: string): Promise<readonly
   return chainOf(row.chain);
 }
 
+async function timeZoneOf({ db }: SqlAccess, id = ""): Promise<string | undefined> {
+  const row = await db.selectFrom("budgets").select("time_zone").where("id", "=", id).executeTakeFirst();
+  return row?.time_zone;
+}
+
 /** Adds a budget in its current period. */
 export async function addBudget(access: SqlAccess, options: BudgetOptions, now: number): Promise<void> {
   const { db } = access;
   const known = await db.selectFrom("budgets").select("id").where("id", "=", options.id).executeTakeFirst();
   if (known) throw knownBudget(options.id);
   const parent = options.parent === undefined ? [] : await readChain(access, options.parent);
-  const budget = Budget.begun(termsOf(options, parent), now);
+  const budget = Budget.begun(termsOf(options, parent, await timeZoneOf(access, options.parent)), now);
   await db.insertInto("budgets").values(rowOf(budget, 0)).execute();
 }
 
