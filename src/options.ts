@@ -25,8 +25,9 @@ const WORDS: Readonly<Record<Kind, string>> = {
 };
 
 /**
- * Throws a TypeError for options that are no object, for an unknown option of an object that is written as a literal, and for an option that is missing or has the wrong shape. The
- * message names the option and what it may be, but never its value, which may be a secret.
+ * Throws a TypeError for options that are no object, for an unknown option of an object that is written as a literal, and for an option
+ * that is missing or has the wrong shape. The message names the option and what it may be, but not its value, which may be a secret. It
+ * shows only a short text where one of some words was expected.
  *
  * @param where The factory in messages, such as `relay` or `route: routes["fast"]`.
  * @param shapes The shape of each option. The compiler holds the table to the interface of the options.
@@ -50,7 +51,9 @@ export function assertOptions<Options extends object>(where: string, options: un
     if (kind === "any" || isOf(kind, value)) continue;
     const words = typeof kind === "string" ? WORDS[kind] : `one of ${kind.map((word) => `"${word}"`).join(", ")}`;
     throw new TypeError(
-      value === undefined ? `${where}: ${name} is missing; it must be ${words}.` : wrong(where, name, words, value),
+      value === undefined
+        ? `${where}: ${name} is missing; it must be ${words}.`
+        : `${where}: ${name} must be ${words}, not ${typeof kind === "string" ? shown(value) : shownWord(value)}.`,
     );
   }
 }
@@ -123,6 +126,12 @@ function isOf(kind: Kind | readonly string[], value: unknown): boolean {
   return typeof value === kind;
 }
 
+/** Writes a wrong value that cannot be a secret, such as a number: a text in quotes. */
+export const quoted = (value: unknown): string => {
+  if (typeof value === "string") return JSON.stringify(value);
+  return typeof value === "object" && value !== null ? shown(value) : String(value);
+};
+
 /** Names the kind of a value, because the value itself may be a secret. */
 function shown(value: unknown): string {
   if (value === undefined || value === null) return String(value);
@@ -133,6 +142,10 @@ function shown(value: unknown): string {
     { string: "a text", function: "a function", object: "an object" }[typeof value as string] ?? `a ${typeof value}`
   );
 }
+
+/** Shows a wrong word, but no text that may be a secret. */
+const shownWord = (value: unknown): string =>
+  typeof value === "string" && /^[\w.-]{1,20}$/.test(value) ? JSON.stringify(value) : shown(value);
 
 /** Longer names are not compared. */
 const MAX_COMPARED = 64;

@@ -146,7 +146,12 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a word",
       () => make(createGateway, { backend, quotas, replayInFlight: "no" }),
-      'createGateway: replayInFlight must be one of "wait", "refuse", not a text.',
+      'createGateway: replayInFlight must be one of "wait", "refuse", not "no".',
+    ],
+    [
+      "a word that may be a secret",
+      () => make(createGateway, { backend, quotas, countInput: "sk-1234567890abcdefghij" }),
+      'createGateway: countInput must be one of "estimate", "backend", not a text.',
     ],
     [
       "messages",
@@ -232,7 +237,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a dialect",
       () => make(sqlQuotaStore, { db, dialect: "mariadb" }),
-      'sqlQuotaStore: dialect must be one of "sqlite", "postgres", "mysql", not a text.',
+      'sqlQuotaStore: dialect must be one of "sqlite", "postgres", "mysql", not "mariadb".',
     ],
     [
       "a gateway",

@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { Price } from "../kinds/chat/price.ts";
 import type { ImagePrice } from "../kinds/image/meter.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
-import { unknownName } from "../options.ts";
+import { unknownName, quoted } from "../options.ts";
 
 /** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
 export interface TokenRates {
@@ -228,7 +228,7 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
   const { per = 1_000_000, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
   const at = `The price of "${name}"`;
   if (!Number.isInteger(Math.log10(per)) || per < 1 || per > 1e9)
-    throw new RangeError(`${at}: per must be a power of ten up to 1,000,000,000, not ${per}`);
+    throw new RangeError(`${at}: per must be a power of ten up to 1,000,000,000, not ${quoted(per)}`);
   if (!hasTokens(price) && price.pictures === undefined)
     throw new RangeError(`${at} needs input and output, or pictures`);
   if (hasTokens(price) && price.input === undefined) throw new RangeError(`${at} needs input; 0 makes it free`);
@@ -244,7 +244,7 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
       assertFields(`${at}: ${prefix}longer`, rates, LONGER_FIELDS);
       const { above, ...higher } = rates;
       if (!Number.isSafeInteger(above) || above < 0)
-        throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${above}`);
+        throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${quoted(above)}`);
       add(`${prefix}above ${above}, `, higher);
     }
   };
@@ -259,7 +259,7 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
   for (const [field, amount, tokens] of amounts) {
     if (amount === undefined) continue;
     if (typeof amount !== "number" || !(amount >= 0) || amount === Number.POSITIVE_INFINITY)
-      throw new RangeError(`${field} must be a number from 0 up, not ${String(amount)}`);
+      throw new RangeError(`${field} must be a number from 0 up, not ${quoted(amount)}`);
     yield [field, amount, tokens];
   }
 }

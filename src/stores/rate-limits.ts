@@ -1,6 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { assertOptions, type Shapes } from "../options.ts";
+import { assertOptions, type Shapes, quoted } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
@@ -101,7 +101,7 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
   }
   const { reservedOutputTokens: most } = options;
   if (most !== undefined && !(Number.isSafeInteger(most) && most >= 0))
-    throw new RangeError(`reservedOutputTokens must be an integer from 0, not ${most}`);
+    throw new RangeError(`reservedOutputTokens must be an integer from 0, not ${quoted(most)}`);
   return new FlexibleRateLimiter(options);
 }
 
@@ -119,7 +119,7 @@ function assertLimits(where: string, tier: RateTier, places: Map<RateCounter, st
     });
     const most = limits.callsAtOnce;
     if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
-      throw new RangeError(`callsAtOnce must be an integer from 1, not ${most}`);
+      throw new RangeError(`callsAtOnce must be an integer from 1, not ${quoted(most)}`);
     for (const kind of ["requests", "tokens"] as const)
       for (const [index, counter] of (limits[kind] ?? []).entries()) {
         const place = `${where}: ${scope}.${kind}[${index}]`;

@@ -116,5 +116,5 @@ it.each<[string, unknown, string]>([
 });
 
 it("refuses a date that is no day", () => {
-  expect(() => priceCatalogue(FILE, { date: "soon" })).toThrow("must be a day such as 2026-11-01, not soon");
+  expect(() => priceCatalogue(FILE, { date: "soon" })).toThrow('must be a day such as 2026-11-01, not "soon"');
 });

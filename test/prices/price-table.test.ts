@@ -203,7 +203,7 @@ describe("a table is refused", () => {
     [
       "as a text",
       { m: { input: "3" as never, output: 0 } },
-      'The price of "m": input must be a number from 0 up, not 3',
+      'The price of "m": input must be a number from 0 up, not "3"',
     ],
     ["without input", { m: { output: 1 } }, 'The price of "m" needs input; 0 makes it free'],
     [
