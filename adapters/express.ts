@@ -1,6 +1,7 @@
 /** Mounts a gateway in Express 4 and 5, which remove the mount's prefix from the request's address themselves. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
+import process from "node:process";
 import type { CoreGateway } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertMount } from "./mount.ts";
@@ -23,5 +24,33 @@ export const toExpressHandler = <Context = unknown, Req extends IncomingMessage 
   options: NodeHandlerOptions<Context, Req> = {},
 ): ExpressHandler => {
   assertMount("toExpressHandler", gateway, options, NODE_SHAPES);
-  return toNodeHandler(gateway, options);
+  const handler = toNodeHandler(gateway, options);
+  const prefix = options.prefix?.replace(/\/+$/, "");
+  if (!prefix) return handler;
+  let isWarned = false;
+  return (req, res, next) =>
+    handler(req, res, (error) => {
+      if (!error && !isWarned && isPrefixTwice(req, prefix, gateway)) {
+        isWarned = true;
+        process.emitWarning(
+          `${req.method} ${prefix}… did not reach the gateway: Express removes "${prefix}" from the address itself, and the mount expects it again. Leave out the prefix: app.use("${prefix}", toExpressHandler(gateway)).`,
+          "PolygateWarning",
+        );
+      }
+      next(error);
+    });
 };
+
+/** True for a route of the gateway that it did not own, because Express has removed the mount's prefix from the address already. */
+function isPrefixTwice(
+  { url = "", baseUrl }: IncomingMessage & { readonly baseUrl?: unknown },
+  prefix: string,
+  { endpoints }: Pick<CoreGateway, "endpoints">,
+): boolean {
+  return (
+    typeof baseUrl === "string" &&
+    baseUrl.endsWith(prefix) &&
+    !url.startsWith(`${prefix}/`) &&
+    endpoints.some(({ path }) => url.startsWith(path.replace("**", "")))
+  );
+}

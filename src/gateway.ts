@@ -10,7 +10,7 @@ import { type Price, tokenPrice } from "./kinds/chat/price.ts";
 import { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
-import { assertMethods, assertOptions, type Shapes } from "./options.ts";
+import { assertMethods, assertOptions, hasMethod, lacking, type Shapes } from "./options.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
@@ -308,15 +308,17 @@ const CLOSE_MS = 10_000;
 
 const VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
 
-/** Throws a TypeError for a backend or a store that is not one: a spread class instance has lost its methods. */
+/** Throws a TypeError for a backend or a store that is not one, with what was probably meant. */
 function assertPorts({ backend, quotas }: Partial<CommonOptions>): void {
-  if (!backend || !["object", "function"].includes(typeof backend))
-    throw new TypeError("createGateway: backend must be a ModelBackend.");
+  const verbs = Object.values(VERB_OF);
+  if (!verbs.some((verb) => hasMethod(backend, verb))) {
+    const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
+    throw new TypeError(`createGateway: backend must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
+  }
+  const hint = Array.isArray(quotas) ? ": memoryQuotaStore() makes a store of keys" : "";
   for (const verb of VERBS)
-    if (typeof quotas?.[verb] !== "function")
-      throw new TypeError(
-        `createGateway: quotas must be a QuotaStore, and has no ${verb}(). A store that is spread loses its methods.`,
-      );
+    if (!hasMethod(quotas, verb))
+      throw new TypeError(`createGateway: quotas must be a QuotaStore, ${lacking(quotas, [verb])}${hint}.`);
 }
 
 /** The options that both `createGateway`s take. */

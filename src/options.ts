@@ -25,8 +25,9 @@ const WORDS: Readonly<Record<Kind, string>> = {
 };
 
 /**
- * Throws a TypeError for options that are no object, for an unknown option of an object that is written as a literal, and for an option that is missing or has the wrong shape. The
- * message names the option and what it may be, but never its value, which may be a secret.
+ * Throws a TypeError for options that are no object, for an unknown option of an object that is written as a literal, and for an option
+ * that is missing or has the wrong shape. The message names the option and what it may be, but not its value, which may be a secret. It
+ * shows only a short text where one of some words was expected.
  *
  * @param where The factory in messages, such as `relay` or `route: routes["fast"]`.
  * @param shapes The shape of each option. The compiler holds the table to the interface of the options.
@@ -50,7 +51,9 @@ export function assertOptions<Options extends object>(where: string, options: un
     if (kind === "any" || isOf(kind, value)) continue;
     const words = typeof kind === "string" ? WORDS[kind] : `one of ${kind.map((word) => `"${word}"`).join(", ")}`;
     throw new TypeError(
-      value === undefined ? `${where}: ${name} is missing; it must be ${words}.` : wrong(where, name, words, value),
+      value === undefined
+        ? `${where}: ${name} is missing; it must be ${words}.`
+        : `${where}: ${name} must be ${words}, not ${typeof kind === "string" ? shown(value) : shownWord(value)}.`,
     );
   }
 }
@@ -60,7 +63,7 @@ export function assertList(where: string, name: string, value: unknown, example:
   if (!Array.isArray(value)) throw new TypeError(wrong(where, name, `a list, such as ${example}`, value));
 }
 
-/** Throws a TypeError for a port that lacks one of its methods: a class instance that is spread has lost its methods. */
+/** Throws a TypeError for a port that lacks one of its methods, and says what was probably given instead. */
 export function assertMethods(
   where: string,
   name: string,
@@ -69,9 +72,23 @@ export function assertMethods(
   what: string,
 ): void {
   for (const method of methods)
-    if (typeof (port as Readonly<Record<string, unknown>> | null | undefined)?.[method] !== "function")
-      throw new TypeError(`${where}: ${name} must be ${what}, and has no ${method}().`);
+    if (!hasMethod(port, method)) throw new TypeError(`${where}: ${name} must be ${what}, ${lacking(port, [method])}.`);
 }
+
+/** True for an object or a function with a method of this name. */
+export const hasMethod = (port: unknown, method: string): boolean =>
+  typeof (port as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";
+
+/** Says what a value is that should have one of some methods, in the words after "must be …,". */
+export function lacking(port: unknown, methods: readonly string[]): string {
+  if (typeof port === "function") return "not a function: its result is probably meant";
+  if (typeof port !== "object" || port === null || Array.isArray(port) || isPromise(port)) return `not ${shown(port)}`;
+  const none = `and has no ${methods.map((method) => `${method}()`).join(" or ")}`;
+  return isPlain(port) ? `${none}. An instance of a class that is spread loses its methods` : none;
+}
+
+/** Also true for a promise of another realm. */
+const isPromise = (value: unknown): boolean => Object.prototype.toString.call(value) === "[object Promise]";
 
 /** True for an object that was written as a literal, also in another realm. */
 function isPlain(value: object): boolean {
@@ -102,25 +119,39 @@ function isOf(kind: Kind | readonly string[], value: unknown): boolean {
   if (kind === "list") return Array.isArray(value);
   // Some ports are functions with methods.
   if (kind === "object")
-    return (typeof value === "object" && value !== null && !Array.isArray(value)) || typeof value === "function";
+    return (
+      (typeof value === "object" && value !== null && !Array.isArray(value) && !isPromise(value)) ||
+      typeof value === "function"
+    );
   return typeof value === kind;
 }
+
+/** Writes a wrong value that cannot be a secret, such as a number: a text in quotes. */
+export const quoted = (value: unknown): string => {
+  if (typeof value === "string") return JSON.stringify(value);
+  return typeof value === "object" && value !== null ? shown(value) : String(value);
+};
 
 /** Names the kind of a value, because the value itself may be a secret. */
 function shown(value: unknown): string {
   if (value === undefined || value === null) return String(value);
   if (Array.isArray(value)) return "a list";
+  if (isPromise(value)) return "a Promise: await it first";
   if (typeof value === "boolean") return String(value);
   return (
     { string: "a text", function: "a function", object: "an object" }[typeof value as string] ?? `a ${typeof value}`
   );
 }
 
+/** Shows a wrong word, but no text that may be a secret. */
+const shownWord = (value: unknown): string =>
+  typeof value === "string" && /^[\w.-]{1,20}$/.test(value) ? JSON.stringify(value) : shown(value);
+
 /** Longer names are not compared. */
 const MAX_COMPARED = 64;
 
 /** Returns the known name that was probably meant; undefined when none is near. */
-function nearest(name: string, known: readonly string[]): string | undefined {
+export function nearest(name: string, known: readonly string[]): string | undefined {
   if (name.length > MAX_COMPARED) return undefined;
   const lower = name.toLowerCase();
   let best: { readonly name: string; readonly distance: number } | undefined;

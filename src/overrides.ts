@@ -1,6 +1,6 @@
 /** Replaces default numbers by the host's own, and checks these before any call uses them. */
 
-import { unknownName } from "./options.ts";
+import { unknownName, quoted } from "./options.ts";
 
 /** A rule for the value of an option that is a number. */
 export interface NumberRule {
@@ -43,7 +43,7 @@ export function overridden<Numbers extends Readonly<Record<keyof Numbers, number
     if (!isKeyOf(defaults, key)) throw new RangeError(`${option}.${unknownName(key, Object.keys(defaults))}`);
     if (value === undefined) continue;
     const rule = rules[key] ?? POSITIVE;
-    if (!rule.allows(value)) throw new RangeError(`${name} must be ${rule.words}, not ${String(value)}`);
+    if (!rule.allows(value)) throw new RangeError(`${name} must be ${rule.words}, not ${quoted(value)}`);
     if (key.endsWith("Ms") && value > MAX_TIMER_MS)
       throw new RangeError(`${name} must be at most ${MAX_TIMER_MS} ms, the longest that a timer waits, not ${value}`);
     Object.assign(result, { [key]: value });

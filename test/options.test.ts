@@ -1,5 +1,6 @@
 /** Every factory says in a sentence what is wrong with its options, also where no compiler has checked them. */
 
+import { createClient, createCluster } from "redis";
 import { describe, expect, it } from "vitest";
 import { toBunHandler } from "../adapters/bun.ts";
 import { toDenoHandler } from "../adapters/deno.ts";
@@ -132,7 +133,11 @@ describe("a wrong shape gets a sentence", () => {
       () => make(createGateway),
       "createGateway: expects an object of options with backend and quotas, not undefined.",
     ],
-    ["createGateway({})", () => make(createGateway, {}), "createGateway: backend must be a ModelBackend."],
+    [
+      "createGateway({})",
+      () => make(createGateway, {}),
+      "createGateway: backend must be a ModelBackend, not undefined.",
+    ],
     [
       "an onFailure",
       () => make(createGateway, { backend, quotas, onFailure: "log" }),
@@ -141,7 +146,12 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a word",
       () => make(createGateway, { backend, quotas, replayInFlight: "no" }),
-      'createGateway: replayInFlight must be one of "wait", "refuse", not a text.',
+      'createGateway: replayInFlight must be one of "wait", "refuse", not "no".',
+    ],
+    [
+      "a word that may be a secret",
+      () => make(createGateway, { backend, quotas, countInput: "sk-1234567890abcdefghij" }),
+      'createGateway: countInput must be one of "estimate", "backend", not a text.',
     ],
     [
       "messages",
@@ -222,17 +232,27 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a database",
       () => make(sqlQuotaStore, { db: pool, dialect: "postgres" }),
-      "stores/sql: db must be a Kysely database, and has no withoutPlugins().",
+      "stores/sql: db must be a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) }), and has no withoutPlugins().",
     ],
     [
       "a dialect",
       () => make(sqlQuotaStore, { db, dialect: "mariadb" }),
-      'sqlQuotaStore: dialect must be one of "sqlite", "postgres", "mysql", not a text.',
+      'sqlQuotaStore: dialect must be one of "sqlite", "postgres", "mysql", not "mariadb".',
     ],
     [
       "a gateway",
       () => make(toNodeHandler, { backend, quotas }),
       "toNodeHandler: the first argument must be a gateway of createGateway, and has no at().",
+    ],
+    [
+      "a promise of a client",
+      () => make(redisQuotaStore, { client: Promise.resolve({}) }),
+      "redisQuotaStore: client must be an object, not a Promise: await it first.",
+    ],
+    [
+      "a client of another kind",
+      () => make(redisReplayStore, { client: pool }),
+      "stores/redis: client must be a client of redis, ioredis or Bun, and has no call() or sendCommand() or send().",
     ],
     ["numbers", () => make(relay, { ...upstream, timeouts: [5] }), "relay: timeouts must be an object, not a list."],
   ])("%s", (_name, act, words) => {
@@ -245,8 +265,23 @@ describe("a wrong shape gets a sentence", () => {
     );
   });
 
+  it("of a client of Redis that is not connected when a call needs it", async () => {
+    const store = redisQuotaStore({ client: createClient() });
+    await expect(store.balance("one")).rejects.toThrow(
+      "The Redis client is not connected: await client.connect() first.",
+    );
+    const cluster = redisQuotaStore({ client: createCluster({ rootNodes: [{}] }) });
+    await expect(cluster.balance("one")).rejects.toThrow("The Redis client is not connected");
+  });
+
   it("from functions that are async too", async () => {
-    await expect(make(migrate, {}, {})).rejects.toThrow(
+    await expect(make(migrate, pool, { dialect: "postgres" })).rejects.toThrow(
+      "migrate: db must be a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) }), and has no withoutPlugins().",
+    );
+    await expect(make(migrate, Promise.resolve(db), { dialect: "postgres" })).rejects.toThrow(
+      "not a Promise: await it first.",
+    );
+    await expect(make(migrate, db, {})).rejects.toThrow(
       'migrate: dialect is missing; it must be one of "sqlite", "postgres", "mysql".',
     );
     await expect(make(verifyLedger, {}, { dialect: "sqlite", table: {} })).rejects.toThrow(

@@ -1,13 +1,15 @@
 /** The commands of `polygate`: their options, functions and output. */
 
 import { parseArgs } from "node:util";
-import { unknownName } from "../options.ts";
-import type { BudgetOptions, BudgetPeriod, BudgetReport } from "../stores/budgets.ts";
-import { type BudgetPage, type KeyReport, MOST_LISTED } from "../stores/durable.ts";
-import { type KeyChanges, MOST_UNITS, noSuchBudget } from "../stores/ledger.ts";
+import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
+import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
+import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
+import { textOf, withBudgets } from "./answers.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, type TemplatePackage, writeProject } from "./init.ts";
-import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions, stateOf } from "./key-admin.ts";
+import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
+import { unknownCommand, unknownOption, wrongArguments } from "./mistakes.ts";
+import { currencyOf, unitsOf } from "./money.ts";
 import { type OpenedStore, openStore, UsageError } from "./open-store.ts";
 
 /** The environment of a command: its variables, its input and its output. */
@@ -61,10 +63,10 @@ const OPTIONS = {
   database: { type: "string" },
   yes: { type: "boolean", short: "y" },
   force: { type: "boolean" },
+  currency: { type: "string" },
 } as const;
 
-type Parsed = ReturnType<typeof parse>;
-type Values = Parsed["values"];
+type Values = ReturnType<typeof parse>["values"];
 
 /** The help of each option. */
 const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about: string]>> = {
@@ -88,13 +90,17 @@ const OPTION_HELP: Readonly<Record<keyof Values, readonly [usage: string, about:
   budget: ["--budget ID", "the budget that it draws on, beside its quota"],
   amount: ["--amount UNITS", "the units of each period, or of the whole budget"],
   period: ["--period PERIOD", "day, week or month; without it, the budget never begins anew"],
-  "time-zone": ["--time-zone ZONE", "the time zone of the period, such as Europe/Berlin; UTC by default"],
+  "time-zone": [
+    "--time-zone ZONE",
+    "the time zone of the period, such as Europe/Berlin; by default that of its parent, or UTC",
+  ],
   rollover: ["--rollover", "takes the unused units of a period into the next one"],
   parent: ["--parent ID", "the budget that it draws on"],
   server: ["--server KIND", `${SERVERS.join(", ")}; ${SERVERS[0]} by default`],
   database: ["--database KIND", `${DATABASES.join(", ")}; ${DATABASES[0]} by default`],
   yes: ["-y, --yes", "takes the defaults, and asks nothing"],
   force: ["--force", "replaces files that exist"],
+  currency: ["--currency CODE", "reads and shows amounts as money, such as usd; a unit is a millionth"],
 };
 
 /** How a command is written. */
@@ -126,14 +132,14 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       "create --models small-1,large-1 --expires 2030-01-31 --metadata team=a --metadata plan=gold",
     ],
     options: ["id", "name", "granted", "models", "expires", "metadata", "budget"],
-    read(_operands, { id, granted, budget, ...values }) {
+    read(_operands, { id, granted, budget, currency, ...values }) {
       const { models, metadata, ...rights } = changesOf(values);
       const key: NewKeyOptions = {
         ...rights,
         ...(models && { models }),
         ...(metadata && { metadata: textsOf(metadata) }),
         ...(id !== undefined && { id }),
-        ...(granted !== undefined && { granted: integerOf("--granted", granted) }),
+        ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
         ...(budget !== undefined && { budget }),
       };
       return (keys) => keys.create(key);
@@ -203,8 +209,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     about: "adds units to its quota",
     examples: ["grant team-a 500000"],
     operands: ["ID", "UNITS"],
-    read([id = "", text = ""]) {
-      const units = integerOf("UNITS", text);
+    read([id = "", text = ""], { currency }) {
+      const units = unitsOf("UNITS", text, currency);
       return (keys) => keys.grant(id, units);
     },
   },
@@ -212,8 +218,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     about: "takes available units back from its quota",
     examples: ["lower team-a 200000"],
     operands: ["ID", "UNITS"],
-    read([id = "", text = ""]) {
-      const units = integerOf("UNITS", text);
+    read([id = "", text = ""], { currency }) {
+      const units = unitsOf("UNITS", text, currency);
       return (keys) => keys.lower(id, units);
     },
   },
@@ -327,8 +333,8 @@ const budgetChange = (
   about,
   examples: [example],
   operands: ["ID", "UNITS"],
-  read([id = "", text = ""]) {
-    const units = integerOf("UNITS", text);
+  read([id = "", text = ""], { currency }) {
+    const units = unitsOf("UNITS", text, currency);
     return async (_keys, { store }) => {
       await change(store, id, units);
       return store.budgetReport(id);
@@ -429,7 +435,7 @@ const INIT: Syntax = {
 };
 
 const EVERYWHERE: readonly (keyof Values)[] = ["json", "help", "version"];
-const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", ...EVERYWHERE];
+const WITH_STORE: readonly (keyof Values)[] = ["store", "prefix", "currency", ...EVERYWHERE];
 
 const columns = (rows: readonly (readonly [string, string])[]): string =>
   rows.map(([left, right]) => `  ${left.padEnd(23)}${right}`).join("\n");
@@ -444,23 +450,33 @@ const optionsOf = (options: readonly (keyof Values)[]): string => columns(option
 const commandsOf = (group: Readonly<Record<string, Syntax>>): string =>
   columns(Object.entries(group).map(([name, command]) => [usageOf(name, command), command.about]));
 
-export const USAGE: string = `polygate keys <command> --store <address>
+const groupHelp = (group: string, commands: Readonly<Record<string, Command>>): string =>
+  `polygate ${group} <command> --store <address>\n\n${commandsOf(commands)}`;
 
-${commandsOf(COMMANDS)}
-
-polygate budgets <command> --store <address>
-
-${commandsOf(BUDGET_COMMANDS)}
-
-polygate ${usageOf("init", INIT)}: ${INIT.about}
-
-${optionsOf(WITH_STORE)}
+const GENERAL_HELP = `${optionsOf(WITH_STORE)}
 
 POLYGATE_STORE in the environment is the default of --store. It keeps a password out of the list of processes.
-Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.
+POLYGATE_CURRENCY is the default of --currency. JSON always has units.
+Exit codes: 0 when the command has worked, 1 when it has failed, 2 when the command line or the input is wrong.`;
 
-${examplesOf("keys", ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"])}
-${examplesOf("init", ["my-gateway"])}`;
+const FIRST_EXAMPLES: Readonly<Record<string, readonly string[]>> = {
+  keys: ["migrate --store sqlite:quota.db", 'create --id team-a --name "Team A" --granted 1000000', "create --help"],
+  budgets: ["create company --amount 5000000 --period month", "create team-a --amount 300000 --parent company"],
+};
+
+/** Returns the help of some groups. */
+const usageOfGroups = (groups: readonly string[]): string =>
+  [
+    ...groups.map((group) => groupHelp(group, GROUPS[group] ?? {})),
+    GENERAL_HELP,
+    groups.map((group) => examplesOf(group, FIRST_EXAMPLES[group] ?? [])).join("\n"),
+  ].join("\n\n");
+
+export const USAGE: string = [
+  usageOfGroups(Object.keys(GROUPS)),
+  `polygate ${usageOf("init", INIT)}: ${INIT.about}`,
+  examplesOf("init", ["my-gateway"]),
+].join("\n\n");
 
 /** A command as it was found on the command line. */
 interface Found {
@@ -477,13 +493,8 @@ interface Found {
 function find([group = "", name = "", ...rest]: readonly string[]): Found | undefined {
   if (group === "init") {
     const operands = [name, ...rest].filter((operand) => operand !== "");
-    return {
-      name: group,
-      syntax: INIT,
-      options: [...(INIT.options ?? []), ...EVERYWHERE],
-      operands,
-      command: undefined,
-    };
+    const options = [...(INIT.options ?? []), ...EVERYWHERE];
+    return { name: group, syntax: INIT, options, operands, command: undefined };
   }
   const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
   const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
@@ -492,33 +503,48 @@ function find([group = "", name = "", ...rest]: readonly string[]): Found | unde
   return { name: `${group} ${name}`, syntax: command, options, operands: rest, command };
 }
 
-const helpOf = ({ name, syntax, options }: Found): string =>
-  [`polygate ${usageOf(name, syntax)}: ${syntax.about}`, optionsOf(options), examplesOf(name, syntax.examples)].join(
+const helpOf = (group: string, { name, syntax, options }: Found): string =>
+  [`polygate ${usageOf(name, syntax)}: ${syntax.about}`, optionsOf(options), examplesOf(group, syntax.examples)].join(
     "\n\n",
   );
+
+const NAMES: Readonly<Record<string, readonly string[]>> = {
+  ...Object.fromEntries(Object.entries(GROUPS).map(([group, commands]) => [group, Object.keys(commands)])),
+  init: [],
+};
 
 /** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
   const { env, print, home } = terminal;
   const { values, positionals } = parse(args);
+  const [group = ""] = positionals;
   const found = find(positionals);
   if (values.version) return print(home.manifest.version);
-  if (values.help || positionals.length === 0) return print(found ? helpOf(found) : USAGE);
-  if (!found)
-    throw new UsageError(`There is no command "${positionals.slice(0, 2).join(" ")}". "polygate --help" lists them.`);
-  assertTaken(found, values);
+  if (values.help || group === "") {
+    if (found) return print(helpOf(group, found));
+    return print(Object.hasOwn(GROUPS, group) ? usageOfGroups([group]) : USAGE);
+  }
+  if (!found) throw unknownCommand(positionals, NAMES);
+  assertArguments(found);
   const { command, operands } = found;
   if (!command) {
     const written = await writeProject(await projectOf(operands, values, terminal), home);
     return print(values.json ? jsonOf(written) : nextSteps(written));
   }
-  const address = values.store ?? env["POLYGATE_STORE"];
-  if (address === undefined) throw new UsageError("Say in --store or POLYGATE_STORE where the keys are.");
-  const work = await command.read(operands, values, terminal);
+  const address = values.store || env["POLYGATE_STORE"];
+  if (!address)
+    throw new UsageError(
+      "No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, postgres://…, mysql://… or redis://….",
+    );
+  const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
+  const currency = currencyOf(code);
+  const work = await command.read(operands, { ...given, ...(currency !== undefined && { currency }) }, terminal);
   const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
   try {
     const answer = await work(keyAdmin(opened.store), opened);
-    if (answer) print(values.json ? jsonOf(answer) : textOf(answer));
+    if (!answer) return;
+    const shown = await withBudgets(answer, opened.store);
+    print(values.json ? jsonOf(shown) : textOf(shown, currency));
   } finally {
     await opened.close();
   }
@@ -526,28 +552,33 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
 
 const jsonOf = (answer: object): string => JSON.stringify(answer, undefined, 2);
 
+/** Throws a UsageError for an option that the command does not take. If it were ignored, a mistake would look like success. */
 function parse(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    const [, option] = /^Unknown option '(--[^']*)'/.exec(message) ?? [];
-    if (option === undefined) throw new UsageError(message, { cause: error });
-    const { positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true, strict: false });
-    const found = find(positionals);
-    const known = (found?.options ?? WITH_STORE).map((name) => `--${name}`);
-    throw new UsageError(`${found ? `${found.name}: ` : ""}${unknownName(option, known)}.`, { cause: error });
+  const config = { args: [...args], options: OPTIONS, allowPositionals: true } as const;
+  const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true });
+  const found = find(positionals);
+  const known: readonly string[] = found?.options ?? Object.keys(OPTIONS);
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const { name, rawName, value } = token;
+    if (!known.includes(name)) throw unknownOption(rawName, found?.name, known);
+    const isText = OPTIONS[name as keyof typeof OPTIONS].type === "string";
+    if (!isText && value !== undefined) throw new UsageError(`${rawName} takes no value.`);
+    if (!isText) continue;
+    if (value === undefined) throw new UsageError(`${rawName} needs a value.`);
+    if (!token.inlineValue && /^-./.test(value))
+      throw new UsageError(`${rawName} needs a value. Write ${rawName}=${value} if this is the value.`);
   }
+  return parseArgs(config);
 }
 
-/** Throws a UsageError for operands and options that the command does not take. If they were ignored, a mistake would look like success. */
-function assertTaken({ name, syntax, options, operands }: Found, values: Values): void {
-  const { operands: names = [] } = syntax;
+/** Throws a UsageError for arguments that the command does not take, or that it lacks. */
+function assertArguments({ name, syntax, operands: given }: Found): void {
+  const { operands: names = [], options = [] } = syntax;
   const required = names.filter((operand) => !operand.startsWith("["));
-  if (operands.length < required.length || operands.length > names.length)
-    throw new UsageError(`Usage: polygate ${usageOf(name, syntax)}`);
-  for (const option of Object.keys(values) as (keyof Values)[])
-    if (!options.includes(option)) throw new UsageError(`${name} takes no --${option}.`);
+  if (given.length >= required.length && given.length <= names.length) return;
+  const usage = [name, ...names, ...(options.length > 0 ? ["[options]"] : [])].join(" ");
+  throw wrongArguments(name, usage, names, given, options.includes("id"));
 }
 
 /** Reads the choices of `init`, and asks for those that the command line leaves open. */
@@ -573,21 +604,28 @@ async function projectOf([folder = "."]: readonly string[], values: Values, { as
 function pageOf({ after, limit }: Values): BudgetPage {
   return {
     ...(after !== undefined && { after }),
-    ...(limit !== undefined && { limit: integerOf("--limit", limit, { from: 1, to: MOST_LISTED }) }),
+    ...(limit !== undefined && { limit: countOf(limit) }),
   };
+}
+
+function countOf(text: string): number {
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (count < 1 || count > MOST_LISTED)
+    throw new UsageError(`--limit must be an integer from 1 to ${MOST_LISTED}, not ${text}.`);
+  return count;
 }
 
 const PERIODS: readonly BudgetPeriod[] = ["day", "week", "month"];
 
 function newBudgetOf(id: string, values: Values): BudgetOptions {
-  const { name, amount, rollover, parent, "time-zone": timeZone } = values;
+  const { name, amount, rollover, parent, currency, "time-zone": timeZone } = values;
   if (amount === undefined) throw new UsageError("budgets create needs --amount.");
   const period = PERIODS.find((each) => each === values.period);
   if (values.period !== undefined && !period)
     throw new UsageError(`--period must be day, week or month, not ${values.period}.`);
   return {
     id,
-    amount: integerOf("--amount", amount),
+    amount: unitsOf("--amount", amount, currency),
     ...(name !== undefined && { name }),
     ...(period && { period }),
     ...(timeZone !== undefined && { timeZone }),
@@ -632,14 +670,6 @@ async function assertBudget(store: OpenedStore["store"], { budget }: KeyFilter):
   if (budget !== undefined && !(await store.budgetReport(budget))) throw noSuchBudget(budget);
 }
 
-/** Parses an integer. The default range is that of an amount of units. */
-function integerOf(name: string, text: string, { from = 0, to = MOST_UNITS } = {}): number {
-  const value = /^\d+$/.test(text) ? BigInt(text) : -1n;
-  if (value < from || value > to)
-    throw new UsageError(`${name} must be an integer from ${from} to ${to}, not ${text}.`);
-  return Number(value);
-}
-
 function secondsOf(text: string): number {
   if (text === "never") return 0;
   const time = Date.parse(text);
@@ -659,31 +689,3 @@ const sentenceOf = (difference: object): string =>
   Object.entries(difference)
     .map(([name, value]) => `${name} ${String(value)}`)
     .join(", ");
-
-/** Formats an answer for people: a line for each field, or for each key of a list. */
-function textOf(answer: object): string {
-  if (Array.isArray(answer)) return (answer as (KeyReport | BudgetReport)[]).map(lineOf).join("\n");
-  const lines = Object.entries(answer).map(([name, value]) => `${name}: ${wordOf(name, value)}`);
-  if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
-  return lines.join("\n");
-}
-
-function wordOf(name: string, value: unknown): string {
-  if ((name === "startsAt" || name === "endsAt") && typeof value === "number") return new Date(value).toISOString();
-  if (typeof value === "string") return value;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  return Object.entries(value)
-    .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
-    .join(",");
-}
-
-function lineOf(report: KeyReport | BudgetReport): string {
-  const { id, name, used, available } = report;
-  const left = `${available} available`;
-  if ("amount" in report) return [id, name, `${used} used`, left, report.period ?? "no period"].join("\t");
-  const { unlimited, budget } = report;
-  const state = stateOf(report, Date.now());
-  const rest = unlimited ? "unlimited" : left;
-  const row = [id, name, `${used} used`, state === "active" ? rest : state];
-  return [...row, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
-}

@@ -162,7 +162,7 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
 }
 
 /** Returns the state of a key at `now`, in milliseconds since the Unix epoch. */
-export function stateOf({ revoked, expiresAt }: KeyReport, now: number): KeyState {
+export function stateOf({ revoked, expiresAt }: Pick<KeyReport, "revoked" | "expiresAt">, now: number): KeyState {
   if (revoked) return "revoked";
   return expiresAt > 0 && expiresAt * 1_000 <= now ? "expired" : "active";
 }

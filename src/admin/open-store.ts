@@ -68,7 +68,9 @@ export async function openStore(address: string, options: OpenOptions = {}): Pro
     case "rediss":
       return openRedis(address, options);
     default:
-      throw new UsageError("The address of a store must be sqlite:FILE, postgres://…, mysql://… or redis://….");
+      throw new UsageError(
+        "The address of a store (--store or POLYGATE_STORE) must be sqlite:FILE, postgres://…, mysql://… or redis://….",
+      );
   }
 }
 

@@ -55,7 +55,7 @@ async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   // A key that was deleted meanwhile is refused when quota is reserved.
   if (!balance) return;
   exhausted.note(key.id, balance.available);
-  if (balance.available <= 0) throw refusalOf(balance, 1);
+  if (balance.available <= 0) throw refusalOf(key, balance, 1);
 }
 
 /** The terms under which a body is read. A class, because an object with a getter of its own is slow to make. */

@@ -3,7 +3,8 @@
 import type { Port } from "../errors.ts";
 import { LATE, within } from "../http/wait.ts";
 import type { UpstreamStatus } from "../ports/observer.ts";
-import { quietly } from "./failures.ts";
+import { UNMIGRATED } from "../ports/quota-store.ts";
+import { quietly, report } from "./failures.ts";
 import type { Services } from "./services.ts";
 
 /** The options of a health check. */
@@ -26,6 +27,8 @@ export interface GatewayHealth {
   readonly waitingSettlements: number;
   /** The state of each store and of the rate limiter. */
   readonly stores: Readonly<Partial<Record<Port, StoreHealth>>>;
+  /** The reason for each store that is not `ok`, in a sentence. `onFailure` receives the cause. */
+  readonly reasons: Readonly<Partial<Record<Port, string>>>;
   /** The number of upstreams that are not asked for now, because their circuit breaker is open or they have asked for a pause. */
   readonly restingUpstreams: number;
   /** The state of each upstream; empty for a backend without `status`. */
@@ -36,9 +39,10 @@ export interface GatewayHealth {
  * The state of a store.
  * - `ok`: the store answers, or nothing is known against it. Only the quota store is asked by the check.
  * - `resting`: the store has hung several times in a row, and calls do not wait for it for a while.
+ * - `unmigrated`: the store answers, but its tables are not of this release.
  * - `unreachable`: the store has failed, or has not answered in time.
  */
-export type StoreHealth = "ok" | "resting" | "unreachable";
+export type StoreHealth = "ok" | "resting" | "unmigrated" | "unreachable";
 
 /** The default wait for the quota store, in milliseconds. */
 const TIMEOUT_MS = 1_000;
@@ -55,12 +59,25 @@ const PENDING_MS = 10_000;
 /** The id of a key that no store has: its balance is read, and nothing is written. */
 const NO_KEY = "polygate-health";
 
+/** The trouble of a store. */
+interface Trouble {
+  readonly state: "unmigrated" | "unreachable";
+  readonly reason: string;
+  /** The error for `onFailure`. */
+  readonly thrown: unknown;
+}
+
+const RESTING = "The store has hung several times in a row.";
+const TOO_LATE = "The store has not answered in time.";
+
 /** Checks the health of one gateway. Checks that come together share one query of the store. */
 export class Health {
   readonly #services: Services;
-  #asked: Promise<boolean> | undefined = undefined;
+  #asked: Promise<Trouble | undefined> | undefined = undefined;
   #askedAt = 0;
   #isPending = false;
+  /** The reason that `onFailure` has heard of; undefined while the store answers. */
+  #told: string | undefined = undefined;
 
   constructor(services: Services) {
     this.#services = services;
@@ -72,23 +89,37 @@ export class Health {
     const { timeoutMs, context } = Object(options) as HealthOptions;
     const waitMs = typeof timeoutMs === "number" && timeoutMs > 0 ? Math.min(timeoutMs, LONGEST_MS) : TIMEOUT_MS;
     const { clock, inFlight, settlements, rateLimiter, replays } = this.#services;
-    const answered = await within(this.#ask(context), waitMs, clock);
-    const isReachable = answered !== LATE && answered;
+    const answer = await within(this.#ask(context), waitMs, clock);
+    const trouble = answer === LATE ? late(waitMs) : answer;
+    this.#tell(trouble);
     const closing = inFlight.isClosing;
     const upstreams = upstreamStatus(this.#services);
+    const stores = {
+      "quota-store": trouble?.state ?? this.#resting("quota-store"),
+      ...(rateLimiter && { "rate-limiter": this.#resting("rate-limiter") }),
+      ...(replays && { "replay-store": this.#resting("replay-store") }),
+    };
+    const resting = Object.entries(stores).filter(([, state]) => state === "resting");
     return {
-      ready: isReachable && !closing,
+      ready: trouble === undefined && !closing,
       closing,
       calls: inFlight.size,
       waitingSettlements: settlements.size,
-      stores: {
-        "quota-store": isReachable ? this.#resting("quota-store") : "unreachable",
-        ...(rateLimiter && { "rate-limiter": this.#resting("rate-limiter") }),
-        ...(replays && { "replay-store": this.#resting("replay-store") }),
+      stores,
+      reasons: {
+        ...(trouble && { "quota-store": trouble.reason }),
+        ...Object.fromEntries(resting.map(([port]) => [port, RESTING])),
       },
       restingUpstreams: upstreams.filter(({ waitMs }) => waitMs > 0).length,
       upstreams,
     };
+  }
+
+  /** Reports a trouble once, until the store answers again or has another trouble. */
+  #tell(trouble: Trouble | undefined): void {
+    if (trouble && trouble.reason !== this.#told)
+      report({ id: NO_KEY, secret: undefined, services: this.#services }, trouble.thrown, "quota-store");
+    this.#told = trouble?.reason;
   }
 
   #resting(port: Port): StoreHealth {
@@ -96,8 +127,8 @@ export class Health {
     return breakers.some(({ waitMs }) => waitMs > 0) ? "resting" : "ok";
   }
 
-  /** Resolves with whether the quota store answers. Asks again when the last answer is too old. */
-  #ask(context: unknown): Promise<boolean> {
+  /** Resolves with the trouble of the quota store, if any. Asks again when the last answer is too old. */
+  #ask(context: unknown): Promise<Trouble | undefined> {
     const { clock, quotas } = this.#services;
     const now = clock.now();
     // A runtime that hands a context to each request, as Workers do, does not let one request wait for another's.
@@ -109,16 +140,32 @@ export class Health {
     const call = { requestId: NO_KEY, context, headers: new Headers(), clientAddress: undefined };
     const asked = new Promise((resolve) => resolve(quotas.balance(NO_KEY, call)));
     const answered = asked
-      .then(
-        () => true,
-        () => false,
-      )
+      .then(() => undefined, troubleOf)
       .finally(() => {
         if (this.#asked === answered) this.#isPending = false;
       });
     this.#asked = answered;
     return answered;
   }
+}
+
+const late = (timeoutMs: number): Trouble => ({
+  state: "unreachable",
+  reason: TOO_LATE,
+  thrown: new Error(`The quota store has not answered a health check within ${timeoutMs} ms.`),
+});
+
+/** The codes of the errors of systems, such as ECONNREFUSED, and of databases, such as 28P01. They contain no secret. */
+const CODE = /^(?:E[A-Z_]{2,40}|[0-9A-Z]{5})$/;
+
+function troubleOf(thrown: unknown): Trouble {
+  const { code, message } = quietly(() => {
+    const { code, message } = thrown as { readonly code?: unknown; readonly message?: unknown };
+    return { code, message: String(message) };
+  }) ?? { code: undefined, message: "" };
+  if (code === UNMIGRATED) return { state: "unmigrated", reason: message, thrown };
+  const named = typeof code === "string" && CODE.test(code) ? ` (${code})` : "";
+  return { state: "unreachable", reason: `The store has failed${named}.`, thrown };
 }
 
 /** Returns the state of the backend's upstreams; none when the backend does not tell it, or fails. */

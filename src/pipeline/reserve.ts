@@ -204,7 +204,7 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   );
   if (reservation?.refused) {
     call.services.exhausted.note(key.id, reservation.available);
-    throw refusalOf(reservation, amounts.atLeast);
+    throw refusalOf(key, reservation, amounts.atLeast);
   }
   const granted = reservation?.granted;
   const hold = new Hold(call, key.id, granted);
@@ -225,14 +225,22 @@ function assertGrant(granted: number, { atLeast, atMost }: Amounts): void {
 }
 
 /**
- * Returns the error for a key that lacks `atLeast` units. Units that live holds may give back do not count as used up.
+ * Returns the error for a key that lacks `atLeast` units. Units that live holds may give back do not count as used up. Other keys of a
+ * budget may hold its units.
  */
-export function refusalOf({ available, held }: Pick<Refusal, "available" | "held">, atLeast: number): GatewayError {
-  if (available + held >= atLeast)
-    return new GatewayError("quota_held", "The quota that is left of this API key is held by other calls of it.", {
+export function refusalOf(
+  { budget }: ApiKey,
+  { available, held }: Pick<Refusal, "available" | "held">,
+  atLeast: number,
+): GatewayError {
+  const owner = budget === undefined ? "this API key" : "this API key or its budget";
+  if (available + held >= atLeast) {
+    const others = budget === undefined ? "other calls of it" : "other calls";
+    return new GatewayError("quota_held", `The quota that is left of ${owner} is held by ${others}.`, {
       retryAfterMs: HELD_RETRY_MS,
     });
+  }
   return available + held > 0
-    ? new GatewayError("quota_insufficient", "The remaining quota of this API key is too small for this request.")
-    : new GatewayError("quota_exhausted", "The quota of this API key is used up.");
+    ? new GatewayError("quota_insufficient", `The remaining quota of ${owner} is too small for this request.`)
+    : new GatewayError("quota_exhausted", `The quota of ${owner} is used up.`);
 }

@@ -94,6 +94,8 @@ export interface ModelInfo {
   readonly kinds?: readonly ModelKind[];
   /** The displayed name. Default: the id. */
   readonly displayName?: string;
+  /** The owner of the model in the list of OpenAI's formats. Default: `polygate`. */
+  readonly ownedBy?: string;
   /** The date of the model, as Unix time in seconds. */
   readonly createdAt?: number;
   /** The most input tokens of a request. Callers can read the number, but only the backend enforces it. */

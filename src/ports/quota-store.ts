@@ -18,7 +18,8 @@ import type { CallInfo } from "./call.ts";
  *   and changes nothing; after such a settlement, the hold remains. The charge of an expired lease stops at the maximum.
  *
  * `reserve`, `renew` and `settle` reject with a RangeError, and change nothing, when an amount is not an integer from 0 up, or a lease is
- * not an integer from 1 up. Any other rejection means that the store is down.
+ * not an integer from 1 up. Any other rejection means that the store is down. An error with the `code` `STORE_UNMIGRATED` says that the
+ * store's tables are not of this release; `gateway.health()` shows its message, which must not contain a secret.
  *
  * Each verb receives the details of the call that needs it, with the host's own context. `call` is undefined for work outside a call.
  */
@@ -53,6 +54,9 @@ export interface QuotaStore<Context = unknown> {
    */
   settle(id: string, outcome: Outcome, call?: CallInfo<Context>): Promise<void>;
 }
+
+/** The `code` of the error of a store whose tables are not of this release. */
+export const UNMIGRATED = "STORE_UNMIGRATED";
 
 /** A request for a hold. */
 export interface HoldRequest {

@@ -1,6 +1,6 @@
 /** Reads the price file that many gateways share: LiteLLM's `model_prices_and_context_window.json`. */
 
-import { assertOptions } from "../options.ts";
+import { assertOptions, quoted } from "../options.ts";
 import type { LongerRates, ModelPrice, PriceRows, TierRates, TokenRates } from "./price-table.ts";
 
 /** The options of `priceCatalogue`. */
@@ -58,7 +58,7 @@ export function priceCatalogue(file: unknown, options: CatalogueOptions): Catalo
   assertOptions<CatalogueOptions>("priceCatalogue", options, { date: "string", only: "function?" });
   const { date, only = () => true } = options;
   if (Number.isNaN(Date.parse(date)))
-    throw new TypeError(`The date of a price file must be a day such as 2026-11-01, not ${date}`);
+    throw new TypeError(`The date of a price file must be a day such as 2026-11-01, not ${quoted(date)}`);
   if (!isObject(file)) throw new TypeError("A price file must be an object of models");
   const rows: Record<string, ModelPrice> = Object.create(null) as Record<string, ModelPrice>;
   const skipped: string[] = [];
@@ -96,10 +96,11 @@ class Prices {
     const usual = this.#rates("");
     const pictures = this.#picture();
     const toolUses = this.#toolUses();
-    if (usual.input === undefined && pictures === undefined) return undefined;
-    // A chat model without a price for its output must not answer for nothing.
+    const { input, output } = usual;
+    if (input === undefined && pictures === undefined) return undefined;
     const { mode = "chat" } = this.#entry;
-    if (usual.input !== undefined && usual.output === undefined && CHATS.has(mode)) return undefined;
+    // A chat model without a price for its input or output must not answer for nothing.
+    if (CHATS.has(mode) && (input === undefined) !== (output === undefined)) return undefined;
     const longer = this.#longer(undefined, usual);
     const tiers: Record<string, TierRates> = {};
     for (const tier of TIERS) {
@@ -110,6 +111,7 @@ class Prices {
     }
     return {
       ...usual,
+      ...((input ?? output) !== undefined && { input: input ?? 0, output: output ?? 0 }),
       per: 1,
       unit: "usd",
       ...(longer.length > 0 && { longer }),

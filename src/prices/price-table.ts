@@ -4,11 +4,13 @@ import { GatewayError } from "../errors.ts";
 import type { Price } from "../kinds/chat/price.ts";
 import type { ImagePrice } from "../kinds/image/meter.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
-import { unknownName } from "../options.ts";
+import { unknownName, quoted } from "../options.ts";
 
 /** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
 export interface TokenRates {
+  /** Input tokens. A model's row needs this price, unless it is only for pictures. */
   readonly input?: number;
+  /** Output tokens. A row with `input` needs this price: 0 for models without output, such as embedding models. */
   readonly output?: number;
   /** Input that was read from a prompt cache. Default: `input`. */
   readonly cacheRead?: number;
@@ -114,12 +116,13 @@ const MAX_REMEMBERED = 1_000;
  * before the backend is asked. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
  * whole unit.
  *
- * @throws RangeError if a price is not a number from 0 up or has too many digits, if units differ, or if a longer call would cost less.
+ * @throws RangeError if a price is not a number from 0 up or has too many digits, if a row with prices of tokens has no `output` or no
+ * `input`, if units differ, or if a longer call would cost less.
  */
 export function priceTable(rows: PriceRows): TablePrices {
   const table = new Table(rows);
   return {
-    price: (usage, model, _kind, upstream) => table.row(model, upstream?.model).costOf(usage),
+    price: (usage, model, _kind, upstream) => table.row(model, upstream?.model).costOf(model, usage),
     imagePrice: ({ model, size, quality, upstream }) =>
       table.row(model, upstream?.model).costOfPicture(model, size, quality),
   };
@@ -229,8 +232,14 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
   const { per = 1_000_000, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
   const at = `The price of "${name}"`;
   if (!Number.isInteger(Math.log10(per)) || per < 1 || per > 1e9)
-    throw new RangeError(`${at}: per must be a power of ten up to 1,000,000,000, not ${per}`);
-  if (price.input === undefined && price.pictures === undefined) throw new RangeError(`${at} needs input, or pictures`);
+    throw new RangeError(`${at}: per must be a power of ten up to 1,000,000,000, not ${quoted(per)}`);
+  if (!hasTokens(price) && price.pictures === undefined)
+    throw new RangeError(`${at} needs input and output, or pictures`);
+  if (hasTokens(price) && price.input === undefined) throw new RangeError(`${at} needs input; 0 makes it free`);
+  if (hasTokens(price) && price.output === undefined)
+    throw new RangeError(
+      `${at} needs output; 0 is for models without output, such as embedding models, and makes it free`,
+    );
   const amounts: [string, number | undefined, number][] = [];
   const add = (prefix: string, rates: TokenRates, longerRates: readonly LongerRates[] = []): void => {
     for (const rate of RATES) amounts.push([`${at}: ${prefix}${rate}`, rates[rate], per]);
@@ -239,7 +248,7 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
       assertFields(`${at}: ${prefix}longer`, rates, LONGER_FIELDS);
       const { above, ...higher } = rates;
       if (!Number.isSafeInteger(above) || above < 0)
-        throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${above}`);
+        throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${quoted(above)}`);
       add(`${prefix}above ${above}, `, higher);
     }
   };
@@ -254,13 +263,17 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
   for (const [field, amount, tokens] of amounts) {
     if (amount === undefined) continue;
     if (typeof amount !== "number" || !(amount >= 0) || amount === Number.POSITIVE_INFINITY)
-      throw new RangeError(`${field} must be a number from 0 up, not ${String(amount)}`);
+      throw new RangeError(`${field} must be a number from 0 up, not ${quoted(amount)}`);
     yield [field, amount, tokens];
   }
 }
 
+/** True for a row that prices tokens, and not only pictures. */
+const hasTokens = ({ input, output }: TokenRates): boolean => input !== undefined || output !== undefined;
+
 /** The prices of one row as whole numbers. */
 class Row {
+  readonly #hasTokens: boolean;
   readonly #parts: number;
   readonly #usual: readonly Band[];
   readonly #tiers: ReadonlyMap<string, readonly Band[]>;
@@ -305,6 +318,7 @@ class Row {
     };
     const singles = (amounts: Readonly<Record<string, number>>): Map<string, number> =>
       new Map(Object.entries(amounts).map(([key, amount]) => [key, scale.whole(`${at}: ${key}`, amount, 1, unit)]));
+    this.#hasTokens = hasTokens(price);
     this.#parts = scale.parts;
     this.#usual = bandsOf(price, longer);
     this.#tiers = new Map(
@@ -315,7 +329,9 @@ class Row {
   }
 
   /** Returns the whole units of a usage. Parts that are more than their whole count as the whole. */
-  costOf(usage: Usage): number {
+  costOf(model: string, usage: Usage): number {
+    if (!this.#hasTokens)
+      throw new GatewayError("model_not_found", `Tokens of the model "${model}" have no price.`, { path: ["model"] });
     const { inputTokens, outputTokens, cacheWritesByTtl = {}, serverToolUses, details = {} } = usage;
     const rates = this.#ratesOf(usage);
     const input = new Parts(inputTokens);

@@ -13,7 +13,10 @@ export interface BudgetOptions {
   readonly amount: number;
   /** Begins the budget anew each day, each Monday, or on the first day of each month. Without a period, the budget never begins anew. */
   readonly period?: BudgetPeriod;
-  /** The time zone in which a period begins at midnight, such as "Europe/Berlin". Default: UTC. Only for a budget with a period. */
+  /**
+   * The time zone in which a period begins at midnight, such as "Europe/Berlin". Default: that of the parent, or else UTC. Only for a
+   * budget with a period.
+   */
   readonly timeZone?: string;
   /**
    * Takes unused units into the next period: at most `amount`, so that a period has at most twice the amount, beside top-ups. Units
@@ -94,6 +97,7 @@ export interface BudgetTerms {
   readonly name: string;
   amount: number;
   readonly period: BudgetPeriod | undefined;
+  /** A budget without a period passes its parent's time zone on. */
   readonly timeZone: string;
   readonly rollover: boolean;
   /** The ids of this budget, its parent, and so on. Empty for a removed budget. */
@@ -114,9 +118,12 @@ const SHAPES: Shapes<BudgetOptions> = {
 export const assertBudgetOptions = (options: unknown): void =>
   assertOptions<BudgetOptions>("A budget", options, SHAPES);
 
-/** Checks a budget that a host declares. `parent` is the chain of its parent. Throws a RangeError for a wrong value. */
-export function termsOf(options: BudgetOptions, parent: readonly string[]): BudgetTerms {
-  const { id, name = id, amount, period, timeZone = "UTC", rollover = false } = options;
+/**
+ * Checks a budget that a host declares. `parent` is the chain of its parent, and `zone` the parent's time zone. Throws a RangeError for a
+ * wrong value.
+ */
+export function termsOf(options: BudgetOptions, parent: readonly string[], zone = "UTC"): BudgetTerms {
+  const { id, name = id, amount, period, timeZone = zone, rollover = false } = options;
   assertInteger("amount", amount, 0);
   if (period !== undefined && !["day", "week", "month"].includes(period))
     throw new RangeError(`period must be "day", "week" or "month", not ${JSON.stringify(period)}`);

@@ -1,5 +1,6 @@
 /** The methods of a quota store that only the host calls: keys, secrets, reports and maintenance. */
 
+import { quoted } from "../options.ts";
 import type { ApiKey, HoldRequest, QuotaStore } from "../ports/quota-store.ts";
 import { assertBudgetOptions, type BudgetOptions, type BudgetReport } from "./budgets.ts";
 import {
@@ -208,7 +209,7 @@ function assertName(name: string): void {
 
 /** Throws a RangeError unless `units` is an integer, positive or negative. */
 export function assertGrant(units: number): void {
-  if (!Number.isSafeInteger(units)) throw new RangeError(`units must be an integer, not ${units}`);
+  if (!Number.isSafeInteger(units)) throw new RangeError(`units must be an integer, not ${quoted(units)}`);
 }
 
 /** Returns the time when a secret expires, in milliseconds since the Unix epoch; undefined when it never expires. */
@@ -233,7 +234,7 @@ export const MOST_LISTED = 1_000;
 /** Fills in the defaults of a page. Throws a RangeError for a limit out of range. */
 export function pageOf({ after = "", limit = 100 }: KeyPage = {}): Required<KeyPage> {
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > MOST_LISTED)
-    throw new RangeError(`limit must be an integer from 1 to ${MOST_LISTED}, not ${limit}`);
+    throw new RangeError(`limit must be an integer from 1 to ${MOST_LISTED}, not ${quoted(limit)}`);
   return { after, limit };
 }
 

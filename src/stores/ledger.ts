@@ -3,7 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { Certainty } from "../model/usage.ts";
-import { assertList, assertOptions, type Shapes } from "../options.ts";
+import { assertList, assertOptions, type Shapes, quoted } from "../options.ts";
 import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
 
 /** What draws on a budget: a key, a child budget, or running calls. */
@@ -218,7 +218,7 @@ export function assertRenewal({ leaseMs, used }: Renewal): void {
 export function assertOutcome({ used, certainty }: Outcome): void {
   if (!Number.isSafeInteger(used) || used < 0) throw outOfRange("used", 0, used);
   if (certainty !== "exact" && certainty !== "estimated")
-    throw new RangeError(`certainty must be "exact" or "estimated", not ${String(certainty)}`);
+    throw new RangeError(`certainty must be "exact" or "estimated", not ${quoted(certainty)}`);
 }
 
 /** Throws a RangeError unless the value is a safe integer from `least` up. */
@@ -227,7 +227,7 @@ export function assertInteger(name: string, value: number, least: 0 | 1): void {
 }
 
 const outOfRange = (name: string, least: number, value: number): RangeError =>
-  new RangeError(`${name} must be an integer from ${least} up, not ${value}`);
+  new RangeError(`${name} must be an integer from ${least} up, not ${quoted(value)}`);
 
 /** The error for a change after which a book would pass `MOST_UNITS`. */
 export const beyondMost = (owner: string, book: string): RangeError =>

@@ -401,6 +401,7 @@ class MemoryLedger implements MemoryQuotaStore {
     const terms = termsOf(
       options,
       chain.map((budget) => budget.terms.id),
+      chain[0]?.terms.timeZone,
     );
     this.#budgets.set(id, Budget.begun(terms, this.#clock.now()));
   }

@@ -1,6 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { assertOptions, type Shapes } from "../options.ts";
+import { assertOptions, type Shapes, quoted } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
@@ -50,7 +50,10 @@ export interface RateTier {
 
 /** The limits of a `flexibleRateLimiter`: its own for keys without a tier, and those of the tiers. */
 export interface FlexibleRateLimiterOptions extends RateTier {
-  /** Limits by the name of a tier, in place of the limits beside them. */
+  /**
+   * Limits by the name of a tier. Each of `perKey`, `perModel` and `perGroup` that a tier names replaces the one beside `tiers`, as a
+   * whole; the others apply to the tier as well. `perModel: {}` means no limit.
+   */
   readonly tiers?: Readonly<Record<string, RateTier>>;
   /**
    * Returns the tier of a key; undefined for a key without a tier. If there is no such tier, the limiter counts as down, so that a
@@ -71,9 +74,10 @@ export interface FlexibleRateLimiterOptions extends RateTier {
 const RESERVED_OUTPUT_TOKENS = 8_192;
 
 /**
- * Makes a rate limiter from the given counters. A counter must not be in two lists.
+ * Makes a rate limiter from the given counters.
  *
- * @throws RangeError when `callsAtOnce` is not an integer from 1 up, or `reservedOutputTokens` is not an integer from 0 up.
+ * @throws RangeError when a counter is in two places, `callsAtOnce` is not an integer from 1 up, or `reservedOutputTokens` is not an
+ * integer from 0 up.
  * @example
  * const rateLimiter = flexibleRateLimiter({
  *   perKey: { requests: [new RateLimiterMemory({ points: 60, duration: 60 })], callsAtOnce: 8 },
@@ -88,21 +92,23 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
     reservedOutputTokens: "any?",
     clock: "object?",
   });
-  assertLimits("flexibleRateLimiter", options);
+  const places = new Map<RateCounter, string>();
+  assertLimits("flexibleRateLimiter", options, places);
   for (const [name, tier] of Object.entries(options.tiers ?? {})) {
     const where = `flexibleRateLimiter: tiers[${JSON.stringify(name)}]`;
     assertOptions<RateTier>(where, tier, TIER_SHAPES);
-    assertLimits(where, tier);
+    assertLimits(where, tier, places);
   }
   const { reservedOutputTokens: most } = options;
   if (most !== undefined && !(Number.isSafeInteger(most) && most >= 0))
-    throw new RangeError(`reservedOutputTokens must be an integer from 0, not ${most}`);
+    throw new RangeError(`reservedOutputTokens must be an integer from 0, not ${quoted(most)}`);
   return new FlexibleRateLimiter(options);
 }
 
 const TIER_SHAPES: Shapes<RateTier> = { perKey: "object?", perModel: "object?", perGroup: "object?" };
 
-function assertLimits(where: string, tier: RateTier): void {
+/** @param places The place of each counter that was read before. */
+function assertLimits(where: string, tier: RateTier, places: Map<RateCounter, string>): void {
   for (const scope of ["perKey", "perModel", "perGroup"] as const) {
     const limits = tier[scope];
     if (limits === undefined) continue;
@@ -113,7 +119,15 @@ function assertLimits(where: string, tier: RateTier): void {
     });
     const most = limits.callsAtOnce;
     if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
-      throw new RangeError(`callsAtOnce must be an integer from 1, not ${most}`);
+      throw new RangeError(`callsAtOnce must be an integer from 1, not ${quoted(most)}`);
+    for (const kind of ["requests", "tokens"] as const)
+      for (const [index, counter] of (limits[kind] ?? []).entries()) {
+        const place = `${where}: ${scope}.${kind}[${index}]`;
+        const other = places.get(counter);
+        if (other !== undefined)
+          throw new RangeError(`${place} is the same counter as ${other}; each limit needs a counter of its own.`);
+        places.set(counter, place);
+      }
   }
 }
 
@@ -247,12 +261,18 @@ class FlexibleRateLimiter implements RateLimiter {
     const tier = this.#options.tiers && key ? tierOf(key) : undefined;
     if (tier !== undefined && !Object.hasOwn(tiers, tier))
       throw new Error(`The key ${keyId} has the rate tier ${JSON.stringify(tier)}, and there is no such tier.`);
-    const { perKey = {}, perModel = {}, perGroup } = (tier === undefined ? undefined : tiers[tier]) ?? this.#options;
-    const group = perGroup && key ? groupOf(key) : undefined;
-    const shared: Scope[] = [{ limits: perKey, name: nameOf(keyId), tier }];
+    const own = tier === undefined ? {} : (tiers[tier] ?? {});
+    const scopeOf = (limit: keyof RateTier, ...names: readonly string[]): Scope => ({
+      limits: own[limit] ?? this.#options[limit] ?? {},
+      name: nameOf(...names),
+      // Limits that a tier does not name are the same in all tiers.
+      tier: own[limit] && tier,
+    });
+    const shared = [scopeOf("perKey", keyId)];
+    const group = key && (own.perGroup ?? this.#options.perGroup) ? groupOf(key) : undefined;
     // Three parts: no key and no key with a model has such a name.
-    if (perGroup && group !== undefined) shared.push({ limits: perGroup, name: nameOf("group", "", group), tier });
-    return { shared, ofModel: { limits: perModel, name: nameOf(keyId, model), tier } };
+    if (group !== undefined) shared.push(scopeOf("perGroup", "group", "", group));
+    return { shared, ofModel: scopeOf("perModel", keyId, model) };
   }
 
   /** Registers a call that is about to reserve from a window. */

@@ -1,6 +1,10 @@
 /** Under which prefixes a gateway can be mounted: one under which it would answer nothing is refused at the mount. */
 
-import { describe, expect, it } from "vitest";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import express from "express";
+import { describe, expect, it, vi } from "vitest";
 import { toBunHandler } from "../../adapters/bun.ts";
 import { toDenoHandler } from "../../adapters/deno.ts";
 import { toEdgeHandler } from "../../adapters/edge.ts";
@@ -66,4 +70,38 @@ it.each<[string, () => unknown]>([
   ["Node", () => toNodeHandler(gateway, PREFIX)],
 ])("the mount for %s refuses a prefix without a slash when it is made", (_name, mount) => {
   expect(mount).toThrow(RangeError);
+});
+
+/** Sends requests to a gateway under `/ai` with a prefix, and returns their statuses and the warnings. */
+async function statuses(prefix: string, ...paths: string[]) {
+  const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+  const app = express().use("/ai", toExpressHandler(gateway, { prefix }));
+  const server = createServer(app.use((_req, res) => void res.status(404).end())).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const found: number[] = [];
+  for (const path of paths) found.push((await fetch(`http://127.0.0.1:${port}${path}`, { method: "POST" })).status);
+  server.close();
+  const warnings = warned.mock.calls.map(([text]) => String(text));
+  warned.mockRestore();
+  return { found, warnings };
+}
+
+describe("Express, which removes the path of a mount itself,", () => {
+  it("warns once where a mount repeats the path as its prefix", async () => {
+    const { found, warnings } = await statuses("/ai/", "/ai/other", "/ai/v1/messages", "/ai/v1/messages");
+    expect(found).toEqual([404, 404, 404]);
+    expect(warnings).toEqual([
+      'POST /ai… did not reach the gateway: Express removes "/ai" from the address itself, and the mount expects it again. Leave out the prefix: app.use("/ai", toExpressHandler(gateway)).',
+    ]);
+  });
+
+  it.each([
+    ["/team", "/ai/team/v1/messages", 401],
+    ["/team", "/ai/v1/messages", 404],
+    ["/ai", "/ai/ai/v1/messages", 401],
+    ["/ai", "/ai/other", 404],
+  ])("serves the prefix %s below the path without a warning: %s", async (prefix, path, status) => {
+    expect(await statuses(prefix, path)).toEqual({ found: [status], warnings: [] });
+  });
 });

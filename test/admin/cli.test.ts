@@ -329,14 +329,30 @@ describe("polygate keys", () => {
       /--metadata must be a name and a text, such as team=a, not team/,
     ],
     [["keys", "list", "--state", "gone"], /--state must be active, expired or revoked, not gone/],
-    [["keys", "lower", "team", "-5"], /Unknown option '-5'/],
-    [["keys", "rotate"], /Usage: polygate keys rotate ID/],
-    [["keys", "revoke", "team", "other"], /Usage: polygate keys revoke ID/],
-    [["keys", "list", "--granted", "5"], /keys list takes no --granted/],
-    [["keys", "list", "--nonsense"], /^keys list: --nonsense does not exist; there are --state, .*--store/],
-    [["keys", "list", "--metdata", "a=b"], /^keys list: --metdata does not exist; did you mean --metadata\? There are/],
-    [["keys", "constructor"], /There is no command "keys constructor"/],
-    [["serve"], /There is no command "serve"/],
+    [["keys", "lower", "team", "-5"], /^-5 is no option. An amount is a number from 0 up.$/],
+    [["keys", "rotate"], /^keys rotate needs ID. Usage: polygate keys rotate ID \[options\]$/],
+    [["keys", "grant"], /^keys grant needs ID and UNITS. Usage: polygate keys grant ID UNITS$/],
+    [["keys", "revoke", "team", "other"], /^keys revoke does not take "other". Usage: polygate keys revoke ID$/],
+    [
+      ["keys", "create", "tenant-c"],
+      /^keys create does not take "tenant-c". Write --id tenant-c for its id. Usage: polygate keys create \[options\]$/,
+    ],
+    [["keys", "list", "--granted", "5"], /^keys list takes no --granted. It takes --state, .*--store/],
+    [["keys", "list", "--nonsense"], /^keys list takes no --nonsense. It takes --state, /],
+    [["keys", "list", "--metdata", "a=b"], /^keys list takes no --metdata. Did you mean --metadata\? It takes /],
+    [["keys", "create", "-x"], /^keys create takes no -x. It takes /],
+    [["--jsn"], /^There is no option --jsn. Did you mean --json\?$/],
+    [["keys", "create", "--id"], /^--id needs a value.$/],
+    [["keys", "create", "--id", "--json"], /^--id needs a value. Write --id=--json if this is the value.$/],
+    [["keys", "list", "--json=yes"], /^--json takes no value.$/],
+    [["keys", "constructor"], /^There is no command "keys constructor". "polygate keys --help" lists them.$/],
+    [["keys", "creat"], /^There is no command "keys creat". Did you mean "keys create"\?/],
+    [["key", "list"], /^There is no command "key list". Did you mean "keys list"\? "polygate --help"/],
+    [["keys"], /^keys needs a command, such as create. "polygate keys --help" lists them.$/],
+    [["migrate"], /^There is no command "migrate". Did you mean "keys migrate"\?/],
+    [["create"], /^There is no command "create". Did you mean "keys create" or "budgets create"\?/],
+    [["constructor", "list"], /^There is no command "constructor list". Did you mean "keys list" or "budgets list"\?/],
+    [["serve"], /^There is no command "serve". "polygate --help" lists them.$/],
     [["keys", "prune"], /needs --older-than/],
   ])("refuses %j", async (args, message) => {
     const work = runCommand([...args], { ...terminal, env: { POLYGATE_STORE: store } });
@@ -391,8 +407,12 @@ describe("polygate keys", () => {
   });
 
   it.each([
-    ["no store", [], /Say in --store or POLYGATE_STORE/],
-    ["a store of no known kind", ["--store", "oracle:x"], /address of a store must be sqlite:FILE/],
+    ["no store", [], /^No store is given. Name it with --store, or in POLYGATE_STORE: sqlite:FILE, /],
+    [
+      "a store of no known kind",
+      ["--store", "oracle:x"],
+      /^The address of a store \(--store or POLYGATE_STORE\) must be sqlite:FILE/,
+    ],
     ["a file that is not there", ["--store", "sqlite:/nowhere/quota.db"], /There is no file \/nowhere\/quota.db/],
   ])("refuses %s", async (_, args, message) => {
     const work = runCommand(["keys", "list", ...args], terminal);
@@ -400,8 +420,16 @@ describe("polygate keys", () => {
   });
 
   it("says how it is used, and ends with 2 where it is used wrongly", async () => {
-    expect(await keys("--help")).toContain("polygate keys <command>");
-    expect(await polygate(["keys", "list"], { POLYGATE_STORE: "" })).toMatchObject({ code: 2, stdout: "" });
+    expect(await keys("--help")).toMatch(/^polygate keys <command>/);
+    expect(await keys("--help")).not.toContain("polygate budgets");
+    expect(await budgets("--help")).toMatch(/^polygate budgets <command>/);
+    expect(await budgets("--help")).not.toContain("polygate keys");
+    expect(await polygate(["--help"])).toMatchObject({ code: 0, stdout: `${USAGE}\n` });
+    expect(await polygate(["keys", "list"], { POLYGATE_STORE: "" })).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringMatching(/^No store is given/),
+    });
   });
 
   it("never prints the password of an address", async () => {
@@ -470,15 +498,15 @@ describe("polygate budgets", () => {
     await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
     await keys("create", "--id", "member", "--budget", "team");
     await keys("create", "--id", "free");
-    expect(await budgets("assign", "free", "org")).toContain("budget: org");
-    expect(await keys("list")).toContain("free\tfree\t0 used\tunlimited\tbudget org");
-    expect(await keys("list", "--budget", "org")).toBe("free\tfree\t0 used\tunlimited\tbudget org");
+    expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
+    expect(await keys("list")).toContain("free\tfree\t0 used\t1000 available\tbudget org");
+    expect(await keys("list", "--budget", "org")).toBe("free\tfree\t0 used\t1000 available\tbudget org");
     expect(await keys("list", "--budget", "team", "--state", "active")).toMatch(/^member\t[^\n]*$/);
     expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
     await expect(keys("list", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
     await expect(keys("export", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
     expect(JSON.parse(await keys("export", "--budget", "team"))).toMatchObject({ id: "member", budget: "team" });
-    expect(await budgets("unassign", "free")).not.toContain("budget: org");
+    expect(await budgets("unassign", "free")).not.toContain("budget org");
     expect(JSON.parse(await budgets("top-up", "team", "50", "--json"))).toMatchObject({ amount: 100, granted: 150 });
     expect(JSON.parse(await budgets("amount", "team", "20", "--json"))).toMatchObject({ amount: 20, granted: 70 });
     expect(await budgets("list")).toBe(
@@ -500,6 +528,106 @@ describe("polygate budgets", () => {
     expect(await keys("verify")).toContain("differences: 0");
   });
 
+  it("shows what a key has left in its budgets, with and without a quota of its own", async () => {
+    await budgets("create", "top", "--amount", "1000");
+    await budgets("create", "below", "--amount", "300", "--parent", "top");
+    await keys("create", "--id", "both", "--granted", "500", "--budget", "below");
+    await keys("create", "--id", "only", "--budget", "below");
+    await keys("create", "--id", "less", "--granted", "100", "--budget", "below");
+    await keys("create", "--id", "neither");
+    const books = { used: 0, held: 0 };
+    const shown = [
+      { id: "below", granted: 300, available: 300, ...books },
+      { id: "top", granted: 1000, available: 1000, ...books },
+    ];
+    expect(await json("usage", "both")).toMatchObject({
+      unlimited: false,
+      granted: 500,
+      available: 500,
+      budgets: shown,
+    });
+    expect(await json("usage", "only")).toMatchObject({
+      unlimited: false,
+      granted: null,
+      available: null,
+      budgets: shown,
+    });
+    expect(await json("usage", "neither")).toMatchObject({ unlimited: true });
+    expect(await json("usage", "neither")).not.toHaveProperty("budgets");
+    const ofBoth = await keys("usage", "both");
+    expect(ofBoth).toMatch(/^id: both\nname: both\ngranted: 500\navailable: 500\n/);
+    expect(ofBoth).toMatch(/budget below: 300 of 300 available\nbudget top: 1000 of 1000 available$/);
+    const ofOnly = await keys("usage", "only");
+    expect(ofOnly).toMatch(/^id: only\nname: only\nquota: none of its own\n/);
+    expect(ofOnly).not.toMatch(/unlimited|granted|^available/m);
+    expect(await keys("usage", "neither")).toMatch(/^quota: unlimited$/m);
+    const rows = (await keys("list")).split("\n");
+    expect(rows).toContain("both\tboth\t0 used\t300 available\tbudget below");
+    expect(rows).toContain("only\tonly\t0 used\t300 available\tbudget below");
+    expect(rows).toContain("less\tless\t0 used\t100 available\tbudget below");
+    expect(rows).toContain("neither\tneither\t0 used\tunlimited");
+  });
+
+  it("reads and shows money, exact to a millionth, and units in JSON", async () => {
+    const usd = ["--currency", "usd"];
+    expect(await budgets("create", "money", "--amount", "50", ...usd)).toMatch(/^amount: 50\.00 USD$/m);
+    expect(await budgets("top-up", "money", "0.000001", ...usd)).toMatch(/^granted: 50\.000001 USD$/m);
+    expect(JSON.parse(await budgets("usage", "money", "--json", ...usd))).toMatchObject({
+      amount: 50_000_000,
+      granted: 50_000_001,
+    });
+    expect(await budgets("list", ...usd)).toContain("money\tmoney\t0.00 USD used\t50.000001 USD available");
+    // A binary fraction of 1.005 times a million is 1004999.9999999999.
+    await keys("create", "--id", "exact", "--granted", "1.005", ...usd);
+    expect(await json("usage", "exact")).toMatchObject({ granted: 1_005_000 });
+    await keys("create", "--id", "rich", "--granted", "1150000.000001", "--budget", "money", ...usd);
+    const rich = await keys("usage", "rich", ...usd);
+    expect(rich).toMatch(/^granted: 1150000\.000001 USD$/m);
+    expect(rich).toMatch(/^budget money: 50\.000001 USD of 50\.000001 USD available$/m);
+    expect(await keys("grant", "rich", "5.5", "--currency", "EUR")).toMatch(/^available: 1150005\.500001 EUR$/m);
+    expect(await keys("lower", "rich", "1150005.5", ...usd)).toMatch(/^available: 0\.000001 USD$/m);
+    expect(await keys("list", ...usd)).toContain("rich\trich\t0.00 USD used\t0.000001 USD available\tbudget money");
+  });
+
+  it("takes its currency from the environment", async () => {
+    const lines: string[] = [];
+    const print = (line: string): void => void lines.push(line);
+    const run = (currency: string, ...args: string[]) =>
+      runCommand(["budgets", ...args], {
+        ...terminal,
+        print,
+        env: { POLYGATE_STORE: store, POLYGATE_CURRENCY: currency },
+      });
+    await run("chf", "create", "swiss", "--amount", "1.5");
+    await run("", "usage", "swiss");
+    expect(lines[0]).toContain("amount: 1.50 CHF");
+    expect(lines[1]).toContain("amount: 1500000");
+    await expect(run("dollars", "list")).rejects.toThrow(
+      "--currency (or POLYGATE_CURRENCY) must be a code of three letters, such as usd, not dollars.",
+    );
+  });
+
+  it.each([
+    [
+      ["--amount", "5.5"],
+      "--amount must be a whole number of units, not 5.5. With prices in a currency, a unit is a millionth of it: write 5500000, or write 5.5 and add --currency usd.",
+    ],
+    [["--amount", "$5"], "--amount must be an integer from 0 to 9007199254740991, not $5."],
+    ...["5,5", "5.1234567", "-1", "1e3", ".5", "5.", ""].map(
+      (amount) =>
+        [
+          [`--amount=${amount}`, "--currency", "usd"],
+          `--amount must be an amount of USD such as 12.5, with at most 6 digits after the point, not ${amount}.`,
+        ] as const,
+    ),
+    [
+      ["--amount", "9007199254.740992", "--currency", "usd"],
+      "--amount must be at most 9007199254.740991 USD, not 9007199254.740992.",
+    ],
+  ] as const)("refuses %j as an amount", async (args, message) => {
+    await expect(budgets("create", "wrong", ...args)).rejects.toMatchObject({ name: "UsageError", message });
+  });
+
   it.each([
     [["create", "new"], "budgets create needs --amount."],
     [["create", "new", "--amount", "many"], "--amount must be an integer"],
@@ -512,8 +640,9 @@ describe("polygate budgets", () => {
     [["remove", "nobody"], "There is no budget of the id nobody."],
     [["assign", "nobody", "org"], "There is no API key of the id nobody."],
     [["list", "--amount", "5"], "budgets list takes no --amount."],
-    [["amount", "org"], "Usage: polygate budgets amount ID UNITS"],
-    [["migrate"], 'There is no command "budgets migrate".'],
+    [["create", "new", "--timezone", "UTC"], "Did you mean --time-zone?"],
+    [["amount", "org"], "budgets amount needs UNITS. Usage: polygate budgets amount ID UNITS"],
+    [["migrate"], 'There is no command "budgets migrate". Did you mean "keys migrate"?'],
   ])("refuses %j", async (args, message) => {
     await expect(budgets(...args)).rejects.toThrow(message);
   });

@@ -4,6 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createGateway, type ChatRequest, GatewayError, memoryQuotaStore } from "../../src/index.ts";
+import { UNASKED } from "../pipeline/bench.ts";
 import { type Recorded, RECORDED_KEYS, RECORDED_MESSAGES, RECORDED_TOKEN_USAGE } from "./recorded.ts";
 
 const RECORDINGS = join(import.meta.dirname, "..", "recordings");
@@ -86,7 +87,7 @@ describe("token usage", async () => {
   });
 
   it.each(Object.entries(RECORDED_TOKEN_USAGE))("%s", async (name, authorization) => {
-    const gateway = createGateway({ quotas: memoryQuotaStore(RECORDED_KEYS), backend: {} });
+    const gateway = createGateway({ quotas: memoryQuotaStore(RECORDED_KEYS), backend: UNASKED });
     const headers = new Headers(authorization === undefined ? {} : { authorization });
     const response = await gateway.fetch(new Request("http://gateway.test/api/usage/token", { headers }));
     const text = await response.text();

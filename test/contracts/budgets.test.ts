@@ -74,6 +74,9 @@ const mutants: readonly BudgetMutant[] = [
     },
   })),
   withTerms("takes all periods over", (budget) => (budget.period ? { ...budget, rollover: true } : budget)),
+  withTerms("begins all periods without a time zone in UTC", (budget) =>
+    budget.period ? { timeZone: "UTC", ...budget } : budget,
+  ),
   withTerms("never begins a period", ({ period: _period, rollover: _rollover, ...budget }) => budget),
   withTerms("begins a period each week", (budget) => (budget.period ? { ...budget, period: "week" } : budget)),
   withSetup("tells each threshold twice", (setup) => ({

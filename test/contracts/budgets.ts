@@ -52,6 +52,7 @@ const DAY_MS = 86_400_000;
 /** The budgets of a race, and the most changes of each. */
 const RIVALS = 6;
 const ROUNDS = 6;
+const HOUR_MS = 3_600_000;
 /** A lease that outlives a day. */
 const LONG_MS = 3 * DAY_MS;
 
@@ -588,6 +589,32 @@ export const budgetLaws: readonly BudgetLaw[] = [
         if (!removed) continue;
         assert.equal(await stage.budgetOf(stage.key(index)), undefined, "no key draws on a removed budget");
         assert.equal(ended[3 * index + 2], false, "no child is left that draws on a removed budget");
+      }
+    },
+  ),
+
+  law(
+    "a budget without a time zone of its own has that of its parent, also across a parent without a period",
+    {
+      keys: [{}],
+      budgets: [
+        { id: "org", amount: 100, period: "month", timeZone: "Asia/Tokyo" },
+        { id: "team", amount: 100, parent: "org" },
+        { id: "member", amount: 100, period: "day", parent: "team" },
+        { id: "away", amount: 100, period: "day", timeZone: "America/Phoenix", parent: "team" },
+        { id: "alone", amount: 100, period: "day" },
+      ],
+    },
+    async (stage) => {
+      // None of these zones changes its clocks.
+      for (const [budget, timeZone, hours] of [
+        ["member", "Asia/Tokyo", 9],
+        ["away", "America/Phoenix", -7],
+        ["alone", "UTC", 0],
+      ] as const) {
+        const { timeZone: told, startsAt = Number.NaN } = await stage.report(budget);
+        assert.equal(told, timeZone, `the time zone of ${budget}`);
+        assert.equal((startsAt + hours * HOUR_MS) % DAY_MS, 0, `${budget} begins at midnight in ${timeZone}`);
       }
     },
   ),

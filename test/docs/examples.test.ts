@@ -320,8 +320,14 @@ describe("the commands", () => {
 
   it("those that manage budgets do so", async () => {
     const stdout = await printed("npx polygate budgets");
-    expect(stdout).toContain("budget: team-a");
+    expect(stdout).toContain("budget team-a: 300000 of 300000 available");
     expect(stdout).toContain("team-a\tteam-a\t0 used\t350000 available\tweek");
+  });
+
+  it("those in a currency read and show money", async () => {
+    const stdout = await printed("POLYGATE_CURRENCY=usd");
+    expect(stdout).toContain("amount: 250.00 USD");
+    expect(stdout).toContain("anna\tanna\t0.00 USD used\t5.50 USD available\tbudget team-a");
   });
 
   it("those of the README are scripts that are there", async () => {

@@ -9,6 +9,7 @@ import { findPageFiles } from "../../playground/page/files.ts";
 import { pageHandler } from "../../playground/page/handler.ts";
 import { createGateway, memoryQuotaStore } from "../../src/index.ts";
 import { type Playground, startPlayground } from "../clients/playground.ts";
+import { UNASKED } from "../pipeline/bench.ts";
 
 let playground: Playground;
 beforeAll(async () => {
@@ -160,7 +161,7 @@ it("says which chat formats the gateway has", async () => {
 });
 
 describe("a client of the page", () => {
-  const gateway = createGateway({ backend: {}, quotas: memoryQuotaStore([]) });
+  const gateway = createGateway({ backend: UNASKED, quotas: memoryQuotaStore([]) });
 
   /** Sends a text to a page of its own, and reads nothing; resolves when the page's side has closed the connection. */
   async function closesFor(sent: string): Promise<void> {

@@ -117,6 +117,14 @@ export function wire(body: object | string | ReadableStream): string | ReadableS
 
 export type Step = ChatEvent | string | Promise<unknown> | Error;
 
+/** A backend for tests that do not ask one. */
+export const UNASKED: ModelBackend = {
+  // oxlint-disable-next-line require-yield -- fails first
+  async *chat() {
+    throw new Error("Nothing asks this backend.");
+  },
+};
+
 export const never: Promise<never> = new Promise(() => {});
 
 /** A backend that yields what it is given; awaits promises and throws errors on its way. */

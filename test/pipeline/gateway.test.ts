@@ -4,7 +4,7 @@ import { inspect } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { createGateway, type Failure, GatewayError, memoryQuotaStore } from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
-import { AT_REST, counted, INPUT, opened, speaking, WORD, requestOf } from "./bench.ts";
+import { AT_REST, counted, INPUT, opened, speaking, WORD, requestOf, UNASKED } from "./bench.ts";
 
 afterEach(() => void vi.restoreAllMocks());
 
@@ -115,12 +115,47 @@ describe("errorResponse", () => {
 describe("a port that is none", () => {
   const quotas = memoryQuotaStore();
   it.each<[what: string, options: object, told: string]>([
-    ["no backend", { quotas }, "backend must be a ModelBackend"],
-    ["no store", { backend: {} }, "quotas must be a QuotaStore, and has no find()"],
+    ["no backend", { quotas }, "createGateway: backend must be a ModelBackend, not undefined."],
+    [
+      "a promise of a backend",
+      { backend: Promise.resolve(UNASKED), quotas },
+      "createGateway: backend must be a ModelBackend, not a Promise: await it first.",
+    ],
+    [
+      "a list of backends",
+      { backend: [UNASKED], quotas },
+      "createGateway: backend must be a ModelBackend, not a list: route() makes one backend of several.",
+    ],
+    [
+      "the factory of a backend",
+      { backend: () => UNASKED, quotas },
+      "createGateway: backend must be a ModelBackend, not a function: its result is probably meant.",
+    ],
+    [
+      "a backend without a verb",
+      { backend: { models: () => [] }, quotas },
+      "createGateway: backend must be a ModelBackend, and has no chat() or image() or embed(). An instance of a class that is spread loses its methods.",
+    ],
+    [
+      "a promise of a store",
+      { backend: UNASKED, quotas: Promise.resolve(quotas) },
+      "createGateway: quotas must be a QuotaStore, not a Promise: await it first.",
+    ],
+    [
+      "keys for a store",
+      { backend: UNASKED, quotas: [{ apiKey: "sk-1" }] },
+      "createGateway: quotas must be a QuotaStore, not a list: memoryQuotaStore() makes a store of keys.",
+    ],
+    [
+      "a promise of another port",
+      { backend: UNASKED, quotas, replayStore: Promise.resolve({}) },
+      "createGateway: replayStore must be an object, not a Promise: await it first.",
+    ],
+    ["no store", { backend: UNASKED }, "createGateway: quotas must be a QuotaStore, not undefined."],
     [
       "a store that was spread",
-      { backend: {}, quotas: { ...quotas, find: async () => undefined } },
-      "has no balance()",
+      { backend: UNASKED, quotas: { ...quotas, find: async () => undefined } },
+      "quotas must be a QuotaStore, and has no balance(). An instance of a class that is spread loses its methods.",
     ],
   ])("%s is told at once", (_what, options, told) => {
     expect(() => createGateway(options as Parameters<typeof createGateway>[0])).toThrow(told);

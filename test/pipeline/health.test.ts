@@ -1,11 +1,18 @@
 /** The health of a gateway: its stores, its settlements, its upstreams, and its calls. */
 
+import { DatabaseSync } from "node:sqlite";
+import { Kysely } from "kysely";
 import { describe, expect, it } from "vitest";
 import { GatewayError, type ModelBackend } from "../../src/index.ts";
+import { migrate, nodeSqliteDialect, type SqlDatabase, sqlQuotaStore } from "../../src/stores/sql/index.ts";
+import { SCHEMA_VERSION } from "../../src/stores/sql/tables.ts";
 import { route } from "../../src/upstreams/route/index.ts";
-import { failing, never, opened, speaking, WORD } from "./bench.ts";
+import { failing, never, opened, speaking, verbsOf, WORD } from "./bench.ts";
 
 const AWAY = new Error("The database at db.example is away.");
+
+const refused = () => Promise.reject(AWAY);
+const hung = () => never;
 
 describe("a gateway", () => {
   it("is ready while its quota store answers", async () => {
@@ -16,6 +23,7 @@ describe("a gateway", () => {
       calls: 0,
       waitingSettlements: 0,
       stores: { "quota-store": "ok" },
+      reasons: {},
       restingUpstreams: 0,
       upstreams: [],
     });
@@ -47,20 +55,93 @@ describe("a gateway", () => {
         throw AWAY;
       },
     ],
-  ])("is not ready where its store %s, and does not say why", async (_how, balance) => {
-    const { gateway } = opened({ around: () => ({ balance }) });
+  ])("is not ready where its store %s, and tells the cause to its host alone", async (_how, balance) => {
+    const { gateway, failures } = opened({ around: () => ({ balance }) });
     const health = await gateway.health();
-    expect(health).toMatchObject({ ready: false, stores: { "quota-store": "unreachable" } });
+    expect(health).toMatchObject({
+      ready: false,
+      stores: { "quota-store": "unreachable" },
+      reasons: { "quota-store": "The store has failed." },
+    });
     expect(JSON.stringify(health)).not.toContain("db.example");
+    expect(failures).toMatchObject([{ port: "quota-store", error: { code: "store_unavailable", cause: AWAY } }]);
+    expect(failures[0]?.text).toContain("db.example");
+  });
+
+  it("names the code of a failure, and no other text of it", async () => {
+    let error: unknown = Object.assign(new Error("connect 10.0.0.7"), { code: "ECONNREFUSED" });
+    const { gateway, clock } = opened({ around: () => ({ balance: () => Promise.reject(error) }) });
+    const reason = async () => {
+      await clock.advance(1_000);
+      return (await gateway.health()).reasons["quota-store"];
+    };
+    expect(await reason()).toBe("The store has failed (ECONNREFUSED).");
+    error = Object.assign(new Error("password"), { code: "28P01" });
+    expect(await reason()).toBe("The store has failed (28P01).");
+    error = Object.assign(new Error("odd"), { code: "postgres://user:secret@host" });
+    expect(await reason()).toBe("The store has failed.");
+    error = undefined;
+    expect(await reason()).toBe("The store has failed.");
+    error = Object.defineProperty(new Error("odd"), "code", {
+      get() {
+        throw AWAY;
+      },
+    });
+    expect(await reason()).toBe("The store has failed.");
+  });
+
+  it("tells its host once of each trouble of its store, and again after the store has answered", async () => {
+    let trouble: (() => Promise<never>) | undefined;
+    const { gateway, failures, clock } = opened({
+      around: (store) => ({ balance: (keyId) => trouble?.() ?? store.balance(keyId) }),
+    });
+    const check = async (next: (() => Promise<never>) | undefined) => {
+      trouble = next;
+      await clock.advance(10_000);
+      const checks = [gateway.health(), gateway.health()];
+      await clock.advance(1_000);
+      await Promise.all(checks);
+      return failures.length;
+    };
+    expect(await check(undefined)).toBe(0);
+    expect(await check(refused)).toBe(1);
+    expect(await check(refused)).toBe(1);
+    expect(await check(hung)).toBe(2);
+    expect(await check(hung)).toBe(2);
+    expect(await check(undefined)).toBe(2);
+    expect(await check(hung)).toBe(3);
+    expect(failures[2]?.text).toContain("has not answered a health check within 1000 ms");
+  });
+
+  it("names a store whose tables are missing, and is ready once they are migrated", async () => {
+    const db: SqlDatabase = new Kysely({ dialect: nodeSqliteDialect(new DatabaseSync(":memory:")) });
+    const store = sqlQuotaStore({ db, dialect: "sqlite" });
+    const { gateway, failures, clock } = opened({ around: () => verbsOf(store) });
+    expect(await gateway.health()).toMatchObject({
+      ready: false,
+      stores: { "quota-store": "unmigrated" },
+      reasons: {
+        "quota-store": `The store's schema is version 0, and must be ${SCHEMA_VERSION}. Run migrate(db), or "polygate keys migrate", before the store is used.`,
+      },
+    });
+    expect(failures).toHaveLength(1);
+    await migrate(db, { dialect: "sqlite" });
+    await clock.advance(1_000);
+    expect(await gateway.health()).toMatchObject({ ready: true, stores: { "quota-store": "ok" }, reasons: {} });
+    await db.destroy();
   });
 
   it("is not ready where its store hangs, after the given time", async () => {
-    const { gateway, clock } = opened({ around: () => ({ balance: () => never }) });
+    const { gateway, clock } = opened({ around: () => ({ balance: hung }) });
     const asked = gateway.health({ timeoutMs: 200 });
     await clock.advance(199);
     const later = gateway.health({ timeoutMs: 100 });
     await clock.advance(100);
-    expect(await asked).toMatchObject({ ready: false, stores: { "quota-store": "unreachable" } });
+    expect(await asked).toMatchObject({
+      ready: false,
+      stores: { "quota-store": "unreachable" },
+      reasons: { "quota-store": "The store has not answered in time." },
+    });
     expect(await later).toMatchObject({ ready: false });
   });
 
@@ -120,7 +201,11 @@ describe("a gateway", () => {
     const refused = send();
     await clock.advance(2_000);
     expect((await refused).status).toBe(503);
-    expect(await gateway.health()).toMatchObject({ ready: true, stores: { "quota-store": "resting" } });
+    expect(await gateway.health()).toMatchObject({
+      ready: true,
+      stores: { "quota-store": "resting" },
+      reasons: { "quota-store": "The store has hung several times in a row." },
+    });
     const waiting = opened({ around: failing(2).around });
     await (await waiting.send()).text();
     expect(await waiting.gateway.health()).toMatchObject({ waitingSettlements: 1 });

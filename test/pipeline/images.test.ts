@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { type ApiKeyOptions, createGateway, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
 import { drawn, plays, type ImagePlay } from "../hosts/stage.ts";
+import { UNASKED } from "./bench.ts";
 
 interface Asked {
   readonly status: number;
@@ -95,7 +96,7 @@ describe("what goes wrong is not paid for", () => {
 
 describe("images.publicUrl", () => {
   it.each(["", "not a url", "ftp://example.com", "https://example.com/ai?k=1"])("cannot be %o", (publicUrl) => {
-    const make = () => createGateway({ backend: {}, quotas: memoryQuotaStore([]), images: { publicUrl } });
+    const make = () => createGateway({ backend: UNASKED, quotas: memoryQuotaStore([]), images: { publicUrl } });
     expect(make).toThrow(RangeError);
   });
 });

@@ -73,6 +73,40 @@ describe.each(formats)("a %s request", (name, request) => {
     expect(await codes(response)).toMatchObject(google ? { status: named } : { code: "insufficient_quota" });
   });
 
+  it.each([
+    [
+      { available: 0, held: 100_000 },
+      "The quota that is left of this API key is held by other calls of it.",
+      "The quota that is left of this API key or its budget is held by other calls.",
+    ],
+    [
+      { available: 3, held: 2 },
+      "The remaining quota of this API key is too small for this request.",
+      "The remaining quota of this API key or its budget is too small for this request.",
+    ],
+    [
+      { available: 0, held: 0 },
+      "The quota of this API key is used up.",
+      "The quota of this API key or its budget is used up.",
+    ],
+  ])("names the budget of a key that has one: %o", async (saw, ofKey, ofBudget) => {
+    const reserve = async () => ({ refused: true as const, ...saw });
+    const withBudget: Setup["around"] = (store) => ({
+      reserve,
+      async find(apiKey) {
+        const key = await store.find(apiKey);
+        return key && { ...key, budget: "team" };
+      },
+    });
+    for (const [around, message] of [
+      [() => ({ reserve }), ofKey],
+      [withBudget, ofBudget],
+    ] as const) {
+      const { gateway } = setup({ refused: true, ...saw }, { around });
+      expect(await codes(await gateway.fetch(request()))).toMatchObject({ message });
+    }
+  });
+
   it("whose key is drained after it was found is told what the store saw then", async () => {
     const { gateway, store, clock } = setup(
       { granted: 0 },

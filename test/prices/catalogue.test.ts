@@ -38,7 +38,10 @@ const FILE = {
     output_cost_per_token_above_200k_tokens: 8e-6,
     mode: "chat",
   },
+  "embedding-without-output": { input_cost_per_token: 1e-6, mode: "embedding" },
   "no-output": { input_cost_per_token: 1e-6, output_cost_per_token: null, mode: "chat" },
+  "no-input": { output_cost_per_token: 1e-6, output_cost_per_image: 0.01, mode: "chat" },
+  "image-by-token": { input_cost_per_token: 1e-6, output_cost_per_image: 0.01, mode: "image_generation" },
   "whisper-1": { input_cost_per_second: 0.0001, mode: "audio_transcription" },
 };
 
@@ -47,7 +50,7 @@ const { price, imagePrice } = priceTable(catalogue.rows);
 const cost = (model: string, counts: Partial<Usage>): number => price({ ...NO_USAGE, ...counts }, model, "chat");
 
 it("keeps its date, and names the models without a price", () => {
-  expect(catalogue).toMatchObject({ date: "2026-11-01", skipped: ["no-output", "whisper-1"] });
+  expect(catalogue).toMatchObject({ date: "2026-11-01", skipped: ["no-output", "no-input", "whisper-1"] });
   expect(Object.keys(catalogue.rows)).toEqual([
     "claude-sonnet-4-5",
     "gpt-5-mini",
@@ -55,6 +58,8 @@ it("keeps its date, and names the models without a price", () => {
     "dall-e-3",
     "gemini-image",
     "long-and-cheap",
+    "embedding-without-output",
+    "image-by-token",
   ]);
 });
 
@@ -68,6 +73,7 @@ it.each<[string, Partial<Usage>, number]>([
   ["gpt-5-mini", { inputTokens: 1_000, outputTokens: 100, serviceTier: "flex" }, 250 + 100],
   ["gpt-5-mini", { inputTokens: 1_000, outputTokens: 100, serviceTier: "batch" }, 125 + 200],
   ["text-embedding-3-small", { inputTokens: 101 }, 3],
+  ["embedding-without-output", { inputTokens: 101 }, 101],
   // A lower price for longer calls would not cover what is held.
   ["long-and-cheap", { inputTokens: 300_000, outputTokens: 10 }, 600_000 + 80],
 ])("prices %s", (model, counts, expected) => {
@@ -110,5 +116,5 @@ it.each<[string, unknown, string]>([
 });
 
 it("refuses a date that is no day", () => {
-  expect(() => priceCatalogue(FILE, { date: "soon" })).toThrow("must be a day such as 2026-11-01, not soon");
+  expect(() => priceCatalogue(FILE, { date: "soon" })).toThrow('must be a day such as 2026-11-01, not "soon"');
 });

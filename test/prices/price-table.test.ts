@@ -45,7 +45,7 @@ describe("the parts of a call", () => {
     ],
     [
       "cached sound at the price of the cache",
-      { input: 2, audioInput: 10, cacheRead: 1 },
+      { input: 2, output: 0, audioInput: 10, cacheRead: 1 },
       {
         inputTokens: 100,
         cacheReadTokens: 40,
@@ -61,13 +61,13 @@ describe("the parts of a call", () => {
     ],
     [
       "the provider's tools",
-      { input: 1, toolUses: { web_search: 0.01 } },
+      { input: 1, output: 0, toolUses: { web_search: 0.01 } },
       { inputTokens: 1, serverToolUses: { web_search: 2, code_execution: 9 } },
       1 + 20_000,
     ],
     ["a share of a unit, rounded up once", { input: 0.1, output: 0.1 }, { inputTokens: 11, outputTokens: 11 }, 3],
-    ["a price for one token", { input: 0.000_003, per: 1 }, { inputTokens: 7 }, 21],
-    ["a price in quota units", { input: 2, per: 1, unit: "unit" }, { inputTokens: 7 }, 14],
+    ["a price for one token", { input: 0.000_003, output: 0, per: 1 }, { inputTokens: 7 }, 21],
+    ["a price in quota units", { input: 2, output: 0, per: 1, unit: "unit" }, { inputTokens: 7 }, 14],
     ["nothing", SONNET, {}, 0],
   ])("%s", (_name, price, counts, expected) => {
     expect(cost(price, counts)).toBe(expected);
@@ -82,6 +82,7 @@ describe("the parts of a call", () => {
   it("takes the longest of several bounds, in any order", () => {
     const price = {
       input: 1,
+      output: 0,
       longer: [
         { above: 200, input: 4 },
         { above: 100, input: 2 },
@@ -101,7 +102,7 @@ describe("the parts of a call", () => {
   it("is exact beyond the whole numbers that a sum of numbers holds", () => {
     const tokens = 9_007_199_254;
     const expected = Number((BigInt(tokens) * 1_234_567n + 999_999n) / MILLION_BIG);
-    expect(cost({ input: 1.234_567 }, { inputTokens: tokens })).toBe(expected);
+    expect(cost({ input: 1.234_567, output: 0 }, { inputTokens: tokens })).toBe(expected);
   });
 
   it("is the exact sum for all usages, and never falls when a count grows", () => {
@@ -131,11 +132,11 @@ const MILLION_BIG = 1_000_000n;
 
 describe("the row of a model", () => {
   const { price } = priceTable({
-    "*": { input: 1 },
-    "claude-*": { input: 2 },
-    "claude-*-4*": { input: 3 },
-    "claude-sonnet-4-5": { input: 4 },
-    "*/gpt-*-mini": { input: 5 },
+    "*": { input: 1, output: 0 },
+    "claude-*": { input: 2, output: 0 },
+    "claude-*-4*": { input: 3, output: 0 },
+    "claude-sonnet-4-5": { input: 4, output: 0 },
+    "*/gpt-*-mini": { input: 5, output: 0 },
   });
   const inputPrice = (model: string): number => price(usage({ inputTokens: 1 }), model, "chat");
 
@@ -155,17 +156,17 @@ describe("the row of a model", () => {
   });
 
   it("matches no text twice", () => {
-    const twice = priceTable({ "ab*ba": { input: 1 } }).price;
+    const twice = priceTable({ "ab*ba": { input: 1, output: 0 } }).price;
     expect(() => twice(usage({}), "aba", "chat")).toThrow('The model "aba" has no price.');
     expect(twice(usage({ inputTokens: 1 }), "abba", "chat")).toBe(1);
   });
 });
 
 describe("pictures", () => {
-  const { imagePrice } = priceTable({
+  const { price, imagePrice } = priceTable({
     drawer: { pictures: { "high/1024x1024": 0.167, "1024x1024": 0.042, high: 0.25, "*": 0.063 } },
     flat: { pictures: 0.04 },
-    chat: { input: 1 },
+    chat: { input: 1, output: 0 },
   });
 
   it.each([
@@ -183,47 +184,71 @@ describe("pictures", () => {
       'Pictures by the model "chat" have no price.',
     );
   });
+
+  it("are not the price of tokens", () => {
+    expect(() => price(usage({ outputTokens: 1 }), "flat", "chat")).toThrow(
+      'Tokens of the model "flat" have no price.',
+    );
+  });
 });
 
 describe("a table is refused", () => {
   it.each<[string, PriceRows, string]>([
-    ["below 0", { m: { input: -1 } }, 'The price of "m": input must be a number from 0 up, not -1'],
-    ["not a number", { m: { input: Number.NaN } }, 'The price of "m": input must be a number from 0 up, not NaN'],
-    ["as a text", { m: { input: "3" as never } }, 'The price of "m": input must be a number from 0 up, not 3'],
-    ["without input", { m: { output: 1 } }, 'The price of "m" needs input, or pictures'],
-    ["per 300", { m: { input: 1, per: 300 } }, 'The price of "m": per must be a power of ten'],
+    ["below 0", { m: { input: -1, output: 0 } }, 'The price of "m": input must be a number from 0 up, not -1'],
+    [
+      "not a number",
+      { m: { input: Number.NaN, output: 0 } },
+      'The price of "m": input must be a number from 0 up, not NaN',
+    ],
+    [
+      "as a text",
+      { m: { input: "3" as never, output: 0 } },
+      'The price of "m": input must be a number from 0 up, not "3"',
+    ],
+    ["without input", { m: { output: 1 } }, 'The price of "m" needs input; 0 makes it free'],
+    [
+      "without output",
+      { m: { input: 1, pictures: 2 } },
+      'The price of "m" needs output; 0 is for models without output',
+    ],
+    ["without a price", { m: { cacheRead: 1 } }, 'The price of "m" needs input and output, or pictures'],
+    ["per 300", { m: { input: 1, output: 0, per: 300 } }, 'The price of "m": per must be a power of ten'],
     [
       "in two units",
-      { a: { input: 1 }, b: { input: 1, unit: "eur" } },
+      { a: { input: 1, output: 0 }, b: { input: 1, output: 0, unit: "eur" } },
       "All prices must have one unit, not usd and eur",
     ],
     ["with a wrong name", { m: { input: 1, ouput: 2 } as ModelPrice }, "ouput does not exist; did you mean output?"],
     [
       "with a wrong name in a tier",
-      { m: { input: 1, tiers: { priority: { inputs: 2 } as TierRates } } },
+      { m: { input: 1, output: 0, tiers: { priority: { inputs: 2 } as TierRates } } },
       "did you mean input?",
     ],
     [
       "with a tier that is a number",
-      { m: { input: 1, tiers: { flex: 2 as TierRates } } },
+      { m: { input: 1, output: 0, tiers: { flex: 2 as TierRates } } },
       "tier flex must be an object",
     ],
     [
       "with a wrong name for longer calls",
-      { m: { input: 1, longer: [{ above: 9, abov: 2 } as LongerRates] } },
+      { m: { input: 1, output: 0, longer: [{ above: 9, abov: 2 } as LongerRates] } },
       "did you mean above?",
     ],
-    ["with no list for longer calls", { m: { input: 1, longer: {} as LongerRates[] } }, "longer must be a list"],
+    [
+      "with no list for longer calls",
+      { m: { input: 1, output: 0, longer: {} as LongerRates[] } },
+      "longer must be a list",
+    ],
     ["that is nothing", { m: null as unknown as ModelPrice }, "must be an object of prices"],
-    ["with too many digits", { m: { input: 1 / 3 } }, 'The price of "m": input has too many digits'],
+    ["with too many digits", { m: { input: 1 / 3, output: 0 } }, 'The price of "m": input has too many digits'],
     [
       "lower for longer calls",
-      { m: { input: 2, longer: [{ above: 10, input: 1 }] } },
+      { m: { input: 2, output: 0, longer: [{ above: 10, input: 1 }] } },
       'The price of "m": input must not be lower for calls above 10 tokens',
     ],
     [
       "longer than no count",
-      { m: { input: 2, longer: [{ above: 1.5, input: 3 }] } },
+      { m: { input: 2, output: 0, longer: [{ above: 1.5, input: 3 }] } },
       'The price of "m": above must be a count of tokens, not 1.5',
     ],
   ])("%s", (_name, rows, message) => {
@@ -282,10 +307,10 @@ describe("a gateway with a table", () => {
 
 describe("the upstream's name of a model", () => {
   const { price, imagePrice } = priceTable({
-    fast: { input: 9 },
-    "large-1": { input: 5, pictures: 2 },
-    "large-*": { input: 4 },
-    "caller-*": { input: 3 },
+    fast: { input: 9, output: 0 },
+    "large-1": { input: 5, output: 0, pictures: 2 },
+    "large-*": { input: 4, output: 0 },
+    "caller-*": { input: 3, output: 0 },
   });
   const costOf = (caller: string, upstream?: string): number =>
     price(

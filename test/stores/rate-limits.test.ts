@@ -221,6 +221,45 @@ describe("tiers and groups", () => {
     expect(await admitted(limiter, keyOf("a", { tier: "gold" })), "a new tier begins with a new window").toBe(5);
   });
 
+  it("keeps the limits that a tier does not name", async () => {
+    const model = { perModel: requests(2), perGroup: { callsAtOnce: 30 } };
+    const limiter = flexibleRateLimiter({
+      perKey: requests(9),
+      ...model,
+      tiers: { gold: { perKey: requests(5) }, free: { perModel: {} } },
+    });
+    const taken = async (key: ApiKey): Promise<number> => {
+      for (let count = 0; count < 20; count++) {
+        const id = `take-${++calls}`;
+        if ((await limiter.begin({ id, keyId: key.id, key })).refused) return count;
+        if ((await limiter.take({ id, keyId: key.id, key, model: "large", tokens: 1 })).refused) return count;
+      }
+      return 20;
+    };
+    expect(await taken(keyOf("a", { tier: "gold" }))).toBe(2);
+    expect(await taken(keyOf("b", { tier: "free" }))).toBe(9);
+    expect(await taken(keyOf("c"))).toBe(2);
+  });
+
+  it("shares a group's limit between tiers that do not name one", async () => {
+    const limiter = flexibleRateLimiter({ perGroup: requests(4), tiers: { gold: { perKey: requests(3) } } });
+    expect(await admitted(limiter, keyOf("a", { group: "team", tier: "gold" }))).toBe(3);
+    expect(await admitted(limiter, keyOf("b", { group: "team" }))).toBe(1);
+  });
+
+  it("refuses a counter in two places", () => {
+    const [counter] = requests(1).requests;
+    if (!counter) throw new Error("A counter was expected.");
+    expect(() => flexibleRateLimiter({ perKey: { requests: [counter, counter] } })).toThrow(
+      "flexibleRateLimiter: perKey.requests[1] is the same counter as flexibleRateLimiter: perKey.requests[0]; each limit needs a counter of its own.",
+    );
+    expect(() =>
+      flexibleRateLimiter({ perKey: { requests: [counter] }, tiers: { gold: { perModel: { tokens: [counter] } } } }),
+    ).toThrow(
+      'flexibleRateLimiter: tiers["gold"]: perModel.tokens[0] is the same counter as flexibleRateLimiter: perKey.requests[0];',
+    );
+  });
+
   it("asks the host for the tier", async () => {
     const limiter = flexibleRateLimiter({
       perKey: requests(1),

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { expect, describe, it } from "vitest";
 import { createGateway, systemClock } from "../../src/index.ts";
 import { sqlResponseStore } from "../../src/stores/sql/index.ts";
+import { UNASKED } from "../pipeline/bench.ts";
 import { databases } from "./sql/databases.ts";
 import { storeAt } from "./sql/open.ts";
 
@@ -32,7 +33,7 @@ describe.each(shared)("a process on $name", (database) => {
 
       let ahead = 0;
       const gateway = createGateway({
-        backend: {},
+        backend: UNASKED,
         quotas: store,
         responseStore: sqlResponseStore({ db, dialect, prefix }),
         clock: { ...systemClock, now: () => systemClock.now() + ahead },

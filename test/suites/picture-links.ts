@@ -7,6 +7,7 @@ import { as, generate, GENERATIONS, generating, jsonOf } from "../cases/images/r
 import { requestIdOf } from "../cases/messages/refusal.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 import { drawn, KEY, type Mount, openStage, type Stage, type StageOptions } from "../hosts/stage.ts";
+import { UNASKED } from "../pipeline/bench.ts";
 
 const HOUR_MS = 3_600_000;
 const TEXT = "picture 0";
@@ -228,7 +229,7 @@ export function pictureLinksSuite(mount: Mount): void {
   });
 
   it("is not there where the gateway has no images", async () => {
-    const running = await host.start({ backend: {}, quotas: memoryQuotaStore([{ apiKey: KEY }]) }, prefix);
+    const running = await host.start({ backend: UNASKED, quotas: memoryQuotaStore([{ apiKey: KEY }]) }, prefix);
     const response = await running.request(`${prefix}${GENERATIONS}`, jsonOf(generating()));
     expect(response.status).toBe(host.ownRoutes ? 200 : 404);
     expect(response.headers.get("request-id")).toBeNull();

@@ -68,11 +68,11 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
   };
 }
 
-const encodeModel = ({ id, createdAt = 0 }: ModelInfo): object => ({
+const encodeModel = ({ id, createdAt = 0, ownedBy = "polygate" }: ModelInfo): object => ({
   id,
   object: "model",
   created: createdAt,
-  owned_by: "polygate",
+  owned_by: ownedBy,
 });
 
 /** Makes the codec for upstreams that speak this format: OpenAI, most other providers, local servers. */

@@ -1,6 +1,7 @@
 /** The cost of a call that is counted in tokens, in quota units: the highest possible cost before the call, and the charge after it. */
 
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
+import { quoted } from "../../options.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import type { Amounts } from "../meter.ts";
@@ -28,7 +29,7 @@ export const charge = (price: Price, usage: Usage, model: string, kind: ModelKin
 function wholeUnits(cost: number, model: string): number {
   const units = Math.ceil(cost);
   if (Number.isSafeInteger(units) && cost >= 0) return units;
-  throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${cost}`);
+  throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${quoted(cost)}`);
 }
 
 /** The lowest output limit. A backend lowers the budget for reasoning to what a low limit has room for. */

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { Certainty } from "../../model/usage.ts";
+import { quoted } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
 import type { Amounts, Meter, MeterReport } from "../meter.ts";
@@ -44,7 +45,7 @@ function unitsOfOne({ model, size, quality }: ImageRequest, price: ImagePrice, u
   const cost = price({ model, size, quality, ...(upstream && { upstream }) });
   const units = Math.ceil(cost);
   if (Number.isSafeInteger(units) && cost >= 0) return units;
-  throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${cost}`);
+  throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${quoted(cost)}`);
 }
 
 /** Returns the units of a request. A request is admitted for all of its images, or not at all. */

@@ -2,7 +2,7 @@
 
 import { sha1 } from "@noble/hashes/legacy.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import type { Shapes } from "../../options.ts";
+import { lacking, type Shapes } from "../../options.ts";
 
 /** The part of an ioredis client or cluster that the stores use. */
 export interface IoredisClient {
@@ -95,10 +95,22 @@ export class RedisAccess {
 function commandsOf(client: RedisClient): RedisAccess["send"] {
   // Check `call` first: ioredis has a `sendCommand` as well, with other arguments.
   if ("call" in client) return (_key, command, args) => client.call(command, ...args);
-  if ("masters" in client) return (key, command, args) => client.sendCommand(key, false, [command, ...args]);
-  if ("sendCommand" in client) return (_key, command, args) => client.sendCommand([command, ...args]);
+  if ("masters" in client)
+    return (key, command, args) => connected(client) ?? client.sendCommand(key, false, [command, ...args]);
+  if ("sendCommand" in client)
+    return (_key, command, args) => connected(client) ?? client.sendCommand([command, ...args]);
   if ("send" in client) return (_key, command, args) => client.send(command, [...args]);
-  throw new TypeError("A Redis client must have `call`, `sendCommand` or `send`.");
+  const methods = ["call", "sendCommand", "send"];
+  throw new TypeError(`stores/redis: client must be a client of redis, ioredis or Bun, ${lacking(client, methods)}.`);
+}
+
+/**
+ * Rejects for a client of node-redis that was never connected, or was closed: the client's own error does not say what to do. Returns
+ * undefined for any other client.
+ */
+function connected(client: NodeRedisClient | NodeRedisCluster): Promise<never> | undefined {
+  if (!("isOpen" in client) || client.isOpen !== false) return undefined;
+  return Promise.reject(new Error("The Redis client is not connected: await client.connect() first."));
 }
 
 /** Converts a script's answer to a list of texts; to an empty list when the answer is not a list. */

@@ -228,7 +228,8 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   async addBudget(options: BudgetOptions): Promise<void> {
     assertStorableBudget(options);
     const { id, parent } = options;
-    const terms = termsOf(options, parent === undefined ? [] : await this.#chainOf(parent));
+    const above = parent === undefined ? undefined : await this.#termsOf(parent);
+    const terms = termsOf(options, above?.chain ?? [], above?.timeZone);
     const { startsAt, endsAt } = spanAt(terms, await this.#now());
     const names = [this.#budget(id), this.#leases, this.#budgetIndex] as const;
     const described = [id, JSON.stringify(terms), terms.amount, terms.rollover ? 1 : 0, startsAt, endsAt];
@@ -368,12 +369,16 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   /** Returns the ids of a budget, its parent, and so on. Throws a RangeError when there is no such budget. */
   async #chainOf(id: string): Promise<readonly string[]> {
+    return (await this.#termsOf(id)).chain;
+  }
+
+  async #termsOf(id: string): Promise<BudgetTerms> {
     const name = this.#budget(id);
     const terms = isStorableId(id) ? await this.#redis.send(name, "HGET", [name, "terms"]) : undefined;
     if (typeof terms !== "string") throw noSuchBudget(id);
-    const { chain } = parseJson(terms) as BudgetTerms;
-    if (chain.length === 0) throw noSuchBudget(id);
-    return chain;
+    const found = parseJson(terms) as BudgetTerms;
+    if (found.chain.length === 0) throw noSuchBudget(id);
+    return found;
   }
 
   /** The name of the first budget of a chain; an empty text for no budget. */

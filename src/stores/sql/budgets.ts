@@ -257,13 +257,18 @@ export async function lockChain({ db, dialect }: SqlAccess, id: string): Promise
   return chain;
 }
 
+async function timeZoneOf({ db }: SqlAccess, id = ""): Promise<string | undefined> {
+  const row = await db.selectFrom("budgets").select("time_zone").where("id", "=", id).executeTakeFirst();
+  return row?.time_zone;
+}
+
 /** Adds a budget in its current period. */
 export async function addBudget(access: SqlAccess, options: BudgetOptions, now: number): Promise<void> {
   const { db } = access;
   const known = await db.selectFrom("budgets").select("chain").where("id", "=", options.id).executeTakeFirst();
   if (known) throw chainOf(known.chain).length === 0 ? removedBudget(options.id) : knownBudget(options.id);
   const parent = options.parent === undefined ? [] : await lockChain(access, options.parent);
-  const budget = Budget.begun(termsOf(options, parent), now);
+  const budget = Budget.begun(termsOf(options, parent, await timeZoneOf(access, options.parent)), now);
   await db.insertInto("budgets").values(rowOf(budget, 0)).execute();
 }
 

@@ -2,6 +2,7 @@
 
 import { type AliasedRawBuilder, type CompiledQuery, type Kysely, type RawBuilder, sql } from "kysely";
 import type { Shapes } from "../../options.ts";
+import { UNMIGRATED } from "../../ports/quota-store.ts";
 import {
   SCHEMA_VERSION,
   type SqlDatabase,
@@ -213,7 +214,8 @@ async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {
     version < SCHEMA_VERSION
       ? 'Run migrate(db), or "polygate keys migrate", before the store is used.'
       : "A newer polygate has migrated it: update.";
-  throw new Error(`The store's schema is version ${version}, and must be ${SCHEMA_VERSION}. ${advice}`);
+  const message = `The store's schema is version ${version}, and must be ${SCHEMA_VERSION}. ${advice}`;
+  throw Object.assign(new Error(message), { code: UNMIGRATED });
 }
 
 /** The codes for a table or a schema that does not exist: of PostgreSQL, MySQL and MariaDB. */

@@ -5,7 +5,15 @@ import { type Migration, Migrator } from "kysely/migration";
 import { assertOptions } from "../../options.ts";
 import { BOOKS } from "../ledger.ts";
 import { retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
-import { type SqlDatabase, type SqlSchema, type SqlTables, type TableOptions, tablesOf, withTables } from "./tables.ts";
+import {
+  assertDatabase,
+  type SqlDatabase,
+  type SqlSchema,
+  type SqlTables,
+  type TableOptions,
+  tablesOf,
+  withTables,
+} from "./tables.ts";
 
 /** The kind of database, and the names of its tables. */
 export interface MigrationOptions extends TableOptions {
@@ -33,6 +41,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
 
 /** Updates a database to the schema of this version. Several processes may call it at the same time. */
 export async function migrate(db: SqlDatabase, migration: MigrationOptions): Promise<void> {
+  assertDatabase("migrate", db);
   assertOptions("migrate", migration, TABLES_SHAPES);
   const { dialect, ...options } = migration;
   const { schema_version } = tablesOf(options);

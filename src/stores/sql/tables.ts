@@ -218,9 +218,19 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
 // oxlint-disable-next-line typescript/no-explicit-any -- Kysely is invariant in its schema, and this one is the host's.
 export type SqlDatabase = Kysely<any>;
 
+/** Throws a TypeError for anything but a Kysely database, such as a pool. */
+export const assertDatabase = (where: string, db: unknown): void =>
+  assertMethods(
+    where,
+    "db",
+    db,
+    ["withoutPlugins"],
+    "a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) })",
+  );
+
 /** Returns the host's database with the store's tables. Leaves the host's plugins out, because they may rename columns. */
 export function withTables(db: SqlDatabase, tables: SqlTables): Kysely<SqlSchema> {
-  assertMethods("stores/sql", "db", db, ["withoutPlugins"], "a Kysely database");
+  assertDatabase("stores/sql", db);
   return db.withoutPlugins().withPlugin(new TableNames(tables));
 }
 

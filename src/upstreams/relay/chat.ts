@@ -149,7 +149,7 @@ export function reportConversions(
   );
   if (refused.length > 0) {
     const reasons = refused.map(({ field, why }) => `${field} (${why})`).join(", ");
-    throw new GatewayError("failed_precondition", `The model's format cannot say all of this request: ${reasons}`);
+    throw new GatewayError("failed_precondition", `This model cannot take all parts of this request: ${reasons}`);
   }
   call.reportConversions(conversions);
 }

@@ -8,7 +8,7 @@ import { createGateway, memoryQuotaStore, type ModelInfo } from "../../../src/in
 
 const MODELS: readonly ModelInfo[] = [
   { id: "chat-1", kinds: ["chat"], displayName: "Chat One", createdAt: 1_700_000_000, maxOutputTokens: 4_096 },
-  { id: "chat-2", kinds: ["chat"], maxInputTokens: 100_000 },
+  { id: "chat-2", kinds: ["chat"], maxInputTokens: 100_000, ownedBy: "acme" },
   { id: "image-1", kinds: ["image"] },
   { id: "local:8b", kinds: ["chat"] },
 ];
@@ -155,6 +155,13 @@ describe("the chat-completions format", () => {
     expect(await (await get("/v1/models/chat-2", BEARER)).json()).toMatchObject({ id: "chat-2", object: "model" });
     const missing = await get("/v1/models/none", BEARER);
     expect([missing.status, await missing.json()]).toMatchObject([404, { error: { code: "model_not_found" } }]);
+  });
+
+  it("tells the owner of a model", async () => {
+    const headers = { authorization: "Bearer sk-all" };
+    const { data } = (await (await get("/v1/models", headers)).json()) as { data: { owned_by: string }[] };
+    expect(data.map((model) => model.owned_by)).toEqual(["polygate", "acme", "polygate", "polygate"]);
+    expect(await (await get("/v1/models/chat-2", headers)).json()).toMatchObject({ owned_by: "acme" });
   });
 
   it("is read by the official client", async () => {

@@ -9,6 +9,7 @@ import {
   type QuotaStore,
 } from "../../../src/index.ts";
 import { openStage, sharedStage, type Stage } from "../../hosts/stage.ts";
+import { UNASKED } from "../../pipeline/bench.ts";
 import { inProcess } from "../in-process.ts";
 
 const PATH = "/api/usage/token";
@@ -114,7 +115,7 @@ it("knows no key that was deleted since it was found", async () => {
   const quotas = memoryQuotaStore(KEYS);
   const found = await quotas.find("metered");
   quotas.remove("key-1");
-  const gateway = createGateway({ quotas: { ...portOf(quotas), find: async () => found }, backend: {} });
+  const gateway = createGateway({ quotas: { ...portOf(quotas), find: async () => found }, backend: UNASKED });
   const response = await gateway.fetch(
     new Request(`http://gateway.test${PATH}`, { headers: { authorization: "Bearer sk-metered" } }),
   );
@@ -130,7 +131,7 @@ it.each([
   const found = await quotas.find("metered");
   if (!found) throw new Error("The key was expected.");
   const find = async (): Promise<ApiKey> => ({ ...found, expiresAt });
-  const gateway = createGateway({ quotas: { ...portOf(quotas), find }, backend: {} });
+  const gateway = createGateway({ quotas: { ...portOf(quotas), find }, backend: UNASKED });
   const response = await gateway.fetch(
     new Request(`http://gateway.test${PATH}`, { headers: { authorization: "Bearer sk-metered" } }),
   );

@@ -1,0 +1,131 @@
+/** The answers of commands: what is shown of a key's budgets, and the text for people. */
+
+import type { BudgetReport } from "../stores/budgets.ts";
+import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
+import { stateOf } from "./key-admin.ts";
+import { amountOf } from "./money.ts";
+
+/** A budget that a key draws on, in units. */
+type BudgetShown = Pick<BudgetReport, "id" | "granted" | "used" | "available" | "held">;
+
+/** A key with the state of its budgets. */
+interface KeyWithBudgets extends Omit<KeyReport, "granted" | "available"> {
+  /** Null for a key without a quota of its own. */
+  readonly granted: number | null;
+  readonly available: number | null;
+  /** The key's budget, its parent, and so on. */
+  readonly budgets: readonly BudgetShown[];
+}
+
+type KeyShown = KeyReport | KeyWithBudgets;
+
+const isKey = (item: object): item is KeyShown => "secrets" in item && "unlimited" in item;
+
+/** Adds to each key of an answer the budgets that it draws on. Such a key is not unlimited, also without a quota of its own. */
+export async function withBudgets(answer: object, store: DurableQuotaStore): Promise<object> {
+  const read = new Map<string, BudgetReport | undefined>();
+  const budgetsOf = async (key: KeyReport): Promise<BudgetShown[]> => {
+    const budgets: BudgetShown[] = [];
+    for (let next = key.budget; next !== undefined;) {
+      if (!read.has(next)) read.set(next, await store.budgetReport(next));
+      const report = read.get(next);
+      if (!report) break;
+      const { id, granted, used, available, held } = report;
+      budgets.push({ id, granted, used, available, held });
+      next = report.parent;
+    }
+    return budgets;
+  };
+  const shown = async (item: object): Promise<object> => {
+    if (!isKey(item) || item.budget === undefined) return item;
+    const budgets = await budgetsOf(item as KeyReport);
+    return { ...item, unlimited: false, ...(item.unlimited && { granted: null, available: null }), budgets };
+  };
+  if (!Array.isArray(answer)) return shown(answer);
+  const items: object[] = [];
+  for (const item of answer as object[]) items.push(await shown(item));
+  return items;
+}
+
+/**
+ * Formats an answer for people: a line for each field, or for each key or budget of a list. Amounts are units, or money if there is a
+ * currency.
+ */
+export function textOf(answer: object, currency?: string): string {
+  const text = new Text(currency);
+  if (Array.isArray(answer)) return (answer as (KeyShown | BudgetReport)[]).map((item) => text.row(item)).join("\n");
+  const lines = isKey(answer) ? text.key(answer) : text.lines(answer);
+  if ("apiKey" in answer) lines.push("Store the secret now: it is not kept, and cannot be shown again.");
+  return lines.join("\n");
+}
+
+/** The fields of keys and budgets that are amounts. */
+const AMOUNTS: ReadonlySet<string> = new Set([
+  "granted",
+  "used",
+  "available",
+  "held",
+  "overdraft",
+  "estimated",
+  "amount",
+] satisfies (keyof BudgetReport)[]);
+
+class Text {
+  readonly #currency: string | undefined;
+
+  constructor(currency: string | undefined) {
+    this.#currency = currency;
+  }
+
+  lines(answer: object): string[] {
+    return Object.entries(answer).map(([name, value]) => `${name}: ${this.#word(name, value)}`);
+  }
+
+  /** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
+  key({ id, name, granted, available, unlimited, ...key }: KeyShown): string[] {
+    const { budgets = [], budget, ...others } = { budgets: undefined, ...key };
+    const none = budget === undefined ? "unlimited" : "none of its own";
+    return [
+      ...this.lines({ id, name }),
+      ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
+      ...this.lines(others),
+      ...budgets.map(
+        (each) => `budget ${each.id}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
+      ),
+    ];
+  }
+
+  row(report: KeyShown | BudgetReport): string {
+    const row = [report.id, report.name, `${this.#amount(report.used)} used`];
+    if ("amount" in report)
+      return [...row, `${this.#amount(report.available)} available`, report.period ?? "no period"].join("\t");
+    const { budget } = report;
+    const state = stateOf(report, Date.now());
+    row.push(state === "active" ? this.#rest(report) : state);
+    return [...row, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
+  }
+
+  /** Says what a key has left: in its quota, or in the budget that has the least. */
+  #rest(key: KeyShown): string {
+    const budgets = "budgets" in key ? key.budgets : [];
+    const own = key.unlimited || key.available === null ? [] : [key.available];
+    const limits = [...own, ...budgets.map(({ available }) => available)];
+    return limits.length === 0 ? "unlimited" : `${this.#amount(Math.min(...limits))} available`;
+  }
+
+  #amount(units: number): string {
+    return amountOf(units, this.#currency);
+  }
+
+  #word(name: string, value: unknown): string {
+    if (typeof value === "number") {
+      if (name === "startsAt" || name === "endsAt") return new Date(value).toISOString();
+      if (AMOUNTS.has(name)) return this.#amount(value);
+    }
+    if (typeof value === "string") return value;
+    if (typeof value !== "object" || value === null) return JSON.stringify(value);
+    return Object.entries(value)
+      .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))
+      .join(",");
+  }
+}
