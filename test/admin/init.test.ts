@@ -128,10 +128,14 @@ describe("polygate init", () => {
     [
       "an unknown option",
       ["--databse", "sqlite"],
-      /^init: --databse does not exist; did you mean --database\? There are/,
+      /^init takes no --databse\. Did you mean --database\? It takes --server, /,
     ],
-    ["an option of other commands", ["--yes", "--store", "sqlite:x"], /^init takes no --store\.$/],
-    ["two folders", ["one", "two", "--yes"], /^Usage: polygate init \[FOLDER\]$/],
+    ["an option of other commands", ["--yes", "--store", "sqlite:x"], /^init takes no --store\. It takes --server, /],
+    [
+      "two folders",
+      ["one", "two", "--yes"],
+      /^init does not take "two"\. Usage: polygate init \[FOLDER\] \[options\]$/,
+    ],
   ])("refuses %s", async (_what, args, message) => {
     const before = await readdir(folder);
     await expect(init(args)).rejects.toThrow(message);

@@ -272,6 +272,32 @@ export const budgetLaws: readonly BudgetLaw[] = [
     await key.expectGrant(key.reserve("next", 1, 1_000), 30, "and can be held again");
   }),
 
+  law(
+    "a hold of a key below four budgets is held and charged in each",
+    {
+      keys: [{ granted: 100, budget: "user" }],
+      budgets: [
+        { id: "company", amount: 100 },
+        { id: "org", amount: 100, parent: "company" },
+        { id: "team", amount: 100, parent: "org" },
+        { id: "user", amount: 100, parent: "team" },
+      ],
+    },
+    async (stage) => {
+      const levels = ["user", "team", "org", "company"];
+      await stage.key().hold("call", 30);
+      for (const level of levels) await stage.expect(level, { used: 30, held: 30 }, "it is held in each");
+      await stage.key().settle("call", 20);
+      for (const level of levels) await stage.expect(level, { used: 20, held: 0 }, "and charged in each");
+      await stage.key().expectUsed(20, "and to the key");
+      for (const level of levels) {
+        await stage.setAmount(level, 25);
+        await stage.key().expectRefusal(stage.key().reserve("next", 6), { available: 5, held: 0 }, `${level} is full`);
+        await stage.setAmount(level, 100);
+      }
+    },
+  ),
+
   law("what one budget refuses is held in none", chain(100, 60, 5), async (stage) => {
     const key = stage.key();
     await key.hold("first", 3);

@@ -107,6 +107,63 @@ describe("the examples", () => {
   });
 });
 
+/** Runs a script beside the examples, and returns what it prints as JSON. */
+async function printed(script: string): Promise<unknown> {
+  const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], inFolder());
+  return JSON.parse(stdout);
+}
+
+it("health.ts tells that it runs, and whether it should get calls", async () => {
+  const script = `
+    import { once } from "node:events";
+    import { gateway } from "./gateway.ts";
+    import { app } from "./health.ts";
+    const server = app.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const statuses = async () => {
+      const answers = ["/healthz", "/readyz"].map((path) => fetch(\`http://127.0.0.1:\${server.address().port}\${path}\`));
+      return (await Promise.all(answers)).map(({ status }) => status);
+    };
+    const open = await statuses();
+    await gateway.close();
+    console.log(JSON.stringify([open, await statuses()]));
+    process.exit();`;
+  expect(await printed(script)).toEqual([
+    [200, 200],
+    [200, 503],
+  ]);
+});
+
+it("hooks.ts redacts, asks a moderation service, and keeps answers of those who have agreed", async () => {
+  const script = `
+    const [asked, saved] = [[], []];
+    globalThis.isAllowed = async (text) => asked.push(text) && !text.includes("forbidden");
+    globalThis.save = async (row) => saved.push(row);
+    const { gateway } = await import(${JSON.stringify("./hooks.ts")});
+    const statuses = [];
+    for (const content of ["Write to anna@team.example.", "Something forbidden."]) {
+      const response = await gateway.fetch(
+        new Request("http://host/v1/messages", {
+          method: "POST",
+          headers: { "x-api-key": "sk-team-a", "compat-version": "2023-06-01", "content-type": "application/json" },
+          body: JSON.stringify({ model: "any", max_tokens: 9, messages: [{ role: "user", content }] }),
+        }),
+      );
+      statuses.push(response.status);
+      await response.text();
+    }
+    await gateway.close();
+    console.log(JSON.stringify({ statuses, asked, saved }));`;
+  expect(await printed(script)).toEqual({
+    statuses: [200, 400],
+    asked: [expect.stringContaining("Write to [e-mail]"), expect.stringContaining("forbidden")],
+    saved: [
+      { keyId: "key-1", text: "You asked any something.", units: expect.any(Number) as number },
+      { keyId: "key-1", text: "", units: 0 },
+    ],
+  });
+});
+
 describe("the servers", () => {
   it.each([
     ["server.ts", "", "You said: Hello"],

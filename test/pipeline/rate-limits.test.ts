@@ -87,6 +87,20 @@ describe("requests", () => {
     expect(causes).toEqual([expect.stringContaining('the rate tier "silver"')]);
   });
 
+  it("are counted for all keys of a budget together, where that is their group", async () => {
+    const { send, store } = limited({
+      perKey: { requests: [window(2)] },
+      perGroup: { requests: [window(3)] },
+      groupOf: ({ budget }) => budget,
+    });
+    store.addBudget({ id: "team", amount: 10_000 });
+    for (const name of ["two", "three"]) store.add({ apiKey: `sk-${name}`, budget: "team" });
+    const status = async (secret: string) => (await send({ headers: { authorization: `Bearer ${secret}` } })).status;
+    expect([await status("sk-two"), await status("sk-two"), await status("sk-two")]).toEqual([200, 200, 429]);
+    expect([await status("sk-three"), await status("sk-three")]).toEqual([200, 429]);
+    expect([await status("sk-one"), await status("sk-one")]).toEqual([200, 200]);
+  });
+
   it("are counted by model as well", async () => {
     const { send } = limited({ perModel: { requests: [window(1)] } });
     const ask = (model: string): Promise<Response> => send({ body: { model } });

@@ -11,6 +11,7 @@ import {
   priceTable,
   type TierRates,
 } from "../../src/prices/index.ts";
+import { opened } from "../pipeline/bench.ts";
 
 const usage = (counts: Partial<Usage>): Usage => ({ ...NO_USAGE, ...counts });
 const cost = (price: ModelPrice, counts: Partial<Usage>): number =>
@@ -292,6 +293,21 @@ describe("a gateway with a table", () => {
     const { ask, quotas } = open();
     expect((await ask("model-a")).status).toBe(200);
     expect(quotas.report("team")).toMatchObject({ used: 600 });
+  });
+
+  it("charges embeddings for their input alone", async () => {
+    const { send, report } = opened({
+      ...priceTable({ "vector-*": { input: 0.02, output: 99 } }),
+      backend: {
+        async *embed({ inputs }) {
+          for (const _ of inputs) yield [1, 0];
+          yield { type: "usage", usage: { inputTokens: 1_000 } };
+        },
+      },
+    });
+    const body = JSON.stringify({ model: "vector-1", input: ["one", "two"] });
+    expect((await send({ path: "/v1/embeddings", body })).status).toBe(200);
+    expect(report()).toMatchObject({ used: 20 });
   });
 
   it("refuses a model without a price, and charges nothing", async () => {
