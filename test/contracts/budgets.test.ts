@@ -83,6 +83,9 @@ const mutants: readonly BudgetMutant[] = [
     },
   })),
   withSetup("tells of nothing", (setup) => ({ ...setup, onBudget() {} })),
+  withFault("lowers no hold", ({ store }) => ({
+    store: { ...verbsOf(store), renew: (id, { leaseMs, used }) => store.renew(id, { leaseMs, used }) },
+  })),
   withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
   withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), setBudgetAmount() {} } })),
   withFault("ignores new budgets of keys", (opened) => ({ budgets: { ...budgetsOf(opened), assignBudget() {} } })),
