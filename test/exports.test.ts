@@ -26,6 +26,7 @@ it("polygate", () => {
     "DEFAULT_LIMITS",
     "GatewayError",
     "TOMBSTONE_MS",
+    "borrowingQuotaStore",
     "countTokensByScript",
     "createGateway",
     "encryptedResponseStore",
