@@ -116,6 +116,8 @@ const DIRECT_MS = 5_000;
 const RECALLED_MS = 2_000;
 /** The pause between two attempts to get units that others give back, in milliseconds. */
 const PAUSE_MS = 50;
+/** The lease of an expired call's own hold until its last note is written, in milliseconds. */
+const MOVE_MS = 60_000;
 /** The most keys, settled calls and calls that the store serves which are remembered, of each. */
 const MOST_REMEMBERED = 10_000;
 /** The most units of a call, and the longest lease in milliseconds, that a block serves. */
@@ -463,10 +465,10 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       block.books.granted -= granted;
     }
     await this.#giveBack(key);
-    const leaseMs = Math.max(1, Math.ceil(call.expiresAt - this.#clock.now()));
-    const atMost = leaseMs > 1 ? granted : Math.min(granted, noted);
+    const leftMs = Math.max(1, Math.ceil(call.expiresAt - this.#clock.now()));
+    const [atMost, leaseMs] = leftMs > 1 ? [granted, leftMs] : [Math.min(granted, noted), MOVE_MS];
     await this.#store.reserve({ id, keyId: key.id, atLeast: 0, atMost, leaseMs });
-    if (noted > 0) await this.#store.renew(id, { leaseMs, used: noted });
+    if (noted > 0 || leftMs === 1) await this.#store.renew(id, { leaseMs: leftMs, used: noted });
     this.#leaving.delete(call);
     this.#calls.delete(id);
     this.#served.add(id, true);
