@@ -281,7 +281,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       try {
         const isServed = await this.#borrowOnce(key, isAgain);
         if (isServed) continue;
-        isAgain = await this.#recall(key);
+        isAgain = (isAgain || (await this.#isHeldElsewhere(key))) && (await this.#recall(key));
         if (isAgain) continue;
         key.directUntil = this.#clock.now() + DIRECT_MS;
         for (const { resolve } of key.waiting.splice(0)) resolve(undefined);
@@ -300,7 +300,11 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const block = new Block(key, size, callLeaseMs, this.#clock.now() + this.#settings.windowMs);
     const leaseMs = this.#leaseOf(block);
     const answer = await this.#store.reserve({ id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs });
-    if (answer.refused) return false;
+    if (answer.refused) {
+      // There is no such key: the store has refused to hold nothing at all.
+      for (const { resolve } of key.waiting.splice(0)) resolve(undefined);
+      return true;
+    }
     block.stored = block.books.granted = answer.granted;
     if (key.lending) this.#endLending(key.lending);
     key.lending = block;
@@ -320,6 +324,12 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       this.#endLending(block);
     }
     return !isShort || key.waiting.length === 0;
+  }
+
+  /** True when other processes, or calls that the store serves, hold units of a key. */
+  async #isHeldElsewhere(key: BusyKey): Promise<boolean> {
+    const balance = await this.#store.balance(key.id);
+    return balance !== undefined && balance.held > this.borrowed(key.id).units;
   }
 
   /** Asks the other processes for their free units, and waits a moment. Returns false when the wait is over. */
