@@ -496,7 +496,7 @@ describe("options", () => {
     ["a wait that is none", { recallWaitMs: -1 }, /recallWaitMs must be an integer from 0 up/],
     ["a time that is none", { keyCacheMs: Number.NaN }, /keyCacheMs must be an integer from 0 up/],
   ])("refuse %s", (_, options, message) => {
-    expect(() => borrowingQuotaStore(memoryQuotaStore(), options)).toThrow(message);
+    expect(() => borrowingQuotaStore(memoryQuotaStore(), options as BorrowingQuotaStoreOptions)).toThrow(message);
   });
 
   it("refuse a store without recalls", () => {
