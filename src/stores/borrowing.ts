@@ -299,7 +299,12 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const callLeaseMs = Math.max(...key.waiting.map(({ request }) => request.leaseMs));
     const block = new Block(key, size, callLeaseMs, this.#clock.now() + this.#settings.windowMs);
     const leaseMs = this.#leaseOf(block);
-    const answer = await this.#store.reserve({ id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs });
+    const hold = { id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs };
+    const answer = await this.#store.reserve(hold).catch((error: unknown) => {
+      // The store may have made the hold, and its answer was lost.
+      this.#store.settle(block.id, { used: 0, certainty: "exact" }).catch(() => {});
+      throw error;
+    });
     if (answer.refused) {
       // There is no such key: the store has refused to hold nothing at all.
       for (const { resolve } of key.waiting.splice(0)) resolve(undefined);

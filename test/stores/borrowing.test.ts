@@ -85,7 +85,7 @@ class Process {
 interface Stage {
   readonly clock: ManualClock;
   readonly store: MemoryQuotaStore;
-  start(options?: BorrowingQuotaStoreOptions): Process;
+  readonly start: (options?: BorrowingQuotaStoreOptions) => Process;
 }
 
 function stage(granted: number | undefined, options: MemoryQuotaStoreOptions = {}): Stage {
@@ -380,6 +380,21 @@ describe("a process that cannot reach its store", () => {
     await cut.settle("call", 500);
     await clock.advance(5_000);
     expect(store.report("key-1")).toMatchObject({ used: 700, available: 300, held: 0, overdraft: 0 });
+  });
+
+  it("returns a block whose answer was lost", async () => {
+    const { start, clock, store } = stage(1_000);
+    const at = start();
+    const { reserve } = at.connection;
+    at.connection.reserve = async (hold) => {
+      await reserve(hold);
+      throw new Error("no answer");
+    };
+    await expect(at.reserve("call", 100)).rejects.toThrow("no answer");
+    await clock.advance(0);
+    expect(store.report("key-1")).toMatchObject({ used: 0, held: 0 });
+    at.connection.reserve = reserve;
+    expect(await at.reserve("call", 100), "a repetition is a new call").toEqual({ granted: 100 });
   });
 
   it("lends nothing from a block after a pause, whatever its timers did", async () => {
