@@ -294,9 +294,12 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
 
   /** Borrows a block, and serves the reservations that fit, in their order. Returns false when units are short. */
   async #borrowOnce(key: BusyKey, isAgain: boolean): Promise<boolean> {
-    const needed = key.waiting.reduce((sum, { request }) => sum + request.atMost, 0);
+    let [needed, callLeaseMs] = [0, 1];
+    for (const { request } of key.waiting) {
+      needed += request.atMost;
+      callLeaseMs = Math.max(callLeaseMs, request.leaseMs);
+    }
     const size = Math.min(MOST_UNLIMITED, needed + (isAgain ? 0 : key.recentUse));
-    const callLeaseMs = Math.max(...key.waiting.map(({ request }) => request.leaseMs));
     const block = new Block(key, size, callLeaseMs, this.#clock.now() + this.#settings.windowMs);
     const leaseMs = this.#leaseOf(block);
     const hold = { id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs };
