@@ -41,6 +41,7 @@ const LONG: readonly string[] = [
   "test/stores/sql.*.test.ts",
   "test/admin/*.test.ts",
   "test/stores/outage.test.ts",
+  "test/stores/borrowing.laws.test.ts",
   "test/stores/redis*.test.ts",
   "test/upstreams/relay/hostile.test.ts",
   "test/attack/attack.test.ts",

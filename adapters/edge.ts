@@ -9,6 +9,7 @@ export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS, relay } from "../src/upst
 export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "../src/upstreams/route/index.ts";
 // Export everything that the index exports: this bundle has its own copies of the classes, and a host must not mix the two.
 export {
+  borrowingQuotaStore,
   countTokensByScript,
   createGateway,
   DEFAULT_LIMITS,

@@ -143,6 +143,7 @@ export type {
   Balance,
   HoldRequest,
   Outcome,
+  QuotaRecalls,
   QuotaStore,
   Refusal,
   Renewal,
@@ -160,6 +161,12 @@ export type {
 export type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "./ports/response-store.ts";
 export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "./stores/budgets.ts";
 export type { KeyDirectory, KeyPage, KeyReport, DurableKeyOptions } from "./stores/durable.ts";
+export {
+  type BorrowedUnits,
+  type BorrowingQuotaStore,
+  borrowingQuotaStore,
+  type BorrowingQuotaStoreOptions,
+} from "./stores/borrowing.ts";
 export { hashApiKey } from "./stores/ledger.ts";
 export type { ApiKeyOptions, KeyChanges } from "./stores/ledger.ts";
 export {

@@ -34,6 +34,7 @@ it("polygate", () => {
     "DEFAULT_LIMITS",
     "GatewayError",
     "TOMBSTONE_MS",
+    "borrowingQuotaStore",
     "countTokensByScript",
     "createGateway",
     "encryptedResponseStore",

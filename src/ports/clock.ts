@@ -67,6 +67,27 @@ export const systemClock: Clock = {
   },
 };
 
+/** A wall clock that steps backwards, or that jumps by less than this many milliseconds, is ignored. */
+const JUMP_MS = 1_000;
+
+/** A clock that no correction of the wall clock moves back. It also counts the time for which the machine sleeps. */
+export function steadyClock(): Clock {
+  let ahead = Date.now() - performance.now();
+  let slept = 0;
+  return {
+    ...systemClock,
+    now() {
+      const steady = performance.now();
+      const difference = Date.now() - steady - ahead;
+      if (Math.abs(difference) > JUMP_MS) {
+        ahead += difference;
+        slept += Math.max(0, difference);
+      }
+      return steady + slept;
+    },
+  };
+}
+
 function after(ms: number, callback: () => void): Cancel {
   const timer = setTimeout(callback, ms);
   unref(timer);

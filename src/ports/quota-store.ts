@@ -46,6 +46,7 @@ export interface QuotaStore<Context = unknown> {
   /**
    * Renews the lease of a live hold from now on, and records the units used so far. If the lease expires, the store charges the last
    * recorded amount. Changes nothing for a resolved or unknown hold. A call whose usage grows renews its lease every `limits.usageNoteMs`.
+   * With `keep`, the hold becomes smaller, and the units that it loses are available at once.
    */
   renew(id: string, renewal: Renewal, call?: CallInfo<Context>): Promise<void>;
   /**
@@ -92,6 +93,11 @@ export interface Renewal {
   readonly leaseMs: number;
   /** The units used so far. They may exceed the hold. */
   readonly used: number;
+  /**
+   * Lowers the hold to this many units, but not below `used`: an integer from 0 up. A hold that has no more than this keeps its units.
+   * Default: the hold keeps its units.
+   */
+  readonly keep?: number;
 }
 
 /** The final charge of a hold. */
@@ -100,6 +106,19 @@ export interface Outcome {
   readonly used: number;
   /** The basis of `used`. A store keeps the sum of estimated charges. */
   readonly certainty: Certainty;
+  /**
+   * The units of `used` that rest on estimates, for an estimated outcome of several calls together: an integer from 0 to `used`. If the
+   * store cannot charge all of `used`, the estimates are charged first. Default: all of `used` when `certainty` is "estimated".
+   */
+  readonly estimated?: number;
+}
+
+/** The part of a store by which processes call borrowed units of a key back, for `borrowingQuotaStore`. */
+export interface QuotaRecalls {
+  /** Asks all processes to give back the units of a key that they have borrowed and do not use. */
+  recall(keyId: string): Promise<void>;
+  /** Returns the ids of the keys that were recalled within the last `withinMs` milliseconds (at most a minute), by the store's clock. */
+  recalled(withinMs: number): Promise<readonly string[]>;
 }
 
 /** The owner and the rights of an api key (spec 2.5), without its secret. */

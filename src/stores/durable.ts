@@ -1,7 +1,7 @@
 /** The methods of a quota store that only the host calls: keys, secrets, reports and maintenance. */
 
 import { quoted } from "../options.ts";
-import type { ApiKey, HoldRequest, QuotaStore } from "../ports/quota-store.ts";
+import type { ApiKey, HoldRequest, QuotaRecalls, QuotaStore } from "../ports/quota-store.ts";
 import { assertBudgetOptions, type BudgetOptions, type BudgetReport } from "./budgets.ts";
 import {
   type ApiKeyOptions,
@@ -95,7 +95,8 @@ export interface KeyDirectory {
 }
 
 /** A quota store that keeps its data when the process ends. */
-export interface DurableQuotaStore<Context = unknown> extends QuotaStore<Context>, KeyDirectory, BudgetDirectory {
+export interface DurableQuotaStore<Context = unknown>
+  extends QuotaStore<Context>, QuotaRecalls, KeyDirectory, BudgetDirectory {
   /**
    * Charges all holds whose leases have expired, and returns their number. The verbs do this only for the key that they work on, so a
    * host calls `sweep` regularly for idle keys.

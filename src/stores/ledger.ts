@@ -2,7 +2,6 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import type { Certainty } from "../model/usage.ts";
 import { assertList, assertOptions, type Shapes, quoted } from "../options.ts";
 import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
 
@@ -20,12 +19,15 @@ export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
 /** The upper limit of one hold of an unlimited key, in units. It is small, so that the sum of very many such holds stays exact. */
 export const MOST_UNLIMITED: number = 2 ** 36;
 
+/** The time for which a store keeps a recall, in milliseconds. */
+export const RECALLS_MS = 60_000;
+
 export type HoldState = "live" | "settled" | "expired" | "corrected";
 
 /** The units of one hold. */
 export interface Hold {
   state: HoldState;
-  readonly granted: number;
+  granted: number;
   /** The units used so far, as the last renewal reported them. */
   noted: number;
   /** Units that a resolved hold has used; 0 while the hold lives. */
@@ -91,17 +93,17 @@ export class Books implements Record<Book, number> {
   }
 
   /**
-   * Replaces the units that the books count for the hold by `used` units. Units that cannot be covered become overdraft of the
-   * share. Throws a RangeError when a book would pass `MOST_UNITS`.
+   * Replaces the units that the books count for the hold by `used` units, of which `estimated` units rest on estimates. Units that
+   * cannot be covered become overdraft of the share. Throws a RangeError when a book would pass `MOST_UNITS`.
    */
-  charge(hold: Readonly<Hold>, share: Pick<Hold, "overdraft">, used: number, certainty: Certainty): void {
+  charge(hold: Readonly<Hold>, share: Pick<Hold, "overdraft">, used: number, estimated: number): void {
     const over = this.overOf(hold, share, used);
     const chargedBefore = hold.used - share.overdraft;
     const charge = used - over;
     if (hold.state === "live") this.held -= hold.granted;
     this.charged += charge - chargedBefore;
     this.overdraft += over - share.overdraft;
-    this.estimated += (certainty === "estimated" ? charge : 0) - chargedBefore;
+    this.estimated += Math.min(estimated, charge) - chargedBefore;
     share.overdraft = over;
   }
 
@@ -166,17 +168,39 @@ export function resolveHold(
   hold: Hold,
   shares: readonly Share[] | undefined,
   state: HoldState,
-  { used, certainty }: Outcome,
+  outcome: Outcome,
 ): void {
+  const { used } = outcome;
+  const estimated = estimatedOf(outcome);
   if (shares) {
     // Check all books before the first is changed.
     for (const share of shares) share.books.overOf(hold, share, used);
     account.overOf(hold, hold, used);
-    for (const share of shares) share.books.charge(hold, share, used, certainty);
+    for (const share of shares) share.books.charge(hold, share, used, estimated);
   }
-  account.charge(hold, hold, used, certainty);
+  account.charge(hold, hold, used, estimated);
   hold.state = state;
   hold.used = used;
+}
+
+/** The units of an outcome that rest on estimates. */
+export const estimatedOf = ({ used, certainty, estimated = used }: Outcome): number =>
+  certainty === "estimated" ? estimated : 0;
+
+/** Notes the units that a live hold has used so far, and frees its units beyond `keep`. Returns the number of freed units. */
+export function noteHold(
+  account: Books,
+  hold: Hold,
+  shares: readonly Share[] | undefined,
+  { used, keep }: Pick<Renewal, "used" | "keep">,
+): number {
+  hold.noted = used;
+  const freed = keep === undefined ? 0 : Math.max(0, hold.granted - Math.max(keep, used));
+  if (freed === 0) return 0;
+  hold.granted -= freed;
+  account.held -= freed;
+  if (shares) for (const { books } of shares) books.held -= freed;
+  return freed;
 }
 
 /**
@@ -208,17 +232,22 @@ export function assertHoldAmounts({ atLeast, atMost, leaseMs }: HoldRequest): vo
   if (!Number.isSafeInteger(leaseMs) || leaseMs < 1) throw outOfRange("leaseMs", 1, leaseMs);
 }
 
-/** Throws a RangeError when the lease or the amount of a renewal is out of range. */
-export function assertRenewal({ leaseMs, used }: Renewal): void {
+/** Throws a RangeError when the lease or an amount of a renewal is out of range. */
+export function assertRenewal({ leaseMs, used, keep }: Renewal): void {
   if (!Number.isSafeInteger(leaseMs) || leaseMs < 1) throw outOfRange("leaseMs", 1, leaseMs);
   if (!Number.isSafeInteger(used) || used < 0) throw outOfRange("used", 0, used);
+  if (keep !== undefined && (!Number.isSafeInteger(keep) || keep < 0)) throw outOfRange("keep", 0, keep);
 }
 
-/** Throws a RangeError when the amount or the certainty of a settlement is wrong. */
-export function assertOutcome({ used, certainty }: Outcome): void {
+/** Throws a RangeError when an amount or the certainty of a settlement is wrong. */
+export function assertOutcome({ used, certainty, estimated }: Outcome): void {
   if (!Number.isSafeInteger(used) || used < 0) throw outOfRange("used", 0, used);
   if (certainty !== "exact" && certainty !== "estimated")
     throw new RangeError(`certainty must be "exact" or "estimated", not ${quoted(certainty)}`);
+  if (estimated === undefined) return;
+  if (!Number.isSafeInteger(estimated) || estimated < 0) throw outOfRange("estimated", 0, estimated);
+  if (estimated > (certainty === "exact" ? 0 : used))
+    throw new RangeError("The estimated units must be a part of the used units of an estimated outcome.");
 }
 
 /** Throws a RangeError unless the value is a safe integer from `least` up. */

@@ -2,7 +2,16 @@
 
 import { assertList, assertOptions } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
-import type { ApiKey, Balance, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../ports/quota-store.ts";
+import type {
+  ApiKey,
+  Balance,
+  HoldRequest,
+  Outcome,
+  QuotaRecalls,
+  QuotaStore,
+  Renewal,
+  Reservation,
+} from "../ports/quota-store.ts";
 import {
   assertBudgetOptions,
   Budget,
@@ -50,6 +59,8 @@ import {
   noSuchBudget,
   noSuchKey,
   removedBudget,
+  noteHold,
+  RECALLS_MS,
   resolveHold,
   type Share,
   tightestOf,
@@ -89,7 +100,7 @@ export interface MemoryQuotaStoreOptions {
 }
 
 /** A quota store in memory, with the methods by which a host manages keys and secrets. */
-export interface MemoryQuotaStore extends QuotaStore {
+export interface MemoryQuotaStore extends QuotaStore, QuotaRecalls {
   /**
    * Adds a key and returns its id. Throws a RangeError when the key's numbers are not a valid quota, when its id or a secret exists
    * already, and when it has no secret.
@@ -201,6 +212,8 @@ class MemoryLedger implements MemoryQuotaStore {
   readonly #expired: TwoGenerationMap<MemoryHold>;
   /** The accounts of settled holds, by the holds' ids, for an hour or until too many holds were settled after them. */
   readonly #settled: TwoGenerationMap<MemoryAccount>;
+  /** The times of the last recalls, by the keys' ids. */
+  readonly #recalls = new Map<string, number>();
   /** No live hold expires before this time. */
   #nextExpiry = Number.POSITIVE_INFINITY;
   #named = 0;
@@ -268,7 +281,7 @@ class MemoryLedger implements MemoryQuotaStore {
     if (now >= this.#nextExpiry) this.#expire(now);
     const hold = this.#live.get(id);
     if (!hold) return DONE;
-    hold.noted = renewal.used;
+    noteHold(hold.account, hold, hold.shares, renewal);
     hold.expiresAt = now + renewal.leaseMs;
     if (hold.expiresAt < this.#nextExpiry) this.#nextExpiry = hold.expiresAt;
     return DONE;
@@ -297,6 +310,18 @@ class MemoryLedger implements MemoryQuotaStore {
   #resolve(hold: MemoryHold, state: "settled" | "corrected", outcome: Outcome): void {
     resolveHold(hold.account, hold, hold.shares, state, outcome);
     if (hold.budgets) this.#tell(hold.budgets);
+  }
+
+  recall(keyId: string): Promise<void> {
+    const now = this.#clock.now();
+    for (const [id, at] of this.#recalls) if (at < now - RECALLS_MS) this.#recalls.delete(id);
+    this.#recalls.set(keyId, now);
+    return DONE;
+  }
+
+  recalled(withinMs: number): Promise<readonly string[]> {
+    const since = this.#clock.now() - withinMs;
+    return Promise.resolve(Array.from(this.#recalls).flatMap(([keyId, at]) => (at >= since ? keyId : [])));
   }
 
   /** Tells the host of the thresholds that budgets have reached. */

@@ -106,6 +106,9 @@ const mutants: readonly BudgetMutant[] = [
       return { ...opened, budgets: { ...budgetsOf(opened), setBudgetAmount } };
     },
   },
+  withFault("lowers no hold", ({ store }) => ({
+    store: { ...verbsOf(store), renew: (id, { leaseMs, used }) => store.renew(id, { leaseMs, used }) },
+  })),
   withFault("ignores top-ups", (opened) => ({ budgets: { ...budgetsOf(opened), topUpBudget() {} } })),
   withFault("ignores new amounts", (opened) => ({ budgets: { ...budgetsOf(opened), setBudgetAmount() {} } })),
   withFault("ignores new budgets of keys", (opened) => ({ budgets: { ...budgetsOf(opened), assignBudget() {} } })),

@@ -297,6 +297,15 @@ export const budgetLaws: readonly BudgetLaw[] = [
       }
     },
   ),
+  law("a hold that is lowered is lowered in each budget", chain(100, 60, 40), async (stage) => {
+    const key = stage.key();
+    await key.hold("call", 40);
+    await key.lower("call", 5, 15);
+    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 15, held: 15 }, "it is lowered in each");
+    await key.expectGrant(key.reserve("next", 1, 1_000), 25, "what was returned is available");
+    await key.settle("call", 10);
+    for (const budget of ["team", "org"]) await stage.expect(budget, { used: 35, held: 25 }, "and is settled in each");
+  }),
 
   law("what one budget refuses is held in none", chain(100, 60, 5), async (stage) => {
     const key = stage.key();

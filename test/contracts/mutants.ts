@@ -56,6 +56,7 @@ const withFaultyBooks = (
 
 const CORRECTION = "settling after expiry corrects what expiry charged, up or down, once";
 const LEASE_END = "a lease that runs out is charged what its last renewal noted, as an estimate";
+const LOWERED = "a renewal may lower its hold, and what it no longer holds is available";
 const OVERDRAFT = "what a key could not cover is recorded as overdraft";
 const ESTIMATES = "what rests on estimates is counted apart, as far as it was charged";
 const REFUSAL = "less than atLeast is refused, holds nothing, and is told what there was";
@@ -121,6 +122,31 @@ export const mutants: readonly Mutant[] = [
     renew: (id, renewal) => store.renew(id, { ...renewal, leaseMs: renewal.leaseMs * 1_000 }),
   })),
   { fault: "renews no lease", breaks: "a renewed lease keeps its hold alive", open: openUnrenewing },
+  mutant("lowers no hold", LOWERED, (store) => ({
+    renew: (id, { keep, ...renewal }) =>
+      keep === undefined || Number.isSafeInteger(keep)
+        ? store.renew(id, renewal)
+        : store.renew(id, { ...renewal, keep }),
+  })),
+  mutant("lowers a hold below what it has used", LOWERED, (store) => ({
+    async renew(id, renewal) {
+      const { keep = Number.POSITIVE_INFINITY, used } = renewal;
+      await store.renew(id, keep < used ? { ...renewal, used: keep } : renewal);
+    },
+  })),
+  mutant(
+    "takes a mixed outcome for an estimate",
+    "an outcome of several calls tells which part of it is an estimate",
+    (store) => ({
+      settle: (id, outcome) =>
+        store.settle(
+          id,
+          outcome.estimated === undefined || outcome.estimated > outcome.used
+            ? outcome
+            : { used: outcome.used, certainty: outcome.certainty },
+        ),
+    }),
+  ),
   mutant("notes nothing at a renewal", LEASE_END, (store) => ({
     renew: (id, renewal) => store.renew(id, { ...renewal, used: Math.min(0, renewal.used) }),
   })),

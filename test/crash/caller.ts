@@ -2,7 +2,7 @@
 
 import process from "node:process";
 import { openStore } from "../../src/admin/open-store.ts";
-import { createGateway, type ModelBackend } from "../../src/index.ts";
+import { borrowingQuotaStore, createGateway, type ModelBackend } from "../../src/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
 import { Random } from "../trial/random.ts";
 import { type CallerOrder, KINDS } from "./upstream.ts";
@@ -29,7 +29,7 @@ const { store } = await openStore(order.address, { prefix: order.prefix, connect
 // A long store timeout, so that a slow machine does not look like a store that is down.
 const gateway = createGateway({
   backend,
-  quotas: store,
+  quotas: order.isBorrowing ? borrowingQuotaStore(store, { minCalls: 0 }) : store,
   // One token for each word of the prompt and the answer, as the upstream counts.
   countTokens: (text) => text.length / 4,
   limits: { leaseMs, usageNoteMs, storeTimeoutMs: 600_000 },

@@ -48,3 +48,19 @@ describe.each(stores)("on $name", (store) => {
     });
   });
 });
+
+describe.each(stores.slice(0, 1))("processes that borrow on $name", (store) => {
+  it.skipIf(!store.available)(
+    "leave books that add up, hold nothing, and lose little",
+    async () => {
+      const ledger = await store.open();
+      const { differences, liveHolds, total } = await crash(ledger, { ...PLAN, isBorrowing: true });
+      await ledger.remove();
+      expect({ differences, liveHolds }).toEqual({ differences: [], liveHolds: 0 });
+      expect(total.calls).toBeGreaterThan(0);
+      expect(total.charged, "a killed call pays for no more than came").toBeLessThanOrEqual(1.02 * total.counted);
+      expect(total.charged, "and for most of it").toBeGreaterThan(0.5 * total.counted);
+    },
+    240_000,
+  );
+});

@@ -17,6 +17,8 @@ export interface Plan {
   readonly usageNoteMs: number;
   /** The most pieces of an answer. An answer has at least a third of them. */
   readonly maxPieces: number;
+  /** True when the processes borrow blocks: the holds are then those of blocks, and only sums can be compared. */
+  readonly isBorrowing?: boolean;
 }
 
 export interface Crashed extends Audit {
@@ -24,6 +26,8 @@ export interface Crashed extends Audit {
   readonly freeAfterMs: number;
   /** Balances that differ from the journal. */
   readonly differences: readonly unknown[];
+  /** All calls. */
+  readonly total: Sum;
 }
 
 const [PROCESSES, LANES, KEYS] = [4, 4, 8];
@@ -37,10 +41,10 @@ const SWEEP_MS = 100;
 const JITTER_MS = 20;
 
 export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
-  const { seed, kills, piecesPerKill, leaseMs, usageNoteMs, maxPieces } = plan;
+  const { seed, kills, piecesPerKill, leaseMs, usageNoteMs, maxPieces, isBorrowing = false } = plan;
   const random = new Random(seed);
   await using upstream = new Upstream(seed, { pieceMs: PIECE_MS, maxPieces });
-  const apiKeys = Array.from({ length: KEYS }, (_, index) => `sk-crash-${index}`);
+  const apiKeys = Array.from({ length: isBorrowing ? 1 : KEYS }, (_, index) => `sk-crash-${index}`);
   await ledger.store.addBudget({ id: ORG, amount: 10 ** 12, period: "month" });
   for (const id of TEAMS) await ledger.store.addBudget({ id, amount: 10 ** 12, parent: ORG });
   const keyIds = await Promise.all(
@@ -49,7 +53,8 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
     ),
   );
   const { address, prefix } = ledger;
-  const common = { address, prefix, upstream: await upstream.listen(), apiKeys, leaseMs, usageNoteMs, lanes: LANES };
+  const load = { apiKeys, leaseMs, usageNoteMs, isBorrowing, lanes: LANES };
+  const common = { address, prefix, upstream: await upstream.listen(), ...load };
   await using processes = new AsyncDisposableStack();
   const start = (): Child<never, never> => {
     const order: CallerOrder = { ...common, seed: random.int(1, 2 ** 31) };
@@ -62,7 +67,11 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
     await pause(random.int(0, JITTER_MS));
     // The last kills end one process each; nothing starts again.
     const isLast = kills - killed <= PROCESSES;
-    if (kills - killed === PROCESSES) await whileMoving(untilSettled(ledger, keyIds, upstream.calls), upstream);
+    if (kills - killed === PROCESSES) {
+      const isMatch = (hold: StoredHold): boolean =>
+        isBorrowing ? hold.used > 0 : upstream.calls.get(hold.id)?.kind === "counted";
+      await whileMoving(untilSettled(ledger, keyIds, isMatch), upstream);
+    }
     const index = isLast ? kills - killed - 1 : random.int(0, PROCESSES - 1);
     await callers[index]?.kill();
     if (!isLast) callers[index] = start();
@@ -71,7 +80,14 @@ export async function crash(ledger: Ledger, plan: Plan): Promise<Crashed> {
   const freeAfterMs = await untilFree(ledger, keyIds, leaseMs);
   const differences = (await Promise.all(keyIds.map((keyId) => ledger.differences(keyId)))).flat();
   differences.push(...(await budgetDifferences(ledger, keyIds)));
-  return { ...(await audit(ledger, keyIds, upstream.calls)), freeAfterMs, differences };
+  const calls = [...upstream.calls.values()];
+  const reports = await Promise.all(keyIds.map((keyId) => ledger.store.report(keyId)));
+  const total: Sum = {
+    calls: calls.length,
+    charged: reports.reduce((sum, report) => sum + (report?.used ?? 0) + (report?.overdraft ?? 0), 0),
+    counted: calls.reduce((sum, call) => sum + countOf(call), 0),
+  };
+  return { ...(await audit(ledger, keyIds, upstream.calls)), freeAfterMs, differences, total };
 }
 
 const ORG = "crash-org";
@@ -101,15 +117,15 @@ function whileMoving<T>(work: Promise<T>, upstream: Upstream): Promise<T> {
   return Promise.race([work, stuck]).finally(() => clearInterval(timer));
 }
 
-/** Waits until the store has settled a call by the upstream's count, so that a slow machine has such a call too. */
+/** Waits until the store has settled such a hold, so that a slow machine has one too. */
 async function untilSettled(
   ledger: Ledger,
   keyIds: readonly string[],
-  calls: ReadonlyMap<string, UpstreamCall>,
+  isMatch: (hold: StoredHold) => boolean,
 ): Promise<void> {
   for (;;) {
     const holds = (await Promise.all(keyIds.map((keyId) => ledger.holds(keyId)))).flat();
-    if (holds.some((hold) => isSettled(hold) && calls.get(hold.id)?.kind === "counted")) return;
+    if (holds.some((hold) => isSettled(hold) && isMatch(hold))) return;
     await pause(SWEEP_MS);
   }
 }

@@ -15,6 +15,8 @@ export interface CallerOrder {
   readonly apiKeys: readonly string[];
   readonly leaseMs: number;
   readonly usageNoteMs: number;
+  /** True for a caller that borrows blocks of its keys. */
+  readonly isBorrowing: boolean;
   /** The number of calls at once. A lane makes one call after the other. */
   readonly lanes: number;
   readonly seed: number;

@@ -21,5 +21,15 @@ describe.each(sharedStores)("on $name", (store) => {
         differences: [],
       });
     });
+
+    it("admits as many when the processes borrow", async () => {
+      const plan = { processes: PROCESSES, calls: CALLS, isBorrowing: true };
+      const { statuses, available, differences } = await race(ledger, plan);
+      expect({ statuses, available, differences }).toEqual({
+        statuses: { 200: ROOM, 429: CALLS - ROOM },
+        available: 0,
+        differences: [],
+      });
+    });
   });
 });

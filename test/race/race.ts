@@ -16,6 +16,8 @@ export interface RacerOrder {
   readonly prefix: string;
   readonly apiKey: string;
   readonly calls: number;
+  /** True for a racer that borrows blocks of the key. */
+  readonly isBorrowing: boolean;
   readonly usage: { readonly inputTokens: number; readonly outputTokens: number };
 }
 
@@ -37,13 +39,14 @@ export interface Plan {
   readonly processes: number;
   /** The calls of all processes; a multiple of their number. */
   readonly calls: number;
+  readonly isBorrowing?: boolean;
 }
 
-export async function race(ledger: Ledger, { processes, calls }: Plan): Promise<Raced> {
-  const apiKey = "sk-race";
+export async function race(ledger: Ledger, { processes, calls, isBorrowing = false }: Plan): Promise<Raced> {
+  const apiKey = isBorrowing ? "sk-borrowing-race" : "sk-race";
   const keyId = await ledger.store.add({ apiKey, granted: ROOM * (USAGE.inputTokens + USAGE.outputTokens) });
   const { address, prefix } = ledger;
-  const order: RacerOrder = { address, prefix, apiKey, calls: calls / processes, usage: USAGE };
+  const order: RacerOrder = { address, prefix, apiKey, calls: calls / processes, isBorrowing, usage: USAGE };
   await using stack = new AsyncDisposableStack();
   const racers = Array.from({ length: processes }, () =>
     stack.use(new Child<"open" | "go", Statuses>("race/racer.ts", { args: [JSON.stringify(order)] })),

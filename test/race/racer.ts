@@ -2,11 +2,11 @@
 
 import process from "node:process";
 import { openStore } from "../../src/admin/open-store.ts";
-import { createGateway, type ModelBackend } from "../../src/index.ts";
+import { borrowingQuotaStore, createGateway, type ModelBackend } from "../../src/index.ts";
 import { answerParent } from "../trial/child.ts";
 import type { RacerOrder, Statuses } from "./race.ts";
 
-const { address, prefix, apiKey, calls, usage } = JSON.parse(process.argv[2] ?? "") as RacerOrder;
+const { address, prefix, apiKey, calls, isBorrowing, usage } = JSON.parse(process.argv[2] ?? "") as RacerOrder;
 const opening = openStore(address, { prefix, connections: 6, forGateway: true });
 
 const backend: ModelBackend = {
@@ -31,7 +31,8 @@ async function race(): Promise<Statuses> {
   const opened = await opening;
   // No call may time out: the race counts which calls the balance admits, however slow the store is.
   const limits = { storeTimeoutMs: 600_000, leaseMs: 600_000 };
-  const gateway = createGateway({ backend, quotas: opened.store, limits });
+  const borrowing = isBorrowing ? borrowingQuotaStore(opened.store, { minCalls: 0 }) : undefined;
+  const gateway = createGateway({ backend, quotas: borrowing ?? opened.store, limits });
   const statuses: Record<number, number> = {};
   const call = async (): Promise<void> => {
     const response = await gateway.fetch(request());
@@ -40,6 +41,7 @@ async function race(): Promise<Statuses> {
   };
   await Promise.all(Array.from({ length: calls }, call));
   await gateway.close();
+  await borrowing?.close();
   await opened.close();
   return statuses;
 }

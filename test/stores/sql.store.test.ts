@@ -74,24 +74,27 @@ describe("the schema", () => {
   });
 
   it.each(databases.filter(({ available }) => available))(
-    "of the version before is updated with its keys, in $name",
+    "of older versions is updated with its keys, in $name",
     async (database) => {
       const place = await database.place();
       const { db, prefix } = place;
-      const step = sql`DELETE FROM ${sql.table(`${prefix}schema_version_steps`)} WHERE name = 'polygate-0005-metadata'`;
+      const steps = sql`DELETE FROM ${sql.table(`${prefix}schema_version_steps`)} WHERE name > 'polygate-0005'`;
       await storeAt(place).store.add({ id: "team", granted: 5 });
       await sql`ALTER TABLE ${sql.table(`${prefix}keys`)} DROP COLUMN metadata`.execute(db);
+      await sql`DROP TABLE ${sql.table(`${prefix}recalls`)}`.execute(db);
       await sql`UPDATE ${sql.table(`${prefix}schema_version`)} SET version = 4`.execute(db);
-      await step.execute(db);
+      await steps.execute(db);
       const { store } = storeAt(place);
       await expect(store.report("team")).rejects.toThrow("Run migrate");
       await migrate(db, place.options);
       await store.update("team", { metadata: { team: "a" } });
       if (place.dialect !== "postgres") {
-        // A process that was killed has made the column, and no more.
-        await step.execute(db);
+        // A process that was killed has made the column and the table, and no more.
+        await steps.execute(db);
         await migrate(db, place.options);
       }
+      await store.recall("team");
+      expect(await store.recalled(1_000)).toEqual(["team"]);
       expect(await store.report("team")).toMatchObject({ granted: 5, metadata: { team: "a" } });
       await place.remove();
     },

@@ -34,9 +34,9 @@ local function parts(value)
   return state, tonumber(first), tonumber(second)
 end
 
--- Replaces the units that the books count for the hold by the used units, and returns the overdraft. When a sum would pass MOST,
+-- Replaces the units that the books count for the hold by the used units, some of them guessed, and returns the overdraft. When a sum would pass MOST,
 -- changes nothing, and returns nil and the name of the book.
-local function charge(used, isEstimated, heldBefore, chargedBefore, overdraftBefore)
+local function charge(used, guessed, heldBefore, chargedBefore, overdraftBefore)
   local heldThen, chargedThen, overdraftThen = held - heldBefore, charged - chargedBefore, overdraft - overdraftBefore
   local over = 0
   if not unlimited then over = math.max(0, used - math.max(0, granted - chargedThen - heldThen)) end
@@ -44,7 +44,7 @@ local function charge(used, isEstimated, heldBefore, chargedBefore, overdraftBef
   if charged_ > MOST - chargedThen - heldThen then return nil, 'used' end
   if over > MOST - overdraftThen then return nil, 'overdrawn' end
   held, charged, overdraft, estimated = heldThen, chargedThen + charged_, overdraftThen + over, estimated - chargedBefore
-  if isEstimated then estimated = estimated + charged_ end
+  if guessed > 0 then estimated = estimated + math.min(guessed, charged_) end
   return over
 end
 
@@ -63,7 +63,7 @@ end
  * periods as `closed:BEGINNING`. A cluster refuses budgets, so that a script may use keys that it has not declared.
  */
 const BUDGETS = `
-local budgets, windowOf, sharesOf, planned, applied
+local budgets, windowOf, sharesOf, planned, applied, written
 if stored[8] then
   budgets = cjson.decode(stored[8])
   local windows = {}
@@ -111,21 +111,26 @@ if stored[8] then
     return true
   end
 
+  -- Writes the books of a period.
+  function written(window)
+    if window.isClosed then
+      redis.call('HSET', window.name, 'closed:' .. window.starts, text(window.granted) .. ' ' .. text(window.charged) .. ' '
+        .. text(window.held) .. ' ' .. text(window.overdraft) .. ' ' .. text(window.estimated))
+    else
+      redis.call('HSET', window.name, 'charged', window.charged, 'held', window.held, 'overdraft', window.overdraft,
+        'estimated', window.estimated)
+    end
+  end
+
   -- Writes what was planned.
-  function applied(id, shares, isEstimated)
+  function applied(id, shares, guessed)
     local list = {}
     for _, share in ipairs(shares) do
       local window, charge = share.window, share.used - share.next
       window.held, window.charged = share.held, share.charged + charge
       window.overdraft = window.overdraft - share.over + share.next
-      window.estimated = window.estimated - share.before + (isEstimated and charge or 0)
-      if window.isClosed then
-        redis.call('HSET', window.name, 'closed:' .. window.starts, text(window.granted) .. ' ' .. text(window.charged) .. ' '
-          .. text(window.held) .. ' ' .. text(window.overdraft) .. ' ' .. text(window.estimated))
-      else
-        redis.call('HSET', window.name, 'charged', window.charged, 'held', window.held, 'overdraft', window.overdraft,
-          'estimated', window.estimated)
-      end
+      window.estimated = window.estimated - share.before + math.min(guessed, charge)
+      written(window)
       list[#list + 1] = { window.name, window.starts, text(share.next) }
     end
     redis.call('HSET', LEDGER, 'shares:' .. id, #list > 0 and cjson.encode(list) or '[]')
@@ -165,9 +170,9 @@ local function take(ids)
           used = math.min(used, own)
         end
         planned(shares, used, first, 0)
-        applied(id, shares, true)
+        applied(id, shares, used)
       end
-      resolve(id, 'expired', used, charge(used, true, first, 0, 0))
+      resolve(id, 'expired', used, charge(used, used, first, 0, 0))
     else
       if budgets then redis.call('HDEL', LEDGER, 'shares:' .. id) end
       redis.call('HDEL', LEDGER, id)
@@ -259,12 +264,20 @@ end
 return units
 `);
 
-/** Renews a hold. ARGV: the hold, the lease, the units used so far. */
+/** Renews a hold. ARGV: the hold, the lease, the units used so far, the units to keep or an empty text. */
 export const RENEW: Script = scriptOf(`${VERB}
 if not hold then return { 'none' } end
 local state, first = parts(hold)
 if state == 'live' then
-  redis.call('HSET', LEDGER, HOLD, 'live ' .. text(first) .. ' ' .. ARGV[5])
+  local freed = ARGV[6] == '' and 0 or math.max(0, first - math.max(tonumber(ARGV[5]), tonumber(ARGV[6])))
+  if freed > 0 then
+    redis.call('HSET', LEDGER, 'held', held - freed)
+    for _, share in ipairs(budgets and sharesOf(HOLD) or {}) do
+      share.window.held = share.window.held - freed
+      written(share.window)
+    end
+  end
+  redis.call('HSET', LEDGER, HOLD, 'live ' .. text(first - freed) .. ' ' .. ARGV[5])
   redis.call('ZADD', TIMES, now + ARGV[4], HOLD)
   if budgets then redis.call('ZADD', budgets.leases, 'XX', now + ARGV[4], LEDGER .. ' ' .. HOLD) end
 end
@@ -272,34 +285,34 @@ return { 'done' }
 `);
 
 /**
- * Settles a hold. ARGV: the hold, the units used, 1 for an estimate or 0. Returns 'done', or the names of the hold's budgets as JSON when
+ * Settles a hold. ARGV: the hold, the units used, how many of them rest on estimates. Returns 'done', or the names of the hold's budgets as JSON when
  * their books have changed.
  */
 export const SETTLE: Script = scriptOf(`${VERB}
 if not hold then return { 'none' } end
 local state, first, second = parts(hold)
-local used, over, beyond = tonumber(ARGV[4])
+local used, guessed, over, beyond = tonumber(ARGV[4]), tonumber(ARGV[5])
 local shares = budgets and (state == 'live' or state == 'expired') and sharesOf(HOLD)
 if shares and not planned(shares, used, state == 'live' and first or 0, state == 'live' and 0 or first) then
   return { 'beyond', 'overdrawn' }
 end
 if state == 'live' then
-  over, beyond = charge(used, ARGV[5] == '1', first, 0, 0)
+  over, beyond = charge(used, guessed, first, 0, 0)
 elseif state == 'expired' then
   -- The true count replaces the charge of the expiry.
-  over, beyond = charge(used, ARGV[5] == '1', 0, first - second, second)
+  over, beyond = charge(used, guessed, 0, first - second, second)
 else
   return 'done'
 end
 if beyond then return { 'beyond', beyond } end
-if over > 0 or state == 'expired' or ARGV[5] == '1' then
+if over > 0 or state == 'expired' or guessed > 0 then
   resolve(HOLD, state == 'live' and 'settled' or 'corrected', used, over)
 else
   redis.call('HSET', LEDGER, 'charged', charged, 'held', held, HOLD, 'settled ' .. ARGV[4] .. ' 0')
   redis.call('ZADD', TIMES, -now, HOLD)
 end
 if shares and #shares > 0 then
-  applied(HOLD, shares, ARGV[5] == '1')
+  applied(HOLD, shares, guessed)
   local names = {}
   for index, share in ipairs(shares) do names[index] = share.window.name end
   return cjson.encode(names)
@@ -614,4 +627,18 @@ for _, hash in ipairs(redis.call('HKEYS', KEYS[2])) do
   redis.call('HSET', ARGV[4] .. hash, 'key', ARGV[2], 'changes', changes)
 end
 return 1
+`);
+
+/** Notes a recall of a key, and deletes old recalls. KEYS: the recalls. ARGV: the time to add to the clock, the key's id, the age of old recalls. */
+export const RECALL: Script = scriptOf(`
+${NOW}
+redis.call('ZADD', KEYS[1], now, ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
+return 1
+`);
+
+/** Returns the ids of recalled keys. KEYS: the recalls. ARGV: the time to add to the clock, the most age of a recall. */
+export const RECALLED: Script = scriptOf(`
+${NOW}
+return redis.call('ZRANGEBYSCORE', KEYS[1], now - ARGV[2], '+inf')
 `);

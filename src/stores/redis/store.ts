@@ -47,6 +47,7 @@ import {
   beyondMost,
   budgetInUse,
   type BudgetUser,
+  estimatedOf,
   foreignHold,
   hashApiKey,
   hashOfSecret,
@@ -59,6 +60,7 @@ import {
   noSuchBudget,
   noSuchKey,
   removedBudget,
+  RECALLS_MS,
   tooFewUnits,
   TwoGenerationMap,
   UNKNOWN_KEY,
@@ -203,14 +205,15 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
 
   async renew(id: string, renewal: Renewal): Promise<void> {
     assertRenewal(renewal);
+    const { leaseMs, used, keep = "" } = renewal;
     // Remember the id's owner for the new lease as well, which may be longer than the first lease.
-    const keyId = await this.#ownerOf(id, renewal.leaseMs);
-    if (keyId !== undefined) await this.#onLedger(scripts.RENEW, keyId, [fieldOf(id), renewal.leaseMs, renewal.used]);
+    const keyId = await this.#ownerOf(id, leaseMs);
+    if (keyId !== undefined) await this.#onLedger(scripts.RENEW, keyId, [fieldOf(id), leaseMs, used, keep]);
   }
 
   async settle(id: string, outcome: Outcome): Promise<void> {
     assertOutcome(outcome);
-    const args = [fieldOf(id), outcome.used, outcome.certainty === "estimated" ? 1 : 0];
+    const args = [fieldOf(id), outcome.used, estimatedOf(outcome)];
     const remembered = this.#keyIds.get(id);
     if (remembered !== undefined && (await this.#settleOn(remembered, args))) return;
     const keyId = await this.#ownerOf(id, 0);
@@ -223,6 +226,15 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     if (typeof answer !== "string") return false;
     if (answer !== "done") this.#tell(parseJson(answer) as string[], 0);
     return true;
+  }
+
+  async recall(keyId: string): Promise<void> {
+    await this.#redis.run(scripts.RECALL, [this.#redis.name("recalls")], [this.#redis.aheadMs(), keyId, RECALLS_MS]);
+  }
+
+  async recalled(withinMs: number): Promise<readonly string[]> {
+    const args = [this.#redis.aheadMs(), withinMs];
+    return listOf(await this.#redis.run(scripts.RECALLED, [this.#redis.name("recalls")], args));
   }
 
   async addBudget(options: BudgetOptions): Promise<void> {

@@ -22,6 +22,7 @@ import {
   knownSecret,
   modelsOf,
   noSuchKey,
+  RECALLS_MS,
   tightestOf,
 } from "../ledger.ts";
 import { chainOf, readBudgets, lockChain, LockedBudgets, type StoredShare } from "./budgets.ts";
@@ -259,6 +260,28 @@ export async function prunableKeys({ db }: SqlAccess, before: number, after: str
     .orderBy("key_id")
     .limit(HOLDS_AT_ONCE)
     .execute();
+  return rows.map(({ key_id }) => key_id);
+}
+
+/** Notes a recall of a key, and deletes recalls that are old. */
+export async function recallKey({ db, dialect, time }: SqlAccess, keyId: string): Promise<void> {
+  const at = sql<number>`${time}`;
+  const insert = db.insertInto("recalls").values({ key_id: keyId, at });
+  await (
+    dialect === "mysql"
+      ? insert.onDuplicateKeyUpdate({ at })
+      : insert.onConflict((conflict) => conflict.column("key_id").doUpdateSet({ at }))
+  ).execute();
+  await db
+    .deleteFrom("recalls")
+    .where("at", "<", sql<number>`${time} - ${RECALLS_MS}`)
+    .execute();
+}
+
+/** Returns the ids of keys that were recalled within the last `withinMs` milliseconds. */
+export async function recalledKeys({ db, time }: SqlAccess, withinMs: number): Promise<readonly string[]> {
+  const since = sql<number>`${time} - ${withinMs}`;
+  const rows = await db.selectFrom("recalls").select("key_id").where("at", ">=", since).execute();
   return rows.map(({ key_id }) => key_id);
 }
 

@@ -2,8 +2,7 @@
 
 import { type Insertable, type Selectable, sql } from "kysely";
 import { parseJson } from "../../model/json.ts";
-import type { Certainty } from "../../model/usage.ts";
-import type { ApiKey, Reservation } from "../../ports/quota-store.ts";
+import type { ApiKey, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import type { BudgetEvent, Window } from "../budgets.ts";
 import { HOLDS_AT_ONCE, isUnits, spoiltKey } from "../durable.ts";
 import {
@@ -14,6 +13,7 @@ import {
   foreignHold,
   type Hold,
   holdUnits,
+  noteHold,
   resolveHold,
   type Share,
   tightestOf,
@@ -154,23 +154,25 @@ export class LockedKey {
     return this.chain.length > 0 ? this.#budgets?.windowsOf(this.chain) : undefined;
   }
 
-  renew(id: string, leaseMs: number, noted: number): void {
+  renew(id: string, renewal: Renewal): void {
     const hold = this.#holds.get(id);
     if (hold?.state !== "live") return;
-    this.#enter("renew", id, { noted: noted - hold.noted });
-    this.#change(hold, { noted, renewals: hold.renewals + 1, expires_at: this.now + leaseMs });
+    const notedBefore = hold.noted;
+    const freed = noteHold(this.account, hold, this.#sharesOf(hold), renewal);
+    this.#enter("renew", id, { noted: hold.noted - notedBefore, held: -freed });
+    this.#change(hold, { renewals: hold.renewals + 1, expires_at: this.now + renewal.leaseMs });
   }
 
   /**
    * Charges a live hold, or corrects the charge of an expired hold. Throws a RangeError, and changes nothing, when a book would pass
    * 2^53 - 1.
    */
-  settle(id: string, used: number, certainty: Certainty): void {
+  settle(id: string, outcome: Outcome): void {
     const hold = this.#holds.get(id);
     if (!hold || (hold.state !== "live" && hold.state !== "expired")) return;
     const [kind, state] =
       hold.state === "live" ? (["settle", "settled"] as const) : (["correct", "corrected"] as const);
-    this.#charge(hold, kind, (shares) => resolveHold(this.account, hold, shares, state, { used, certainty }));
+    this.#charge(hold, kind, (shares) => resolveHold(this.account, hold, shares, state, outcome));
   }
 
   /** Adds units to the quota, or takes them back. Throws a RangeError, and changes nothing, as `Account.grant` does. */
@@ -207,7 +209,7 @@ export class LockedKey {
    * the budgets of several keys, which the caller writes after the last key.
    */
   async write(shared?: LockedBudgets): Promise<void> {
-    const isChanged = this.#entries.some(({ kind }) => kind !== "renew");
+    const isChanged = this.#entries.some(({ kind, held }) => kind !== "renew" || held !== 0);
     if (isChanged) this.#budgets?.change();
     if (this.#budgets !== shared) await this.#budgets?.write();
     if (this.#entries.length === 0) return;
@@ -261,6 +263,7 @@ const HOLD_COLUMNS = ["id", "key_id", "state", ...HOLD_NUMBERS, "resolved_at", "
 /** The columns of a hold that change. */
 const HOLD_CHANGES = [
   "state",
+  "granted",
   "noted",
   "renewals",
   "used",

@@ -36,6 +36,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
     "polygate-0003-responses": { up: (db) => createResponses(withTables(db, tables), tables, dialect) },
     "polygate-0004-budgets": { up: (db) => createBudgets(withTables(db, tables), tables, dialect) },
     "polygate-0005-metadata": { up: (db) => addMetadata(withTables(db, tables), dialect) },
+    "polygate-0006-recalls": { up: (db) => createRecalls(withTables(db, tables), dialect) },
   };
 }
 
@@ -257,4 +258,12 @@ async function addMetadata(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<
     await db.selectFrom("keys").select("keys.metadata").limit(1).execute();
   }
   await db.updateTable("schema_version").set({ version: 5 }).execute();
+}
+
+async function createRecalls(db: Kysely<SqlSchema>, dialect: SqlDialect): Promise<void> {
+  await createTable(db, "recalls", [
+    ["key_id", COLUMN_TYPES[dialect].id, "primary key"],
+    ["at", bigint],
+  ]);
+  await db.updateTable("schema_version").set({ version: 6 }).execute();
 }

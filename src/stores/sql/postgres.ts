@@ -2,7 +2,7 @@
 
 import { type RawBuilder, sql } from "kysely";
 import type { HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
-import { MOST_UNITS, MOST_UNLIMITED } from "../ledger.ts";
+import { estimatedOf, MOST_UNITS, MOST_UNLIMITED } from "../ledger.ts";
 import { slot, type SqlAccess, type Statement } from "./database.ts";
 import { numberOf, type StoredInteger } from "./tables.ts";
 
@@ -65,39 +65,50 @@ export async function reserveAtOnce(
   return { refused: true, available: numberOf(found.available), held: numberOf(found.held) };
 }
 
-/** Values: the hold's id, the lease, the units used so far. */
-const RENEW: Statement<unknown> = {
+/** Values: the hold's id, the lease, the units used so far, and the units to keep when the hold is lowered. */
+const renewStatement = (lowers: boolean): Statement<unknown> => ({
   planOnce: true,
   build({ db, time }) {
     const [id, leaseMs, used] = [slot(0), integerAt(1), integerAt(2)];
+    const freed = lowers ? sql`GREATEST(0, l.granted - GREATEST(${used}, ${integerAt(3)}))` : integer(0);
+    // A lowered hold also changes the books of its budgets, which needs a transaction.
+    const isAlone = lowers ? sql`AND l.shares IS NULL` : sql``;
+    const booked = lowers
+      ? sql`, booked AS (UPDATE ${keys} k SET held = k.held - l.freed FROM live l WHERE k.id = l.id)`
+      : sql``;
     return sql`
     WITH locked AS (
-      SELECT k.id, h.state, h.noted, h.expires_at, ${time} AS now
+      SELECT k.id, h.state, h.granted, h.noted, h.expires_at, h.shares, ${time} AS now
       FROM ${keys} k JOIN ${holds} h ON h.key_id = k.id WHERE h.id = ${id} FOR UPDATE
     ), live AS (
-      SELECT l.* FROM locked l
-      WHERE l.state = 'live' AND l.expires_at > l.now AND ${nothingExpired(sql`l.id`, sql`l.now`)}
+      SELECT l.*, ${freed} AS freed FROM locked l
+      WHERE l.state = 'live' AND l.expires_at > l.now ${isAlone} AND ${nothingExpired(sql`l.id`, sql`l.now`)}
     ), renewed AS (
-      UPDATE ${holds} h SET noted = ${used}, renewals = h.renewals + 1, expires_at = l.now + ${leaseMs}
+      UPDATE ${holds} h SET granted = h.granted - l.freed, noted = ${used}, renewals = h.renewals + 1,
+        expires_at = l.now + ${leaseMs}
       FROM live l WHERE h.id = ${id}
     ), entered AS (
       INSERT INTO ${journal} (key_id, hold_id, kind, at, granted, charged, held, overdraft, estimated, noted)
-      SELECT l.id, ${id}, 'renew', l.now, 0, 0, 0, 0, 0, ${used} - l.noted FROM live l
-    )
+      SELECT l.id, ${id}, 'renew', l.now, 0, 0, -l.freed, 0, 0, ${used} - l.noted FROM live l
+    )${booked}
     SELECT id FROM live`.compile(db);
   },
-};
+});
+
+const RENEW = renewStatement(false);
+const LOWER = renewStatement(true);
 
 /**
  * Renews a live hold. Returns undefined, and changes nothing, when the verb must run in a transaction instead: the hold is not live,
- * or the key has an expired hold.
+ * the key has an expired hold, or a hold with shares in budgets is lowered.
  */
 export async function renewAtOnce(access: SqlAccess, id: string, renewal: Renewal): Promise<true | undefined> {
-  const rows = await access.run(RENEW, [id, renewal.leaseMs, renewal.used]);
+  const { leaseMs, used, keep } = renewal;
+  const rows = await access.run(keep === undefined ? RENEW : LOWER, [id, leaseMs, used, keep]);
   return rows.length > 0 || undefined;
 }
 
-/** Values: the hold's id, the units used, and 1 for an estimate or 0. */
+/** Values: the hold's id, the units used, and how many of them rest on estimates. */
 const SETTLE: Statement<unknown> = {
   planOnce: true,
   build({ db, time }) {
@@ -112,7 +123,7 @@ const SETTLE: Statement<unknown> = {
       FROM locked l
       WHERE l.state = 'live' AND l.expires_at > l.now AND l.shares IS NULL AND ${nothingExpired(sql`l.id`, sql`l.now`)}
     ), charged AS (
-      SELECT l.*, ${units} - l.charge AS over, l.charge * ${estimated} AS guess FROM live l
+      SELECT l.*, ${units} - l.charge AS over, LEAST(l.charge, ${estimated}) AS guess FROM live l
       WHERE l.taken + l.charge <= ${most} AND l.overdraft + ${units} - l.charge <= ${most}
     ), resolved AS (
       UPDATE ${holds} h SET state = 'settled', used = ${units}, overdraft = c.over, resolved_at = c.now
@@ -136,6 +147,6 @@ const SETTLE: Statement<unknown> = {
  * or has shares in budgets, the key has an expired hold, or a sum would pass `MOST_UNITS`.
  */
 export async function settleAtOnce(access: SqlAccess, id: string, outcome: Outcome): Promise<true | undefined> {
-  const rows = await access.run(SETTLE, [id, outcome.used, outcome.certainty === "estimated" ? 1 : 0]);
+  const rows = await access.run(SETTLE, [id, outcome.used, estimatedOf(outcome)]);
   return rows.length > 0 || undefined;
 }

@@ -44,6 +44,8 @@ import {
   prunableKeys,
   pruneKey,
   readBalance,
+  recalledKeys,
+  recallKey,
   reportKeys,
   revokeKey,
   rotateSecret,
@@ -165,14 +167,22 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     assertRenewal(renewal);
     if (!isStorableId(id)) return;
     if (await this.#inOneStatement(this.#keyIds.get(id), () => renewAtOnce(this.#access, id, renewal))) return;
-    await this.#onHold(id, (key) => key.renew(id, renewal.leaseMs, renewal.used));
+    await this.#onHold(id, (key) => key.renew(id, renewal));
   }
 
   async settle(id: string, outcome: Outcome): Promise<void> {
     assertOutcome(outcome);
     if (!isStorableId(id)) return;
     if (await this.#inOneStatement(this.#keyIds.get(id), () => settleAtOnce(this.#access, id, outcome))) return;
-    await this.#onHold(id, (key) => key.settle(id, outcome.used, outcome.certainty));
+    await this.#onHold(id, (key) => key.settle(id, outcome));
+  }
+
+  async recall(keyId: string): Promise<void> {
+    if (isStorableId(keyId)) await this.#access.attempt(() => recallKey(this.#access, keyId));
+  }
+
+  recalled(withinMs: number): Promise<readonly string[]> {
+    return this.#access.attempt(() => recalledKeys(this.#access, withinMs));
   }
 
   /** Returns a key's balance after charging all expired holds. */

@@ -14,7 +14,7 @@ import { assertMethods } from "../../options.ts";
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
-export const SCHEMA_VERSION = 5;
+export const SCHEMA_VERSION = 6;
 
 /** The value of a bigint column, as drivers return it. */
 export type StoredInteger = number | string | bigint;
@@ -176,6 +176,8 @@ export interface SqlSchema {
   aliases: AliasTable;
   budgets: BudgetTable;
   budget_periods: PeriodTable;
+  /** The last recall of each key: Unix time in milliseconds. */
+  recalls: { key_id: string; at: StoredInteger };
   schema_version: { version: StoredInteger };
 }
 
@@ -210,6 +212,7 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
     aliases: named("aliases"),
     budgets: named("budgets"),
     budget_periods: named("budget_periods"),
+    recalls: named("recalls"),
     schema_version: named("schema_version"),
   };
 }

@@ -190,7 +190,7 @@ function holdDifferences(hold: HoldTexts, sums: readonly EntrySums[]): LedgerDif
   );
   const numbers: readonly [field: string, stored: string, expected: bigint][] = [
     ["entries", "1", BigInt(count("hold"))],
-    ["granted", hold.granted, sum("held", "hold")],
+    ["granted", hold.granted, sum("held", "hold") + sum("held", "renew")],
     ["held", live ? hold.granted : "0", sum("held")],
     ["used", hold.used, sum("charged") + sum("overdraft")],
     ["overdraft", hold.overdraft, sum("overdraft")],

@@ -6,6 +6,7 @@ import type { LoadOrder, LoadResult } from "../load.ts";
 import { row, spread } from "../report.ts";
 import type { ServerState } from "../server.ts";
 import { API_KEY } from "../workload.ts";
+import { benchBorrowing } from "./borrowing.ts";
 import { benchPairs } from "./pairs.ts";
 import type { StoreAt } from "./server.ts";
 
@@ -31,6 +32,7 @@ interface Sample {
 export async function benchStores(isQuick: boolean): Promise<void> {
   const plan = isQuick ? QUICK : FULL;
   await benchPairs(plan.rounds, plan.windowMs);
+  await benchBorrowing(plan.rounds, plan.windowMs);
   await using processes = new AsyncDisposableStack();
   const load = processes.use(new Child<LoadOrder, LoadResult>("bench/load.ts"));
   const ports = new Map<string, number>();

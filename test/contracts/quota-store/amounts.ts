@@ -57,6 +57,24 @@ export const settlementLaws: readonly QuotaStoreLaw[] = [
     await key.settle("greedy", 90, "estimated");
     await key.expectBooks({ used: 100, overdraft: 15, estimated: 85 }, "what was not charged is no part of it");
   }),
+
+  law("an outcome of several calls tells which part of it is an estimate", [{ granted: 100 }], async (key) => {
+    const settle = (hold: string, used: number, estimated: number) =>
+      key.store.settle(key.id(hold), { used, certainty: "estimated", estimated });
+    for (const hold of ["mixed", "certain", "greedy"]) await key.hold(hold, 20);
+    await settle("mixed", 15, 4);
+    await key.expectBooks({ used: 55, estimated: 4 }, "only a part is an estimate");
+    await settle("certain", 15, 0);
+    await key.expectBooks({ used: 50, estimated: 4 }, "no part is one");
+    await settle("greedy", 90, 80);
+    await key.expectBooks({ used: 100, overdraft: 20, estimated: 74 }, "what was not charged is no part of it");
+    await key.hold("late", 0);
+    await key.advance(LEASE_MS);
+    await expectRangeError(() => settle("late", 10, 11), "the estimate must be a part");
+    await expectRangeError(() => settle("late", 10, 0.5), "and an integer");
+    const exact = { used: 10, certainty: "exact", estimated: 1 } as const;
+    await expectRangeError(() => key.store.settle(key.id("late"), exact), "an exact outcome has no estimate");
+  }),
 ];
 
 export const inputLaws: readonly QuotaStoreLaw[] = [
@@ -74,6 +92,7 @@ export const inputLaws: readonly QuotaStoreLaw[] = [
       await expectRangeError(() => key.reserve("new", amount, 70), `reserve must reject atLeast ${amount}`);
       await expectRangeError(() => key.reserve("new", 0, amount), `reserve must reject atMost ${amount}`);
       await expectRangeError(() => key.renew("call", amount), `renew must reject used ${amount}`);
+      await expectRangeError(() => key.lower("call", 1, amount), `renew must reject keep ${amount}`);
       await expectRangeError(() => key.settle("call", amount), `settle must reject used ${amount}`);
     }
     await expectRangeError(() => key.reserve("new", 11, 10), "reserve must reject an atLeast of more than atMost");

@@ -150,6 +150,11 @@ export class Ledger {
     return this.store.renew(this.id(hold), { leaseMs, used });
   }
 
+  /** Renews a hold, and lowers it to `keep` units. */
+  lower(hold: string, used: number, keep: number): Promise<void> {
+    return this.store.renew(this.id(hold), { leaseMs: LEASE_MS, used, keep });
+  }
+
   settle(hold: string, used: number, certainty: Certainty = "exact"): Promise<void> {
     return this.store.settle(this.id(hold), { used, certainty });
   }

@@ -69,6 +69,31 @@ export const leaseLaws: readonly QuotaStoreLaw[] = [
     await key.expectBooks({ used: 30, held: 0, estimated: 0 }, "and settled as any other");
   }),
 
+  law("a renewal may lower its hold, and what it no longer holds is available", [{ granted: 100 }], async (key) => {
+    await key.hold("call", 60);
+    await key.lower("call", 10, 25);
+    await key.expectBooks({ used: 25, held: 25 }, "the rest is available at once");
+    await key.expectGrant(key.reserve("call", 60), 25, "the grant is what is still held");
+    await key.hold("next", 75);
+    await key.settle("next", 0);
+    await key.lower("call", 12, 40);
+    await key.expectBooks({ used: 25, held: 25 }, "a renewal raises no hold");
+    await key.lower("call", 20, 5);
+    await key.expectBooks({ used: 20, held: 20 }, "what was used stays held");
+    await key.lower("call", 30, 0);
+    await key.expectBooks({ used: 20, held: 20 }, "also when more was used than is held");
+    await key.hold("idle", 40);
+    await key.lower("idle", 0, 0);
+    await key.expectBooks({ used: 20, held: 20 }, "a hold may keep nothing");
+    await key.settle("call", 22);
+    await key.expectBooks({ used: 22, held: 0, overdraft: 0 }, "a lowered hold is settled as any other");
+    await key.lower("call", 0, 0);
+    await key.expectUsed(22, "and is resolved as any other");
+    await key.advance(LEASE_MS);
+    await key.settle("idle", 7);
+    await key.expectBooks({ used: 29, held: 0, overdraft: 0 }, "and is charged as any other");
+  }),
+
   law("renewing what has expired or was settled changes nothing", [{ granted: 100 }], async (key) => {
     await key.hold("settled", 30);
     await key.settle("settled", 10);
