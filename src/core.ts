@@ -23,6 +23,7 @@ export { imagePriceTable } from "./kinds/image/meter.ts";
 export { DEFAULT_LIMITS } from "./limits.ts";
 export { systemClock } from "./ports/clock.ts";
 export { isImageId, TOMBSTONE_MS } from "./ports/image-store.ts";
+export { borrowingQuotaStore } from "./stores/borrowing.ts";
 export { encryptedResponseStore } from "./stores/encrypted-responses.ts";
 export { hashApiKey } from "./stores/ledger.ts";
 export { memoryImageStore } from "./stores/memory-images.ts";

@@ -10,6 +10,14 @@ import { drivers, redisAnswers, type RedisPlace, redisStoreAt } from "./redis/se
 import { databases, sqliteInMemory, type TestPlace } from "./sql/databases.ts";
 import { openedBudgetsOf, openedOf, storeAt } from "./sql/open.ts";
 
+/**
+ * The laws of budgets that hold with blocks. A call whose lease is over moves to a hold of its own, which draws on the budgets of that
+ * moment (docs/busy-keys.md). borrowing.test.ts holds what happens then.
+ */
+const blockLaws = budgetLaws.filter(
+  ({ name }) => name !== "a call that is settled after all is charged to a budget that was removed",
+);
+
 function openMemory({ keys }: QuotaStoreSetup, options = {}) {
   const clock = manualClock(Date.now());
   const store = memoryQuotaStore(keys, { clock, ...options });
@@ -30,7 +38,7 @@ describe("borrowingQuotaStore over memory", () => {
     await expect(law.verify((setup) => borrowingFrom(openMemory(setup), setup))).resolves.toBeUndefined();
   });
 
-  it.each(budgetLaws)("budgets: $name", async (law) => {
+  it.each(blockLaws)("budgets: $name", async (law) => {
     const verified = law.verify(({ keys, ...options }) => {
       const opened = openMemory({ keys }, options);
       return borrowingBudgetsFrom({ ...opened, budgets: opened.store }, { keys });
@@ -56,7 +64,7 @@ describe.each([sqliteInMemory, ...servers])("borrowingQuotaStore over $name", (d
       await expect(verified).resolves.toBeUndefined();
     });
 
-    it.each(budgetLaws)("budgets: $name", async (law) => {
+    it.each(blockLaws)("budgets: $name", async (law) => {
       const verified = law.verify(async ({ onBudget, ...setup }) => {
         const at = storeAt(place, place.db, { onBudget });
         return borrowingBudgetsFrom({ ...(await openedBudgetsOf(at, setup)), store: at.store }, setup);
@@ -83,7 +91,7 @@ describe.skipIf(!redisAnswers)("borrowingQuotaStore over Redis", () => {
     await expect(verified).resolves.toBeUndefined();
   });
 
-  it.each(budgetLaws)("budgets: $name", async (law) => {
+  it.each(blockLaws)("budgets: $name", async (law) => {
     const verified = law.verify(async ({ onBudget, ...setup }) => {
       const at = redisStoreAt(place, { onBudget });
       return borrowingBudgetsFrom({ ...(await openedBudgetsOf(at, setup)), store: at.store }, setup);

@@ -467,6 +467,24 @@ describe("budgets of a key that is lent out", () => {
     await clock.advance(WINDOW_MS);
     expect(store.budgetReport("team")).toMatchObject({ used: 0, available: 1_000 });
   });
+
+  it("charge a call whose lease is over to the budgets of that moment", async () => {
+    const { start, clock, store } = stage(undefined, {
+      budgets: [
+        { id: "team", amount: 1_000 },
+        { id: "other", amount: 1_000 },
+      ],
+    });
+    const at = start();
+    await at.reserve("late", 100);
+    await at.renew("late", 20);
+    store.assignBudget("key-1", "other");
+    await clock.advance(LEASE_MS + WINDOW_MS);
+    expect(store.budgetReport("team")).toMatchObject({ used: 0, held: 0 });
+    expect(store.budgetReport("other")).toMatchObject({ used: 20, held: 0, estimated: 20 });
+    await at.settle("late", 30);
+    expect(store.budgetReport("other")).toMatchObject({ used: 30, estimated: 0 });
+  });
 });
 
 describe("close", () => {
