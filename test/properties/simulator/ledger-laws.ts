@@ -107,6 +107,8 @@ export class LedgerLaws {
       }
       case "find":
       case "balance":
+      case "recall":
+      case "recalled":
       case "sweep":
     }
   }
