@@ -41,6 +41,7 @@ export const fleetTrial: Trial<Mode, FleetFlags> = {
     { name: "blocks", options: {} },
     { name: "blocks from the third call", options: { minCalls: 2 } },
     { name: "each key in ten processes", options: {}, spread: 10 },
+    { name: "each key in one process", options: {}, spread: 1 },
   ],
   run: fleet,
 };
