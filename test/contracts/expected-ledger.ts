@@ -1,14 +1,15 @@
 /** The expected books of a key: counted hold by hold, without accounts, so that they cannot fail as a store does. */
 
-import type { Certainty, HoldRequest, Outcome, Renewal, Reservation } from "../../src/index.ts";
+import type { HoldRequest, Outcome, Renewal, Reservation } from "../../src/index.ts";
 
 export interface ExpectedHold {
-  readonly granted: number;
+  granted: number;
   state: "live" | "expired" | "settled";
   expiresAt: number;
   /** Units that a resolved hold has used, or that the last renewal of a live one noted. */
   used: number;
-  certainty: Certainty;
+  /** The part of `used` that rests on estimates. */
+  estimated: number;
 }
 
 export class ExpectedLedger {
@@ -42,26 +43,30 @@ export class ExpectedLedger {
     if (known) return known.state === "live" ? { granted: known.granted } : refusal;
     const granted = this.granted === undefined ? atMost : Math.min(atMost, available);
     if (granted < atLeast) return refusal;
-    const hold: ExpectedHold = { granted, state: "live", expiresAt, used: 0, certainty: "estimated" };
+    const hold: ExpectedHold = { granted, state: "live", expiresAt, used: 0, estimated: 0 };
     this.#holds.set(id, hold);
     this.#live.add(hold);
     this.held += granted;
     return { granted };
   }
 
-  renewed(id: string, { used }: Pick<Renewal, "used">, expiresAt: number): void {
+  renewed(id: string, { used, keep }: Pick<Renewal, "used" | "keep">, expiresAt: number): void {
     const hold = this.#holds.get(id);
-    if (hold?.state === "live") Object.assign(hold, { used, expiresAt });
+    if (hold?.state !== "live") return;
+    const granted = Math.min(hold.granted, Math.max(keep ?? hold.granted, used));
+    this.held -= hold.granted - granted;
+    // An expiry charges the whole note as an estimate.
+    Object.assign(hold, { granted, used, estimated: used, expiresAt });
   }
 
   /** Applies a settlement. Returns undefined when it changes nothing. */
-  settled(id: string, outcome: Outcome): "settlement" | "correction" | undefined {
+  settled(id: string, { used, certainty, estimated = used }: Outcome): "settlement" | "correction" | undefined {
     const hold = this.#holds.get(id);
     if (!hold || hold.state === "settled") return undefined;
     const isLate = hold.state === "expired";
     // The settlement replaces the charge of the expiry.
     if (isLate) this.#count(hold, -1);
-    Object.assign(hold, outcome);
+    Object.assign(hold, { used, estimated: certainty === "estimated" ? estimated : 0 });
     this.#resolve(hold, "settled");
     return isLate ? "correction" : "settlement";
   }
@@ -83,8 +88,8 @@ export class ExpectedLedger {
     this.#count(hold, 1);
   }
 
-  #count({ used, certainty }: ExpectedHold, times: 1 | -1): void {
+  #count({ used, estimated }: ExpectedHold, times: 1 | -1): void {
     this.consumed += times * used;
-    if (certainty === "estimated") this.estimated += times * used;
+    this.estimated += times * estimated;
   }
 }

@@ -65,7 +65,7 @@ for (const [store, worlds, livesOfCrashes] of WORLDS)
       const sums = { lives: 0, completed: 0, swept: 0 };
       for (let seed = 1; seed <= worlds; seed++) {
         const { violation, figures } = await runWorld({ seed, store });
-        expect(violation, `npm run trial -- simulate --at ${seed} --store ${store}`).toBeUndefined();
+        expect(violation, `npm run trial -- simulate gateways --at ${seed} --store ${store}`).toBeUndefined();
         sums.lives += figures.lives;
         sums.completed += figures.completed;
         sums.swept += figures["holds swept"];

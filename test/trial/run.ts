@@ -4,6 +4,7 @@ import process from "node:process";
 import { attackTrial } from "../attack/attacks.ts";
 import { crashTrial } from "../crash/crash.ts";
 import { conversationsTrial } from "../properties/conversations/trial.ts";
+import { fleetTrial } from "../properties/simulator/borrowing/fleet.ts";
 import { simulateTrial } from "../properties/simulator/trial.ts";
 import { raceTrial } from "../race/race.ts";
 import { retriesTrial } from "../retries/retries.ts";
@@ -11,6 +12,6 @@ import { crowdTrial, soakTrial } from "../soak/trial.ts";
 import { runTrial } from "./frame.ts";
 
 await runTrial(
-  [soakTrial, crowdTrial, raceTrial, crashTrial, retriesTrial, simulateTrial, attackTrial, conversationsTrial],
+  [soakTrial, crowdTrial, raceTrial, crashTrial, retriesTrial, simulateTrial, fleetTrial, attackTrial, conversationsTrial],
   process.argv.slice(2),
 );

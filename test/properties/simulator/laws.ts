@@ -23,7 +23,21 @@ export const LAWS = [
   "a budget has what its keys have used and hold, once each",
   "the journal adds up",
 ] as const;
-export type Law = (typeof LAWS)[number];
+
+/** The laws of processes that borrow. */
+export const BORROWING_LAWS = [
+  "together, processes hand out no more than the quota",
+  "overdraft comes from calls that use more than they hold, or settle late",
+  "a confirmed charge is in the ledger once, and another at most once",
+  "a confirmed estimate is counted as one, and nothing else of it",
+  "a call that fits into what is free is admitted in time",
+  "a balance is within its bound",
+  "what is idle returns to the store",
+  "a revoked key is forgotten in time",
+  "a settlement is confirmed once the store answers",
+] as const;
+
+export type Law = (typeof LAWS | typeof BORROWING_LAWS)[number];
 
 export class Violation extends Error {
   override readonly name = "Violation";

@@ -13,6 +13,8 @@ import type { Audit, BudgetAudit, PeriodAudit } from "./store.ts";
 export class LedgerLaws {
   readonly #ledgers: ReadonlyMap<string, ExpectedLedger>;
   readonly #overdrafts = new Map<string, number>();
+  /** The ids of keys whose holds were swept with those of another key: their overdraft may have grown. */
+  readonly #sweptElsewhere = new Set<string>();
   /** The budgets of each key: its own, the parent, and so on. */
   readonly #chains: ReadonlyMap<string, readonly string[]>;
   /** The granted holds of keys with budgets, with the day of the reservation. */
@@ -47,9 +49,14 @@ export class LedgerLaws {
     this.#figures["holds swept"] += swept;
     // The memory store charges the expired holds of all keys. A durable store charges those of the key that it works on.
     if (this.#plan.store === "memory")
-      for (const other of this.#ledgers.values()) this.#figures["holds swept"] += other.expire(now);
+      for (const [id, other] of this.#ledgers) {
+        const sweptThere = other.expire(now);
+        this.#figures["holds swept"] += sweptThere;
+        if (sweptThere > 0) this.#sweptElsewhere.add(id);
+      }
     this.#apply(delivery, ledger, { audit, budgets }, now);
-    this.#addUp(ledger, audit, swept === 0 && delivery.message.verb === "settle");
+    const isSwept = this.#sweptElsewhere.delete(audit.keyId) || swept > 0;
+    this.#addUp(ledger, audit, !isSwept && delivery.message.verb === "settle");
     this.#budgetsAddUp(budgets);
   }
 
@@ -118,6 +125,8 @@ export class LedgerLaws {
       }
       case "find":
       case "balance":
+      case "recall":
+      case "recalled":
       case "sweep":
     }
   }

@@ -1,4 +1,4 @@
-/** The network between a gateway and its store: it loses, doubles, delays and reorders messages. */
+/** The network between a process and its store: it loses, doubles, delays and reorders messages. */
 
 import type { CallInfo, HoldRequest, Outcome, QuotaStore, Renewal, Reservation } from "../../../src/index.ts";
 import { lifeOf } from "./life.ts";
@@ -10,17 +10,14 @@ import type { WorldParts } from "./world-parts.ts";
 
 type Call = CallInfo | undefined;
 
+/** The store as the gateway of a process sees it. Each call has the name of its life. */
 export class Link implements QuotaStore {
   readonly #parts: WorldParts;
-  readonly #store: SimulatedStore;
-  readonly #process: Process;
-  #sent = 0;
-  #lastDelivered = 0;
+  readonly #wire: Wire;
 
   constructor(parts: WorldParts, store: SimulatedStore, process: Process) {
     this.#parts = parts;
-    this.#store = store;
-    this.#process = process;
+    this.#wire = new Wire(parts, store, process);
   }
 
   find = (apiKey: string, call: Call): ReturnType<QuotaStore["find"]> =>
@@ -54,6 +51,29 @@ export class Link implements QuotaStore {
   }
 
   #send<Answer>(message: Message): Promise<Answer> {
+    return this.#wire.send(message);
+  }
+}
+
+export class Wire {
+  readonly #parts: WorldParts;
+  readonly #store: SimulatedStore;
+  readonly #process: Process;
+  readonly #ordersRenewals: boolean;
+  /** The number of the last renewal of each hold that was delivered. */
+  readonly #renewals = new WeakMap<object, number>();
+  #sent = 0;
+  #lastDelivered = 0;
+
+  /** @param ordersRenewals True when a renewal that a later one has overtaken is lost, as on a connection that was given up. */
+  constructor(parts: WorldParts, store: SimulatedStore, process: Process, ordersRenewals = false) {
+    this.#parts = parts;
+    this.#store = store;
+    this.#process = process;
+    this.#ordersRenewals = ordersRenewals;
+  }
+
+  send<Answer>(message: Message): Promise<Answer> {
     const { random, figures, trace } = this.#parts;
     const { rates } = this.#parts.plan;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
@@ -64,11 +84,21 @@ export class Link implements QuotaStore {
       for (let copy = 0; copy < copies; copy++) {
         const number = ++this.#sent;
         trace(() => `${this.#process.name} sends ${describe(message)}${copy > 0 ? " again" : ""}`);
+        if (this.#isCut("out", reject)) continue;
         this.#travel(rates, () => this.#deliver(message, number, { resolve, reject }));
       }
     }
     // The caller knows which answer belongs to which request.
     return promise as Promise<Answer>;
+  }
+
+  /** Loses a message while the process is cut off. Some connections tell the process so. */
+  #isCut(direction: "out" | "in", reject: (error: Error) => void): boolean {
+    const { cut } = this.#process;
+    if (!cut?.[direction]) return false;
+    this.#parts.figures["messages lost"]++;
+    if (cut.isTold) this.#process.later(1, () => reject(new MadeUpFailure("The store is unreachable.")));
+    return true;
   }
 
   /** Delivers a message after a while, or never. */
@@ -85,11 +115,18 @@ export class Link implements QuotaStore {
     const { rates } = plan;
     if (number < this.#lastDelivered) figures["messages overtaken"]++;
     this.#lastDelivered = Math.max(number, this.#lastDelivered);
+    if (this.#ordersRenewals && message.verb === "renew") {
+      if (number < (this.#renewals.get(message.life) ?? 0)) return void figures["messages lost"]++;
+      this.#renewals.set(message.life, number);
+    }
     // A store in the process dies with it. A message to another machine stays on its way.
     if (this.#store.inProcess && !this.#process.alive) return;
     const answer = (settle: () => void): void =>
       this.#travel(rates, () => {
-        if (this.#process.effect()) settle();
+        if (this.#isCut("in", reject)) return;
+        this.#process.whenAwake(() => {
+          if (this.#process.effect()) settle();
+        });
       });
     const fail = (): void => {
       figures["failures told by a store"]++;

@@ -1,14 +1,24 @@
 /** The requests of a gateway to its store, as messages that can be lost, doubled, delayed and reordered. */
 
-import type { HoldRequest, Outcome, Renewal, Reservation, QuotaStore } from "../../../src/index.ts";
-import type { Life } from "./life.ts";
+import type { HoldRequest, Outcome, QuotaRecalls, QuotaStore, Renewal, Reservation } from "../../../src/index.ts";
+
+/** The owner of a hold in the store: the call of a gateway, or a hold that a borrowing store has made. */
+export interface Holder {
+  readonly id: string;
+  readonly key: { readonly id: string };
+  /** True once a store has reported a failure of the settlement, or has carried it out. */
+  settleFailed: boolean;
+  settleWorked: boolean;
+}
 
 export type Message =
-  | { readonly verb: "find"; readonly life: Life; readonly apiKey: string }
-  | { readonly verb: "balance"; readonly life: Life; readonly keyId: string }
-  | { readonly verb: "reserve"; readonly life: Life; readonly hold: HoldRequest }
-  | { readonly verb: "renew"; readonly life: Life; readonly renewal: Renewal }
-  | { readonly verb: "settle"; readonly life: Life; readonly outcome: Outcome }
+  | { readonly verb: "find"; readonly life?: Holder | undefined; readonly apiKey: string }
+  | { readonly verb: "balance"; readonly life: Holder; readonly keyId: string }
+  | { readonly verb: "reserve"; readonly life: Holder; readonly hold: HoldRequest }
+  | { readonly verb: "renew"; readonly life: Holder; readonly renewal: Renewal }
+  | { readonly verb: "settle"; readonly life: Holder; readonly outcome: Outcome }
+  | { readonly verb: "recall"; readonly life?: undefined; readonly keyId: string }
+  | { readonly verb: "recalled"; readonly life?: undefined; readonly withinMs: number }
   | { readonly verb: "sweep"; readonly life?: undefined };
 
 /** One delivery of a message to the store. */
@@ -19,7 +29,10 @@ export interface Delivery {
 }
 
 /** Calls the verb of a message. Holds have the names of their lives, so that a seed gives the same steps each time. */
-export function ask(store: QuotaStore & { sweep?(): Promise<number> }, message: Message): Promise<unknown> {
+export function ask(
+  store: QuotaStore & Partial<QuotaRecalls> & { sweep?(): Promise<number> },
+  message: Message,
+): Promise<unknown> {
   switch (message.verb) {
     case "find":
       return store.find(message.apiKey);
@@ -31,6 +44,10 @@ export function ask(store: QuotaStore & { sweep?(): Promise<number> }, message: 
       return store.renew(message.life.id, message.renewal);
     case "settle":
       return store.settle(message.life.id, message.outcome);
+    case "recall":
+      return store.recall?.(message.keyId) ?? Promise.resolve();
+    case "recalled":
+      return store.recalled?.(message.withinMs) ?? Promise.resolve([]);
     case "sweep":
       return store.sweep?.() ?? Promise.resolve(0);
   }

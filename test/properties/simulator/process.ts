@@ -9,36 +9,52 @@ export interface Crash {
   readonly after: boolean;
 }
 
+/** The directions in which the messages of a process are lost. */
+export interface Cut {
+  readonly out: boolean;
+  readonly in: boolean;
+  /** True when the process is told. It waits for ever otherwise. */
+  readonly isTold: boolean;
+}
+
 export class Process {
   readonly name: string;
   /** The lead of its clock over the other clocks, in milliseconds. */
-  readonly skewMs: number;
+  skewMs: number;
   readonly clock: Clock;
   /** True when no connection of the process breaks. */
   readonly reliable: boolean;
   gateway: Gateway | undefined = undefined;
   alive = true;
+  /** The true time of its end. */
+  endedAt: number | undefined = undefined;
   /** True when the process accepts no new calls. */
   closing = false;
+  /** Set while the process cannot reach the store. */
+  cut: Cut | undefined = undefined;
   /** The number of effects that others can see. */
   effects = 0;
   /** The number of set timers of the gateway. */
   timers = 0;
   readonly #timeline: Timeline;
-  readonly #crash: Crash | undefined;
+  #crash: Crash | undefined;
   readonly #died: ((process: Process) => void) | undefined;
+  /** The process stands still until then. */
+  #pausedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(name: string, timeline: Timeline, options: ProcessOptions) {
     this.name = name;
     this.skewMs = options.skewMs;
+    const { rate = 1 } = options;
+    const begin = timeline.now;
     this.reliable = options.reliable ?? false;
     this.#crash = options.crash;
     this.#died = options.died;
     this.#timeline = timeline;
     this.clock = {
-      now: () => timeline.now + this.skewMs,
-      after: (ms, callback) => this.#timer(ms, false, callback),
-      every: (ms, callback) => this.#timer(Math.max(1, ms), true, callback),
+      now: () => begin + (timeline.now - begin) * rate + this.skewMs,
+      after: (ms, callback) => this.#timer(ms / rate, false, callback),
+      every: (ms, callback) => this.#timer(Math.max(1, ms / rate), true, callback),
     };
   }
 
@@ -54,15 +70,43 @@ export class Process {
     return this.#crash.after;
   }
 
+  /** Keeps the process alive from now on, and connected. */
+  heal(): void {
+    this.#crash = undefined;
+    this.cut = undefined;
+  }
+
   crash(): void {
     if (!this.alive) return;
     this.alive = false;
+    this.endedAt = this.#timeline.now;
     this.#died?.(this);
   }
 
   /** Runs a function of the process in `ms` milliseconds, if the process still lives. */
   later(ms: number, run: () => unknown): Cancel {
-    return this.#timeline.after(ms, () => (this.alive ? run() : undefined));
+    let cancel = this.#timeline.after(ms, () => {
+      if (!this.alive) return undefined;
+      if (this.#pauseLeftMs <= 0) return run();
+      cancel = this.later(this.#pauseLeftMs, run);
+      return undefined;
+    });
+    return () => cancel();
+  }
+
+  /** Stops the process for `ms` milliseconds: its timers and the answers to it wait. */
+  pause(ms: number): void {
+    this.#pausedUntil = this.#timeline.now + ms;
+  }
+
+  /** Runs a function at once, or after a pause of the process. */
+  whenAwake(run: () => void): void {
+    if (this.#pauseLeftMs > 0) this.later(this.#pauseLeftMs, run);
+    else run();
+  }
+
+  get #pauseLeftMs(): number {
+    return this.#pausedUntil - this.#timeline.now;
   }
 
   #timer(ms: number, repeated: boolean, callback: () => void): Cancel {
@@ -90,6 +134,8 @@ export class Process {
 
 export interface ProcessOptions {
   readonly skewMs: number;
+  /** The speed of its clock. Default: 1. */
+  readonly rate?: number;
   readonly crash?: Crash | undefined;
   readonly reliable?: boolean;
   /** Receives the process when it crashes. */

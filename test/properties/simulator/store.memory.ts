@@ -43,6 +43,10 @@ export class MemoryServer implements SimulatedStore {
 
   died(): void {}
 
+  revoke(keyId: string): Promise<void> {
+    return this.#store.keys.revoke(keyId);
+  }
+
   async audits(): Promise<readonly Audit[]> {
     return this.#parts.plan.keys.map(({ id }) => this.#audit(id));
   }

@@ -39,6 +39,8 @@ export interface SimulatedStore {
   carryOut(delivery: Delivery, process: Process): Promise<unknown>;
   /** Ends the work of a process that has died. */
   died(process: Process): void;
+  /** Revokes a key, as its host does. Only the memory store can. */
+  revoke?(keyId: string): Promise<void>;
   /** Returns the ledgers of all keys at rest. */
   audits(): Promise<readonly Audit[]>;
   /** Returns the books of all budgets. */

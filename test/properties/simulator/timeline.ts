@@ -81,4 +81,4 @@ export class Timeline {
 }
 
 /** Resolves when all chains of promises wait for an event. */
-const quiescence = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+export const quiescence = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

@@ -3,11 +3,13 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { redisAnswers } from "../../stores/redis/servers.ts";
-import { EVERYTHING, type Outcome, type Row, type Subject, type Trial } from "../../trial/frame.ts";
+import type { Outcome, Row, Trial } from "../../trial/frame.ts";
+import { borrowingPlanOf } from "./borrowing/plan.ts";
+import { runBorrowingWorld } from "./borrowing/world.ts";
 import { addFigures, COUNTS, type Figures, noFigures } from "./figures.ts";
 import { planOf, STORES, type StoreName } from "./plan.ts";
 import { closeRedis } from "./store.redis.ts";
-import type { Order, ThreadReport } from "./worker.ts";
+import type { Order, ThreadReport, Worlds } from "./worker.ts";
 import { runWorld } from "./world.ts";
 
 interface SimulateFlags extends Readonly<Record<string, number | string | undefined>> {
@@ -23,7 +25,7 @@ interface SimulateFlags extends Readonly<Record<string, number | string | undefi
   readonly steps: number;
 }
 
-export const simulateTrial: Trial<Subject, SimulateFlags> = {
+export const simulateTrial: Trial<{ readonly name: Worlds }, SimulateFlags> = {
   name: "simulate",
   does: "Simulates calls with crashes and slow stores, and checks the laws of quota after each step.",
   flags: {
@@ -34,18 +36,19 @@ export const simulateTrial: Trial<Subject, SimulateFlags> = {
     store: "",
     steps: 60,
   },
-  subjects: [EVERYTHING],
-  run: (_everything, flags) => (flags.at === undefined ? simulate(flags) : repeat(flags.at, flags)),
+  subjects: [{ name: "gateways" }, { name: "borrowing" }],
+  run: ({ name }, flags) => (flags.at === undefined ? simulate(name, flags) : repeat(name, flags.at, flags)),
 };
 
 /** Runs one world, and prints its last steps. */
-async function repeat(seed: number, { store: wanted, steps }: SimulateFlags): Promise<Outcome> {
+async function repeat(worlds: Worlds, seed: number, { store: wanted, steps }: SimulateFlags): Promise<Outcome> {
   if (wanted !== "" && !STORES.includes(wanted as StoreName))
     throw new TypeError(`--store is one of ${STORES.join(", ")}.`);
-  const { store } = planOf(seed, wanted === "" ? undefined : (wanted as StoreName));
+  const [plan, run] = worlds === "borrowing" ? [borrowingPlanOf, runBorrowingWorld] : [planOf, runWorld];
+  const { store } = plan(seed, wanted === "" ? undefined : (wanted as StoreName));
   if (store === "redis" && !redisAnswers) throw new Error("This world needs Redis, and no server answers.");
   const lines: string[] = [];
-  const { violation, figures } = await runWorld({
+  const { violation, figures } = await run({
     seed,
     store,
     trace(line) {
@@ -60,7 +63,7 @@ async function repeat(seed: number, { store: wanted, steps }: SimulateFlags): Pr
 /** The interval between two lines about the progress, in milliseconds. */
 const PROGRESS_MS = 20_000;
 
-async function simulate({ lives, from, threads }: SimulateFlags): Promise<Outcome> {
+async function simulate(worlds: Worlds, { lives, from, threads }: SimulateFlags): Promise<Outcome> {
   const shared = new SharedArrayBuffer(8);
   const progress = setInterval(() => {
     const [done = 0] = new Int32Array(shared);
@@ -69,14 +72,14 @@ async function simulate({ lives, from, threads }: SimulateFlags): Promise<Outcom
   const missing: Order["missing"] = redisAnswers ? [] : ["redis"];
   const reports = await Promise.all(
     Array.from({ length: threads }, (_, index) =>
-      threadOf({ firstSeed: from + index, everySeeds: threads, lives, missing, shared }),
+      threadOf({ worlds, firstSeed: from + index, everySeeds: threads, lives, missing, shared }),
     ),
   ).finally(() => clearInterval(progress));
   const figures = noFigures();
   for (const report of reports) addFigures(figures, report.figures);
   const broken = reports.flatMap((report) =>
     report.broken
-      ? [`${report.broken.message}\n  To see the steps: npm run trial -- simulate --at ${report.broken.seed}`]
+      ? [`${report.broken.message}\n  To see the steps: npm run trial -- simulate ${worlds} --at ${report.broken.seed}`]
       : [],
   );
   const tooFew = broken.length === 0 && figures.lives < Math.max(1, lives) ? ["There were too few lives."] : [];

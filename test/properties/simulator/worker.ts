@@ -1,11 +1,17 @@
 /** One thread of the simulation: runs every nth world until all threads together have had enough lives. */
 
 import { parentPort, workerData } from "node:worker_threads";
+import { borrowingPlanOf } from "./borrowing/plan.ts";
+import { runBorrowingWorld } from "./borrowing/world.ts";
 import { addFigures, type Figures, noFigures } from "./figures.ts";
 import { planOf, type StoreName } from "./plan.ts";
 import { runWorld } from "./world.ts";
 
+/** The worlds of a run: gateways on a store, or borrowing stores on one. */
+export type Worlds = "gateways" | "borrowing";
+
 export interface Order {
+  readonly worlds: Worlds;
   readonly firstSeed: number;
   readonly everySeeds: number;
   readonly lives: number;
@@ -23,7 +29,7 @@ export interface ThreadReport {
 // Stacks cost time, and the pipeline makes many errors whose stacks are not read.
 Error.stackTraceLimit = 0;
 
-async function run({ firstSeed, everySeeds, lives, missing, shared }: Order): Promise<ThreadReport> {
+async function run({ worlds, firstSeed, everySeeds, lives, missing, shared }: Order): Promise<ThreadReport> {
   const [LIVES, BROKEN] = [0, 1];
   const counts = new Int32Array(shared);
   const figures = noFigures();
@@ -34,10 +40,10 @@ async function run({ firstSeed, everySeeds, lives, missing, shared }: Order): Pr
     Atomics.load(counts, LIVES) < lives && Atomics.load(counts, BROKEN) === 0;
     seed += everySeeds
   ) {
-    const { store } = planOf(seed);
+    const { store } = worlds === "borrowing" ? borrowingPlanOf(seed) : planOf(seed);
     if (missing.includes(store)) continue;
     usesRedis ||= store === "redis";
-    const ended = await runWorld({ seed });
+    const ended = await (worlds === "borrowing" ? runBorrowingWorld({ seed }) : runWorld({ seed }));
     addFigures(figures, ended.figures);
     Atomics.add(counts, LIVES, ended.figures.lives);
     if (!ended.violation) continue;

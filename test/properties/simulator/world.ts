@@ -39,7 +39,7 @@ export interface Ended {
 type OpenStore = (parts: WorldParts) => SimulatedStore | Promise<SimulatedStore>;
 
 /** The stores by name. A durable store loads on first use, because few worlds of a thread need one. */
-const STORES: Readonly<Record<StoreName, OpenStore>> = {
+export const STORES: Readonly<Record<StoreName, OpenStore>> = {
   memory: (parts) => new MemoryServer(parts),
   sqlite: async (parts) => (await import("./store.sql.ts")).openSqlite(parts),
   redis: async (parts) => (await import("./store.redis.ts")).openRedis(parts),
