@@ -307,6 +307,11 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       expect(said.includes("docker compose up -d database")).toBe(database === "postgres");
     });
 
+    it("sweeps all that its stores would keep for ever", () => {
+      for (const sweep of ["quotas.sweep()", "quotas.prune({ olderThanMs:", "replayStore.sweep()"])
+        expect(text("gateway.ts")).toContain(sweep);
+    });
+
     it("keeps secrets and databases out of git", () => {
       expect(text(".gitignore").split("\n")).toEqual(expect.arrayContaining([".env", "*.db", "node_modules/"]));
     });
