@@ -29,9 +29,11 @@ function box(name: string, content: Buffer): Buffer {
   return Buffer.concat([head, content]);
 }
 
+/** Numbers of 32 bits. */
+const fields = (...values: number[]): Buffer => Buffer.concat(values.map((value) => Buffer.from([0, 0, 0, value])));
+
 /** The header of a HEIC of 9 × 8 pixels, as a camera writes it: in tiles, each with an entry of its own. */
 function heic({ tiles = 48, brands = 2, boxes = 0 } = {}): Buffer {
-  const fields = (...values: number[]): Buffer => Buffer.concat(values.map((value) => Buffer.from([0, 0, 0, value])));
   const properties = Array.from({ length: boxes }, () => box("free", Buffer.alloc(0)));
   const associations = Buffer.concat([fields(0, 1), Buffer.from([0, 1, 1, 1])]);
   return Buffer.concat([
