@@ -189,8 +189,9 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
   readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
   /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
-   * 10,000) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one that is left,
-   * in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
+   * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
+   * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
+   * when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
 }
@@ -282,7 +283,7 @@ export function gatewayOf<Context>(
     formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
     health: (how) => health.check(how),
     close: (how) => {
-      const deadlineMs = how?.deadlineMs ?? CLOSE_MS;
+      const deadlineMs = closeMsOf(how?.deadlineMs);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);
@@ -305,6 +306,14 @@ const answers = (endpoint: Endpoint, { responses }: Services): boolean =>
 
 /** The default time for live calls to end when the gateway closes, in milliseconds. */
 const CLOSE_MS = 10_000;
+/** The longest time for live calls to end, in milliseconds: 24 days. A timer of a runtime that should wait longer ends at once. */
+const LONGEST_CLOSE_MS = 24 * 86_400_000;
+
+/** Returns the time for live calls to end. A gateway must close, so a wrong time counts as missing. */
+const closeMsOf = (deadlineMs: unknown): number =>
+  typeof deadlineMs === "number" && !Number.isNaN(deadlineMs)
+    ? Math.min(LONGEST_CLOSE_MS, Math.max(0, deadlineMs))
+    : CLOSE_MS;
 
 const VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
 

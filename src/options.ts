@@ -178,3 +178,12 @@ function distanceOf(one: string, other: string): number {
   }
   return row[other.length] ?? 0;
 }
+
+/** The longest wait of a timer, in milliseconds. Runtimes fire a timer at once when it is set for longer. */
+export const MAX_TIMER_MS: number = 2 ** 31 - 1;
+
+/** Throws a RangeError for a time in milliseconds that a timer cannot wait. */
+export function assertTimerMs(name: string, ms: number): void {
+  if (!Number.isSafeInteger(ms) || ms < 1 || ms > MAX_TIMER_MS)
+    throw new RangeError(`${name} must be an integer from 1 to ${MAX_TIMER_MS}, not ${quoted(ms)}`);
+}

@@ -1,6 +1,6 @@
 /** Replaces default numbers by the host's own, and checks these before any call uses them. */
 
-import { unknownName, quoted } from "./options.ts";
+import { MAX_TIMER_MS, unknownName, quoted } from "./options.ts";
 
 /** A rule for the value of an option that is a number. */
 export interface NumberRule {
@@ -18,9 +18,6 @@ export const FROM_ZERO: NumberRule = {
   words: "an integer from 0 up",
   allows: (value) => Number.isSafeInteger(value) && value >= 0,
 };
-
-/** The longest wait of a timer, in milliseconds. Runtimes fire a timer at once when it is set for longer. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Returns the defaults with a host's overrides. An undefined override counts as absent.

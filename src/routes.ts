@@ -63,8 +63,11 @@ interface Route {
  * Paths stay as they were written, because a model's name may hold any character.
  */
 export function routerOf(paths: readonly string[]): (written: string) => Route | undefined {
-  const exact = new Map(paths.map((path): [string, Route] => [path, { path, wildcardPath: "" }]));
-  const roots = paths.filter((path) => path.endsWith(BELOW)).map((path) => path.slice(0, -BELOW.length));
+  const { exact: exactPaths = [], below = [] } = Object.groupBy(paths, (path) =>
+    path.endsWith(BELOW) ? "below" : "exact",
+  );
+  const exact = new Map(exactPaths.map((path): [string, Route] => [path, { path, wildcardPath: "" }]));
+  const roots = below.map((path) => path.slice(0, -BELOW.length));
   return (written) => {
     const path = written.endsWith("/") ? written.slice(0, -1) : written;
     const found = exact.get(path);

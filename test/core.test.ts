@@ -236,6 +236,7 @@ describe("a path", () => {
       "a%2Fb",
       "..",
       "*",
+      "**",
     );
     const roots = [...paths.map((path) => path.replace("/**", "")), "", "/v1", "/v1/image"];
     const path = fc

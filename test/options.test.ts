@@ -289,3 +289,15 @@ describe("a wrong shape gets a sentence", () => {
     );
   });
 });
+
+it.each<[string, (options: { patienceMs: number }) => unknown]>([
+  ["toNodeHandler", (options) => toNodeHandler(gateway, options)],
+  ["toExpressHandler", (options) => toExpressHandler(gateway, options)],
+  ["toKoaMiddleware", (options) => toKoaMiddleware(gateway, options)],
+])("%s refuses a patience that no timer waits", (_name, mount) => {
+  for (const patienceMs of [Number.POSITIVE_INFINITY, Number.NaN, 2 ** 31, -1, 0])
+    expect(() => mount({ patienceMs })).toThrow(
+      `patienceMs must be an integer from 1 to 2147483647, not ${patienceMs}`,
+    );
+  expect(() => mount({ patienceMs: 2 ** 31 - 1 })).not.toThrow();
+});

@@ -22,21 +22,25 @@ type Tables = {
 
 const db = anyDb.withTables<Tables>();
 
-await db.schema
-  .createTable("calls")
-  .ifNotExists()
-  .addColumn("id", "text", (column) => column.primaryKey())
-  .addColumn("key_id", "text")
-  .addColumn("model", "text")
-  .addColumn("upstream", "text")
-  .addColumn("input_tokens", "bigint", (column) => column.notNull())
-  .addColumn("output_tokens", "bigint", (column) => column.notNull())
-  .addColumn("units", "bigint", (column) => column.notNull())
-  .addColumn("certainty", "text", (column) => column.notNull())
-  .addColumn("outcome", "text", (column) => column.notNull())
-  .addColumn("began_at", "timestamptz", (column) => column.notNull())
-  .addColumn("took_ms", "bigint", (column) => column.notNull())
-  .execute();
+const createTable = () =>
+  db.schema
+    .createTable("calls")
+    .ifNotExists()
+    .addColumn("id", "text", (column) => column.primaryKey())
+    .addColumn("key_id", "text")
+    .addColumn("model", "text")
+    .addColumn("upstream", "text")
+    .addColumn("input_tokens", "bigint", (column) => column.notNull())
+    .addColumn("output_tokens", "bigint", (column) => column.notNull())
+    .addColumn("units", "bigint", (column) => column.notNull())
+    .addColumn("certainty", "text", (column) => column.notNull())
+    .addColumn("outcome", "text", (column) => column.notNull())
+    .addColumn("began_at", "timestamptz", (column) => column.notNull())
+    .addColumn("took_ms", "bigint", (column) => column.notNull())
+    .execute();
+
+// Processes that start at the same time may collide here. A process that fails finds the table at its second attempt.
+await createTable().catch(createTable);
 
 async function insert({ requestId, key, usage, attempts, ...record }: CallRecord): Promise<void> {
   await db

@@ -15,9 +15,12 @@ pool.on("error", console.error);
 export const dialect = "postgres";
 export const db: Kysely<unknown> = new Kysely({ dialect: nodePostgresDialect(pool) });
 
+// The table of all counters. The lock lets processes that start at the same time make it one after the other.
+await pool.query(`
+  SELECT pg_advisory_xact_lock(7246);
+  CREATE TABLE IF NOT EXISTS rates (key text PRIMARY KEY, points integer NOT NULL, expire bigint)
+`);
+
 /** Returns a counter that allows a number of points in a number of seconds, for all processes together. */
-export const rateCounter = (points: number, duration: number): Promise<RateLimiterPostgres> =>
-  new Promise((resolve, reject) => {
-    const options = { storeClient: pool, tableName: "rates", points, duration };
-    const counter = new RateLimiterPostgres(options, (error) => (error ? reject(error) : resolve(counter)));
-  });
+export const rateCounter = async (points: number, duration: number): Promise<RateLimiterPostgres> =>
+  new RateLimiterPostgres({ storeClient: pool, tableName: "rates", tableCreated: true, points, duration });

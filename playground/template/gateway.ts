@@ -46,8 +46,10 @@ const quotas = sqlQuotaStore({
   onBudget: ({ name, percent }) => console.warn(`The budget ${name} has reached ${percent} %.`),
 });
 
-// Charges the calls of processes that have died, and deletes old answers.
-const sweep = (): Promise<unknown> => Promise.all([quotas.sweep(), replayStore.sweep()]);
+// Charges the calls of processes that have died, and deletes old answers and the store's notes on calls of a month ago.
+const MONTH_MS = 30 * 86_400_000;
+const sweep = (): Promise<unknown> =>
+  Promise.all([quotas.sweep(), quotas.prune({ olderThanMs: MONTH_MS }), replayStore.sweep()]);
 setInterval(() => void sweep().catch(console.error), 60_000).unref();
 
 /** Serves metrics on a port of their own. Spans go to the tracer provider that is registered, if there is one. */

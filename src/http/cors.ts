@@ -13,10 +13,3 @@ export function corsOf(
   const headers = Object.fromEntries(event.res.headers);
   return preflight ? { preflight: { status: preflight.status ?? 204, headers, body: null }, headers } : { headers };
 }
-
-/** Adds the header `Idempotency-Key` to the headers that a page may send. */
-export function allowingRetries(options: CorsOptions): CorsOptions {
-  const { allowHeaders } = options;
-  const isAllowed = !Array.isArray(allowHeaders) || allowHeaders.some((name) => /^(?:\*|idempotency-key)$/i.test(name));
-  return isAllowed ? options : { ...options, allowHeaders: [...allowHeaders, "Idempotency-Key"] };
-}

@@ -11,7 +11,7 @@ import type { Services } from "./services.ts";
 export interface HealthOptions<Context = unknown> {
   /** The longest wait for the quota store, in milliseconds. A store that takes longer is `unreachable`. Default: 1 second. */
   readonly timeoutMs?: number;
-  /** The host's own context for the stores, where they find their database by it. Default: undefined. */
+  /** The host's own context for the stores, where they find their database by it. Each check with a context asks the store. Default: undefined. */
   readonly context?: Context;
 }
 

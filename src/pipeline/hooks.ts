@@ -6,7 +6,7 @@ import type { AnswerEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { Limits } from "../limits.ts";
 import { isJsonObject, JsonBudget, JsonLimitError, parseJson } from "../model/json.ts";
-import { assertOptions, quoted } from "../options.ts";
+import { assertOptions, assertTimerMs } from "../options.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "../ports/hook.ts";
@@ -204,10 +204,7 @@ function assertHook(hook: Hook): void {
   const given = (["before", "after"] as const).map((verb) => typeof verbs[verb]);
   if (given.every((type) => type === "undefined") || given.some((type) => !["function", "undefined"].includes(type)))
     throw new TypeError("createGateway: each of the hooks must have a function before, or a function after.");
-  if (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1)
-    throw new RangeError(
-      `createGateway: the timeoutMs of a hook must be an integer from 1 up, not ${quoted(timeoutMs)}`,
-    );
+  assertTimerMs("createGateway: the timeoutMs of a hook", timeoutMs);
   assertOptions<Hook>("createGateway: a hook", hook, {
     before: "function?",
     after: "function?",

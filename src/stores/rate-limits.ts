@@ -172,7 +172,6 @@ const NO_SLOT: RateVerdict = { refused: { by: "calls", retryAfterMs: SLOT_RETRY_
 interface Scope {
   readonly limits: RateLimits;
   readonly name: string;
-  readonly tier: string | undefined;
 }
 
 class FlexibleRateLimiter implements RateLimiter {
@@ -264,9 +263,8 @@ class FlexibleRateLimiter implements RateLimiter {
     const own = tier === undefined ? {} : (tiers[tier] ?? {});
     const scopeOf = (limit: keyof RateTier, ...names: readonly string[]): Scope => ({
       limits: own[limit] ?? this.#options[limit] ?? {},
-      name: nameOf(...names),
       // Limits that a tier does not name are the same in all tiers.
-      tier: own[limit] && tier,
+      name: own[limit] ? `${nameOf(...names)}:${JSON.stringify(tier)}` : nameOf(...names),
     });
     const shared = [scopeOf("perKey", keyId)];
     const group = key && (own.perGroup ?? this.#options.perGroup) ? groupOf(key) : undefined;
@@ -315,9 +313,8 @@ const tierInMetadata = ({ metadata }: ApiKey): string | undefined => metadata?.[
 const groupInMetadata = ({ metadata }: ApiKey): string | undefined => metadata?.["group"];
 
 /** Returns the counts to make, one for each window. Several counters may use one store, so each window has its own key. */
-function wantsOf(kind: RateLimit["kind"], { limits, name, tier }: Scope, points: number): WantedCount[] {
-  const ofTier = tier === undefined ? "" : `:${JSON.stringify(tier)}`;
-  const keyOf = (index: number): string => `${kind}:${index}:${name}${ofTier}`;
+function wantsOf(kind: RateLimit["kind"], { limits, name }: Scope, points: number): WantedCount[] {
+  const keyOf = (index: number): string => `${kind}:${index}:${name}`;
   return (limits[kind] ?? []).map((counter, index) => ({ kind, counter, key: keyOf(index), points }));
 }
 

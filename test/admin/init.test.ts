@@ -307,6 +307,18 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       expect(said.includes("docker compose up -d database")).toBe(database === "postgres");
     });
 
+    it("sweeps all that its stores would keep for ever", () => {
+      for (const sweep of ["quotas.sweep()", "quotas.prune({ olderThanMs:", "replayStore.sweep()"])
+        expect(text("gateway.ts")).toContain(sweep);
+    });
+
+    it("makes its own tables where several processes start together on an empty database", () => {
+      expect(text("calls.ts")).toContain("await createTable().catch(createTable);");
+      if (database !== "postgres") return;
+      expect(text("database.ts")).toMatch(/SELECT pg_advisory_xact_lock\(\d+\);\n +CREATE TABLE IF NOT EXISTS rates/);
+      expect(text("database.ts")).toContain("tableCreated: true");
+    });
+
     it("keeps secrets and databases out of git", () => {
       expect(text(".gitignore").split("\n")).toEqual(expect.arrayContaining([".env", "*.db", "node_modules/"]));
     });

@@ -21,6 +21,42 @@ describe("a file in base64", () => {
   });
 });
 
+/** A box of an MP4, a HEIC or an AVIF. */
+function box(name: string, content: Buffer): Buffer {
+  const head = Buffer.alloc(8);
+  head.writeUInt32BE(8 + content.length);
+  head.write(name, 4);
+  return Buffer.concat([head, content]);
+}
+
+/** Numbers of 32 bits. */
+const fields = (...values: number[]): Buffer => Buffer.concat(values.map((value) => Buffer.from([0, 0, 0, value])));
+
+/** The header of a HEIC of 9 × 8 pixels, as a camera writes it: in tiles, each with an entry of its own. */
+function heic({ tiles = 48, brands = 2, boxes = 0 } = {}): Buffer {
+  const properties = Array.from({ length: boxes }, () => box("free", Buffer.alloc(0)));
+  const associations = Buffer.concat([fields(0, 1), Buffer.from([0, 1, 1, 1])]);
+  return Buffer.concat([
+    box("ftyp", Buffer.from("heic\0\0\0\0" + "mif1".repeat(brands))),
+    box(
+      "meta",
+      Buffer.concat([
+        fields(0),
+        box("pitm", Buffer.from([0, 0, 0, 0, 0, 1])),
+        box("iinf", Buffer.concat(Array.from({ length: tiles }, () => box("infe", Buffer.alloc(13))))),
+        box(
+          "iprp",
+          Buffer.concat([
+            box("ipco", Buffer.concat([box("ispe", fields(0, 9, 8)), ...properties])),
+            box("ipma", associations),
+          ]),
+        ),
+      ]),
+    ),
+    box("mdat", Buffer.alloc(40_000)),
+  ]);
+}
+
 const plain = () => sharp({ create: { width: 1_234, height: 567, channels: 3, background: "#abc" } });
 
 describe("the size of a picture", () => {
@@ -35,6 +71,14 @@ describe("the size of a picture", () => {
     const segment = Buffer.concat([Buffer.from([0xff, 0xe2, 0xff, 0xff]), Buffer.alloc(65_533)]);
     const profiled = Buffer.concat([file.subarray(0, 2), segment, segment, file.subarray(2)]);
     expect(pictureSize(fileOf(profiled))).toEqual({ width: 1_234, height: 567 });
+  });
+
+  it("is read of a HEIC in many tiles, and not of one whose boxes or brands would take long", () => {
+    const size = { width: 9, height: 8 };
+    expect(pictureSize(fileOf(heic({ tiles: 400 })))).toEqual(size);
+    expect(pictureSize(fileOf(heic({ brands: 100, boxes: 100 })))).toEqual(size);
+    expect(pictureSize(fileOf(heic({ brands: 1_500 })))).toBeUndefined();
+    expect(pictureSize(fileOf(heic({ boxes: 1_500 })))).toBeUndefined();
   });
 
   it("is unknown for what is no picture, breaks off, or is no base64", () => {
@@ -86,14 +130,6 @@ describe("the pages of a PDF", () => {
       );
   });
 });
-
-/** A box of an MP4. */
-function box(name: string, content: Buffer): Buffer {
-  const head = Buffer.alloc(8);
-  head.writeUInt32BE(8 + content.length);
-  head.write(name, 4);
-  return Buffer.concat([head, content]);
-}
 
 describe("the length of a recording", () => {
   it.each<[format: string, file: Uint8Array]>([

@@ -2,7 +2,7 @@
 
 import { inspect } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createGateway, type Failure, GatewayError, memoryQuotaStore } from "../../src/index.ts";
+import { createGateway, type Failure, GatewayError, memoryQuotaStore, systemClock } from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import { AT_REST, counted, INPUT, opened, speaking, WORD, requestOf, UNASKED } from "./bench.ts";
 
@@ -270,5 +270,34 @@ describe("a call whose backend does not ask for its signal", () => {
   it.each([false, true])("makes no AbortController (stream: %s)", async (stream) => {
     expect(await made(stream, false)).toBe(0);
     expect(await made(stream, true)).toBe(1);
+  });
+});
+
+describe("close", () => {
+  const DAY_MS = 86_400_000;
+
+  // A timer of Node that should wait longer than 2^31 - 1 ms, or for NaN, ends after 1 ms.
+  it.each<[deadlineMs: unknown, cutsAfterMs: number]>([
+    [Number.POSITIVE_INFINITY, 24 * DAY_MS],
+    [2 ** 31, 24 * DAY_MS],
+    [DAY_MS, DAY_MS],
+    [0, 0],
+    [-5, 0],
+    [Number.NaN, 10_000],
+    ["60000", 10_000],
+    [undefined, 10_000],
+  ])("with the deadline %s cuts calls after %i ms", async (deadlineMs, cutsAfterMs) => {
+    const waits: number[] = [];
+    const clock = {
+      ...systemClock,
+      after: (ms: number) => {
+        waits.push(ms);
+        return () => {};
+      },
+    };
+    const gateway = createGateway({ backend: speaking(WORD), quotas: memoryQuotaStore([]), clock });
+    await gateway.close({ deadlineMs: deadlineMs as number });
+    expect(waits).toEqual([cutsAfterMs, cutsAfterMs + 30_000]);
+    expect(Math.max(...waits)).toBeLessThan(2 ** 31);
   });
 });

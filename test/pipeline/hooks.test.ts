@@ -473,7 +473,12 @@ it.each<[string, unknown, string]>([
   [
     "a time of 0",
     { before: () => undefined, timeoutMs: 0 },
-    "the timeoutMs of a hook must be an integer from 1 up, not 0",
+    "the timeoutMs of a hook must be an integer from 1 to 2147483647, not 0",
+  ],
+  [
+    "a time that no timer waits",
+    { after: () => undefined, timeoutMs: 2 ** 31 },
+    "the timeoutMs of a hook must be an integer from 1 to 2147483647, not 2147483648",
   ],
   ["open by a wrong word", { before: () => undefined, down: "fail-open" }, 'down must be one of "closed", "open"'],
   ["given an unknown option", { before: () => undefined, timeout: 5 }, "did you mean timeoutMs?"],

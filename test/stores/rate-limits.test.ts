@@ -247,6 +247,16 @@ describe("tiers and groups", () => {
     expect(await admitted(limiter, keyOf("b", { group: "team" }))).toBe(1);
   });
 
+  it("counts the concurrent calls of a group apart in each tier that has a limit of its own", async () => {
+    const limiter = flexibleRateLimiter({
+      perGroup: { callsAtOnce: 2 },
+      tiers: { gold: { perGroup: { callsAtOnce: 5 } }, free: {} },
+    });
+    expect(await admitted(limiter, keyOf("a", { group: "team", tier: "gold" }))).toBe(5);
+    expect(await admitted(limiter, keyOf("b", { group: "team" }))).toBe(2);
+    expect(await admitted(limiter, keyOf("c", { group: "team", tier: "free" }))).toBe(0);
+  });
+
   it("refuses a counter in two places", () => {
     const [counter] = requests(1).requests;
     if (!counter) throw new Error("A counter was expected.");
