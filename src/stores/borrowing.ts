@@ -116,6 +116,8 @@ const DIRECT_MS = 5_000;
 const RECALLED_MS = 2_000;
 /** The pause between two attempts to get units that others give back, in milliseconds. */
 const PAUSE_MS = 50;
+/** The longest wait for an answer of the store that others wait for, in milliseconds. A connection may lose an answer. */
+const ANSWER_MS = 5_000;
 /** The lease of an expired call's own hold until its last note is written, in milliseconds. */
 const MOVE_MS = 60_000;
 /** The most keys, settled calls and calls that the store serves which are remembered, of each. */
@@ -303,7 +305,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const block = new Block(key, size, callLeaseMs, this.#clock.now() + this.#settings.windowMs);
     const leaseMs = this.#leaseOf(block);
     const hold = { id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs };
-    const answer = await this.#store.reserve(hold).catch((error: unknown) => {
+    const answer = await this.#inTime(this.#store.reserve(hold)).catch((error: unknown) => {
       // The store may have made the hold, and its answer was lost.
       this.#store.settle(block.id, { used: 0, certainty: "exact" }).catch(() => {});
       throw error;
@@ -327,7 +329,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       first.resolve(this.#lend(block, first.request, now));
     }
     const isShort = answer.granted < size || served === 0;
-    if (isShort || this.#isClosed) {
+    // Units that came back for waiting calls are not lent again: others may wait for them.
+    if (isShort || isAgain || this.#isClosed) {
       key.directUntil = now + DIRECT_MS;
       this.#endLending(block);
     }
@@ -336,7 +339,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
 
   /** True when other processes, or calls that the store serves, hold units of a key. */
   async #isHeldElsewhere(key: BusyKey): Promise<boolean> {
-    const balance = await this.#store.balance(key.id);
+    const balance = await this.#inTime(this.#store.balance(key.id));
     return balance !== undefined && balance.held > this.borrowed(key.id).units;
   }
 
@@ -347,7 +350,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     if (now >= key.recallUntil + DIRECT_MS) {
       key.recallUntil = now + recallWaitMs;
       key.directUntil = now + recallWaitMs + DIRECT_MS;
-      await this.#store.recall(key.id);
+      await this.#inTime(this.#store.recall(key.id));
     }
     if (now >= key.recallUntil) return false;
     await new Promise<void>((resolve) => void this.#clock.after(PAUSE_MS, resolve));
@@ -375,7 +378,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     if (now < key.recallUntil + DIRECT_MS) return;
     key.recallUntil = now;
     key.directUntil = now + DIRECT_MS;
-    await this.#store.recall(key.id).catch(() => {});
+    await this.#inTime(this.#store.recall(key.id)).catch(() => {});
   }
 
   /** Gives all free units of a key back to the store. */
@@ -485,8 +488,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     await this.#giveBack(key);
     const leftMs = Math.max(1, Math.ceil(call.expiresAt - this.#clock.now()));
     const [atMost, leaseMs] = leftMs > 1 ? [granted, leftMs] : [Math.min(granted, noted), MOVE_MS];
-    await this.#store.reserve({ id, keyId: key.id, atLeast: 0, atMost, leaseMs });
-    if (noted > 0 || leftMs === 1) await this.#store.renew(id, { leaseMs: leftMs, used: noted });
+    await this.#inTime(this.#store.reserve({ id, keyId: key.id, atLeast: 0, atMost, leaseMs }));
+    if (noted > 0 || leftMs === 1) await this.#inTime(this.#store.renew(id, { leaseMs: leftMs, used: noted }));
     this.#leaving.delete(call);
     this.#calls.delete(id);
     this.#served.add(id, true);
@@ -526,7 +529,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     if (!block.isLending && block.calls.size === 0) {
       const outcome =
         estimated > 0 ? ({ certainty: "estimated", estimated } as const) : { certainty: "exact" as const };
-      await this.#store.settle(id, { used, ...outcome }).catch((error: unknown) => {
+      await this.#inTime(this.#store.settle(id, { used, ...outcome })).catch((error: unknown) => {
         // The key cannot count so much. When the lease ends, the store charges the last note as far as it can count it.
         if (!(error instanceof RangeError)) throw error;
       });
@@ -534,13 +537,21 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       this.#blocks.delete(block);
     } else {
       const [leaseMs, sentAt] = [this.#leaseOf(block), this.#clock.now()];
-      await this.#store.renew(id, { leaseMs, used, ...(keep < block.stored && { keep }) });
+      await this.#inTime(this.#store.renew(id, { leaseMs, used, ...(keep < block.stored && { keep }) }));
       block.stored = Math.min(block.stored, Math.max(keep, used));
       // A renewal that comes after the end of the lease changes nothing.
       if (this.#clock.now() < block.expiresAt) block.expiresAt = sentAt + leaseMs / DRIFT;
       else this.#lose(block);
     }
     block.written = changes;
+  }
+
+  /** Rejects when an answer of the store does not come: what waits for it tries again. */
+  #inTime<Answer>(asked: Promise<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.#clock.after(ANSWER_MS, () => reject(new Error(`The store took more than ${ANSWER_MS} ms.`)));
+      asked.then(resolve, reject).finally(cancel);
+    });
   }
 
   #leaseOf({ callLeaseMs }: Block): number {
@@ -605,7 +616,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
-      for (const keyId of await this.#store.recalled(RECALLED_MS)) {
+      for (const keyId of await this.#inTime(this.#store.recalled(RECALLED_MS))) {
         const key = this.#keys.get(keyId);
         if (!key) continue;
         key.directUntil = Math.max(key.directUntil, this.#clock.now() + DIRECT_MS);
