@@ -376,8 +376,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
   async #recallOnce(key: BusyKey): Promise<void> {
     const now = this.#clock.now();
     if (now < key.recallUntil + DIRECT_MS) return;
-    key.recallUntil = now;
-    key.directUntil = now + DIRECT_MS;
+    key.recallUntil = now + this.#settings.recallWaitMs;
+    key.directUntil = key.recallUntil + DIRECT_MS;
     await this.#inTime(this.#store.recall(key.id)).catch(() => {});
   }
 
