@@ -127,6 +127,13 @@ const [MOST_OF_CALL, LONGEST_LEASE_MS] = [2 ** 32, 2 ** 36];
 
 type Settings = Required<BorrowingQuotaStoreOptions>;
 
+/** The block that lends, its free units, and the charged units of all blocks of a key. */
+interface Lent {
+  readonly block: Block | undefined;
+  readonly free: number;
+  readonly charged: number;
+}
+
 class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
   readonly #store: QuotaStore<Context> & QuotaRecalls;
   readonly #settings: Settings;
@@ -176,7 +183,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const key = this.#keys.get(keyId);
     // Let changes that are on their way arrive first.
     if (key) await Promise.allSettled([...key.moves, ...this.#writeAll(key)]);
-    const before = this.borrowed(keyId);
+    const before = this.#lent(keyId);
     const balance = await this.#store.balance(keyId, call);
     if (!balance) return undefined;
     const { available, held } = this.#corrected(keyId, balance, before);
@@ -198,12 +205,25 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     };
   }
 
-  /** Counts free units of this process as available, and its charged units as charged. The store counts both as held. */
-  #corrected<T extends Pick<Balance, "available" | "held">>(keyId: string, told: T, before?: BorrowedUnits): T {
-    const own = this.borrowed(keyId);
-    // A block may have come or gone while the store answered.
-    const free = Math.max(0, Math.min(own.free, before?.free ?? own.free, told.held));
-    const held = Math.max(0, told.held - free - Math.min(own.charged, before?.charged ?? own.charged));
+  #lent(keyId: string): Lent {
+    const { charged } = this.borrowed(keyId);
+    const block = this.#keys.get(keyId)?.lending;
+    return { block, free: block ? block.stored - block.books.used : 0, charged };
+  }
+
+  /**
+   * Counts the free units of the lending block as available, and charged units as charged. The store counts both as held. Free units of
+   * other blocks are on their way back: the store may have counted them as available already.
+   */
+  #corrected<T extends Pick<Balance, "available" | "held">>(
+    keyId: string,
+    told: T,
+    before: Lent = this.#lent(keyId),
+  ): T {
+    const now = this.#lent(keyId);
+    // The block may have come while the store answered.
+    const free = now.block === before.block ? Math.max(0, Math.min(now.free, before.free, told.held)) : 0;
+    const held = Math.max(0, told.held - free - Math.min(now.charged, before.charged));
     return { ...told, available: told.available + free, held };
   }
 
