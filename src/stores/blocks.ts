@@ -85,6 +85,8 @@ export class BusyKey {
   isBorrowing = false;
   /** Until then, the store serves the calls. */
   directUntil: number = Number.NEGATIVE_INFINITY;
+  /** The time of the last recall by this process. */
+  recalledAt: number = Number.NEGATIVE_INFINITY;
   /** Until then, calls wait for units of other processes. */
   recallUntil: number = Number.NEGATIVE_INFINITY;
   /** The units of live calls. */
