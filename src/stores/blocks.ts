@@ -112,9 +112,9 @@ export class BusyKey {
     this.#since = now;
   }
 
-  /** The units that the calls of the next window will probably need beyond those that calls hold now. */
-  get recentUse(): number {
+  /** The units that the calls of the next window will probably need beyond those that calls hold now, and those that wait for units. */
+  recentUse(needed: number): number {
     const { now, before, held } = this;
-    return Math.max(now.charged, before.charged) + Math.max(0, Math.max(now.peak, before.peak) - held);
+    return Math.max(now.charged, before.charged) + Math.max(0, Math.max(now.peak, before.peak) - held - needed);
   }
 }

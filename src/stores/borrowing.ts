@@ -321,7 +321,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       needed += request.atMost;
       callLeaseMs = Math.max(callLeaseMs, request.leaseMs);
     }
-    const size = Math.min(MOST_UNLIMITED, needed + (isAgain ? 0 : key.recentUse));
+    const size = Math.min(MOST_UNLIMITED, needed + (isAgain ? 0 : key.recentUse(needed)));
     const block = new Block(key, size, callLeaseMs, this.#clock.now() + this.#settings.windowMs);
     const leaseMs = this.#leaseOf(block);
     const hold = { id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs };

@@ -146,7 +146,7 @@ describe("a process that borrows", () => {
     await clock.advance(WINDOW_MS);
     at.connection.sent();
     await at.reserve("next", 50);
-    expect(at.connection.sent(), "700 were charged, and 1,000 held at once").toEqual(["reserve block 1750"]);
+    expect(at.connection.sent(), "700 were charged, and 1,000 held at once").toEqual(["reserve block 1700"]);
   });
 
   it("gives back what is idle after a window, and leaves no timer", async () => {
