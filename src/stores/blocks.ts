@@ -85,6 +85,8 @@ export class BusyKey {
   isBorrowing = false;
   /** Until then, the store serves the calls. */
   directUntil: number = Number.NEGATIVE_INFINITY;
+  /** The time of the last recall by this process. */
+  recalledAt: number = Number.NEGATIVE_INFINITY;
   /** Until then, calls wait for units of other processes. */
   recallUntil: number = Number.NEGATIVE_INFINITY;
   /** The units of live calls. */
@@ -110,9 +112,9 @@ export class BusyKey {
     this.#since = now;
   }
 
-  /** The units that the calls of the next window will probably need beyond those that calls hold now. */
-  get recentUse(): number {
+  /** The units that the calls of the next window will probably need beyond those that calls hold now, and those that wait for units. */
+  recentUse(needed: number): number {
     const { now, before, held } = this;
-    return Math.max(now.charged, before.charged) + Math.max(0, Math.max(now.peak, before.peak) - held);
+    return Math.max(now.charged, before.charged) + Math.max(0, Math.max(now.peak, before.peak) - held - needed);
   }
 }

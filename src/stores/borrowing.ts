@@ -112,8 +112,8 @@ export function borrowingQuotaStore<Context = unknown>(
 const DRIFT = 1.05;
 /** The time for which a key that is short of units is served by the store, in milliseconds. */
 const DIRECT_MS = 5_000;
-/** The age up to which recalls count, in milliseconds. A poll may fail in the meantime. */
-const RECALLED_MS = 2_000;
+/** The age up to which recalls count, in milliseconds: also a process that has borrowed after a recall gives back what it does not use. */
+const RECALLED_MS = DIRECT_MS;
 /** The pause between two attempts to get units that others give back, in milliseconds. */
 const PAUSE_MS = 50;
 /** The longest wait for an answer of the store that others wait for, in milliseconds. A connection may lose an answer. */
@@ -321,13 +321,16 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       needed += request.atMost;
       callLeaseMs = Math.max(callLeaseMs, request.leaseMs);
     }
-    const size = Math.min(MOST_UNLIMITED, needed + (isAgain ? 0 : key.recentUse));
+    const size = Math.min(MOST_UNLIMITED, needed + (isAgain ? 0 : key.recentUse(needed)));
     const block = new Block(key, size, callLeaseMs, this.#clock.now() + this.#settings.windowMs);
     const leaseMs = this.#leaseOf(block);
     const hold = { id: block.id, keyId: key.id, atLeast: 0, atMost: size, leaseMs };
-    const answer = await this.#inTime(this.#store.reserve(hold)).catch((error: unknown) => {
-      // The store may have made the hold, and its answer was lost.
-      this.#store.settle(block.id, { used: 0, certainty: "exact" }).catch(() => {});
+    const asked = this.#store.reserve(hold);
+    const answer = await this.#inTime(asked).catch((error: unknown) => {
+      // The store may have made the hold, and its answer was lost. It may also make the hold later.
+      const giveBack = (): void => void this.#store.settle(block.id, { used: 0, certainty: "exact" }).catch(() => {});
+      giveBack();
+      asked.then(giveBack).catch(() => {});
       throw error;
     });
     if (answer.refused) {
@@ -365,16 +368,24 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
 
   /** Asks the other processes for their free units, and waits a moment. Returns false when the wait is over. */
   async #recall(key: BusyKey): Promise<boolean> {
-    const { recallWaitMs } = this.#settings;
     const now = this.#clock.now();
-    if (now >= key.recallUntil + DIRECT_MS) {
-      key.recallUntil = now + recallWaitMs;
-      key.directUntil = now + recallWaitMs + DIRECT_MS;
-      await this.#inTime(this.#store.recall(key.id));
-    }
+    await this.#askBack(key, now);
     if (now >= key.recallUntil) return false;
     await new Promise<void>((resolve) => void this.#clock.after(PAUSE_MS, resolve));
     return true;
+  }
+
+  /** Asks the other processes for their free units, unless each process that borrows now will see the last recall. */
+  async #askBack(key: BusyKey, now: number): Promise<void> {
+    const { recallMs, recallWaitMs } = this.#settings;
+    if (now < key.recallUntil || now < key.recalledAt + RECALLED_MS - 2 * recallMs) return;
+    key.recalledAt = now;
+    key.recallUntil = now + recallWaitMs;
+    key.directUntil = key.recallUntil + DIRECT_MS;
+    await this.#inTime(this.#store.recall(key.id)).catch((error: unknown) => {
+      key.recalledAt = key.recallUntil = Number.NEGATIVE_INFINITY;
+      throw error;
+    });
   }
 
   /** Lets the store serve a call. When its units are short, other processes give back what they do not use. */
@@ -385,20 +396,12 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       const answer = await this.#store.reserve(request, call);
       if (!answer.refused) {
         // The next calls get more when the others have given back their units.
-        if (answer.granted < request.atMost) await this.#recallOnce(key);
+        if (answer.granted < request.atMost) await this.#askBack(key, this.#clock.now()).catch(() => {});
         return answer;
       }
       const isHeldElsewhere = answer.held > this.borrowed(key.id).units;
       if (!isHeldElsewhere || !(await this.#recall(key))) return this.#corrected<Refusal>(key.id, answer);
     }
-  }
-
-  async #recallOnce(key: BusyKey): Promise<void> {
-    const now = this.#clock.now();
-    if (now < key.recallUntil + DIRECT_MS) return;
-    key.recallUntil = now + this.#settings.recallWaitMs;
-    key.directUntil = key.recallUntil + DIRECT_MS;
-    await this.#inTime(this.#store.recall(key.id)).catch(() => {});
   }
 
   /** Gives all free units of a key back to the store. */
@@ -636,10 +639,13 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
-      for (const keyId of await this.#inTime(this.#store.recalled(RECALLED_MS))) {
+      const withinMs = Math.max(RECALLED_MS, 2 * this.#settings.recallMs);
+      for (const keyId of await this.#inTime(this.#store.recalled(withinMs))) {
         const key = this.#keys.get(keyId);
         if (!key) continue;
-        key.directUntil = Math.max(key.directUntil, this.#clock.now() + DIRECT_MS);
+        const now = this.#clock.now();
+        // A recall is seen several times, and counts once.
+        if (now >= key.directUntil) key.directUntil = now + DIRECT_MS;
         if (key.lending) this.#endLending(key.lending);
       }
     } catch {

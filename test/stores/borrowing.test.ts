@@ -146,7 +146,7 @@ describe("a process that borrows", () => {
     await clock.advance(WINDOW_MS);
     at.connection.sent();
     await at.reserve("next", 50);
-    expect(at.connection.sent(), "700 were charged, and 1,000 held at once").toEqual(["reserve block 1750"]);
+    expect(at.connection.sent(), "700 were charged, and 1,000 held at once").toEqual(["reserve block 1700"]);
   });
 
   it("gives back what is idle after a window, and leaves no timer", async () => {
@@ -285,6 +285,43 @@ describe("two processes that borrow from one key", () => {
     expect(store.report("key-1")).toMatchObject({ used: 990, available: 10, overdraft: 0 });
   });
 
+  it("wait for units after a call that got less than it asked for", async () => {
+    const { start, clock } = stage(1_000);
+    const [one, two] = [start(), start({ minCalls: 100 })];
+    await one.borrow(990);
+    expect(await two.reserve("partial", 1, 100)).toEqual({ granted: 10 });
+    const waiting = two.reserve("next", 100);
+    await clock.advance(1_000);
+    expect(await waiting).toEqual({ granted: 100 });
+  });
+
+  it("ask again when a recall was lost", async () => {
+    const { start, clock } = stage(1_000);
+    const [one, two] = [start(), start()];
+    await one.borrow(990);
+    const { recall } = two.connection;
+    two.connection.recall = () => Promise.reject(new Error("no connection"));
+    await expect(two.reserve("call", 100)).rejects.toThrow("no connection");
+    two.connection.recall = recall;
+    const waiting = two.reserve("next", 100);
+    await clock.advance(1_000);
+    expect(await waiting).toEqual({ granted: 100 });
+  });
+
+  it("give back what they have borrowed after the recall, too", async () => {
+    const { start, clock } = stage(1_000);
+    const [one, two, three] = [start(), start(), start()];
+    await Promise.all([one.reserve("one", 500), two.reserve("two", 450)]);
+    const refused = two.reserve("short", 100);
+    await clock.advance(1_000);
+    expect(await refused).toMatchObject({ refused: true, available: 50 });
+    await one.settle("one", 0);
+    await clock.advance(1_500);
+    await three.borrow(540);
+    await clock.advance(300);
+    expect(await two.reserve("later", 100)).toEqual({ granted: 100 });
+  });
+
   it("borrow again some seconds after a recall", async () => {
     const { start, clock } = stage(10_000);
     const [one, two] = [start(), start()];
@@ -395,6 +432,20 @@ describe("a process that cannot reach its store", () => {
     expect(store.report("key-1")).toMatchObject({ used: 0, held: 0 });
     at.connection.reserve = reserve;
     expect(await at.reserve("call", 100), "a repetition is a new call").toEqual({ granted: 100 });
+  });
+
+  it("returns a block whose answer comes after the wait for it", async () => {
+    const { start, clock, store } = stage(1_000);
+    const at = start();
+    const { reserve } = at.connection;
+    at.connection.reserve = async (hold) => {
+      await new Promise<void>((resolve) => void clock.after(6_000, resolve));
+      return reserve(hold);
+    };
+    const failed = at.reserve("call", 1_000).catch(String);
+    await clock.advance(7_000);
+    expect(await failed).toContain("more than 5000 ms");
+    expect(store.report("key-1")).toMatchObject({ used: 0, held: 0 });
   });
 
   it("lends nothing from a block after a pause, whatever its timers did", async () => {
