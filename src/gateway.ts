@@ -193,6 +193,8 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
    * in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
+  /** Returns true from the call of `close` on. Mounts then end kept connections, so that clients turn to another process. */
+  readonly isClosing: () => boolean;
 }
 
 /** A gateway, ready to be mounted. */
@@ -281,6 +283,7 @@ export function gatewayOf<Context>(
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
     health: (how) => health.check(how),
+    isClosing: () => services.inFlight.isClosing,
     close: (how) => {
       const deadlineMs = how?.deadlineMs ?? CLOSE_MS;
       const closesAt = clock.now() + deadlineMs;
