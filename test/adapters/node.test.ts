@@ -115,17 +115,17 @@ describe("errors", () => {
   });
 });
 
-describe("a gateway that closes", () => {
-  const koa = (gateway: Gateway): RequestListener => {
-    const app = new Koa();
-    app.use(toKoaMiddleware(gateway) as Koa.Middleware);
-    const handle = app.callback();
-    return (req, res) => void handle(req, res);
-  };
+function onKoa(gateway: Gateway): RequestListener {
+  const app = new Koa();
+  app.use(toKoaMiddleware(gateway) as Koa.Middleware);
+  const handle = app.callback();
+  return (req, res) => void handle(req, res);
+}
 
+describe("a gateway that closes", () => {
   it.each([
     ["Node", (gateway: Gateway): RequestListener => toNodeHandler(gateway)],
-    ["Koa", koa],
+    ["Koa", onKoa],
   ])("ends kept connections with its last answers, in flight and refused, on %s", async (_name, mount) => {
     const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const gateway = gatewayOf({
