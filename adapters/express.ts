@@ -26,20 +26,41 @@ export const toExpressHandler = <Context = unknown, Req extends IncomingMessage 
   assertMount("toExpressHandler", gateway, options, NODE_SHAPES);
   const handler = toNodeHandler(gateway, options);
   const prefix = options.prefix?.replace(/\/+$/, "");
-  if (!prefix) return handler;
   let isWarned = false;
+  const warn = (text: string): void => {
+    if (!isWarned) process.emitWarning(text, "PolygateWarning");
+    isWarned = true;
+  };
   return (req, res, next) =>
     handler(req, res, (error) => {
-      if (!error && !isWarned && isPrefixTwice(req, prefix, gateway)) {
-        isWarned = true;
-        process.emitWarning(
-          `${req.method} ${prefix}… did not reach the gateway: Express removes "${prefix}" from the address itself, and the mount expects it again. Leave out the prefix: app.use("${prefix}", toExpressHandler(gateway)).`,
-          "PolygateWarning",
-        );
+      if (!error && !isWarned) {
+        const fault = faultOfBaseUrl(req, gateway);
+        if (prefix && isPrefixTwice(req, prefix, gateway))
+          warn(
+            `${req.method} ${prefix}… did not reach the gateway: Express removes "${prefix}" from the address itself, and the mount expects it again. Leave out the prefix: app.use("${prefix}", toExpressHandler(gateway)).`,
+          );
+        // Such a route may be the host's own.
+        else if (!prefix && fault)
+          res.once("finish", () => {
+            if (res.statusCode === 404)
+              warn(`A request of a client missed the gateway and got 404: the client's base URL ${fault}.`);
+          });
       }
       next(error);
     });
 };
+
+/** Says what is wrong with the base URL of a client that asks for a route of the gateway with a version too many or too few. */
+function faultOfBaseUrl(
+  { url = "" }: IncomingMessage,
+  { endpoints }: Pick<CoreGateway, "endpoints">,
+): string | undefined {
+  const isRoute = (written: string): boolean =>
+    endpoints.some(({ path }) => written.startsWith(path.replace("**", "")));
+  const withoutVersion = /^\/v1(?:beta)?(\/v1.*)$/s.exec(url)?.[1];
+  if (withoutVersion !== undefined) return isRoute(withoutVersion) ? "has its version twice" : undefined;
+  return isRoute(`/v1${url}`) || isRoute(`/v1beta${url}`) ? "lacks its version, such as /v1" : undefined;
+}
 
 /** True for a route of the gateway that it did not own, because Express has removed the mount's prefix from the address already. */
 function isPrefixTwice(

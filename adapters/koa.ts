@@ -6,7 +6,7 @@ import type { CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertTimerMs } from "../src/options.ts";
 import { assertMount } from "./mount.ts";
-import { drain, dropIdle, mergedVary, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
+import { drain, dropIdle, endConnection, mergedVary, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -68,6 +68,7 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
     const answer = await routes.answer(new NodeRequest({ req, res }), mounted);
     if (!answer) return void (await next());
     drain(req, patienceMs);
+    if (gateway.isClosing()) await endConnection(req, res);
     dropIdle(res, patienceMs);
     const { status, headers, body } = answer;
     // Send a stream without Koa: Koa would report each disconnected client as an error of the app.

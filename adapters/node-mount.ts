@@ -71,6 +71,16 @@ export function drain(req: IncomingMessage, patienceMs: number): void {
   req.once("close", () => clearTimeout(timer));
 }
 
+/**
+ * Ends an HTTP/1 connection with this answer, because the gateway closes: the client's next call then reaches another process. Waits for
+ * the rest of the request first, because a client that still sends would lose the answer.
+ */
+export async function endConnection(req: IncomingMessage, res: ServerResponse): Promise<void> {
+  if (req.httpVersionMajor !== 1) return;
+  if (!req.complete && !req.destroyed) await new Promise((resolve) => req.once("close", resolve));
+  if (!res.headersSent) res.setHeader("connection", "close");
+}
+
 /** Closes the connection of a client that reads nothing of its answer for `patienceMs`. */
 export function dropIdle(res: ServerResponse, patienceMs: number): void {
   const { socket } = res;

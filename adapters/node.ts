@@ -6,7 +6,7 @@ import type { Answer, CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertTimerMs } from "../src/options.ts";
 import { assertMount } from "./mount.ts";
-import { drain, dropIdle, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
+import { drain, dropIdle, endConnection, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -53,6 +53,7 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
     }
     if (!answered && next) return next();
     drain(req, patienceMs);
+    if (gateway.isClosing()) await endConnection(req, res);
     try {
       const sending = send(res, answered ?? emptyAnswer(404));
       // Skip the timeout for an answer that is completely written, which is the usual case.

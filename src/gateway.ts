@@ -194,6 +194,8 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
    * when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
+  /** Returns true from the call of `close` on. Mounts then end kept connections, so that clients turn to another process. */
+  readonly isClosing: () => boolean;
 }
 
 /** A gateway, ready to be mounted. */
@@ -282,6 +284,7 @@ export function gatewayOf<Context>(
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
     health: (how) => health.check(how),
+    isClosing: () => services.inFlight.isClosing,
     close: (how) => {
       const deadlineMs = closeMsOf(how?.deadlineMs);
       const closesAt = clock.now() + deadlineMs;

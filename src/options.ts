@@ -158,7 +158,9 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   for (const candidate of known) {
     const other = candidate.toLowerCase();
     const isPart = lower.length >= 3 && (other.includes(lower) || lower.includes(other));
-    const distance = distanceOf(lower, other);
+    // A name that is cut short, or that goes on, is nearer than one with other letters.
+    const isCut = isPart && other.length >= 3 && (other.startsWith(lower) || lower.startsWith(other));
+    const distance = distanceOf(lower, other) / (isCut ? MAX_COMPARED : 1);
     const isNear = isPart || distance <= Math.max(1, Math.floor(Math.min(lower.length, other.length) / 3));
     if (isNear && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) best = { name: candidate, distance };
   }

@@ -118,6 +118,31 @@ describe("a suggestion", () => {
     );
   });
 
+  it.each([
+    ["onFail", "onFailure"],
+    ["onCalls", "onCall"],
+    ["hook", "hooks"],
+    ["prices", "price"],
+  ])("for a name that is cut short or goes on, %s, is %s", (misspelt, meant) => {
+    expect(refusal(() => make(createGateway, { backend, quotas, [misspelt]: 1 }))).toContain(`did you mean ${meant}? `);
+  });
+
+  it.each([
+    ["openai", "chat-completions"],
+    ["anthropic", "messages"],
+    ["gemini", "generate-content"],
+    ["Google", "generate-content"],
+    ["response", "responses"],
+  ])("for the format %s is %s", (format, meant) => {
+    const message = refusal(() => make(relay, { format, baseUrl: "https://x.example" }));
+    expect(message).toMatch(new RegExp(`, not "${format}"\\. Did you mean "${meant}"\\?$`));
+  });
+
+  it("is not made for a format that is near to none", () => {
+    const message = refusal(() => make(relay, { format: "carrier-pigeon", baseUrl: "https://x.example" }));
+    expect(message).toMatch(/, not "carrier-pigeon"\.$/);
+  });
+
   it.each(["colour", "x".repeat(100_000), "__proto__x"])("is not made for %s", (unknown) => {
     const message = refusal(() => make(relay, { format: "messages", baseUrl: "https://x.example", [unknown]: 1 }));
     expect(message).toContain("does not exist; there are ");
@@ -193,6 +218,11 @@ describe("a wrong shape gets a sentence", () => {
       "a route",
       () => make(route, { routes: { fast: { upstream: [backend] } } }),
       'route: routes["fast"] is no backend and has no upstreams.',
+    ],
+    [
+      "a list of backends as a route",
+      () => make(route, { routes: { fast: [backend, backend] } }),
+      'route: routes["fast"] is a list; write { upstreams: [...] } for several backends.',
     ],
     [
       "a list of routes",

@@ -70,6 +70,10 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   "amount",
 ] satisfies (keyof BudgetReport)[]);
 
+/** The words in place of the quota of a key that has none of its own, without a budget and with one. */
+export const UNLIMITED = "unlimited";
+export const OF_BUDGET = "none of its own";
+
 class Text {
   readonly #currency: string | undefined;
 
@@ -84,7 +88,7 @@ class Text {
   /** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
   key({ id, name, granted, available, unlimited, ...key }: KeyShown): string[] {
     const { budgets = [], budget, ...others } = { budgets: undefined, ...key };
-    const none = budget === undefined ? "unlimited" : "none of its own";
+    const none = budget === undefined ? UNLIMITED : OF_BUDGET;
     return [
       ...this.lines({ id, name }),
       ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
@@ -123,6 +127,7 @@ class Text {
       if (AMOUNTS.has(name)) return this.#amount(value);
     }
     if (typeof value === "string") return value;
+    if (Array.isArray(value)) return value.join(",");
     if (typeof value !== "object" || value === null) return JSON.stringify(value);
     return Object.entries(value)
       .map(([field, entry]) => (entry === true ? field : `${field}=${entry}`))

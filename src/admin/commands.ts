@@ -3,8 +3,8 @@
 import { parseArgs } from "node:util";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
-import { type KeyChanges, noSuchBudget } from "../stores/ledger.ts";
-import { textOf, withBudgets } from "./answers.ts";
+import { type KeyChanges, NO_SUCH_BUDGET, noSuchBudget } from "../stores/ledger.ts";
+import { OF_BUDGET, textOf, UNLIMITED, withBudgets } from "./answers.ts";
 import { DATABASES, type NewProject, nextSteps, SERVERS, type TemplatePackage, writeProject } from "./init.ts";
 import { type KeyAdmin, keyAdmin, type KeyFilter, type KeyState, type NewKeyOptions } from "./key-admin.ts";
 import { exportedLine, importLines, readLines } from "./key-lines.ts";
@@ -142,7 +142,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
         ...(granted !== undefined && { granted: unitsOf("--granted", granted, currency) }),
         ...(budget !== undefined && { budget }),
       };
-      return (keys) => keys.create(key);
+      // Ask the store for nothing more: if that failed, the secret would be lost.
+      const quota =
+        granted === undefined ? { quota: budget === undefined ? UNLIMITED : OF_BUDGET } : { granted: key.granted };
+      return async (keys) => ({
+        ...(await keys.create(key)),
+        ...quota,
+        ...(budget !== undefined && { budget }),
+        models: key.models ?? "*",
+      });
     },
   },
   update: {
@@ -545,6 +553,10 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     if (!answer) return;
     const shown = await withBudgets(answer, opened.store);
     print(values.json ? jsonOf(shown) : textOf(shown, currency));
+  } catch (error) {
+    if (error instanceof RangeError && error.message.startsWith(NO_SUCH_BUDGET))
+      throw new CommandError(`${error.message} "polygate budgets list" lists the budgets.`);
+    throw error;
   } finally {
     await opened.close();
   }

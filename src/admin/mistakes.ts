@@ -22,6 +22,8 @@ export function unknownCommand([group = "", name]: readonly string[], groups: Gr
 function commandsOf(word: string, group: string, groups: Groups): string[] {
   const meant = nearest(group, Object.keys(groups));
   if (meant !== undefined && groups[meant]?.includes(word)) return [`${meant} ${word}`];
+  // A word alone, or a command without commands of its own.
+  if (meant !== undefined && (word === group || groups[meant]?.length === 0)) return [meant];
   return Object.entries(groups).flatMap(([other, names]) => (names.includes(word) ? [`${other} ${word}`] : []));
 }
 

@@ -30,9 +30,9 @@ export function failureOf(call: Reported, thrown: unknown): GatewayError {
   return error;
 }
 
-/** A backend's error always counts: the cause tells why an upstream refused, or when it was too slow. */
+/** A cause tells why an upstream refused or was too slow, or why a model has no price. */
 const isOutline = ({ code, port, cause }: GatewayError): boolean =>
-  OUTLINED.has(code) || (port === "model-backend" && cause !== undefined);
+  OUTLINED.has(code) || ((port === "model-backend" || code === "model_not_found") && cause !== undefined);
 
 /**
  * Reports a failure to the host, unless the host has heard of the same error as the failure of an attempt. A reporter that throws or rejects

@@ -165,8 +165,17 @@ function troubleOf(thrown: unknown): Trouble {
   }) ?? { code: undefined, message: "" };
   if (code === UNMIGRATED) return { state: "unmigrated", reason: message, thrown };
   const named = typeof code === "string" && CODE.test(code) ? ` (${code})` : "";
-  return { state: "unreachable", reason: `The store has failed${named}.`, thrown };
+  const words = named && MEANINGS.find(([codes]) => codes.test(code as string))?.[1];
+  return { state: "unreachable", reason: `The store has failed${words ? `: ${words}` : ""}${named}.`, thrown };
 }
+
+/** The well-known codes, in words. */
+const MEANINGS: readonly (readonly [codes: RegExp, words: string])[] = [
+  [/^3D000|^ER_BAD_DB/, "the database does not exist"],
+  [/^28|^ER_ACCESS_DENIED/, "the user or the password is wrong"],
+  [/^ECONNREFUSED/, "nobody answers at its address"],
+  [/^ENOTFOUND/, "the name of its host is unknown"],
+];
 
 /** Returns the state of the backend's upstreams; none when the backend does not tell it, or fails. */
 export const upstreamStatus = ({ backend }: Pick<Services, "backend">): readonly UpstreamStatus[] => {

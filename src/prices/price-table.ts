@@ -109,11 +109,14 @@ const MAX_DECIMALS = 12;
 /** The most models whose row is remembered. A key may ask for any name when a row is for `*`. */
 const MAX_REMEMBERED = 1_000;
 
+/** The most models without a row that the host hears of. A key may ask for any name when the backend lists no models. */
+const MAX_MISSED = 100;
+
 /**
  * Makes prices from a table: `createGateway({ ...priceTable({ "claude-*": { input: 3, output: 15 } }) })`. The exact name of a model goes
  * before patterns, and a pattern with more characters before one with fewer. The upstream's own name of the model goes before the caller's
  * name, where both are exact or both match a pattern. A model without a row is refused with `model_not_found`,
- * before the backend is asked. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
+ * before the backend is asked; `onFailure` hears of it once for each model. A row for `*` is the price of all other models. A call costs the sum of all its parts, rounded up once to a
  * whole unit.
  *
  * @throws RangeError if a price is not a number from 0 up or has too many digits, if a row with prices of tokens has no `output` or no
@@ -132,6 +135,7 @@ class Table {
   readonly #exact = new Map<string, Row>();
   readonly #patterns: { readonly matches: (model: string) => boolean; readonly row: Row }[] = [];
   readonly #remembered = new Map<string, Row | undefined>();
+  readonly #missed = new Set<string>();
 
   constructor(rows: PriceRows) {
     if (typeof rows !== "object" || rows === null || Array.isArray(rows))
@@ -161,7 +165,22 @@ class Table {
   row(model: string, own: string = model): Row {
     const row = this.#exact.get(own) ?? this.#exact.get(model) ?? this.#matching(own) ?? this.#matching(model);
     if (row) return row;
-    throw new GatewayError("model_not_found", `The model "${model}" has no price.`, { path: ["model"] });
+    const cause = this.#missing(model, own);
+    throw new GatewayError("model_not_found", `The model "${model}" has no price.`, {
+      path: ["model"],
+      ...(cause && { cause }),
+    });
+  }
+
+  /** Returns the error for `onFailure`, once for each model. */
+  #missing(model: string, own: string): Error | undefined {
+    const name = JSON.stringify(own);
+    if (this.#missed.size === MAX_MISSED || this.#missed.has(name)) return undefined;
+    this.#missed.add(name);
+    const asked = own === model ? "" : `, which callers know as ${JSON.stringify(model)}`;
+    return new Error(
+      `priceTable has no row for the model ${name}${asked}. Its calls are refused. Add a row for it: ${name}: { input: …, output: … }. Or price all other models: "*": { input: …, output: … }.`,
+    );
   }
 
   /** Returns the row of the longest pattern that a name matches. */

@@ -263,7 +263,10 @@ export const beyondMost = (owner: string, book: string): RangeError =>
   new RangeError(`The ${book} units of the ${owner} would be beyond 2^53 - 1.`);
 export const tooFewUnits = (owner: string, available: number): RangeError =>
   new RangeError(`The ${owner} has too few available units: ${available}.`);
-export const noSuchBudget = (id: string): RangeError => new RangeError(`There is no budget of the id ${id}.`);
+export const noSuchBudget = (id: string): RangeError => new RangeError(`${NO_SUCH_BUDGET} ${id}.`);
+
+/** The beginning of the message of `noSuchBudget`. */
+export const NO_SUCH_BUDGET = "There is no budget of the id";
 /** The error for an id that cannot be given to a new budget. */
 export const removedBudget = (id: string): RangeError =>
   new RangeError(`The budget ${id} was removed. Choose another id: its history stays.`);

@@ -1,6 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { assertOptions, type Shapes, quoted } from "../options.ts";
+import { assertMethods, assertOptions, type Shapes, quoted } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
@@ -76,6 +76,7 @@ const RESERVED_OUTPUT_TOKENS = 8_192;
 /**
  * Makes a rate limiter from the given counters.
  *
+ * @throws TypeError when an option has the wrong shape, such as a number where a counter is expected.
  * @throws RangeError when a counter is in two places, `callsAtOnce` is not an integer from 1 up, or `reservedOutputTokens` is not an
  * integer from 0 up.
  * @example
@@ -122,13 +123,22 @@ function assertLimits(where: string, tier: RateTier, places: Map<RateCounter, st
       throw new RangeError(`callsAtOnce must be an integer from 1, not ${quoted(most)}`);
     for (const kind of ["requests", "tokens"] as const)
       for (const [index, counter] of (limits[kind] ?? []).entries()) {
-        const place = `${where}: ${scope}.${kind}[${index}]`;
+        const name = `${scope}.${kind}[${index}]`;
+        assertCounter(where, name, counter);
+        const place = `${where}: ${name}`;
         const other = places.get(counter);
         if (other !== undefined)
           throw new RangeError(`${place} is the same counter as ${other}; each limit needs a counter of its own.`);
         places.set(counter, place);
       }
   }
+}
+
+function assertCounter(where: string, name: string, counter: unknown): void {
+  const what = "a counter of rate-limiter-flexible, such as new RateLimiterMemory({ points: 60, duration: 60 })";
+  assertMethods(where, name, counter, ["consume", "penalty", "reward"], what);
+  const { points } = counter as { readonly points?: unknown };
+  if (typeof points !== "number") throw new TypeError(`${where}: ${name} must be ${what}, and has no points.`);
 }
 
 /** A count to be made in one window. */

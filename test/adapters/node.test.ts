@@ -3,10 +3,13 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { connect as connectHttp2, createServer as createHttp2Server } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
+import Koa from "koa";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { type NodeHandlerOptions, toNodeHandler } from "../../adapters/node.ts";
 import {
   type ChatRequest,
@@ -109,6 +112,81 @@ describe("errors", () => {
     `;
     const ended = promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script]);
     await expect(ended).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("the host's own") as string });
+  });
+});
+
+function onKoa(gateway: Gateway): RequestListener {
+  const app = new Koa();
+  app.use(toKoaMiddleware(gateway) as Koa.Middleware);
+  const handle = app.callback();
+  return (req, res) => void handle(req, res);
+}
+
+describe("a gateway that closes", () => {
+  it.each([
+    ["Node", (gateway: Gateway): RequestListener => toNodeHandler(gateway)],
+    ["Koa", onKoa],
+  ])("ends kept connections with its last answers, in flight and refused, on %s", async (_name, mount) => {
+    const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const gateway = gatewayOf({
+      backend: {
+        async *chat({ model }) {
+          if (model === "waits") asked.resolve();
+          if (model === "waits") await goOn.promise;
+          yield "Hello.";
+        },
+      },
+    });
+    const port = await listen(mount(gateway));
+    const kept = await ask(port);
+    expect([kept.status, kept.headers.get("connection")]).toEqual([200, "keep-alive"]);
+    const sent = ask(port, { ...BODY, model: "waits" });
+    await asked.promise;
+    const closed = gateway.close();
+    const refused = await ask(port);
+    expect([refused.status, refused.headers.get("connection")]).toEqual([503, "close"]);
+    goOn.resolve();
+    const last = await sent;
+    expect([last.status, last.headers.get("connection")]).toEqual([200, "close"]);
+    expect(await last.text()).toContain("Hello.");
+    await closed;
+  });
+
+  it("refuses a client that still sends only after its last byte, so that the answer is not lost", async () => {
+    const gateway = gatewayOf();
+    await gateway.close();
+    const port = await listen(toNodeHandler(gateway));
+    const socket = await sendHead(port, "content-length: 20000000");
+    for (let sent = 0; sent < 20; sent++) expect(await write(socket, "a".repeat(1_000_000))).toBe(true);
+    const answer = await text(socket);
+    expect(answer).toMatch(/^HTTP\/1.1 503 /);
+    expect(answer).toMatch(/\r\nconnection: close\r\n/i);
+    expect(answer).toContain("The gateway is closing.");
+  });
+
+  it("leaves HTTP/2 as it is", async () => {
+    const gateway = gatewayOf();
+    await gateway.close();
+    const warnings: string[] = [];
+    const warn = ({ message }: Error): void => void warnings.push(message);
+    process.on("warning", warn);
+    const handler = toNodeHandler(gateway) as unknown as Parameters<typeof createHttp2Server>[1];
+    const server = createHttp2Server({}, handler).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    try {
+      for (let at = 0; at < 2; at++) {
+        const stream = session.request({ ":method": "POST", ":path": "/v1/messages", ...HEADERS }).end("{}");
+        const [headers] = (await once(stream, "response")) as [Record<string, unknown>];
+        expect([headers[":status"], headers["connection"]]).toEqual([503, undefined]);
+        expect(await text(stream)).toContain("The gateway is closing.");
+      }
+      expect(warnings).toEqual([]);
+    } finally {
+      process.off("warning", warn);
+      session.close();
+      server.close();
+    }
   });
 });
 

@@ -72,10 +72,11 @@ it.each<[string, () => unknown]>([
   expect(mount).toThrow(RangeError);
 });
 
-/** Sends requests to a gateway under `/ai` with a prefix, and returns their statuses and the warnings. */
-async function statuses(prefix: string, ...paths: string[]) {
+/** Sends requests to a gateway under `/ai`, with a prefix or none, and returns their statuses and the warnings. */
+async function statuses(prefix: string | undefined, ...paths: string[]) {
   const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
-  const app = express().use("/ai", toExpressHandler(gateway, { prefix }));
+  const app = express().use("/ai", toExpressHandler(gateway, prefix === undefined ? {} : { prefix }));
+  app.use("/ai/chat/completions", (_req, res) => void res.end("The host's own."));
   const server = createServer(app.use((_req, res) => void res.status(404).end())).listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -94,6 +95,25 @@ describe("Express, which removes the path of a mount itself,", () => {
     expect(warnings).toEqual([
       'POST /ai… did not reach the gateway: Express removes "/ai" from the address itself, and the mount expects it again. Leave out the prefix: app.use("/ai", toExpressHandler(gateway)).',
     ]);
+  });
+
+  it.each([
+    ["/ai/v1/v1/messages", "has its version twice"],
+    ["/ai/messages", "lacks its version, such as /v1"],
+    ["/ai/v1/v1beta/models/m:generateContent", "has its version twice"],
+    ["/ai/models/m:generateContent", "lacks its version, such as /v1"],
+  ])("warns once where a client's base URL is wrong, and leaves the answer to the host: %s", async (path, fault) => {
+    const { found, warnings } = await statuses(undefined, "/ai/v1/messages", path, path);
+    expect(found).toEqual([401, 404, 404]);
+    expect(warnings).toEqual([`A request of a client missed the gateway and got 404: the client's base URL ${fault}.`]);
+  });
+
+  it.each(["/ai/other", "/ai/v1/other", "/ai/v1/v1/other"])("does not warn of any other route: %s", async (path) => {
+    expect(await statuses(undefined, path)).toEqual({ found: [404], warnings: [] });
+  });
+
+  it("does not warn of a route of the host's own", async () => {
+    expect(await statuses(undefined, "/ai/chat/completions")).toEqual({ found: [200], warnings: [] });
   });
 
   it.each([

@@ -91,7 +91,7 @@ describe("polygate keys", () => {
   it("makes a key and shows its secret once", async () => {
     const text = await keys("create", "--id", "team", "--name", "Team A", "--granted", "100");
     const secret = /^apiKey: (sk-[\w-]{43})$/m.exec(text)?.[1] ?? "";
-    expect(text).toContain("cannot be shown again");
+    expect(text).toMatch(/^granted: 100\nmodels: \*\n.*cannot be shown again/m);
     expect(await keys("list")).toBe("team\tTeam A\t0 used\t100 available");
     const usage = await keys("usage", "team");
     expect(usage).toContain("available: 100");
@@ -99,7 +99,8 @@ describe("polygate keys", () => {
   });
 
   it("makes a key with models and an end", async () => {
-    await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
+    const text = await keys("create", "--id", "limited", "--models", "small,large", "--expires", "2030-01-31");
+    expect(text).toMatch(/^quota: unlimited\nmodels: small,large\n/m);
     expect(await json("usage", "limited")).toMatchObject({
       unlimited: true,
       modelLimits: { small: true, large: true },
@@ -352,6 +353,9 @@ describe("polygate keys", () => {
     [["migrate"], /^There is no command "migrate". Did you mean "keys migrate"\?/],
     [["create"], /^There is no command "create". Did you mean "keys create" or "budgets create"\?/],
     [["constructor", "list"], /^There is no command "constructor list". Did you mean "keys list" or "budgets list"\?/],
+    [["ini"], /^There is no command "ini". Did you mean "init"\? "polygate --help"/],
+    [["int", "my-gateway"], /^There is no command "int my-gateway". Did you mean "init"\?/],
+    [["key"], /^There is no command "key". Did you mean "keys"\?/],
     [["serve"], /^There is no command "serve". "polygate --help" lists them.$/],
     [["keys", "prune"], /needs --older-than/],
   ])("refuses %j", async (args, message) => {
@@ -496,14 +500,19 @@ describe("polygate budgets", () => {
     const org = ["org", "--amount", "1000", "--period", "month", "--time-zone", "Europe/Berlin", "--rollover"];
     expect(await budgets("create", ...org)).toMatch(/^id: org\n.*amount: 1000\n.*startsAt: \d{4}-\d\d-/s);
     await budgets("create", "team", "--amount", "100", "--parent", "org", "--name", "Team");
-    await keys("create", "--id", "member", "--budget", "team");
+    expect(await keys("create", "--id", "member", "--budget", "team")).toMatch(
+      /^quota: none of its own\nbudget: team\nmodels: \*\n/m,
+    );
     await keys("create", "--id", "free");
     expect(await budgets("assign", "free", "org")).toContain("budget org: 1000 of 1000 available");
     expect(await keys("list")).toContain("free\tfree\t0 used\t1000 available\tbudget org");
     expect(await keys("list", "--budget", "org")).toBe("free\tfree\t0 used\t1000 available\tbudget org");
     expect(await keys("list", "--budget", "team", "--state", "active")).toMatch(/^member\t[^\n]*$/);
     expect(await keys("list", "--budget", "team", "--state", "revoked")).toBe("");
-    await expect(keys("list", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
+    await expect(keys("list", "--budget", "temm")).rejects.toMatchObject({
+      name: "CommandError",
+      message: 'There is no budget of the id temm. "polygate budgets list" lists the budgets.',
+    });
     await expect(keys("export", "--budget", "temm")).rejects.toThrow("There is no budget of the id temm.");
     expect(JSON.parse(await keys("export", "--budget", "team"))).toMatchObject({ id: "member", budget: "team" });
     expect(await budgets("unassign", "free")).not.toContain("budget org");
@@ -636,7 +645,7 @@ describe("polygate budgets", () => {
     [["create", "new", "--amount", "5", "--rollover"], "Only a budget with a period"],
     [["create", "new", "--amount", "5", "--parent", "nobody"], "There is no budget of the id nobody."],
     [["top-up", "nobody", "5"], "There is no budget of the id nobody."],
-    [["usage", "nobody"], "There is no budget of the id nobody."],
+    [["usage", "nobody"], 'There is no budget of the id nobody. "polygate budgets list" lists the budgets.'],
     [["remove", "nobody"], "There is no budget of the id nobody."],
     [["assign", "nobody", "org"], "There is no API key of the id nobody."],
     [["list", "--amount", "5"], "budgets list takes no --amount."],

@@ -56,6 +56,13 @@ it("finds each page from the index of the docs", () => {
   expect(missing.map(({ path }) => path)).toEqual(["docs/README.md"]);
 });
 
+it("installs in the README what its examples import, as ES modules", () => {
+  const readme = pages.find(({ path }) => path === "README.md")?.text ?? "";
+  const [, installed = ""] = /type=module && npm install (.+)/.exec(readme) ?? [];
+  const imports = Array.from(readme.matchAll(/^import .* from "((?:@[\w-]+\/)?[\w-]+)/gm), ([, name = ""]) => name);
+  expect(new Set(installed.split(" "))).toEqual(new Set(imports));
+});
+
 it("keeps the README to two screens", () => {
   const readme = pages.find(({ path }) => path === "README.md")?.text ?? "";
   expect(readme.split("\n").length).toBeLessThan(150);

@@ -75,9 +75,19 @@ describe("a gateway", () => {
       await clock.advance(1_000);
       return (await gateway.health()).reasons["quota-store"];
     };
-    expect(await reason()).toBe("The store has failed (ECONNREFUSED).");
-    error = Object.assign(new Error("password"), { code: "28P01" });
-    expect(await reason()).toBe("The store has failed (28P01).");
+    expect(await reason()).toBe("The store has failed: nobody answers at its address (ECONNREFUSED).");
+    for (const [code, words] of [
+      ["28P01", ": the user or the password is wrong (28P01)"],
+      ["28000", ": the user or the password is wrong (28000)"],
+      ["ER_ACCESS_DENIED_ERROR", ": the user or the password is wrong (ER_ACCESS_DENIED_ERROR)"],
+      ["3D000", ": the database does not exist (3D000)"],
+      ["ER_BAD_DB_ERROR", ": the database does not exist (ER_BAD_DB_ERROR)"],
+      ["ENOTFOUND", ": the name of its host is unknown (ENOTFOUND)"],
+      ["57014", " (57014)"],
+    ]) {
+      error = Object.assign(new Error("password"), { code });
+      expect(await reason()).toBe(`The store has failed${words}.`);
+    }
     error = Object.assign(new Error("odd"), { code: "postgres://user:secret@host" });
     expect(await reason()).toBe("The store has failed.");
     error = undefined;

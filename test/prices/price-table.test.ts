@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createGateway, memoryQuotaStore } from "../../src/index.ts";
+import { createGateway, type Failure, memoryQuotaStore } from "../../src/index.ts";
 import { NO_USAGE, type Usage } from "../../src/model/usage.ts";
 import {
   type LongerRates,
@@ -265,9 +265,11 @@ it("a table without prices is refused, with what to write instead", () => {
 });
 
 const open = () => {
+  const failures: Failure[] = [];
   const quotas = memoryQuotaStore([{ id: "team", apiKey: "sk-team", granted: 1_000_000 }]);
   const gateway = createGateway({
     quotas,
+    onFailure: (failure) => void failures.push(failure),
     ...priceTable({ "model-a": { input: 3, output: 15 } }),
     backend: {
       async *chat() {
@@ -285,7 +287,7 @@ const open = () => {
         body: JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }),
       }),
     );
-  return { ask, quotas };
+  return { ask, quotas, failures };
 };
 
 describe("a gateway with a table", () => {
@@ -319,6 +321,22 @@ describe("a gateway with a table", () => {
     });
     expect(quotas.report("team")).toMatchObject({ used: 0 });
   });
+
+  it("tells the host once of each model without a price, and what to do", async () => {
+    const { ask, failures } = open();
+    for (const model of ["model-b", "model-b", "model-c", "model-a", "model-b"]) await ask(model);
+    expect(failures).toMatchObject([{ error: { code: "model_not_found" } }, { error: { code: "model_not_found" } }]);
+    expect(failures[0]?.text).toContain(
+      'priceTable has no row for the model "model-b". Its calls are refused. Add a row for it: "model-b": { input: …, output: … }. Or price all other models: "*": { input: …, output: … }.',
+    );
+    expect(failures[1]?.text).toContain("model-c");
+  });
+
+  it("tells the host of at most 100 models, because a key may ask for any name", async () => {
+    const { ask, failures } = open();
+    for (let at = 0; at < 105; at++) expect((await ask(`made-up-${at}`)).status).toBe(404);
+    expect(failures).toHaveLength(100);
+  });
 });
 
 describe("the upstream's name of a model", () => {
@@ -347,7 +365,14 @@ describe("the upstream's name of a model", () => {
   });
 
   it("is refused under the caller's name where neither has a price", () => {
-    expect(() => costOf("nobody", "unknown")).toThrow('The model "nobody" has no price.');
+    expect(() => costOf("nobody", "unknown")).toThrow(
+      expect.objectContaining({
+        message: 'The model "nobody" has no price.',
+        cause: expect.objectContaining({
+          message: expect.stringContaining('the model "unknown", which callers know as "nobody"'),
+        }),
+      }),
+    );
   });
 
   it("decides the price of a picture too", () => {

@@ -270,6 +270,18 @@ describe("tiers and groups", () => {
     );
   });
 
+  it.each<[unknown, string]>([
+    [60, "not a number."],
+    [{ points: 60, duration: 60 }, "and has no consume(). An instance of a class that is spread loses its methods."],
+    [RateLimiterMemory, "not a function: its result is probably meant."],
+    [{ consume: away, penalty: away, reward: away }, "and has no points."],
+  ])("refuses what is no counter: %s", (counter, fault) => {
+    const limits = { requests: [new RateLimiterMemory({ points: 1, duration: 1 }), counter as RateCounter] };
+    expect(() => flexibleRateLimiter({ tiers: { gold: { perKey: limits } } })).toThrow(
+      `flexibleRateLimiter: tiers["gold"]: perKey.requests[1] must be a counter of rate-limiter-flexible, such as new RateLimiterMemory({ points: 60, duration: 60 }), ${fault}`,
+    );
+  });
+
   it("asks the host for the tier", async () => {
     const limiter = flexibleRateLimiter({
       perKey: requests(1),

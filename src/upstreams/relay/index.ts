@@ -4,7 +4,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { assertOptions } from "../../options.ts";
+import { assertOptions, nearest } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
 import { checkUpstream } from "./check.ts";
 import { chatCompletionsUpstream } from "./formats/chat-completions.ts";
@@ -39,6 +39,20 @@ const FORMATS: Readonly<Record<RelayFormat, UpstreamFormat>> = {
   images: imagesUpstream,
 };
 
+/** The formats of providers, for hosts that write the provider's name. */
+const FORMAT_OF: readonly (readonly [RegExp, RelayFormat])[] = [
+  [/anthropic|claude/i, "messages"],
+  [/openai|gpt/i, "chat-completions"],
+  [/gemini|google/i, "generate-content"],
+];
+
+/** Returns the question which format was meant, with a space before it; empty when none is near. */
+function formatHint(format: unknown): string {
+  if (typeof format !== "string") return "";
+  const meant = FORMAT_OF.find(([provider]) => provider.test(format))?.[1] ?? nearest(format, Object.keys(FORMATS));
+  return meant === undefined ? "" : ` Did you mean "${meant}"?`;
+}
+
 /**
  * Makes a backend from an upstream that speaks one of the chat formats or the images format. A caller of the same format gets the
  * upstream's answer unchanged, with unknown fields. A caller of another format gets the answer in its own format; the headers
@@ -65,7 +79,7 @@ export function relay(options: RelayOptions): RelayBackend {
   const { format } = options;
   if (!Object.hasOwn(FORMATS, format))
     throw new TypeError(
-      `relay: format must be one of ${Object.keys(FORMATS).join(", ")}, not ${JSON.stringify(format)}.`,
+      `relay: format must be one of ${Object.keys(FORMATS).join(", ")}, not ${JSON.stringify(format)}.${formatHint(format)}`,
     );
   const { backend, upstream, asking } = openRelay(FORMATS[format], options);
   return { ...backend, check: (how) => checkUpstream(upstream, asking, how) };

@@ -255,6 +255,8 @@ class Routes {
 
 /** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
 function assertBackend(where: string, value: unknown, other: string): void {
+  if (Array.isArray(value) && other === "upstreams")
+    throw new TypeError(`${where} is a list; write { upstreams: [...] } for several backends.`);
   if (typeof value === "function" || (typeof value === "object" && value !== null)) {
     const verbs = [...Object.values(VERB_OF), "countInputTokens", "models", other];
     if (verbs.some((verb) => verb in value)) return;
