@@ -12,6 +12,16 @@ import { crowdTrial, soakTrial } from "../soak/trial.ts";
 import { runTrial } from "./frame.ts";
 
 await runTrial(
-  [soakTrial, crowdTrial, raceTrial, crashTrial, retriesTrial, simulateTrial, fleetTrial, attackTrial, conversationsTrial],
+  [
+    soakTrial,
+    crowdTrial,
+    raceTrial,
+    crashTrial,
+    retriesTrial,
+    simulateTrial,
+    fleetTrial,
+    attackTrial,
+    conversationsTrial,
+  ],
   process.argv.slice(2),
 );
