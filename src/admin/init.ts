@@ -2,7 +2,7 @@
 
 import { lstat, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { UsageError } from "./open-store.ts";
+import { UsageError } from "../stores/open/connection.ts";
 
 export const SERVERS = ["express", "fastify", "bun"] as const;
 export const DATABASES = ["sqlite", "postgres"] as const;
