@@ -354,7 +354,7 @@ describe("these rules", () => {
     ["adapters/node.ts", "srvx/node"],
     ["playground/server.ts", "../adapters/node.ts"],
     ["playground/quotas.ts", "../src/admin/open-store.ts"],
-    ["playground/template/database.ts", "polygate/stores/sql"],
+    ["playground/template/stores.ts", "polygate/stores"],
   ])("let %s import %s", (file, specifier) => {
     expect(breaches([{ file, specifier }])).toEqual([]);
   });
