@@ -39,6 +39,7 @@ const entry = {
   admin: "src/admin/index.ts",
   cli: "src/admin/cli.ts",
   prices: "src/prices/index.ts",
+  stores: "src/stores/open/index.ts",
   "stores-redis": "src/stores/redis/index.ts",
   "stores-sql": "src/stores/sql/index.ts",
   telemetry: "src/telemetry/index.ts",

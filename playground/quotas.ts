@@ -26,7 +26,8 @@ export async function playgroundQuotas(env: NodeJS.ProcessEnv = process.env): Pr
   const address = env["POLYGATE_STORE"] || undefined;
   if (address === undefined) return { quotas: memoryQuotaStore(demoKeys), hasDemoKeys: true, close: async () => {} };
   // The databases' clients are loaded where they are needed alone.
-  const { describeProblem, openStore } = await import("../src/admin/open-store.ts");
+  const { openStore } = await import("../src/admin/open-store.ts");
+  const { describeProblem } = await import("../src/stores/open/connection.ts");
   const overdue = setTimeout(() => refuse("it does not answer."), START_MS);
   try {
     const opened = await openStore(address, { create: true, connections: CONNECTIONS, forGateway: true });

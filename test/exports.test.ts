@@ -19,6 +19,7 @@ import * as core from "../src/core.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
 import * as prices from "../src/prices/index.ts";
+import * as stores from "../src/stores/open/index.ts";
 import * as redis from "../src/stores/redis/index.ts";
 import * as sql from "../src/stores/sql/index.ts";
 import * as telemetry from "../src/telemetry/index.ts";
@@ -71,6 +72,7 @@ it.each([
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
   ["prices", prices, ["priceCatalogue", "priceTable"]],
+  ["stores", stores, ["openStores"]],
   ["telemetry", telemetry, ["openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {
   expect(names(entry)).toEqual(expected);

@@ -80,7 +80,8 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   stores: ["ports", "model", "media", "vocabulary", "errors", "options", "node-version"],
   "stores/sql": ["stores", "ports", "model", "errors", "options", "node-version"],
   "stores/redis": ["stores", "ports", "model", "errors", "options", "node-version"],
-  admin: ["options", "stores", "stores/sql", "stores/redis", "ports", "model", "node-version"],
+  "stores/open": ["stores", "stores/sql", "stores/redis", "ports", "options", "node-version"],
+  admin: ["options", "stores", "stores/open", "stores/sql", "stores/redis", "ports", "model", "node-version"],
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
   // The core holds the mount for Workers as well: a bundler leaves out what a host does not use.
   core: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores", "adapters"],
@@ -99,6 +100,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "upstreams/relay",
     "stores/sql",
     "stores/redis",
+    "stores/open",
     "admin",
   ],
 };
@@ -115,8 +117,9 @@ const PACKAGES: Readonly<Record<string, RegExp>> = {
   "upstreams/ai-sdk": /^$/,
   // Each runtime's own transport.
   "upstreams/relay": /^(?:undici|eventsource-parser|node:(?:stream|zlib))$/,
-  // The optional peers are for the stores over SQL and Redis, and for the command that opens them.
-  admin: /^(?:kysely|mysql2|pg|redis|valibot|node:.*)$/,
+  admin: /^(?:valibot|node:.*)$/,
+  // The one part that opens the clients of databases, which are optional peers.
+  "stores/open": /^(?:kysely|mysql2|pg|rate-limiter-flexible|redis|node:.*)$/,
   "stores/sql": /^(?:kysely|node:sqlite)$/,
   // The one part that needs an optional peer.
   openapi: /^(?:@valibot\/to-json-schema|valibot)$/,
@@ -351,7 +354,7 @@ describe("these rules", () => {
     ["adapters/node.ts", "srvx/node"],
     ["playground/server.ts", "../adapters/node.ts"],
     ["playground/quotas.ts", "../src/admin/open-store.ts"],
-    ["playground/template/database.ts", "polygate/stores/sql"],
+    ["playground/template/stores.ts", "polygate/stores"],
   ])("let %s import %s", (file, specifier) => {
     expect(breaches([{ file, specifier }])).toEqual([]);
   });

@@ -41,6 +41,7 @@ const ENTRIES = [
   "node",
   "openapi",
   "prices",
+  "stores",
   "stores-redis",
   "stores-sql",
   "telemetry",

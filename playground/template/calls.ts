@@ -1,7 +1,7 @@
 /** The table of calls: who called which model, and what it cost. */
 
 import type { CallRecord } from "polygate";
-import { db as anyDb } from "./database.ts";
+import { stores } from "./stores.ts";
 
 type Tables = {
   calls: {
@@ -20,7 +20,7 @@ type Tables = {
   };
 };
 
-const db = anyDb.withTables<Tables>();
+const db = stores.db.withTables<Tables>();
 
 const createTable = () =>
   db.schema

@@ -6,10 +6,9 @@ import { createGateway, flexibleRateLimiter, type Gateway } from "polygate";
 import { relay, type RelayBackend, type RelayFormat } from "polygate/backends/relay";
 import { route } from "polygate/backends/route";
 import { priceTable } from "polygate/prices";
-import { migrate, sqlQuotaStore, sqlReplayStore } from "polygate/stores/sql";
 import { openTelemetry } from "polygate/telemetry";
 import { allWritten, writeCall } from "./calls.ts";
-import { db, dialect, rateCounter } from "./database.ts";
+import { stores } from "./stores.ts";
 
 const { HOST, PORT, METRICS_PORT, UPSTREAM_FORMAT, UPSTREAM_URL, UPSTREAM_KEY } = process.env;
 const { FALLBACK_FORMAT, FALLBACK_URL, FALLBACK_KEY, FALLBACK_MODEL } = process.env;
@@ -37,31 +36,15 @@ const prices = priceTable({
   "*": { input: 5, output: 25 },
 });
 
-await migrate(db, { dialect });
-const replayStore = sqlReplayStore({ db, dialect });
-const quotas = sqlQuotaStore({
-  db,
-  dialect,
-  // Send this to a place where your team sees it. README.md says how to make a budget.
-  onBudget: ({ name, percent }) => console.warn(`The budget ${name} has reached ${percent} %.`),
-});
-
-// Charges the calls of processes that have died, and deletes old answers and the store's notes on calls of a month ago.
-const MONTH_MS = 30 * 86_400_000;
-const sweep = (): Promise<unknown> =>
-  Promise.all([quotas.sweep(), quotas.prune({ olderThanMs: MONTH_MS }), replayStore.sweep()]);
-setInterval(() => void sweep().catch(console.error), 60_000).unref();
-
 /** Serves metrics on a port of their own. Spans go to the tracer provider that is registered, if there is one. */
 const telemetry = (port: number) =>
   openTelemetry({ meterProvider: new MeterProvider({ readers: [new PrometheusExporter({ host, port })] }) });
 
 export const gateway: Gateway = createGateway({
   backend,
-  quotas,
-  replayStore,
+  ...stores.ports,
   rateLimiter: flexibleRateLimiter({
-    perKey: { requests: [await rateCounter(60, 60)], tokens: [await rateCounter(100_000, 60)], callsAtOnce: 8 },
+    perKey: { requests: [stores.counter(60, 60)], tokens: [stores.counter(100_000, 60)], callsAtOnce: 8 },
   }),
   ...prices,
   ...(METRICS_PORT && { observer: telemetry(Number(METRICS_PORT)) }),
@@ -76,7 +59,7 @@ export function endWith(closeServer: () => unknown): void {
     await Promise.race([closeServer(), new Promise((resolve) => setTimeout(resolve, 5_000))]);
     await allWritten();
     await backend.close();
-    await db.destroy();
+    await stores.close();
     process.exit();
   };
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => void end());

@@ -15,7 +15,7 @@ const args = process.argv.slice(2);
 process.title = "polygate";
 
 const { CommandError, runCommand } = await import("./commands.ts");
-const { describeProblem, UsageError } = await import("./open-store.ts");
+const { describeProblem, UsageError } = await import("../stores/open/connection.ts");
 const require = createRequire(import.meta.url);
 const MANIFEST = "polygate/package.json";
 const home = { manifest: require(MANIFEST) as PackageManifest, root: dirname(require.resolve(MANIFEST)) };

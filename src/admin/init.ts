@@ -2,7 +2,7 @@
 
 import { lstat, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { UsageError } from "./open-store.ts";
+import { UsageError } from "../stores/open/connection.ts";
 
 export const SERVERS = ["express", "fastify", "bun"] as const;
 export const DATABASES = ["sqlite", "postgres"] as const;
@@ -48,7 +48,7 @@ function sourcesOf({ server, database }: NewProject): ReadonlyMap<string, string
     ["server.ts", server === "express" ? "server.ts" : `server.${server}.ts`],
     ["gateway.ts", "gateway.ts"],
     ["calls.ts", "calls.ts"],
-    ["database.ts", isPostgres ? "database.postgres.ts" : "database.ts"],
+    ["stores.ts", "stores.ts"],
     ["tsconfig.json", "_tsconfig.json"],
     [".env.example", isPostgres ? "_env.postgres.example" : "_env.example"],
     [".gitignore", "_gitignore"],
@@ -84,7 +84,7 @@ const DEV_PACKAGES: Packages = {
   fastify: ["@types/node"],
   bun: ["@types/bun"],
   sqlite: [],
-  postgres: ["@types/pg"],
+  postgres: [],
 };
 
 function packageJson(project: NewProject, { version, engines, devDependencies: tested }: PackageManifest): string {
@@ -94,7 +94,6 @@ function packageJson(project: NewProject, { version, engines, devDependencies: t
     return Object.fromEntries(names.map((name) => [name, `^${name === "polygate" ? version : tested[name]}`]));
   };
   const dependencies = rangesOf(PACKAGES);
-  const run = server === "bun" ? "bun" : "node";
   const runWithEnv = server === "bun" ? "bun" : "node --env-file-if-exists=.env";
   const manifest = {
     name: nameOf(project.folder, Object.keys(dependencies)),
@@ -102,7 +101,7 @@ function packageJson(project: NewProject, { version, engines, devDependencies: t
     private: true,
     type: "module",
     scripts: {
-      start: `${run} server.ts`,
+      start: `${runWithEnv} server.ts`,
       dev: `${runWithEnv} --watch server.ts`,
       check: "tsc --noEmit",
       polygate: `${runWithEnv} node_modules/polygate/dist/cli.js`,
@@ -187,7 +186,7 @@ export function nextSteps({ folder, server, database, written, overwritten }: Wr
     "  cp .env.example .env           # Fill it in: at least the upstream that answers.",
     ...(database === "postgres" ? ["  docker compose up -d database  # Or name your own in .env."] : []),
     `  ${npm} run polygate -- keys migrate`,
-    `  ${npm} run polygate -- keys create --id team-a --granted 5000000`,
+    `  ${npm} run polygate -- keys create --id team-a --granted 5`,
     `  ${npm} run dev`,
     "",
     "Then call it with the secret of the key, and a model of your upstream:",

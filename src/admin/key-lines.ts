@@ -4,8 +4,8 @@ import * as v from "valibot";
 import { isJsonObject, parseJson } from "../model/json.ts";
 import { type DurableKeyOptions, type DurableQuotaStore, type KeyReport, newDurableKeyOf } from "../stores/durable.ts";
 import { knownKey, modelsOf } from "../stores/ledger.ts";
+import { UsageError } from "../stores/open/connection.ts";
 import type { KeyAdmin } from "./key-admin.ts";
-import { UsageError } from "./open-store.ts";
 
 /** Formats a key as the line that imports it: without secrets, and without holds. */
 export function exportedLine(key: KeyReport): string {

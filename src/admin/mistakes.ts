@@ -1,7 +1,7 @@
 /** What is wrong with a command line, and what was probably meant. */
 
 import { nearest } from "../options.ts";
-import { UsageError } from "./open-store.ts";
+import { UsageError } from "../stores/open/connection.ts";
 
 /** The names of the commands of each group. */
 type Groups = Readonly<Record<string, readonly string[]>>;

@@ -1,7 +1,7 @@
 /** Amounts on the command line: units, or money of which a unit is a millionth. Exact, because no amount becomes a binary fraction. */
 
 import { MOST_UNITS } from "../stores/ledger.ts";
-import { UsageError } from "./open-store.ts";
+import { UsageError } from "../stores/open/connection.ts";
 
 /** The digits behind the point: a unit is a millionth of a currency. */
 const DECIMALS = 6;

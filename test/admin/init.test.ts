@@ -26,10 +26,10 @@ const FILES = [
   "README.md",
   "calls.ts",
   "compose.yaml",
-  "database.ts",
   "gateway.ts",
   "package.json",
   "server.ts",
+  "stores.ts",
   "tsconfig.json",
 ];
 
@@ -203,13 +203,13 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
 
     const text = (file: string): string => files[file] ?? "";
 
-    /** The variables that the code reads; PGPASSWORD is read by `pg`. */
+    /** The variables that the code reads; PGPASSWORD is read by `pg`, and POLYGATE_CURRENCY by the command. */
     const variables = (): string[] => {
-      const code = ["server.ts", "gateway.ts", "calls.ts", "database.ts"].map(text).join("\n");
+      const code = ["server.ts", "gateway.ts", "calls.ts", "stores.ts"].map(text).join("\n");
       const taken = Array.from(code.matchAll(/const \{([^}]*)\} = process\.env;/g), ([, names = ""]) => names);
       expect(taken).toHaveLength(code.split("process.env").length - 1);
       const names = taken.flatMap((names) => names.match(/[A-Z_]{2,}/g) ?? []);
-      return [...names, ...(database === "postgres" ? ["PGPASSWORD"] : [])].toSorted();
+      return [...names, "POLYGATE_CURRENCY", ...(database === "postgres" ? ["PGPASSWORD"] : [])].toSorted();
     };
 
     const assignments = (): [name: string, value: string][] =>
@@ -253,7 +253,9 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
       const lines = text("Dockerfile").split("\n");
       const { scripts } = JSON.parse(text("package.json")) as { scripts: Record<string, string> };
       const [command = ""] = lines.flatMap((line) => /^CMD (.*)$/.exec(line)?.[1] ?? []);
-      expect((JSON.parse(command) as string[]).join(" ")).toBe(scripts["start"]);
+      expect((JSON.parse(command) as string[]).join(" ")).toBe(
+        scripts["start"]?.replace("--env-file-if-exists=.env ", ""),
+      );
       const copied = lines.flatMap((line) => /^COPY (.*) \.\/$/.exec(line)?.[1]?.split(" ") ?? []);
       const lock = server === "bun" ? "bun.lock" : "package-lock.json";
       expect(copied).toEqual(["package.json", lock, "*.ts"]);
@@ -277,8 +279,14 @@ describe.each(SERVERS.flatMap((server) => DATABASES.map((database) => [server, d
         .map(text)
         .join("\n");
       const imported = Array.from(code.matchAll(/ from "((?:@[\w-]+\/)?[\w-]+)[^:"]*"/g), ([, name = ""]) => name);
-      // The API is a peer of `polygate/telemetry` and of the SDK.
-      const needed = new Set([...imported.filter((name) => name !== "node"), "@opentelemetry/api"]);
+      // The API is a peer of `polygate/telemetry` and of the SDK. The others are peers of `polygate/stores`.
+      const peers = [
+        "@opentelemetry/api",
+        "kysely",
+        "rate-limiter-flexible",
+        ...(database === "postgres" ? ["pg"] : []),
+      ];
+      const needed = new Set([...imported.filter((name) => name !== "node"), ...peers]);
       expect(Object.keys(dependencies)).toEqual([...needed].toSorted());
       for (const [name, range] of Object.entries({ ...dependencies, ...devDependencies }))
         expect([name, range]).toEqual([

@@ -2,9 +2,13 @@
 
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { delimiter } from "node:path";
 import { createInterface } from "node:readline";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
@@ -38,14 +42,29 @@ const inFolder = (env: Record<string, string> = {}) => ({
 
 /** Starts an example. Resolves with its port. */
 async function start(command: string, ...args: readonly string[]): Promise<number> {
-  const child = spawn(command, args, { ...inFolder(), stdio: ["ignore", "pipe", "pipe"] });
+  return (await startWith({}, command, ...args)).port;
+}
+
+/** A started example, and what it has written to its error output. */
+interface Started {
+  readonly port: number;
+  readonly child: ChildProcess;
+  readonly errors: () => string;
+}
+
+async function startWith(env: Record<string, string>, command: string, ...args: readonly string[]): Promise<Started> {
+  const child = spawn(command, args, { ...inFolder(env), stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
   let said = "";
-  child.stderr.on("data", (text: Buffer) => (said += text.toString()));
+  let errors = "";
+  child.stderr.on("data", (text: Buffer) => {
+    said += text.toString();
+    errors += text.toString();
+  });
   for await (const line of createInterface(child.stdout)) {
     said += `${line}\n`;
     const [, port] = /^listening at (\d+)$/.exec(line) ?? [];
-    if (port !== undefined) return Number(port);
+    if (port !== undefined) return { port: Number(port), child, errors: () => errors };
   }
   throw new Error(`${command} ${args.join(" ")} has ended.\n${said}`);
 }
@@ -216,6 +235,12 @@ describe("the servers", () => {
     expect(stdout).toBe("You asked any something.\n");
   });
 
+  it("stop.ts ends by itself when it is told to end", async () => {
+    const { child, errors } = await startWith({}, process.execPath, "--import", PRELOAD, "stop.ts");
+    child.kill("SIGTERM");
+    expect([...(await once(child, "exit")), errors()]).toEqual([0, null, ""]);
+  });
+
   it("serve the clients of the README and of the first page", async () => {
     const [express, server] = [await startNode("express.ts"), await startNode("server.ts")];
     const first = await run(process.execPath, ["client.ts"], inFolder({ BASE_URL: `http://127.0.0.1:${express}/ai` }));
@@ -382,7 +407,7 @@ describe("the commands", () => {
   });
 
   it("those in a currency read and show money", async () => {
-    const stdout = await printed("POLYGATE_CURRENCY=usd");
+    const stdout = await printed("sqlite:prices.db");
     expect(stdout).toContain("amount: 250.00 USD");
     expect(stdout).toContain("anna\tanna\t0.00 USD used\t5.50 USD available\tbudget team-a");
   });
@@ -394,5 +419,76 @@ describe("the commands", () => {
     const scripts = shells.flatMap(({ code }) => Array.from(code.matchAll(/npm (?:run )?(start|test|(?<=run )\S+)/g)));
     expect(scripts.length).toBeGreaterThan(2);
     expect(scripts.map(([, name = ""]) => name).filter((name) => !(name in manifest.scripts))).toEqual([]);
+  });
+});
+
+describe("the whole gateway", () => {
+  const { code = "" } = examples.find((block) => fileOf(block) === "company.ts") ?? {};
+
+  it("is a file of at most 60 lines, as the formatter writes it", async () => {
+    const lines = code.trimEnd().split("\n");
+    expect(lines.length).toBeGreaterThan(40);
+    expect(lines.length).toBeLessThanOrEqual(60);
+    expect(lines.filter((line) => line.length > 120)).toEqual([]);
+    await run("oxfmt", ["--check", "--config", `${ROOT}.oxfmtrc.json`, "company.ts"], inFolder());
+  });
+
+  it("serves keys of the page's commands, falls back, counts money, warns, repeats, and ends without a loss", async () => {
+    const block = blocks.find(({ page, code }) => page === "docs/company-gateway.md" && code.includes("keys migrate"));
+    const command = block?.code.replaceAll("npx polygate", `"${process.execPath}" "${ROOT}src/admin/cli.ts"`) ?? "";
+    const { stdout } = await run("sh", ["-ec", command], inFolder());
+    expect(stdout).toContain("300.00 USD");
+    const cli = [`${ROOT}src/admin/cli.ts`, "budgets", "amount", "team-a", "0.00004"];
+    await run(process.execPath, [...cli, "--store", "sqlite:gateway.db", "--currency", "usd"], inFolder());
+    const [anna = "", ben = ""] = Array.from(stdout.matchAll(/^apiKey: (\S+)$/gm), ([, key = ""]) => key);
+
+    const asked: string[] = [];
+    const upstream = createServer((request, response) => {
+      asked.push(request.url ?? "");
+      request.resume().on("end", () => {
+        if (!request.url?.endsWith("/messages")) return void response.writeHead(500).end();
+        const usage = { input_tokens: 11, output_tokens: 3 };
+        const content = [{ type: "text", text: "Hello from the second one." }];
+        const end = { stop_reason: "end_turn", stop_sequence: null };
+        const answer = { id: "msg_1", type: "message", role: "assistant", model: "claude-haiku-4-5", content, ...end };
+        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ ...answer, usage }));
+      });
+    });
+    await once(upstream.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`;
+    const env = { FIRST_URL: url, FIRST_KEY: "sk-1", SECOND_URL: url, SECOND_KEY: "sk-2" };
+    const { port, child, errors } = await startWith(env, process.execPath, "--import", PRELOAD, "company.ts");
+    try {
+      const address = `http://127.0.0.1:${port}`;
+      const openai = (apiKey: string): OpenAI => new OpenAI({ apiKey, baseURL: `${address}/ai/v1`, maxRetries: 0 });
+      const messages = [{ role: "user" as const, content: "Hello" }];
+      const call = { model: "gpt-5-mini", messages };
+      const headers = { "idempotency-key": "call-1" };
+      const { choices } = await openai(anna).chat.completions.create(call, { headers });
+      expect(choices[0]?.message.content).toBe("Hello from the second one.");
+      expect(asked).toEqual(["/v1/chat/completions", "/v1/messages"]);
+      await openai(anna).chat.completions.create(call, { headers });
+      expect(asked.length).toBe(2);
+      const limits = await Promise.all(
+        [anna, ben].map(async (key) => {
+          const { response } = await openai(key).models.list().withResponse();
+          return response.headers.get("x-ratelimit-limit-requests");
+        }),
+      );
+      expect(limits).toEqual(["200", "20"]);
+      const [ready, metrics] = await Promise.all(["readyz", "metrics"].map((path) => fetch(`${address}/${path}`)));
+      expect([ready?.status, (await metrics?.text())?.includes("polygate_units_charged_total")]).toEqual([200, true]);
+      expect((await fetch(`${address}/healthz`)).status).toBe(200);
+    } finally {
+      child.kill("SIGTERM");
+      const [exit] = (await once(child, "exit")) as [number | null];
+      upstream.close();
+      expect([exit, errors()]).toEqual([0, errors()]);
+    }
+
+    using database = new DatabaseSync(`${folder}/gateway.db`);
+    const rows = database.prepare("SELECT key_id, model, upstream, units FROM calls WHERE units > 0").all();
+    expect(rows).toEqual([{ key_id: "anna", model: "gpt-5-mini", upstream: "second", units: 11 * 1 + 3 * 5 }]);
+    expect(errors()).toContain("ALERT: the budget team-a has reached 50 %.");
   });
 });

@@ -1,7 +1,7 @@
 /** Tests of `polygate init` in the packed package: writes gateways, installs their packages from the registry, and runs them. */
 
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
@@ -305,6 +305,17 @@ export function templateSuite(stage: () => PackageStage): void {
         },
       );
 
+      it("starts by its script with the values of .env, and names a database that is away without its password", async () => {
+        const away = `127.0.0.1:${await freePort()}`;
+        const values = [`UPSTREAM_URL=${upstream.url}/v1`, `POLYGATE_STORE=postgres://me:secret@${away}`];
+        const target = targetOf("express", "postgres");
+        await writeFile(join(target, ".env"), values.join("\n"));
+        const { code, output } = await run("npm", ["start", "--silent"], target);
+        await rm(join(target, ".env"));
+        const cause = `openStores: postgres://me@${away} cannot be used: connect ECONNREFUSED ${away}`;
+        expect({ code, output }).toEqual({ code: 1, output: `POLYGATE_STORE cannot be used. ${cause}\n` });
+      });
+
       describe.skipIf(!hasPostgres)("on PostgreSQL", () => {
         let client: Client;
         let host: Playground;
@@ -337,7 +348,7 @@ export function templateSuite(stage: () => PackageStage): void {
           expect((await post(host.url, "Hello", { apiKey: "sk-busy" })).status).toBe(200);
           // As if it had been the last one of this hour.
           const { rowCount } = await client.query(
-            `UPDATE rates SET points = 60, expire = $1 WHERE key LIKE '%requests%busy%'`,
+            `UPDATE polygate_rates SET points = 60, expire = $1 WHERE key LIKE '%requests%busy%'`,
             [Date.now() + 3_600_000],
           );
           expect(rowCount).toBe(1);

@@ -1,0 +1,14 @@
+/** The database that POLYGATE_STORE names: the keys, their quota, the calls, and the counters of the rate limits. */
+
+import { type OpenedStores, openStores } from "polygate/stores";
+
+const { POLYGATE_STORE = "" } = process.env;
+
+/** Makes the tables, sweeps every minute, and deletes the books of calls after 30 days (`keepDays`). */
+export const stores: OpenedStores = await openStores(POLYGATE_STORE, {
+  // Send this to a place where your team sees it. README.md says how to make a budget.
+  onBudget: ({ name, percent }) => console.warn(`The budget ${name} has reached ${percent} %.`),
+}).catch((error: Error) => {
+  console.error(`POLYGATE_STORE cannot be used. ${error.message}`);
+  process.exit(1);
+});

@@ -1,0 +1,185 @@
+/** Opens the client of a database by the database's address, either for one command or for a long-running gateway. */
+
+import { existsSync } from "node:fs";
+import type * as kyselyPackage from "kysely";
+import type * as sqlStores from "../sql/index.ts";
+import { createRates, type CounterPlace, ratesIn, sweepRates } from "./counters.ts";
+
+/** An open SQL database. */
+export interface SqlConnection {
+  readonly dialect: sqlStores.SqlDialect;
+  readonly db: sqlStores.SqlDatabase;
+  readonly stores: typeof sqlStores;
+  readonly counters: CounterPlace;
+  /** Makes or updates the tables of the stores and of the counters. */
+  migrate(): Promise<void>;
+  /** Rejects when the database does not answer. */
+  ask(): Promise<unknown>;
+  /** Deletes the counts of windows that have ended. */
+  sweepCounters(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** An open connection to Redis. */
+export interface RedisConnection {
+  readonly dialect: "redis";
+  readonly client: { sendCommand(args: string[]): Promise<unknown> };
+  readonly counters: CounterPlace;
+  close(): Promise<void>;
+}
+
+export interface ConnectOptions {
+  /** The prefix of the names of tables, or of keys in Redis. Default: the store's own. */
+  readonly prefix?: string | undefined;
+  /** Creates the SQLite file when it does not exist. */
+  readonly create?: boolean;
+  /** The most connections to an SQL server: 2 by default. */
+  readonly connections?: number;
+  /**
+   * Set this for a long-running gateway. The client then reconnects to Redis after a lost connection, and has no timeout of its own,
+   * because the gateway limits the time of each store call. A failure of the first connection is an error in any case.
+   */
+  readonly forGateway?: boolean;
+}
+
+/** The error for a wrong address or option. Its message is meant for the caller, and contains no password. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** The longest wait for a connection to PostgreSQL. Longer than a gateway waits for a store, and so only for a server that is silent. */
+const CONNECT_MS = 15_000;
+
+/**
+ * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…`. Throws a UsageError for any other address, and when a package that
+ * the store needs is not installed. Only Redis is asked at once; an SQL server is asked by the first statement.
+ */
+export async function connect(address: string, options: ConnectOptions): Promise<SqlConnection | RedisConnection> {
+  const { prefix, connections = 2, forGateway = false } = options;
+  const kind = /^([a-z]+):/.exec(address)?.[1];
+  // The clients accept an address without a host, and their errors for other broken addresses contain the password.
+  if (kind !== "sqlite" && /^[a-z]+:\/\//.test(address) && !URL.canParse(address.replace("@/", "@host/")))
+    throw new UsageError(
+      "The address of the store is no valid URL. Write @, :, / and # of a password as %40, %3A, %2F and %23.",
+    );
+  switch (kind) {
+    case "sqlite": {
+      const file = sqliteFile(address, options);
+      return openSql("sqlite", prefix, async ({ nodeSqliteDialect }) => {
+        const { DatabaseSync } = await import("node:sqlite");
+        const { retrying } = await import("../sql/database.ts");
+        const database = new DatabaseSync(file);
+        // Fails while another process, which starts at the same time, does the same.
+        await retrying("sqlite", async () => database.exec("PRAGMA journal_mode = WAL"));
+        return [nodeSqliteDialect(database), { kind: "memory" }];
+      });
+    }
+    case "postgres":
+    case "postgresql":
+      return openSql("postgres", prefix, async ({ nodePostgresDialect }) => {
+        const { Pool } = await installed("pg", import("pg"));
+        const timeout = forGateway && { connectionTimeoutMillis: CONNECT_MS };
+        const pool = new Pool({ connectionString: address, max: connections, ...timeout });
+        return [nodePostgresDialect(pool), { kind: "postgres", pool, ...ratesIn(prefix) }];
+      });
+    case "mysql":
+    case "mariadb":
+      return openSql("mysql", prefix, async (_stores, { MysqlDialect }) => {
+        const { createPool } = await installed("mysql2", import("mysql2"));
+        const uri = address.replace(/^mariadb:/, "mysql:");
+        const pool = createPool({ uri, connectionLimit: connections });
+        const { pathname } = new URL(uri);
+        const rates = { schema: decodeURIComponent(pathname.slice(1)), ...ratesIn(prefix) };
+        return [new MysqlDialect({ pool }), { kind: "mysql", pool, ...rates }];
+      });
+    case "redis":
+    case "rediss":
+      return openRedis(address, options);
+    default:
+      throw new UsageError(
+        "The address of a store (--store or POLYGATE_STORE) must be sqlite:FILE, postgres://…, mysql://… or redis://….",
+      );
+  }
+}
+
+function sqliteFile(address: string, { create = false }: ConnectOptions): string {
+  const file = address.slice("sqlite:".length);
+  if (file === "") throw new UsageError("sqlite: must be followed by a file.");
+  if (!create && !existsSync(file)) throw new UsageError(`There is no file ${file}: "polygate keys migrate" makes it.`);
+  return file;
+}
+
+/** Opens an SQL database. Kysely is loaded only here: a host that keeps its keys in Redis need not have it. */
+async function openSql(
+  dialect: sqlStores.SqlDialect,
+  prefix: string | undefined,
+  open: (
+    stores: typeof sqlStores,
+    kysely: typeof kyselyPackage,
+  ) => Promise<readonly [kyselyPackage.Dialect, CounterPlace]>,
+): Promise<SqlConnection> {
+  const kysely = await installed("kysely", import("kysely"));
+  const stores = await import("../sql/index.ts");
+  const [driver, counters] = await open(stores, kysely);
+  const db: sqlStores.SqlDatabase = new kysely.Kysely({ dialect: driver });
+  return {
+    dialect,
+    db,
+    stores,
+    counters,
+    async migrate() {
+      await stores.migrate(db, { dialect, prefix });
+      await createRates(kysely, db, counters);
+    },
+    ask: () => kysely.sql`select 1`.execute(db),
+    sweepCounters: () => sweepRates(kysely, db, counters),
+    close: () => db.destroy(),
+  };
+}
+
+/** The wait before each attempt to reconnect to Redis, in milliseconds. */
+const RECONNECT_MS = 500;
+
+/** Switches off the client's command timeout: it would include the time that a command waits for earlier commands. */
+const NO_TIMEOUT = 0;
+
+async function openRedis(
+  url: string,
+  { prefix = "polygate", forGateway = false }: ConnectOptions,
+): Promise<RedisConnection> {
+  const { createClient } = await installed("redis", import("redis"));
+  let isUp = false;
+  const reconnectStrategy = (): number | false => forGateway && isUp && RECONNECT_MS;
+  const client = createClient({
+    url,
+    socket: { reconnectStrategy },
+    ...(forGateway && { commandOptions: { timeout: NO_TIMEOUT } }),
+  });
+  // Ignore the event: the failing call rejects with the same error.
+  client.on("error", () => {});
+  await client.connect();
+  isUp = true;
+  return {
+    dialect: "redis",
+    client: { sendCommand: (args: string[]) => client.sendCommand(args) },
+    counters: { kind: "redis", client, keyPrefix: `${prefix}:rates` },
+    // A client that waits for its server would wait for it here as well.
+    close: async () => (client.isReady ? client.close() : client.destroy()),
+  };
+}
+
+/** Loads a package that only some stores need. Rejects with a UsageError when it is not installed. */
+async function installed<T>(name: string, module: Promise<T>): Promise<T> {
+  try {
+    return await module;
+  } catch (error) {
+    throw new UsageError(`This store needs the package "${name}": npm install ${name}`, { cause: error });
+  }
+}
+
+/** Describes a problem with a store in one line, without the password of an address. */
+export function describeProblem(error: unknown): string {
+  const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
+  return text.replaceAll(/(\w+:\/\/)\S*@/g, "$1***@");
+}

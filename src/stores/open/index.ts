@@ -1,0 +1,222 @@
+/** The exports of "polygate/stores": opens all stores of a long-running gateway by one address, keeps them clean, and closes them. */
+
+import type { Kysely } from "kysely";
+import { assertNodeVersion } from "../../node-version.ts";
+import { assertOptions, quoted } from "../../options.ts";
+import type { ReplayStore } from "../../ports/replay-store.ts";
+import type { ResponseStore } from "../../ports/response-store.ts";
+import type { OnBudget } from "../budgets.ts";
+import type { DurableQuotaStore } from "../durable.ts";
+import type { RateCounter } from "../rate-limits.ts";
+import {
+  connect,
+  type ConnectOptions,
+  describeProblem,
+  type RedisConnection,
+  type SqlConnection,
+  UsageError,
+} from "./connection.ts";
+import { counterIn } from "./counters.ts";
+
+assertNodeVersion();
+
+export type { BudgetEvent, BudgetOptions, BudgetPeriod, BudgetReport, OnBudget } from "../budgets.ts";
+export type {
+  BudgetDirectory,
+  BudgetPage,
+  DurableKeyOptions,
+  DurableQuotaStore,
+  KeyDirectory,
+  KeyPage,
+  KeyReport,
+  Retention,
+} from "../durable.ts";
+export type { RateCount, RateCounter } from "../rate-limits.ts";
+
+/** Options of `openStores`. */
+export interface OpenStoresOptions {
+  /** The prefix of the names of tables (`polygate_`), or of keys in Redis (`polygate`). The prefix of tables may start with a schema. */
+  readonly prefix?: string;
+  /** The most connections of this process to PostgreSQL or MySQL: an integer from 1 to 1,000, 10 by default. */
+  readonly connections?: number;
+  /** Makes or updates the tables at the start. Default: true. With false, `polygate keys migrate` makes them. */
+  readonly migrate?: boolean;
+  /** The days for which an SQL database keeps finished holds and their journal: an integer from 1 to 36,500, 30 by default. */
+  readonly keepDays?: number;
+  /**
+   * The time between two sweeps, in milliseconds: an integer from 1 to 2³¹ − 1, a minute by default. With 0, nothing is swept, unless
+   * you call `sweep`.
+   */
+  readonly sweepMs?: number;
+  /** Is told when a budget reaches 50, 80 and 100 percent. */
+  readonly onBudget?: OnBudget;
+  /** Is told why a sweep has failed. Default: writes the message without passwords to `console.error`. */
+  readonly onError?: (error: unknown) => void;
+}
+
+/** The stores as `createGateway` takes them. */
+export interface StorePorts {
+  readonly quotas: DurableQuotaStore;
+  readonly replayStore: ReplayStore;
+  /** Keeps responses in SQL. Redis has no such store. */
+  readonly responseStore?: ResponseStore;
+}
+
+/** Open stores. Close them after the gateway. */
+export interface OpenedStores {
+  /** The options of `createGateway` to spread: `createGateway({ backend, ...stores.ports })`. */
+  readonly ports: StorePorts;
+  /** The SQL database, for your own tables. It ends with `close`. Throws an Error for Redis. */
+  readonly db: Kysely<unknown>;
+  /**
+   * Makes a counter for `flexibleRateLimiter`, which allows a number of points in a number of seconds. All processes share it on
+   * PostgreSQL, MySQL and Redis. With SQLite, it counts in the memory of this process. Needs the package `rate-limiter-flexible`.
+   *
+   * @param points From 1 to 1,000,000,000.
+   * @param seconds From 1 to 2,147,483, which is almost 25 days. Use a budget for longer limits.
+   * @throws RangeError for a number out of range.
+   */
+  counter(points: number, seconds: number): RateCounter;
+  /** Charges the holds of processes that have died, and deletes what is old, at once. Failures go to `onError`. */
+  sweep(): Promise<void>;
+  /** Stops the sweeps, waits for one that runs, and closes all connections. */
+  close(): Promise<void>;
+}
+
+const KEEP_DAYS = 30;
+const DAY_MS = 86_400_000;
+const MOST_MS = 2 ** 31 - 1;
+
+/**
+ * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…` for a long-running gateway: makes the tables, and sweeps every minute.
+ *
+ * @throws TypeError or RangeError for a wrong option, and Error for a wrong address, a missing package, or a database that does not
+ * answer. The messages contain no password.
+ * @example
+ * const stores = await openStores("sqlite:gateway.db");
+ * const gateway = createGateway({ backend, ...stores.ports });
+ */
+export async function openStores(address: string, options: OpenStoresOptions = {}): Promise<OpenedStores> {
+  assertOptions<OpenStoresOptions>("openStores", options, {
+    prefix: "string?",
+    connections: "any?",
+    migrate: "boolean?",
+    keepDays: "any?",
+    sweepMs: "any?",
+    onBudget: "function?",
+    onError: "function?",
+  });
+  const {
+    prefix,
+    migrate = true,
+    connections = 10,
+    keepDays = KEEP_DAYS,
+    sweepMs = 60_000,
+    onError = logError,
+  } = options;
+  assertWithin("connections", connections, 1, 1_000);
+  assertWithin("keepDays", keepDays, 1, 36_500);
+  assertWithin("sweepMs", sweepMs, 0, MOST_MS);
+  if (typeof address !== "string")
+    throw new TypeError("openStores: the address of the store must be a text, such as sqlite:gateway.db.");
+
+  const connection = await connectTo(address, { prefix, connections, create: migrate, forGateway: true });
+  let made: MadePorts;
+  try {
+    made = connection.dialect === "redis" ? await redisPorts(connection, options) : sqlPorts(connection, options);
+    if (connection.dialect !== "redis") await (migrate ? connection.migrate() : connection.ask());
+  } catch (error) {
+    await connection.close();
+    throw unusable(address, error);
+  }
+
+  const tell = async (error: unknown): Promise<void> => onError(error);
+  let running: Promise<void> | undefined;
+  const sweep = (): Promise<void> =>
+    (running ??= (async () => {
+      // A step that fails does not stop the others.
+      for (const step of made.sweeps) await step().catch((error: unknown) => tell(error).catch(() => {}));
+      running = undefined;
+    })());
+  const timer = sweepMs > 0 ? setInterval(() => void sweep(), sweepMs) : undefined;
+  timer?.unref();
+
+  let closed: Promise<void> | undefined;
+  return {
+    ports: made.ports,
+    get db() {
+      if (connection.dialect === "redis") throw new Error("stores.db: Redis has no SQL database for your own tables.");
+      return connection.db as Kysely<unknown>;
+    },
+    counter: (points, seconds) => counterIn(connection.counters, points, seconds),
+    sweep,
+    close: () =>
+      (closed ??= (async () => {
+        clearInterval(timer);
+        await running;
+        await connection.close();
+      })()),
+  };
+}
+
+type Sweep = () => Promise<unknown>;
+
+interface MadePorts {
+  readonly ports: StorePorts;
+  readonly sweeps: readonly Sweep[];
+}
+
+function sqlPorts(connection: SqlConnection, { prefix, onBudget, keepDays = KEEP_DAYS }: OpenStoresOptions): MadePorts {
+  const { db, dialect, stores } = connection;
+  const names = { db, dialect, prefix };
+  const quotas = stores.sqlQuotaStore({ ...names, ...(onBudget && { onBudget }) });
+  const replayStore = stores.sqlReplayStore(names);
+  const responseStore = stores.sqlResponseStore(names);
+  const olderThanMs = keepDays * DAY_MS;
+  return {
+    ports: { quotas, replayStore, responseStore },
+    sweeps: [
+      () => quotas.sweep(),
+      () => quotas.prune({ olderThanMs }),
+      () => replayStore.sweep(),
+      () => responseStore.sweep(),
+      () => connection.sweepCounters(),
+    ],
+  };
+}
+
+/** Redis itself forgets old holds, answers and counts. */
+async function redisPorts({ client }: RedisConnection, { prefix, onBudget }: OpenStoresOptions): Promise<MadePorts> {
+  const { redisQuotaStore, redisReplayStore } = await import("../redis/index.ts");
+  const names = { client, ...(prefix !== undefined && { prefix }) };
+  const quotas = redisQuotaStore({ ...names, ...(onBudget && { onBudget }) });
+  return { ports: { quotas, replayStore: redisReplayStore(names) }, sweeps: [() => quotas.sweep()] };
+}
+
+async function connectTo(address: string, options: ConnectOptions): Promise<SqlConnection | RedisConnection> {
+  try {
+    return await connect(address, options);
+  } catch (error) {
+    throw unusable(address, error);
+  }
+}
+
+/** Makes the error for stores that cannot be opened. */
+function unusable(address: string, error: unknown): Error {
+  // A wrong prefix, for example.
+  if (error instanceof RangeError || error instanceof TypeError) return error;
+  const problem = describeProblem(error);
+  const message = error instanceof UsageError ? problem : `${withoutPassword(address)} cannot be used: ${problem}`;
+  return new Error(`openStores: ${message}`, { cause: error });
+}
+
+/** Returns an address without its password, and without its query, which may contain another one. */
+const withoutPassword = (address: string): string =>
+  address.replace(/^(\w+:\/\/[^:@/?#]*).*@/s, "$1@").replace(/\?.*$/s, "");
+
+const logError = (error: unknown): void => console.error(`A sweep of the stores has failed: ${describeProblem(error)}`);
+
+function assertWithin(name: string, value: number, least: number, most: number): void {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
+  throw new RangeError(`openStores: ${name} must be an integer from ${least} to ${most}, not ${quoted(value)}.`);
+}

@@ -1,0 +1,323 @@
+/** `openStores`: everything that a long-running gateway needs, from one address. */
+
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { createConnection } from "mysql2/promise";
+import { createClient } from "redis";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { keyAdmin } from "../../src/admin/index.ts";
+import { openStore } from "../../src/admin/open-store.ts";
+import { createGateway, flexibleRateLimiter } from "../../src/index.ts";
+import { type OpenedStores, openStores, type OpenStoresOptions } from "../../src/stores/open/index.ts";
+import { REDIS, redisAnswers } from "./redis/servers.ts";
+import { databases, newMysql, newPostgres } from "./sql/databases.ts";
+
+const undo: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).toReversed()) await step();
+});
+
+const opened = async (address: string, options?: OpenStoresOptions): Promise<OpenedStores> => {
+  const stores = await openStores(address, options);
+  undo.push(() => stores.close());
+  return stores;
+};
+
+async function newFile(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "polygate-open-"));
+  undo.push(() => rm(folder, { recursive: true, force: true }));
+  return `sqlite:${join(folder, "gateway.db")}`;
+}
+
+const newDatabase = (make: typeof newPostgres) => async (): Promise<string> => {
+  const { address, remove } = await make();
+  undo.push(remove);
+  return address;
+};
+
+const answers = (dialect: string): boolean =>
+  databases.some(({ name, dialect: its, available }) => its === dialect && available && name !== "PGlite");
+
+/** Each store, with a new and empty address, and a prefix of its own. */
+const STORES = [
+  { name: "SQLite", available: true, place: newFile, prefix: "own_" },
+  { name: "PostgreSQL", available: answers("postgres"), place: newDatabase(newPostgres), prefix: "own_" },
+  { name: "MySQL or MariaDB", available: answers("mysql"), place: newDatabase(newMysql), prefix: "own_" },
+  { name: "Redis", available: redisAnswers, place: async () => REDIS, prefix: `test-${randomUUID().slice(0, 8)}` },
+];
+
+const backend = {
+  async *chat() {
+    yield "Hello.";
+  },
+};
+
+afterAll(async () => {
+  if (!redisAnswers) return;
+  const client = await createClient({ url: REDIS }).connect();
+  const names = await client.keys(`${STORES.at(-1)?.prefix}:*`);
+  if (names.length > 0) await client.del(names);
+  client.destroy();
+});
+
+/** Sends a call with `sk-one`, and returns its status. */
+async function ask(gateway: ReturnType<typeof createGateway>, model = "any"): Promise<number> {
+  const response = await gateway.fetch(
+    new Request("http://host/v1/chat/completions", {
+      method: "POST",
+      headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+    }),
+  );
+  await response.text();
+  return response.status;
+}
+
+describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }) => {
+  const isSql = name !== "Redis";
+
+  it.skipIf(!available)("serves a gateway, with counters that also count long names of models", async () => {
+    const stores = await opened(await place(), { prefix });
+    const { quotas } = stores.ports;
+    await quotas.add({ id: `é ${"k".repeat(180)}`, apiKey: "sk-one", granted: 1_000_000 });
+    undo.push(() => quotas.removeSecret("sk-one"));
+    const rateLimiter = flexibleRateLimiter({
+      perKey: { tokens: [stores.counter(1_000_000, 60)] },
+      perModel: { requests: [stores.counter(2, 3_600)] },
+    });
+    const failures: unknown[] = [];
+    const onFailure = (failure: unknown): void => void failures.push(failure);
+    const gateway = createGateway({ backend, rateLimiter, onFailure, ...stores.ports });
+    const long = "m".repeat(256);
+    expect([await ask(gateway, long), await ask(gateway, long), await ask(gateway, long)]).toEqual([200, 200, 429]);
+    expect(await ask(gateway, "other")).toBe(200);
+    expect("responseStore" in stores.ports).toBe(isSql);
+    await gateway.close();
+    expect(failures).toEqual([]);
+  });
+
+  it.skipIf(!available)("shares a counter with other processes, except in SQLite", async () => {
+    const address = await place();
+    const [one, other] = [await opened(address, { prefix }), await opened(address, { prefix })];
+    const key = randomUUID();
+    await one.counter(5, 60).consume(key, 2);
+    const { remainingPoints } = await other.counter(5, 60).consume(key, 1);
+    expect(remainingPoints).toBe(name === "SQLite" ? 4 : 2);
+    await expect(one.counter(5, 60).consume(key, 9)).rejects.toMatchObject({ remainingPoints: 0 });
+  });
+
+  it.skipIf(!available)("lets its process end after close, also when several processes start at once", async () => {
+    const address = await place();
+    const script = `
+      import { openStores } from ${JSON.stringify(new URL("../../src/stores/open/index.ts", import.meta.url).href)};
+      const stores = await openStores(process.argv[1], { prefix: process.argv[2] });
+      const { remainingPoints } = await stores.counter(3, 60).consume(process.argv[3], 1);
+      await stores.sweep();
+      await Promise.all([stores.close(), stores.close()]);
+      console.log(remainingPoints);
+    `;
+    const args = ["--input-type=module", "--eval", script, address, prefix, randomUUID()];
+    const start = () => promisify(execFile)(process.execPath, args);
+    const said = (await Promise.all([start(), start(), start()])).map(({ stdout }) => Number(stdout));
+    expect(said.toSorted((one, other) => one - other)).toEqual(name === "SQLite" ? [2, 2, 2] : [0, 1, 2]);
+  });
+
+  it.skipIf(!available)("charges the holds of dead processes, and reports a sweep that fails", async () => {
+    const errors: unknown[] = [];
+    const stores = await opened(await place(), { prefix, onError: (error) => void errors.push(error) });
+    const { quotas } = stores.ports;
+    const keyId = randomUUID();
+    await quotas.add({ id: keyId, apiKey: `sk-${keyId}`, granted: 100 });
+    await quotas.reserve({ id: randomUUID(), keyId, atLeast: 1, atMost: 40, leaseMs: 1 });
+    await expect.poll(async () => (await stores.sweep(), (await quotas.balance(keyId))?.held)).toBe(0);
+    expect(errors).toEqual([]);
+    await stores.close();
+    await stores.sweep();
+    expect(errors.length).toBeGreaterThan(0);
+  });
+
+  it.skipIf(!available || name === "SQLite")(
+    "says that a database is away, with its address and without its password",
+    async () => {
+      const address = await place();
+      const server = createServer().listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const { port } = server.address() as AddressInfo;
+      server.close();
+      await once(server, "close");
+      const scheme = new URL(address).protocol;
+      for (const migrate of [true, false]) {
+        const failure = openStores(`${scheme}//me:se@cr%40et@127.0.0.1:${port}/4?password=more-secret`, { migrate });
+        await expect(failure).rejects.toThrow(
+          `openStores: ${scheme}//me@127.0.0.1:${port}/4 cannot be used: connect ECONNREFUSED 127.0.0.1:${port}`,
+        );
+      }
+    },
+  );
+
+  it.skipIf(!isSql || !available)(
+    "works with the tables of the command, and shares the database with the host",
+    async () => {
+      const address = await place();
+      const command = await openStore(address, { prefix, create: true });
+      const stores = await opened(address, { prefix, migrate: false });
+      await expect(stores.ports.quotas.list()).rejects.toThrow("Run migrate");
+      await command.migrate?.();
+      await command.close();
+      expect(await keyAdmin(stores.ports.quotas).list()).toEqual([]);
+      await stores.counter(1, 60).consume("one", 1);
+      const db = stores.db.withTables<{ calls: { id: string } }>();
+      await db.schema.createTable("calls").addColumn("id", "varchar(20)").execute();
+      await db.insertInto("calls").values({ id: "call-1" }).execute();
+      expect(await db.selectFrom("calls").selectAll().execute()).toEqual([{ id: "call-1" }]);
+    },
+  );
+});
+
+it.skipIf(!answers("mysql"))("keeps the process alive when counters lose their connections", async () => {
+  const address = await newDatabase(newMysql)();
+  const stores = await opened(address);
+  const counter = stores.counter(1_000_000, 60);
+  const client = await createConnection(address);
+  undo.push(() => client.end());
+  let lost = 0;
+  const over = new AbortController();
+  const lane = async (key: string): Promise<void> => {
+    while (!over.signal.aborted) await counter.consume(key, 1).catch(() => (lost += 1));
+  };
+  const lanes = Promise.all(["a", "b", "c", "d"].map(lane));
+  await expect
+    .poll(async () => {
+      const [rows] = await client.query(
+        "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()",
+      );
+      for (const { id } of rows as { id: number }[]) await client.query(`KILL ${id}`).catch(() => {});
+      return lost;
+    })
+    .toBeGreaterThan(4);
+  over.abort();
+  await lanes;
+  expect((await counter.consume("e", 1)).consumedPoints).toBe(1);
+});
+
+describe("openStores sweeps", () => {
+  it("every minute or as often as it is told, deletes old holds, and stops at close", async () => {
+    const timers = vi.spyOn(globalThis, "setInterval");
+    undo.push(async () => timers.mockRestore());
+    const stores = await opened("sqlite::memory:", { keepDays: 2 });
+    await opened("sqlite::memory:", { sweepMs: 5 });
+    await opened("sqlite::memory:", { sweepMs: 0 });
+    expect(timers.mock.calls.map(([, ms]) => ms)).toEqual([60_000, 5]);
+    const timer = timers.mock.results[0]?.value as NodeJS.Timeout;
+    expect(timer.hasRef()).toBe(false);
+
+    const { quotas } = stores.ports;
+    await quotas.add({ id: "one", apiKey: "sk-one", granted: 100 });
+    for (const [id, days] of Object.entries({ old: 3, young: 1 })) {
+      await quotas.reserve({ id, keyId: "one", atLeast: 1, atMost: 10, leaseMs: 60_000 });
+      await quotas.settle(id, { used: 5, certainty: "exact" });
+      const db = stores.db.withTables<{ polygate_holds: { id: string; resolved_at: number } }>();
+      const set = { resolved_at: Date.now() - days * 86_400_000 };
+      await db.updateTable("polygate_holds").set(set).where("id", "=", id).execute();
+    }
+    for (const [run] of timers.mock.calls.slice(0, 1)) run();
+    const holds = stores.db.withTables<{ polygate_holds: { id: string } }>().selectFrom("polygate_holds").select("id");
+    await expect.poll(() => holds.execute()).toEqual([{ id: "young" }]);
+    const cleared = vi.spyOn(globalThis, "clearInterval");
+    undo.push(async () => cleared.mockRestore());
+    await stores.close();
+    expect(cleared).toHaveBeenCalledWith(timer);
+  });
+
+  it("and writes why a sweep has failed, without a password", async () => {
+    const written = vi.spyOn(console, "error").mockImplementation(() => {});
+    undo.push(async () => written.mockRestore());
+    const stores = await opened("sqlite::memory:");
+    vi.spyOn(stores.ports.quotas, "sweep").mockRejectedValue(new Error("No postgres://me:secret@host here."));
+    await stores.sweep();
+    expect(written.mock.calls).toEqual([["A sweep of the stores has failed: No postgres://***@host here."]]);
+  });
+
+  it("and goes on where the host's own function fails", async () => {
+    const onError = vi.fn<() => void>().mockImplementation(() => {
+      throw new Error("The host's own.");
+    });
+    const stores = await opened("sqlite::memory:", { onError });
+    vi.spyOn(stores.ports.quotas, "sweep").mockRejectedValue(new Error("No."));
+    const next = vi.spyOn(stores.ports.quotas, "prune");
+    await stores.sweep();
+    expect([onError.mock.calls.length, next.mock.calls.length]).toEqual([1, 1]);
+  });
+});
+
+describe("openStores refuses", () => {
+  it.each<[string, unknown, unknown, string]>([
+    ["no address", undefined, {}, "openStores: the address of the store must be a text, such as sqlite:gateway.db"],
+    ["an empty address", "", {}, "openStores: The address of a store"],
+    ["another kind of address", "mssql://x", {}, "must be sqlite:FILE, postgres://…, mysql://… or redis://…"],
+    ["no file", "sqlite:", {}, "openStores: sqlite: must be followed by a file."],
+    [
+      "a folder that is not there",
+      "sqlite:/nowhere/x.db",
+      {},
+      "openStores: sqlite:/nowhere/x.db cannot be used: unable to",
+    ],
+    ["a password that breaks the address", "postgres://me:a/b#c@host/db", {}, "is no valid URL. Write @, :, / and #"],
+    ["a file that is not there, without migrate", "sqlite:/nowhere/x.db", { migrate: false }, "There is no file"],
+    [
+      "an unknown option",
+      "sqlite::memory:",
+      { keepdays: 3 },
+      "openStores: keepdays does not exist; did you mean keepDays?",
+    ],
+    ["options of another kind", "sqlite::memory:", 3, "openStores: expects an object of options"],
+    ["prefix", "sqlite::memory:", { prefix: "no-" }, '"no-keys" is no name for a table.'],
+    ["prefix in Redis", REDIS, { prefix: "a b" }, redisAnswers ? '"a b" is no prefix.' : "cannot be used"],
+    ["a prefix of another kind", "sqlite::memory:", { prefix: 1 }, "openStores: prefix must be a text"],
+    ["migrate", "sqlite::memory:", { migrate: "no" }, "openStores: migrate must be true or false, not a text."],
+    [
+      "connections",
+      "sqlite::memory:",
+      { connections: 0 },
+      "openStores: connections must be an integer from 1 to 1000, not 0.",
+    ],
+    [
+      "keepDays",
+      "sqlite::memory:",
+      { keepDays: 0.5 },
+      "openStores: keepDays must be an integer from 1 to 36500, not 0.5.",
+    ],
+    [
+      "sweepMs",
+      "sqlite::memory:",
+      { sweepMs: -1 },
+      "openStores: sweepMs must be an integer from 0 to 2147483647, not -1.",
+    ],
+    ["onBudget", "sqlite::memory:", { onBudget: "mail" }, "openStores: onBudget must be a function, not a text."],
+    ["onError", "sqlite::memory:", { onError: null }, "openStores: onError must be a function, not null."],
+  ])("%s", async (_name, address, options, message) => {
+    const failure: unknown = await openStores(address as string, options as OpenStoresOptions).catch((error) => error);
+    expect(String(failure)).toContain(message);
+    expect(String(failure)).not.toContain("a/b#c");
+  });
+
+  it.each([
+    [0, 60, "points must be an integer from 1 to 1000000000, not 0."],
+    [60, 30 * 86_400, "seconds must be an integer from 1 to 2147483, not 2592000."],
+    [1, Number.NaN, "seconds must be an integer"],
+  ])("a counter of %d points in %d seconds", async (points, seconds, message) => {
+    const stores = await opened("sqlite::memory:");
+    expect(() => stores.counter(points, seconds)).toThrow(`stores.counter: ${message}`);
+  });
+
+  it.skipIf(!redisAnswers)("tables of the host in Redis", async () => {
+    const stores = await opened(REDIS);
+    expect(() => stores.db).toThrow("Redis has no SQL database");
+  });
+});
