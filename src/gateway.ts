@@ -184,7 +184,7 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
   readonly at: (prefix: string) => CoreRoutes<Context>;
   /**
    * Returns the gateway's health: whether its quota store answers, the settlements that wait, the upstreams that rest, and the calls in
-   * flight. Never rejects. At most one query a second goes to the quota store.
+   * flight. Never rejects. Without a `context`, at most one query a second goes to the quota store.
    */
   readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
   /**

@@ -499,12 +499,12 @@ interface Found {
   readonly command: Command | undefined;
 }
 
-function find([group = "", name = "", ...rest]: readonly string[]): Found | undefined {
+function find([group = "", ...operands]: readonly string[]): Found | undefined {
   if (group === "init") {
-    const operands = [name, ...rest].filter((operand) => operand !== "");
     const options = [...(INIT.options ?? []), ...EVERYWHERE];
     return { name: group, syntax: INIT, options, operands, command: undefined };
   }
+  const [name = "", ...rest] = operands;
   const commands = Object.hasOwn(GROUPS, group) ? GROUPS[group] : undefined;
   const command = commands && Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (!command) return undefined;
@@ -597,6 +597,7 @@ function assertArguments({ name, syntax, operands: given }: Found): void {
 /** Reads the choices of `init`, and asks for those that the command line leaves open. */
 async function projectOf([folder = "."]: readonly string[], values: Values, { ask }: Terminal): Promise<NewProject> {
   const { yes = false, force = false } = values;
+  if (folder === "") throw new UsageError("The folder must have a name. A dot is this folder.");
   const choose = async <Kind extends string>(name: "server" | "database", kinds: readonly Kind[], first: Kind) => {
     const given = values[name] ?? (yes ? first : undefined);
     const kind = kinds.find((known) => known === given);

@@ -4,6 +4,7 @@ import type { GatewayError } from "../../errors.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { assertTimerMs } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { NO_ROUTE } from "./address.ts";
 import { isOfType, JSON_TYPE, readBytes } from "./call.ts";
@@ -36,7 +37,7 @@ export function checkRelay(options: CoreRelayOptions, how?: CheckOptions): Promi
 }
 
 /**
- * Never rejects: a failure is a problem in words.
+ * A failure is a problem in words. Rejects only with a RangeError, for a time that a timer cannot wait.
  *
  * @param asking Undefined for a relay that draws pictures.
  */
@@ -45,6 +46,7 @@ export async function checkUpstream(
   asking: Asking | undefined,
   { timeoutMs = TIMEOUT_MS }: CheckOptions = {},
 ): Promise<RelayCheck> {
+  assertTimerMs("timeoutMs", timeoutMs);
   const abort = new AbortController();
   const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
