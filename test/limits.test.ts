@@ -35,7 +35,7 @@ describe("limits", () => {
 
   it.each([
     ["deadlineMS", "did you mean deadlineMs? There are"],
-    ["maxBodyBytes", "did you mean maxFormBytes? There are"],
+    ["maxBodyBytes", "did you mean maxBodyBytesPerKey? There are"],
     ["toString", "there are"],
     ["__proto__", "there are"],
   ])("refuse %s, which does not exist", (name, words) => {

@@ -141,10 +141,12 @@ describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }
     await stores.sweep();
     expect(errors.length).toBeGreaterThan(0);
   });
+});
 
-  it.skipIf(!available || name === "SQLite")(
-    "says that a database is away, with its address and without its password",
-    async () => {
+describe.each(STORES.filter(({ name }) => name !== "SQLite"))(
+  "openStores at the address of $name",
+  ({ available, place }) => {
+    it.skipIf(!available)("says that a database is away, with its address and without its password", async () => {
       const address = await place();
       const server = createServer().listen(0, "127.0.0.1");
       await once(server, "listening");
@@ -158,12 +160,14 @@ describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }
           `openStores: ${scheme}//me@127.0.0.1:${port}/4 cannot be used: connect ECONNREFUSED 127.0.0.1:${port}`,
         );
       }
-    },
-  );
+    });
+  },
+);
 
-  it.skipIf(!isSql || !available)(
-    "works with the tables of the command, and shares the database with the host",
-    async () => {
+describe.each(STORES.filter(({ name }) => name !== "Redis"))(
+  "openStores over the tables of $name",
+  ({ available, place, prefix }) => {
+    it.skipIf(!available)("works with the tables of the command, and shares the database with the host", async () => {
       const address = await place();
       const command = await openStore(address, { prefix, create: true });
       const stores = await opened(address, { prefix, migrate: false });
@@ -176,9 +180,9 @@ describe.each(STORES)("openStores on $name", ({ name, available, place, prefix }
       await db.schema.createTable("calls").addColumn("id", "varchar(20)").execute();
       await db.insertInto("calls").values({ id: "call-1" }).execute();
       expect(await db.selectFrom("calls").selectAll().execute()).toEqual([{ id: "call-1" }]);
-    },
-  );
-});
+    });
+  },
+);
 
 it.skipIf(!answers("mysql"))("keeps the process alive when counters lose their connections", async () => {
   const address = await newDatabase(newMysql)();
