@@ -49,7 +49,7 @@ describe.each(stores)("on $name", (store) => {
   });
 });
 
-describe.each(stores.slice(0, 1))("processes that borrow on $name", (store) => {
+describe.each(stores)("processes that borrow on $name", (store) => {
   it.skipIf(!store.available)(
     "leave books that add up, hold nothing, and lose little",
     async () => {
