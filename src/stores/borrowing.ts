@@ -1,6 +1,6 @@
 /** A quota store before a shared one: each process borrows blocks of a busy key's units, and serves calls from memory. */
 
-import { assertMethods, assertOptions } from "../options.ts";
+import { assertMethods, assertOptions, MAX_TIMER_MS } from "../options.ts";
 import type { CallInfo } from "../ports/call.ts";
 import { type Cancel, type Clock, steadyClock } from "../ports/clock.ts";
 import type {
@@ -45,13 +45,13 @@ export interface BorrowingQuotaStoreOptions {
   readonly recallWaitMs?: number;
   /** The time for which `find` remembers a key: from 0 up, default 1,000. A revoked key or secret stays valid for this time. */
   readonly keyCacheMs?: number;
-  /** Default: a steady clock, which also counts the time for which the machine sleeps. */
+  /** Default: a clock that never steps back, and that counts the time while the machine sleeps. */
   readonly clock?: Clock;
 }
 
 /** The units of a key that this process has borrowed. */
 export interface BorrowedUnits {
-  /** The blocks, each of which is a hold in the store. */
+  /** The number of blocks. Each block is a hold in the store. */
   readonly blocks: number;
   /** The units that the blocks hold in the store: the sum of `held`, `charged` and `free`. */
   readonly units: number;
@@ -343,7 +343,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     key.lending = block;
     key.blocks.add(block);
     this.#blocks.add(block);
-    this.#stopTicking ??= this.#clock.every(this.#settings.recallMs, () => this.#tick());
+    const tickMs = Math.min(this.#settings.recallMs, MAX_TIMER_MS);
+    this.#stopTicking ??= this.#clock.every(tickMs, () => this.#tick());
     const now = this.#clock.now();
     let served = 0;
     for (let first = key.waiting[0]; first && block.canLend(first.request, now); first = key.waiting[0]) {
@@ -450,7 +451,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       const local = this.#calls.get(id);
       if (!local) return this.#settleAgain(id, outcome, call);
       const { block, key } = local;
-      // What is beyond the block is charged at once, but to the period of the block when that may be over.
+      // Charge units beyond the block at once. After the window, charge them with the block instead: its period may be over.
       const isBeyond = outcome.used > local.granted + block.books.available && now < block.lendsUntil;
       if (isBeyond || this.#leaving.has(local))
         return this.#move(local).then(() => this.#store.settle(id, outcome, call));
@@ -621,7 +622,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     }
   }
 
-  /** Ends what is over, repeats writes that have failed, and gives back what other processes need. */
+  /** Ends blocks whose time is over, repeats failed writes, and polls for recalls. Stops the timer when no block is left. */
   #tick(): void {
     const now = this.#now();
     for (const block of this.#blocks)
@@ -660,7 +661,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     this.#isClosed = true;
     const returned = Promise.allSettled(Array.from(this.#keys.values(), (key) => this.#giveBack(key)));
     await new Promise<void>((resolve) => {
-      const cancel = this.#clock.after(deadlineMs, resolve);
+      const cancel = this.#clock.after(Math.min(deadlineMs, MAX_TIMER_MS), resolve);
       void returned.then(() => {
         cancel();
         resolve();

@@ -583,6 +583,18 @@ describe("options", () => {
     expect(() => borrowingQuotaStore(memoryQuotaStore(), options as BorrowingQuotaStoreOptions)).toThrow(message);
   });
 
+  it("set no timer for longer than a timer waits: it would ring at once", async () => {
+    const { start, clock } = stage(1_000);
+    const waits: number[] = [];
+    const every: ManualClock["every"] = (ms, callback) => clock.every((waits.push(ms), ms), callback);
+    const after: ManualClock["after"] = (ms, callback) => clock.after((waits.push(ms), ms), callback);
+    const at = start({ recallMs: 2 ** 40, clock: { ...clock, every, after } });
+    await at.borrow(100);
+    await at.quotas.close({ deadlineMs: 2 ** 40 });
+    expect(Math.max(...waits)).toBe(2 ** 31 - 1);
+    expect(waits.filter((ms) => ms === 2 ** 31 - 1)).toHaveLength(2);
+  });
+
   it("refuse a store without recalls", () => {
     const { find, balance, reserve, renew, settle } = new Connection(memoryQuotaStore());
     const store = { find, balance, reserve, renew, settle } as unknown as SharedStore;
