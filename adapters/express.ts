@@ -26,6 +26,8 @@ export const toExpressHandler = <Context = unknown, Req extends IncomingMessage 
   assertMount("toExpressHandler", gateway, options, NODE_SHAPES);
   const handler = toNodeHandler(gateway, options);
   const prefix = options.prefix?.replace(/\/+$/, "");
+  const roots = gateway.endpoints.map(({ path }) => path.replace("**", ""));
+  const isRoute = (url: string): boolean => roots.some((root) => url.startsWith(root));
   let isWarned = false;
   const warn = (text: string): void => {
     if (!isWarned) process.emitWarning(text, "PolygateWarning");
@@ -34,13 +36,13 @@ export const toExpressHandler = <Context = unknown, Req extends IncomingMessage 
   return (req, res, next) =>
     handler(req, res, (error) => {
       if (!error && !isWarned) {
-        const fault = faultOfBaseUrl(req, gateway);
-        if (prefix && isPrefixTwice(req, prefix, gateway))
+        const fault = prefix ? undefined : faultOfBaseUrl(req, isRoute);
+        if (prefix && isPrefixTwice(req, prefix, isRoute))
           warn(
             `${req.method} ${prefix}… did not reach the gateway: Express removes "${prefix}" from the address itself, and the mount expects it again. Leave out the prefix: app.use("${prefix}", toExpressHandler(gateway)).`,
           );
         // Such a route may be the host's own.
-        else if (!prefix && fault)
+        else if (fault)
           res.once("finish", () => {
             if (res.statusCode === 404)
               warn(`A request of a client missed the gateway and got 404: the client's base URL ${fault}.`);
@@ -51,12 +53,7 @@ export const toExpressHandler = <Context = unknown, Req extends IncomingMessage 
 };
 
 /** Says what is wrong with the base URL of a client that asks for a route of the gateway with a version too many or too few. */
-function faultOfBaseUrl(
-  { url = "" }: IncomingMessage,
-  { endpoints }: Pick<CoreGateway, "endpoints">,
-): string | undefined {
-  const isRoute = (written: string): boolean =>
-    endpoints.some(({ path }) => written.startsWith(path.replace("**", "")));
+function faultOfBaseUrl({ url = "" }: IncomingMessage, isRoute: (url: string) => boolean): string | undefined {
   const withoutVersion = /^\/v1(?:beta)?(\/v1.*)$/s.exec(url)?.[1];
   if (withoutVersion !== undefined) return isRoute(withoutVersion) ? "has its version twice" : undefined;
   return isRoute(`/v1${url}`) || isRoute(`/v1beta${url}`) ? "lacks its version, such as /v1" : undefined;
@@ -66,12 +63,7 @@ function faultOfBaseUrl(
 function isPrefixTwice(
   { url = "", baseUrl }: IncomingMessage & { readonly baseUrl?: unknown },
   prefix: string,
-  { endpoints }: Pick<CoreGateway, "endpoints">,
+  isRoute: (url: string) => boolean,
 ): boolean {
-  return (
-    typeof baseUrl === "string" &&
-    baseUrl.endsWith(prefix) &&
-    !url.startsWith(`${prefix}/`) &&
-    endpoints.some(({ path }) => url.startsWith(path.replace("**", "")))
-  );
+  return typeof baseUrl === "string" && baseUrl.endsWith(prefix) && !url.startsWith(`${prefix}/`) && isRoute(url);
 }

@@ -1,4 +1,4 @@
-/** The answers of commands: what is shown of a key's budgets, and the text for people. */
+/** Formats the answers of commands as text, and adds the budgets of each key. */
 
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
@@ -114,7 +114,7 @@ class Text {
     const budgets = "budgets" in key ? key.budgets : [];
     const own = key.unlimited || key.available === null ? [] : [key.available];
     const limits = [...own, ...budgets.map(({ available }) => available)];
-    return limits.length === 0 ? "unlimited" : `${this.#amount(Math.min(...limits))} available`;
+    return limits.length === 0 ? UNLIMITED : `${this.#amount(Math.min(...limits))} available`;
   }
 
   #amount(units: number): string {

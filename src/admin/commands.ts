@@ -19,7 +19,7 @@ export interface Terminal {
   readonly print: (line: string) => void;
   /** Reads a file, or the standard input when no file is named. */
   readonly read: (file?: string) => Promise<string>;
-  /** Asks the person at the terminal a question, and resolves with the line. Undefined where there is nobody to ask. */
+  /** Asks a question at the terminal, and resolves with the answer. Undefined when the input is not a terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
   /** The package of this command. */
   readonly home: TemplatePackage;

@@ -1,4 +1,4 @@
-/** What is wrong with a command line, and what was probably meant. */
+/** Makes the errors for a wrong command line. Each error names the mistake and suggests a correction. */
 
 import { nearest } from "../options.ts";
 import { UsageError } from "../stores/open/connection.ts";

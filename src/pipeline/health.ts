@@ -2,6 +2,7 @@
 
 import type { Port } from "../errors.ts";
 import { LATE, within } from "../http/wait.ts";
+import { MAX_TIMER_MS } from "../options.ts";
 import type { UpstreamStatus } from "../ports/observer.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { quietly, report } from "./failures.ts";
@@ -47,9 +48,6 @@ export type StoreHealth = "ok" | "resting" | "unmigrated" | "unreachable";
 /** The default wait for the quota store, in milliseconds. */
 const TIMEOUT_MS = 1_000;
 
-/** The longest time of a timer, in milliseconds. */
-const LONGEST_MS = 2 ** 31 - 1;
-
 /** The time for which an answer of the quota store is used again, in milliseconds: a check may be asked for by anybody. */
 const FRESH_MS = 1_000;
 
@@ -87,7 +85,7 @@ export class Health {
   async check(options: HealthOptions | undefined): Promise<GatewayHealth> {
     // A health check must answer, so wrong options count as missing.
     const { timeoutMs, context } = Object(options) as HealthOptions;
-    const waitMs = typeof timeoutMs === "number" && timeoutMs > 0 ? Math.min(timeoutMs, LONGEST_MS) : TIMEOUT_MS;
+    const waitMs = typeof timeoutMs === "number" && timeoutMs > 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : TIMEOUT_MS;
     const { clock, inFlight, settlements, rateLimiter, replays } = this.#services;
     const answer = await within(this.#ask(context), waitMs, clock);
     const trouble = answer === LATE ? late(waitMs) : answer;

@@ -19,7 +19,7 @@ export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
 /** The upper limit of one hold of an unlimited key, in units. It is small, so that the sum of very many such holds stays exact. */
 export const MOST_UNLIMITED: number = 2 ** 36;
 
-/** The time for which a store keeps a recall, in milliseconds. */
+/** The age at which a store may forget a recall, in milliseconds. */
 export const RECALLS_MS = 60_000;
 
 export type HoldState = "live" | "settled" | "expired" | "corrected";

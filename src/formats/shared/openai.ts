@@ -22,7 +22,7 @@ interface ReasoningModel {
   readonly levels: readonly EffortLevel[];
 }
 
-/** Returns what is known of an OpenAI model that reasons; undefined for any other model. */
+/** Returns the properties of an OpenAI model that reasons. Returns undefined for any other model. */
 export function reasoningModel(model: string): ReasoningModel | undefined {
   const name = nameOf(model);
   if (/^o[1-9](?:-|$)/.test(name)) return { levels: ["low", "medium", "high"] };

@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import type * as kyselyPackage from "kysely";
 import type * as flexiblePackage from "rate-limiter-flexible";
-import { quoted } from "../../options.ts";
+import { MAX_TIMER_MS, quoted } from "../../options.ts";
 import type { RateCounter } from "../rate-limits.ts";
 import type { SqlDatabase } from "../sql/index.ts";
 
@@ -61,12 +61,12 @@ export async function sweepRates({ sql }: typeof kyselyPackage, db: SqlDatabase,
 const MOST_POINTS = 1_000_000_000;
 
 /** The longest timer of a window in memory. Node runs a longer timer at once, and the window would limit nothing. */
-const MOST_SECONDS = 2_147_483;
+const MOST_SECONDS = Math.floor(MAX_TIMER_MS / 1_000);
 
 /** Makes a counter. Throws a RangeError for numbers out of range, and an Error when rate-limiter-flexible is not installed. */
 export function counterIn(place: CounterPlace, points: number, seconds: number): RateCounter {
-  assertFrom1("points", points, MOST_POINTS);
-  assertFrom1("seconds", seconds, MOST_SECONDS);
+  assertWithin("stores.counter: points", points, 1, MOST_POINTS);
+  assertWithin("stores.counter: seconds", seconds, 1, MOST_SECONDS);
   const { RateLimiterMemory, RateLimiterMySQL, RateLimiterPostgres, RateLimiterRedis } = flexible();
   const window = { points, duration: seconds };
   // The table is made and swept above, for all counters together.
@@ -99,9 +99,10 @@ export function counterIn(place: CounterPlace, points: number, seconds: number):
   }
 }
 
-function assertFrom1(name: string, value: number, most: number): void {
-  if (Number.isSafeInteger(value) && value >= 1 && value <= most) return;
-  throw new RangeError(`stores.counter: ${name} must be an integer from 1 to ${most}, not ${quoted(value)}.`);
+/** Throws a RangeError for a number that is not an integer in a range. */
+export function assertWithin(name: string, value: number, least: number, most: number): void {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
+  throw new RangeError(`${name} must be an integer from ${least} to ${most}, not ${quoted(value)}.`);
 }
 
 /** Loads the package at the first counter. `require` lets a counter stand in a literal, because it needs no `await`. */

@@ -2,7 +2,7 @@
 
 import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
-import { assertOptions, quoted } from "../../options.ts";
+import { assertOptions, MAX_TIMER_MS } from "../../options.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
 import type { OnBudget } from "../budgets.ts";
@@ -16,7 +16,7 @@ import {
   type SqlConnection,
   UsageError,
 } from "./connection.ts";
-import { counterIn } from "./counters.ts";
+import { assertWithin, counterIn } from "./counters.ts";
 
 assertNodeVersion();
 
@@ -79,13 +79,11 @@ export interface OpenedStores {
   counter(points: number, seconds: number): RateCounter;
   /** Charges the holds of processes that have died, and deletes what is old, at once. Failures go to `onError`. */
   sweep(): Promise<void>;
-  /** Stops the sweeps, waits for one that runs, and closes all connections. */
+  /** Stops the sweeps, waits for the sweep that runs, and closes all connections. */
   close(): Promise<void>;
 }
 
-const KEEP_DAYS = 30;
 const DAY_MS = 86_400_000;
-const MOST_MS = 2 ** 31 - 1;
 
 /**
  * Opens `sqlite:FILE`, `postgres://…`, `mysql://…` or `redis://…` for a long-running gateway: makes the tables, and sweeps every minute.
@@ -106,24 +104,20 @@ export async function openStores(address: string, options: OpenStoresOptions = {
     onBudget: "function?",
     onError: "function?",
   });
-  const {
-    prefix,
-    migrate = true,
-    connections = 10,
-    keepDays = KEEP_DAYS,
-    sweepMs = 60_000,
-    onError = logError,
-  } = options;
-  assertWithin("connections", connections, 1, 1_000);
-  assertWithin("keepDays", keepDays, 1, 36_500);
-  assertWithin("sweepMs", sweepMs, 0, MOST_MS);
+  const { prefix, migrate = true, connections = 10, keepDays = 30, sweepMs = 60_000, onError = logError } = options;
+  assertWithin("openStores: connections", connections, 1, 1_000);
+  assertWithin("openStores: keepDays", keepDays, 1, 36_500);
+  assertWithin("openStores: sweepMs", sweepMs, 0, MAX_TIMER_MS);
   if (typeof address !== "string")
     throw new TypeError("openStores: the address of the store must be a text, such as sqlite:gateway.db.");
 
   const connection = await connectTo(address, { prefix, connections, create: migrate, forGateway: true });
   let made: MadePorts;
   try {
-    made = connection.dialect === "redis" ? await redisPorts(connection, options) : sqlPorts(connection, options);
+    made =
+      connection.dialect === "redis"
+        ? await redisPorts(connection, options)
+        : sqlPorts(connection, { ...options, keepDays });
     if (connection.dialect !== "redis") await (migrate ? connection.migrate() : connection.ask());
   } catch (error) {
     await connection.close();
@@ -166,7 +160,10 @@ interface MadePorts {
   readonly sweeps: readonly Sweep[];
 }
 
-function sqlPorts(connection: SqlConnection, { prefix, onBudget, keepDays = KEEP_DAYS }: OpenStoresOptions): MadePorts {
+function sqlPorts(
+  connection: SqlConnection,
+  { prefix, onBudget, keepDays }: OpenStoresOptions & { readonly keepDays: number },
+): MadePorts {
   const { db, dialect, stores } = connection;
   const names = { db, dialect, prefix };
   const quotas = stores.sqlQuotaStore({ ...names, ...(onBudget && { onBudget }) });
@@ -215,8 +212,3 @@ const withoutPassword = (address: string): string =>
   address.replace(/^(\w+:\/\/[^:@/?#]*).*@/s, "$1@").replace(/\?.*$/s, "");
 
 const logError = (error: unknown): void => console.error(`A sweep of the stores has failed: ${describeProblem(error)}`);
-
-function assertWithin(name: string, value: number, least: number, most: number): void {
-  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  throw new RangeError(`openStores: ${name} must be an integer from ${least} to ${most}, not ${quoted(value)}.`);
-}

@@ -294,7 +294,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     return undefined;
   }
 
-  /** Reads the names of the budgets of a key; none of a revoked key. */
+  /** Returns the names of a key's budgets. A revoked key has none. */
   async #budgetsOf(keyId: string): Promise<{ keyId: string; fields: readonly string[] }> {
     const ledger = this.#ledger(keyId);
     const found = listOf(await this.#redis.send(ledger, "HMGET", [ledger, "budgets", "revoked"]));

@@ -7,7 +7,7 @@ import { assertHangUp } from "../backend.ts";
 import { codecOptions, RELAY_SHAPES, type RelayBackend, type RelayFormat, type UpstreamOptions } from "./options.ts";
 import { Upstream } from "./upstream.ts";
 
-/** The functions of a relay with which a check asks for a token. */
+/** The parts of a relay that a check uses to ask for one token. */
 export interface Asking {
   readonly codec: Pick<ChatCodec, "encodeRequest">;
   readonly ask: NonNullable<ModelBackend["chat"]>;

@@ -1,13 +1,13 @@
 /** The state that all parts of a world share. */
 
-import type { Random } from "../../trial/random.ts";
-import type { Figures } from "./figures.ts";
-import type { Breaches } from "./laws.ts";
-import type { LedgerLaws } from "./ledger-laws.ts";
-import type { LifeLaws } from "./life-laws.ts";
+import { Random } from "../../trial/random.ts";
+import { type Figures, noFigures } from "./figures.ts";
+import { Breaches } from "./laws.ts";
+import { LedgerLaws } from "./ledger-laws.ts";
+import { LifeLaws } from "./life-laws.ts";
 import type { Mutant } from "./mutant.ts";
 import type { Plan } from "./plan.ts";
-import type { Timeline } from "./timeline.ts";
+import { Timeline } from "./timeline.ts";
 
 export interface WorldParts {
   readonly plan: Plan;
@@ -21,4 +21,21 @@ export interface WorldParts {
   readonly mutant: Mutant | undefined;
   /** Notes a step when steps are traced. */
   readonly trace: (line: () => string) => void;
+}
+
+/** Makes the parts of a world. Two worlds of one seed and plan run alike. */
+export function worldPartsOf(
+  seed: number,
+  plan: Plan,
+  mutant: Mutant | undefined,
+  trace: ((line: string, timeline: Timeline) => void) | undefined,
+): WorldParts {
+  const random = new Random(seed + 1_000_003);
+  const timeline = new Timeline(random);
+  const figures = noFigures();
+  const breaches = new Breaches(timeline, figures);
+  const ledgerLaws = new LedgerLaws(plan, breaches, figures);
+  const lifeLaws = new LifeLaws(ledgerLaws, breaches, timeline);
+  const write = trace ? (line: () => string): void => trace(line(), timeline) : (): void => {};
+  return { plan, random, timeline, breaches, ledgerLaws, lifeLaws, figures, mutant, trace: write };
 }

@@ -1,13 +1,10 @@
 /** A world: gateways, their store and their clients, from a seed until everything is at rest. */
 
 import { createGateway, type Failure } from "../../../src/index.ts";
-import { Random } from "../../trial/random.ts";
 import { backendOf } from "./backend.ts";
 import { send } from "./client.ts";
-import { type Figures, noFigures } from "./figures.ts";
-import { Breaches, type Violation } from "./laws.ts";
-import { LedgerLaws } from "./ledger-laws.ts";
-import { LifeLaws } from "./life-laws.ts";
+import type { Figures } from "./figures.ts";
+import type { Violation } from "./laws.ts";
 import { Life, lifePlanOf } from "./life.ts";
 import { Link } from "./link.ts";
 import type { Mutant } from "./mutant.ts";
@@ -15,8 +12,7 @@ import { LIMITS, type Plan, planOf, REST_MS, type StoreName } from "./plan.ts";
 import { Process } from "./process.ts";
 import { MemoryServer } from "./store.memory.ts";
 import type { SimulatedStore } from "./store.ts";
-import { Timeline } from "./timeline.ts";
-import type { WorldParts } from "./world-parts.ts";
+import { type WorldParts, worldPartsOf } from "./world-parts.ts";
 
 export interface WorldOptions {
   readonly seed: number;
@@ -48,24 +44,14 @@ export const STORES: Readonly<Record<StoreName, OpenStore>> = {
 /** Runs a world to its end, or to the first violation of a law. */
 export async function runWorld({ seed, store, plan, mutant, trace, crashAtEffect }: WorldOptions): Promise<Ended> {
   const planned = { ...planOf(seed, store), ...plan };
-  const random = new Random(seed + 1_000_003);
-  const timeline = new Timeline(random);
-  const figures = noFigures();
-  const breaches = new Breaches(timeline, figures);
-  const ledgerLaws = new LedgerLaws(planned, breaches, figures);
-  const parts: WorldParts = {
-    plan: planned,
-    random,
-    timeline,
-    breaches,
-    ledgerLaws,
-    lifeLaws: new LifeLaws(ledgerLaws, breaches, timeline),
-    figures,
+  const parts = worldPartsOf(
+    seed,
+    planned,
     mutant,
-    trace: trace ? (line) => trace(`${String(timeline.steps).padStart(7)}  ${line()}`) : () => {},
-  };
+    trace && ((line, { steps }) => trace(`${String(steps).padStart(7)}  ${line}`)),
+  );
   const world = new World(parts, await STORES[planned.store](parts), crashAtEffect);
-  return { seed, figures, violation: await world.run() };
+  return { seed, figures: parts.figures, violation: await world.run() };
 }
 
 class World {

@@ -7,16 +7,12 @@ import {
   type QuotaRecalls,
   type QuotaStore,
 } from "../../../../src/index.ts";
-import { Random } from "../../../trial/random.ts";
-import { noFigures } from "../figures.ts";
-import { Breaches, type Law, type Violation } from "../laws.ts";
-import { LedgerLaws } from "../ledger-laws.ts";
-import { LifeLaws } from "../life-laws.ts";
+import type { Law, Violation } from "../laws.ts";
 import { LONGEST_DELAY_MS, type StoreName } from "../plan.ts";
 import { Process } from "../process.ts";
 import type { SimulatedStore } from "../store.ts";
-import { quiescence, Timeline } from "../timeline.ts";
-import type { WorldParts } from "../world-parts.ts";
+import { quiescence } from "../timeline.ts";
+import { type WorldParts, worldPartsOf } from "../world-parts.ts";
 import { type Ended, STORES } from "../world.ts";
 import { Caller, PATIENCE_MS } from "./caller.ts";
 import { BorrowingCall, BorrowingLaws, FASTEST } from "./laws.ts";
@@ -57,24 +53,14 @@ const REST_MS = 90_000 + 2 * LONGEST_DELAY_MS;
 export async function runBorrowingWorld(options: BorrowingWorldOptions): Promise<Ended> {
   const { seed, store, plan, mutant, trace } = options;
   const planned = { ...borrowingPlanOf(seed, store), ...plan };
-  const random = new Random(seed + 1_000_003);
-  const timeline = new Timeline(random);
-  const figures = noFigures();
-  const breaches = new Breaches(timeline, figures);
-  const ledgerLaws = new LedgerLaws(planned, breaches, figures);
-  const parts: WorldParts = {
-    plan: planned,
-    random,
-    timeline,
-    breaches,
-    ledgerLaws,
-    lifeLaws: new LifeLaws(ledgerLaws, breaches, timeline),
-    figures,
-    mutant: undefined,
-    trace: trace ? (line) => trace(`${String(timeline.steps).padStart(7)} ${timeline.now} ${line()}`) : () => {},
-  };
+  const parts = worldPartsOf(
+    seed,
+    planned,
+    undefined,
+    trace && ((line, { steps, now }) => trace(`${String(steps).padStart(7)} ${now} ${line}`)),
+  );
   const world = new BorrowingWorld(parts, planned, await STORES[planned.store](parts), mutant);
-  return { seed, figures, violation: await world.run() };
+  return { seed, figures: parts.figures, violation: await world.run() };
 }
 
 class Member {
