@@ -241,8 +241,11 @@ export interface ChatCodec {
    * model's name, a lowered output limit). Any other request is made from the neutral fields.
    */
   encodeRequest(request: ChatRequest): EncodedRequest;
-  /** @param limits Bounds of the JSON in each frame, and in a complete answer. */
-  answerDecoder(limits?: JsonLimits): AnswerDecoder;
+  /**
+   * @param limits Bounds of the JSON in each frame, and in a complete answer.
+   * @param model The upstream's name of the model.
+   */
+  answerDecoder(limits?: JsonLimits, model?: string): AnswerDecoder;
   /** Counts the tokens of a request; undefined for a format that cannot count. */
   readonly count?: CountCodec;
   /**

@@ -4,7 +4,7 @@ import type { ChatEvent } from "../kinds/chat/event.ts";
 import type { ReasoningPart, RedactedReasoningPart, ToolCallPart } from "../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from "../model/json.ts";
 
-/** Reasoning that stands before a call, and after the previous call of its answer. */
+/** Reasoning that stands before a call, and after the previous call of its answer; or inside the last call, as seals that come late do. */
 export interface RememberedReasoning {
   readonly part: ReasoningPart | RedactedReasoningPart;
   /** True when a text stands between the previous call and this reasoning. */
@@ -74,6 +74,8 @@ export class CandidateReader {
   readonly #maxChars: number;
   readonly #remember: (name: CallName, call: RememberedCall) => void;
   readonly #open: Map<string, OpenCall> = new Map();
+  /** The id of the call that began last. */
+  #newest: string | undefined;
   /** The reasoning since the last call began, and the text since then. */
   #reasoning: RememberedReasoning[] = [];
   #hasText = false;
@@ -152,6 +154,7 @@ export class CandidateReader {
   #begin({ id, name, signature, maker }: Signed & { readonly id: string; readonly name: string }): void {
     this.#endReasoning();
     if (++this.#calls > MAX_CALLS) return;
+    this.#newest = id;
     const kind = kindOfId(id, name);
     const seal = signature ? { signature, maker: maker ?? this.#maker } : {};
     const chars = ENTRY_CHARS + this.#chars;
@@ -170,10 +173,20 @@ export class CandidateReader {
     this.#open.delete(id);
     this.#heldChars -= open.chars;
     const { name, json, chars: _chars, ...call } = open;
+    const reasoning = id === this.#newest ? [...call.reasoning, ...this.#takeReasoning()] : call.reasoning;
     const input = whole ?? (json ? argumentsOf(json) : {});
     const named = input && nameOf({ id, name, input });
     const seal = signature ? { signature, maker: maker ?? this.#maker } : {};
-    if (named) this.#remember(named, { ...call, ...seal });
+    if (named) this.#remember(named, { ...call, reasoning, ...seal });
+  }
+
+  #takeReasoning(): RememberedReasoning[] {
+    this.#endReasoning();
+    const reasoning = this.#reasoning;
+    this.#reasoning = [];
+    this.#heldChars -= this.#chars;
+    this.#chars = 0;
+    return reasoning;
   }
 
   #hold(chars: number): void {

@@ -10,7 +10,12 @@ export interface Returned {
   readonly reasoning_content?: string | null | undefined;
   readonly reasoning?: string | null | undefined;
   readonly reasoning_details?: readonly Detail[] | null | undefined;
-  readonly tool_calls?: readonly { readonly id: string }[] | null | undefined;
+  readonly tool_calls?: readonly ({ readonly id: string } & Extra)[] | null | undefined;
+}
+
+/** The extension for signatures, as Google's endpoint has it. */
+export interface Extra {
+  readonly extra_content?: unknown;
 }
 
 /** Reasoning as OpenRouter has it. */
@@ -27,6 +32,10 @@ export interface Profile {
   readonly newCallId: () => string;
   /** Fields of an assistant's message beside those of the format. */
   readonly messageFields: v.ObjectEntries;
+  /** Fields of a tool call beside those of the format. */
+  readonly callFields?: v.ObjectEntries;
+  /** Returns the fields that sign the first call of an answer. Its arguments come with them, before them or behind them. */
+  readonly signatureOf?: (callId: string, vault: Vault) => Required<Extra>;
   /** Fields of the request beside those of the format. */
   readonly bodyFields: v.ObjectEntries;
   /** Returns the names of the format's fields that the vendor does not have for a model. */
@@ -37,6 +46,8 @@ export interface Profile {
   readonly hasThinkingParts?: boolean;
   /** The fields that show a thought in a message, each a list of pieces for the deltas of a stream. */
   readonly thoughtsOf: (turn: Turn, vault: Vault, cut: (text: string) => string[]) => object[];
+  /** True where the last piece of a streamed thought is its seal, which may come behind the calls. */
+  readonly sealsThoughts?: boolean;
   /** Checks the thoughts of an answer that comes back. Throws `Refused`. */
   readonly check: (answer: Returned, at: AnswerAt) => void;
 }
@@ -133,6 +144,7 @@ const openrouter: Profile = {
     usage: v.optional(v.strictObject({ include: v.boolean() })),
   },
   refused: () => [],
+  sealsThoughts: true,
   thoughtsOf({ thought, isRedacted }, vault, cut) {
     if (isRedacted)
       return [{ reasoning_details: [detail({ type: "reasoning.encrypted", data: vault.seal("encrypted", "") })] }];
@@ -192,7 +204,33 @@ const mistral: Profile = {
   },
 };
 
-export const PROFILES: Readonly<Record<"openai" | "deepseek" | "openrouter" | "mistral", Profile>> = {
+/** Google's endpoint of the format, with the thoughts in the field of most gateways. */
+const gemini: Profile = {
+  name: "gemini",
+  callId: /^[^]{1,64}$/,
+  newCallId: () => newId("function-call-", 19),
+  messageFields: { reasoning_content: optionalText },
+  callFields: {
+    extra_content: v.optional(v.strictObject({ google: v.strictObject({ thought_signature: v.string() }) })),
+  },
+  bodyFields: { reasoning_effort: v.optional(EFFORT) },
+  refused: () => [],
+  thoughtsOf: ({ thought }, _vault, cut) => cut(thought).map((reasoning_content) => ({ reasoning_content })),
+  signatureOf: (id, vault) => ({ extra_content: { google: { thought_signature: vault.seal("call", id) } } }),
+  check({ tool_calls }, { index, vault, thought, isInLoop }) {
+    const [first] = tool_calls ?? [];
+    // Another server's call comes back with the documented placeholder.
+    if (!first || !isInLoop || thought === undefined) return;
+    const { google } = (first.extra_content ?? {}) as { google?: { thought_signature: string } };
+    if (!vault.holds("call", first.id, google?.thought_signature ?? ""))
+      throw new Refused(
+        `Function call is missing a thought_signature in functionCall parts (message ${index}, ${first.id}).`,
+      );
+  },
+};
+
+export const PROFILES: Readonly<Record<"gemini" | "openai" | "deepseek" | "openrouter" | "mistral", Profile>> = {
+  gemini,
   openai,
   deepseek,
   openrouter,

@@ -19,11 +19,13 @@ const userPart = v.variant("type", [
   v.strictObject({ type: v.literal("input_audio"), input_audio: json }),
   v.strictObject({ type: v.literal("file"), file: json }),
 ]);
-const call = v.strictObject({
-  id: v.string(),
-  type: v.literal("function"),
-  function: v.strictObject({ name: functionName, arguments: v.string() }),
-});
+const callOf = ({ callFields = {} }: Profile) =>
+  v.strictObject({
+    id: v.string(),
+    type: v.literal("function"),
+    function: v.strictObject({ name: functionName, arguments: v.string() }),
+    ...callFields,
+  });
 
 const thinkingPart = v.strictObject({
   type: v.literal("thinking"),
@@ -48,7 +50,7 @@ function messageOf(profile: Profile) {
       refusal: v.nullish(v.string()),
       audio: v.nullish(json),
       annotations: v.optional(v.array(json)),
-      tool_calls: v.optional(v.pipe(v.array(call), v.minLength(1))),
+      tool_calls: v.optional(v.pipe(v.array(callOf(profile)), v.minLength(1))),
       name,
       ...profile.messageFields,
     }),

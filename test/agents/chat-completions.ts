@@ -44,6 +44,9 @@ const usage = {
   completion_tokens_details: { reasoning_tokens: 20 },
 };
 
+/** The places of a signature: in the first or last piece of its call, in a piece of its own, and behind all calls. */
+const PLACES = ["first", "last", "alone", "end"] as const;
+
 const whole = (text: string): string[] => [text];
 
 const head = ({ model }: Received, object: string): object => ({
@@ -62,6 +65,7 @@ function answerOf(turn: Turn, received: Received, vault: Vault, profile: Profile
     id: ids[index],
     type: "function",
     function: { name, arguments: JSON.stringify(args) },
+    ...(index === 0 && profile.signatureOf?.(ids[0] ?? "", vault)),
   }));
   const message = { role: "assistant", ...thoughts, content, ...(calls.length > 0 && { tool_calls }) };
   const finish_reason = calls.length > 0 ? "tool_calls" : "stop";
@@ -71,14 +75,26 @@ function answerOf(turn: Turn, received: Received, vault: Vault, profile: Profile
 function chunksOf(turn: Turn, received: Received, vault: Vault, profile: Profile, ids: readonly string[]): object[] {
   const { text, calls } = turn;
   const deltas: object[] = [{ role: "assistant", content: profile.hasThinkingParts ? [] : "" }];
-  deltas.push(...profile.thoughtsOf(turn, vault, pieces));
+  const thoughts = profile.thoughtsOf(turn, vault, pieces);
+  const isLate = profile.sealsThoughts && calls.length > 1 && vault.made.size % 4 !== 0;
+  const late = isLate ? thoughts.pop() : undefined;
+  deltas.push(...thoughts);
   // Mistral goes back to plain texts behind its thoughts.
   for (const content of text === undefined ? [] : pieces(text)) deltas.push({ content });
+  const signature = ids[0] === undefined ? undefined : profile.signatureOf?.(ids[0], vault);
+  // Servers sign the first call where they like: each answer in another place.
+  const place = signature && PLACES[vault.made.size % PLACES.length];
   for (const [index, { name, args }] of calls.entries()) {
     const called = (more: object): void => void deltas.push({ tool_calls: [{ index, ...more }] });
-    called({ id: ids[index], type: "function", function: { name, arguments: "" } });
-    for (const json of pieces(JSON.stringify(args))) called({ function: { arguments: json } });
+    const signed = (here: typeof place): object => (index === 0 && place === here ? { ...signature } : {});
+    called({ id: ids[index], type: "function", function: { name, arguments: "" }, ...signed("first") });
+    const json = pieces(JSON.stringify(args));
+    for (const [at, piece] of json.entries())
+      called({ function: { arguments: piece }, ...(at === json.length - 1 && signed("last")) });
+    if (index === 0 && place === "alone") called({ ...signature });
   }
+  if (late) deltas.push(late);
+  if (place === "end") deltas.push({ tool_calls: [{ index: 0, ...signature }] });
   const shared = head(received, "chat.completion.chunk");
   const chunk = (delta: object, finish_reason: string | null): object => ({
     ...shared,

@@ -44,6 +44,7 @@ export type MakerName =
   | "generate-content-without-ids"
   | "responses"
   | "responses-without-thinking"
+  | "gemini"
   | "openai"
   | "openai-without-thinking"
   | "deepseek"
@@ -67,6 +68,7 @@ export const MAKERS: Readonly<Record<MakerName, Maker>> = {
   },
   responses: { format: () => strictResponses, model: "gpt-5" },
   "responses-without-thinking": { format: () => strictResponses, model: "gpt-4.1", asks: "not" },
+  gemini: { format: () => strictChatCompletions("gemini"), model: "gemini-3-pro-preview" },
   openai: { format: () => strictChatCompletions("openai"), model: "gpt-5" },
   "openai-without-thinking": {
     format: () => strictChatCompletions("openai"),

@@ -13,6 +13,7 @@ import { ReasoningBlock, reasoningIn, type ReasoningPiece } from "./answer.reaso
 import { readExtra } from "./answer.signature.ts";
 import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, FAILED_FINISH } from "./answer.ts";
 import { errorIn } from "./errors.ts";
+import { isGemini } from "./request.models.ts";
 import { thinkingText } from "./schema.reasoning.ts";
 import { FORMAT } from "./schema.ts";
 import {
@@ -62,6 +63,8 @@ interface DecodedChoice {
   readonly byWireId: Map<string, DecodedCall>;
   /** The call that began last. */
   newest: DecodedCall | undefined;
+  /** True once one of its calls has a signature. */
+  isSigned: boolean;
 }
 
 /** The memory of a call or of a fragment beside its text, counted as characters. */
@@ -75,6 +78,8 @@ export class CompletionDecoder implements AnswerDecoder {
   #events: DecodedEvent[] = [];
   #started = false;
   #id: string | undefined;
+  /** True if the model signs tool calls. The signature may come behind all calls, and a call that has ended takes none. */
+  #signsCalls: boolean;
   /** The ids of the calls so far: a repeated id gets a suffix. */
   readonly #callIds: Set<string> = new Set();
   #inventedIds = 0;
@@ -83,8 +88,9 @@ export class CompletionDecoder implements AnswerDecoder {
   readonly #heldBack: HeldBack = new HeldBack();
   #arguments: AnsweredArguments | undefined;
 
-  constructor(limits?: JsonLimits) {
+  constructor(limits?: JsonLimits, model = "") {
     this.#limits = limits;
+    this.#signsCalls = isGemini(model);
   }
 
   frame(event: string | undefined, data: string): ChatEvent[] {
@@ -127,6 +133,7 @@ export class CompletionDecoder implements AnswerDecoder {
     if (!this.#started) {
       this.#started = true;
       this.#id = id || undefined;
+      this.#signsCalls ||= isGemini(model ?? "");
       this.#add({ type: "start", ...(id && { id }), ...(model && { model }) });
     }
     for (const [position, choice] of (choices ?? []).entries()) this.#decodeChoice(choice, choice.index ?? position);
@@ -162,6 +169,7 @@ export class CompletionDecoder implements AnswerDecoder {
         byIndex: new Map(),
         byWireId: new Map(),
         newest: undefined,
+        isSigned: false,
       };
       this.#choices.set(index, choice);
     }
@@ -258,7 +266,11 @@ export class CompletionDecoder implements AnswerDecoder {
   #decodeCall(choice: DecodedChoice, call: DecodedCall, piece: LooseToolCall): void {
     const { index } = choice;
     const { function: named, custom } = piece;
-    if (!call.ended) call.signed = { ...call.signed, ...readExtra(piece.extra_content) };
+    const signed = readExtra(piece.extra_content);
+    if (signed.signature && !call.ended) {
+      call.signed = signed;
+      choice.isSigned = true;
+    }
     call.name ??= (named ?? custom)?.name || undefined;
     const said = named ? named.arguments : custom?.input;
     let fragment = typeof said === "object" && said !== null ? JSON.stringify(said) : (said ?? "");
@@ -279,7 +291,8 @@ export class CompletionDecoder implements AnswerDecoder {
     // End the previous call now if its arguments are complete. Otherwise the events of this call would have to wait for that end.
     const { newest } = choice;
     if (newest && !newest.ended) this.#release(choice, newest);
-    if (newest && !newest.ended && newest.fragments.length > 0 && this.#isWhole(newest)) {
+    const mayBeSigned = this.#signsCalls && !choice.isSigned;
+    if (newest && !newest.ended && !mayBeSigned && newest.fragments.length > 0 && this.#isWhole(newest)) {
       newest.ended = true;
       this.#add({ type: "tool-call-end", id: newest.id, ...newest.signed }, index);
     }

@@ -86,6 +86,6 @@ export const chatCompletionsCodec = (options: CodecOptions = {}): ChatCodec => (
     // The cast is safe: the body is the caller's own JSON, or is built from values that came as JSON.
     return { path: "/chat/completions", headers: {}, body: body as JsonObject, conversions };
   },
-  answerDecoder: (limits) => new CompletionDecoder(limits),
+  answerDecoder: (limits, model) => new CompletionDecoder(limits, model),
   decodeError,
 });

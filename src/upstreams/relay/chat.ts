@@ -71,7 +71,7 @@ async function relayedChat(
     body: JSON.stringify(body),
     stream: request.stream,
     codec,
-    decoder: codec.answerDecoder(upstream.json),
+    decoder: codec.answerDecoder(upstream.json, model),
     /** True when the last candidate has finished. */
     isFinish(event) {
       for (const known of event.type === "native" ? event.events : [event])
