@@ -78,7 +78,8 @@ const MESSAGES_HEADERS: readonly Parameter[] = [
   parameter("header", "anthropic-beta", "More betas. The official clients send this name."),
 ];
 const MESSAGES_RULES =
-  "Rules beyond the schema: `thinking.budget_tokens` must be less than `max_tokens`; the names of tools must differ; " +
+  "Rules beyond the schema: `thinking.budget_tokens` must be less than `max_tokens`, unless the header names the beta " +
+  "`interleaved-thinking-2025-05-14`; the names of tools must differ; " +
   "`tool_choice` must name a tool of the request; a `tool_result` must answer an earlier `tool_use`. Unknown fields are passed on.";
 
 const MESSAGES = [{ role: "user", content: "Hello" }];

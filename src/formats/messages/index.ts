@@ -18,7 +18,7 @@ import { conversionsOf, conversionsOfEvent } from "./conversions.ts";
 import { decodeError, encodeError, errorStatus } from "./errors.ts";
 import { encodeMessages } from "./request.messages.ts";
 import { nativeBody } from "./request.native.ts";
-import { fitted } from "./request.thinking.ts";
+import { fitted, INTERLEAVED_THINKING } from "./request.thinking.ts";
 import { decodeRequest, encodeRequest, type MessagesHeaders } from "./request.ts";
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
 import { FORMAT, messagesRequest } from "./schema.ts";
@@ -29,7 +29,8 @@ export interface MessagesOptions {
   /**
    * The ranges of numbers and lengths for which the spec (2.6, 8) is stricter than the official service. `spec` (default) has
    * `max_tokens` above 1, `top_p` between 0 and 1, `top_k` above 0, and a tool's `name` of 1 to 64 characters. `vendor` has the
-   * official ranges: it also takes `max_tokens` 1, `top_p` 0 and 1, `top_k` 0, and a `name` of up to 128 characters.
+   * official ranges: it also takes `max_tokens` 1, `top_p` 0 and 1, `top_k` 0, a `name` of up to 128 characters, and a thinking budget of
+   * `max_tokens` and more. `spec` takes such a budget only with the beta `interleaved-thinking-2025-05-14`.
    */
   readonly ranges?: "spec" | "vendor";
   /** `spec` (default) accepts images only as base64. `vendor` also accepts URLs and file ids, which the backend must fetch. */
@@ -44,14 +45,16 @@ export function messages(options: MessagesOptions = {}): Format {
     imageSources: SPEC_OR_VENDOR,
   });
   const { ranges = "spec", imageSources = "spec" } = options;
-  const schema = messagesRequest({ vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" });
+  const rules = { vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" };
+  const interleaved = messagesRequest({ ...rules, anyBudget: true });
+  const schema = rules.vendorRanges ? interleaved : messagesRequest(rules);
 
   async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     const headers = readHeaders(incoming.request.headers);
     const parsed = incoming.turn();
     if (parsed) await parsed;
     assertSchemaSize(body, ["tools", "output_config"], incoming);
-    assertValid(schema, body);
+    assertValid(headers.betas.includes(INTERLEAVED_THINKING) ? interleaved : schema, body);
     const valid = incoming.turn();
     if (valid) await valid;
     return decodeRequest(body, headers);

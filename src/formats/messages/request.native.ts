@@ -9,7 +9,7 @@ import { budgetWithin } from "../shared/reasoning.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { toldOf } from "./conversions.ts";
 import { isBlank } from "./request.messages.ts";
-import { lacksThinking, MIN_BUDGET_TOKENS, toolLoopStart } from "./request.thinking.ts";
+import { INTERLEAVED_THINKING, lacksThinking, MIN_BUDGET_TOKENS, toolLoopStart } from "./request.thinking.ts";
 import { FORMAT } from "./schema.ts";
 
 /**
@@ -33,9 +33,17 @@ export function nativeBody(
     body = { ...body, messages: withRemembered(messagesIn(body), native.remembered) };
   const isEnabled = isJsonObject(thinking) && thinking["type"] === "enabled";
   if (hasForeign && isEnabled && lacksThinking(messagesIn(body))) body = withoutThinking(body, fields);
-  else if (maxOutputTokens !== native.body["max_tokens"]) body = withBudgetWithin(body, maxOutputTokens, fields);
+  else if (
+    !native.betas.includes(INTERLEAVED_THINKING) &&
+    (maxOutputTokens !== native.body["max_tokens"] || exceeds(body))
+  )
+    body = withBudgetWithin(body, maxOutputTokens, fields);
   return { body, conversions: toldOf(fields, new Set(), request) };
 }
+
+/** Tells whether the budget is not below the output limit, which an upstream takes only for interleaved thinking. */
+const exceeds = ({ thinking, max_tokens }: JsonObject): boolean =>
+  isJsonObject(thinking) && Number(thinking["budget_tokens"]) >= Number(max_tokens);
 
 type Message = { readonly role: string; readonly content: string | JsonObject[] };
 

@@ -13,6 +13,9 @@ import type { RequestMessage, Thinking } from "./schema.ts";
 /** The smallest budget for reasoning, in tokens (spec 2.6). */
 export const MIN_BUDGET_TOKENS = 1024;
 
+/** The beta with which a budget may exceed the output limit: it then counts for a whole turn, with the thinking between its tool calls. */
+export const INTERLEAVED_THINKING = "interleaved-thinking-2025-05-14";
+
 /** The highest temperature of the format (spec 2.6). */
 export const MAX_TEMPERATURE = 1;
 

@@ -208,6 +208,8 @@ export interface MessagesRules {
   readonly vendorRanges: boolean;
   /** Allows images by URL and by file id. */
   readonly vendorSources: boolean;
+  /** Allows a budget above the output limit: vendors count the budget of interleaved thinking for a whole turn, with its tool calls. */
+  readonly anyBudget?: boolean;
 }
 
 const Base64Only = variant([Base64Image]);
@@ -243,7 +245,11 @@ export type MessagesRequest = v.InferOutput<ReturnType<typeof body>>;
 export type RequestMessage = MessagesRequest["messages"][number];
 
 /** Returns the schema of the request body under a host's rules. */
-export const messagesRequest = (rules: MessagesRules) => v.pipe(body(rules), crossCheck<MessagesRequest>(breaches));
+export const messagesRequest = (rules: MessagesRules) =>
+  v.pipe(
+    body(rules),
+    crossCheck<MessagesRequest>((request) => breaches(request, rules)),
+  );
 
 const unsupportedFields = unsupportedFinder(body({ vendorRanges: true, vendorSources: true }));
 
@@ -259,9 +265,9 @@ export function unsupportedIn(request: MessagesRequest): string[] {
 }
 
 /** Checks the rules that compare several fields (spec 2.6). */
-function* breaches(request: MessagesRequest): Generator<RuleBreach> {
+function* breaches(request: MessagesRequest, { anyBudget = false }: MessagesRules): Generator<RuleBreach> {
   const { thinking, max_tokens, tools, tool_choice, messages } = request;
-  if (thinking?.type === "enabled" && thinking.budget_tokens >= max_tokens)
+  if (!anyBudget && thinking?.type === "enabled" && thinking.budget_tokens >= max_tokens)
     yield { path: ["thinking", "budget_tokens"], message: `must be less than max_tokens (${max_tokens})` };
   if (tools || tool_choice) yield* toolBreaches(tools ?? [], tool_choice ?? undefined);
   yield* conversationBreaches(messages);

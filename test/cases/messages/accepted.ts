@@ -183,6 +183,7 @@ export const ACCEPTED_IN_VENDOR_RANGES: readonly Accepted[] = [
   ["top_p 0", having({ top_p: 0 })],
   ["top_p 1", having({ top_p: 1 })],
   ["top_k 0", having({ top_k: 0 })],
+  ["a budget of max_tokens", having({ max_tokens: 2048, thinking: { type: "enabled", budget_tokens: 2048 } })],
 ];
 
 /** Requests that pass only with `messages: { imageSources: "vendor" }`. */

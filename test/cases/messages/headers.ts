@@ -109,6 +109,19 @@ export function headersSuite(mount: Mount): void {
       expect((await native(headers({}, ...more)))?.betas).toEqual(betas);
     });
 
+    it.each(["compat-beta", "anthropic-beta"])(
+      "allow a budget above the limit for interleaved thinking: %s",
+      async (name) => {
+        const { backend, send } = stage();
+        const body = { ...MINIMAL, max_tokens: 2_048, thinking: { type: "enabled", budget_tokens: 16_000 } };
+        const response = await send(body, { headers: headers({}, [name, "b1,interleaved-thinking-2025-05-14"]) });
+        expect(response.status).toBe(200);
+        await response.text();
+        expect(backend.asked).toMatchObject({ maxOutputTokens: 2_048, reasoning: { budgetTokens: 16_000 } });
+        expect(backend.asked.native?.body).toEqual(body);
+      },
+    );
+
     it("do not mind the query that beta clients add", async () => {
       const response = await stage().request("/v1/messages?beta=true", post(MINIMAL));
       requestIdOf(response);

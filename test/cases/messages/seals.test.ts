@@ -219,8 +219,9 @@ const asked = (
   options: Parameters<typeof messagesCodec>[0] = {},
   maxOutputTokens = 9_000,
   remembered?: NativeRequest["remembered"],
+  betas: readonly string[] = [],
 ) => {
-  const native: NativeRequest = { format: "messages", body, betas: [], ...(remembered && { remembered }) };
+  const native: NativeRequest = { format: "messages", body, betas, ...(remembered && { remembered }) };
   const request = { model: "m", messages: [], system: [], tools: [], stopSequences: [], stream: false } as const;
   const { body: sent, conversions } = messagesCodec(options).encodeRequest({ ...request, maxOutputTokens, native });
   return { sent, told: Object.fromEntries(conversions.map(({ field, conversion }) => [field, conversion])) };
@@ -345,6 +346,17 @@ describe("a native request for a messages upstream", () => {
       sent: { ...body, max_tokens: 1_200, thinking: { type: "disabled" } },
       told: { reasoning: "dropped" },
     });
+  });
+});
+
+it("has a budget above the limit only where its upstream hears of interleaved thinking", () => {
+  const body = having([], { thinking: { type: "enabled", budget_tokens: 16_000 } });
+  const betas = ["interleaved-thinking-2025-05-14"];
+  expect(asked(body, {}, 9_000, undefined, betas)).toEqual({ sent: body, told: {} });
+  expect(asked(body, {}, 4_000, undefined, betas).sent).toEqual({ ...body, max_tokens: 4_000 });
+  expect(asked(body)).toEqual({
+    sent: { ...body, thinking: { type: "enabled", budget_tokens: 7_200 } },
+    told: { "reasoning.budgetTokens": "approximated" },
   });
 });
 
