@@ -10,7 +10,7 @@ import {
   MOST_LISTED,
   pageOf,
 } from "../stores/durable.ts";
-import { assertInteger, type KeyChanges, noSuchKey } from "../stores/ledger.ts";
+import { type KeyChanges, noSuchKey } from "../stores/ledger.ts";
 
 /** The key that `create` makes. Its secret is random. */
 export type NewKeyOptions = Omit<DurableKeyOptions, "apiKey">;
@@ -97,7 +97,7 @@ const FILTER_SHAPES: Shapes<KeyFilter> = {
  */
 export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): KeyAdmin {
   const known = "a store over SQL or Redis, or the keys of a store in memory";
-  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report"], known);
+  assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report", "lower"], known);
   assertOptions<KeyAdminOptions>("keyAdmin", options, { clock: "object?" });
   const { clock = systemClock } = options;
   const usage = async (keyId: string): Promise<KeyReport> => {
@@ -127,13 +127,11 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
     removeSecret: (apiKey) => keys.removeSecret(apiKey),
     revoke: (keyId) => keys.revoke(keyId),
     async grant(keyId, units) {
-      assertInteger("units", units, 0);
       await keys.grant(keyId, units);
       return usage(keyId);
     },
     async lower(keyId, units) {
-      assertInteger("units", units, 0);
-      await keys.grant(keyId, -units);
+      await keys.lower(keyId, units);
       return usage(keyId);
     },
     async list(filter = {}) {

@@ -84,10 +84,12 @@ export interface KeyDirectory {
    */
   update(keyId: string, changes: KeyChanges): Promise<void>;
   /**
-   * Adds units to a key's quota; a negative number takes available units back. Rejects for an unlimited or revoked key, when there is
-   * no such key, and when fewer units are available than it takes.
+   * Adds units to a key's quota: an integer from 0 up. Rejects for an unlimited or revoked key, when there is no such key, and when the
+   * sum would be beyond 2^53 - 1.
    */
   grant(keyId: string, units: number): Promise<void>;
+  /** Takes available units back: an integer from 0 up. Rejects as `grant` does, and takes nothing when fewer units are available. */
+  lower(keyId: string, units: number): Promise<void>;
   /** Returns a key and its books; undefined when there is no such key. */
   report(keyId: string): Promise<KeyReport | undefined>;
   /** Lists keys in the order of their ids. */
@@ -206,11 +208,6 @@ export function changedDurableKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
 
 function assertName(name: string): void {
   if (!isStorableName(name)) throw new RangeError("A key's name must be text of at most 1,000 characters.");
-}
-
-/** Throws a RangeError unless `units` is an integer, positive or negative. */
-export function assertGrant(units: number): void {
-  if (!Number.isSafeInteger(units)) throw new RangeError(`units must be an integer, not ${quoted(units)}`);
 }
 
 /** Returns the time when a secret expires, in milliseconds since the Unix epoch; undefined when it never expires. */

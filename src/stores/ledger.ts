@@ -19,6 +19,9 @@ export const MOST_UNITS: number = Number.MAX_SAFE_INTEGER;
 /** The upper limit of one hold of an unlimited key, in units. It is small, so that the sum of very many such holds stays exact. */
 export const MOST_UNLIMITED: number = 2 ** 36;
 
+/** The longest lease that a store writes down, in milliseconds: with it, the end of a lease is still an exact number. */
+export const MOST_LEASE_MS: number = 2 ** 52;
+
 /** The age at which a store may forget a recall, in milliseconds. */
 export const RECALLS_MS = 60_000;
 

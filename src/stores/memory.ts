@@ -23,7 +23,6 @@ import {
   type Window,
 } from "./budgets.ts";
 import {
-  assertGrant,
   changedDurableKeyOf,
   type KeyDirectory,
   type KeyReport,
@@ -319,9 +318,10 @@ class MemoryLedger implements MemoryQuotaStore {
     return DONE;
   }
 
-  recalled(withinMs: number): Promise<readonly string[]> {
+  async recalled(withinMs: number): Promise<readonly string[]> {
+    assertInteger("withinMs", withinMs, 0);
     const since = this.#clock.now() - withinMs;
-    return Promise.resolve(Array.from(this.#recalls).flatMap(([keyId, at]) => (at >= since ? keyId : [])));
+    return Array.from(this.#recalls).flatMap(([keyId, at]) => (at >= since ? keyId : []));
   }
 
   /** Tells the host of the thresholds that budgets have reached. */
@@ -514,12 +514,12 @@ class MemoryLedger implements MemoryQuotaStore {
       account.key = changedDurableKeyOf(account.key, changes);
     },
     grant: async (keyId, units) => {
-      assertGrant(units);
-      const account = this.#usable(keyId);
-      if (account.unlimited) throw unlimitedKey(keyId);
-      // Charge expired holds first: they may leave more units to take back.
-      this.#currentAccount(keyId);
-      account.grant(units);
+      assertInteger("units", units, 0);
+      this.#grant(keyId, units);
+    },
+    lower: async (keyId, units) => {
+      assertInteger("units", units, 0);
+      this.#grant(keyId, -units);
     },
     report: async (keyId) => {
       const account = this.#currentAccount(keyId);
@@ -536,6 +536,15 @@ class MemoryLedger implements MemoryQuotaStore {
         .map((account) => this.#keyReport(account));
     },
   };
+
+  /** Adds units to a key's quota, or takes them back when `units` is negative. */
+  #grant(keyId: string, units: number): void {
+    const account = this.#usable(keyId);
+    if (account.unlimited) throw unlimitedKey(keyId);
+    // Charge expired holds first: they may leave more units to take back.
+    this.#currentAccount(keyId);
+    account.grant(units);
+  }
 
   #usable(keyId: string): MemoryAccount {
     const account = this.#accounts.get(keyId);

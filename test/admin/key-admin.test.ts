@@ -2,17 +2,20 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type KeyDirectory, keyAdmin, newApiKey } from "../../src/admin/index.ts";
-import { type BudgetOptions, memoryQuotaStore, type QuotaStore } from "../../src/index.ts";
+import { type BudgetOptions, memoryQuotaStore, type QuotaRecalls, type QuotaStore } from "../../src/index.ts";
+import type { Retention } from "../../src/stores/durable.ts";
 import { manualClock } from "../contracts/index.ts";
 import { drivers, redisAnswers, redisStoreAt } from "../stores/redis/servers.ts";
 import { databases, sqliteInMemory } from "../stores/sql/databases.ts";
 import { storeAt } from "../stores/sql/open.ts";
 
 interface Opened {
-  readonly store: QuotaStore;
-  readonly keys: KeyDirectory;
+  readonly store: QuotaStore & QuotaRecalls;
+  readonly keys: KeyDirectory & { prune?(retention: Retention): Promise<number> };
   readonly budgets: {
     addBudget(budget: BudgetOptions): void | Promise<void>;
+    setBudgetAmount(id: string, amount: number): void | Promise<void>;
+    topUpBudget(id: string, units: number): void | Promise<void>;
     assignBudget(keyId: string, budgetId: string | undefined): void | Promise<void>;
   };
   readonly advance: (ms: number) => void | Promise<void>;
@@ -247,11 +250,64 @@ describe.each(stores)("keyAdmin over $name", ({ available, open }) => {
       // The units of an expired hold can be taken back at once.
       await advance(70_000);
       expect(await admin.lower("team", 4)).toMatchObject({ granted: 2, used: 2, available: 0, held: 0 });
-      await expect(admin.lower("team", -1)).rejects.toThrow("units must be an integer from 0 up");
-      await expect(admin.grant("team", -1)).rejects.toThrow("units must be an integer from 0 up");
-      await expect(keys.grant("team", 0.5)).rejects.toThrow("units must be an integer, not 0.5");
       await admin.create({ id: "endless" });
       await expect(admin.lower("endless", 1)).rejects.toThrow("is unlimited");
+    });
+
+    it("takes the same numbers in every verb, up to the largest, and refuses others by name", async () => {
+      const { store, keys, budgets } = opened;
+      await budgets.addBudget({ id: "all", amount: 5 });
+      await keys.add({ id: "team", granted: 10, apiKey: "one" });
+      const most = Number.MAX_SAFE_INTEGER;
+      const reserve = (amounts: { atLeast?: number; atMost?: number; leaseMs?: number }) =>
+        store.reserve({ id: "call", keyId: "team", atLeast: 0, atMost: 3, leaseMs: most, ...amounts });
+      const verbs: Record<string, readonly [number, (wrong: number) => unknown]> = {
+        atLeast: [0, (atLeast) => reserve({ atLeast })],
+        atMost: [0, (atMost) => reserve({ atMost })],
+        leaseMs: [1, (leaseMs) => reserve({ leaseMs })],
+        "leaseMs of a renewal": [1, (leaseMs) => store.renew("call", { leaseMs, used: 0 })],
+        used: [0, (used) => store.renew("call", { leaseMs: 1, used })],
+        keep: [0, (keep) => store.renew("call", { leaseMs: 1, used: 0, keep })],
+        "used of a settlement": [0, (used) => store.settle("call", { used, certainty: "exact" })],
+        estimated: [0, (estimated) => store.settle("call", { used: 1, certainty: "estimated", estimated })],
+        withinMs: [0, (withinMs) => store.recalled(withinMs)],
+        "units of grant": [0, (units) => keys.grant("team", units)],
+        "units of lower": [0, (units) => keys.lower("team", units)],
+        granted: [0, (granted) => keys.add({ id: "new", granted })],
+        "used of a key": [0, (used) => keys.add({ id: "new", granted: most, used })],
+        "expiresAt of a key": [-most, (expiresAt) => keys.add({ id: "new", expiresAt })],
+        "expiresAt of a change": [-most, (expiresAt) => keys.update("team", { expiresAt })],
+        "expiresAt of a secret": [-most, (expiresAt) => keys.addSecret("team", "two", expiresAt)],
+        overlapMs: [0, (overlapMs) => keys.rotateSecret("team", "two", overlapMs)],
+        limit: [1, (limit) => keys.list({ limit })],
+        amount: [0, (amount) => budgets.addBudget({ id: "new", amount })],
+        "amount of a change": [0, (amount) => budgets.setBudgetAmount("all", amount)],
+        "units of topUpBudget": [0, (units) => budgets.topUpBudget("all", units)],
+        ...(keys.prune && { olderThanMs: [0, (olderThanMs: number) => keys.prune?.({ olderThanMs })] as const }),
+      };
+      const before = JSON.stringify([await keys.list(), await store.balance("team")]);
+      for (const [name, [least, ask]] of Object.entries(verbs))
+        for (const wrong of [least - 1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, "5", null] as number[]) {
+          const error = await Promise.resolve(wrong)
+            .then(ask)
+            .catch((thrown: unknown) => thrown);
+          expect(error, `${name} of ${wrong}`).toBeInstanceOf(RangeError);
+          expect((error as Error).message).toContain(name.replace(/ .*/, ""));
+        }
+      expect(JSON.stringify([await keys.list(), await store.balance("team")])).toBe(before);
+      expect(await reserve({ atMost: most })).toEqual({ granted: 10 });
+      await store.renew("call", { leaseMs: most, used: 1, keep: most });
+      expect((await store.balance("team"))?.held).toBe(10);
+      await store.settle("call", { used: 3, certainty: "exact" });
+      await keys.grant("team", most - 10);
+      await keys.lower("team", most - 4);
+      expect(await keys.report("team")).toMatchObject({ granted: 4, used: 3, available: 1 });
+      await keys.rotateSecret("team", "two", most);
+      expect([await store.find("one"), await store.find("two")]).toMatchObject([{ id: "team" }, { id: "team" }]);
+      await store.recall("team");
+      expect(await store.recalled(most)).toEqual(["team"]);
+      await budgets.setBudgetAmount("all", most);
+      await keys.prune?.({ olderThanMs: most });
     });
 
     it("lets no two calls and a lowering take the same units", async () => {

@@ -72,7 +72,7 @@ describe.skipIf(!clusterIsInstalled)("redisQuotaStore on a cluster", () => {
       const secrets = Array.from({ length: 6 }, (_, index) => `changed-secret-${index}`);
       await store.add({ id: "team", apiKey: secrets, granted: 10 });
       await store.update("team", { models: ["small"], metadata: { team: "a" } });
-      await store.grant("team", -4);
+      await store.lower("team", 4);
       for (const secret of secrets)
         expect(await store.find(secret)).toMatchObject({ modelLimits: { small: true }, metadata: { team: "a" } });
       expect(await store.report("team")).toMatchObject({ granted: 6, secrets: 6, metadata: { team: "a" } });

@@ -17,7 +17,6 @@ import {
   Window,
 } from "../budgets.ts";
 import {
-  assertGrant,
   assertHoldRequest,
   assertStorableBudget,
   type BudgetPage,
@@ -233,6 +232,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async recalled(withinMs: number): Promise<readonly string[]> {
+    assertInteger("withinMs", withinMs, 0);
     const args = [this.#redis.aheadMs(), withinMs];
     return listOf(await this.#redis.run(scripts.RECALLED, [this.#redis.name("recalls")], args));
   }
@@ -511,7 +511,17 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async grant(keyId: string, units: number): Promise<void> {
-    assertGrant(units);
+    assertInteger("units", units, 0);
+    await this.#grant(keyId, units);
+  }
+
+  async lower(keyId: string, units: number): Promise<void> {
+    assertInteger("units", units, 0);
+    await this.#grant(keyId, -units);
+  }
+
+  /** Adds units to a key's quota, or takes them back when `units` is negative. */
+  async #grant(keyId: string, units: number): Promise<void> {
     const [answer, available] = listOf(await this.#onLedger(scripts.GRANT, keyId, ["", units]));
     if (answer === "few") throw tooFewUnits(`key ${keyId}`, Number(available));
     if (answer === "unknown") throw noSuchKey(keyId);

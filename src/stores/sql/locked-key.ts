@@ -13,6 +13,7 @@ import {
   foreignHold,
   type Hold,
   holdUnits,
+  MOST_LEASE_MS,
   noteHold,
   resolveHold,
   type Share,
@@ -141,7 +142,7 @@ export class LockedKey {
       return tightestOf(this.account, windows).refusal;
     }
     const units = { granted, noted: 0, renewals: 0, used: 0, overdraft: 0 };
-    const times = { expires_at: this.now + leaseMs, resolved_at: null };
+    const times = { expires_at: this.now + Math.min(leaseMs, MOST_LEASE_MS), resolved_at: null };
     const shares = windows && JSON.stringify(windows.map(({ startsAt }, index) => [this.chain[index], startsAt, 0]));
     const hold: StoredHold = { id, key_id: this.id, state: "live", ...units, ...times, shares: shares ?? null };
     this.#enter("hold", id, { held: granted });
@@ -160,7 +161,8 @@ export class LockedKey {
     const notedBefore = hold.noted;
     const freed = noteHold(this.account, hold, this.#sharesOf(hold), renewal);
     this.#enter("renew", id, { noted: hold.noted - notedBefore, held: -freed });
-    this.#change(hold, { renewals: hold.renewals + 1, expires_at: this.now + renewal.leaseMs });
+    const expires_at = this.now + Math.min(renewal.leaseMs, MOST_LEASE_MS);
+    this.#change(hold, { renewals: hold.renewals + 1, expires_at });
   }
 
   /**

@@ -2,7 +2,7 @@
 
 import { type RawBuilder, sql } from "kysely";
 import type { HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
-import { estimatedOf, MOST_UNITS, MOST_UNLIMITED } from "../ledger.ts";
+import { estimatedOf, MOST_LEASE_MS, MOST_UNITS, MOST_UNLIMITED } from "../ledger.ts";
 import { slot, type SqlAccess, type Statement } from "./database.ts";
 import { numberOf, type StoredInteger } from "./tables.ts";
 
@@ -58,7 +58,7 @@ export async function reserveAtOnce(
   access: SqlAccess,
   { id, keyId, atLeast, atMost, leaseMs }: HoldRequest,
 ): Promise<Reservation | undefined> {
-  const [found] = await access.run(RESERVE, [id, keyId, atLeast, atMost, leaseMs]);
+  const [found] = await access.run(RESERVE, [id, keyId, atLeast, atMost, Math.min(leaseMs, MOST_LEASE_MS)]);
   if (!found) return undefined;
   const granted = numberOf(found.grantable);
   if (granted >= atLeast) return { granted };
@@ -104,7 +104,8 @@ const LOWER = renewStatement(true);
  */
 export async function renewAtOnce(access: SqlAccess, id: string, renewal: Renewal): Promise<true | undefined> {
   const { leaseMs, used, keep } = renewal;
-  const rows = await access.run(keep === undefined ? RENEW : LOWER, [id, leaseMs, used, keep]);
+  const values = [id, Math.min(leaseMs, MOST_LEASE_MS), used, keep];
+  const rows = await access.run(keep === undefined ? RENEW : LOWER, values);
   return rows.length > 0 || undefined;
 }
 

@@ -5,7 +5,6 @@ import type { CallInfo } from "../../ports/call.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import { type BudgetEvent, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "../budgets.ts";
 import {
-  assertGrant,
   assertHoldRequest,
   assertStorableBudget,
   type BudgetPage,
@@ -181,7 +180,8 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     if (isStorableId(keyId)) await this.#access.attempt(() => recallKey(this.#access, keyId));
   }
 
-  recalled(withinMs: number): Promise<readonly string[]> {
+  async recalled(withinMs: number): Promise<readonly string[]> {
+    assertInteger("withinMs", withinMs, 0);
     return this.#access.attempt(() => recalledKeys(this.#access, withinMs));
   }
 
@@ -228,8 +228,13 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async grant(keyId: string, units: number): Promise<void> {
-    assertGrant(units);
+    assertInteger("units", units, 0);
     await this.#access.transact((access) => grantUnits(access, keyId, units));
+  }
+
+  async lower(keyId: string, units: number): Promise<void> {
+    assertInteger("units", units, 0);
+    await this.#access.transact((access) => grantUnits(access, keyId, -units));
   }
 
   async report(keyId: string): Promise<KeyReport | undefined> {

@@ -2,6 +2,9 @@
 
 import { expectRangeError, law, LEASE_MS, type QuotaStoreLaw } from "./law.ts";
 
+/** The limit of each book, in units: the largest integer that a number holds exactly. */
+const MOST = Number.MAX_SAFE_INTEGER;
+
 export const settlementLaws: readonly QuotaStoreLaw[] = [
   law("settling charges what was used and returns the rest, once", [{ granted: 100 }], async (key) => {
     await key.hold("call", 60);
@@ -109,13 +112,14 @@ export const inputLaws: readonly QuotaStoreLaw[] = [
       await expectRangeError(() => key.renew("call", 1, leaseMs), `renew must reject leaseMs ${leaseMs}`);
     }
     await key.expectUsed(60, "what is rejected changes nothing");
+    await key.expectGrant(key.reserve("endless", 10, 10, MOST), 10, "the longest lease");
+    await key.renew("endless", 1, MOST);
+    await key.settle("endless", 2);
+    await key.expectUsed(62, "the longest lease ends with its settlement");
     await key.advance(LEASE_MS);
-    await key.expectUsed(5, "and leaves the lease to run out");
+    await key.expectUsed(7, "and leaves the lease to run out");
   }),
 ];
-
-/** The limit of each book, in units: the largest integer that a number holds exactly. */
-const MOST = Number.MAX_SAFE_INTEGER;
 
 export const extremeLaws: readonly QuotaStoreLaw[] = [
   law(
