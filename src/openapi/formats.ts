@@ -181,7 +181,7 @@ const CONTENT_MODEL = {
   displayName: MODEL,
   supportedGenerationMethods: ["generateContent", "streamGenerateContent", "countTokens"],
 };
-const CONTENT_PIECE = v.union([contentAnswer.GenerateContentResponse, contentAnswer.GenerateContentError]);
+const CONTENT_PIECE = v.union([contentAnswer.GenerateContentResponse, contentAnswer.GenerateContentStreamError]);
 const CONTENT_RULES =
   "Each field may also be written in snake_case: `inline_data` for `inlineData`. Rules beyond the schema: a part is of one " +
   "kind; a `responseSchema` needs a `responseMimeType` of JSON or of an enum. Unknown fields are passed on.";

@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createGoogleGenerativeAI } from "@ai-sdk/google";
 import { GoogleGenAI } from "@google/genai";
+import { ChatGoogle } from "@langchain/google";
 import { streamText } from "ai";
 import { createParser } from "eventsource-parser";
 import { GoogleGenAI as GoogleGenAI2 } from "genai-2";
@@ -133,9 +134,11 @@ const post = (address: string, body: object, headers = {}): Promise<Response> =>
   );
 
 const throughGateway = (url: string | URL | Request, init?: RequestInit): Promise<Response> =>
-  gateway.fetch(new Request(url instanceof Request ? url.url : url, init));
+  gateway.fetch(new Request(url, init));
 
-const FAILED = '{"error":{"code":503,"message":"Later.","status":"UNAVAILABLE","details":[]}}';
+const FAILED =
+  '{"error":{"code":503,"message":"Later.","status":"UNAVAILABLE","details":[]},"candidates":[{"content":{"role":"model",' +
+  '"parts":[{"text":""}]},"finishReason":"OTHER","finishMessage":"Later.","index":0}]}';
 
 describe("an error in the middle", () => {
   it("is a frame, and the same JSON bare at the very end", async () => {
@@ -158,6 +161,17 @@ describe("an error in the middle", () => {
       for await (const piece of await models.generateContentStream({ model: "m", contents: "Hi" })) void piece;
     })();
     await expect(reading).rejects.toThrow("Later.");
+    vi.unstubAllGlobals();
+  });
+
+  it("reaches LangChain, which reads no errors in a stream, as an unusual end", async () => {
+    vi.stubGlobal("fetch", throughGateway);
+    const chat = new ChatGoogle({ model: "m", apiKey: "sk-test", endpoint: "http://gateway.test" });
+    const pieces = await Array.fromAsync(await chat.stream("Hi"));
+    expect(pieces.map(({ text }) => text).join("")).toBe("Hel");
+    expect(pieces.map((piece) => piece.additional_kwargs)).toContainEqual(
+      expect.objectContaining({ finishReason: "OTHER", finishMessage: "Later." }),
+    );
     vi.unstubAllGlobals();
   });
 });

@@ -197,7 +197,8 @@ describe("whatever a backend yields", () => {
 function endings(complete: Asked, streamed: Asked): readonly [seen: unknown, wanted: unknown] {
   if (streamed.status !== 200) return [streamed, complete];
   const [chunks, body] = [chunksOf(streamed.text), JSON.parse(complete.text) as Chunk];
-  if (complete.status !== 200) return [chunks.at(-1), body];
+  // An error in a stream also has an end of the answer, for clients that look for no error there.
+  if (complete.status !== 200) return [{ ...chunks.at(-1), candidates: undefined }, body];
   return [withoutIds([collected(chunks)]), withoutIds([body])];
 }
 

@@ -176,6 +176,20 @@ export const GenerateContentError = v.object({
 });
 export type GenerateContentErrorBody = v.InferOutput<typeof GenerateContentError>;
 
+/** An error in the middle of a stream. Its candidate is an end for clients that do not read `error`. */
+export const GenerateContentStreamError = v.object({
+  ...GenerateContentError.entries,
+  candidates: v.tuple([
+    v.object({
+      content: v.object({ role: v.literal("model"), parts: v.tuple([v.object({ text: v.literal("") })]) }),
+      finishReason: v.literal("OTHER"),
+      finishMessage: v.string(),
+      index: v.literal(0),
+    }),
+  ]),
+});
+export type GenerateContentStreamErrorBody = v.InferOutput<typeof GenerateContentStreamError>;
+
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
 export const CountTokensAnswer = v.object({ totalTokens: count });

@@ -19,7 +19,14 @@ import { encodeFeedback, encodeUsage } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import { encodeCode } from "./request.contents.ts";
 import type { Framing } from "./request.ts";
-import type { AnswerPart, Candidate, GenerateContentResponse, WireFeedback } from "./schema.answer.ts";
+import type {
+  AnswerPart,
+  Candidate,
+  GenerateContentErrorBody,
+  GenerateContentResponse,
+  GenerateContentStreamErrorBody,
+  WireFeedback,
+} from "./schema.answer.ts";
 import { FINISH_REASON, FORMAT } from "./schema.wire.ts";
 
 /** Writes one answer as a stream. Chunks of an upstream of this format pass unchanged; all other events are encoded. */
@@ -48,7 +55,7 @@ export class GenerateContentStream implements AnswerStream<AnswerEvent> {
   }
 
   error(error: GatewayError): string {
-    const json = lineOf(encodeError(error));
+    const json = lineOf(withEnding(encodeError(error)));
     // Send the error twice, because some clients look for it inside a frame, and others outside. The second copy must not end in
     // a blank line: clients would take it for a frame without data, and skip it.
     return this.#frame(json) + (this.#framing === "sse" ? json : "]");
@@ -85,6 +92,19 @@ export class GenerateContentStream implements AnswerStream<AnswerEvent> {
     return before + json;
   }
 }
+
+/** Adds an unusual end of the answer to an error. Clients that look for no error in a stream, such as LangChain's, notice the end. */
+const withEnding = ({ error }: GenerateContentErrorBody): GenerateContentStreamErrorBody => ({
+  error,
+  candidates: [
+    {
+      content: { role: "model", parts: [{ text: "" }] },
+      finishReason: "OTHER",
+      finishMessage: error.message,
+      index: 0,
+    },
+  ],
+});
 
 type AnswerFinish = Extract<AnswerEvent, { type: "finish" }>;
 

@@ -24,12 +24,20 @@ const LAST =
 const texted = (text: string): string =>
   `{"candidates":[{"content":{"role":"model","parts":[{"text":"${text}"}]},"index":0}],` +
   '"modelVersion":"model-a","responseId":"resp_1"}';
-const BROKEN = '{"error":{"code":503,"message":"Gone.","status":"UNAVAILABLE","details":[]}}';
+const BROKEN =
+  '{"error":{"code":503,"message":"Gone.","status":"UNAVAILABLE","details":[]},"candidates":[{"content":{"role":"model",' +
+  '"parts":[{"text":""}]},"finishReason":"OTHER","finishMessage":"Gone.","index":0}]}';
 
 const ending = (index: number, finishReason: string): object => ({
   content: { role: "model", parts: [{ text: "" }] },
   finishReason,
   index,
+});
+
+/** An internal error, and an unusual end for clients that look for no error. */
+const failedChunk = (): object => ({
+  error: refusal(500, "INTERNAL"),
+  candidates: [{ ...ending(0, "OTHER"), finishMessage: expect.any(String) as unknown }],
 });
 
 export function streamsSuite(mount: Mount): void {
@@ -180,7 +188,7 @@ export function streamsSuite(mount: Mount): void {
     it("keeps what a stranger's failure says to itself", async () => {
       stage().backend.play = fails(new Error("connect to 10.0.0.7 with sk-upstream"), BEGIN, "Hel");
       const chunks = await chunksOf(await send(stage(), path, MINIMAL), framing);
-      expect(chunks).toEqual([textChunk("Hel"), { error: refusal(500, "INTERNAL") }]);
+      expect(chunks).toEqual([textChunk("Hel"), failedChunk()]);
       expect(JSON.stringify(chunks)).not.toContain("10.0.0.7");
       expect(stage().failures.at(-1)?.text).toContain("10.0.0.7");
     });
@@ -188,8 +196,8 @@ export function streamsSuite(mount: Mount): void {
     it.each(BACKEND_FAULTS)("ends with an error for %s", async (_name, events) => {
       const chunks = await chunksOf(await stream(path, [BEGIN, "x", ...events]), framing);
       expect(chunks[0]).toEqual(textChunk("x"));
-      expect(chunks.at(-1)).toEqual({ error: refusal(500, "INTERNAL") });
-      expect(JSON.stringify(chunks)).not.toContain("finishReason");
+      expect(chunks.at(-1)).toEqual(failedChunk());
+      expect(JSON.stringify(chunks.slice(0, -1))).not.toContain("finishReason");
     });
 
     it("agrees with the complete answer", async () => {
