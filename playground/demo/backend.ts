@@ -37,7 +37,7 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
     throw new GatewayError("failed_precondition", `There is no cached content "${request.cachedContent}".`, {
       path: ["cachedContent"],
     });
-  refuseHostedTools(request);
+  request = withoutHostedTools(request, call);
   const soundFormat = soundFormatOf(request);
   const input = await countInput(request);
   const inputTokens = tokensIn(input);
@@ -51,17 +51,32 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
   yield { type: "usage", usage: usageOf(input, spoken) };
 }
 
-/** Refuses the tools that OpenAI runs itself, such as web search: nobody runs them here. */
-function refuseHostedTools({ tools }: ChatRequest): void {
-  for (const [index, tool] of tools.entries())
-    if (tool.type === "provider" && tool.format === "responses")
-      throw new GatewayError(
-        "invalid_request",
-        `tools.${index}.type: nobody runs ${String(tool.definition["type"])} here`,
-        {
-          path: ["tools", index, "type"],
-        },
-      );
+/** The provider's tools that the caller runs, so that the demo can call them. */
+const RUN_BY_CALLER = /^(?:custom|(?:computer|bash|text_editor|memory)_\d{8})$/;
+
+/** Leaves out the tools that a provider runs itself, such as web search: nobody runs them here. Refuses a request that demands one. */
+function withoutHostedTools(request: ChatRequest, call: CallContext): ChatRequest {
+  const { toolChoice: choice } = request;
+  const tools = request.tools.filter(
+    (tool) => tool.type !== "provider" || RUN_BY_CALLER.test(String(tool.definition["type"])),
+  );
+  if (tools.length === request.tools.length) return request;
+  const isLeft = (name: string | undefined): boolean =>
+    tools.some((tool) => tool.type !== "code-execution" && tool.name === name);
+  const isMet =
+    choice?.type === "tool"
+      ? isLeft(choice.name)
+      : choice?.type !== "required" || (choice.names?.some(isLeft) ?? tools.length > 0);
+  if (!isMet)
+    throw new GatewayError(
+      "failed_precondition",
+      "The tool that must be called is of a provider, and nobody runs it here.",
+      { path: ["tool_choice"] },
+    );
+  call.reportConversions([
+    { field: "tools.provider", conversion: "dropped", why: "Nobody runs the provider's tools here." },
+  ]);
+  return { ...request, tools };
 }
 
 /** Finds the prompt unsafe. */

@@ -74,6 +74,10 @@ describe("messages → generate-content", () => {
           stream: given.stream,
           defaultMaxOutputTokens: 1,
         });
+        // A demand for a tool that is left out refuses the request.
+        const isUnmet = names(conversions).includes("toolChoice.unmet");
+        expect(isUnmet && given.tools.length > 0 && given.tools.every(({ type }) => type === "function")).toBe(false);
+        if (isUnmet) return;
         expect(json(decoded)).toEqual(json(arriving(given, conversions)));
         expect(path.endsWith(given.stream ? ":streamGenerateContent?alt=sse" : ":generateContent")).toBe(true);
         expect(names(conversions)).toEqual(Array.from(new Set(names(conversions))));

@@ -4,7 +4,7 @@ import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice } from ".
 import type { Conversion } from "../../model/conversion.ts";
 import { JsonBudget } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
-import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
 import { type EffortLevel, mayReason, nearestEffort, outputLimit, reasoningModel, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
@@ -104,7 +104,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(candidateCount !== undefined && { n: candidateCount }),
     ...(logprobs && { logprobs: true, ...(logprobs.top > 0 && { top_logprobs: logprobs.top }) }),
     ...(tools.length > 0 && { tools }),
-    ...(toolChoice && !choosesNothing(request) && encodeToolChoice(toolChoice, tools, fields)),
+    ...(toolChoice && encodeToolChoice(toolChoice, tools, fields)),
     ...(responseFormat && { response_format: encodeResponseFormat(responseFormat, fields) }),
     ...(effort !== undefined && { reasoning_effort: effort }),
     ...(modalities && encodeModalities(modalities, request)),
@@ -160,23 +160,20 @@ function decodeToolChoice(
 
 /** Encodes the tool choice. Leaves out a choice without tools and the names of missing tools: providers refuse both. */
 function encodeToolChoice(
-  choice: ToolChoice,
+  asked: ToolChoice,
   tools: readonly CompletionTool[],
   fields: ConvertedFields,
 ): Pick<ChatCompletionsRequest, "tool_choice" | "parallel_tool_calls"> {
   const kinds = new Map(tools.map((tool) => [nameOf(tool), tool.type]));
-  const asked = "names" in choice ? choice.names : undefined;
-  const names = asked?.filter((name) => kinds.has(name));
-  const isPossible = tools.length > 0 && (choice.type === "tool" ? kinds.has(choice.name) : names?.length !== 0);
-  if (!isPossible || names?.length !== asked?.length) fields.add("toolChoice");
-  if (!isPossible) return {};
+  const choice = choiceAmong(asked, new Set(kinds.keys()), tools.length > 0, fields);
+  if (!choice) return {};
   if (choice.type === "none") return { tool_choice: "none" };
   const named = (name: string): NamedTool =>
     kinds.get(name) === "custom" ? { type: "custom", custom: { name } } : { type: "function", function: { name } };
   const single = choice.parallel ? {} : { parallel_tool_calls: false };
   if (choice.type === "tool") return { tool_choice: named(choice.name), ...single };
-  if (!names) return { tool_choice: choice.type, ...single };
-  const allowed_tools = { mode: choice.type, tools: names.map(named) };
+  if (!choice.names) return { tool_choice: choice.type, ...single };
+  const allowed_tools = { mode: choice.type, tools: choice.names.map(named) };
   return { tool_choice: { type: "allowed_tools", allowed_tools }, ...single };
 }
 
@@ -226,7 +223,7 @@ function encodeReasoning(
 
 /** Lists the conversions of the fields. */
 export const conversionsOf = (
-  request: Pick<ChatRequest, "native">,
+  request: Partial<Pick<ChatRequest, "native" | "tools" | "toolChoice">>,
   { foreignReasoning }: CodecOptions,
   fields: ConvertedFields,
 ): Conversion[] => listConversions(foreignReasoning === "text" ? TEXT_CONVERSIONS : CONVERSIONS, fields, request);

@@ -1,7 +1,7 @@
 /** Conversions between the generate-content format and the others. */
 
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
-import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part, ToolChoice } from "../../kinds/chat/request.ts";
+import type { ChatRequest, DocumentPart, JsonPart, MediaPart, Part } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { CodecOptions } from "../format.ts";
 import {
@@ -92,7 +92,7 @@ export function conversionsOf(
   body: GenerateContentRequest,
   options: CodecOptions = {},
 ): Conversion[] {
-  const { messages, toolChoice, safety = [], stopSequences, responseFormat, reasoning, seed } = request;
+  const { messages, safety = [], stopSequences, responseFormat, reasoning, seed } = request;
   const fields = convertedFields(request, FORMAT);
   if (body.contents.length === 0) fields.add("messages.none");
   if ((request.candidateCount ?? 1) <= MAX_CANDIDATES) fields.delete("candidateCount");
@@ -100,17 +100,12 @@ export function conversionsOf(
   if (safety.every(isSettable)) fields.delete("safety");
   if (stopSequences.length > MAX_STOP_SEQUENCES) fields.add("stopSequences");
   for (const { parts } of messages) for (const part of parts) checkPart(part, fields);
-  if (toolChoice) {
-    const converted = sayableChoice(request);
-    if (!converted || namesIn(converted) < namesIn(toolChoice)) fields.add("toolChoice");
-  }
+  sayableChoice(request, fields);
   const { field } = reasoning ? encodeThinking(reasoning, request, controlOf(request.model, options)) : {};
   if (field) fields.add(field);
   if (responseFormat?.type === "json" && responseFormat.name !== undefined) fields.add("responseFormat.name");
   return listConversions(tableOf(options), fields, request);
 }
-
-const namesIn = (choice: ToolChoice): number => ("names" in choice ? (choice.names?.length ?? 0) : 0);
 
 function checkPart(part: Part | JsonPart, fields: ConvertedFields): void {
   if (part.type === "media") checkMedia(part, fields);

@@ -2,7 +2,8 @@
 
 import type { ChatRequest, FunctionTool, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { isWebSearch } from "../shared/hosted-tools.ts";
+import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
+import { CODE_TOOL, isWebSearch } from "../shared/hosted-tools.ts";
 import { toJsonSchema, withTypeNames } from "./schema.openapi.ts";
 import type { FunctionCallingConfig, FunctionDeclaration, RequestTool } from "./schema.ts";
 import { FORMAT, given } from "./schema.wire.ts";
@@ -68,20 +69,27 @@ export function encodeCalling(choice: ToolChoice): FunctionCallingConfig {
   return { mode: choice.type === "required" ? "ANY" : "VALIDATED", allowedFunctionNames: [...names] };
 }
 
-/** Returns the tool choice with only the names of functions, because the format refuses others; undefined if no choice is left. */
-export function sayableChoice({ tools, toolChoice }: ChatRequest): ToolChoice | undefined {
-  const functions = new Set(tools.flatMap((tool) => (tool.type === "function" ? tool.name : [])));
-  switch (toolChoice?.type) {
-    case "tool":
-      return functions.has(toolChoice.name) ? toolChoice : undefined;
-    case "required":
-    case "auto": {
-      const { names, ...choice } = toolChoice;
-      const known = names?.filter((name) => functions.has(name));
-      if (choice.type === "required" && functions.size === 0) return undefined;
-      return known && known.length > 0 ? { ...choice, names: known } : choice;
-    }
-    default:
-      return toolChoice;
+/**
+ * Returns the tool choice with only the names of functions, because the format refuses others, and adds the fields that the choice loses.
+ * Undefined if no choice is left.
+ */
+export function sayableChoice(
+  { tools, toolChoice }: ChatRequest,
+  fields: ConvertedFields = new Set(),
+): ToolChoice | undefined {
+  // These two stand beside any tools, also none.
+  if (!toolChoice || toolChoice.type === "none" || (toolChoice.type === "auto" && !toolChoice.names)) return toolChoice;
+  const functions = new Set<string>();
+  // The other tools that are offered: the model may use them, and nothing can make it.
+  const others = new Set<string | undefined>();
+  for (const tool of tools)
+    if (tool.type === "function") functions.add(tool.name);
+    else if (tool.type === "code-execution") others.add(CODE_TOOL);
+    else if (tool.format === FORMAT || isWebSearch(tool)) others.add(tool.name);
+  if (toolChoice.type === "tool" || toolChoice.type === "required") {
+    const names = toolChoice.type === "tool" ? [toolChoice.name] : (toolChoice.names ?? [...functions, ...others]);
+    const isAmong = (offered: ReadonlySet<string | undefined>): boolean => names.some((name) => offered.has(name));
+    if (!isAmong(functions) && isAmong(others)) return void fields.add("toolChoice");
   }
+  return choiceAmong(toolChoice, functions, functions.size + others.size > 0, fields);
 }

@@ -15,7 +15,6 @@ import type { CodecOptions } from "../format.ts";
 import {
   type AnswerConversionTable,
   approximated,
-  choosesNothing,
   COMMON_ANSWERS,
   type ConversionTable,
   type ConvertedField,
@@ -99,7 +98,7 @@ export function conversionsOf(
   lost: ReadonlySet<ConvertedField>,
   { foreignReasoning }: CodecOptions,
 ): Conversion[] {
-  const { messages, system, toolChoice, temperature, topP, serviceTier, responseFormat, reasoning } = request;
+  const { messages, system, temperature, topP, serviceTier, responseFormat, reasoning } = request;
   const fields = convertedFields(request, FORMAT);
   for (const field of CHECKED) fields.delete(field);
   if (body.messages.length === 0) fields.add("messages.none");
@@ -108,9 +107,7 @@ export function conversionsOf(
   if (serviceTier !== undefined && isServiceTier(serviceTier)) fields.delete("serviceTier");
   if (system.some(({ text }) => isBlank(text))) fields.add("messages.text");
   checkMessages(messages, foreignReasoning === "text", fields);
-  // If there are no tools, the choice `none` can be left out without loss.
-  const isConverted = toolChoice?.type === "none" || choosesNothing(request) || sayableChoice(request) !== undefined;
-  if (toolChoice && !isConverted) fields.add("toolChoice");
+  sayableChoice(request, fields);
   if (responseFormat?.type === "json") {
     if (!responseFormat.schema) fields.add("responseFormat.schema");
     if (responseFormat.name !== undefined) fields.add("responseFormat.name");

@@ -1,6 +1,7 @@
 /** Converts a messages request (spec 2.6) to the neutral request and back. The two directions of each field stand next to each other. */
 
 import type { ChatRequest, ProviderTool, Reasoning, Tool, ToolChoice } from "../../kinds/chat/request.ts";
+import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
 import { isWebSearch, webSearchLimits } from "../shared/hosted-tools.ts";
 import { enumSchema } from "../shared/schema.ts";
 import {
@@ -138,7 +139,7 @@ function encodeWebSearch(tool: ProviderTool): BuiltInTool {
   const { allowedDomains, userLocation } = webSearchLimits(tool);
   return {
     type: "web_search_20250305",
-    name: "web_search",
+    name: WEB_SEARCH,
     ...(allowedDomains.length > 0 && { allowed_domains: allowedDomains }),
     ...(userLocation && { user_location: userLocation }),
   };
@@ -155,13 +156,20 @@ function offeredTools({ tools, toolChoice }: ChatRequest): readonly EncodableToo
   });
 }
 
-/** Returns the tool choice; undefined if it chooses among no tools or a tool that is not offered, because the format refuses both. */
-export function sayableChoice(request: ChatRequest): ToolChoice | undefined {
+/** Returns the tool choice, and adds the fields that it loses; undefined for a choice without tools, which the format refuses. */
+export function sayableChoice(request: ChatRequest, fields: ConvertedFields = new Set()): ToolChoice | undefined {
   const { toolChoice } = request;
   const offered = offeredTools(request);
-  if (toolChoice?.type !== "tool") return offered.length > 0 ? toolChoice : undefined;
-  return offered.some(({ name }) => name === toolChoice.name) ? toolChoice : undefined;
+  const names = new Set(offered.flatMap(({ name }) => name ?? []));
+  const choice = toolChoice && choiceAmong(toolChoice, names, offered.length > 0, fields);
+  const chosen = choice?.type === "tool" ? offered.find(({ name }) => name === choice.name) : undefined;
+  return choice?.type === "tool" && chosen?.type === "provider" && isWebSearch(chosen)
+    ? { ...choice, name: WEB_SEARCH }
+    : choice;
 }
+
+/** The name under which the format offers a search of the web. */
+const WEB_SEARCH = "web_search";
 
 function decodeToolChoice(choice: RequestToolChoice): ToolChoice {
   if (choice.type === "none") return { type: "none" };

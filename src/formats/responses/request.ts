@@ -4,7 +4,7 @@ import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice } from ".
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
-import { choosesNothing, type ConvertedFields, listConversions } from "../shared/conversions.ts";
+import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
 import { type EffortLevel, mayReason, nearestEffort, outputLimit, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
 import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
@@ -38,8 +38,9 @@ export function decodeRequest(
 ): ChatRequest & { readonly native: ResponsesNative } {
   const { temperature, top_p, max_output_tokens: limit, service_tier, user, safety_identifier } = body;
   const wireTools = flatTools(body);
-  const tools = wireTools.map(decodeTool);
-  const toolChoice = decodeToolChoice(body, wireTools);
+  const names = new Set(wireTools.flatMap((tool) => nameOf(tool) ?? []));
+  const tools = wireTools.map((tool) => decodeTool(tool, names));
+  const toolChoice = decodeToolChoice(body, wireTools, names);
   const responseFormat = decodeFormat(body.text?.format);
   const reasoning = decodeReasoning(body.reasoning);
   const endUser = safety_identifier ?? user;
@@ -106,7 +107,7 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
     ...(topP !== undefined && { top_p: topP }),
     ...(logprobs && logprobs.top > 0 && { top_logprobs: logprobs.top }),
     ...(tools.length > 0 && { tools }),
-    ...(toolChoice && !choosesNothing(request) && encodeToolChoice(toolChoice, tools, fields)),
+    ...(toolChoice && encodeToolChoice(toolChoice, tools, fields)),
     ...(responseFormat && { text: { format: encodeFormat(responseFormat, fields) } }),
     ...(reasoning && { reasoning }),
     ...(serviceTier !== undefined && { service_tier: serviceTier }),
@@ -124,7 +125,8 @@ const ONE_TEXT: JsonObject = {
   additionalProperties: false,
 };
 
-function decodeTool(tool: WireTool): Tool {
+/** @param names The names of the functions and custom tools. A tool of the provider has its type as name, unless another has this name. */
+function decodeTool(tool: WireTool, names: ReadonlySet<string>): Tool {
   if (tool.type === "function") {
     const { name, description, parameters, strict } = tool as Extract<WireTool, { parameters?: unknown }>;
     return {
@@ -142,7 +144,7 @@ function decodeTool(tool: WireTool): Tool {
     return { type: "function", name, ...described, inputSchema: ONE_TEXT, custom };
   }
   if (tool.type === "code_interpreter") return { type: "code-execution" };
-  return { type: "provider", format: FORMAT, definition: tool };
+  return { type: "provider", format: FORMAT, ...(!names.has(tool.type) && { name: tool.type }), definition: tool };
 }
 
 /** Encodes a tool. Returns undefined for a tool that the format does not have. */
@@ -160,6 +162,7 @@ function encodeTool(tool: Tool): WireTool | undefined {
 function decodeToolChoice(
   { tool_choice: choice, parallel_tool_calls: calls, ...body }: ResponsesRequest,
   wireTools: readonly WireTool[],
+  names: ReadonlySet<string>,
 ): ToolChoice | undefined {
   if (choice == null) return calls == null ? undefined : { type: "auto", parallel: calls };
   if (choice === "none") return { type: "none" };
@@ -168,33 +171,31 @@ function decodeToolChoice(
   const flatNameOf = chooser(body, wireTools);
   const flat = (tool: NamedTool): string | undefined => {
     const name = nameOf(tool);
-    return name === undefined ? undefined : flatNameOf({ ...tool, name });
+    if (name !== undefined) return flatNameOf({ ...tool, name });
+    return names.has(tool.type) ? undefined : tool.type;
   };
   if ("mode" in choice) {
     const { mode, tools } = choice as Extract<WireChoice, { mode: unknown }>;
     return { type: mode, parallel, names: tools.flatMap((tool) => flat(tool) ?? []) };
   }
   const name = flat(choice);
-  // A tool of the provider is chosen by its type, and is not a function with a name.
   return name === undefined ? { type: "required", parallel } : { type: "tool", name, parallel };
 }
 
 /** Encodes the tool choice. Leaves out a choice without tools and the names of missing tools: providers refuse both. */
-function encodeToolChoice(choice: ToolChoice, tools: readonly WireTool[], fields: ConvertedFields): JsonObject {
-  const types = new Map(
-    tools.flatMap((tool) => (nameOf(tool) === undefined ? [] : [[String(nameOf(tool)), tool.type]])),
-  );
-  const asked = "names" in choice ? choice.names : undefined;
-  const names = asked?.filter((name) => types.has(name));
-  const isPossible = tools.length > 0 && (choice.type === "tool" ? types.has(choice.name) : names?.length !== 0);
-  if (!isPossible || names?.length !== asked?.length) fields.add("toolChoice");
-  if (!isPossible) return {};
+function encodeToolChoice(asked: ToolChoice, tools: readonly WireTool[], fields: ConvertedFields): JsonObject {
+  const types = new Map<string, string>();
+  for (const tool of tools) types.set(nameOf(tool) ?? tool.type, tool.type);
+  const choice = choiceAmong(asked, new Set(types.keys()), tools.length > 0, fields);
+  if (!choice) return {};
   if (choice.type === "none") return { tool_choice: "none" };
-  const named = (name: string): JsonObject => ({ type: types.get(name) ?? "function", name });
+  // A tool of the provider is chosen by its type alone.
+  const named = (name: string): JsonObject =>
+    types.get(name) === name ? { type: name } : { type: types.get(name) ?? "function", name };
   const single = choice.parallel ? {} : { parallel_tool_calls: false };
   if (choice.type === "tool") return { tool_choice: named(choice.name), ...single };
-  if (!names) return { tool_choice: choice.type, ...single };
-  return { tool_choice: { type: "allowed_tools", mode: choice.type, tools: names.map(named) }, ...single };
+  if (!choice.names) return { tool_choice: choice.type, ...single };
+  return { tool_choice: { type: "allowed_tools", mode: choice.type, tools: choice.names.map(named) }, ...single };
 }
 
 function decodeFormat(format: TextFormat | null | undefined): ResponseFormat | undefined {

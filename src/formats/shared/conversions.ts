@@ -1,10 +1,10 @@
 /** The rule for each field's conversion between formats, and the list of fields that a request or an answer cannot convert exactly. */
 
 import type { Annotation, AnswerEvent, ContentEvent, FinishReason } from "../../kinds/chat/event.ts";
-import type { ChatRequest, JsonPart, Part, ProviderTool, Tool } from "../../kinds/chat/request.ts";
+import type { ChatRequest, JsonPart, Part, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion, ConversionKind } from "../../model/conversion.ts";
 import type { Usage } from "../../model/usage.ts";
-import { HOSTED_FORMAT, isHosted, isWebSearch } from "./hosted-tools.ts";
+import { isHosted, isWebSearch } from "./hosted-tools.ts";
 
 /** A conversion that changes or loses something, with the reason as a short sentence. */
 interface Unsupported {
@@ -69,6 +69,8 @@ type Detail =
   | "tools.hosted"
   /** The web search of Responses. */
   | "tools.web-search"
+  /** A choice that demands a tool which is not offered to the model. */
+  | "toolChoice.unmet"
   | "toolChoice.names"
   | "toolChoice.parallel"
   | "reasoning.adaptive"
@@ -142,11 +144,12 @@ const COMMON: Readonly<Record<Exclude<ConvertedField, OwnField>, ConversionRule>
   "tools.function": EXACT,
   "tools.function.strict": EXACT,
   "tools.function.custom": approximated("The input of the tool is an argument, and follows no grammar."),
-  "tools.hosted": rejected("No upstream of this format runs the tool."),
-  "tools.web-search": rejected("No upstream of this format runs the tool."),
+  "tools.hosted": dropped("No upstream of this format runs the tool."),
+  "tools.web-search": dropped("No upstream of this format runs the tool."),
   "tools.code-execution": dropped("The model cannot be given a tool that runs code."),
   "tools.provider": dropped("Only another format has this tool."),
-  toolChoice: dropped("No tool is left to choose."),
+  toolChoice: dropped("Not all tools are left to choose."),
+  "toolChoice.unmet": rejected("The tool that the model must call is left out."),
   "toolChoice.names": emulated("Only the tools that may be called are offered."),
   "toolChoice.parallel": EXACT,
   maxOutputTokens: EXACT,
@@ -216,8 +219,7 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
   if (responseFormat?.type === "enum") fields.add("responseFormat.enum");
   else if (responseFormat?.strict !== undefined) fields.add("responseFormat.strict");
   for (const tool of tools) {
-    if (tool.type !== "provider") fields.add(`tools.${tool.type}`);
-    else if (tool.format !== format) fields.add(isHosted(tool) ? hostedField(tool) : "tools.provider");
+    if (tool.type !== "provider" || tool.format !== format) fields.add(toolField(tool));
     if (tool.type === "function" && tool.strict !== undefined) fields.add("tools.function.strict");
     if (tool.type === "function" && tool.custom?.format?.["type"] === "grammar") fields.add("tools.function.custom");
     if ("cache" in tool && tool.cache) fields.add("messages.cache");
@@ -248,7 +250,10 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
   return fields;
 }
 
-const hostedField = (tool: ProviderTool): ConvertedField => (isWebSearch(tool) ? "tools.web-search" : "tools.hosted");
+function toolField(tool: Tool): ConvertedField {
+  if (tool.type !== "provider" || !isHosted(tool)) return `tools.${tool.type}`;
+  return isWebSearch(tool) ? "tools.web-search" : "tools.hosted";
+}
 
 /** Adds the fields for the type and the properties of a part and of the parts inside it. Each format checks media and documents itself. */
 function addPart(part: Part | JsonPart, format: string | undefined, fields: ConvertedFields): void {
@@ -290,21 +295,14 @@ function addPart(part: Part | JsonPart, format: string | undefined, fields: Conv
 export function listConversions(
   table: ConversionTable,
   fields: Iterable<ConvertedField>,
-  { native, tools = [] }: Partial<Pick<ChatRequest, "native" | "tools">>,
+  { native, tools = [], toolChoice }: Partial<Pick<ChatRequest, "native" | "tools" | "toolChoice">>,
 ): Conversion[] {
   const conversions: Conversion[] = [];
   for (const field of fields) {
     const rule = table[field];
     if (rule.conversion === "exact") continue;
-    // A tool that other formats drop is refused by name for callers of Responses.
-    const isHostedCode = field === "tools.code-execution" && native?.format === HOSTED_FORMAT;
-    const isRefused = rule.conversion === "rejected" && (field === "tools.hosted" || field === "tools.web-search");
-    conversions.push({
-      field,
-      ...rule,
-      ...(isRefused && { why: `${rule.why} Tools: ${hostedNames(tools)}.` }),
-      ...(isHostedCode && rejected(`${rule.why} Tools: code_interpreter.`)),
-    });
+    const lost = field === "toolChoice.unmet" ? demanded(toolChoice) : lostTools(tools, field);
+    conversions.push({ field, ...rule, ...(lost.length > 0 && { why: `${rule.why} Tools: ${lost.join(", ")}.` }) });
   }
   const { native: rule } = table;
   if (rule.conversion !== "exact")
@@ -312,15 +310,35 @@ export function listConversions(
   return conversions;
 }
 
-const hostedNames = (tools: readonly Tool[]): string =>
-  tools
-    .flatMap((tool) => (tool.type === "provider" && isHosted(tool) ? String(tool.definition["type"]) : []))
-    .join(", ");
+const demanded = (choice: ToolChoice | undefined): readonly string[] =>
+  choice?.type === "tool" ? [choice.name] : (choice && "names" in choice && choice.names) || [];
 
-/** Tells whether a request has no tools, and its tool choice demands none. Such a choice can be left out without loss. */
-export const choosesNothing = ({ tools, toolChoice: choice }: Pick<ChatRequest, "tools" | "toolChoice">): boolean =>
-  tools.length === 0 &&
-  (!choice || choice.type === "none" || (choice.type === "auto" && (choice.names?.length ?? 0) === 0));
+/** Returns the names of the provider's tools to which a rule applies. */
+const lostTools = (tools: readonly Tool[], field: ConvertedField): readonly string[] =>
+  tools.flatMap((tool) => (tool.type === "provider" && toolField(tool) === field && tool.name) || []);
+
+/**
+ * Returns the choice that is left among the offered tools, and adds the fields that this changes. A choice among tools that are all left
+ * out becomes `none`. Returns undefined if nothing is left to choose.
+ *
+ * @param names The names of the offered tools that the format can choose.
+ * @param hasTools True if any tool is offered.
+ */
+export function choiceAmong(
+  choice: ToolChoice,
+  names: ReadonlySet<string>,
+  hasTools: boolean,
+  fields: ConvertedFields,
+): ToolChoice | undefined {
+  if (choice.type === "none") return hasTools ? choice : undefined;
+  if (choice.type === "tool") return names.has(choice.name) ? choice : void fields.add("toolChoice.unmet");
+  const left = choice.names?.filter((name) => names.has(name));
+  const isLeft = hasTools && left?.length !== 0;
+  if (choice.type === "required" && !isLeft) return void fields.add("toolChoice.unmet");
+  if (left?.length !== choice.names?.length) fields.add("toolChoice");
+  if (!hasTools) return undefined;
+  return isLeft ? { ...choice, ...(left && { names: left }) } : { type: "none" };
+}
 
 /** A field of an answer that some format cannot express exactly. */
 export type AnswerField =

@@ -3,8 +3,10 @@
 import type { ProviderTool } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 
-/** The name of the format of these tools. */
-export const HOSTED_FORMAT = "responses";
+const HOSTED_FORMAT = "responses";
+
+/** The name by which a request chooses the tool that runs code. The neutral tool has none. */
+export const CODE_TOOL = "code_interpreter";
 
 export const isHosted = ({ format }: ProviderTool): boolean => format === HOSTED_FORMAT;
 

@@ -274,7 +274,8 @@ export interface ProviderTool {
 
 /**
  * Limits the model's choice of tools. `required`: the model must call a tool. `tool`: the model must call the named tool. `parallel:
- * false`: an answer has at most one call. `names`: the model may call only these tools.
+ * false`: an answer has at most one call. `names`: the model may call only these tools. The name of the tool that runs code is
+ * `code_interpreter`.
  */
 export type ToolChoice =
   | { readonly type: "auto" | "required"; readonly parallel: boolean; readonly names?: readonly string[] }

@@ -14,7 +14,7 @@ import {
   anthropicBudget,
   conversionsOf,
   conversionsOfWarnings,
-  isOffered,
+  functionChoice,
   type Traits,
   traitsOf,
 } from "./conversions.ts";
@@ -184,8 +184,8 @@ function formatOf({ responseFormat }: ChatRequest): Pick<CallOptions, "responseF
 }
 
 function toolsOf(request: ChatRequest, traits: Traits): Pick<CallOptions, "tools" | "toolChoice"> {
-  const { toolChoice } = request;
-  const names = toolChoice && "names" in toolChoice ? toolChoice.names : undefined;
+  const choice = functionChoice(request);
+  const names = choice && "names" in choice ? choice.names : undefined;
   const tools: FunctionToolOption[] = [];
   for (const tool of request.tools) {
     if (tool.type !== "function" || names?.includes(tool.name) === false) continue;
@@ -200,9 +200,9 @@ function toolsOf(request: ChatRequest, traits: Traits): Pick<CallOptions, "tools
     });
   }
   if (tools.length === 0) return {};
-  if (!toolChoice || !isOffered(request)) return { tools };
-  const { type } = toolChoice;
-  return { tools, toolChoice: type === "tool" ? { type, toolName: toolChoice.name } : { type } };
+  if (!choice) return { tools };
+  const { type } = choice;
+  return { tools, toolChoice: type === "tool" ? { type, toolName: choice.name } : { type } };
 }
 
 /** Encodes the fields that only the provider's own options can express. */

@@ -3,6 +3,7 @@
 import { claudeNamed, isClaude } from "../../formats/shared/claude.ts";
 import {
   approximated,
+  choiceAmong,
   type ConversionTable,
   type ConvertedField,
   type ConvertedFields,
@@ -14,7 +15,7 @@ import {
   rejected,
 } from "../../formats/shared/conversions.ts";
 import { budgetWithin } from "../../formats/shared/reasoning.ts";
-import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl } from "../../kinds/chat/request.ts";
+import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject } from "../../model/json.ts";
 import type { AiSdkModel, AiSdkOptions } from "./options.ts";
@@ -120,12 +121,12 @@ const CHECKED_BY_PART = [
 
 /** Lists the conversions of a request, `rejected` ones included. */
 export function conversionsOf(request: ChatRequest, traits: Traits): Conversion[] {
-  const { messages, toolChoice, modalities } = request;
+  const { messages, modalities } = request;
   const fields = convertedFields(request);
   for (const field of CHECKED_BY_PART) fields.delete(field);
   for (const field of traits.supports) fields.delete(field);
   if (modalities?.includes("audio")) fields.add("modalities");
-  if (toolChoice && toolChoice.type !== "none" && !isOffered(request)) fields.add("toolChoice");
+  functionChoice(request, fields);
   for (const { parts } of messages)
     for (const part of parts) {
       if (part.type === "media" || part.type === "document") checkFile(part, traits, fields);
@@ -142,9 +143,14 @@ export function conversionsOf(request: ChatRequest, traits: Traits): Conversion[
   return listConversions(CONVERSIONS, fields, request);
 }
 
-/** True when the tool choice allows a function of the request. */
-export const isOffered = ({ tools, toolChoice }: ChatRequest): boolean =>
-  tools.some((tool) => tool.type === "function" && (toolChoice?.type !== "tool" || toolChoice.name === tool.name));
+/** Returns the choice that is left among the functions of a request, and adds the fields that it loses. */
+export function functionChoice(
+  { tools, toolChoice }: ChatRequest,
+  fields: ConvertedFields = new Set(),
+): ToolChoice | undefined {
+  const functions = new Set(tools.flatMap((tool) => (tool.type === "function" ? tool.name : [])));
+  return toolChoice && choiceAmong(toolChoice, functions, functions.size > 0, fields);
+}
 
 /** @param isInner The file is in a tool result, where the provider's own options have no effect. */
 function checkFile(part: MediaPart | DocumentPart, traits: Traits, fields: ConvertedFields, isInner = false): void {

@@ -5,7 +5,7 @@ import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from ".
 import type { ChatRequest, Reasoning } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { anthropicBudget, isOffered, MIN_BUDGET, type Traits } from "./conversions.ts";
+import { anthropicBudget, functionChoice, MIN_BUDGET, type Traits } from "./conversions.ts";
 import type { PromptMessage } from "./prompt.ts";
 
 /**
@@ -56,10 +56,10 @@ function controlled(asked: Reasoning, { control }: Traits, conversions: Conversi
 
 /** Returns the reason why Anthropic would refuse the request because of its reasoning; undefined when there is none. */
 function obstacleTo(request: ChatRequest, prompt: readonly PromptMessage[]): string | undefined {
-  const { reasoning, toolChoice } = request;
+  const { reasoning } = request;
   if (!reasoning || reasoning.type === "disabled") return undefined;
-  if ((toolChoice?.type === "required" || toolChoice?.type === "tool") && isOffered(request))
-    return "A model that reasons cannot be forced to call a tool.";
+  const forced = functionChoice(request)?.type;
+  if (forced === "required" || forced === "tool") return "A model that reasons cannot be forced to call a tool.";
   if (prompt.at(-1)?.role === "assistant") return "A model that reasons cannot continue a turn.";
   if (reasoning.type === "adaptive") return undefined;
   if (anthropicBudget(request) < MIN_BUDGET) return "The output limit has no room for reasoning.";

@@ -122,7 +122,7 @@ describe("a request of another format", () => {
         toolChoice: { type: "auto", parallel: true },
       },
       {},
-      { "tools.code-execution": "dropped", "tools.provider": "dropped", toolChoice: "dropped" },
+      { "tools.code-execution": "dropped", "tools.provider": "dropped" },
     ],
     [
       "a cache hint on a tool",

@@ -216,9 +216,15 @@ const fields: readonly Accepted[] = [
         {
           type: "provider",
           format: "responses",
+          name: "web_search_2025_08_26",
           definition: { type: "web_search_2025_08_26", filters: { allowed_domains: ["a.b"] } },
         },
-        { type: "provider", format: "responses", definition: { type: "openrouter:web_search" } },
+        {
+          type: "provider",
+          format: "responses",
+          name: "openrouter:web_search",
+          definition: { type: "openrouter:web_search" },
+        },
         { type: "code-execution" },
       ],
     },
@@ -236,7 +242,7 @@ const fields: readonly Accepted[] = [
   field(
     "a chosen tool of the provider, by its server and its name",
     { tools: [{ type: "mcp", server_label: "a" }], tool_choice: { type: "mcp", server_label: "a", name: "b" } },
-    { toolChoice: { type: "required", parallel: true } },
+    { toolChoice: { type: "tool", name: "mcp", parallel: true } },
     ["tool_choice.server_label"],
   ),
   field("calls one at a time", { parallel_tool_calls: false }, { toolChoice: { type: "auto", parallel: false } }),

@@ -1,4 +1,4 @@
-/** Tools that the provider runs itself: they pass to an upstream of the format, and are mapped or refused by name before any other. */
+/** Tools that the provider runs itself: they pass to an upstream of the format, and become their like or are left out before any other. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -81,29 +81,46 @@ const OTHERS: readonly (readonly [RelayFormat, string])[] = [
 ];
 
 describe.each(OTHERS)("an upstream of %s", (format, answer) => {
-  const refused = HOSTED.filter(
+  const lost: Tool[] = HOSTED.filter(
     ({ type }) =>
       (type !== "code_interpreter" || format !== "generate-content") &&
       (type !== "web_search" || format === "chat-completions"),
   );
+  // A search of OpenAI's own copies has no like elsewhere.
+  lost.push({ type: "web_search", external_web_access: false } as unknown as Tool);
+  const own = { type: "function", name: "look", parameters: null, strict: null } as const;
 
-  it.each(refused.map((tool) => [tool.type, tool] as const))("is not asked for %s", async (type, tool) => {
-    const { client, sent } = before(format, answer);
-    const asking = client.responses.create({ model: "m", input: "Hi", tools: [tool] });
-    await expect(asking).rejects.toMatchObject({ status: 400, message: expect.stringContaining(type) as string });
-    expect(sent).toEqual([]);
-  });
-
-  it("is not asked for a search of copies only", async () => {
-    const { client, sent } = before(format, answer);
-    const tool = { type: "web_search", external_web_access: false } as unknown as Tool;
-    const asking = client.responses.create({ model: "m", input: "Hi", tools: [tool] });
-    await expect(asking).rejects.toMatchObject({
-      status: 400,
-      message: expect.stringContaining("web_search") as string,
-    });
-    expect(sent).toEqual([]);
-  });
+  it.each(lost.map((tool) => [tool.type, tool] as const))(
+    "is not asked for %s, and its loss is told",
+    async (type, tool) => {
+      const { client, sent } = before(format, answer);
+      const asked = { model: "m", input: "Hi", tools: [own, tool] };
+      const free = [
+        undefined,
+        "auto",
+        { type: "allowed_tools", mode: "auto", tools: [own, { type }] },
+        "required",
+      ] as const;
+      for (const tool_choice of free) {
+        const { response } = await client.responses
+          .create({ ...asked, ...(tool_choice && { tool_choice }) } as typeof asked)
+          .withResponse();
+        expect(response.headers.get("polygate-dropped")).toMatch(/tools\.(?:hosted|web-search|code-execution)/);
+        expect(JSON.stringify(sent.pop())).not.toContain(`"${type}"`);
+      }
+      const demanding = [
+        { tool_choice: { type } },
+        { tool_choice: { type: "allowed_tools", mode: "required", tools: [{ type }] } },
+        { tool_choice: "required", tools: [tool] },
+      ];
+      for (const demand of demanding)
+        await expect(client.responses.create({ ...asked, ...demand } as typeof asked)).rejects.toMatchObject({
+          status: 400,
+          message: expect.stringContaining("toolChoice.unmet") as string,
+        });
+      expect(sent).toEqual([]);
+    },
+  );
 });
 
 it("a search of the web is the provider's own, with its limits", async () => {
@@ -118,6 +135,17 @@ it("a search of the web is the provider's own, with its limits", async () => {
   const gemini = before("generate-content", CONTENT);
   await gemini.client.responses.create({ model: "m", input: "Hi", tools: [tool] });
   expect(gemini.sent[0]?.["tools"]).toEqual([{ googleSearch: {} }]);
+  // A search can be demanded from one of them.
+  const demand = {
+    model: "m",
+    input: "Hi",
+    tools: [tool],
+    tool_choice: { type: "web_search" as "web_search_preview" },
+  };
+  await claude.client.responses.create(demand);
+  expect(claude.sent[1]?.["tool_choice"]).toEqual({ type: "tool", name: "web_search" });
+  const { response: free } = await gemini.client.responses.create(demand).withResponse();
+  expect(free.headers.get("polygate-dropped")).toBe("toolChoice");
 });
 
 it("code runs where the upstream runs code, and its output is shown", async () => {

@@ -125,6 +125,7 @@ function* toolFacts({ tools, toolChoice }: ChatRequest): Generator<Fact> {
   if (!choice || (tools.length === 0 && isFree(choice))) return;
   const lost: readonly Field[] = [
     "toolChoice",
+    "toolChoice.unmet",
     "toolChoice.names",
     "tools.provider",
     "tools.web-search",

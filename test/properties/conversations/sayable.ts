@@ -1,13 +1,12 @@
 /** Conversations that an upstream's format can say: what it would refuse is said otherwise, so that the rest is compared. */
 
-import { isWebSearch } from "../../../src/formats/shared/hosted-tools.ts";
 import type { ChatMessage, ChatRequest, DocumentPart, MediaPart, Part, TextPart } from "../../../src/index.ts";
 import type { FormatName } from "./formats.ts";
 
 /** The request without what the format refuses. Each twentieth is left as it is: refusals are a part of the law. */
 export function mostlySayable(to: FormatName, request: ChatRequest): ChatRequest {
   if (request.maxOutputTokens % 20 === 0) return request;
-  return withoutRefused(to, to === "responses" ? request : withoutHosted(to, request));
+  return withoutRefused(to, free(request));
 }
 
 function withoutRefused(to: FormatName, request: ChatRequest): ChatRequest {
@@ -18,13 +17,15 @@ function withoutRefused(to: FormatName, request: ChatRequest): ChatRequest {
   return messages === asked.messages ? asked : { ...asked, messages };
 }
 
-/** Has no tools that callers of Responses are refused. */
-function withoutHosted(to: FormatName, request: ChatRequest): ChatRequest {
-  const isElsewhere = to === "messages" || to === "generate-content";
-  const tools = request.tools.filter(
-    (tool) => tool.type !== "provider" || tool.format !== "responses" || (isElsewhere && isWebSearch(tool)),
-  );
-  return tools.length === request.tools.length ? request : { ...request, tools };
+/** Leaves the model the choice among its tools: a demand for a tool that is left out is refused. */
+function free(request: ChatRequest): ChatRequest {
+  const { toolChoice: choice } = request;
+  if (
+    (choice?.type !== "required" && choice?.type !== "tool") ||
+    request.tools.every(({ type }) => type === "function")
+  )
+    return request;
+  return { ...request, toolChoice: { type: "auto", parallel: choice.parallel } };
 }
 
 const WORD: TextPart = { type: "text", text: "…" };

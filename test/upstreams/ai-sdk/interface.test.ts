@@ -107,26 +107,26 @@ describe("a request", () => {
       endUser: "u",
       serviceTier: "auto",
       tools: [{ type: "code-execution" }],
-      toolChoice: { type: "required", parallel: false },
+      toolChoice: { type: "auto", parallel: false },
     };
     const { asked, conversions } = await askedWith(request);
     expect(asked).not.toHaveProperty("toolChoice");
     expect(conversions.toSorted()).toEqual(
-      [
-        "candidateCount",
-        "logprobs",
-        "endUser",
-        "serviceTier",
-        "tools.code-execution",
-        "toolChoice",
-        "toolChoice.parallel",
-      ]
+      ["candidateCount", "logprobs", "endUser", "serviceTier", "tools.code-execution", "toolChoice.parallel"]
         .map((field) => `${field}: dropped`)
         .toSorted(),
     );
     const refused = await askedWith(request, {}, { strict: true });
     expect(refused.error).toMatchObject({ code: "failed_precondition" });
     expect(refused.asked).toBeUndefined();
+    // A demand is never lost.
+    for (const toolChoice of [
+      { type: "required", parallel: true },
+      { type: "tool", name: "t", parallel: true },
+    ] as const) {
+      const { error } = await askedWith({ ...request, toolChoice });
+      expect(error).toMatchObject({ message: expect.stringContaining("toolChoice.unmet") as string });
+    }
   });
 
   it("reports what the model itself warns of", async () => {
