@@ -1,8 +1,35 @@
-/** The interface of meters, for all kinds. A meter passes on the events of one answer, and counts their cost. */
+/**
+ * The interface of meters, for all kinds: a meter passes on the events of one answer, and counts their cost. Also the check of the counts that
+ * a backend reports.
+ */
 
 import type { Certainty, Usage } from "../model/usage.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { ImageUsage } from "./image/request.ts";
+
+/** The largest count of tokens that is believed. No model reads or writes this many. */
+const MAX_TOKENS = 2 ** 32;
+
+/** Tells whether a reported value is a count of tokens. */
+export const isCount = (count: unknown): count is number =>
+  Number.isInteger(count) && Number(count) >= 0 && Number(count) <= MAX_TOKENS;
+
+/**
+ * A count is not believed when it is not within the estimate × `times` + `tokens`. Estimates are within a third of honest counts for prose,
+ * code and JSON, and within eight times for long runs of one character.
+ */
+export const TRUST = { times: 16, tokens: 256 };
+
+/** Tells whether a count cannot be true, because the estimate is so much larger. */
+export const isTooLow = (count: number, estimate: number): boolean => count * TRUST.times + TRUST.tokens < estimate;
+
+/**
+ * Tells whether a count cannot be true, because it is so much larger than the estimate.
+ *
+ * @param texts The number of separate texts. Upstreams may add tokens to each.
+ */
+export const isTooHigh = (count: number, estimate: number, texts = 1): boolean =>
+  count > estimate * TRUST.times + TRUST.tokens * texts;
 
 /** The lowest and the highest cost of a call, in quota units. */
 export interface Amounts {

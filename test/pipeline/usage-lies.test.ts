@@ -58,6 +58,36 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
   });
 
+  it.each<[what: string, usage: Partial<Usage>]>([
+    ["input", { inputTokens: 4e9 }],
+    ["cached input", { cacheReadTokens: 4e9 }],
+    ["cache writes", { cacheWritesByTtl: { "1h": 4e9 } }],
+    ["output", { outputTokens: 4e9 }],
+    ["reasoning", { reasoningTokens: 4e9 }],
+    ["tool runs", { serverToolUses: { web_search: 4e9 } }],
+    ["sound", { details: { output: [{ modality: "audio", tokens: 4e9 }] } }],
+  ])("of far too much %s before its answer broke off is charged by estimate, and reported", async (_what, usage) => {
+    const { send, failures, report } = opened({
+      backend: speaking({ type: "start", usage }, WORD),
+      price: ({
+        inputTokens,
+        cacheReadTokens,
+        outputTokens,
+        reasoningTokens,
+        cacheWritesByTtl,
+        serverToolUses,
+        details,
+      }) =>
+        [inputTokens, cacheReadTokens, outputTokens, reasoningTokens]
+          .concat(Object.values({ ...cacheWritesByTtl, ...serverToolUses }))
+          .concat(details?.output?.map(({ tokens }) => tokens) ?? [])
+          .reduce((sum, count) => sum + count, 0),
+    });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toHaveLength(2);
+    expect(report()).toMatchObject({ used: INPUT + 4, estimated: INPUT + 4, overdraft: 0, ...AT_REST });
+  });
+
   it("that was told before a stop sequence ended the text is no count of it", async () => {
     const start: ChatEvent = { type: "start", usage: { inputTokens: INPUT, outputTokens: 1 } };
     const { send, failures, report } = opened({ backend: speaking(start, "x".repeat(200), "STOP", counted(170)) });
@@ -214,7 +244,7 @@ describe.each([false, true])("a backend (stream: %s)", (stream) => {
 });
 
 describe("a backend of pictures", () => {
-  it.each([Number.NaN, -1, 2 ** 53, 0.5, "7" as unknown as number])(
+  it.each([Number.NaN, -1, 2 ** 53, 1e12, 1e6, 0.5, "7" as unknown as number])(
     "that counts %s tokens has drawn its picture all the same",
     async (outputTokens) => {
       const { gateway, failures, report } = opened({

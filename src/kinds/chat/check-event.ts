@@ -3,6 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
+import { isCount } from "../meter.ts";
 import type { ChatEvent, FinishReason, NativeEvent } from "./event.ts";
 
 /** The fields that an event must have: `texts` are strings, `object` is an object or array. */
@@ -105,9 +106,6 @@ export const FINISH_REASONS: ReadonlySet<string> = new Set(
   } satisfies Record<FinishReason, true>),
 );
 
-/** The largest count of tokens that is believed. No model reads or writes this many. */
-const MAX_TOKENS = 2 ** 32;
-
 /** The fields of a usage that are a single count. */
 const COUNTS = [
   "inputTokens",
@@ -118,7 +116,7 @@ const COUNTS = [
   "toolUseTokens",
 ] as const satisfies readonly (keyof Usage)[];
 
-/** Returns the name of the first count that is not an integer from 0 to `MAX_TOKENS`; undefined if all counts are valid. */
+/** Returns the name of the first count that is no count of tokens; undefined if all counts are valid. */
 export function wrongCount(usage: Partial<Usage>): string | undefined {
   const { details, cacheWritesByTtl, serverToolUses } = usage;
   for (const name of COUNTS) if (usage[name] !== undefined && !isCount(usage[name])) return name;
@@ -127,6 +125,3 @@ export function wrongCount(usage: Partial<Usage>): string | undefined {
   const kinds = details ? Object.values(details).flat() : [];
   return kinds.every(({ tokens }) => isCount(tokens)) ? undefined : "details";
 }
-
-const isCount = (count: unknown): boolean =>
-  Number.isInteger(count) && Number(count) >= 0 && Number(count) <= MAX_TOKENS;

@@ -4,10 +4,10 @@
 
 import { GatewayError } from "../../errors.ts";
 import { DEFAULT_JSON_LIMITS, type JsonLimits } from "../../model/json.ts";
-import { type Certainty, type Usage, withParts } from "../../model/usage.ts";
+import { type Certainty, type ModalityCount, type Usage, withParts } from "../../model/usage.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, type CountTokens, encryptedTokens, type TextCount } from "../count-tokens.ts";
-import type { Meter, MeterReport } from "../meter.ts";
+import { isTooHigh, isTooLow, type Meter, type MeterReport, TRUST } from "../meter.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
 import type { AnswerEvent, ChatEvent, ContentEvent, Ending, FinishEvent, NativeEvent, NativeFrame } from "./event.ts";
 import { charge, type Price } from "./price.ts";
@@ -23,11 +23,10 @@ const MEDIA_TOKENS = 1_290;
 const TOLERANCE = { times: 2, tokens: 64 };
 
 /**
- * A backend's output count is not believed when the estimate exceeds the count × `times` + `tokens`. Estimates are within a third of honest
- * counts for prose, code and JSON, and within eight times for long runs of one character. An answer is cut when its estimate exceeds its
- * output limit by this much, even if the backend reports usage: no count within the limit would be believed, and the answer may never end.
+ * The input tokens that an upstream may add to those of the request: the results of its own tools, and contents that it keeps. The size of the
+ * largest context windows, which the provider's own tools may fill several times.
  */
-const UNDERCOUNT = { times: 16, tokens: 256 };
+const UNSEEN_INPUT_TOKENS = 1_048_576;
 
 /** The most characters of native frames that wait for the finish. `relay` accepts complete answers of the same size. */
 const MAX_WAITING_CHARS = 64 * 1024 ** 2;
@@ -46,6 +45,12 @@ interface ChatMeterOptions {
   /** Called with a message when the backend reports counts that cannot be true. */
   readonly doubt: (why: string) => void;
 }
+
+/** The most runs of the provider's own tools that are expected in one answer. */
+const MAX_TOOL_USES = 64;
+
+const sumOf = (counts: Readonly<Record<string, number>> = {}): number =>
+  Object.values(counts).reduce((sum, count) => sum + count, 0);
 
 /** An event with so many tokens takes milliseconds to count, and as long to write. */
 const HEAVY_TOKENS = 20_000;
@@ -126,7 +131,8 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     }
     const limit = this.#options.request.maxOutputTokens * this.#candidates.length;
     const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
-    const { times, tokens } = isCounted ? UNDERCOUNT : TOLERANCE;
+    // No count within the limit would be believed for more text, and the answer may never end.
+    const { times, tokens } = isCounted ? TRUST : TOLERANCE;
     this.overrun = this.#outputEstimate - (this.#estimateAtFinish ?? 0) > limit * times + tokens;
     this.isHeavy = this.#outputEstimate - before > HEAVY_TOKENS;
     return passed;
@@ -240,9 +246,31 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #learn(usage: Partial<Usage> | undefined): void {
     if (!usage) return;
     this.#hasBegun = true;
-    const wrong = wrongCount(usage);
-    if (wrong === undefined) this.#known = { ...this.#known, ...usage };
+    const known = { ...this.#known, ...usage };
+    const wrong = wrongCount(usage) ?? this.#tooHigh(known);
+    if (wrong === undefined) this.#known = known;
     else this.#doubt(`The model backend reported a usage that is no count: ${wrong}.`);
+  }
+
+  /** Returns the name of a count that is too high to be true; undefined if there is none. */
+  #tooHigh({ details = {}, ...usage }: Partial<Usage>): string | undefined {
+    const { inputTokens: input, request } = this.#options;
+    const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
+    const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
+    const most = {
+      input: Math.max(input, UNSEEN_INPUT_TOKENS),
+      // A backend may count reasoning for which it sends no events. Reasoning counts toward the limit.
+      output: Math.max(request.maxOutputTokens * (request.candidateCount ?? 1), this.#outputEstimate),
+    };
+    const read = Math.max(inputTokens, cacheReadTokens + cacheWriteTokens, toolUseTokens, sumOf(cacheWritesByTtl));
+    if (isTooHigh(read, most.input)) return `inputTokens, for about ${input}`;
+    if (isTooHigh(Math.max(outputTokens, reasoningTokens), most.output)) return "outputTokens";
+    if (isTooHigh(sumOf(serverToolUses), MAX_TOOL_USES)) return "serverToolUses";
+    for (const [kind, counts] of Object.entries(details)) {
+      const tokens = counts.reduce((sum: number, each: ModalityCount) => sum + each.tokens, 0);
+      if (isTooHigh(tokens, kind === "output" ? most.output : most.input)) return "details";
+    }
+    return undefined;
   }
 
   /** Records that the gateway stopped the backend before it had counted all of its text. */
@@ -260,7 +288,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   /**
-   * Corrects a total that is smaller than its parts. Drops an output count that is far from the estimate, so that the estimate is used
+   * Corrects a total that is smaller than its parts. Drops an output count that is far below the estimate, so that the estimate is used
    * instead.
    */
   #dropImplausibleCounts(): void {
@@ -272,14 +300,9 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     this.#known = known;
     const { outputTokens, ...others } = known;
     if (outputTokens === undefined || !this.#isFinal) return;
-    const { times, tokens } = UNDERCOUNT;
-    const limit = this.#options.request.maxOutputTokens * this.#candidates.length;
     // A small count may be true, but a text cannot have zero tokens.
     const isNothing = outputTokens === 0 && this.#outputEstimate >= 1;
-    const isTooLow = isNothing || outputTokens * times + tokens < this.#outputEstimate;
-    // A backend may count reasoning for which it sends no events. Reasoning counts toward the limit.
-    const isTooHigh = outputTokens > Math.max(limit, this.#outputEstimate) * times + tokens;
-    if (!isTooLow && !isTooHigh) return;
+    if (!isNothing && !isTooLow(outputTokens, this.#outputEstimate)) return;
     this.#known = others;
     this.#doubt(`The model backend reported ${outputTokens} output tokens for about ${this.#outputEstimate}.`);
   }

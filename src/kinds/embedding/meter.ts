@@ -6,7 +6,7 @@ import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { partsTokens } from "../chat/input-tokens.ts";
 import { charge, type Price } from "../chat/price.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
-import type { Meter, MeterReport } from "../meter.ts";
+import { isCount, isTooHigh, type Meter, type MeterReport } from "../meter.ts";
 import {
   type EmbeddingAnswerEvent,
   type EmbeddingEvent,
@@ -123,13 +123,12 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
 
   /** Keeps a count. Drops a count that cannot be true, so that the estimate is used instead: no text has zero tokens. */
   #learn(count: unknown): void {
-    if (typeof count === "number" && Number.isSafeInteger(count) && count > 0) {
-      this.#known = count;
-      return;
-    }
-    if (!this.#isDoubtful)
-      this.#options.doubt("The model backend reported a usage that is no count of its input: inputTokens.");
-    this.#isDoubtful = true;
+    const { inputTokens, request, doubt } = this.#options;
+    const isPossible = isCount(count) && count > 0 && !isTooHigh(count, inputTokens, request.inputs.length);
+    if (isPossible) this.#known = count;
+    else if (!this.#isDoubtful)
+      doubt(`The model backend reported a usage that is no count of its input of about ${inputTokens} tokens.`);
+    this.#isDoubtful ||= !isPossible;
   }
 
   complete(): void {

@@ -5,7 +5,7 @@ import type { Certainty } from "../../model/usage.ts";
 import { quoted } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
-import type { Amounts, Meter, MeterReport } from "../meter.ts";
+import { type Amounts, isCount, isTooHigh, type Meter, type MeterReport } from "../meter.ts";
 import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "./request.ts";
 
 /** The properties of an image that decide its price. */
@@ -85,6 +85,8 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   readonly #price: ImagePrice;
   readonly #upstream: (() => UpstreamModel | undefined) | undefined;
   readonly #doubt: (why: string) => void;
+  /** The estimated tokens of the prompt. */
+  readonly #inputTextTokens: number;
   #usage: ImageUsage;
   #drawn = 0;
 
@@ -103,8 +105,9 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
     this.#request = request;
     this.#price = price;
     this.#upstream = upstream;
+    this.#inputTextTokens = Math.ceil(assertTokens(countTokens(request.prompt)));
     this.#usage = {
-      inputTextTokens: Math.ceil(assertTokens(countTokens(request.prompt))),
+      inputTextTokens: this.#inputTextTokens,
       inputImageTokens: INPUT_IMAGE_TOKENS * (request.images.length + (request.mask ? 1 : 0)),
       outputTokens: 0,
     };
@@ -130,9 +133,11 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
     }
   }
 
-  /** Updates the counts. Ignores a report with a wrong count, because the charge depends on the number of images alone. */
+  /** Updates the counts, which rate limits use. Ignores a report with a wrong count: the charge depends on the number of images alone. */
   #learn(usage: Partial<ImageUsage>): void {
-    const wrong = Object.entries(usage).find(([, count]) => !Number.isSafeInteger(count) || count < 0);
+    const { count, images } = this.#request;
+    const most = Math.max(this.#inputTextTokens, (count + images.length + 1) * OUTPUT_IMAGE_TOKENS);
+    const wrong = Object.entries(usage).find(([, tokens]) => !isCount(tokens) || isTooHigh(tokens, most));
     if (wrong) this.#doubt(`The model backend reported a usage that is no count: ${wrong[0]}.`);
     else this.#usage = { ...this.#usage, ...usage };
   }
