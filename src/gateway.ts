@@ -7,7 +7,7 @@ import type { MessagesOptions } from "./formats/messages/index.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import { BodyRoom } from "./http/body-room.ts";
 import { type Price, tokenPrice } from "./kinds/chat/price.ts";
-import { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
+import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
 import { assertMethods, assertOptions, hasMethod, lacking, type Shapes } from "./options.ts";
@@ -388,7 +388,7 @@ function servicesOf(
     },
     price: options.price ?? tokenPrice,
     imagePrice: options.imagePrice ?? imagePriceTable,
-    countTokens: options.countTokens ?? countTokensByScript,
+    countTokens: checkedCount(options.countTokens ?? countTokensByScript),
     countInput: options.countInput ?? "estimate",
     limits,
     clock,

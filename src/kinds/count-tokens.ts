@@ -8,8 +8,18 @@ export type CountTokens = (text: string) => number;
 /** Throws `internal` when a host's count is not a number from 0 up. */
 export function assertTokens(tokens: number): number {
   if (Number.isFinite(tokens) && tokens >= 0) return tokens;
+  abandon(tokens);
   throw new GatewayError("internal", "The gateway's count of tokens is no number from 0 up.");
 }
+
+/** Handles the rejection of a function that is async by mistake: its promise is no number, and an unhandled rejection ends the process. */
+export function abandon(returned: unknown): void {
+  if (returned instanceof Promise) returned.catch(() => {});
+}
+
+/** Returns a host's own count that throws for each wrong result: in a sum, a wrong result would be lost. */
+export const checkedCount = (countTokens: CountTokens): CountTokens =>
+  countTokens === countTokensByScript ? countTokens : (text) => assertTokens(countTokens(text));
 
 /** A class of characters with equal costs. Costs are in tokens. */
 interface CharacterClass {

@@ -58,11 +58,12 @@ export function upstreamsOf(
  * price has none for this upstream: quota was held without it where the backend does not tell its upstreams.
  */
 export function beginAttempt(call: Attempting, asked: AskedUpstream): Attempt {
+  const attempt = new Attempt(call, asked);
+  // Set this first: a backend that ignores the error below, and answers, is not charged the price of the caller's name.
+  if (!asked.resting) call.answering = attempt;
   // An attempt with a time of its own is over already.
   if (!asked.resting && asked.beganAt === undefined) assertPriced(call, asked);
-  const attempt = new Attempt(call, asked);
   if (call.attempts.length < MAX_ATTEMPTS && !call.isEnded) call.attempts = [...call.attempts, attempt];
-  if (!asked.resting) call.answering = attempt;
   return attempt;
 }
 

@@ -129,7 +129,7 @@ export class Hold {
       return { used: units, certainty };
     } catch (error) {
       report(this.#call, error);
-      const used = this.granted > 0 ? this.granted : Math.ceil(this.#call.meter?.report.tokens ?? 0);
+      const used = this.granted > 0 ? this.granted : Math.max(1, Math.ceil(this.#call.meter?.report.tokens ?? 0));
       return { used, certainty: "estimated" };
     }
   }

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import {
+  type CallContext,
   type CallRecord,
   GatewayError,
   type ImageKind,
@@ -232,6 +233,7 @@ const free: Price = (_usage, _model, _kind, upstream) => {
   if (upstream) throw new GatewayError("model_not_found", `The model "${upstream.model}" has no price.`);
   return 0;
 };
+const LARGE = { name: "own", format: "own", model: "large-9", modelListed: false, stream: false };
 /** A backend that asks an upstream which it did not tell before. */
 const asking = (catches: boolean): ModelBackend & { readonly sent: string[] } => {
   const sent: string[] = [];
@@ -239,7 +241,7 @@ const asking = (catches: boolean): ModelBackend & { readonly sent: string[] } =>
     sent,
     async *chat(_request, { observeUpstream }) {
       try {
-        observeUpstream?.({ name: "own", format: "own", model: "large-9", modelListed: false, stream: false });
+        observeUpstream?.(LARGE);
       } catch (error) {
         if (!catches) throw error;
       }
@@ -339,14 +341,13 @@ describe("a price", () => {
     });
 
     it("refuses pictures and embeddings, too", async () => {
-      const asks = { name: "own", format: "own", model: "large-9", modelListed: false, stream: false };
       const backend: ModelBackend = {
         async *image(_request, { observeUpstream }) {
-          observeUpstream?.(asks);
+          observeUpstream?.(LARGE);
           yield drawn(0);
         },
         async *embed(_request, { observeUpstream }) {
-          observeUpstream?.(asks);
+          observeUpstream?.(LARGE);
           yield [1];
         },
       };
@@ -362,14 +363,33 @@ describe("a price", () => {
       expect(report()).toMatchObject({ used: 0, held: 0 });
     });
 
-    it("charges one unit for each token where the backend goes on all the same", async () => {
-      const { send, records, failures, store } = recording({
-        backend: asking(true),
-        price: (usage, model, kind, upstream) => (usage.outputTokens === 7 ? free(usage, model, kind, upstream) : 0),
-      });
+    it.each<[when: string, price: Price]>([
+      ["before the answer", free],
+      ["after it", (usage, ...told) => (usage.outputTokens === 7 ? free(usage, ...told) : 0)],
+    ])("charges one unit for each token where the backend goes on all the same (fails %s)", async (_when, price) => {
+      const { send, records, failures, store } = recording({ backend: asking(true), price });
       expect((await send()).status).toBe(200);
       expect(records).toMatchObject([{ units: 10 + 7, certainty: "estimated" }]);
       expect(store.report("one")).toMatchObject({ used: 10 + 7, estimated: 10 + 7 });
+      expect(failures).toMatchObject([{ error: { code: "model_not_found" } }]);
+    });
+
+    it.each(["image", "embed"] as const)("charges the tokens of a backend's %s, too", async (verb) => {
+      const { send, records, failures } = recording({
+        backend: {
+          [verb]: async function* (_request: never, { observeUpstream }: CallContext) {
+            expect(() => observeUpstream?.(LARGE)).toThrow("has no price");
+            yield verb === "image" ? drawn(0) : [1];
+          },
+        },
+        price: free,
+        imagePrice: ({ upstream }) => free({} as never, "", "image", upstream),
+      });
+      const path = verb === "image" ? "/v1/images/generations" : "/v1/embeddings";
+      const body = JSON.stringify({ prompt: "A cat", model: "image-model-2", input: "A cat" });
+      expect((await send({ path, body })).status).toBe(200);
+      expect(records[0]?.units).toBeGreaterThan(0);
+      expect(records).toMatchObject([{ certainty: "estimated" }]);
       expect(failures).toMatchObject([{ error: { code: "model_not_found" } }]);
     });
   });

@@ -101,6 +101,8 @@ describe("onFailure", () => {
 describe("before a hold", () => {
   const functions: readonly (readonly [what: string, setup: Setup, code: string])[] = [
     ["a price that throws", { price: boom }, "internal_error"],
+    ["a price that rejects", { price: (async () => boom()) as unknown as () => number }, "internal_error"],
+    ["a count that rejects", { countTokens: (async () => boom()) as unknown as () => number }, "internal_error"],
     ...NONSENSE.map((value) => [`a price of ${value}`, { price: () => value }, "internal_error"] as const),
     ["a count of tokens that throws", { countTokens: boom }, "internal_error"],
     ...[...NONSENSE, Number.POSITIVE_INFINITY].map(

@@ -1,7 +1,13 @@
 /** Images through the pipeline: which key may ask for which model by which name, and the charge when something goes wrong. */
 
 import { describe, expect, it } from "vitest";
-import { type ApiKeyOptions, createGateway, type GatewayOptions, memoryQuotaStore } from "../../src/index.ts";
+import {
+  type ApiKeyOptions,
+  createGateway,
+  type Failure,
+  type GatewayOptions,
+  memoryQuotaStore,
+} from "../../src/index.ts";
 import { drawn, plays, type ImagePlay } from "../hosts/stage.ts";
 import { UNASKED } from "./bench.ts";
 
@@ -78,19 +84,37 @@ describe("what goes wrong is not paid for", () => {
     expect(ledger).toMatchObject(nothing);
   });
 
-  it("where a host's price fails once quota is held", async () => {
-    let asked = 0;
-    const imagePrice = (): number => (asked++ === 0 ? 100 : Number.NaN);
-    const { status, ledger } = await ask(undefined, {}, { imagePrice });
-    expect(status).toBe(500);
-    expect(ledger).toMatchObject(nothing);
-  });
-
   it("where the store of pictures fails, which is no fault of the backend", async () => {
     const store = { put: () => Promise.reject(new Error("The disk is full.")), get: async () => undefined };
     const { status, body, ledger } = await ask(undefined, {}, { images: { store } });
     expect([status, body.error?.code]).toEqual([503, "store_unavailable"]);
     expect(ledger).toMatchObject(nothing);
+  });
+});
+
+describe("what was drawn is paid for", () => {
+  it("where a host's price fails once quota is held", async () => {
+    let asked = 0;
+    const imagePrice = (): number => (asked++ === 0 ? 100 : Number.NaN);
+    const failures: Failure[] = [];
+    const onFailure = (failure: Failure): void => void failures.push(failure);
+    const { status, ledger } = await ask(undefined, {}, { imagePrice, onFailure });
+    expect([status, ledger]).toMatchObject([200, { used: 100, estimated: 100, held: 0 }]);
+    expect(failures).toMatchObject([{ error: { code: "internal" } }]);
+  });
+
+  it("where its unfinished versions were shown, and its end did not come", async () => {
+    const { bytes, mediaType } = drawn(0);
+    const unfinished = (image: number, step: number) =>
+      ({ type: "partial-image", image, step, bytes, mediaType }) as const;
+    const { status, ledger } = await ask(undefined, {}, {}, async function* () {
+      yield unfinished(0, 0);
+      yield drawn(0);
+      yield unfinished(1, 0);
+      yield unfinished(1, 1);
+      throw new Error("Gone.");
+    });
+    expect([status, ledger]).toMatchObject([200, { used: 200, held: 0 }]);
   });
 });
 

@@ -40,6 +40,14 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used, estimated: used, ...AT_REST });
   });
 
+  it("of an answer that ends for no known reason is charged all the same", async () => {
+    const ending = { ...finish({ inputTokens: 5, outputTokens: 7 }), reason: "tired" } as unknown as ChatEvent;
+    const { send, failures, report } = opened({ backend: speaking(ending) });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toMatchObject([{ error: { code: "backend_failed" } }]);
+    expect(report()).toMatchObject({ used: 5 + 7, estimated: 5 + 7, ...AT_REST });
+  });
+
   it("of no output for words that came is charged by estimate, and reported once", async () => {
     const { send, failures, report } = opened({
       backend: speaking(WORD, finish({ inputTokens: INPUT, outputTokens: 0 })),

@@ -235,12 +235,13 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** Records the end of a candidate. If it ends several times, the first reason and the last usage count. */
   #finish(event: FinishEvent, candidate: Candidate): void {
+    // Learn the counts first: an answer that ends wrongly is charged all the same.
+    this.#learn(event.usage);
     if (!FINISH_REASONS.has(event.reason))
       throw new GatewayError("backend_failed", "The model backend ended for no known reason.");
     if (!candidate.finish) this.#finished++;
     candidate.finish ??= event;
     if (this.#finished >= (this.#options.request.candidateCount ?? 1)) this.#estimateAtFinish ??= this.#outputEstimate;
-    this.#learn(event.usage);
   }
 
   #learn(usage: Partial<Usage> | undefined): void {

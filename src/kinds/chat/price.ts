@@ -4,6 +4,7 @@ import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { quoted } from "../../options.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
+import { abandon } from "../count-tokens.ts";
 import type { Amounts } from "../meter.ts";
 import type { ChatRequest, OutputModality } from "./request.ts";
 
@@ -29,6 +30,7 @@ export const charge = (price: Price, usage: Usage, model: string, kind: ModelKin
 function wholeUnits(cost: number, model: string): number {
   const units = Math.ceil(cost);
   if (Number.isSafeInteger(units) && cost >= 0) return units;
+  abandon(cost);
   throw new RangeError(`The price of a call to "${model}" must be a number from 0 up, not ${quoted(cost)}`);
 }
 
@@ -131,6 +133,7 @@ function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plain
   const priceOf = (usage: Usage): number => price(usage, model, "chat", upstream);
   let dearest = plainUsage;
   let units = priceOf(dearest);
+  if (typeof units !== "number") return wholeUnits(units, model);
   for (const ways of WAYS) {
     const plain = dearest;
     for (const way of ways) {
@@ -150,7 +153,9 @@ function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plain
 function costOr(otherwise: number, priceOf: (usage: Usage) => number, usage: Usage): number {
   try {
     const cost = priceOf(usage);
-    return Number.isFinite(cost) ? cost : otherwise;
+    if (Number.isFinite(cost)) return cost;
+    abandon(cost);
+    return otherwise;
   } catch {
     return otherwise;
   }

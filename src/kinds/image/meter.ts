@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Certainty } from "../../model/usage.ts";
 import { quoted } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import { assertTokens, type CountTokens } from "../count-tokens.ts";
+import { abandon, assertTokens, type CountTokens } from "../count-tokens.ts";
 import { type Amounts, isCount, isTooHigh, type Meter, type MeterReport } from "../meter.ts";
 import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "./request.ts";
 
@@ -45,6 +45,7 @@ function unitsOfOne({ model, size, quality }: ImageRequest, price: ImagePrice, u
   const cost = price({ model, size, quality, ...(upstream && { upstream }) });
   const units = Math.ceil(cost);
   if (Number.isSafeInteger(units) && cost >= 0) return units;
+  abandon(cost);
   throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${quoted(cost)}`);
 }
 
@@ -79,8 +80,6 @@ export type Published = ImageEvent & { readonly url?: string };
 export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   readonly certainty: Certainty = "exact";
   readonly overrun = false;
-  /** The cost of the images so far. */
-  units = 0;
   readonly #request: ImageRequest;
   readonly #price: ImagePrice;
   readonly #upstream: (() => UpstreamModel | undefined) | undefined;
@@ -89,6 +88,10 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   readonly #inputTextTokens: number;
   #usage: ImageUsage;
   #drawn = 0;
+  /** True once an unfinished version of the next image has come: it shows most of the image, and is charged like it. */
+  #isBegun = false;
+  #units = 0;
+  #priceError: { readonly error: unknown } | undefined;
 
   /**
    * @param doubt Called with a message when the backend reports counts that cannot be true.
@@ -123,14 +126,32 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
         this.#learn(event.usage);
         return undefined;
       case "partial-image":
+        if (!this.#isBegun) this.#addPrice();
+        this.#isBegun = true;
         return event;
       case "image":
-        this.units += unitsOfOne(this.#request, this.#price, this.#upstream?.());
+        if (!this.#isBegun) this.#addPrice();
+        this.#isBegun = false;
         return { ...event, number: this.#drawn++ };
       default:
         event satisfies never;
         throw new GatewayError("backend_failed", "The model backend yielded an event of no known type.");
     }
+  }
+
+  /** Adds the price of one image. A price that fails does not take the image, which is paid for, from its caller. */
+  #addPrice(): void {
+    try {
+      this.#units += unitsOfOne(this.#request, this.#price, this.#upstream?.());
+    } catch (error) {
+      this.#priceError ??= { error };
+    }
+  }
+
+  /** The cost of the images so far. Throws the error of a price that has failed for one of them. */
+  get units(): number {
+    if (this.#priceError) throw this.#priceError.error;
+    return this.#units;
   }
 
   /** Updates the counts, which rate limits use. Ignores a report with a wrong count: the charge depends on the number of images alone. */
@@ -157,7 +178,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   get report(): MeterReport {
     const usage = this.#completedUsage();
     const { inputTextTokens, inputImageTokens, outputTokens } = usage;
-    const tokens = this.#drawn === 0 ? 0 : inputTextTokens + inputImageTokens + outputTokens;
+    const tokens = this.#drawn === 0 && !this.#isBegun ? 0 : inputTextTokens + inputImageTokens + outputTokens;
     return { images: { count: this.#drawn, usage }, tokens };
   }
 
