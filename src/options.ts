@@ -12,7 +12,8 @@ export type Shapes<Options> = {
     : Shape;
 };
 
-type AnyShape = Shape | `${Kind}?` | { readonly optional: readonly string[] };
+/** The shape of any option. */
+export type AnyShape = Shape | `${Kind}?` | { readonly optional: readonly string[] };
 
 const WORDS: Readonly<Record<Kind, string>> = {
   string: "a text",
@@ -133,7 +134,7 @@ export const quoted = (value: unknown): string => {
 };
 
 /** Names the kind of a value, because the value itself may be a secret. */
-function shown(value: unknown): string {
+export function shown(value: unknown): string {
   if (value === undefined || value === null) return String(value);
   if (Array.isArray(value)) return "a list";
   if (isPromise(value)) return "a Promise: await it first";
@@ -144,7 +145,7 @@ function shown(value: unknown): string {
 }
 
 /** Shows a wrong word, but no text that may be a secret. */
-const shownWord = (value: unknown): string =>
+export const shownWord = (value: unknown): string =>
   typeof value === "string" && /^[\w.-]{1,20}$/.test(value) ? JSON.stringify(value) : shown(value);
 
 /** Longer names are not compared. */

@@ -118,8 +118,12 @@ export interface ImageEndpoint extends Route {
   readonly kind: "image";
   /** Reads the form of a request; missing for a route whose body is JSON. */
   readForm?(request: Request, intake: BodyIntake): Promise<Form>;
-  /** Decodes a request, without a look at the pixels of its files. */
-  decode(body: unknown, incoming: Incoming): Promise<ImageRequest>;
+  /**
+   * Decodes a request, without a look at the pixels of its files.
+   *
+   * @param lists Tells whether the caller's key may use a model that the backend lists for images by its kinds.
+   */
+  decode(body: unknown, incoming: Incoming, lists: (model: string) => Promise<boolean>): Promise<ImageRequest>;
   /** Checks the pixels of the files, after quota is held. Throws `invalid_request` with the name of the file. */
   inspect(request: ImageRequest, incoming: Incoming): Promise<void>;
   /** Books room for images that will be linked; undefined when none is needed. Throws `busy` when there is no room. */

@@ -1,9 +1,12 @@
 /**
  * The interface of meters, for all kinds: a meter passes on the events of one answer, and counts their cost. Also the check of the counts that
- * a backend reports.
+ * a backend reports, and the error for an event that is none.
  */
 
+import { GatewayError } from "../errors.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
+import { type AnyShape, assertOptions, shown, shownWord, unknownName } from "../options.ts";
+import type { ModelKind } from "../ports/call.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { ImageUsage } from "./image/request.ts";
 
@@ -83,3 +86,65 @@ export interface Meter<Event, Answered> extends Metered, Counted {
   /** True after an event whose count takes milliseconds: the event loop then serves others before the event is written. */
   readonly isHeavy?: boolean;
 }
+
+/** The fields of each event of a kind, beside its type. */
+export type EventShapes = Readonly<Record<string, Readonly<Record<string, AnyShape>>>>;
+
+export const NO_EVENT = "The model backend yielded an event that is none.";
+
+/**
+ * Returns the error for an event that is none. The cause, which only the host sees, names the event, the field, what the field must be, and
+ * the nearest name that exists. It shows no value, because a value may be a caller's.
+ *
+ * @param others The other values that a backend may yield, such as `a text, or `.
+ */
+export const wrongEvent = (
+  kind: ModelKind,
+  event: unknown,
+  shapes: EventShapes,
+  others = "",
+  message: string = NO_EVENT,
+): GatewayError => backendFailed(message, `${kind}: ${wrongEventField(event, shapes, others)}`);
+
+/** @param cause What the backend must do. Only the host sees it. */
+export const backendFailed = (message: string, cause: string): GatewayError =>
+  new GatewayError("backend_failed", message, { port: "model-backend", cause: new TypeError(cause) });
+
+function wrongEventField(event: unknown, shapes: EventShapes, others: string): string {
+  const types = Object.keys(shapes);
+  if (typeof event !== "object" || event === null || !("type" in event))
+    return `yield ${others}an object with a type (${types.join(", ")}), not ${shown(event)}.`;
+  const { type } = event;
+  const shape = typeof type === "string" && Object.hasOwn(shapes, type) ? shapes[type] : undefined;
+  if (!shape) return `the type of the event, ${unknownName(nameOf(type), types)}.`;
+  return (
+    wrongField(`the event ${nameOf(type)}`, event, { type: "string", ...shape }) ??
+    `the event ${nameOf(type)} has a wrong field.`
+  );
+}
+
+/**
+ * Names the first field of a backend's object that is missing or has a wrong shape, what it must be, and a field that does not exist, which
+ * was perhaps meant. Returns undefined when there is none. Shows no value of a field.
+ */
+export function wrongField(
+  where: string,
+  value: unknown,
+  shape: Readonly<Record<string, AnyShape>>,
+): string | undefined {
+  const names = Object.keys(shape);
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return `${where} must be an object with ${names[0]}, not ${shown(value)}.`;
+  const fields = value as Readonly<Record<string, unknown>>;
+  try {
+    assertOptions<object>(where, Object.fromEntries(names.map((name) => [name, fields[name]])), shape);
+    return undefined;
+  } catch (error) {
+    const unknown = Object.keys(fields).find((name) => !names.includes(name));
+    const hint = unknown === undefined ? "" : ` ${unknownName(nameOf(unknown), names)}.`;
+    return `${(error as Error).message}${hint}`;
+  }
+}
+
+/** Writes a name that a backend has chosen, but no text that may be a caller's. */
+export const nameOf = (value: unknown): string => shownWord(value).replaceAll('"', "");

@@ -3,7 +3,9 @@
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { ListedModel } from "../formats/format.ts";
 import { withoutPrefix } from "../http/request.ts";
-import type { ModelInfo } from "../ports/model-backend.ts";
+import { nameOf, wrongField } from "../kinds/meter.ts";
+import { type Shapes, shown, unknownName } from "../options.ts";
+import { type ModelInfo, VERB_OF } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
@@ -62,6 +64,14 @@ async function listedModel(
   return info;
 }
 
+/** Tells whether the caller's key may use a model that the backend lists with the kind of the call's route. */
+export async function listsForKind(call: Call, model: string): Promise<boolean> {
+  const { endpoint, key } = call;
+  if (!key || !mayUse(key, [model])) return false;
+  const models = await modelsOf(call);
+  return models?.some(({ id, kinds = [] }) => id === model && kinds.some((kind) => kind === endpoint.kind)) ?? false;
+}
+
 const noModel = (said: string): GatewayError =>
   new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
 
@@ -82,12 +92,37 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
   try {
     const told = backend.models();
     const models = "then" in told ? await call.wait(told) : told;
-    for (const { id, maxOutputTokens: most = 1 } of models)
-      if (!(Number.isSafeInteger(most) && most > 0))
-        throw new RangeError(`The backend's model "${id}" has an output limit of ${most} tokens.`);
+    if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
+    for (const [index, model] of models.entries()) assertModel(model, index);
     call.assertLive();
     return models;
   } catch (error) {
     throw toGatewayError(error, "model-backend");
   }
+}
+
+const SHAPES: Shapes<ModelInfo> = {
+  id: "string",
+  kinds: "list?",
+  displayName: "string?",
+  ownedBy: "string?",
+  createdAt: "number?",
+  maxInputTokens: "number?",
+  maxOutputTokens: "number?",
+};
+
+/** Throws a TypeError that names the wrong field of a listed model, and what it must be. */
+function assertModel(model: ModelInfo, index: number): void {
+  const { id, kinds, maxOutputTokens: most = 1 } = model ?? {};
+  const areKinds = kinds === undefined || (Array.isArray(kinds) && kinds.every((kind) => Object.hasOwn(VERB_OF, kind)));
+  if (typeof id === "string" && areKinds && Number.isSafeInteger(most) && most > 0) return;
+  const where = `models()[${index}]`;
+  const wrong = wrongField(where, model, SHAPES);
+  if (wrong !== undefined) throw new TypeError(wrong);
+  if (!areKinds) {
+    const known = Object.keys(VERB_OF);
+    const unknown = kinds.map(nameOf).filter((kind) => !known.includes(kind));
+    throw new TypeError(`${where}: kinds, ${unknown.map((kind) => unknownName(kind, known)).join("; ")}.`);
+  }
+  throw new RangeError(`${where}: maxOutputTokens must be an integer from 1 up, not ${most}.`);
 }

@@ -17,7 +17,8 @@ export interface DecodedRequest {
 
 /** A route whose answers are generated. */
 export interface GenerationEndpoint<Request extends DecodedRequest = DecodedRequest, Answered = unknown> {
-  decode(body: unknown, call: Call): Request | Promise<Request>;
+  /** @param lists Tells whether the caller's key may use a model that the backend lists for the kind of the route. */
+  decode(body: unknown, call: Call, lists: (model: string) => Promise<boolean>): Request | Promise<Request>;
   complete(answer: AnswerContext<Request>): AnswerCollector<Answered>;
   /** Missing for a kind whose answers are never streamed. */
   stream?(answer: AnswerContext<Request>): AnswerStream<Answered>;

@@ -8,7 +8,7 @@ import type { ModelKind } from "../ports/call.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { Balance } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
-import { authenticate, authorizeModel, findModel, visibleModels } from "./authenticate.ts";
+import { authenticate, authorizeModel, findModel, listsForKind, visibleModels } from "./authenticate.ts";
 import { inBackground } from "./background.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
@@ -116,8 +116,8 @@ const asCalled = <Request extends DecodedRequest>(request: Request, decoded: Req
 /** A function of its own, so that the parsed body is released when it returns, except for the parts that the request keeps. */
 const decode = <Request extends DecodedRequest>(
   call: Call,
-  endpoint: { decode(body: unknown, call: Call): Request | Promise<Request> },
-): Request | Promise<Request> => endpoint.decode(parseBody(call), call);
+  endpoint: GenerationEndpoint<Request>,
+): Request | Promise<Request> => endpoint.decode(parseBody(call), call, (model) => listsForKind(call, model));
 
 /** Reports a failed count of the input. The estimate stands in, and a backend that is down is told when it must answer. */
 const reported =

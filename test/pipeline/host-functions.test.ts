@@ -271,6 +271,86 @@ describe("a backend without types", () => {
   });
 });
 
+describe("the author of a backend", () => {
+  const yields = (verb: string, ...events: readonly unknown[]): object => ({
+    async *[verb]() {
+      yield* events;
+    },
+  });
+  const lists = (...models: readonly unknown[]): object => ({ ...speaking(WORD), models: () => models });
+  const started = { type: "start", id: "a" };
+
+  it.each<readonly [backend: object, told: RegExp]>([
+    [
+      yields("chat", { type: "text", text: "secret" }),
+      /type of the event, text does not exist; did you mean text-delta\?/,
+    ],
+    [
+      yields("chat", { type: "text-delta", delta: "secret" }),
+      /text-delta: text is missing; it must be a text\. delta does/,
+    ],
+    [
+      yields("chat", { type: "tool-call", id: "1", name: "f", input: "secret" }),
+      /tool-call: input must be an object, not a t/,
+    ],
+    [
+      yields("chat", { type: "usage", outputTokens: 1 }),
+      /usage: usage is missing; it must be an object\. outputTokens/,
+    ],
+    [
+      yields("chat", started, { type: "finish", reason: "stopped" }),
+      /reason .*stopped does not exist; did you mean stop\?/,
+    ],
+    [yields("chat", started, { type: "finish", usage: {} }), /finish: reason is missing; it must be a text/],
+    [yields("chat", started, "secret"), /must yield "finish"/],
+    [yields("chat", null), /chat: yield a text, or an object with a type .*, not null/],
+    [
+      yields("chat", { type: "text-delta", text: "secret", candidate: 2 }),
+      /candidate must be an integer from 0 to 0, not 2/,
+    ],
+    [yields("image", { type: "picture" }), /image: the type of the event, picture does not exist/],
+    [yields("image", { type: "image", b64: "secret", mediaType: "image/png" }), /image: bytes .*b64 does not exist/],
+    [yields("image", { type: "image", bytes: "secret" }), /image: bytes must be a Uint8Array, not a text/],
+    [
+      yields("image", { ...drawn(0), mediaType: "image/gif" }),
+      /image: mediaType must be one of "image\/png".*not a text/,
+    ],
+    [yields("image"), /yield \{ type: "image", bytes, mediaType \}/],
+    [
+      yields("embed", { type: "vector", vector: [1] }),
+      /embedding: the type of the event, vector does not exist; there are usage/,
+    ],
+    [yields("embed", ["secret"]), /vector 0 must have at 0 a number .*, not a text/],
+    [yields("embed", [1]), /a vector for each of the 2 inputs; there were 1/],
+    [lists("any"), /models\(\)\[0\] must be an object with id, not a text/],
+    [lists({ id: "any" }, { name: "b" }), /models\(\)\[1\]: id is missing; it must be a text\. name does not exist/],
+    [lists({ id: "any", kinds: "chat" }), /kinds must be a list, not a text/],
+    [lists({ id: "any", kinds: ["chats"] }), /kinds, chats does not exist; did you mean chat\?/],
+  ])("is told what is wrong (%$)", async (backend, told) => {
+    const [path, body] = Object.hasOwn(backend, "image")
+      ? ["/v1/images/generations", { prompt: "A fox." }]
+      : Object.hasOwn(backend, "embed")
+        ? ["/v1/embeddings", { model: "any", input: ["a", "b"] }]
+        : ["/v1/messages", {}];
+    const { send, failures } = opened({ key: { granted: 100_000 }, backend });
+    const answer = await (await send({ path, body: path === "/v1/messages" ? body : JSON.stringify(body) })).text();
+    expect(answer).not.toMatch(told);
+    expect(failures).toHaveLength(1);
+    expect(failures[0]?.text).toMatch(told);
+    expect(failures[0]?.text).not.toContain("secret");
+  });
+
+  it("is told where a listed image model has no profile, as its caller is", async () => {
+    const models = (): ModelInfo[] => [{ id: "fox", kinds: ["image"] }, { id: "all" }];
+    const { send, failures } = opened({ backend: { ...yields("image", drawn(0)), models } });
+    const ask = async (model: string): Promise<string> =>
+      (await send({ path: "/v1/images/generations", body: JSON.stringify({ model, prompt: "A fox." }) })).text();
+    expect(await ask("fox")).toContain("images.models has no profile of it");
+    expect(await ask("all")).toContain("There is no image model");
+    expect(failures.map(({ text }) => text)).toEqual([expect.stringContaining('images.models lacks "fox"')]);
+  });
+});
+
 describe("an iterator of a backend's own", () => {
   it.each<readonly [what: string, step: unknown]>([
     ["undefined", undefined],

@@ -89,11 +89,15 @@ function methodEndpoints(collection: string): Endpoint[] {
     },
   } as const;
   return [
-    { ...chat, ...route("generateContent"), decode: (body, incoming) => decode(body, incoming, { isTuned }) },
+    {
+      ...chat,
+      ...route("generateContent"),
+      decode: (body: unknown, incoming: Incoming) => decode(body, incoming, { isTuned }),
+    },
     {
       ...chat,
       ...route("streamGenerateContent"),
-      decode: (body, incoming) => decode(body, incoming, { isTuned, stream: true }),
+      decode: (body: unknown, incoming: Incoming) => decode(body, incoming, { isTuned, stream: true }),
     },
     {
       ...QUERY,

@@ -1,6 +1,7 @@
 /** The images format: generations, edits and variations, and the URLs of finished pictures (spec 2.1 to 2.4, 7.4, 8). */
 
 import parseRange from "range-parser";
+import { GatewayError } from "../../errors.ts";
 import { type Answer, jsonAnswer } from "../../http/answer.ts";
 import { type Form, readMultipart } from "../../http/form.ts";
 import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
@@ -89,9 +90,13 @@ export function images(context: ImagesContext): Format {
     method: "POST",
     path,
     ...(body === "form" && { readForm: readFiles }),
-    async decode(read, incoming) {
+    async decode(read, incoming, lists) {
       const sent = body === "form" ? readForm(read as Form) : { fields: read, images: [], mask: undefined };
-      return decodeRequest(operation, sent, models, fileLimits(incoming));
+      try {
+        return await decodeRequest(operation, sent, models, fileLimits(incoming));
+      } catch (error) {
+        throw (await withoutProfile(error, sent.fields, lists)) ?? error;
+      }
     },
     inspect: (request, incoming) => inspectFiles(request, models.rulesOf(request), fileLimits(incoming)),
     async book(request, keyId) {
@@ -126,6 +131,20 @@ export function images(context: ImagesContext): Format {
       },
     ],
   };
+}
+
+/** Returns the error for a model that the backend lists for images, and that has no profile; undefined for any other error. */
+async function withoutProfile(
+  error: unknown,
+  fields: unknown,
+  lists: (model: string) => Promise<boolean>,
+): Promise<GatewayError | undefined> {
+  if (!(error instanceof GatewayError && error.code === "model_not_found")) return undefined;
+  const { model } = fields as { readonly model: string };
+  if (!(await lists(model))) return undefined;
+  const cause = new TypeError(`createGateway: images.models lacks "${model}", which the backend lists with its kinds.`);
+  const message = `The image model "${model}" is listed, but images.models has no profile of it.`;
+  return new GatewayError("model_not_found", message, { path: ["model"], port: "model-backend", cause });
 }
 
 function assertBaseUrl(text: string): void {

@@ -3,39 +3,56 @@
 import { GatewayError } from "../../errors.ts";
 import { assertJsonBounds, JsonLimitError, type JsonLimits } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
-import { isCount } from "../meter.ts";
+import type { Shapes } from "../../options.ts";
+import { backendFailed, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
 import type { ChatEvent, FinishReason, NativeEvent } from "./event.ts";
 
-/** The fields that an event must have: `texts` are strings, `object` is an object or array. */
+type Of<Type extends ChatEvent["type"]> = Shapes<Omit<Extract<ChatEvent, { type: Type }>, "type">>;
+
+const CANDIDATE = { candidate: "number?" } as const;
+const SIGNED = { ...CANDIDATE, signature: "string?", maker: "string?" } as const;
+
+/** The fields of each event. */
+const SHAPES: EventShapes = {
+  start: { id: "string?", model: "string?", maker: "string?", usage: "object?" },
+  "text-delta": { text: "string", block: "string?", ...SIGNED },
+  "reasoning-delta": { text: "string", block: "string?", ...CANDIDATE },
+  "refusal-delta": { text: "string", ...CANDIDATE },
+  "reasoning-signature": { signature: "string", maker: "string?", ...CANDIDATE },
+  "redacted-reasoning": { data: "string", maker: "string?", ...CANDIDATE },
+  "tool-call": { id: "string", name: "string", input: "object", ...SIGNED },
+  "tool-call-start": { id: "string", name: "string", ...SIGNED },
+  "tool-call-delta": { id: "string", json: "string", ...CANDIDATE },
+  "tool-call-end": { id: "string", ...SIGNED },
+  media: { mediaType: "string", data: "string", thought: "any?", ...SIGNED },
+  code: { language: "string", code: "string", id: "string?", ...SIGNED },
+  "code-result": { outcome: "string", output: "string?", id: "string?", ...SIGNED },
+  provider: { format: "string", value: "object", ...CANDIDATE },
+  annotation: { annotation: "object", ...CANDIDATE },
+  "prompt-feedback": { ratings: "any", blockReason: "any?" },
+  usage: { usage: "object" },
+  finish: { reason: "string", stopSequence: "string?", usage: "object?", ...CANDIDATE },
+  native: { format: "string", events: "list", frames: "any?", body: "string?", unsupported: "any?" },
+} satisfies { readonly [Type in ChatEvent["type"]]: Of<Type> };
+
+const NATIVE_FIELDS =
+  "chat: the event native: events must be a list, and frames a list of objects with data, a text, where there is no body.";
+
+/** The names of the fields to check, by what they must be; `lists` stands for objects, too. */
 interface EventFields {
-  readonly texts?: readonly string[];
-  /** Strings that may be absent. */
-  readonly optional?: readonly string[];
-  readonly object?: string;
+  readonly texts: readonly string[];
+  readonly optionalTexts: readonly string[];
+  readonly objects: readonly string[];
+  readonly optionalObjects: readonly string[];
 }
 
 const FIELDS: ReadonlyMap<string, EventFields> = new Map(
-  Object.entries({
-    start: { optional: ["id", "model", "maker"] },
-    "text-delta": { texts: ["text"], optional: ["signature", "maker", "block"] },
-    "reasoning-delta": { texts: ["text"], optional: ["block"] },
-    "refusal-delta": { texts: ["text"] },
-    "reasoning-signature": { texts: ["signature"], optional: ["maker"] },
-    "redacted-reasoning": { texts: ["data"], optional: ["maker"] },
-    "tool-call": { texts: ["id", "name"], optional: ["signature", "maker"], object: "input" },
-    "tool-call-start": { texts: ["id", "name"], optional: ["signature", "maker"] },
-    "tool-call-delta": { texts: ["id", "json"] },
-    "tool-call-end": { texts: ["id"], optional: ["signature", "maker"] },
-    media: { texts: ["mediaType", "data"], optional: ["signature", "maker"] },
-    code: { texts: ["language", "code"], optional: ["id", "signature", "maker"] },
-    "code-result": { texts: ["outcome"], optional: ["output", "id", "signature", "maker"] },
-    provider: { texts: ["format"], object: "value" },
-    annotation: { object: "annotation" },
-    "prompt-feedback": {},
-    usage: {},
-    finish: { optional: ["stopSequence"] },
-    native: { texts: ["format"], optional: ["body"], object: "events" },
-  } satisfies Record<ChatEvent["type"], EventFields>),
+  Object.entries(SHAPES).map(([type, shapes]) => {
+    const are = (...wanted: readonly unknown[]): string[] =>
+      Object.keys(shapes).filter((name) => wanted.includes(shapes[name]));
+    const [texts, optionalTexts] = [are("string"), are("string?")];
+    return [type, { texts, optionalTexts, objects: are("object", "list"), optionalObjects: are("object?") }] as const;
+  }),
 );
 
 /**
@@ -44,18 +61,14 @@ const FIELDS: ReadonlyMap<string, EventFields> = new Map(
  */
 export function assertChatEvent(event: ChatEvent, limits: JsonLimits): void {
   // Handle plain text first, because most events are plain text. The table would make counting a fifth slower.
-  if (event.type === "text-delta" && typeof event.text === "string" && !("signature" in event || "block" in event))
+  if (event?.type === "text-delta" && typeof event.text === "string" && !("signature" in event || "block" in event))
     return;
-  const fields = FIELDS.get(event.type);
-  if (fields && hasFields(event, fields) && (event.type !== "native" || isNative(event))) {
-    if (fields.object !== undefined && event.type !== "native")
-      assertJson((event as Readonly<Record<string, unknown>>)[fields.object], limits);
-    return;
-  }
-  throw new GatewayError("backend_failed", "The model backend yielded an event that is none.", {
-    port: "model-backend",
-    cause: new TypeError(`A field of an event of type ${JSON.stringify(event.type)} is missing, or of the wrong type.`),
-  });
+  const fields = FIELDS.get(event?.type);
+  if (!fields || !hasFields(event, fields)) throw wrongEvent("chat", event, SHAPES, "a text, or ");
+  if (event.type === "native" && !isNative(event)) throw backendFailed(NO_EVENT, NATIVE_FIELDS);
+  const [object] = fields.objects;
+  if (object !== undefined && event.type !== "native" && event.type !== "usage")
+    assertJson((event as object as Readonly<Record<string, unknown>>)[object], limits);
 }
 
 function assertJson(value: unknown, limits: JsonLimits): void {
@@ -68,12 +81,16 @@ function assertJson(value: unknown, limits: JsonLimits): void {
   }
 }
 
-function hasFields(event: object, { texts = [], optional = [], object }: EventFields): boolean {
+function hasFields(event: object, fields: EventFields): boolean {
   // Check every field: a host's backend may have set any value.
   const values = event as Readonly<Record<string, unknown>>;
-  for (const name of texts) if (typeof values[name] !== "string") return false;
-  for (const name of optional) if (values[name] !== undefined && typeof values[name] !== "string") return false;
-  return object === undefined || (typeof values[object] === "object" && values[object] !== null);
+  for (const name of fields.texts) if (typeof values[name] !== "string") return false;
+  for (const name of fields.optionalTexts)
+    if (values[name] !== undefined && typeof values[name] !== "string") return false;
+  for (const name of fields.objects) if (typeof values[name] !== "object" || values[name] === null) return false;
+  for (const name of fields.optionalObjects)
+    if (values[name] !== undefined && (typeof values[name] !== "object" || values[name] === null)) return false;
+  return true;
 }
 
 function isNative({ events, frames, body }: NativeEvent): boolean {

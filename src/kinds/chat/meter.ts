@@ -5,9 +5,10 @@
 import { GatewayError } from "../../errors.ts";
 import { DEFAULT_JSON_LIMITS, type JsonLimits } from "../../model/json.ts";
 import { type Certainty, type ModalityCount, type Usage, withParts } from "../../model/usage.ts";
+import { quoted, unknownName } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { countOfNothing, countPiece, type CountTokens, encryptedTokens, type TextCount } from "../count-tokens.ts";
-import { isTooHigh, isTooLow, type Meter, type MeterReport, TRUST } from "../meter.ts";
+import { backendFailed, isTooHigh, isTooLow, type Meter, type MeterReport, nameOf, TRUST } from "../meter.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
 import type { AnswerEvent, ChatEvent, ContentEvent, Ending, FinishEvent, NativeEvent, NativeFrame } from "./event.ts";
 import { charge, type Price } from "./price.ts";
@@ -220,7 +221,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #candidateOf(number = 0): Candidate {
     const { candidateCount = 1 } = this.#options.request;
     if (!(Number.isInteger(number) && number >= 0 && number < candidateCount))
-      throw new GatewayError("backend_failed", "The model backend answered with a candidate that nobody asked for.");
+      throw backendFailed(
+        "The model backend answered with a candidate that nobody asked for.",
+        `chat: candidate must be an integer from 0 to ${candidateCount - 1}, not ${quoted(number)}.`,
+      );
     while (this.#candidates.length <= number) this.#candidates.push(newCandidate());
     return this.#candidates[number] ?? this.#candidates[0];
   }
@@ -238,7 +242,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     // Learn the counts first: an answer that ends wrongly is charged all the same.
     this.#learn(event.usage);
     if (!FINISH_REASONS.has(event.reason))
-      throw new GatewayError("backend_failed", "The model backend ended for no known reason.");
+      throw backendFailed(
+        "The model backend ended for no known reason.",
+        `chat: the reason of the event finish, ${unknownName(nameOf(event.reason), [...FINISH_REASONS])}.`,
+      );
     if (!candidate.finish) this.#finished++;
     candidate.finish ??= event;
     if (this.#finished >= (this.#options.request.candidateCount ?? 1)) this.#estimateAtFinish ??= this.#outputEstimate;
@@ -281,7 +288,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   complete(): void {
     if (this.#reportsUsage && this.#finished === 0 && !this.overrun)
-      throw new GatewayError("backend_failed", "The model backend's answer broke off.", { port: "model-backend" });
+      throw backendFailed(
+        "The model backend's answer broke off.",
+        'chat: a backend that has yielded "start" or "usage" must yield "finish", with its reason, before it ends.',
+      );
     this.#hasBegun = true;
     this.#isFinal = !this.#isCut && !this.overrun && (this.#finished > 0 || !this.#reportsUsage);
     this.#dropImplausibleCounts();

@@ -2,11 +2,20 @@
 
 import { GatewayError } from "../../errors.ts";
 import { type Certainty, NO_USAGE, type Usage } from "../../model/usage.ts";
+import { shown } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { partsTokens } from "../chat/input-tokens.ts";
 import { charge, type Price } from "../chat/price.ts";
 import { assertTokens, type CountTokens } from "../count-tokens.ts";
-import { isCount, isTooHigh, type Meter, type MeterReport } from "../meter.ts";
+import {
+  backendFailed,
+  type EventShapes,
+  isCount,
+  isTooHigh,
+  type Meter,
+  type MeterReport,
+  wrongEvent,
+} from "../meter.ts";
 import {
   type EmbeddingAnswerEvent,
   type EmbeddingEvent,
@@ -95,8 +104,7 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
   observe(event: EmbeddingEvent): EmbeddingAnswerEvent | undefined {
     if (isVector(event)) return this.#add(event);
     this.isHeavy = false;
-    if (typeof event !== "object" || event?.type !== "usage")
-      throw failed("The model backend yielded an event of no known type.");
+    if (typeof event !== "object" || event?.type !== "usage") throw wrongEvent("embedding", event, SHAPES, VECTORS);
     this.#learn(event.usage?.inputTokens);
     return undefined;
   }
@@ -111,7 +119,11 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
       throw failed("The model backend yielded vectors of different lengths.");
     if ((this.#vectors + 1) * length > MAX_NUMBERS) throw failed("The model backend's answer is too large.");
     for (let at = 0; at < length; at++)
-      if (!isFloat(vector[at])) throw failed("The model backend yielded a vector of something that is no number.");
+      if (!isFloat(vector[at]))
+        throw backendFailed(
+          "The model backend yielded a vector of something that is no number.",
+          `embedding: the vector ${this.#vectors} must have at ${at} a number that 32 bits can hold, not ${typeof vector[at] === "number" ? vector[at] : shown(vector[at])}.`,
+        );
     this.#dimensions = length;
     this.#vectors++;
     this.#size += sizeOf(input);
@@ -133,7 +145,10 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
 
   complete(): void {
     if (this.#isWhole) return;
-    throw failed("The model backend yielded fewer vectors than there are inputs.");
+    throw backendFailed(
+      "The model backend yielded fewer vectors than there are inputs.",
+      `embedding: yield a vector for each of the ${this.#options.request.inputs.length} inputs; there were ${this.#vectors}.`,
+    );
   }
 
   finish(): EmbeddingAnswerEvent {
@@ -180,6 +195,9 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
     return this.#isWhole && this.#known !== undefined && !this.#isDoubtful ? "exact" : "estimated";
   }
 }
+
+const SHAPES: EventShapes = { usage: { usage: "object" } };
+const VECTORS = "a list of numbers, a Float32Array or a Float64Array, or ";
 
 const isVector = (event: EmbeddingEvent): event is EmbeddingVector =>
   Array.isArray(event) || event instanceof Float32Array || event instanceof Float64Array;

@@ -8,7 +8,7 @@ import { doubt, report } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import type { ImageBooking } from "../../ports/image-store.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
-import { assertPicture, imageAmounts, ImageMeter, type Published } from "./meter.ts";
+import { assertImageEvent, imageAmounts, ImageMeter, type Published } from "./meter.ts";
 import { type ImageAnswerEvent, type ImageDrawn, type ImageRequest, saidModel } from "./request.ts";
 
 export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEvent> = {
@@ -69,10 +69,10 @@ async function* publishEach(
   let drawn = 0;
   try {
     for await (const event of events) {
+      assertImageEvent(event);
       if (event.type !== "image") yield event;
       // Ignore surplus images.
       else if (drawn < request.count) {
-        assertPicture(event);
         const url = request.delivery === "data" ? {} : { url: await publish(call, endpoint, event) };
         drawn++;
         yield { ...event, ...url };

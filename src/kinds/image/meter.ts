@@ -1,12 +1,11 @@
 /** The meter of images: counts the images that arrive, and the tokens that the backend reports. */
 
-import { GatewayError } from "../../errors.ts";
 import type { Certainty } from "../../model/usage.ts";
-import { quoted } from "../../options.ts";
+import { quoted, shown, type Shapes } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { abandon, assertTokens, type CountTokens } from "../count-tokens.ts";
-import { type Amounts, isCount, isTooHigh, type Meter, type MeterReport } from "../meter.ts";
-import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "./request.ts";
+import { type Amounts, backendFailed, isCount, isTooHigh, type Meter, type MeterReport, wrongEvent } from "../meter.ts";
+import type { ImageAnswerEvent, ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "./request.ts";
 
 /** The properties of an image that decide its price. */
 export interface ImageKind {
@@ -64,10 +63,26 @@ export function imageAmounts(
 
 const MEDIA_TYPES: readonly string[] = ["image/png", "image/jpeg", "image/webp"] satisfies ImageMediaType[];
 
-/** Throws `backend_failed` for an event without an image, before the image is charged. */
-export function assertPicture({ bytes, mediaType }: ImageDrawn): void {
-  if (!(bytes instanceof Uint8Array) || bytes.length === 0 || !MEDIA_TYPES.includes(mediaType))
-    throw new GatewayError("backend_failed", "The model backend drew something that is no picture.");
+const SHAPES = {
+  image: { bytes: "object", mediaType: MEDIA_TYPES, revisedPrompt: "string?" },
+  "partial-image": { image: "number", step: "number", bytes: "object", mediaType: MEDIA_TYPES },
+  usage: { usage: "object" },
+} satisfies { readonly [Type in ImageEvent["type"]]: Shapes<Omit<Extract<ImageEvent, { type: Type }>, "type">> };
+
+/** Throws `backend_failed` for an event of an unknown type or without an image, before the image is charged. */
+export function assertImageEvent(event: ImageEvent): void {
+  if (!Object.hasOwn(SHAPES, event?.type)) throw wrongEvent("image", event, SHAPES);
+  if (event.type === "usage") {
+    if (typeof event.usage !== "object" || event.usage === null) throw wrongEvent("image", event, SHAPES);
+    return;
+  }
+  const { bytes, mediaType } = event;
+  const isPicture = bytes instanceof Uint8Array && bytes.length > 0;
+  if (isPicture && MEDIA_TYPES.includes(mediaType)) return;
+  const message = "The model backend drew something that is no picture.";
+  if (bytes === undefined || isPicture) throw wrongEvent("image", event, SHAPES, "", message);
+  const given = bytes instanceof Uint8Array ? "an empty one" : shown(bytes);
+  throw backendFailed(message, `image: the event ${event.type}: bytes must be a Uint8Array, not ${given}.`);
 }
 
 /** The estimated tokens of an uploaded image and of a finished image, until the backend reports its counts. */
@@ -134,8 +149,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
         this.#isBegun = false;
         return { ...event, number: this.#drawn++ };
       default:
-        event satisfies never;
-        throw new GatewayError("backend_failed", "The model backend yielded an event of no known type.");
+        throw event satisfies never;
     }
   }
 
@@ -164,7 +178,11 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   }
 
   complete(): void {
-    if (this.#drawn === 0) throw new GatewayError("backend_failed", "The model backend drew no picture.");
+    if (this.#drawn > 0) return;
+    throw backendFailed(
+      "The model backend drew no picture.",
+      'image: yield { type: "image", bytes, mediaType } for each picture.',
+    );
   }
 
   finish(): ImageAnswerEvent {
