@@ -178,7 +178,10 @@ export class CompletionDecoder implements AnswerDecoder {
 
   #decodeMessage(message: LooseMessage, choice: DecodedChoice): void {
     const { index } = choice;
-    const { content, refusal, audio, images, annotations, tool_calls, function_call } = message;
+    const { content, refusal, audio, images, annotations, tool_calls } = message;
+    // Some servers send every field of the schema, and an empty text where they have no value.
+    const function_call =
+      message.function_call?.name || message.function_call?.arguments ? message.function_call : undefined;
     const thought = reasoningIn(message, choice.seals);
     if (thought) this.#reason(choice, thought);
     let text = "";
@@ -329,13 +332,13 @@ export class CompletionDecoder implements AnswerDecoder {
     return isNextCall(known, call) ? this.#addCall(choice, index ?? choice.calls.length, call) : known;
   }
 
-  #addCall(choice: DecodedChoice, index: number | "function_call", { id, custom }: LooseToolCall): DecodedCall {
+  #addCall(choice: DecodedChoice, index: number | "function_call", { id, type, custom }: LooseToolCall): DecodedCall {
     this.#heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
     const call: DecodedCall = {
       index,
       id: this.#uniqueId(id),
       wireId: id || undefined,
-      isCustom: custom != null,
+      isCustom: custom != null && type !== "function",
       name: undefined,
       signed: {},
       fragments: [],

@@ -35,7 +35,8 @@ const outputLimit = integer(1, Number.MAX_SAFE_INTEGER, "must be an integer of a
 const toolName = atMost(text, 128);
 
 const FunctionTool = object({
-  type: v.literal("function"),
+  // Clients of Mistral leave the type out.
+  type: v.nullish(v.literal("function")),
   function: object({
     name: toolName,
     description: v.nullish(v.string()),
@@ -80,7 +81,7 @@ const CompletionToolChoice = textOr(ChosenTools, v.picklist(CHOICE_WORDS)) as v.
 
 /** Returns the name of a tool, from its definition or from a tool choice. */
 export const nameOf = (tool: CompletionTool | NamedTool): string =>
-  tool.type === "function" ? tool.function.name : tool.custom.name;
+  tool.type === "custom" ? tool.custom.name : tool.function.name;
 
 const TextContent = object({ type: v.literal("text"), text: v.string() });
 export type TextContent = v.InferOutput<typeof TextContent>;
@@ -308,7 +309,10 @@ function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletions
   for (const [index, tool] of (tools ?? []).entries()) {
     const toolName = nameOf(tool);
     if (names.has(toolName))
-      yield { path: ["tools", index, tool.type, "name"], message: `is used by an earlier tool: ${shown(toolName)}` };
+      yield {
+        path: ["tools", index, tool.type ?? "function", "name"],
+        message: `is used by an earlier tool: ${shown(toolName)}`,
+      };
     names.add(toolName);
   }
   if (tool_choice != null) yield* choiceBreaches(tool_choice, names);

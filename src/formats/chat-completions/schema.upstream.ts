@@ -34,7 +34,7 @@ const LooseUsage = object({
 export type LooseUsage = v.InferOutput<typeof LooseUsage>;
 
 const LooseToolCall = object({
-  type: envelope,
+  type: maybeText,
   index: maybeCount,
   id: maybeText,
   function: v.nullish(object({ name: maybeText, arguments: v.nullish(v.union([v.string(), jsonObject])) })),

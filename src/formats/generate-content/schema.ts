@@ -292,8 +292,9 @@ function* toolBreaches({ tools, toolConfig }: GenerateContentRequest): Generator
     }
   const { mode, allowedFunctionNames } = toolConfig?.functionCallingConfig ?? {};
   const path = ["toolConfig", "functionCallingConfig"];
-  if (mode === "ANY" && names.size === 0)
-    yield { path: [...path, "mode"], message: "ANY needs at least one function in tools" };
+  // The official service takes ANY beside its own tools without a function.
+  if (mode === "ANY" && (tools ?? []).length === 0)
+    yield { path: [...path, "mode"], message: "ANY needs at least one tool in tools" };
   const allowed = allowedFunctionNames ?? [];
   if (allowed.length > 0 && mode !== "ANY" && mode !== "VALIDATED")
     yield { path: [...path, "allowedFunctionNames"], message: "needs ANY or VALIDATED as mode" };

@@ -12,7 +12,7 @@ import {
 } from "../../model/json.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
 import type { AnswerContext, Incoming, KeptDocuments } from "../format.ts";
-import { type InputItem, type ResponsesRequest } from "./schema.ts";
+import { type InputItem, isCall, type ResponsesRequest } from "./schema.ts";
 
 /**
  * The content of a kept response. The items of its request stand in a child of its document: agents send their whole conversation with each
@@ -314,8 +314,9 @@ export async function inputOf(id: string, kept: KeptDocuments, incoming: Incomin
 /** Throws `invalid_request` for a result without its call. */
 function assertAnswered(items: readonly JsonObject[], firstOwn: number): void {
   const calls = new Set<unknown>();
-  for (const [index, { type, call_id }] of items.entries()) {
-    if (type === "function_call" || type === "custom_tool_call") calls.add(call_id);
+  for (const [index, item] of items.entries()) {
+    const { type, call_id } = item;
+    if (isCall(item)) calls.add(call_id);
     if ((type === "function_call_output" || type === "custom_tool_call_output") && !calls.has(call_id)) {
       const path = ["input", Math.max(0, index - firstOwn), "call_id"];
       throw invalid(`${path.join(".")}: answers no tool call of an earlier item`, path);

@@ -410,12 +410,16 @@ function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest):
   if (input.some(({ type }) => type === "item_reference")) return;
   const calls = new Set<string>();
   for (const [index, item] of input.entries()) {
-    if (item.type === "function_call" || item.type === "custom_tool_call") calls.add(item.call_id);
+    if (isCall(item)) calls.add(item.call_id);
     if (item.type !== "function_call_output" && item.type !== "custom_tool_call_output") continue;
     if (!calls.has(item.call_id))
       yield { path: ["input", index, "call_id"], message: "answers no tool call of an earlier item" };
   }
 }
+
+/** Tells a call of any kind, also of a kind that the gateway does not know, by its id. A result has the id of the call that it answers. */
+export const isCall = (item: object): item is { readonly type: string; readonly call_id: string } =>
+  "call_id" in item && typeof item.call_id === "string" && "type" in item && `${item.type}`.endsWith("_call");
 
 function* choiceBreaches(
   choice: WireChoice,

@@ -238,7 +238,8 @@ const fields: readonly Accepted[] = [
   telling(["user"], field("a safety identifier", { user: "u", safety_identifier: "s" }, { endUser: "s" })),
   field(
     "tools",
-    { tools: [CLOCK, OTHER, SQL] },
+    // Mistral's clients leave the type out.
+    { tools: [{ ...CLOCK, type: undefined }, OTHER, SQL] },
     {
       tools: [
         { type: "function", name: "clock", inputSchema: { type: "object" } },

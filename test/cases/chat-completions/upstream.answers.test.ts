@@ -207,6 +207,25 @@ describe("a stream", () => {
       [START, starts("call_1", "one"), adds("call_1", "{"), adds("call_1", "}"), ends("call_1"), CALLED],
     ],
     [
+      "of a call beside the empty fields of a server that sends every field of the schema",
+      [
+        delta({
+          function_call: { name: "", arguments: "" },
+          tool_calls: [
+            {
+              index: 0,
+              id: "a",
+              type: "function",
+              custom: { name: "", input: "" },
+              function: { name: "one", arguments: "{}" },
+            },
+          ],
+        }),
+        finish("tool_calls"),
+      ],
+      [START, starts("a", "one"), adds("a", "{}"), ends("a"), CALLED],
+    ],
+    [
       "of a call that is cut short",
       [calls({ index: 0, id: "a", function: { name: "one", arguments: "{" } }), finish("length")],
       [START, starts("a", "one"), adds("a", "{"), { type: "finish", reason: "length" }],

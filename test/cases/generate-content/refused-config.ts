@@ -246,7 +246,7 @@ export const CONTRADICTIONS: readonly (readonly [name: string, body: Body, field
     "mode",
   ],
   [
-    "the mode ANY without functions",
+    "the mode ANY without tools",
     having({ toolConfig: { functionCallingConfig: { mode: "ANY" } } }),
     "toolConfig.functionCallingConfig.mode",
     "tools",
