@@ -29,10 +29,10 @@ export const isTooLow = (count: number, estimate: number): boolean => count * TR
 /**
  * Tells whether a count cannot be true, because it is so much larger than the estimate.
  *
- * @param texts The number of separate texts. Upstreams may add tokens to each.
+ * @param added The tokens that an upstream may add to those that are estimated.
  */
-export const isTooHigh = (count: number, estimate: number, texts = 1): boolean =>
-  count > estimate * TRUST.times + TRUST.tokens * texts;
+export const isTooHigh = (count: number, estimate: number, added: number = TRUST.tokens): boolean =>
+  count > estimate * TRUST.times + added;
 
 /** The lowest and the highest cost of a call, in quota units. */
 export interface Amounts {

@@ -67,6 +67,9 @@ function sizeOf(input: EmbeddingInput): number {
   return size;
 }
 
+/** The most tokens that an upstream may add to each input, such as an instruction for its model. */
+const ADDED_TOKENS = 1_024;
+
 interface EmbeddingMeterOptions {
   readonly request: EmbeddingRequest;
   /** The estimated tokens of all inputs. */
@@ -136,7 +139,8 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
   /** Keeps a count. Drops a count that cannot be true, so that the estimate is used instead: no text has zero tokens. */
   #learn(count: unknown): void {
     const { inputTokens, request, doubt } = this.#options;
-    const isPossible = isCount(count) && count > 0 && !isTooHigh(count, inputTokens, request.inputs.length);
+    const isPossible =
+      isCount(count) && count > 0 && !isTooHigh(count, inputTokens, request.inputs.length * ADDED_TOKENS);
     if (isPossible) this.#known = count;
     else if (!this.#isDoubtful)
       doubt(`The model backend reported a usage that is no count of its input of about ${inputTokens} tokens.`);
