@@ -57,6 +57,23 @@ describe("a route", () => {
     expect([...failing.asked, ...working.asked].map(({ model }) => model)).toEqual(["m", "other"]);
   });
 
+  it("charges what an upstream counted before it failed, where no other answers", async () => {
+    const counting: ModelBackend = {
+      async *embed(): AsyncGenerator<EmbeddingEvent> {
+        yield { type: "usage", usage: { inputTokens: 5 } };
+        throw new GatewayError("backend_unavailable", "Gone.");
+      },
+    };
+    const first = { backend: counting };
+    for (const [upstreams, ...expected] of [
+      [[first], 503, 5],
+      [[first, { backend: embedder(), weight: 0 }], 200, TOKENS],
+    ] as const) {
+      const { send, report } = opened({ backend: route({ routes: { m: { upstreams } }, retry: { rounds: 0 } }) });
+      expect([(await send(embed())).status, report()?.used]).toEqual(expected);
+    }
+  });
+
   it("passes no upstream that cannot embed", async () => {
     const backend = route({ routes: { m: speaking(WORD), "n*": embedder() } });
     const bench = opened({ backend });

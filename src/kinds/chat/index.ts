@@ -11,6 +11,7 @@ import type { Kind } from "../../pipeline/kind.ts";
 import { BackendContext } from "../../pipeline/run-backend.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
+import { isCount } from "../meter.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter } from "./meter.ts";
@@ -89,7 +90,8 @@ async function countByBackend(call: Call, key: ApiKey, request: ChatRequest): Pr
   try {
     const counting = backend.countInputTokens?.(request, new BackendContext(call, key));
     const tokens = counting === undefined ? undefined : await call.wait(counting);
-    if (tokens === undefined || (Number.isSafeInteger(tokens) && tokens >= 0)) return tokens;
+    const isKnown: boolean = isCount(tokens);
+    if (tokens === undefined || isKnown) return tokens;
     throw new TypeError(`A count of tokens must be an integer from 0 up, not ${tokens}.`);
   } catch (error) {
     throw toGatewayError(error, "model-backend");

@@ -163,13 +163,12 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
     return this.#vectors === this.#options.request.inputs.length;
   }
 
-  /** The tokens so far: the backend's count, or the estimate for the inputs whose vectors have come. */
+  /** The tokens so far: the backend's count, or at least the estimate for the inputs whose vectors have come. */
   get #inputTokens(): number {
     const { request, inputTokens } = this.#options;
-    if (this.#known !== undefined) return this.#known;
-    if (this.#isWhole) return inputTokens;
+    if (this.#isWhole) return this.#known ?? inputTokens;
     const size = request.inputs.reduce((sum, input) => sum + sizeOf(input), 0);
-    return Math.ceil(inputTokens * Math.min(1, this.#size / size));
+    return Math.max(this.#known ?? 0, Math.ceil(inputTokens * Math.min(1, this.#size / size)));
   }
 
   /** Undefined until the backend has sent a vector or a count. Until then, the call is free. */

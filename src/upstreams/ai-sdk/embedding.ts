@@ -15,7 +15,7 @@ import type {
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { Pending } from "../backend.ts";
-import { batchesOf, inOrder } from "../batches.ts";
+import { batchesOf, embedded } from "../batches.ts";
 import { reportConversions } from "../relay/chat.ts";
 import { decodeError, failed, ModelCall } from "./call.ts";
 import { conversionsOfWarnings, type Traits, traitsOf } from "./conversions.ts";
@@ -34,7 +34,7 @@ interface CallableModel {
 
 interface Embedded {
   readonly vectors: readonly EmbeddingVector[];
-  readonly tokens: number | undefined;
+  readonly inputTokens: number | undefined;
   readonly warnings: unknown;
 }
 
@@ -58,10 +58,11 @@ export async function* askEmbedding(
     const options = optionsOf(traits, request, providerOptions);
     call.asks(model, { kind: "embedding", stream: false, modelListed: settings.listed });
     call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
-    const answers = inOrder(
+    let hasReported = false;
+    yield* embedded(
       batchesOf(request.inputs.length, most),
       mayBeParallel === true ? CONCURRENCY : 1,
-      call.signal,
+      { signal: call.signal, clock },
       async ({ start, end }, abortSignal): Promise<Embedded> => {
         const values = request.inputs.slice(start, end);
         const pending = new Pending();
@@ -72,17 +73,13 @@ export async function* askEmbedding(
         );
         // Each answer restarts the time limit: it is for one call of the model.
         call.exchange.touch();
+        // All batches have the same warnings.
+        if (!hasReported)
+          reportConversions([...conversions, ...conversionsOfWarnings(answer.warnings)], context, strict);
+        hasReported = true;
         return answer;
       },
     );
-    let tokens: number | undefined = 0;
-    for await (const answer of answers) {
-      // Only the report of the first batch precedes all vectors; later batches repeat the same warnings.
-      reportConversions([...conversions, ...conversionsOfWarnings(answer.warnings)], context, strict);
-      if (tokens !== undefined) tokens = answer.tokens === undefined ? undefined : tokens + answer.tokens;
-      yield* answer.vectors;
-    }
-    if (tokens !== undefined) yield { type: "usage", usage: { inputTokens: tokens } };
   } catch (error) {
     throw call.failed(decodeError(error, rulesOf(settings, model.modelId, request.model)));
   } finally {
@@ -99,7 +96,8 @@ function embeddedOf(answer: unknown, count: number): Embedded {
   if (!vectors.every(isVector)) throw failed("The model backend's answer has something that is no vector.");
   const tokens = isJsonObject(usage) ? usage["tokens"] : undefined;
   // Some providers report that they have counted nothing by NaN.
-  return { vectors, tokens: tokens == null || Number.isNaN(tokens) ? undefined : Number(tokens), warnings };
+  const inputTokens = tokens == null || Number.isNaN(tokens) ? undefined : Number(tokens);
+  return { vectors, inputTokens, warnings };
 }
 
 const isVector = (value: unknown): value is EmbeddingVector =>

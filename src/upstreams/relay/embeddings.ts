@@ -2,10 +2,10 @@
 
 import type { EmbeddingAnswer, EmbeddingCodec } from "../../formats/format.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
-import type { EmbeddingEvent, EmbeddingRequest } from "../../kinds/embedding/request.ts";
+import type { EmbeddingRequest } from "../../kinds/embedding/request.ts";
 import { overridden } from "../../overrides.ts";
 import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
-import { type Batch, batchesOf, inOrder } from "../batches.ts";
+import { type Batch, batchesOf, embedded } from "../batches.ts";
 import { type RelayedCall, relayed } from "./call.ts";
 import { reportConversions } from "./chat.ts";
 import type { UpstreamOptions } from "./options.ts";
@@ -33,19 +33,10 @@ export function embeddingRelay(upstream: Upstream, options: UpstreamOptions, cod
       const asked = { ...request, model: upstream.modelName(request.model) };
       reportConversions(codec.conversionsOf(asked), context, strict);
       const batches = batchesOf(request.inputs.length, most(asked));
-      const answers = inOrder(batches, concurrency, context.signal, (batch, signal) =>
-        relayedBatch(upstream, codec, asked, request.model, batch, {
-          signal,
-          observeUpstream: context.observeUpstream,
-        }),
+      const { signal, observeUpstream } = context;
+      yield* embedded(batches, concurrency, { signal, clock: upstream.clock }, (batch, signal) =>
+        relayedBatch(upstream, codec, asked, request.model, batch, { signal, observeUpstream }),
       );
-      let tokens: number | undefined = 0;
-      for await (const { vectors, inputTokens } of answers) {
-        if (tokens !== undefined) tokens = inputTokens === undefined ? undefined : tokens + inputTokens;
-        yield* vectors;
-      }
-      // Report the count only when all batches have one, so that a part is never taken for the whole.
-      if (tokens !== undefined) yield { type: "usage", usage: { inputTokens: tokens } } satisfies EmbeddingEvent;
     },
   };
 }

@@ -91,7 +91,11 @@ interface BegunAnswer<Event> {
   readonly routed: RoutedCall;
   readonly source: AsyncIterator<Event>;
   readonly first: IteratorResult<Event, unknown>;
+  /** The count that came before. */
+  readonly count: Event | undefined;
 }
+
+const isUsage = (event: unknown): boolean => Object(event).type === "usage";
 
 /** The most retries that the budget can hold. */
 const MOST_SAVED = 10;
@@ -113,12 +117,14 @@ export class Attempts {
    * Resolves with the first upstream that begins to answer, and with the answer's first event.
    *
    * @param ask Asks one upstream. Returns undefined when the upstream's backend no longer has a method for the request.
+   * @param onCount Hears of counts before the first other event. They alone do not begin an answer: the next upstream may still be asked.
    */
   async begin<Event>(
     upstreams: readonly RoutedBackend[],
     request: RoutedRequest,
     call: CallContext,
     ask: (upstream: RoutedBackend, call: CallContext) => AsyncIterable<Event> | undefined,
+    onCount: (count: Event) => void,
   ): Promise<BegunAnswer<Event>> {
     const { signal } = call;
     this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
@@ -147,11 +153,13 @@ export class Attempts {
           const events = ask(upstream, routed);
           if (!events) throw new TypeError("The backend has no method for this request.");
           const source = events[Symbol.asyncIterator]();
-          const first = await source.next();
+          let first = await source.next();
+          let count: Event | undefined;
+          for (; !first.done && isUsage(first.value); first = await source.next()) onCount((count = first.value));
           // Do not count a success yet: the end of the answer decides.
           breaker.leave();
           routed.began();
-          return { upstream, routed, source, first };
+          return { upstream, routed, source, first, count };
         } catch (thrown) {
           const error = toGatewayError(thrown, "model-backend");
           const { code, retryAfterMs } = error;

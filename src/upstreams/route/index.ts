@@ -171,11 +171,20 @@ class Routes {
     rename?: (event: Event) => Event,
   ): AsyncGenerator<Event> {
     const request = { model, stream, isNamed: this.#targets.has(model) };
-    const begun = await this.#attempts.begin(this.upstreams(kind, model), request, call, ask);
-    const { upstream, routed, source, first } = begun;
+    let lost: Event | undefined;
+    const begun = await this.#attempts
+      .begin(this.upstreams(kind, model), request, call, ask, (count) => (lost = count))
+      .catch((error: unknown) => ({ error }));
+    if ("error" in begun) {
+      // The counts of an upstream that has failed are charged when no other upstream answers.
+      if (lost !== undefined) yield lost;
+      throw begun.error;
+    }
+    const { upstream, routed, source, first, count } = begun;
     const shown = upstream.model === undefined ? undefined : rename;
     let isOver = first.done === true;
     try {
+      if (count !== undefined) yield count;
       for (let step = first; !step.done; step = await source.next()) yield shown ? shown(step.value) : step.value;
       isOver = true;
       upstream.succeed();

@@ -13,7 +13,9 @@ import {
   type ModelBackend,
 } from "../../../src/index.ts";
 import { DEFAULT_RELAY_TIMEOUTS, relay, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { route } from "../../../src/upstreams/route/index.ts";
 import { manualClock } from "../../contracts/manual-clock.ts";
+import { opened } from "../../pipeline/bench.ts";
 import { head, rawUpstream, whole } from "./raw-upstream.ts";
 import { API_KEY, callContext } from "./stage.ts";
 
@@ -146,7 +148,28 @@ describe.each<[format: Format, path: string, most: number]>([
     expect(mostAtOnce).toBe(3);
   });
 
+  it("that refuses a batch has its counts of the others, which come later", async () => {
+    const waiting: (() => void)[] = [];
+    const script: Script = async (sent, number) => {
+      if (number > 0) await new Promise<void>((resolve) => waiting.push(resolve));
+      else
+        setImmediate(() => {
+          for (const resolve of waiting) resolve();
+        });
+      return number === 0 ? Response.json({ error: { message: "No." } }, { status: 400 }) : answer(sent, number);
+    };
+    const { backend, sent } = scripted(format, script, { embeddings: { maxInputs: 2 } });
+    const { send, report } = opened({ backend: route({ routes: { m: backend } }), key: { granted: 1_000 } });
+    const response = await send({
+      path: "/v1/embeddings",
+      body: JSON.stringify({ model: "m", input: texts(20) }),
+    });
+    expect([response.status, await response.text(), sent.length]).toEqual([400, expect.stringContaining("No."), 4]);
+    expect(report()).toMatchObject({ used: 6, estimated: 6 });
+  });
+
   it("that fails in a batch ends the others, and the vectors before it are kept", async () => {
+    const clock = manualClock();
     const signals: AbortSignal[] = [];
     const script: Script = (sent, number) => {
       if (number === 0) return answer(sent, number);
@@ -156,10 +179,14 @@ describe.each<[format: Format, path: string, most: number]>([
         sent.signal.addEventListener("abort", () => reject(new Error("Aborted.")), { once: true });
       });
     };
-    const { backend } = scripted(format, script, { embeddings: { maxInputs: 1 } });
-    const { vectors, tokens, error } = await ask(backend, requestOf({ inputs: texts(8) }));
+    const { backend } = scripted(format, script, { embeddings: { maxInputs: 1 }, clock });
+    const asking = ask(backend, requestOf({ inputs: texts(8) }));
+    const state = { isOver: false };
+    void asking.then(() => (state.isOver = true));
+    while (!state.isOver) await clock.advance(1_000);
+    const { vectors, tokens, error } = await asking;
     expect(vectors).toEqual([[0, 0.5]]);
-    expect(tokens).toBeUndefined();
+    expect(tokens).toBe(1);
     expect(error).toMatchObject({ code: "backend_unavailable" });
     expect(signals.length).toBeGreaterThan(0);
     expect(signals.every(({ aborted }) => aborted)).toBe(true);
