@@ -271,13 +271,14 @@ describe("a backend without types", () => {
   });
 });
 
+const yields = (verb: string, ...events: readonly unknown[]): object => ({
+  async *[verb]() {
+    yield* events;
+  },
+});
+const lists = (...models: readonly unknown[]): object => ({ ...speaking(WORD), models: () => models });
+
 describe("the author of a backend", () => {
-  const yields = (verb: string, ...events: readonly unknown[]): object => ({
-    async *[verb]() {
-      yield* events;
-    },
-  });
-  const lists = (...models: readonly unknown[]): object => ({ ...speaking(WORD), models: () => models });
   const started = { type: "start", id: "a" };
 
   it.each<readonly [backend: object, told: RegExp]>([
@@ -341,8 +342,8 @@ describe("the author of a backend", () => {
   });
 
   it("is told where a listed image model has no profile, as its caller is", async () => {
-    const models = (): ModelInfo[] => [{ id: "fox", kinds: ["image"] }, { id: "all" }];
-    const { send, failures } = opened({ backend: { ...yields("image", drawn(0)), models } });
+    const listed: ModelInfo[] = [{ id: "fox", kinds: ["image"] }, { id: "all" }];
+    const { send, failures } = opened({ backend: { ...yields("image", drawn(0)), models: () => listed } });
     const ask = async (model: string): Promise<string> =>
       (await send({ path: "/v1/images/generations", body: JSON.stringify({ model, prompt: "A fox." }) })).text();
     expect(await ask("fox")).toContain("images.models has no profile of it");

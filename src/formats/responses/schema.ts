@@ -419,7 +419,7 @@ function* breaches({ input, tools, tool_choice, ...request }: ResponsesRequest):
 
 /** Tells a call of any kind, also of a kind that the gateway does not know, by its id. A result has the id of the call that it answers. */
 export const isCall = (item: object): item is { readonly type: string; readonly call_id: string } =>
-  "call_id" in item && typeof item.call_id === "string" && "type" in item && `${item.type}`.endsWith("_call");
+  "call_id" in item && typeof item.call_id === "string" && "type" in item && String(item.type).endsWith("_call");
 
 function* choiceBreaches(
   choice: WireChoice,
