@@ -37,7 +37,7 @@ const LONG: readonly string[] = [
   "test/crash/crash.test.ts",
   "test/race/race.test.ts",
   "test/soak/soak.test.ts",
-  "test/clients/on-*.test.ts",
+  "test/clients/sdks.test.ts",
   "test/stores/sql.*.test.ts",
   "test/admin/*.test.ts",
   "test/stores/outage.test.ts",

@@ -1,7 +1,7 @@
 /** The `ai` SDK with its anthropic provider, unmodified. */
 
 import { describe } from "vitest";
-import { type Client, suitesOn } from "../../servers.ts";
+import type { Client } from "../../servers.ts";
 import { withoutWarnings } from "../shared.suites.ts";
 import { errorsSuite } from "./errors.ts";
 import { outputSuite } from "./output.ts";
@@ -18,9 +18,9 @@ const suites = [
   ["errors", errorsSuite],
 ] as const;
 
-export const anthropicProvider: Client = (playground, server) => {
+export const anthropicProvider: Client = (playground) => {
   withoutWarnings();
-  describe.each(suitesOn(server, suites, ["text", "tools", "errors"]))("%s", (_name, suite) => {
+  describe.each(suites)("%s", (_name, suite) => {
     suite(stageOf(playground));
   });
 };

@@ -3,7 +3,7 @@
 import { createGoogle } from "@ai-sdk/google";
 import type { EmbeddingModel } from "ai";
 import { describe } from "vitest";
-import { type Client, suitesOn } from "../../servers.ts";
+import type { Client } from "../../servers.ts";
 import { embeddingSuite } from "../embedding.ts";
 import { withoutWarnings } from "../shared.suites.ts";
 import { errorsSuite } from "./errors.ts";
@@ -28,9 +28,9 @@ const suites: readonly Suite[] = [
 const embeddingModel = (url: string): EmbeddingModel =>
   createGoogle({ baseURL: `${url}/v1beta`, apiKey: "sk-demo" }).embedding("demo-embedding");
 
-export const googleProvider: Client = (playground, server) => {
+export const googleProvider: Client = (playground) => {
   withoutWarnings();
-  describe.each(suitesOn(server, suites, ["text", "tools", "errors"]))("%s", (_name, suite) => {
+  describe.each(suites)("%s", (_name, suite) => {
     suite(stageOf(playground));
   });
 };

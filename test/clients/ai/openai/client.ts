@@ -3,7 +3,7 @@
 import { createOpenAI } from "@ai-sdk/openai";
 import type { EmbeddingModel } from "ai";
 import { describe } from "vitest";
-import { type Client, suitesOn } from "../../servers.ts";
+import type { Client } from "../../servers.ts";
 import { embeddingSuite } from "../embedding.ts";
 import { withoutWarnings } from "../shared.suites.ts";
 import { editingSuite } from "./editing.ts";
@@ -25,9 +25,9 @@ const suites: readonly Suite[] = [
 const embeddingModel = (url: string): EmbeddingModel =>
   createOpenAI({ baseURL: `${url}/v1`, apiKey: "sk-demo" }).embedding("demo-embedding");
 
-export const openaiProvider: Client = (playground, server) => {
+export const openaiProvider: Client = (playground) => {
   withoutWarnings();
-  describe.each(suitesOn(server, suites, ["editing", "errors", "responses"]))("%s", (_name, suite) => {
+  describe.each(suites)("%s", (_name, suite) => {
     suite(stageOf(playground));
   });
 };

@@ -1,4 +1,4 @@
-/** The clients that are tried on every server. */
+/** The clients on the playground, over a real socket. Hosts have suites of their own: no byte depends on a host. */
 
 import { agentsClient } from "./agents.ts";
 import { anthropicProvider } from "./ai/anthropic/client.ts";
@@ -10,10 +10,10 @@ import { langchainClient } from "./langchain.ts";
 import { largeBody } from "./large-body.ts";
 import { openaiClient } from "./openai/client.ts";
 import { rawGenerateContent } from "./raw-generate-content/client.ts";
-import type { Client } from "./servers.ts";
+import { tryOnPlayground } from "./servers.ts";
 import { tokenUsage } from "./token-usage.ts";
 
-export const clients: Readonly<Record<string, Client>> = {
+tryOnPlayground({
   // First, for it wants the keys as the playground declares them.
   "token usage": tokenUsage,
   "@anthropic-ai/sdk": anthropicClient,
@@ -26,4 +26,4 @@ export const clients: Readonly<Record<string, Client>> = {
   "@openai/agents": agentsClient,
   "@langchain/openai": langchainClient,
   "a client that reads nothing until all is sent": largeBody,
-};
+});
