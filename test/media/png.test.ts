@@ -97,7 +97,7 @@ describe("a PNG", () => {
         const raw = await sharp(bytes).ensureAlpha().toColourspace("srgb").raw().toBuffer();
         expect(raw.some((value, at) => at % 4 === 3 && value === 0)).toBe(seen.hasTransparency);
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     ));
 
   it("that others encode is taken", async () => {
@@ -136,7 +136,7 @@ describe("a PNG", () => {
       fc.asyncProperty(pictures, async (picture) => {
         await expect(inspectPng(fileOf(picture), BOUNDS)).resolves.toBeDefined();
       }),
-      { numRuns: 200 },
+      { numRuns: 60 },
     );
     await expect(inspectPng(grayOf(5, 1), BOUNDS)).rejects.toThrow("filter 5");
     await expect(inspectPng(grayOf(0), BOUNDS)).rejects.toThrow("less pixel data");

@@ -1,124 +1,15 @@
 /**
- * Grows each list, text and object of each chat format's schema, and shows that no turn of the event loop takes much longer than parsing
- * the body alone. A field that is added to a schema is grown here by itself.
+ * Shows that no large answer of an upstream takes a turn of the event loop that is much longer than parsing it. The attack `grow` shows it of
+ * every field of a request.
  */
 
 import { setImmediate, setTimeout } from "node:timers/promises";
-import type * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { ChatCompletionsRequest } from "../../src/formats/chat-completions/schema.ts";
-import { GenerateContentRequest } from "../../src/formats/generate-content/schema.ts";
-import { messagesRequest } from "../../src/formats/messages/schema.ts";
-import { isValid, mayBeAbsent, type Shape, shapeOf } from "../../src/http/validation.ts";
-import { createGateway, DEFAULT_LIMITS, type Gateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
+import { createGateway, type Gateway, memoryQuotaStore, type ModelBackend } from "../../src/index.ts";
 import { relay } from "../../src/upstreams/relay/index.ts";
-import { speaking, WORD } from "./bench.ts";
-
-/** From the body's root to a field: keys, places in lists, and which of several schemas is meant. */
-type Step = { readonly key: string } | { readonly option: v.GenericSchema } | "item" | "value";
-type Growth = "text" | "list" | "object";
-interface Field {
-  readonly steps: readonly Step[];
-  readonly growth: Growth;
-}
-
-/** The fields of a schema. An object that stands in several places, or holds itself, is looked into once. */
-function* fieldsOf(schema: v.GenericSchema, seen: Set<unknown>, steps: readonly Step[] = []): Generator<Field> {
-  const { type, wrapped, item, value, entries, options, getter } = shapeOf(schema);
-  if (wrapped) return yield* fieldsOf(wrapped, seen, steps);
-  if (getter) return yield* fieldsOf(getter({}), seen, steps);
-  if (type === "string") yield { steps, growth: "text" };
-  if (item) {
-    yield { steps, growth: "list" };
-    yield* fieldsOf(item, seen, [...steps, "item"]);
-  }
-  if (value) yield* fieldsOf(value, seen, [...steps, "value"]);
-  if (entries && !seen.has(entries)) {
-    if (Object.keys(entries).length > 0) seen.add(entries);
-    yield { steps, growth: "object" };
-    for (const [key, field] of Object.entries(entries)) yield* fieldsOf(field, seen, [...steps, { key }]);
-  }
-  if (type === "union" || type === "variant")
-    for (const option of options ?? [])
-      if (typeof option === "object") yield* fieldsOf(option, seen, [...steps, { option }]);
-}
-
-const TEXTS = [
-  "a",
-  "AAAA",
-  "image/png",
-  "https://a.example/x",
-  "gpt",
-  "STRING",
-  "data:image/png;base64,AAAA",
-  "base64",
-];
-const NUMBERS = [1, 0.5, 0, 2, 1_024, 2_048];
-
-/** A small value that a schema takes; undefined where none was found. */
-function sampleOf(schema: v.GenericSchema): unknown {
-  const shape = shapeOf(schema) as Shape & { readonly literal?: unknown };
-  const { type, wrapped, item, entries, options, getter, literal } = shape;
-  if (wrapped) return sampleOf(wrapped);
-  if (literal !== undefined) return literal;
-  if (type === "picklist") return options?.[0];
-  if (getter) return sampleOf(getter({}));
-  if (item) return [sampleOf(item)];
-  if (entries)
-    return Object.fromEntries(
-      Object.entries(entries).flatMap(([key, field]) => (mayBeAbsent(field) ? [] : [[key, sampleOf(field)]])),
-    );
-  if (type === "union" || type === "variant") return sampleOf(options?.[0] as v.GenericSchema);
-  return [...TEXTS, ...NUMBERS, true, {}].find((each) => isValid(schema, each));
-}
 
 const many = <Value>(count: number, make: (index: number) => Value): Value[] =>
   Array.from({ length: count }, (_, index) => make(index));
-
-const TEXT_CHARS = 4_000_000;
-const textOf = (unit: string): string => unit.repeat(TEXT_CHARS / unit.length);
-const isText = (value: unknown): value is string => typeof value === "string";
-
-/** The value of a schema in which one field is grown. */
-function grown(schema: v.GenericSchema, steps: readonly Step[], growth: Growth): unknown {
-  const { wrapped, item, value, entries, getter } = shapeOf(schema);
-  if (wrapped) return grown(wrapped, steps, growth);
-  if (getter) return grown(getter({}), steps, growth);
-  const [step, ...rest] = steps;
-  if (step === undefined) return grownHere(schema, item, growth);
-  if (step === "item" && item) return [grown(item, rest, growth)];
-  if (step === "value" && value) return { p: grown(value, rest, growth) };
-  if (typeof step === "object" && "option" in step) return grown(step.option, rest, growth);
-  if (typeof step !== "object" || !entries) throw new Error("There is no such field.");
-  const field = entries[step.key] as v.GenericSchema;
-  return { ...(sampleOf(schema) as object), [step.key]: grown(field, rest, growth) };
-}
-
-function grownHere(schema: v.GenericSchema, item: v.GenericSchema | undefined, growth: Growth): unknown {
-  const sample = sampleOf(schema);
-  if (growth === "text") return textOf(isText(sample) ? sample : "a");
-  if (growth === "object")
-    return {
-      ...(sample as object),
-      ...Object.fromEntries(many(DEFAULT_LIMITS.maxJsonKeys - 100, (at) => [`k${at}`, { a: [at] }])),
-    };
-  const element: unknown = item ? sampleOf(item) : "a";
-  const isCounted = typeof element === "object" && element !== null;
-  const count = isCounted ? DEFAULT_LIMITS.maxJsonItems / 2 : DEFAULT_LIMITS.maxJsonItems - 100;
-  return many(count, (at) => (isText(element) ? `${element}${at}` : element));
-}
-
-const FORMATS = [
-  ["messages", messagesRequest({ vendorRanges: false, vendorSources: false }), "/v1/messages"],
-  ["chat-completions", ChatCompletionsRequest, "/v1/chat/completions"],
-  ["generate-content", GenerateContentRequest, "/v1beta/models/m:generateContent"],
-] as const;
-
-const nameOf = ({ steps, growth }: Field): string =>
-  `${steps
-    .map((step) => (typeof step === "string" ? "[]" : "key" in step ? step.key : ""))
-    .filter((name) => name !== "")
-    .join(".")} (${growth})`;
 
 /** The time that this thread has worked, in milliseconds: others on the machine do not count. */
 const worked = (): number => {
@@ -190,29 +81,6 @@ async function leastShare(bytes: Uint8Array<ArrayBuffer>, ask: () => Promise<Res
   }
   return least;
 }
-
-describe.each(FORMATS)("%s", (_name, schema, path) => {
-  const gateway = gatewayTo(speaking(WORD));
-  const fields = Array.from(fieldsOf(schema, new Set()), (field) => [nameOf(field), field] as const);
-  const unique = [...new Map(fields)];
-
-  it("has fields of every growth", () => {
-    expect(new Set(unique.map(([, { growth }]) => growth)).size).toBe(3);
-    expect(unique.length).toBeGreaterThan(40);
-  });
-
-  it.each(unique)("blocks nobody with %s", async (_field, { steps, growth }) => {
-    const text = JSON.stringify(grown(schema, steps, growth));
-    const bytes = new TextEncoder().encode(text);
-    const request = { method: "POST", headers, body: bytes };
-    const share = await leastShare(bytes, async () => {
-      const response = await gateway.fetch(new Request(`http://host${path}`, request));
-      expect(response.status).toBeLessThan(500);
-      return response;
-    });
-    expect(share).toBeLessThanOrEqual(1);
-  });
-});
 
 /** Answers of upstreams that hold the event loop where nothing bounds them: a complete body, or the data of one event. */
 const nested = (levels: number): string => '{"a":'.repeat(levels) + "1" + "}".repeat(levels);

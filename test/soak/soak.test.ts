@@ -6,17 +6,17 @@ import { type Left, leftOf, type Plan, soak } from "./soak.ts";
 import { soakHosts } from "./subject.ts";
 
 /** The short form. `npm run trial -- soak` makes a hundred thousand calls. */
-const PLAN: Plan = { warmUp: { completions: 2_000, hangUps: 450 }, completions: 3_000, hangUps: 450, timed: 0 };
+const PLAN: Plan = { warmUp: { completions: 1_500, hangUps: 360 }, completions: 1_500, hangUps: 360, timed: 0 };
 /** The share of a host other than Node: only its mount differs, and only that can leave something behind. */
-const SHARE: Plan = { warmUp: { completions: 500, hangUps: 180 }, completions: 200, hangUps: 180, timed: 0 };
+const SHARE: Plan = { warmUp: { completions: 300, hangUps: 90 }, completions: 200, hangUps: 90, timed: 0 };
 
 /** The short form. `npm run trial -- crowd` has twenty-five times as many streams, and takes ten minutes. */
 const CROWD: CrowdPlan = {
   idle: 200,
-  unread: 50,
+  unread: 25,
   uploads: 4,
   uploadBytes: 2 ** 24,
-  completions: 200,
+  completions: 100,
   replaced: 20,
   warmUpRounds: 1,
   goesOn: (rounds) => rounds < 4,
