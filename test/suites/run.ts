@@ -5,6 +5,7 @@ import type { Driver } from "../drivers/driver.ts";
 import { drivers } from "../drivers/index.ts";
 import { messages } from "../drivers/messages.ts";
 import type { TestHost } from "../hosts/host.ts";
+import { runtimes } from "../hosts/index.ts";
 import type { Mount } from "../hosts/stage.ts";
 import { backPressureSuite } from "./back-pressure.ts";
 import { closingSuite } from "./closing.ts";
@@ -51,17 +52,18 @@ const suitesOf = ({ endless }: Driver): [name: string, suite: Suite][] =>
   Object.entries({ ...OF_EVERY_FORMAT, ...(endless && OF_ENDLESS_FORMATS) });
 
 /**
- * The formats differ in their addresses and their bytes alone, which no host looks into; what each has of its own runs everywhere. So
- * messages runs all suites on all hosts. Each other format runs them on one, which is Node's own server, and on the others a few: its
- * streams, which may be of another content type, and its failures, which may have another status.
+ * The formats differ only in their addresses and their bytes, which no host looks into. So messages runs all suites on all hosts. The other
+ * formats run them on Node's own server, and their streams, which may have another content type, on the runtimes too.
  */
-const OF_OTHER_FORMATS: ReadonlySet<string> = new Set(["streams", "failures"]);
 const OTHER_FORMATS: ReadonlySet<string> = new Set(drivers.filter((one) => one !== messages).map(({ name }) => name));
+/** What only one format has, and no host can change: the gateway answers it from the address and the headers, as any other request. */
+const OF_ONE_HOST: ReadonlySet<string> = new Set(["picture links", "a key in the url", "token usage"]);
 
 const isRunOn = (host: TestHost, format: string, suite: string): boolean =>
-  host.name === "node" || !OTHER_FORMATS.has(format) || OF_OTHER_FORMATS.has(suite);
+  host.name === "node" ||
+  (!OF_ONE_HOST.has(format) && (!OTHER_FORMATS.has(format) || (suite === "streams" && runtimes.includes(host))));
 
-/** What one format has alone, and a host may yet spoil: its bytes, its addresses, or what it serves beside its answers. */
+/** What only one format has, and a host can spoil: its bytes, its addresses, or what it serves beside its answers. */
 const OF_ONE_FORMAT: Readonly<Record<string, (mount: Mount) => void>> = {
   "uploads of images": uploadsSuite,
   "forms of images": formsSuite,
@@ -115,7 +117,8 @@ function runAllOn(host: TestHost): void {
           suite(mount, driver);
         });
       });
-      describe.each(Object.entries(OF_ONE_FORMAT).filter(isAsked))("%s", (_name, suite) => {
+      const ofOneFormat = Object.entries(OF_ONE_FORMAT).filter((each) => isAsked(each) && isRunOn(host, each[0], ""));
+      describe.each(ofOneFormat)("%s", (_name, suite) => {
         suite(mount);
       });
     });
