@@ -45,11 +45,11 @@ const OF_EVERY_FORMAT: Readonly<Record<string, Suite>> = {
   cors: corsSuite,
 };
 
-/** What is true of the formats whose answers may go on without end. */
-const OF_ENDLESS_FORMATS: Readonly<Record<string, Suite>> = { "back-pressure": backPressureSuite };
+/** What is true of answers that go on without end. All formats write their streams by the same code. */
+const OF_MESSAGES: Readonly<Record<string, Suite>> = { "back-pressure": backPressureSuite };
 
-const suitesOf = ({ endless }: Driver): [name: string, suite: Suite][] =>
-  Object.entries({ ...OF_EVERY_FORMAT, ...(endless && OF_ENDLESS_FORMATS) });
+const suitesOf = (driver: Driver): [name: string, suite: Suite][] =>
+  Object.entries({ ...OF_EVERY_FORMAT, ...(driver === messages && OF_MESSAGES) });
 
 /**
  * The formats differ only in their addresses and their bytes, which no host looks into. So messages runs all suites on all hosts. The other
