@@ -223,7 +223,8 @@ export function assertJsonBounds(value: unknown, limits: JsonLimits = DEFAULT_JS
       const names = Array.isArray(container) ? undefined : Object.keys(container);
       const inner = container as Readonly<Record<string, unknown>>;
       const { length } = names ?? (container as readonly unknown[]);
-      values += length + 1;
+      // Counted as in a text: an empty object or array counts as two.
+      values += Math.max(1, length);
       // Check before the walk: an array of a host may be sparse and very long.
       if (values > limits.maxJsonValues) throw tooMany(limits);
       for (let index = 0; index < length; index++) {

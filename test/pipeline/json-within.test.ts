@@ -174,7 +174,7 @@ const schemaOf = (count: number): object => ({
   properties: Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, { type: "string" }])),
 });
 
-const toolOf = (name: string): object => ({ name, input_schema: schemaOf(12) });
+const toolOf = (name: string): object => ({ name, input_schema: schemaOf(15) });
 
 const fits = (text: string, bounds: JsonBudget | JsonLimits): unknown => {
   try {
@@ -236,6 +236,28 @@ describe("the tools and schemas of a request", () => {
     const { send } = opened({ limits, key: { granted: 1_000_000 } });
     const text = path === "/v1/messages" ? body : JSON.stringify({ model: "any", ...body });
     expect((await send({ path, body: text })).status).toBe(200);
+  });
+
+  it("count the same beside a long conversation, and may be those of 400 tools", async () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 23 }, (_, index) => [`p${index}`, { type: "string", description: "A text.", enum: [] }]),
+    );
+    const tools = Array.from({ length: 400 }, (_, index) => ({
+      name: `tool_${index}`,
+      input_schema: { type: "object", properties },
+    }));
+    const budget = new JsonBudget();
+    parseJson(JSON.stringify({ tools }), budget);
+    expect(budget.values).toBeGreaterThan(40_000);
+    const messages = [{ role: "user", content: "hi ".repeat(2 * 1024 ** 2) }];
+    for (const [maxSchemaValues, status] of [
+      [50_000, 200],
+      [budget.values, 200],
+      [budget.values - 2, 400],
+    ] as const) {
+      const { send } = opened({ limits: { maxSchemaValues }, key: { granted: 10_000_000 } });
+      expect((await send({ body: { tools, messages } })).status).toBe(status);
+    }
   });
 
   it("count together, while a long conversation beside them does not", async () => {
