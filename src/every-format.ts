@@ -8,9 +8,10 @@ import { messages } from "./choices/messages.ts";
 import { responses } from "./choices/responses.ts";
 import { tokenUsage } from "./choices/token-usage.ts";
 import { withCors, withHooks, withReplays } from "./features.ts";
-import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
+import { COMMON_SHAPES, type Gateway, type GatewayFormat, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { h3App } from "./h3-app.ts";
 import { assertOptions } from "./options.ts";
+import type { WireFormat } from "./ports/call.ts";
 
 /**
  * Creates a gateway.
@@ -32,7 +33,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     embeddings(),
     images(options.images),
     tokenUsage(),
-  ];
+  ] satisfies readonly GatewayFormat<WireFormat>[];
   const { gateway, routes } = gatewayOf(options, formats, { ...withCors, ...withHooks, ...withReplays });
   const app = h3App(routes);
   return { ...gateway, app: app(""), at: (prefix) => ({ ...gateway.at(prefix), app: app(prefix) }) };

@@ -18,6 +18,7 @@ import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Kinds } from "./pipeline/kind.ts";
 import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
+import type { WireFormat } from "./ports/call.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
@@ -123,8 +124,8 @@ export interface GatewayOptions<Context = unknown> extends CommonOptions<Context
  * A format that a gateway serves: the result of a function such as `messages()` of `polygate/formats/messages`. Its other fields are for the
  * gateway alone.
  */
-export interface GatewayFormat {
-  readonly name: string;
+export interface GatewayFormat<Name extends string = string> {
+  readonly name: Name;
   /** The rules of the kinds of generation that the format's endpoints serve. */
   readonly kinds: Partial<Kinds>;
   /** The options of the format, as the host gave them. */
@@ -242,15 +243,15 @@ function assertFormats(formats: readonly unknown[]): void {
 }
 
 /** The order in which the formats are asked for a request on a path that they share. */
-const ORDER: readonly string[] = [
-  "messages",
-  "generate-content",
-  "chat-completions",
-  "responses",
-  "embeddings",
-  "images",
-  "token-usage",
-];
+const ORDER: readonly string[] = Object.keys({
+  messages: true,
+  "generate-content": true,
+  "chat-completions": true,
+  responses: true,
+  embeddings: true,
+  images: true,
+  "token-usage": true,
+} satisfies Record<WireFormat, true>);
 
 /** Makes the gateway of both `createGateway`s, which have checked the names of the options. */
 export function gatewayOf<Context>(

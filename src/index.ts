@@ -137,7 +137,7 @@ export {
   type WantedRoom,
 } from "./ports/image-store.ts";
 export type { CallContext, HangUp, ModelBackend, ModelInfo, UpstreamModel } from "./ports/model-backend.ts";
-export type { ModelKind } from "./ports/call.ts";
+export type { ModelKind, WireFormat } from "./ports/call.ts";
 export type {
   ApiKey,
   Balance,

@@ -11,7 +11,7 @@ import { chat } from "../kinds/chat/index.ts";
 export { chatCompletionsUpstream } from "../upstreams/relay/formats/chat-completions.ts";
 
 /** The chat-completions format: `POST /v1/chat/completions`, and the list of models. */
-export const chatCompletions = (): GatewayFormat => ({
+export const chatCompletions = (): GatewayFormat<"chat-completions"> => ({
   name: "chat-completions",
   kinds: { chat },
   options: {},

@@ -9,7 +9,7 @@ import type { GatewayFormat } from "../gateway.ts";
 import { embedding } from "../kinds/embedding/index.ts";
 
 /** The embeddings format: `POST /v1/embeddings`. */
-export const embeddings = (): GatewayFormat => ({
+export const embeddings = (): GatewayFormat<"embeddings"> => ({
   name: "embeddings",
   kinds: { embedding },
   options: {},

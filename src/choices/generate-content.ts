@@ -12,7 +12,7 @@ import { embedding } from "../kinds/embedding/index.ts";
 export { generateContentUpstream } from "../upstreams/relay/formats/generate-content.ts";
 
 /** The generate-content format: the methods of `/v1beta/models/**` for answers, token counts and embeddings, and the list of models. */
-export const generateContent = (): GatewayFormat => ({
+export const generateContent = (): GatewayFormat<"generate-content"> => ({
   name: "generate-content",
   kinds: { chat, embedding },
   options: {},

@@ -14,7 +14,7 @@ export { imagesUpstream } from "../upstreams/relay/formats/images.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "../formats/images/request.profiles.ts";
 
 /** The images format: `POST /v1/images/generations`, `/edits` and `/variations`, and the links of finished images. */
-export const images = (options?: ImagesOptions): GatewayFormat => ({
+export const images = (options?: ImagesOptions): GatewayFormat<"images"> => ({
   name: "images",
   kinds: { image },
   options: options ? { images: options } : {},

@@ -12,7 +12,7 @@ export type { MessagesOptions } from "../formats/messages/index.ts";
 export { messagesUpstream } from "../upstreams/relay/formats/messages.ts";
 
 /** The messages format: `POST /v1/messages`, token counts, and the list of models. */
-export const messages = (options?: MessagesOptions): GatewayFormat => ({
+export const messages = (options?: MessagesOptions): GatewayFormat<"messages"> => ({
   name: "messages",
   kinds: { chat },
   options: options ? { messages: options } : {},

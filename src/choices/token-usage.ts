@@ -8,7 +8,7 @@ import { tokenUsage as format } from "../formats/token-usage/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 
 /** The token usage format: `GET /api/usage/token`, the quota of the caller's key. */
-export const tokenUsage = (): GatewayFormat => ({
+export const tokenUsage = (): GatewayFormat<"token-usage"> => ({
   name: "token-usage",
   kinds: {},
   options: {},

@@ -10,6 +10,7 @@ import {
   GatewayError,
   type GatewayErrorCode,
   type GatewayErrorDetails,
+  type WireFormat,
 } from "../index.ts";
 import { assertOptions } from "../options.ts";
 import { embeddings } from "./embeddings.ts";
@@ -36,15 +37,15 @@ import { responses } from "./responses.ts";
 import { tokenUsage } from "./token-usage.ts";
 
 /** The formats in the order of the document. */
-const FORMATS: readonly FormatDescription[] = [
+const FORMATS: readonly FormatDescription[] = Object.values({
   messages,
-  generateContent,
-  chatCompletions,
+  "generate-content": generateContent,
+  "chat-completions": chatCompletions,
   responses,
   embeddings,
   images,
-  tokenUsage,
-];
+  "token-usage": tokenUsage,
+} satisfies Record<WireFormat, FormatDescription>);
 
 /** A host's description of its own service. */
 export interface OpenApiOptions {

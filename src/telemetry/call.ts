@@ -26,6 +26,7 @@ import type {
   UpstreamObserver,
   UpstreamOutcome,
   Usage,
+  WireFormat,
 } from "../index.ts";
 import type { Instruments } from "./instruments.ts";
 
@@ -277,13 +278,16 @@ interface Convention {
 }
 
 /** `gen_ai.operation.name` and `gen_ai.provider.name` by wire format. */
-const CONVENTIONS: ReadonlyMap<string, Convention> = new Map([
-  ["messages", { operation: "chat", provider: "anthropic" }],
-  ["chat-completions", { operation: "chat", provider: "openai" }],
-  ["generate-content", { operation: "generate_content", provider: "gcp.gen_ai" }],
-  ["embeddings", { operation: "embeddings", provider: "openai" }],
-  ["images", { operation: "generate_content", provider: "openai" }],
-]);
+const CONVENTIONS: ReadonlyMap<string, Convention> = new Map(
+  Object.entries({
+    messages: { operation: "chat", provider: "anthropic" },
+    "chat-completions": { operation: "chat", provider: "openai" },
+    responses: { operation: "chat", provider: "openai" },
+    "generate-content": { operation: "generate_content", provider: "gcp.gen_ai" },
+    embeddings: { operation: "embeddings", provider: "openai" },
+    images: { operation: "generate_content", provider: "openai" },
+  } satisfies Record<Exclude<WireFormat, "token-usage">, Convention>),
+);
 
 function conventionOf(format: string, kind: BegunCall["kind"] | undefined): Convention {
   const convention = CONVENTIONS.get(format) ?? { operation: "chat", provider: format };

@@ -91,3 +91,20 @@ it("are spans of models of the AI SDK too", async () => {
     "polygate.upstream": expect.any(String) as string,
   });
 });
+
+it("name the provider of each format that an upstream speaks", async () => {
+  const formats = ["messages", "generate-content", "chat-completions", "responses", "images", "embeddings"];
+  const { send, spans } = watched({
+    backend: {
+      async *chat(_request, { observeUpstream }) {
+        for (const format of formats)
+          observeUpstream?.({ name: "up", model: "m", modelListed: true, stream: false, format }).end({ endMs: 1 });
+        yield "Hello.";
+      },
+    },
+  });
+  await (await send()).text();
+  const asked = spans().filter(({ kind }) => kind === SpanKind.CLIENT);
+  const providers = asked.map(({ attributes }) => attributes["gen_ai.provider.name"]);
+  expect(providers).toEqual(["anthropic", "gcp.gen_ai", "openai", "openai", "openai", "openai"]);
+});

@@ -3,6 +3,7 @@
 import type { CodecOptions } from "../../formats/format.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { Shapes } from "../../options.ts";
+import type { WireFormat } from "../../ports/call.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { TurnMemoryLimits } from "../turn-memory.ts";
@@ -95,7 +96,7 @@ export const RELAY_SHAPES: Shapes<RelayOptions> = {
 };
 
 /** The wire formats that an upstream may speak. */
-export type RelayFormat = "messages" | "generate-content" | "chat-completions" | "responses" | "images";
+export type RelayFormat = Exclude<WireFormat, "embeddings" | "token-usage">;
 
 /** A list of the upstream's models, by its own names; or the upstream's name of each model, by the name that callers use. */
 export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<string, string>>;
