@@ -450,4 +450,5 @@ function endpointsOf(formats: readonly Format[], { backend }: Services): { forma
 }
 
 const printFailure = ({ error, requestId, text }: Failure): void =>
-  console.error(`polygate: ${requestId} failed (${error.code})\n${text}`);
+  // Indent the text: a line of a stranger's message looks like no failure of its own.
+  console.error(`polygate: ${requestId} failed (${error.code})\n${text}`.replaceAll("\n", "\n  "));

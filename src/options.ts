@@ -133,6 +133,18 @@ export const quoted = (value: unknown): string => {
   return typeof value === "object" && value !== null ? shown(value) : String(value);
 };
 
+/** Characters that move a terminal's cursor, change its state, or turn the direction of text. */
+// oxlint-disable-next-line no-control-regex -- these are meant
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Writes a stranger's text for one line of a terminal or a log: control characters as JSON escapes them. */
+export const oneLine = (text: string): string =>
+  text.replaceAll(CONTROLS, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+/** Like `oneLine`, but for text of several lines, which may have tabs. */
+export const manyLines = (text: string): string =>
+  text.replaceAll(CONTROLS, (char) => (char === "\n" || char === "\t" ? char : oneLine(char)));
+
 /** Names the kind of a value, because the value itself may be a secret. */
 export function shown(value: unknown): string {
   if (value === undefined || value === null) return String(value);

@@ -1,5 +1,6 @@
 /** Formats the answers of commands as text, and adds the budgets of each key. */
 
+import { oneLine } from "../options.ts";
 import type { BudgetReport } from "../stores/budgets.ts";
 import type { DurableQuotaStore, KeyReport } from "../stores/durable.ts";
 import { stateOf } from "./key-admin.ts";
@@ -82,7 +83,7 @@ class Text {
   }
 
   lines(answer: object): string[] {
-    return Object.entries(answer).map(([name, value]) => `${name}: ${this.#word(name, value)}`);
+    return Object.entries(answer).map(([name, value]) => `${name}: ${oneLine(this.#word(name, value))}`);
   }
 
   /** Leaves out the units of a quota that the key does not have, and writes a line for each of its budgets. */
@@ -94,19 +95,20 @@ class Text {
       ...this.lines(unlimited || granted === null ? { quota: none } : { granted, available }),
       ...this.lines(others),
       ...budgets.map(
-        (each) => `budget ${each.id}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
+        (each) =>
+          `budget ${oneLine(each.id)}: ${this.#amount(each.available)} of ${this.#amount(each.granted)} available`,
       ),
     ];
   }
 
   row(report: KeyShown | BudgetReport): string {
-    const row = [report.id, report.name, `${this.#amount(report.used)} used`];
+    const row = [oneLine(report.id), oneLine(report.name), `${this.#amount(report.used)} used`];
     if ("amount" in report)
       return [...row, `${this.#amount(report.available)} available`, report.period ?? "no period"].join("\t");
     const { budget } = report;
     const state = stateOf(report, Date.now());
     row.push(state === "active" ? this.#rest(report) : state);
-    return [...row, ...(budget === undefined ? [] : [`budget ${budget}`])].join("\t");
+    return [...row, ...(budget === undefined ? [] : [`budget ${oneLine(budget)}`])].join("\t");
   }
 
   /** Says what a key has left: in its quota, or in the budget that has the least. */

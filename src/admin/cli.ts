@@ -15,6 +15,7 @@ const args = process.argv.slice(2);
 process.title = "polygate";
 
 const { CommandError, runCommand } = await import("./commands.ts");
+const { manyLines } = await import("../options.ts");
 const { describeProblem, UsageError } = await import("../stores/open/connection.ts");
 const require = createRequire(import.meta.url);
 const MANIFEST = "polygate/package.json";
@@ -49,5 +50,5 @@ try {
   process.exitCode = error instanceof UsageError ? 2 : 1;
   const message = describeProblem(error);
   const details = error instanceof CommandError ? error.details : {};
-  console.error(args.includes("--json") ? JSON.stringify({ error: message, ...details }) : message);
+  console.error(args.includes("--json") ? manyLines(JSON.stringify({ error: message, ...details })) : message);
 }

@@ -1,6 +1,7 @@
 /** The commands of `polygate`: their options, functions and output. */
 
 import { parseArgs } from "node:util";
+import { manyLines, oneLine } from "../options.ts";
 import type { BudgetOptions, BudgetPeriod } from "../stores/budgets.ts";
 import { type BudgetPage, MOST_LISTED } from "../stores/durable.ts";
 import { type KeyChanges, NO_SUCH_BUDGET, noSuchBudget } from "../stores/ledger.ts";
@@ -274,7 +275,9 @@ const COMMANDS: Readonly<Record<string, Command>> = {
           page = await keys.list({ ...filter, limit: MOST_LISTED, after: page.at(-1)?.id ?? "" });
         }
         if (spoilt.length > 0)
-          throw new CommandError(`These keys are spoilt, and not exported: ${spoilt.join(", ")}`, { spoilt });
+          throw new CommandError(`These keys are spoilt, and not exported: ${spoilt.map(oneLine).join(", ")}`, {
+            spoilt,
+          });
       };
     },
   },
@@ -524,7 +527,9 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
 
 /** Runs a command line, given without the program's name. Rejects with a UsageError when the command line or the input is wrong. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<void> {
-  const { env, print, home } = terminal;
+  const { env, home } = terminal;
+  // JSON escapes only some control characters. Those that it leaves stand inside texts, where their escapes mean the same.
+  const print = (line: string): void => terminal.print(manyLines(line));
   const { values, positionals } = parse(args);
   const [group = ""] = positionals;
   const found = find(positionals);
@@ -547,7 +552,11 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
     );
   const { currency: code = env["POLYGATE_CURRENCY"], ...given } = values;
   const currency = currencyOf(code);
-  const work = await command.read(operands, { ...given, ...(currency !== undefined && { currency }) }, terminal);
+  const work = await command.read(
+    operands,
+    { ...given, ...(currency !== undefined && { currency }) },
+    { ...terminal, print },
+  );
   const opened = await openStore(address, { prefix: values.prefix, create: found.name === "keys migrate" });
   try {
     const answer = await work(keyAdmin(opened.store), opened);
@@ -701,5 +710,5 @@ function spanOf(name: string, text: string): number {
 
 const sentenceOf = (difference: object): string =>
   Object.entries(difference)
-    .map(([name, value]) => `${name} ${String(value)}`)
+    .map(([name, value]) => `${name} ${oneLine(String(value))}`)
     .join(", ");

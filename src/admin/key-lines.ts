@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import { isJsonObject, parseJson } from "../model/json.ts";
+import { oneLine } from "../options.ts";
 import { type DurableKeyOptions, type DurableQuotaStore, type KeyReport, newDurableKeyOf } from "../stores/durable.ts";
 import { knownKey, modelsOf } from "../stores/ledger.ts";
 import { UsageError } from "../stores/open/connection.ts";
@@ -35,12 +36,15 @@ const LINE = v.strictObject({
 /** One error names at most this many wrong lines. */
 const MOST_NAMED = 10;
 
-/** Reads all lines. Throws a UsageError that names the wrong lines, so that a wrong file changes no key. */
+/** Reads all lines. Skips the byte order mark that Windows writes before them. Throws a UsageError that names the wrong lines, so that a wrong file changes no key. */
 export function readLines(text: string): readonly KeyLine[] {
   const keys: KeyLine[] = [];
   const problems: string[] = [];
   const lineOfId = new Map<string, number>();
-  for (const [index, json] of text.split(/\r?\n/).entries()) {
+  for (const [index, json] of text
+    .replace(/^\uFEFF/, "")
+    .split(/\r?\n/)
+    .entries()) {
     if (json.trim() === "") continue;
     const line = index + 1;
     try {
@@ -50,7 +54,7 @@ export function readLines(text: string): readonly KeyLine[] {
       if (key.id !== undefined) lineOfId.set(key.id, line);
       keys.push({ line, key });
     } catch (error) {
-      problems.push(`line ${line}: ${(error as Error).message}`);
+      problems.push(`line ${line}: ${oneLine((error as Error).message)}`);
     }
   }
   if (problems.length > MOST_NAMED) problems.splice(MOST_NAMED, Infinity, `and ${problems.length - MOST_NAMED} more`);

@@ -2,6 +2,7 @@
 
 import { type GatewayErrorCode, type Port, describeError, GatewayError, toGatewayError } from "../errors.ts";
 import { redact } from "../http/request.ts";
+import { manyLines } from "../options.ts";
 import type { FailedUpstream, OnFailure } from "../ports/observer.ts";
 
 /** The call that a failure belongs to. */
@@ -52,9 +53,10 @@ export function reportAttempt(call: Reported, error: GatewayError, upstream: Fai
 
 function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): void {
   const described = upstream ? `${titleOf(upstream)}\n${describeError(known)}` : describeError(known);
-  const text = redact(described, call.secret);
+  const redacted = redact(described, call.secret);
+  const text = manyLines(redacted);
   // A host that prints the error object must not print the caller's key.
-  const error = text === described ? known : withoutCause(known, text, call.secret);
+  const error = redacted === described ? known : withoutCause(known, text, call.secret);
   const failure = { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text };
   void guarded(() => call.services.onFailure(failure));
 }

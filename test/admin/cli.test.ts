@@ -178,6 +178,25 @@ describe("polygate keys", () => {
     expect(await to.run("", "export", "--metadata", "team=a")).toEqual(exported.slice(0, 1));
   });
 
+  it("takes a file with a byte order mark, and shows names without their tabs and control characters", async () => {
+    const { run } = await fresh("hostile");
+    const name = "a\t9 used\nroot\u001b[2J\u009b1m\u202e";
+    const escaped = "a\\u00099 used\\u000aroot\\u001b[2J\\u009b1m\\u202e";
+    await run(`\uFEFF${JSON.stringify({ id: "a", name, granted: 5, metadata: { note: name } })}`, "import");
+    expect(await run("", "list")).toEqual([`a\t${escaped}\t0 used\t5 available`]);
+    const [shown] = await run("", "usage", "a");
+    expect(shown).toContain(`name: ${escaped}\n`);
+    expect(shown).toContain(`metadata: note=${escaped}`);
+    for (const args of [["list", "--json"], ["usage", "a", "--json"], ["export"]]) {
+      const [printed = ""] = await run("", ...args);
+      // oxlint-disable-next-line no-control-regex -- these must not be there
+      expect(printed).not.toMatch(/[\u001b\u009b\u202e]/);
+      expect([JSON.parse(printed)].flat()).toMatchObject([{ id: "a", name }]);
+    }
+    const error = await run(`{"id":"a","${name.replaceAll(/[\t\n]/g, "")}":1}`, "import").catch(String);
+    expect(error).not.toContain("\u009b");
+  });
+
   it("imports the other keys where one is known, and updates it if told", async () => {
     const { run, lines } = await fresh("known");
     await run("", "create", "--id", "b", "--granted", "5");

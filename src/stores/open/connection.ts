@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import type * as kyselyPackage from "kysely";
+import { manyLines, oneLine } from "../../options.ts";
 import type * as sqlStores from "../sql/index.ts";
 import { createRates, type CounterPlace, ratesIn, sweepRates } from "./counters.ts";
 
@@ -57,10 +58,9 @@ const CONNECT_MS = 15_000;
 export async function connect(address: string, options: ConnectOptions): Promise<SqlConnection | RedisConnection> {
   const { prefix, connections = 2, forGateway = false } = options;
   const kind = /^([a-z]+):/.exec(address)?.[1];
-  // The clients accept an address without a host, and their errors for other broken addresses contain the password.
-  if (kind !== "sqlite" && /^[a-z]+:\/\//.test(address) && !URL.canParse(address.replace("@/", "@host/")))
+  if (kind !== undefined && SERVERS.has(kind) && !urlOf(address))
     throw new UsageError(
-      "The address of the store is no valid URL. Write @, :, / and # of a password as %40, %3A, %2F and %23.",
+      `The address of the store is no valid URL that begins with ${kind}://. Write @, :, /, ? and # of a password as %40, %3A, %2F, %3F and %23.`,
     );
   switch (kind) {
     case "sqlite": {
@@ -102,10 +102,34 @@ export async function connect(address: string, options: ConnectOptions): Promise
   }
 }
 
+const SERVERS: ReadonlySet<string> = new Set(["postgres", "postgresql", "mysql", "mariadb", "redis", "rediss"]);
+
+/**
+ * Parses the address of a server. Returns undefined for an address whose parts are in doubt: the clients would take a piece of the password
+ * for the host, the port or the database, and show it in their errors.
+ */
+function urlOf(address: string): URL | undefined {
+  if (!/^[a-z]+:\/\//.test(address)) return undefined;
+  // The clients accept an address without a host.
+  const url = URL.parse(address.replace("@/", "@host/"));
+  return url && !`${url.pathname}${url.search}${url.hash}`.includes("@") ? url : undefined;
+}
+
+/** Describes where a store is, from the parts of its address that hold no secret. */
+export function placeOf(address: string): string {
+  if (address.startsWith("sqlite:")) return oneLine(address.replace(/\?.*$/s, ""));
+  const url = urlOf(address);
+  if (!url) return "The store";
+  // A name without a password may be a token.
+  const user = url.password === "" || url.username === "" ? "" : `${url.username}@`;
+  return oneLine(`${url.protocol}//${user}${address.includes("@/") ? "" : url.host}${url.pathname}`);
+}
+
 function sqliteFile(address: string, { create = false }: ConnectOptions): string {
   const file = address.slice("sqlite:".length);
   if (file === "") throw new UsageError("sqlite: must be followed by a file.");
-  if (!create && !existsSync(file)) throw new UsageError(`There is no file ${file}: "polygate keys migrate" makes it.`);
+  if (!create && !existsSync(file))
+    throw new UsageError(`There is no file ${oneLine(file)}: "polygate keys migrate" makes it.`);
   return file;
 }
 
@@ -181,5 +205,5 @@ async function installed<T>(name: string, module: Promise<T>): Promise<T> {
 export function describeProblem(error: unknown): string {
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
-  return text.replaceAll(/(\w+:\/\/)\S*@/g, "$1***@");
+  return manyLines(text.replaceAll(/(\w+:\/\/)\S*@/g, "$1***@"));
 }

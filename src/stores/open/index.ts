@@ -12,6 +12,7 @@ import {
   connect,
   type ConnectOptions,
   describeProblem,
+  placeOf,
   type RedisConnection,
   type SqlConnection,
   UsageError,
@@ -203,12 +204,8 @@ function unusable(address: string, error: unknown): Error {
   // A wrong prefix, for example.
   if (error instanceof RangeError || error instanceof TypeError) return error;
   const problem = describeProblem(error);
-  const message = error instanceof UsageError ? problem : `${withoutPassword(address)} cannot be used: ${problem}`;
+  const message = error instanceof UsageError ? problem : `${placeOf(address)} cannot be used: ${problem}`;
   return new Error(`openStores: ${message}`, { cause: error });
 }
-
-/** Returns an address without its password, and without its query, which may contain another one. */
-const withoutPassword = (address: string): string =>
-  address.replace(/^(\w+:\/\/[^:@/?#]*).*@/s, "$1@").replace(/\?.*$/s, "");
 
 const logError = (error: unknown): void => console.error(`A sweep of the stores has failed: ${describeProblem(error)}`);

@@ -4,7 +4,7 @@ import type { GatewayError } from "../../errors.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { assertTimerMs } from "../../options.ts";
+import { assertTimerMs, oneLine } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { NO_ROUTE } from "./address.ts";
 import { isOfType, JSON_TYPE, readBytes } from "./call.ts";
@@ -55,7 +55,7 @@ export async function checkUpstream(
     const headers = asking ? asking.codec.encodeRequest(tokenRequest("check")).headers : {};
     const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
     if (problem !== undefined) return { ok: false, problem, models: undefined };
-    if (ids) return withModels(upstream, ids);
+    if (ids) return withModels(upstream, { ...ids, names: ids.names.filter((name) => isShowable(upstream, name)) });
     const model = upstream.models?.find(({ kinds }) => kinds?.includes("chat") ?? true)?.id;
     const noList = `The upstream answers ${status} to GET ${upstream.pathOf(path)}, so it lists no models`;
     if (!asking || model === undefined)
@@ -125,6 +125,10 @@ function namesIn(answer: JsonObject): NonNullable<Listing["ids"]> {
   });
   return { names, more: hasMore === true || (typeof nextPageToken === "string" && nextPageToken !== "") };
 }
+
+/** False for a name that holds a secret of the relay or control characters: an upstream may echo its request. */
+const isShowable = ({ failures }: Upstream, name: string): boolean =>
+  failures.redacted(name) === name && oneLine(name) === name;
 
 /** Compares the models of the relay with the models that the upstream lists. */
 function withModels(upstream: Upstream, { names, more }: NonNullable<Listing["ids"]>): RelayCheck {

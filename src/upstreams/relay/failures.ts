@@ -6,6 +6,7 @@ import { errorObject } from "../../formats/shared/errors.decode.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import { redact } from "../../http/request.ts";
 import { parseJson } from "../../model/json.ts";
+import { manyLines } from "../../options.ts";
 import { type MessageRules, shownMessage } from "../messages.ts";
 import { type Exchange, type UpstreamResponse, PhaseTimeout } from "./transport.ts";
 
@@ -145,7 +146,7 @@ export class Failures {
 
   /** Removes secrets before shortening the text: a secret that was cut in two would not be found. */
   #shortened(text: string): string {
-    return this.redacted(text.slice(0, MAX_ERROR_BYTES)).slice(0, MAX_SHOWN_CHARS);
+    return manyLines(this.redacted(text.slice(0, MAX_ERROR_BYTES)).slice(0, MAX_SHOWN_CHARS));
   }
 
   /**

@@ -67,6 +67,13 @@ describe("an upstream that lists its models", () => {
     });
   });
 
+  it("lists no name that holds the relay's secret or control characters", async () => {
+    const data = ["a", `b ${API_KEY}`, API_KEY.slice(3), "c\u001b[2J", "d\te"].map((id) => ({ id }));
+    const { ok, problem, models } = await checked(says(200, { data }), { models: ["large-1"] });
+    expect([ok, models]).toEqual([false, ["a"]]);
+    expect(problem).toBe('The upstream does not list "large-1". It lists a.');
+  });
+
   it("may have more than it lists at once", async () => {
     const { ok } = await checked(says(200, { ...MODELS, has_more: true }), { models: ["large-2"] });
     expect(ok).toBe(true);
