@@ -15,16 +15,16 @@ const WORD_WEIGHT = 2;
 
 /** Makes the vectors, each of unit length, and counts the tokens. A first text that begins with `/fail` fails as it says. */
 export async function* embed(request: EmbeddingRequest, { signal }: CallContext): AsyncGenerator<EmbeddingEvent> {
-  const { inputs, dimensions = DIMENSIONS } = request;
+  const { inputs, dimensions = DIMENSIONS, inputDimensions = [] } = request;
   const [first] = inputs;
   const { fail } = readCommands(typeof first === "string" ? first : "");
   if (fail) throw fail;
   const loop = new Loop();
   let inputTokens = 0;
-  for (const input of inputs) {
+  for (const [index, input] of inputs.entries()) {
     signal.throwIfAborted();
     inputTokens += await tokensIn(input);
-    yield await vectorOf(input, dimensions, loop);
+    yield await vectorOf(input, inputDimensions[index] ?? dimensions, loop);
   }
   yield { type: "usage", usage: { inputTokens: Math.max(1, inputTokens) } };
 }

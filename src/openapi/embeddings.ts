@@ -85,7 +85,7 @@ export const contentEmbeddings: Pick<FormatDescription, "examples" | "operations
       summary: "Makes a vector of each content.",
       request: "BatchEmbedContentsRequest",
       rules:
-        "A part is a text or a file. All requests have the same `taskType` and `outputDimensionality`. Unknown fields are passed on.",
+        "A part is a text or a file. Each request may have a `taskType` and an `outputDimensionality` of its own. Unknown fields are passed on.",
       answer: "BatchEmbedContentsResponse",
     },
   ],

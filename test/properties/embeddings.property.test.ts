@@ -123,15 +123,19 @@ describe("a request", () => {
 
   it("in Google's form comes back as it was", () => {
     const task = fc.constantFrom(...(Object.keys(TASK_TYPE) as EmbeddingTask[]));
-    const inputs = fc.array(fc.tuple(text, optional(fc.string())), { minLength: 1, maxLength: 5 });
+    const own = fc.tuple(text, optional(fc.string()), optional(dimensions), optional(task));
+    const inputs = fc.array(own, { minLength: 1, maxLength: 5 });
     fc.assert(
-      fc.property(inputs, optional(dimensions), optional(task), (own, length, taskType) => {
+      fc.property(inputs, fc.boolean(), (own, isOne) => {
         const titles = own.map(([, title]) => title);
+        const [, , length, taskType] = own[0] ?? [];
+        const lengths = own.map((each) => (isOne ? length : each[2]));
+        const tasks = own.map((each) => (isOne ? taskType : each[3]));
         const request = given({
           model: "m",
           inputs: own.map(([input]) => input),
-          dimensions: length,
-          taskType,
+          ...(new Set(lengths).size > 1 ? { inputDimensions: lengths } : { dimensions: length }),
+          ...(new Set(tasks).size > 1 ? { taskTypes: tasks } : { taskType }),
           titles: titles.some((title) => title !== undefined) ? titles : undefined,
         });
         const { body } = encodeEmbedRequest(request, 0, own.length);

@@ -31,14 +31,15 @@ const spellBatch = spellingWalk(BatchEmbedContentsRequest);
 export function decodeEmbedRequest(raw: unknown, model: string, isBatch: boolean): EmbeddingRequest {
   const body = (isBatch ? spellBatch : spellOne)(raw, []);
   const requests = validRequests(raw, body, isBatch);
-  const [first] = requests;
   const titles = requests.map(({ title }) => title ?? undefined);
+  const dimensions = requests.map(({ outputDimensionality }) => outputDimensionality ?? undefined);
+  const tasks = requests.map(({ taskType }) => readWord(TASK_TYPE, taskType));
   return {
     model,
     inputs: requests.map(({ content }) => decodeInput(content)),
     ...given({
-      dimensions: first?.outputDimensionality,
-      taskType: readWord(TASK_TYPE, first?.taskType),
+      ...(differ(dimensions) ? { inputDimensions: dimensions } : { dimensions: dimensions[0] }),
+      ...(differ(tasks) ? { taskTypes: tasks } : { taskType: tasks[0] }),
       titles: titles.some((title) => title !== undefined) ? titles : undefined,
     }),
     native: {
@@ -49,6 +50,8 @@ export function decodeEmbedRequest(raw: unknown, model: string, isBatch: boolean
     },
   };
 }
+
+const differ = ([first, ...others]: readonly unknown[]): boolean => others.some((other) => other !== first);
 
 function validRequests(raw: unknown, body: unknown, isBatch: boolean): readonly EmbedContentRequest[] {
   try {
@@ -78,7 +81,9 @@ export const EMBEDDING_CONVERSIONS: EmbeddingConversions = {
   "inputs.tokens": rejected("Only texts and files can be embedded, not lists of tokens."),
   "inputs.media": EXACT,
   dimensions: EXACT,
+  inputDimensions: EXACT,
   taskType: EXACT,
+  taskTypes: EXACT,
   titles: EXACT,
   endUser: dropped("The end user cannot be named."),
   native: dropped("Only the caller's own format has this field."),
@@ -116,16 +121,21 @@ export function encodeEmbedRequest(
 }
 
 function encodeOne(
-  { titles = [], taskType, dimensions }: EmbeddingRequest,
+  { titles = [], dimensions, inputDimensions = [], taskType, taskTypes = [] }: EmbeddingRequest,
   model: string,
   input: EmbeddingInput,
   index: number,
 ): JsonObject {
   const [content] = encodeMessages([{ role: "user", parts: partsOf(input) }]);
+  const task = taskTypes[index] ?? taskType;
   const one = {
     model,
     content: content ?? { parts: [] },
-    ...given({ taskType: taskType && TASK_TYPE[taskType], title: titles[index], outputDimensionality: dimensions }),
+    ...given({
+      taskType: task && TASK_TYPE[task],
+      title: titles[index],
+      outputDimensionality: inputDimensions[index] ?? dimensions,
+    }),
   };
   // The cast is safe: the request is built from texts, numbers and the caller's own JSON.
   return one as WireObject as JsonObject;

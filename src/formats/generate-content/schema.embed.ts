@@ -81,15 +81,9 @@ function* contentBreaches(content: EmbedContentRequest["content"], path: FieldPa
   if (isEmpty) yield { path: [...path, "parts"], message: "must not be empty" };
 }
 
-/** Checks each request. The vectors of one answer have one length and one use. */
 function* batchBreaches({ requests }: BatchEmbedContentsRequest): Generator<RuleBreach> {
-  const [first] = requests;
-  for (const [index, request] of requests.entries()) {
-    yield* contentBreaches(request.content, ["requests", index, "content"]);
-    for (const field of ["taskType", "outputDimensionality"] as const)
-      if ((request[field] ?? undefined) !== (first?.[field] ?? undefined))
-        yield { path: ["requests", index, field], message: "must be the same in all requests of a batch" };
-  }
+  for (const [index, { content }] of requests.entries())
+    yield* contentBreaches(content, ["requests", index, "content"]);
 }
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));

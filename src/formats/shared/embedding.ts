@@ -19,7 +19,9 @@ const IS_USED: Readonly<Record<EmbeddingField, (request: EmbeddingRequest) => bo
   "inputs.tokens": ({ inputs }) => inputs.some((input) => typeof input === "object" && !("parts" in input)),
   "inputs.media": ({ inputs }) => inputs.some((input) => typeof input === "object" && "parts" in input),
   dimensions: ({ dimensions }) => dimensions !== undefined,
+  inputDimensions: ({ inputDimensions }) => inputDimensions !== undefined,
   taskType: ({ taskType }) => taskType !== undefined,
+  taskTypes: ({ taskTypes }) => taskTypes !== undefined,
   titles: ({ titles = [] }) => titles.some((title) => title !== undefined),
   endUser: ({ endUser }) => endUser !== undefined,
 };

@@ -85,8 +85,10 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
   readonly overrun = false;
   isHeavy = false;
   readonly #options: EmbeddingMeterOptions;
-  /** The length of the first vector. All vectors must have this length. */
-  #dimensions = 0;
+  /** The length of the first vector whose length the request does not choose. All such vectors must have this length. */
+  #dimensions: number | undefined;
+  /** The numbers of all vectors. */
+  #numbers = 0;
   #vectors = 0;
   /** The size of the inputs whose vectors have come. */
   #size = 0;
@@ -113,21 +115,24 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
   }
 
   #add(vector: EmbeddingVector): EmbeddingAnswerEvent {
-    const input = this.#options.request.inputs[this.#vectors];
+    const { inputs, inputDimensions = [] } = this.#options.request;
+    const input = inputs[this.#vectors];
     if (input === undefined) throw failed("The model backend yielded more vectors than there are inputs.");
     const { length } = vector;
     if (length === 0 || length > MAX_DIMENSIONS)
       throw failed(`The model backend yielded a vector of ${length} numbers.`);
-    if (this.#vectors > 0 && length !== this.#dimensions)
+    const wanted = inputDimensions[this.#vectors];
+    if (length !== (wanted ?? this.#dimensions ?? length))
       throw failed("The model backend yielded vectors of different lengths.");
-    if ((this.#vectors + 1) * length > MAX_NUMBERS) throw failed("The model backend's answer is too large.");
+    this.#numbers += length;
+    if (this.#numbers > MAX_NUMBERS) throw failed("The model backend's answer is too large.");
     for (let at = 0; at < length; at++)
       if (!isFloat(vector[at]))
         throw backendFailed(
           "The model backend yielded a vector of something that is no number.",
           `embedding: the vector ${this.#vectors} must have at ${at} a number that 32 bits can hold, not ${typeof vector[at] === "number" ? vector[at] : shown(vector[at])}.`,
         );
-    this.#dimensions = length;
+    if (wanted === undefined) this.#dimensions = length;
     this.#vectors++;
     this.#size += sizeOf(input);
     this.#unyielded += length;

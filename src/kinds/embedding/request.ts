@@ -11,6 +11,10 @@ export interface EmbeddingRequest {
   readonly dimensions?: number;
   /** The use of the vectors. */
   readonly taskType?: EmbeddingTask;
+  /** The length of each input's vector, in the order of the inputs, where they differ. `dimensions` is then absent. */
+  readonly inputDimensions?: readonly (number | undefined)[];
+  /** The use of each input's vector, in the order of the inputs, where they differ. `taskType` is then absent. */
+  readonly taskTypes?: readonly (EmbeddingTask | undefined)[];
   /** The titles of the inputs, in the order of the inputs. An input without a title has `undefined`. */
   readonly titles?: readonly (string | undefined)[];
   /** An opaque identifier of the end user, for abuse monitoring. */

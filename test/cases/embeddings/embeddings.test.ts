@@ -153,16 +153,10 @@ describe.each<
         "must not be empty",
       ],
       [
-        "different lengths",
-        { requests: [{ content: "A" }, { content: "B", outputDimensionality: 8 }] },
+        "no length",
+        { requests: [{ content: "A" }, { content: "B", outputDimensionality: 0 }] },
         "requests[1].outputDimensionality",
-        "must be the same in all requests of a batch",
-      ],
-      [
-        "different uses",
-        { requests: [{ content: "A", taskType: "CLUSTERING" }, { content: "B" }] },
-        "requests[1].taskType",
-        "must be the same in all requests of a batch",
+        "must be at least 1",
       ],
       [
         "too many",

@@ -374,6 +374,28 @@ describe("across formats", () => {
     });
   });
 
+  it("a batch of requests with lengths and tasks of their own reaches Google's, and OpenAI's where the lengths are equal", async () => {
+    const one = { content: { parts: [{ text: "text 1" }] }, taskType: "CLUSTERING", outputDimensionality: 2 };
+    const other = { content: { parts: [{ text: "text 2" }] }, outputDimensionality: 3 };
+    const sized: Script = ({ body }) => {
+      const lengths = (body["requests"] as Body[]).map((each) => Number(each["outputDimensionality"]));
+      return Response.json({ embeddings: lengths.map((length) => ({ values: Array.from({ length }, () => 1) })) });
+    };
+    const google = await through("generate-content", BATCH, { requests: [one, other] }, sized);
+    expect(google.sent.map(({ body }) => body["requests"])).toEqual([
+      [one, other].map((each) => ({ ...each, model: "models/m" })),
+    ]);
+    expect(google.answer).toMatchObject({ embeddings: [{ values: [1, 1] }, { values: [1, 1, 1] }] });
+    const refused = await through("chat-completions", BATCH, { requests: [one, other] });
+    expect([refused.response.status, refused.sent.length]).toEqual([400, 0]);
+    expect(refused.answer).toMatchObject({ error: { message: expect.stringContaining("inputDimensions") } });
+    const dropped = await through("chat-completions", BATCH, {
+      requests: [one, { ...other, outputDimensionality: 2 }],
+    });
+    expect(dropped.sent.map(({ body }) => body["dimensions"])).toEqual([2]);
+    expect(dropped.response.headers.get("polygate-dropped")).toBe("taskTypes");
+  });
+
   it("a list of tokens is refused by name where only texts are taken", async () => {
     const { response, sent, answer } = await through("generate-content", "/v1/embeddings", {
       model: "m",
