@@ -336,6 +336,12 @@ async function through(
 
 const BATCH = "/v1beta/models/m:batchEmbedContents";
 
+/** Answers with vectors of the lengths that are asked for. */
+const sized: Script = ({ body }) => {
+  const lengths = (body["requests"] as Body[]).map((each) => Number(each["outputDimensionality"]));
+  return Response.json({ embeddings: lengths.map((length) => ({ values: Array.from({ length }, () => 1) })) });
+};
+
 describe("across formats", () => {
   it("a request in OpenAI's form reaches Google's", async () => {
     const body = { model: "m", input: ["text 1", "text 2"], dimensions: 2, user: "u", extra: 1 };
@@ -377,10 +383,6 @@ describe("across formats", () => {
   it("a batch of requests with lengths and tasks of their own reaches Google's, and OpenAI's where the lengths are equal", async () => {
     const one = { content: { parts: [{ text: "text 1" }] }, taskType: "CLUSTERING", outputDimensionality: 2 };
     const other = { content: { parts: [{ text: "text 2" }] }, outputDimensionality: 3 };
-    const sized: Script = ({ body }) => {
-      const lengths = (body["requests"] as Body[]).map((each) => Number(each["outputDimensionality"]));
-      return Response.json({ embeddings: lengths.map((length) => ({ values: Array.from({ length }, () => 1) })) });
-    };
     const google = await through("generate-content", BATCH, { requests: [one, other] }, sized);
     expect(google.sent.map(({ body }) => body["requests"])).toEqual([
       [one, other].map((each) => ({ ...each, model: "models/m" })),
