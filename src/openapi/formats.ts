@@ -26,8 +26,10 @@ import {
   type SharedOperation,
 } from "./parts.ts";
 
-const pageSize = (name: string, size: number): Parameter =>
-  parameter("query", name, "The most models of a page.", { type: "integer", minimum: 1, default: size });
+const pageSize = (name: string, size: number, most?: number): Parameter => {
+  const range = { minimum: 1, ...(most !== undefined && { maximum: most }) };
+  return parameter("query", name, "The most models of a page.", { type: "integer", ...range, default: size });
+};
 
 /** Makes the operations that list models and look one model up. The suffix distinguishes the operation ids of several lists. */
 const modelOperations = (
@@ -373,7 +375,7 @@ export const sharedOperations: readonly SharedOperation[] = modelOperations(
   "",
   "Model",
   [
-    pageSize("limit", 20),
+    pageSize("limit", 20, 1_000),
     parameter("query", "after_id", "Gives the page behind this model."),
     parameter("query", "before_id", "Gives the page before this model."),
     ...CONTENT_PAGES,

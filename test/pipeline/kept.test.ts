@@ -406,7 +406,7 @@ describe("the items of an input", () => {
     expect(new Set([...page.body.data, ...rest.body.data].map((item) => item.id)).size).toBe(25);
   });
 
-  it.each(["order=up", "limit=0", "limit=x"])("are refused for %s", async (query) => {
+  it.each(["order=up", "limit=0", "limit=x", "limit=101"])("are refused for %s", async (query) => {
     const { made, ask } = keeping();
     const id = await made({ input: "a" });
     expect((await ask(`responses/${id}/input_items?${query}`)).status).toBe(400);

@@ -128,9 +128,11 @@ function methodEndpoints(collection: string): Endpoint[] {
       ...QUERY,
       ...route("*"),
       // The last: owns the methods of embeddings as well, where the backend has no embeddings.
-      owns(wildcardPath) {
+      owns(wildcardPath, request) {
         const method = methodIn(wildcardPath);
-        return method !== undefined && !METHODS.includes(method);
+        // For other requests, a colon belongs to the name of a model, such as one that OpenAI's clients delete.
+        const isMeant = request.method === "POST" || isOurs(request);
+        return isMeant && method !== undefined && !METHODS.includes(method);
       },
       body: "none",
       answer(_query, { wildcardPath }) {
@@ -190,7 +192,7 @@ function modelEndpoints(path: string, owns: (request: Request) => boolean): Quer
     {
       ...query,
       path: `${path}/**`,
-      owns: (wildcardPath, request) => isModelAddress(wildcardPath, request) && owns(request),
+      owns: (wildcardPath, request) => isModelAddress(wildcardPath) && owns(request),
       answer: async (asked, { wildcardPath }) =>
         encodeModel(await modelNamed(asked, wildcardPath.replace(/^models(?:\/|%2F)/i, ""))),
     },
@@ -204,7 +206,8 @@ const MAX_PAGE = 1_000;
 async function listModels({ models }: Query, { request }: Incoming): Promise<object> {
   const query = queryOf(request.url);
   const all = await models();
-  const size = pageSize(query.get("pageSize"), "pageSize", DEFAULT_PAGE, MAX_PAGE);
+  // The official service takes a larger number as the largest.
+  const size = Math.min(MAX_PAGE, pageSize(query.get("pageSize"), "pageSize", DEFAULT_PAGE));
   const start = Number(query.get("pageToken") || 0);
   if (!Number.isInteger(start) || start < 0)
     throw new GatewayError("invalid_request", "pageToken: is none that this service gave", { path: ["pageToken"] });

@@ -102,7 +102,7 @@ export function messages(options: MessagesOptions = {}): Format {
       {
         ...modelsRoute,
         path: "/v1/models/**",
-        owns: (wildcardPath, request) => isModelAddress(wildcardPath, request) && isOurs(request),
+        owns: (wildcardPath, request) => isModelAddress(wildcardPath) && isOurs(request),
         answer: async (query, { wildcardPath }) => encodeModel(await modelNamed(query, wildcardPath)),
       },
     ],

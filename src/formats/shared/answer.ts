@@ -89,21 +89,20 @@ export async function modelNamed({ models }: Query, encoded: string): Promise<Mo
  * Tells whether the end of an address names a model. It does not if it ends in a method of a model, such as `:countTokens`. Any other
  * colon belongs to the model's name.
  */
-export const isModelAddress = (wildcardPath: string, { method }: Request): boolean =>
-  method !== "POST" &&
+export const isModelAddress = (wildcardPath: string): boolean =>
   wildcardPath !== "" &&
   !/:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/.test(wildcardPath);
 
 /**
- * Reads the number of models on a page from a query parameter. Throws `invalid_request` unless the number is a positive integer.
+ * Reads the number of items on a page from a query parameter. Throws `invalid_request` unless the number is an integer from 1 to `most`.
  *
  * @param otherwise The number without the parameter.
- * @param most The upper limit of the result.
+ * @param most Default: no limit.
  */
-export function pageSize(text: string | null, name: string, otherwise: number, most: number): number {
+export function pageSize(text: string | null, name: string, otherwise: number, most?: number): number {
   if (text === null || text === "") return otherwise;
   const size = Number(text);
-  if (!Number.isInteger(size) || size < 1)
-    throw new GatewayError("invalid_request", `${name}: must be an integer of at least 1`, { path: [name] });
-  return Math.min(size, most);
+  if (Number.isInteger(size) && size >= 1 && size <= (most ?? size)) return size;
+  const range = most === undefined ? "of at least 1" : `from 1 to ${most}`;
+  throw new GatewayError("invalid_request", `${name}: must be an integer ${range}`, { path: [name] });
 }

@@ -77,7 +77,7 @@ describe("the messages format", () => {
     ]);
   });
 
-  it.each(["0", "x", "1.5"])("refuses a limit of %s", async (limit) => {
+  it.each(["0", "x", "1.5", "1001"])("refuses a limit of %s", async (limit) => {
     expect((await get(`/v1/models?limit=${limit}`, MESSAGES)).status).toBe(400);
   });
 
@@ -182,6 +182,18 @@ describe("every format", () => {
     expect((await get("/v1/models/chat-1", { ...MESSAGES, "x-api-key": "sk-some" })).status).toBe(404);
     expect((await get("/v1/models", { "x-api-key": "sk-none" })).status).toBe(401);
   });
+});
+
+it.each([
+  ["chat-completions", { authorization: "Bearer sk-all" }, { error: { code: "method_not_allowed" } }],
+  ["messages", MESSAGES, { type: "error", error: { code: "method_not_allowed" } }],
+  ["generate-content", CONTENT, { error: { code: 405, status: "METHOD_NOT_ALLOWED" } }],
+])("a method that no route has is refused to a client of %s in the client's format", async (_format, headers, body) => {
+  for (const path of ["/v1/models", "/v1/models/chat-2", "/v1/models/ft:gpt-4o:acme::abc"])
+    for (const method of ["DELETE", "PATCH", ...(path.includes(":") ? [] : ["POST"])]) {
+      const refused = await gateway.fetch(new Request(`http://gateway.test${path}`, { method, headers }));
+      expect([refused.status, await refused.json()]).toMatchObject([405, body]);
+    }
 });
 
 describe("a model that does something else", () => {
