@@ -101,6 +101,6 @@ describe("the ledger of memoryQuotaStore", () => {
         }
       },
     );
-    await expect(fc.assert(property, { numRuns: 500 })).resolves.toBeUndefined();
+    await expect(fc.assert(property, { numRuns: 150 })).resolves.toBeUndefined();
   });
 });

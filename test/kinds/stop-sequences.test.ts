@@ -76,7 +76,7 @@ describe("a text", () => {
           expect([texts[0] ?? "", stops[0]]).toEqual([text, word]);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 200 },
     ));
 
   it("keeps back no more than may still become a stop sequence", async () => {

@@ -26,7 +26,7 @@ describe("chat-completions requests", () => {
         expect(native?.body).toEqual(wire);
         expect(conversions.filter(({ field }) => field !== "messages.prefill")).toEqual([]);
       }),
-      { numRuns: 500 },
+      { numRuns: 100 },
     );
   });
 });
@@ -100,7 +100,7 @@ describe("chat-completions answers", () => {
         expect(saidBy(readStream([stream]))).toEqual(expected);
         expect(saidBy(new CompletionDecoder().answer(body))).toEqual(expected);
       }),
-      { numRuns: 300 },
+      { numRuns: 80 },
     );
   });
 
@@ -110,7 +110,7 @@ describe("chat-completions answers", () => {
         const { stream } = written(events, candidates);
         for (const length of [1, 2, 3, 7]) expect(textOf(pieces(stream, length))).toBe(textOf([stream]));
       }),
-      { numRuns: 60 },
+      { numRuns: 20 },
     );
   });
 
@@ -122,7 +122,7 @@ describe("chat-completions answers", () => {
         const [whole] = new CompletionDecoder().answer(body);
         expect(written(whole ? [whole] : [], candidates).body).toBe(JSON.stringify({ text: body }));
       }),
-      { numRuns: 200 },
+      { numRuns: 20 },
     );
   });
 });

@@ -4,7 +4,7 @@ import type { ChatMessage, ChatRequest, Part } from "../../src/index.ts";
 import type { Conversion } from "../../src/model/conversion.ts";
 
 /** How often a law of what crosses formats is tried. */
-export const LOSSY_RUNS = { numRuns: 300 } as const;
+export const LOSSY_RUNS = { numRuns: 100 } as const;
 
 export type Path = readonly string[];
 export const names = (conversions: readonly Conversion[]): Path => conversions.map(({ field }) => field);

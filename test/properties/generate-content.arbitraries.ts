@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { JsonObject, JsonValue } from "../../src/index.ts";
 
 /** How often a law of generate-content is tried. */
-export const RUNS = { numRuns: 200 } as const;
+export const RUNS = { numRuns: 60 } as const;
 
 /** Text as people write it, with astral characters, line breaks and what looks like a stream's framing. */
 export const text: fc.Arbitrary<string> = fc.oneof(

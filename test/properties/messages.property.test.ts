@@ -33,7 +33,7 @@ describe("messages requests", () => {
         expect(decoded).toEqual(arriving(request.tools.length > 0 ? request : others));
         expect(native?.body).toEqual(wire);
       }),
-      { numRuns: 500 },
+      { numRuns: 100 },
     );
   });
 });
@@ -110,7 +110,7 @@ describe("messages streams", () => {
         const { id: _c, parsed_output: _d, ...streamed } = await anthropic.messages.stream(body).finalMessage();
         expect(streamed).toEqual(complete);
       }),
-      { numRuns: 200 },
+      { numRuns: 50 },
     );
   });
 
@@ -132,7 +132,7 @@ describe("messages streams", () => {
         const starts = frames.filter(({ type }) => type === "content_block_start").map(({ index }) => index);
         expect(starts).toEqual(starts.map((_, position) => position));
       }),
-      { numRuns: 300 },
+      { numRuns: 80 },
     );
   });
 });

@@ -19,7 +19,7 @@ describe("Responses requests", () => {
         expect(native.body).toEqual(wire);
         expect(conversions.filter(({ field }) => field !== "messages.prefill")).toEqual([]);
       }),
-      { numRuns: 500 },
+      { numRuns: 100 },
     );
   });
 });

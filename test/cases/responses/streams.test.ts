@@ -210,7 +210,7 @@ describe("a stream", () => {
         const response = expectWhole(await streamed(events));
         expect(withoutIds(response)).toEqual(withoutIds(await completed(events)));
       }),
-      { numRuns: 100 },
+      { numRuns: 40 },
     );
   });
 
@@ -224,7 +224,7 @@ describe("a stream", () => {
         expect(told.map(({ type }) => type).indexOf("error")).toBe(hasFailed ? told.length - 2 : -1);
         if (!hasFailed) expectWhole(told);
       }),
-      { numRuns: 200 },
+      { numRuns: 60 },
     );
   });
 
