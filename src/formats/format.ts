@@ -47,15 +47,44 @@ export interface Incoming {
   turn(): Promise<void> | undefined;
 }
 
+/** A document as it is stored: the content of a large document is only its beginning. */
+export interface StoredDocument extends KeptDocument {
+  /** The length of the whole content, in characters. */
+  readonly chars: number;
+  /** The name and the number of the parts of a large content, with its beginning. */
+  readonly parts?: { readonly token: string; readonly count: number };
+}
+
+/** A document to create. Its time is the host's unless it has one of its own. */
+export type NewKept = Omit<NewDocument, "retainMs"> & { readonly retainMs?: number };
+
+/** A page of a list. */
+export interface KeptPage extends Omit<DocumentPage, "maxBytes"> {
+  /** The most characters of the whole contents. The page has one document at least. */
+  readonly maxChars: number;
+}
+
 /**
  * The documents of one key in the host's store of responses. Each verb rejects with `store_unavailable` when the store fails. The host's
  * options decide how long a document is kept.
  */
 export interface KeptDocuments {
-  create(documents: readonly Omit<NewDocument, "retainMs">[]): Promise<boolean>;
-  update(update: Omit<DocumentUpdate, "retainMs">): Promise<boolean>;
-  read(ids: readonly string[]): Promise<readonly KeptDocument[]>;
-  list(parentId: string, page: DocumentPage): Promise<readonly KeptDocument[]>;
+  create(documents: readonly NewKept[]): Promise<boolean>;
+  /** Updates a document without a parent, or a small one. */
+  update(update: Omit<DocumentUpdate, "retainMs"> & { readonly retainMs?: number }): Promise<boolean>;
+  /** Returns documents as they are stored: little memory, however large they are. */
+  peek(ids: readonly string[]): Promise<readonly StoredDocument[]>;
+  /**
+   * Returns whole documents. Books the memory of large documents, until the end of the call, before it reads them.
+   *
+   * @param admit Receives the characters of each document before any large document is read. May throw.
+   */
+  read(ids: readonly string[], admit?: (chars: number) => void): Promise<readonly KeptDocument[]>;
+  /** Returns the whole documents of stored ones, like `read`. A document that was deleted meanwhile is left out. */
+  whole(stored: readonly StoredDocument[], admit?: (chars: number) => void): Promise<readonly KeptDocument[]>;
+  /** Returns the content of a document piece by piece; `undefined` for a piece that was deleted meanwhile. */
+  pieces(document: StoredDocument): AsyncIterable<string | undefined>;
+  list(parentId: string, page: KeptPage): Promise<readonly StoredDocument[]>;
   delete(id: string): Promise<boolean>;
   /** Reports a failure that its caller is not told. */
   failed(error: unknown): void;

@@ -20,6 +20,15 @@ export class RawJson {
   }
 }
 
+/** A body that is JSON already, and may be large: it is made piece by piece, as it is read. */
+export class JsonPieces {
+  readonly pieces: AsyncIterable<string>;
+
+  constructor(pieces: AsyncIterable<string>) {
+    this.pieces = pieces;
+  }
+}
+
 /** Returns a JSON answer. */
 export const jsonAnswer = (status: number, body: unknown, headers: Readonly<Record<string, string>>): Answer => ({
   status,

@@ -48,7 +48,8 @@ export function parseBody(call: Call): unknown {
   return typeof rawBody === "string" ? parseJsonText(rawBody, call.json) : rawBody;
 }
 
-async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
+/** Throws `quota_exhausted` or `quota_held` when a key has no quota left. */
+export async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   const { quotas, exhausted } = call.services;
   const balance = await askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
   call.assertLive();

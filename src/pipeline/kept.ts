@@ -1,20 +1,24 @@
-/** The documents of a call's key in the host's store of responses. */
+/** The documents of a call's key in the host's store of responses. The content of a large document is stored, read and booked in parts. */
 
 import { toGatewayError } from "../errors.ts";
-import type { KeptDocuments } from "../formats/format.ts";
+import type { KeptDocuments, KeptPage, NewKept, StoredDocument } from "../formats/format.ts";
+import type { BodyLease } from "../http/body-room.ts";
 import { LATE, within } from "../http/wait.ts";
-import type {
-  DocumentPage,
-  DocumentUpdate,
-  KeptDocument,
-  NewDocument,
-  ResponseStore,
-} from "../ports/response-store.ts";
+import { nextIteration } from "../ports/clock.ts";
+import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../ports/response-store.ts";
 import { askStore } from "./ask-store.ts";
+import { assertSolvent } from "./body.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failures.ts";
 import type { Responses } from "./services.ts";
 import { tooLate } from "./settlements.ts";
+
+/** The longest content of one stored document, in characters. Two bytes each may come to 128 KiB. */
+const PART_CHARS = 64 * 1024;
+/** The parts that are read at once. */
+const PARTS_A_READ = 4;
+/** The most bytes of the documents that are listed at once. */
+const LIST_BYTES: number = 1024 ** 2;
 
 /** Returns the documents of the call's key; undefined without a store. */
 export function keptBy(call: Call): KeptDocuments | undefined {
@@ -27,6 +31,11 @@ class KeyDocuments implements KeptDocuments {
   readonly #keyId: string;
   readonly #store: ResponseStore;
   readonly #retainMs: number;
+  /** The room for the large documents that the call has read, until its end. */
+  #lease: BodyLease | undefined;
+  /** The characters that the call has read. */
+  #chars = 0;
+  #isSolvent = false;
 
   constructor(call: Call, keyId: string, { store, retainMs }: Responses) {
     this.#call = call;
@@ -35,22 +44,106 @@ class KeyDocuments implements KeptDocuments {
     this.#retainMs = retainMs;
   }
 
-  create(documents: readonly Omit<NewDocument, "retainMs">[]): Promise<boolean> {
-    const retained = documents.map((document) => ({ ...document, retainMs: this.#retainMs }));
+  create(documents: readonly NewKept[]): Promise<boolean> {
+    const retained = documents.flatMap((document) => inParts({ retainMs: this.#retainMs, ...document }));
     return this.#ask("create", (call) => this.#store.create(this.#keyId, retained, call));
   }
 
-  update(update: Omit<DocumentUpdate, "retainMs">): Promise<boolean> {
-    const retained = { ...update, retainMs: this.#retainMs };
-    return this.#ask("update", (call) => this.#store.update(this.#keyId, retained, call));
+  async update(update: Omit<DocumentUpdate, "retainMs"> & { readonly retainMs?: number }): Promise<boolean> {
+    const { aliases, revision, ...document } = { retainMs: this.#retainMs, ...update };
+    const [first, ...parts] = inParts(document);
+    if (!first) return false;
+    // The parts come first, so that whoever sees the update finds them. They are deleted with the document.
+    const ofParent = parts.map((part) => ({ ...part, parentId: update.id }));
+    if (parts.length > 0 && !(await this.#ask("create", (call) => this.#store.create(this.#keyId, ofParent, call))))
+      return false;
+    const updated = { ...document, content: first.content, revision, ...(aliases && { aliases }) };
+    return this.#ask("update", (call) => this.#store.update(this.#keyId, updated, call));
   }
 
-  read(ids: readonly string[]): Promise<readonly KeptDocument[]> {
-    return this.#ask("read", (call) => this.#store.read(this.#keyId, ids, call));
+  async peek(ids: readonly string[]): Promise<readonly StoredDocument[]> {
+    const rows = await this.#booked(ids.length * PART_CHARS, () =>
+      this.#ask("read", (call) => this.#store.read(this.#keyId, ids, call)),
+    );
+    return rows.map(storedOf);
   }
 
-  list(parentId: string, page: DocumentPage): Promise<readonly KeptDocument[]> {
-    return this.#ask("list", (call) => this.#store.list(this.#keyId, parentId, page, call));
+  async read(ids: readonly string[], admit?: (chars: number) => void): Promise<readonly KeptDocument[]> {
+    return this.whole(await this.peek(ids), admit);
+  }
+
+  async whole(stored: readonly StoredDocument[], admit?: (chars: number) => void): Promise<readonly KeptDocument[]> {
+    const { endpoint, key, limits } = this.#call;
+    for (const { chars } of stored) {
+      admit?.(chars);
+      this.#chars += chars;
+    }
+    // A caller who cannot pay must not cause much work. Whoever only reads gets the pieces as they are stored.
+    if (
+      this.#chars > limits.largeBodyBytes &&
+      endpoint.method === "POST" &&
+      key &&
+      !key.unlimited &&
+      !this.#isSolvent
+    ) {
+      await assertSolvent(this.#call, key);
+      this.#isSolvent = true;
+    }
+    const documents: KeptDocument[] = [];
+    for (const document of stored) {
+      if (!document.parts) {
+        documents.push(document);
+        continue;
+      }
+      this.#book(document.chars);
+      let content = "";
+      let isWhole = true;
+      for await (const piece of this.pieces(document)) {
+        isWhole = piece !== undefined;
+        if (!isWhole) break;
+        content += piece;
+        await nextIteration();
+      }
+      // It was deleted while it was read.
+      if (isWhole) documents.push({ ...document, content });
+    }
+    return documents;
+  }
+
+  async *pieces({ id, content, parts }: StoredDocument): AsyncGenerator<string | undefined, void> {
+    yield content;
+    if (!parts) return;
+    for (let at = 1; at < parts.count; at += PARTS_A_READ) {
+      const end = Math.min(parts.count, at + PARTS_A_READ);
+      const ids = Array.from({ length: end - at }, (_, index) => partId(id, parts.token, at + index));
+      const rows = await this.#ask("read", (call) => this.#store.read(this.#keyId, ids, call));
+      const byId = new Map(rows.map((row) => [row.id, row.content]));
+      for (const part of ids) yield byId.get(part);
+    }
+  }
+
+  async list(parentId: string, page: KeptPage): Promise<readonly StoredDocument[]> {
+    const { limit, order, maxChars } = page;
+    const found: StoredDocument[] = [];
+    let left = maxChars;
+    const maxBytes = Math.min(maxChars, LIST_BYTES);
+    // A page may have nothing but parts of large documents.
+    for (let after = page.after; found.length === 0;) {
+      const wanted = { limit, order, maxBytes, ...(after !== undefined && { after }) };
+      const rows = await this.#booked(maxBytes, () =>
+        this.#ask("list", (call) => this.#store.list(this.#keyId, parentId, wanted, call)),
+      );
+      after = rows.at(-1)?.id;
+      if (after === undefined) break;
+      for (const row of rows) {
+        if (isPart(row.id)) continue;
+        const document = storedOf(row);
+        left -= document.chars;
+        if (left < 0 && found.length > 0) return found;
+        found.push(document);
+      }
+    }
+    return found;
   }
 
   delete(id: string): Promise<boolean> {
@@ -61,6 +154,24 @@ class KeyDocuments implements KeptDocuments {
     report(this.#call, error, "response-store");
   }
 
+  /** Books room until the end of the call. Throws `busy` when the bodies of the key leave none. */
+  #book(bytes: number): void {
+    const call = this.#call;
+    if (call.isEnded) return;
+    if (!this.#lease) {
+      const lease = (this.#lease = call.services.bodies.lease(this.#keyId));
+      call.defer(() => lease[Symbol.dispose]());
+    }
+    this.#lease.take(bytes);
+  }
+
+  /** Books room while the store is asked. */
+  async #booked<Value>(bytes: number, ask: () => Promise<Value>): Promise<Value> {
+    using lease = this.#call.services.bodies.lease(this.#keyId);
+    if (!this.#call.isEnded) lease.take(bytes);
+    return await ask();
+  }
+
   /** Asks after the end of the call too, because a response that is made in the background is written then. */
   async #ask<Value>(verb: string, ask: (call: Call["details"]) => Promise<Value>): Promise<Value> {
     const { clock, details, isEnded, limits } = this.#call;
@@ -69,4 +180,46 @@ class KeyDocuments implements KeptDocuments {
     if (answer !== LATE) return answer;
     throw toGatewayError(tooLate(limits.storeTimeoutMs), "response-store");
   }
+}
+
+/**
+ * Divides a large document: the document itself keeps the beginning of its content, behind a line that names the parts, and each part is a
+ * child of the same parent. The token belongs to this content alone: of two updates at once, each has its own parts.
+ */
+function inParts<Document extends Omit<NewDocument, "aliases">>(
+  document: Document,
+): readonly (Document | NewDocument)[] {
+  const { id, content, retainMs, parentId = id } = document;
+  if (content.length <= PART_CHARS) return [document];
+  const texts: string[] = [];
+  for (let at = 0, end = 0; at < content.length; at = end) {
+    end = at + PART_CHARS;
+    // Keep the two halves of a character together.
+    if (isHighSurrogate(content.charCodeAt(end - 1))) end--;
+    texts.push(content.slice(at, end));
+  }
+  const token = crypto.randomUUID().slice(0, 8);
+  const [first, ...others] = texts;
+  const parts = others.map((text, index) => ({ id: partId(id, token, index + 1), parentId, content: text, retainMs }));
+  return [{ ...document, content: `~${token} ${texts.length} ${content.length}\n${first}` }, ...parts];
+}
+
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
+
+/** The id of a part. No other id of the gateway begins with this sign, and ids of callers stand behind a sign of their own. */
+const partId = (id: string, token: string, number: number): string => `~${token}.${number}~${id}`;
+
+const isPart = (id: string): boolean => id.startsWith("~");
+
+/** Returns a document as it is stored. A content that was written before contents had parts is whole. */
+function storedOf(document: KeptDocument): StoredDocument {
+  const { content } = document;
+  const [line, token, count, chars] = /^~(\w+) (\d+) (\d+)\n/.exec(content.slice(0, 64)) ?? [];
+  if (line === undefined || token === undefined) return { ...document, chars: content.length };
+  return {
+    ...document,
+    content: content.slice(line.length),
+    chars: Number(chars),
+    parts: { token, count: Number(count) },
+  };
 }

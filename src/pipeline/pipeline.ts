@@ -1,7 +1,7 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
 import type { ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
-import { type Answer, jsonAnswer } from "../http/answer.ts";
+import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import { estimateInputTokens } from "../kinds/chat/input-tokens.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { ModelKind } from "../ports/call.ts";
@@ -17,7 +17,7 @@ import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts"
 import { limitRequests, limitTokens } from "./rate-limit.ts";
 import { ending } from "./replay.ts";
 import { reserve } from "./reserve.ts";
-import { callHeaders, complete, polled, refusal, streamed } from "./respond.ts";
+import { callHeaders, complete, piecemeal, polled, refusal, streamed } from "./respond.ts";
 import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
 
 /**
@@ -160,7 +160,9 @@ async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }
   const asked = { body, key, countInput, authorize, balance, models };
   const source = endpoint.stream?.(asked, call);
   if (source) return polled(call, source);
-  const answered = jsonAnswer(200, await endpoint.answer(asked, call), callHeaders(call));
+  const told = await endpoint.answer(asked, call);
+  if (told instanceof JsonPieces) return piecemeal(call, told.pieces);
+  const answered = jsonAnswer(200, told, callHeaders(call));
   // A kept response may be large, and its client may read nothing of it.
   return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered);
 }

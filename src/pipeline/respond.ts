@@ -78,9 +78,59 @@ export function streamed<Event, Answered>(
 /** The time between two questions to a source that is not at its end, in milliseconds. */
 const POLL_MS = 500;
 
+/** The room for an answer that is read from a store while it is written: the pieces that are read at once. */
+const READ_BYTES = 256 * 1024;
+
+/** Books room until the end of the call. Throws `busy` when the bodies of the key leave none. */
+function book(call: Call, bytes: number): void {
+  if (!call.key) return;
+  const lease = call.services.bodies.lease(call.key.id);
+  call.defer(() => lease[Symbol.dispose]());
+  lease.take(bytes);
+}
+
+/**
+ * Answers with JSON in pieces. The first piece is read before the head, so that a failure has its true status. A later failure breaks the
+ * connection.
+ */
+export async function piecemeal(call: Call, pieces: AsyncIterable<string>): Promise<Answer> {
+  book(call, READ_BYTES);
+  const source = pieces[Symbol.asyncIterator]();
+  const first = await source.next();
+  call.listener = {
+    cut(reason) {
+      call.error = failureOf(call, reason);
+      void call.end();
+    },
+  };
+  call.status = 200;
+  const headers = { "content-type": "application/json", ...callHeaders(call) };
+  return { status: 200, headers, body: rest(call, first, source) };
+}
+
+async function* rest(
+  call: Call,
+  first: IteratorResult<string>,
+  source: AsyncIterator<string>,
+): AsyncGenerator<string, undefined> {
+  try {
+    for (let step = first; !step.done; step = await source.next()) {
+      call.assertLive();
+      if (step.value !== "") yield step.value;
+    }
+    return undefined;
+  } catch (error) {
+    call.error ??= failureOf(call, error);
+    throw error;
+  } finally {
+    await call.endAndSettle();
+  }
+}
+
 /** Writes the frames of a source as they come. The first frames come before the head, so that a failure has its true status. */
 export async function polled(call: Call, source: FrameSource): Promise<Answer> {
   const { clock, limits } = call;
+  book(call, READ_BYTES);
   let next = await source.next();
   let isFirst = true;
   const body = new EventStream({

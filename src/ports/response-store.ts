@@ -9,7 +9,7 @@ import type { CallInfo } from "./call.ts";
  * Promises, which `polygate/testing` checks:
  * - A document that `create` has made is there for every later verb, in every process, until it is deleted or has expired.
  * - The documents of one `create` are created all together or not at all. A document whose id its key already has stays as it is, also when
- *   several calls create it at once.
+ *   several calls create it at once. Of several calls that create it with `isNew` at once, exactly one succeeds.
  * - Of several updates of one revision, exactly one succeeds, also when several processes share the store.
  * - `read` finds a document by its id, and by each of its aliases. When several documents have an alias, `read` returns one of them.
  * - `list` returns the children of a document in the order in which they were created, each once. The children of one `create` stand
@@ -26,8 +26,8 @@ import type { CallInfo } from "./call.ts";
 export interface ResponseStore<Context = unknown> {
   /**
    * Creates documents of one key, in their order. A parent may be created in the same call, before its children. Resolves with false, and
-   * creates nothing, when a document names a parent that does not exist, or a parent that is itself a child. Rejects with a GatewayError
-   * `busy`, and creates nothing, when the documents take more room than their key may have.
+   * creates nothing, when a document names a parent that does not exist, or a parent that is itself a child, and when a document that is
+   * `isNew` exists already. Rejects with a GatewayError `busy`, and creates nothing, when the documents take more room than their key may have.
    */
   create(keyId: string, documents: readonly NewDocument[], call?: CallInfo<Context>): Promise<boolean>;
   /**
@@ -58,6 +58,8 @@ export interface NewDocument {
   readonly content: string;
   /** The time until the document may be forgotten, in milliseconds: an integer from 1 up. For a child, the least time of its parent. */
   readonly retainMs: number;
+  /** True when nothing must be created if the key has a document of this id already. Default: that document stays, and the others are created. */
+  readonly isNew?: boolean;
 }
 
 /** A document as it is stored now. */

@@ -240,7 +240,7 @@ class MemoryResponses implements MemoryResponseStore {
     }
   }
 
-  #add(keyId: string, { retainMs, aliases, ...document }: NewDocument): void {
+  #add(keyId: string, { retainMs, aliases, isNew: _isNew, ...document }: NewDocument): void {
     const shelf = this.#shelves.get(keyId) ?? { keyId, byId: new Map(), byAlias: new Map(), roots: new Set() };
     this.#shelves.set(keyId, shelf);
     const parent = document.parentId === undefined ? undefined : shelf.byId.get(document.parentId);
@@ -330,7 +330,7 @@ export const full = (): GatewayError =>
 
 /**
  * Returns the documents of a `create` that must be added. Returns undefined when a document names a parent that does not exist, or that is
- * itself a child.
+ * itself a child, and when a document that must be new exists.
  *
  * @param find Finds a document of the same key that exists already.
  */
@@ -340,12 +340,14 @@ export function missingOf(
 ): readonly NewDocument[] | undefined {
   const missing = new Map<string, NewDocument>();
   for (const document of documents) {
-    const { id, parentId } = document;
+    const { id, parentId, isNew } = document;
     if (parentId !== undefined) {
       const parent = find(parentId) ?? missing.get(parentId);
       if (!parent || parent.parentId !== undefined) return undefined;
     }
-    if (!missing.has(id) && !find(id)) missing.set(id, document);
+    const isThere = missing.has(id) || find(id) !== undefined;
+    if (isThere && isNew) return undefined;
+    if (!isThere) missing.set(id, document);
   }
   return [...missing.values()];
 }

@@ -36,6 +36,8 @@ export interface UnstorageResponseStore extends ResponseStore {
   sweep(): Promise<void>;
 }
 
+/** An operation of the storage that takes longer fails, in milliseconds. The next verbs of its key wait only so long. */
+const STORAGE_TIMEOUT_MS = 5_000;
 const SWEEP_EVERY_MS = 600_000;
 /** The most expired documents that a sweep within `create` deletes, without their children, because the caller waits for the sweep. */
 const SWEPT_WITH_A_DOCUMENT = 20;
@@ -44,7 +46,7 @@ const SWEPT_WITH_A_DOCUMENT = 20;
  * Makes a store that keeps responses and conversations in an unstorage storage. A storage cannot compare and write in one step, so **only one
  * process may use a storage**: its verbs wait for each other. With several processes, two updates of one revision may both succeed, and
  * an item of a conversation may be lost; use `polygate/stores/sql` there. A process that dies while it writes may leave a part of one
- * `create` or `delete`. The store has no bounds.
+ * `create` or `delete`. An operation of the storage that takes longer than 5 seconds fails. The store has no bounds.
  *
  * @example
  * const responseStore = unstorageResponseStore(createStorage({ driver: fsDriver({ base: "./responses" }) }));
@@ -74,6 +76,22 @@ interface Pointer {
   readonly position: number;
 }
 
+/** Returns a storage whose operations fail when they take too long. */
+function inTime(storage: ResponseStorage, clock: Clock): ResponseStorage {
+  const within = <T>(asked: Promise<T>): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const late = new Error(`The storage has taken longer than ${STORAGE_TIMEOUT_MS} ms.`);
+      const cancel = clock.after(STORAGE_TIMEOUT_MS, () => reject(late));
+      Promise.resolve(asked).then(resolve, reject).finally(cancel);
+    });
+  return {
+    getItem: (key) => within(storage.getItem(key)),
+    setItem: (key, value) => within(storage.setItem(key, value)),
+    removeItem: (key) => within(storage.removeItem(key)),
+    getKeys: (base) => within(storage.getKeys(base)),
+  };
+}
+
 /** The last verb of each API key on each storage. One follows the other, also among stores that share a storage. */
 const verbs = new WeakMap<ResponseStorage, Map<string, Promise<unknown>>>();
 
@@ -88,7 +106,7 @@ class UnstorageResponses implements UnstorageResponseStore {
     storage: ResponseStorage,
     { base = "polygate:responses", clock = systemClock }: UnstorageResponseStoreOptions,
   ) {
-    this.#storage = storage;
+    this.#storage = inTime(storage, clock);
     this.#base = base;
     this.#clock = clock;
     this.#verbs = verbs.get(storage) ?? new Map<string, Promise<unknown>>();

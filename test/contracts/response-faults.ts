@@ -125,6 +125,17 @@ export const responseMutants: readonly ResponseMutant[] = [
       },
     }),
   ),
+  mutant(
+    "overlooks that a document must be new",
+    "of 20 calls that create a document that must be new, one succeeds, and the others create nothing",
+    (store) => ({
+      create: (keyId, documents) =>
+        store.create(
+          keyId,
+          documents.map(({ isNew: _isNew, ...document }) => document),
+        ),
+    }),
+  ),
   mutant("finds documents by their ids alone", "a document is found by its id and its aliases, once", (store) => ({
     read: async (keyId, ids) => (await store.read(keyId, ids)).filter(({ id }) => ids.includes(id)),
   })),

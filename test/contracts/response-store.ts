@@ -244,6 +244,31 @@ export const responseStoreLaws: readonly ResponseStoreLaw[] = [
     assert.deepEqual(await shelf.page("p"), ["a", "b"], "each child must be listed once");
   }),
 
+  law(
+    "of 20 calls that create a document that must be new, one succeeds, and the others create nothing",
+    async (shelf) => {
+      const { store, other } = shelf;
+      await shelf.create([{ id: "p" }]);
+      const done = await Promise.all(
+        numbers(20).map((number) =>
+          shelf.tries(
+            [
+              { id: `c${number}`, parentId: "p" },
+              { id: "c", parentId: "p", content: `${number}`, isNew: true },
+            ],
+            number % 2 > 0 ? other : store,
+          ),
+        ),
+      );
+      assert.equal(done.filter(Boolean).length, 1, "one call must succeed");
+      const winner = `${done.indexOf(true)}`;
+      assert.deepEqual(await shelf.page("p"), [`c${winner}`, "c"], "the others must create nothing");
+      assert.equal((await shelf.document("c"))?.content, winner);
+      await shelf.create([{ id: "c", parentId: "p", content: "again" }]);
+      assert.equal((await shelf.document("c"))?.content, winner, "it stays, as any document does");
+    },
+  ),
+
   law("a document is found by its id and its aliases, once", async (shelf) => {
     await shelf.create([{ id: "a", aliases: ["x", "shared", "b"] }]);
     await shelf.create([{ id: "b", aliases: ["y", "shared"] }]);

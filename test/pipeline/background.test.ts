@@ -130,8 +130,8 @@ describe("a response in the background", () => {
       await bench.clock.advance(1_000);
     }
     expect(await statusOf(bench, id)).toBe("completed");
-    // The deltas, the three events with the whole text, the last event, and the response.
-    expect(written).toBeLessThan(7 * 60_000);
+    // The deltas, the three events with the whole text, the last event, the response, and its output, which is found without it.
+    expect(written).toBeLessThan(8 * 60_000);
   });
 
   it("can be continued once it has ended, and not before", async () => {
@@ -220,6 +220,23 @@ describe("a cancelled response", () => {
     expect((await bench.ask(`responses/${id}/cancel`, { method: "POST" })).body["status"]).toBe("completed");
   });
 
+  it("stays cancelled, whatever ids a caller gives to items, and its lease is no response", async () => {
+    const backend = obedient();
+    const bench = keeping([], { backend });
+    const { id } = (await bench.create(BACKGROUND)).body;
+    const items = ["lease", "input", "events-0"].map((name) => ({ role: "user", content: "a", id: `${id}/${name}` }));
+    const post = (path: string, body: object) => bench.ask(path, { method: "POST", body: JSON.stringify(body) });
+    expect(await post("conversations", { items })).toMatchObject({ status: 200 });
+    for (const path of [`responses/${id}%2Flease`, `responses/${id}%2Flease/input_items`])
+      expect(await bench.ask(path)).toMatchObject({ status: 404 });
+    await post(`responses/${id}/cancel`, {});
+    await bench.clock.advance(2_000);
+    expect(backend.seen.ended).toBe(true);
+    expect(await statusOf(bench, id)).toBe("cancelled");
+    const referred = { items: [{ type: "item_reference", id: `${id}/lease` }] };
+    expect(await post("conversations", referred)).toMatchObject({ status: 200 });
+  });
+
   it("of another key is not found, and goes on", async () => {
     const { script, goOn } = waiting();
     const bench = keeping([script]);
@@ -295,8 +312,8 @@ describe("a response in the background that does not end well", () => {
       await bench.clock.advance(10_000);
       await closing;
       const [document] = await bench.kept.read("one", [id]);
-      expect(JSON.parse(document?.content ?? "")).toMatchObject({
-        response: { status: isQuick ? "completed" : "failed" },
+      expect(JSON.parse(document?.content.split("\n")[1] ?? "")).toMatchObject({
+        status: isQuick ? "completed" : "failed",
       });
       expect(bench.report()).toMatchObject(AT_REST);
     }
@@ -313,7 +330,7 @@ describe("a response in the background that does not end well", () => {
     const documents = [...left.filter(({ parentId }) => parentId === undefined), ...pieces];
     await dead.kept.create(
       "one",
-      documents.map((document) => ({ ...document, retainMs: 1_000_000 })),
+      documents.map((document) => ({ ...document, retainMs: document.id.endsWith("/lease") ? 30_000 : 1_000_000 })),
     );
     await dead.clock.advance(29_000);
     expect(await statusOf(dead, id)).toBe("in_progress");
@@ -324,6 +341,21 @@ describe("a response in the background that does not end well", () => {
     const { body } = await dead.ask(`responses/${id}`);
     expect(body).toMatchObject({ status: "failed", error: { code: "server_error" } });
     expect((await dead.ask(`responses/${id}/cancel`, { method: "POST" })).body).toEqual(body);
+  });
+
+  it("is corrected by its result, and its process goes on, though its lease was lost", async () => {
+    for (const isLate of [true, false]) {
+      const { script, goOn } = waiting();
+      const bench = keeping([script]);
+      const { id } = (await bench.create(BACKGROUND)).body;
+      await bench.kept.delete("one", `${id}/lease`);
+      expect(await statusOf(bench, id)).toBe("failed");
+      await bench.clock.advance(isLate ? 0 : 2_000);
+      expect(await statusOf(bench, id)).toBe(isLate ? "failed" : "in_progress");
+      goOn();
+      await bench.clock.advance(0);
+      expect(await statusOf(bench, id)).toBe("completed");
+    }
   });
 
   it("is refused when the store is down as it begins, and nothing is asked or charged", async () => {

@@ -121,7 +121,7 @@ describe("a conversation", () => {
     const seen: string[] = [];
     for (let after = "", more = true; more;) {
       const { body } = await bench.ask(`conversations/${id}/items?order=asc&limit=100${after}`);
-      expect(body.data.length).toBeLessThanOrEqual(2);
+      expect(body.data.length).toBeLessThanOrEqual(3);
       seen.push(...body.data.map((item) => textOf(item).slice(0, 1)));
       after = `&after=${String(body["last_id"])}`;
       more = body["has_more"] === true;
@@ -156,6 +156,13 @@ describe("a conversation", () => {
       status: 400,
       body: { error: { param: "input.0.id" } },
     });
+    const again = { items: [message("c", { id: "msg_2" })] };
+    const both = await Promise.all([
+      post(bench, `conversations/${id}/items`, again),
+      post(bench, `conversations/${id}/items`, again),
+    ]);
+    expect(both.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([200, 400]);
+    await bench.ask(`conversations/${id}/items/msg_2`, { method: "DELETE" });
     // Another conversation may have an item of the same id.
     const other = await conversationOf(bench, { items: [message("b", { id: "msg_1" })] });
     expect([await textsIn(bench, id), await textsIn(bench, other)]).toEqual([["a"], ["b"]]);
@@ -274,7 +281,8 @@ describe("a response in a conversation", () => {
       }),
     );
     const id = await conversationOf(bench);
-    const calls = ["1", "2"].map((input) => bench.create({ input, conversation: id }));
+    // Both have the same id for their item. One of them gets another.
+    const calls = ["1", "2"].map((text) => bench.create({ input: [message(text, { id: "msg_1" })], conversation: id }));
     for (let turn = 0; turn < 20; turn++) await setImmediate();
     for (const { resolve } of gates) resolve();
     for (const { status } of await Promise.all(calls)) expect(status).toBe(200);

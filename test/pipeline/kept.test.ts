@@ -2,9 +2,15 @@
 
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type ChatEvent, encryptedResponseStore, memoryReplayStore, memoryResponseStore } from "../../src/index.ts";
+import {
+  type ChatEvent,
+  encryptedResponseStore,
+  type KeptDocument,
+  memoryReplayStore,
+  memoryResponseStore,
+} from "../../src/index.ts";
 import { AT_REST, counted, INPUT, microtasks, never, opened, PROMPT, readUntil, type Step, WORD } from "./bench.ts";
-import { framesOf, keeping, OTHER, told, type Wire } from "./keeping.ts";
+import { framesOf, keeping, OTHER, told, type Told, type Wire } from "./keeping.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -256,8 +262,9 @@ describe("a chain", () => {
     const id = await made({ input: "a" });
     const deepen = async (revision: number, depth: number): Promise<void> => {
       const [document] = await kept.read("one", [id]);
-      const content = { ...JSON.parse(document?.content ?? ""), chain: { depth, ids: [] } };
-      await kept.update("one", { id, revision, content: JSON.stringify(content), retainMs: DAY_MS });
+      const [head = "", response] = document?.content.split("\n") ?? [];
+      const content = `${JSON.stringify({ ...JSON.parse(head), chain: { depth, ids: [] } })}\n${response}`;
+      await kept.update("one", { id, revision, content, retainMs: DAY_MS });
     };
     await deepen(0, 998);
     expect((await create({ input: "b", previous_response_id: id })).status).toBe(200);
@@ -354,7 +361,8 @@ describe("the documents that a request reads", () => {
     const input = Array.from({ length: 500 }, (_, index) => ({ role: "user", content: "a", id: `msg_${index}` }));
     expect((await create({ input })).status).toBe(200);
     expect((await create({ input: input.map(({ id }) => ({ type: "item_reference", id })) })).status).toBe(200);
-    expect([said().length, read]).toEqual([500, 1]);
+    // The documents of an input have at most 32 Ki characters.
+    expect([said().length, read]).toEqual([500, 2]);
   });
 
   it("count with the request's own values, and take room like its body while its call runs", async () => {
@@ -376,16 +384,89 @@ describe("the documents that a request reads", () => {
   });
 });
 
-describe("a large response that its clients do not read", () => {
-  it("takes the room of a body of their key until it is read", async () => {
-    const { made, send, ask } = keeping([["word"]], { limits: { maxBodyBytesInFlight: 1_000_000 } });
-    const path = `/v1/responses/${await made({ input: "a", instructions: "x".repeat(100_000) })}`;
-    const unread: Response[] = [];
-    for (let count = 0; count < 20; count++) unread.push(await send({ method: "GET", path }));
-    expect(new Set(unread.map(({ status }) => status))).toEqual(new Set([200, 503]));
-    for (const response of unread) await response.text();
-    expect((await ask(path.slice("/v1/".length))).body["instructions"]).toHaveLength(100_000);
+const MIB = 1024 ** 2;
+/** Counts what the store gives: in all, and by one verb. */
+const counting = (setup: Parameters<typeof keeping>[1] = {}) => {
+  const seen = { chars: 0, most: 0 };
+  const count = (documents: readonly KeptDocument[]): readonly KeptDocument[] => {
+    const chars = documents.reduce((total, { content }) => total + content.length, 0);
+    seen.chars += chars;
+    seen.most = Math.max(seen.most, chars);
+    return documents;
+  };
+  const bench = keeping([["word"]], { key: { granted: 10 ** 9 }, ...setup }, (store) => ({
+    read: async (keyId, ids) => count(await store.read(keyId, ids)),
+    list: async (keyId, parentId, page) => count(await store.list(keyId, parentId, page)),
+  }));
+  return { ...bench, seen };
+};
+
+const large = (id: string): object => ({ role: "user", id, content: "é😀".repeat(MIB / 3) });
+
+describe("a large response", () => {
+  it("is read in pieces: its items without each other, its stream, and all that it was", async () => {
+    const { create, ask, send, clock, seen, said } = counting();
+    const small = Array.from({ length: 3_000 }, (_, index) => ({ role: "user", id: `m${index}`, content: "a" }));
+    const body = { input: [large("l0"), ...small], instructions: "é😀x".repeat(MIB / 4), background: true };
+    const { id } = (await create(body)).body;
+    await clock.advance(0);
+    const spent = async (work: () => Promise<Told>): Promise<number> => {
+      seen.chars = 0;
+      expect(await work()).toMatchObject({ status: 200 });
+      return seen.chars;
+    };
+    const { body: whole } = await ask(`responses/${id}`);
+    expect(whole).toMatchObject({
+      status: "completed",
+      instructions: body.instructions,
+      output: [{ id: whole.output[0]?.id }],
+    });
+    const text = await (await send({ method: "GET", path: `/v1/responses/${id}?stream=true` })).text();
+    expect(framesOf(text).at(-1)).toMatchObject({ type: "response.completed", response: whole });
+    const last = await ask(`responses/${id}/input_items?order=asc&limit=100&after=m2899`);
+    expect(last.body).toMatchObject({ first_id: "m2900", last_id: "m2999", has_more: false });
+    expect((await ask(`responses/${id}/input_items?order=asc&limit=1`)).body.data[0]).toMatchObject({ id: "l0" });
+    const cheap: [string, () => Promise<Told>][] = [
+      ["one small item", () => create({ input: [{ type: "item_reference", id: "m1500" }] })],
+      ["its output", () => create({ input: [{ type: "item_reference", id: whole.output[0]?.id }] })],
+      ["a page in the middle", () => ask(`responses/${id}/input_items?order=asc&after=m1500`)],
+    ];
+    for (const [what, work] of cheap) expect([what, (await spent(work)) < MIB / 4]).toEqual([what, true]);
+    expect(await create({ input: "b", previous_response_id: id })).toMatchObject({ status: 200 });
+    expect(said()).toHaveLength(3_003);
+    expect(seen.most).toBeLessThan(1.1 * MIB);
   });
+
+  it("costs little before it is refused: too large together, or for a key that cannot pay", async () => {
+    const { create, store, seen, asked } = counting({ limits: { maxJsonBytes: 3 * MIB } });
+    const ids = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for (const id of ids) expect(await create({ input: [large(id)] })).toMatchObject({ status: 200 });
+    const refer = (...named: string[]) => create({ input: named.map((id) => ({ type: "item_reference", id })) });
+    seen.chars = 0;
+    expect(await refer(...ids)).toMatchObject({ status: 400 });
+    expect(seen.chars).toBeLessThan(MIB);
+    expect(await refer("a")).toMatchObject({ status: 200 });
+    const [balance, calls] = [await store.balance("one"), asked.length];
+    await store.reserve({ id: "h", keyId: "one", atLeast: 1, atMost: balance?.available ?? 0, leaseMs: 60_000 });
+    seen.chars = 0;
+    expect(await refer("a", "b")).toMatchObject({ status: 429 });
+    expect([seen.chars < MIB / 2, asked.length]).toEqual([true, calls]);
+  });
+
+  it.each(["", "?stream=true"])(
+    "that its clients do not read takes room of their key until it is read%s",
+    async (query) => {
+      const { made, send, ask, clock } = keeping([["word"]], { limits: { maxBodyBytesInFlight: 4_000_000 } });
+      const id = await made({ input: "a", instructions: "x".repeat(100_000), background: true });
+      await clock.advance(0);
+      const path = `/v1/responses/${id}${query}`;
+      const unread: Response[] = [];
+      for (let count = 0; count < 20; count++) unread.push(await send({ method: "GET", path }));
+      expect(new Set(unread.map(({ status }) => status))).toEqual(new Set([200, 503]));
+      for (const response of unread) await response.text();
+      expect((await ask(`responses/${id}`)).body["instructions"]).toHaveLength(100_000);
+    },
+  );
 });
 
 describe("the items of an input", () => {
@@ -530,7 +611,9 @@ describe("a client that leaves at any moment", () => {
       const created: string[] = [];
       const bench = keeping([[WORD, counted(7)]], {}, (store) => ({
         async create(keyId, documents) {
-          created.push(...documents.flatMap(({ id, parentId }) => (parentId === undefined ? id : [])));
+          created.push(
+            ...documents.flatMap(({ id, parentId }) => (parentId === undefined && !id.endsWith("/lease") ? id : [])),
+          );
           await setImmediate();
           return store.create(keyId, documents);
         },

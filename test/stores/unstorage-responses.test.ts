@@ -86,6 +86,29 @@ it("unstorageResponseStore takes an item that was written in part as missing", a
   expect(await store.read("one", ["a"])).toMatchObject([{ content: "1" }]);
 });
 
+it("unstorageResponseStore gives up an operation that hangs, and the verbs behind it go on", async () => {
+  const [storage, clock] = [createStorage(), manualClock()];
+  let hangs = false;
+  const store = unstorageResponseStore(
+    {
+      getItem: (key) => (hangs ? new Promise(() => {}) : storage.getItem(key)),
+      setItem: (key, value) => storage.setItem(key, value),
+      removeItem: (key) => storage.removeItem(key),
+      getKeys: (base) => storage.getKeys(base),
+    },
+    { clock },
+  );
+  await store.create("one", [{ id: "a", content: "1", retainMs: HOUR_MS }]);
+  hangs = true;
+  const hanging = store.read("one", ["a"]).catch(String);
+  await clock.advance(0);
+  hangs = false;
+  const behind = store.read("one", ["a"]);
+  await clock.advance(5_000);
+  expect(await hanging).toContain("5000 ms");
+  expect(await behind).toMatchObject([{ content: "1" }]);
+});
+
 it("unstorageResponseStore tells a failure of its storage, and goes on with the next write", async () => {
   const storage = createStorage();
   let isDown = true;

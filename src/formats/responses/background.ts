@@ -2,35 +2,70 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
-import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
+import { type JsonObject, parseJson } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KeptDocument } from "../../ports/response-store.ts";
-import type { AnswerContext, AnswerStream, BackgroundAnswer, FrameSource, KeptDocuments } from "../format.ts";
+import type {
+  AnswerContext,
+  AnswerStream,
+  BackgroundAnswer,
+  FrameSource,
+  KeptDocuments,
+  NewKept,
+  StoredDocument,
+} from "../format.ts";
 import { frameOf } from "../shared/answer.ts";
 import { encodeError } from "../shared/errors.ts";
 import { errorEvent, ResponseBuilder } from "./answer.ts";
 import {
+  contentFrom,
   contentOf,
   DOCUMENT_LIMITS,
-  inputDocument,
-  inputIdOf,
-  newItemsOf,
-  PAGE_BYTES,
-  responseDocument,
+  headOf,
+  inputDocuments,
+  keepWith,
+  type KeptHead,
+  noResponse,
+  responseDocuments,
 } from "./kept.ts";
 import { dataOf } from "./stream.native.ts";
 
-/** A process that has not renewed the lease of its response for so long has died, in milliseconds. */
+/**
+ * A process that has not renewed the lease of its response for so long counts as dead, in milliseconds. The lease expires by the store's
+ * clock, and nothing else is decided by time: a result that comes all the same is kept.
+ */
 const LEASE_MS = 30_000;
 
 const UNFINISHED: ReadonlySet<unknown> = new Set(["queued", "in_progress"]);
 
 /**
- * The document of a response that is made has children beside its input: its lease, and pieces of its stream. So the response itself, which may be
- * large, is written twice only: when it begins and when it ends. Who cancels it deletes the lease.
+ * Beside the document of a response that is made stands its lease, and the document has children: its input, and pieces of its stream. So
+ * the response itself, which may be large, is written twice only: when it begins and when it ends. Who cancels or deletes it deletes the lease.
  */
-const leaseOf = (id: string): string => `${id}/lease`;
-const pieceOf = (id: string, first: number): string => `${id}/events-${first}`;
+export const leaseOf = (id: string): string => `${id}/lease`;
+const pieceOf = (id: string, first: number | "begin"): string => `${id}/events-${first}`;
+
+const newLease = (id: string): NewKept => ({ id: leaseOf(id), content: "{}", retainMs: LEASE_MS });
+
+/** Tells whether the process that makes a response has renewed its lease. */
+const isMade = async (kept: KeptDocuments, id: string): Promise<boolean> =>
+  (await kept.peek([leaseOf(id)])).some((lease) => lease.id === leaseOf(id) && lease.parentId === undefined);
+
+/** The events of one piece have this many characters together, and a larger event is a piece of its own. */
+const PIECE_CHARS = 32 * 1024;
+
+/** Returns the documents of the pieces for events: a list of their data, or the data of one large event. */
+function piecesOf(parentId: string, first: number, events: readonly string[]): NewKept[] {
+  const pieces: NewKept[] = [];
+  for (let at = 0; at < events.length;) {
+    let [end, chars] = [at, 0];
+    do chars += events[end++]?.length ?? 0;
+    while (end < events.length && chars + (events[end]?.length ?? 0) <= PIECE_CHARS);
+    const content = chars > PIECE_CHARS ? (events[at] ?? "") : JSON.stringify(events.slice(at, end));
+    pieces.push({ id: pieceOf(parentId, first + at), parentId, content });
+    at = end;
+  }
+  return pieces;
+}
 
 export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, AnswerStream<AnswerEvent> {
   readonly contentType = "text/event-stream; charset=utf-8";
@@ -47,7 +82,7 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   #savedEvents = 0;
   /** The events that are written to the client, and not yet taken. */
   #frames = "";
-  #leaseEndsAt = 0;
+  #nextRenewal = 0;
   /** The final response, once it is known. */
   #final: JsonObject | undefined;
   /** True once the final response is written, or may not be. */
@@ -67,13 +102,14 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
     const begun = this.#builder.snapshot("in_progress");
     const response = begun as unknown as JsonObject;
     this.#id = begun.id;
-    const now = this.#clock.now();
     await this.#kept.create([
-      responseDocument(this.#context, response, true),
-      { id: leaseOf(this.#id), parentId: this.#id, content: leaseFrom(now) },
-      inputDocument(this.#context),
+      ...responseDocuments(this.#context, response, true),
+      newLease(this.#id),
+      ...inputDocuments(this.#context),
+      // The stream begins behind this piece.
+      { id: pieceOf(this.#id, "begin"), parentId: this.#id, content: "[]" },
     ]);
-    this.#leaseEndsAt = now + LEASE_MS;
+    this.#nextRenewal = this.#clock.now() + LEASE_MS / 3;
     return { ...response, status: "queued" };
   }
 
@@ -149,10 +185,11 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
   }
 
   async #write(response: JsonObject): Promise<void> {
-    const isWritten = await this.#kept.update({ ...responseDocument(this.#context, response, true), revision: 0 });
-    const items = newItemsOf(this.#context, response);
-    if (!isWritten || items.length === 0 || UNKEPT.has(response["status"])) return;
-    await this.#kept.create(items).catch((error: unknown) => this.#kept.failed(error));
+    const [document, ...output] = responseDocuments(this.#context, response, true);
+    if (output.length > 0) await this.#kept.create(output);
+    const isWritten = await this.#kept.update({ ...document, revision: 0 });
+    if (!isWritten || UNKEPT.has(response["status"])) return;
+    await keepWith(this.#context, response, []).catch((error: unknown) => this.#kept.failed(error));
   }
 
   /** Writes the events since the last time. A piece whose write has failed may be in the store all the same, so it stays as it was. */
@@ -161,48 +198,64 @@ export class BackgroundResponse implements BackgroundAnswer<AnswerEvent>, Answer
       isAgain = this.#piece.length > 0;
       if (!isAgain) [this.#piece, this.#unsaved] = [this.#unsaved, []];
       if (this.#piece.length === 0) return;
-      const id = pieceOf(this.#id, this.#savedEvents);
-      await this.#kept.create([{ id, parentId: this.#id, content: JSON.stringify(this.#piece) }]);
+      await this.#kept.create(piecesOf(this.#id, this.#savedEvents, this.#piece));
       this.#savedEvents += this.#piece.length;
       this.#piece = [];
     }
   }
 
-  /** Tells whether the response is still to be made. Renews its lease when that is due. */
+  /** Tells whether the response is still to be made. Renews its lease when that is due, and makes an expired lease again. */
   async #isWanted(): Promise<boolean> {
-    const [lease] = await this.#kept.read([leaseOf(this.#id)]);
-    if (!lease) return false;
+    const id = this.#id;
+    const [lease] = await this.#kept.peek([leaseOf(id)]);
     const now = this.#clock.now();
-    if (now < this.#leaseEndsAt - LEASE_MS / 2) return true;
-    const { id, revision } = lease;
-    const isRenewed = await this.#kept.update({ id, revision, content: leaseFrom(now) });
-    if (isRenewed) this.#leaseEndsAt = now + LEASE_MS;
-    return isRenewed;
+    if (lease && now < this.#nextRenewal) return true;
+    const [document] = await this.#kept.peek([id]);
+    if (document?.id !== id || !UNFINISHED.has(headOf(document)?.head.status)) return false;
+    if (lease) await this.#kept.update({ ...newLease(id), revision: lease.revision });
+    else await this.#kept.create([newLease(id)]);
+    this.#nextRenewal = now + LEASE_MS / 3;
+    return true;
   }
 }
-
-/** The content of a lease that begins now. */
-const leaseFrom = (now: number): string => JSON.stringify({ endsAt: now + LEASE_MS });
 
 /** The ends of a response whose items no conversation gets. */
 const UNKEPT: ReadonlySet<unknown> = new Set(["failed", "cancelled"]);
 
-/** Returns a kept response as it is now. A response whose process has died is failed, and is kept as such. */
-export async function presentResponse(kept: KeptDocuments, document: KeptDocument, now: number): Promise<JsonObject> {
-  const content = contentOf(document);
-  const { response, background } = content;
-  if (!background || !UNFINISHED.has(response["status"])) return response;
-  const { id, revision } = document;
-  const [lease] = await kept.read([leaseOf(id)]);
-  const told = lease && parseJson(lease.content);
-  if (isJsonObject(told) && Number(told["endsAt"]) >= now) return response;
+/** A response as it is stored. */
+export interface StoredResponse {
+  readonly document: StoredDocument;
+  readonly head: KeptHead;
+}
+
+/**
+ * Returns a kept response as it is now, with the error of a response whose process has died. Such a response is not written: its process may
+ * be late, and its result then counts.
+ */
+export async function presentResponse(
+  kept: KeptDocuments,
+  find: () => Promise<StoredResponse>,
+): Promise<StoredResponse & { readonly failed?: { readonly status: string; readonly error: JsonObject } }> {
+  const found = await find();
+  if (!isUnfinished(found) || (await isMade(kept, found.document.id))) return found;
+  // It may have ended in this moment.
+  const present = await find();
+  if (!isUnfinished(present)) return present;
   const error = { code: "server_error", message: "The process that made this response has ended." };
-  const failed = { ...response, status: "failed", error };
-  const isFailed = await kept.update({ id, revision, content: JSON.stringify({ ...content, response: failed }) });
-  if (isFailed) return failed;
-  // It has ended in this moment, or was deleted.
-  const [changed] = await kept.read([id]);
-  return changed ? contentOf(changed).response : failed;
+  return { ...present, failed: { status: "failed", error } };
+}
+
+const isUnfinished = ({ head }: StoredResponse): boolean => head.background === true && UNFINISHED.has(head.status);
+
+/** Returns the whole response of a document. */
+export async function wholeResponse(
+  kept: KeptDocuments,
+  document: StoredDocument,
+  more: JsonObject = {},
+): Promise<JsonObject> {
+  const [whole] = await kept.whole([document]);
+  if (!whole) throw noResponse(document.id);
+  return { ...contentOf(whole).response, ...more };
 }
 
 /** The most attempts to cancel a response that is being written at the same time. */
@@ -211,69 +264,84 @@ const MAX_TRIES = 3;
 /** Cancels a response. Its process notices within a second or so. Throws `invalid_request` for a response of another kind. */
 export async function cancelResponse(
   kept: KeptDocuments,
-  find: () => Promise<KeptDocument>,
-  now: number,
-): Promise<JsonObject> {
+  find: () => Promise<StoredResponse>,
+): Promise<StoredResponse & { readonly failed?: JsonObject }> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const document = await find();
+    const present = await presentResponse(kept, find);
+    const { document, head } = present;
     const { id, revision } = document;
-    const content = contentOf(document);
-    if (!content.background) throw new GatewayError("invalid_request", "Cannot cancel a synchronous response.");
-    const present = await presentResponse(kept, document, now);
-    const isUnfinished = UNFINISHED.has(present["status"]);
-    const response = isUnfinished ? { ...present, status: "cancelled" } : present;
-    const update = { id, revision, content: JSON.stringify({ ...content, response }) };
-    if (isUnfinished && !(await kept.update(update))) continue;
+    if (!head.background) throw new GatewayError("invalid_request", "Cannot cancel a synchronous response.");
     // Also for a response that was cancelled before: the deletion may have failed then.
-    if (response["status"] === "cancelled") await kept.delete(leaseOf(id));
-    return response;
+    if (head.status === "cancelled") await kept.delete(leaseOf(id));
+    if (present.failed || !isUnfinished(present)) return present;
+    const response = await wholeResponse(kept, document, { status: "cancelled" });
+    await kept.update({ id, revision, content: contentFrom({ ...head, response }) });
   }
   throw new GatewayError("busy", "The response is being changed.", { retryAfterMs: 1_000 });
 }
 
-/** The pieces of a stream that are read at once. */
-const PIECES_A_READ = 100;
+/** The pieces of a stream that are read at once: a client may leave them unread. */
+const PIECES = { limit: 100, maxChars: 128 * 1024, order: "asc" } as const;
 
 /** The events of a response that was made in the background, from a point on, and those that follow while it is made. */
 export class KeptStream implements FrameSource {
   readonly contentType = "text/event-stream; charset=utf-8";
   readonly keepAlive = ": keep-alive\n\n";
   readonly #kept: KeptDocuments;
-  readonly #find: () => Promise<KeptDocument>;
-  readonly #now: () => number;
+  readonly #find: () => Promise<StoredResponse>;
   /** The number of the last event that the client has. */
   readonly #after: number;
-  /** The id of the last piece that was read. */
-  #piece: string | undefined;
+  readonly #frames: AsyncGenerator<string, void>;
   #events = 0;
   #last = "";
 
-  constructor(kept: KeptDocuments, find: () => Promise<KeptDocument>, after: number, now: () => number) {
+  constructor(kept: KeptDocuments, find: () => Promise<StoredResponse>, after: number) {
     this.#kept = kept;
     this.#find = find;
     this.#after = after;
-    this.#now = now;
+    this.#frames = this.#read();
   }
 
   async next(): Promise<{ readonly frames: string; readonly isLast: boolean }> {
-    // Read the state first: a finished response has all its pieces.
-    const document = await this.#find();
-    const response = await presentResponse(this.#kept, document, this.#now());
-    // The pieces stand behind the lease, which may be deleted, and behind the input.
-    const after = this.#piece ?? inputIdOf(document.id);
-    const page = { limit: PIECES_A_READ, maxBytes: PAGE_BYTES, order: "asc", after } as const;
-    const pieces = await this.#kept.list(document.id, page);
-    let frames = "";
-    for (const { id, content } of pieces) {
-      this.#piece = id;
-      const events = parseJson(content, DOCUMENT_LIMITS);
-      if (Array.isArray(events)) for (const data of events) frames += this.#frame(String(data));
+    const { value, done } = await this.#frames.next();
+    return { frames: value ?? "", isLast: done === true };
+  }
+
+  /** Reads the frames piece by piece. An empty text means that no more have come yet. */
+  async *#read(): AsyncGenerator<string, void> {
+    for (let after: string | undefined; ;) {
+      // Read the state first: a finished response has all its pieces.
+      const { document, head, failed } = await presentResponse(this.#kept, this.#find);
+      const { id } = document;
+      const children = await this.#kept.list(id, { ...PIECES, after: after ?? pieceOf(id, "begin") });
+      after = children.at(-1)?.id ?? after;
+      for (const child of children) if (child.id.startsWith(`${id}/events-`)) yield* this.#framesIn(child);
+      if (children.length > 0) continue;
+      if (!failed && UNFINISHED.has(head.status)) {
+        yield "";
+        continue;
+      }
+      // A dead process writes no end of its response, and the process of a cancelled response may not have written it yet.
+      if ((failed || UNKEPT.has(head.status)) && !this.#last.startsWith("response."))
+        yield this.#written("response.failed", { response: await wholeResponse(this.#kept, document, failed) });
+      return;
     }
-    const isLast = pieces.length === 0 && !UNFINISHED.has(response["status"]);
-    // A dead process writes no end of its response, and the process of a cancelled response may not have written it yet.
-    if (isLast && UNKEPT.has(response["status"]) && !this.#last.startsWith("response."))
-      frames += this.#failed(response);
-    return { frames, isLast };
+  }
+
+  /** Returns the frames of a piece: of a list of events, or of one large event. */
+  async *#framesIn(piece: StoredDocument): AsyncGenerator<string, void> {
+    if (!piece.content.startsWith("[")) {
+      if (this.#isOld(piece.content)) return;
+      yield frameStart(piece.content);
+      for await (const part of this.#kept.pieces(piece)) {
+        if (part === undefined) throw noResponse(piece.parentId ?? "");
+        yield part;
+      }
+      return yield "\n\n";
+    }
+    const [whole] = await this.#kept.whole([piece]);
+    const events = whole && parseJson(whole.content, DOCUMENT_LIMITS);
+    if (Array.isArray(events)) yield events.map((data) => this.#frame(String(data))).join("");
   }
 
   error(error: GatewayError): string {
@@ -281,20 +349,26 @@ export class KeptStream implements FrameSource {
   }
 
   #frame(data: string): string {
-    const [, type] = /^\{"type":"([\w.]+)"/.exec(data) ?? [];
-    this.#last = LAST.test(type ?? "") ? (type ?? "") : "";
-    const isOld = this.#events++ <= this.#after;
-    return isOld ? "" : frameOf({ data, ...(type !== undefined && { event: type }) });
+    return this.#isOld(data) ? "" : `${frameStart(data)}${data}\n\n`;
   }
 
-  #failed(response: JsonObject): string {
-    return this.#written("response.failed", { response });
+  /** Counts an event. Returns true for an event that the client has. */
+  #isOld(data: string): boolean {
+    const type = typeOf(data);
+    this.#last = LAST.test(type) ? type : "";
+    return this.#events++ <= this.#after;
   }
 
   #written(type: string, fields: Readonly<Record<string, unknown>>): string {
     return this.#frame(dataOf({ type, sequence_number: this.#events, ...fields }));
   }
 }
+
+/** Returns the type in the data of an event, or in its beginning. */
+const typeOf = (data: string): string => /^\{"type":"([\w.]+)"/.exec(data)?.[1] ?? "";
+
+/** Returns the frame of an event up to its data, which is one line. */
+const frameStart = (data: string): string => (typeOf(data) === "" ? "data: " : `event: ${typeOf(data)}\ndata: `);
 
 /** The events after which nothing follows. */
 const LAST = /^response\.(?:completed|incomplete|failed)$/;

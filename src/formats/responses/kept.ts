@@ -10,21 +10,29 @@ import {
   type JsonObject,
   parseJson,
 } from "../../model/json.ts";
+import { nextIteration } from "../../ports/clock.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
-import type { AnswerContext, Incoming, KeptDocuments } from "../format.ts";
+import type { AnswerContext, Incoming, KeptDocuments, NewKept, StoredDocument } from "../format.ts";
 import { type InputItem, isCall, type ResponsesRequest } from "./schema.ts";
 
 /**
- * The content of a kept response. The items of its request stand in a child of its document: agents send their whole conversation with each
- * request, and refer to the answers in it, so that only the answers may be read again.
+ * The beginning of the content of a kept response, which is read without the response. The items of its request stand in children of its
+ * document, and so does the output of a large response: one item is found without the others.
  */
-export interface KeptResponse {
-  /** The response as its caller got it. */
-  readonly response: JsonObject;
+export interface KeptHead {
   /** The responses before it. */
   readonly chain: Chain;
   /** True for a response that is or was made in the background. */
   readonly background?: boolean;
+  /** True when the items of the output stand in children of their own. */
+  readonly apart?: boolean;
+  readonly status?: string;
+}
+
+/** The content of a kept response. */
+export interface KeptResponse extends KeptHead {
+  /** The response as its caller got it. */
+  readonly response: JsonObject;
 }
 
 /**
@@ -40,12 +48,45 @@ export interface Chain {
 
 const NO_CHAIN: Chain = { depth: 0, ids: [] };
 
-/** The id of the document that has the input of a response: the items of its request, without those of earlier responses. */
+/** The id of the first document of the input of a response: the items of its request, without those of earlier responses. */
 export const inputIdOf = (id: string): string => `${id}/input`;
+const outputIdOf = (id: string): string => `${id}/output`;
 
-/** Reads the content of a response's document. */
-export const contentOf = ({ content }: KeptDocument): KeptResponse =>
-  parseJson(content, DOCUMENT_LIMITS) as KeptResponse;
+/**
+ * The name by which an item is found. Ids of items come from callers and upstreams: behind this sign, none of them is the id of a document of
+ * the gateway.
+ */
+export const aliasOf = (itemId: string): string => `=${itemId}`;
+
+/**
+ * Returns the head of a kept response, which is the first line of its content, and the place where the response begins; undefined for a
+ * content that was written before heads.
+ */
+export function headOf({ content }: KeptDocument): { readonly head: KeptHead; readonly start: number } | undefined {
+  const end = content.startsWith('{"chain":') ? content.indexOf("\n") : -1;
+  return end < 0 ? undefined : { head: parseJson(content.slice(0, end)) as KeptHead, start: end + 1 };
+}
+
+/** Reads the whole content of a response's document. */
+export function contentOf(
+  document: KeptDocument,
+  parse = ({ content }: KeptDocument): unknown => parseJson(content, DOCUMENT_LIMITS),
+): KeptResponse {
+  const told = headOf(document);
+  if (!told) return parse(document) as KeptResponse;
+  return { ...told.head, response: parse({ ...document, content: document.content.slice(told.start) }) as JsonObject };
+}
+
+/** Writes the content of a response's document. */
+export function contentFrom({ response, chain, background, apart }: KeptResponse): string {
+  const head = {
+    chain,
+    ...(background && { background }),
+    ...(apart && { apart }),
+    status: textIn(response["status"]),
+  };
+  return `${JSON.stringify(head)}\n${JSON.stringify(response)}`;
+}
 
 /** A document that the gateway wrote is nested deeper, and has more values, than the request that it holds. */
 export const DOCUMENT_LIMITS: JsonLimits = {
@@ -80,12 +121,16 @@ const MAX_CHAIN = 1_000;
 const BLOCK = 32;
 /** The most items that are taken from a conversation. */
 const MAX_ITEMS = 10_000;
-/** The most bytes of a page of documents. The next page has the rest. */
-export const PAGE_BYTES: number = 8 * 1024 ** 2;
+/** The most characters of a page of documents. The next page has the rest. */
+export const PAGE_CHARS: number = 8 * 1024 ** 2;
 /** The items of a conversation that are read at once. */
-const PAGE = { limit: 500, maxBytes: PAGE_BYTES, order: "asc" } as const;
-/** The references that are resolved at once. Each may name a document as large as a request. */
+const PAGE = { limit: 500, maxChars: PAGE_CHARS, order: "asc" } as const;
+/** The references that are resolved at once. */
 const REFERENCES_A_READ = 8;
+/** Items of a response are kept together up to this many characters. A larger item stands alone. */
+const CHUNK_CHARS = 32 * 1024;
+/** The documents with items that are read at once. */
+const CHUNKS_A_READ = 8;
 
 /** The request with its whole input: the items of the chain or the conversation first, and kept items in place of references. */
 export interface ResolvedRequest {
@@ -149,11 +194,15 @@ class Room {
     this.#left = incoming.limits.maxJsonBytes;
   }
 
-  /** Parses a document. Throws `invalid_request` when the documents are too large, and `busy` when the memory has no room. */
+  /** Counts a document before it is read. Throws `invalid_request` when the documents are too large. */
+  readonly admit = (chars: number): void => {
+    this.#left -= chars;
+    if (this.#left < 0) throw invalid("input: the earlier responses are larger than a request may be", ["input"]);
+  };
+
+  /** Parses a document that was admitted. Throws `invalid_request` for too many values, and `busy` when the memory has no room. */
   parse({ content }: KeptDocument): JsonObject {
     const json = this.#json;
-    this.#left -= content.length;
-    if (this.#left < 0) throw invalid("input: the earlier responses are larger than a request may be", ["input"]);
     json.booking?.take(content.length);
     try {
       const parsed = parseJson(content, json);
@@ -177,27 +226,24 @@ async function chainTo(
   room: Room,
 ): Promise<{ readonly items: JsonObject[]; readonly chain: Chain }> {
   const field = "previous_response_id";
-  const read = (await kept?.read([id, inputIdOf(id)])) ?? [];
+  const read = (await kept?.peek([id, inputIdOf(id)])) ?? [];
   const [last, input] = [id, inputIdOf(id)].map((wanted) => read.find((one) => one.id === wanted));
   if (!kept || !last || !input || !isResponse(last)) throw noResponse(id, field);
-  const newest = room.parse(last) as unknown as KeptResponse;
-  const { status } = newest.response;
-  if (!CONTINUABLE.has(status))
-    throw invalid(`${field}: the response is ${textIn(status)}, and only a finished response can be continued`, [
-      field,
-    ]);
+  const newest = await continued(last, input, kept, room);
+  if (!CONTINUABLE.has(newest.status))
+    throw invalid(`${field}: the response is ${newest.status}, and only a finished response can be continued`, [field]);
   const { depth, ids } = newest.chain;
   if (depth + 1 >= MAX_CHAIN) throw invalid(`${field}: continues more than ${MAX_CHAIN} responses`, [field]);
   // The newest items first. Each block begins with a response that names the block before.
-  const lists: JsonObject[][] = [outputOf(newest.response), inputIn(room.parse(input))];
+  const lists: JsonObject[][] = [await newest.items()];
   for (let block = ids; block.length > 0;) {
-    const byId = new Map((await kept.read(block.flatMap((one) => [one, inputIdOf(one)]))).map((one) => [one.id, one]));
-    let oldest: KeptResponse | undefined;
+    const byId = new Map((await kept.peek(block.flatMap((one) => [one, inputIdOf(one)]))).map((one) => [one.id, one]));
+    let oldest: Continued | undefined;
     for (const earlier of block.toReversed()) {
       const [document, input] = [byId.get(earlier), byId.get(inputIdOf(earlier))];
       if (!document || !input) throw brokenChain(id, earlier);
-      oldest = room.parse(document) as unknown as KeptResponse;
-      lists.push(outputOf(oldest.response), inputIn(room.parse(input)));
+      oldest = await continued(document, input, kept, room);
+      lists.push(await oldest.items());
     }
     await room.turn();
     block = oldest?.chain.ids ?? [];
@@ -208,30 +254,112 @@ async function chainTo(
   };
 }
 
+/** A response that another one continues. */
+interface Continued {
+  readonly status: string;
+  readonly chain: Chain;
+  /** Returns the items of its request and its output. */
+  items(): Promise<JsonObject[]>;
+}
+
+async function continued(
+  document: StoredDocument,
+  input: StoredDocument,
+  kept: KeptDocuments,
+  room: Room,
+): Promise<Continued> {
+  const { head } = headOf(document) ?? {};
+  if (head?.apart) {
+    const { status = "", chain } = head;
+    const items = async (): Promise<JsonObject[]> => {
+      const [output] = await kept.peek([outputIdOf(document.id)]);
+      const items = await itemsFrom(input, kept, room);
+      return output ? [...items, ...(await itemsFrom(output, kept, room))] : items;
+    };
+    return { status, chain, items };
+  }
+  const [whole] = await kept.whole([document], room.admit);
+  const { response, chain } = contentOf(whole ?? document, (one) => room.parse(one));
+  const items = async (): Promise<JsonObject[]> => [...(await itemsFrom(input, kept, room)), ...outputOf(response)];
+  return { status: textIn(response["status"]), chain, items };
+}
+
+/** Returns the items of the input or the output of a response, from its first document on. */
+async function itemsFrom(first: StoredDocument, kept: KeptDocuments, room: Room): Promise<JsonObject[]> {
+  const [document] = await kept.whole([first], room.admit);
+  const items = document ? itemsOfChunk(room.parse(document)) : [];
+  const more = chunkIds(first.id, 1 + moreOf(first)).slice(1);
+  for (let at = 0; at < more.length; at += CHUNKS_A_READ) {
+    const ids = more.slice(at, at + CHUNKS_A_READ);
+    const byId = new Map((await kept.read(ids, room.admit)).map((one) => [one.id, one]));
+    for (const id of ids) {
+      const chunk = byId.get(id);
+      if (chunk) items.push(...itemsOfChunk(room.parse(chunk)));
+    }
+    await room.turn();
+  }
+  return items;
+}
+
+/** The number of documents that follow the first one of an input or an output, which begins with this number. */
+const moreOf = (first: StoredDocument | undefined): number =>
+  Number(/^\{"more":(\d{1,9}),/.exec(first?.content ?? "")?.[1] ?? 0);
+
+/** The ids of the documents that have the items of an input or an output. */
+const chunkIds = (first: string, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => (index === 0 ? first : `${first}/${index}`));
+
+/** Returns the documents for the items of an input or an output. */
+function chunksOf(parentId: string, first: string, items: readonly JsonObject[]): NewKept[] {
+  const chunks: { readonly items: JsonObject[]; readonly texts: string[] }[] = [{ items: [], texts: [] }];
+  let chars = 0;
+  for (const item of items) {
+    const text = JSON.stringify(item);
+    if (chars > 0 && chars + text.length > CHUNK_CHARS) {
+      chunks.push({ items: [], texts: [] });
+      chars = 0;
+    }
+    chars += text.length;
+    chunks.at(-1)?.items.push(item);
+    chunks.at(-1)?.texts.push(text);
+  }
+  const ids = chunkIds(first, chunks.length);
+  return chunks.map(({ items, texts }, index) => {
+    const head = index === 0 && chunks.length > 1 ? `"more":${chunks.length - 1},` : "";
+    return {
+      id: ids[index] ?? first,
+      parentId,
+      aliases: aliasesOf(items),
+      content: `{${head}"input":[${texts.join(",")}]}`,
+    };
+  });
+}
+
 const CONTINUABLE: ReadonlySet<unknown> = new Set(["completed", "incomplete"]);
 
 export const outputOf = ({ output }: JsonObject): JsonObject[] =>
   Array.isArray(output) ? output.filter((item) => isJsonObject(item)) : [];
 
-const inputIn = ({ input }: JsonObject): JsonObject[] =>
+const itemsOfChunk = ({ input }: JsonObject): JsonObject[] =>
   Array.isArray(input) ? input.filter((item) => isJsonObject(item)) : [];
 
 /** Returns the items that a document of any kind holds. */
 function itemsOfDocument(document: KeptDocument, room: Room): JsonObject[] {
   const { parentId } = document;
+  if (parentId === undefined)
+    return isResponse(document) ? outputOf(contentOf(document, (one) => room.parse(one)).response) : [];
   const content = room.parse(document);
-  if (parentId === undefined) return isJsonObject(content["response"]) ? outputOf(content["response"]) : [];
-  return parentId.startsWith("resp_") ? inputIn(content) : [content];
+  return parentId.startsWith("resp_") ? itemsOfChunk(content) : [content];
 }
 
 /** Returns all items of a conversation. */
 async function itemsIn(id: string, kept: KeptDocuments | undefined, room: Room): Promise<JsonObject[]> {
-  const [conversation] = (await kept?.read([id])) ?? [];
+  const [conversation] = (await kept?.peek([id])) ?? [];
   if (!kept || conversation?.id !== id || !isConversation(conversation)) throw noConversation(id);
   const items: JsonObject[] = [];
   for (let after: string | undefined; ;) {
     const page = await kept.list(id, { ...PAGE, ...(after !== undefined && { after }) });
-    for (const document of page) items.push(room.parse(document));
+    for (const document of await kept.whole(page, room.admit)) items.push(room.parse(document));
     await room.turn();
     if (items.length > MAX_ITEMS) throw invalid(`conversation: has more than ${MAX_ITEMS} items`, ["conversation"]);
     after = page.at(-1)?.id;
@@ -264,7 +392,7 @@ async function itemsNamed(
   for (const [at, name] of names.entries()) {
     if (!found.has(name)) missing.push(name);
     if (missing.length < REFERENCES_A_READ && at < names.length - 1) continue;
-    for (const document of (missing.length > 0 && (await kept?.read(missing))) || [])
+    for (const document of (missing.length > 0 && (await kept?.read(missing.map(aliasOf), room.admit))) || [])
       add(itemsOfDocument(document, room));
     missing = [];
     await room.turn();
@@ -300,15 +428,44 @@ export async function dereferencedItems(items: readonly JsonObject[], incoming: 
   return dereferenced(items, found, new Set(), (id, index) => noItem(id, ["items", index, "id"]));
 }
 
-/** Returns the input items of a kept response, with kept items in place of references as far as these are still there. */
-export async function inputOf(id: string, kept: KeptDocuments, incoming: Incoming): Promise<readonly JsonObject[]> {
+/**
+ * Returns a page of the input items of a kept response, with kept items in place of references as far as these are still there. Reads the
+ * documents of the page alone, and others only to find `after`. Throws `not_found` for an `after` that is not there.
+ */
+export async function inputOf(
+  id: string,
+  kept: KeptDocuments,
+  incoming: Incoming,
+  { limit, order, after }: { readonly limit: number; readonly order: "asc" | "desc"; readonly after?: string },
+): Promise<JsonObject[]> {
   const room = new Room(incoming, new JsonBudget(DOCUMENT_LIMITS));
-  const [document] = await kept.read([inputIdOf(id)]);
-  const input = document ? inputIn(room.parse(document)) : [];
-  const references = input.filter(isReference);
-  if (references.length === 0) return input;
+  const first = inputIdOf(id);
+  const named = after !== undefined && STORABLE.test(after) ? [aliasOf(after)] : [];
+  const stored = await kept.peek([first, ...named]);
+  const ids = chunkIds(first, 1 + moreOf(stored.find((one) => one.id === first)));
+  if (order === "desc") ids.reverse();
+  const items: JsonObject[] = [];
+  let isShown = after === undefined;
+  // The document that has the item `after`. Another response may have an item of the same id.
+  const start = ids.findIndex(
+    (chunk) => named.length > 0 && stored.some((one) => one.id === chunk && one.aliases.includes(named[0] ?? "")),
+  );
+  for (const wanted of ids.slice(Math.max(0, start))) {
+    if (items.length >= limit) break;
+    const [chunk] = await kept.read([wanted], isShown ? room.admit : undefined);
+    const held = chunk ? itemsOfChunk(room.parse(chunk)) : [];
+    for (const item of order === "desc" ? held.toReversed() : held) {
+      if (isShown) items.push(item);
+      isShown ||= item["id"] === after;
+    }
+    await nextIteration();
+  }
+  if (!isShown && after !== undefined) throw noItem(after, ["after"]);
+  const page = items.slice(0, limit);
+  const references = page.filter(isReference);
+  if (references.length === 0) return page;
   const found = await itemsNamed(references, [], kept, room);
-  return input.map((item) => (isReference(item) ? (found.get(item["id"]) ?? item) : item));
+  return page.map((item) => (isReference(item) ? (found.get(item["id"]) ?? item) : item));
 }
 
 /** Throws `invalid_request` for a result without its call. */
@@ -411,26 +568,36 @@ export function keptFields(context: AnswerContext): JsonObject | undefined {
   };
 }
 
-/** Returns the document of a response. */
-export function responseDocument(context: AnswerContext, response: JsonObject, isBackground = false): KeptItem {
-  const content = { response, chain: ownOf(context).chain, ...(isBackground && { background: true }) };
+/** Returns the documents of a response: its own first. */
+export function responseDocuments(
+  context: AnswerContext,
+  response: JsonObject,
+  background = false,
+): [NewKept, ...NewKept[]] {
+  const { chain } = ownOf(context);
   const id = responseIdOf(context.requestId);
-  return { id, aliases: idsOf(outputOf(response)), content: JSON.stringify(content) };
+  const output = outputOf(response);
+  const content = contentFrom({ response, chain, background });
+  if (content.length <= CHUNK_CHARS) return [{ id, aliases: aliasesOf(output), content }];
+  const whole = contentFrom({ response, chain, background, apart: true });
+  // A response that begins has none: its documents must not stand in the way of those of its end.
+  const apart = output.length > 0 ? chunksOf(id, outputIdOf(id), output) : [];
+  return [{ id, aliases: [], content: whole }, ...apart];
 }
 
-/** Returns the document of a response's input. */
-export function inputDocument({ request, requestId }: AnswerContext): KeptItem {
+/** Returns the documents of a response's input. */
+export function inputDocuments({ request, requestId }: AnswerContext): NewKept[] {
   const { input } = (request.native as ResponsesNative).own;
   const base = baseOf(requestId);
+  const id = responseIdOf(requestId);
   const items = input.map((item, index) => keptItem(item, base, index));
-  const parentId = responseIdOf(requestId);
-  return { id: inputIdOf(parentId), parentId, aliases: idsOf(items), content: JSON.stringify({ input: items }) };
+  return chunksOf(id, inputIdOf(id), items);
 }
 
-/** Returns the ids by which items are found, without those of items that are kept elsewhere. */
-const idsOf = (items: readonly JsonObject[]): string[] => {
+/** Returns the names by which items are found, without those of items that are kept elsewhere. */
+const aliasesOf = (items: readonly JsonObject[]): string[] => {
   const ids = items.filter((item) => !isReference(item)).map(({ id }) => id);
-  return [...new Set(ids)].filter((id): id is string => typeof id === "string" && STORABLE.test(id));
+  return [...new Set(ids)].filter((id): id is string => typeof id === "string" && STORABLE.test(id)).map(aliasOf);
 };
 
 /**
@@ -439,24 +606,53 @@ const idsOf = (items: readonly JsonObject[]): string[] => {
  * @returns True when the response itself is kept.
  */
 export async function keepResponse(context: AnswerContext, response: JsonObject): Promise<boolean> {
-  const documents = isStored(context) ? [responseDocument(context, response), inputDocument(context)] : [];
-  const isDone = await context.kept?.create([...documents, ...newItemsOf(context, response)]);
-  if (!isDone) await context.kept?.create(documents);
+  const documents = isStored(context) ? [...responseDocuments(context, response), ...inputDocuments(context)] : [];
+  if (!(await keepWith(context, response, documents))) await context.kept?.create(documents);
   return documents.length > 0;
 }
 
+/** The most attempts to add items to a conversation to which other calls add items of the same ids. */
+const MAX_ADDITIONS = 3;
+
+/**
+ * Creates documents, and adds the new items of a response to the conversation of its request: all or nothing. An item whose id the
+ * conversation has got meanwhile gets an id of its own. Resolves with false when the conversation was deleted.
+ */
+export async function keepWith(
+  context: AnswerContext,
+  response: JsonObject,
+  documents: readonly NewKept[],
+): Promise<boolean> {
+  const { kept } = context;
+  const { conversation, known } = ownOf(context);
+  const taken = new Set(known);
+  if (!kept) return false;
+  for (let tries = 0; tries < MAX_ADDITIONS; tries++) {
+    const items = newItemsOf(context, response, taken);
+    if (await kept.create([...documents, ...items])) return true;
+    const others = conversation === undefined ? [] : await takenIn(conversation, items, kept);
+    if (others.length === 0) return false;
+    for (const id of others) taken.add(id);
+  }
+  return false;
+}
+
+/** Returns the ids of those items that a conversation has already. */
+export const takenIn = async (parentId: string, items: readonly NewKept[], kept: KeptDocuments): Promise<string[]> =>
+  (await kept.peek(items.map(({ id }) => id)))
+    .filter((found) => found.parentId === parentId)
+    .map(({ id }) => id.slice(itemDocumentId(parentId, "").length));
+
 /** Returns the documents that a response adds to the conversation of its request: none without a conversation. */
-export function newItemsOf(context: AnswerContext, response: JsonObject): KeptItem[] {
-  const { items, conversation, known } = ownOf(context);
+function newItemsOf(context: AnswerContext, response: JsonObject, taken: ReadonlySet<unknown>): NewKept[] {
+  const { items, conversation } = ownOf(context);
   if (conversation === undefined) return [];
   const base = baseOf(context.requestId);
   const input = items.map((item, index) => keptItem(item, base, index));
   // The upstream's items may be without ids, and some servers give the same ids in each answer.
   const output = outputOf(response).map((item, index) => keptItem(item, `${base}_o`, index));
-  return conversationItems(conversation, [...input, ...output], base, known);
+  return conversationItems(conversation, [...input, ...output], base, taken);
 }
-
-type KeptItem = Parameters<KeptDocuments["create"]>[0][number];
 
 /**
  * Returns the documents of items in a conversation. Of items with the same id, the later ones get ids of their own.
@@ -469,7 +665,7 @@ export function conversationItems(
   items: readonly JsonObject[],
   base: string,
   known: ReadonlySet<unknown> = new Set(),
-): KeptItem[] {
+): NewKept[] {
   const taken = new Set<unknown>(known);
   return items.map((item, index) => {
     const given = textIn(item["id"]);
@@ -477,7 +673,7 @@ export function conversationItems(
     const id = isTaken ? `item_${base}_n${index}` : given;
     taken.add(id);
     const content = JSON.stringify(isTaken ? { ...item, id } : item);
-    return { id: itemDocumentId(parentId, id), aliases: [id], parentId, content };
+    return { id: itemDocumentId(parentId, id), aliases: [aliasOf(id)], parentId, content, isNew: true };
   });
 }
 
@@ -488,5 +684,6 @@ export const itemDocumentId = (conversation: string, id: string): string => `${c
 export const isConversation = ({ id, parentId }: KeptDocument): boolean =>
   parentId === undefined && id.startsWith("conv_");
 
-/** Tells whether a document is a response of this format. */
-export const isResponse = ({ id, parentId }: KeptDocument): boolean => parentId === undefined && id.startsWith("resp_");
+/** Tells whether a document is a response of this format, and not its lease. */
+export const isResponse = ({ id, parentId }: KeptDocument): boolean =>
+  parentId === undefined && /^resp_[^/]*$/.test(id);

@@ -1,28 +1,37 @@
 /** The routes of kept responses and conversations, which the gateway answers itself. */
 
 import { GatewayError } from "../../errors.ts";
+import { JsonPieces, RawJson } from "../../http/answer.ts";
 import { queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
-import type { FrameSource, Incoming, KeptDocuments, Query, QueryEndpoint } from "../format.ts";
+import type { FrameSource, Incoming, KeptDocuments, Query, QueryEndpoint, StoredDocument } from "../format.ts";
 import { pageSize } from "../shared/answer.ts";
-import { cancelResponse, KeptStream, presentResponse } from "./background.ts";
+import {
+  cancelResponse,
+  KeptStream,
+  leaseOf,
+  presentResponse,
+  type StoredResponse,
+  wholeResponse,
+} from "./background.ts";
 import {
   contentOf,
   conversationItems,
   dereferencedItems,
+  headOf,
   inputOf,
   isConversation,
   isResponse,
   itemDocumentId,
   keptItem,
-  type KeptResponse,
   noConversation,
   noItem,
   noResponse,
-  PAGE_BYTES,
+  PAGE_CHARS,
+  takenIn,
 } from "./kept.ts";
 import { ChangedConversation, type InputItem, NewConversation, NewItems } from "./schema.ts";
 
@@ -39,8 +48,8 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       ...get,
       path: "/v1/responses/**",
       owns: hasShape("*", "*/input_items"),
-      answer: readResponse(clock),
-      stream: streamOf(clock),
+      answer: readResponse,
+      stream: streamOf,
     },
     {
       ...remove,
@@ -48,8 +57,10 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       owns: hasShape("*"),
       answer: async (_query, incoming) => {
         const [id] = idsIn(incoming);
-        const { kept } = await findResponse(id, incoming);
+        const { kept, head } = await findResponse(id, incoming);
         await kept.delete(id);
+        // The process that makes the response then stops.
+        if (head.background) await kept.delete(leaseOf(id));
         return { id, object: "response", deleted: true };
       },
     },
@@ -58,14 +69,11 @@ export function queries(common: Common, clock: Clock): QueryEndpoint[] {
       body: "none",
       path: "/v1/responses/**",
       owns: hasShape("*/cancel", "compact"),
-      answer: (_query, incoming) => {
+      answer: async (_query, incoming) => {
         if (incoming.wildcardPath === "compact")
           throw new GatewayError("not_found", "This service cannot compact conversations.");
-        return cancelResponse(
-          keptOf(incoming),
-          async () => (await findResponse(idsIn(incoming)[0], incoming)).document,
-          clock.now(),
-        );
+        const kept = keptOf(incoming);
+        return responseAnswer(kept, await cancelResponse(kept, () => findResponse(idsIn(incoming)[0], incoming)));
       },
     },
     {
@@ -121,51 +129,78 @@ function objectIn({ content }: Pick<KeptDocument, "content">): JsonObject {
 async function findResponse(
   id: string,
   incoming: Incoming,
-): Promise<{ readonly kept: KeptDocuments; readonly document: KeptDocument; readonly content: KeptResponse }> {
+): Promise<StoredResponse & { readonly kept: KeptDocuments; readonly start?: number }> {
   const kept = keptOf(incoming);
-  const [document] = await kept.read([id]);
-  // An alias is the id of an item, not of a response.
+  const [document] = await kept.peek([id]);
   if (!document || document.id !== id || !isResponse(document)) throw noResponse(id);
-  return { kept, document, content: contentOf(document) };
+  const told = headOf(document);
+  if (told) return { kept, document, ...told };
+  const [whole] = await kept.whole([document]);
+  if (!whole) throw noResponse(id);
+  const content = contentOf(whole);
+  const status = content.response["status"];
+  return { kept, document, head: { ...content, ...(typeof status === "string" && { status }) } };
 }
 
-const readResponse =
-  (clock: Clock) =>
-  async (_query: Query, incoming: Incoming): Promise<object> => {
-    const [id] = idsIn(incoming);
-    const { kept, document } = await findResponse(id, incoming);
-    if (!incoming.wildcardPath.endsWith("/input_items")) return presentResponse(kept, document, clock.now());
-    const { limit, order, after } = pageOf(incoming);
-    const input = await inputOf(id, kept, incoming);
-    const items = order === "desc" ? input.toReversed() : input;
-    const start = after === undefined ? 0 : items.findIndex((item) => item["id"] === after) + 1;
-    if (after !== undefined && start === 0) throw noItem(after, ["after"]);
-    return listOf(items.slice(start, start + limit + 1), limit);
-  };
+/** Returns the body of a response: as it is stored, unless something of it is to be changed. */
+async function responseAnswer(
+  kept: KeptDocuments,
+  { document, failed }: StoredResponse & { readonly failed?: JsonObject },
+): Promise<unknown> {
+  const { start } = headOf(document) ?? {};
+  if (failed || start === undefined) return wholeResponse(kept, document, failed);
+  return jsonOf(kept, [{ ...document, content: document.content.slice(start) }]);
+}
+
+/** Returns JSON of texts and of the contents of documents, as they are stored: in pieces, when a document is large. */
+function jsonOf(kept: KeptDocuments, texts: readonly (string | StoredDocument)[]): RawJson | JsonPieces {
+  if (texts.some((text) => typeof text !== "string" && text.parts)) return new JsonPieces(piecesOf(kept, texts));
+  return new RawJson(texts.map((text) => (typeof text === "string" ? text : text.content)).join(""));
+}
+
+async function* piecesOf(kept: KeptDocuments, texts: readonly (string | StoredDocument)[]): AsyncGenerator<string> {
+  for (const text of texts) {
+    if (typeof text === "string") yield text;
+    else
+      for await (const piece of kept.pieces(text)) {
+        if (piece === undefined) throw noResponse(text.id);
+        yield piece;
+      }
+  }
+}
+
+async function readResponse(_query: Query, incoming: Incoming): Promise<unknown> {
+  const [id] = idsIn(incoming);
+  const { kept } = await findResponse(id, incoming);
+  if (!incoming.wildcardPath.endsWith("/input_items"))
+    return responseAnswer(kept, await presentResponse(kept, () => findResponse(id, incoming)));
+  const { limit, ...page } = pageOf(incoming);
+  return listOf(await inputOf(id, kept, incoming, { ...page, limit: limit + 1 }), limit);
+}
 
 /** Returns the stream of a response that was made in the background; undefined for any other question. */
-const streamOf =
-  (clock: Clock) =>
-  (_query: Query, incoming: Incoming): FrameSource | undefined => {
-    const query = queryOf(incoming.request.url);
-    if (query.get("stream") !== "true" || incoming.wildcardPath.includes("/")) return undefined;
-    const after = Number(query.get("starting_after") || -1);
-    if (!Number.isInteger(after) || after < -1)
-      throw new GatewayError("invalid_request", "starting_after: must be the number of an event", {
-        path: ["starting_after"],
-      });
-    const kept = keptOf(incoming);
-    const find = async (): Promise<KeptDocument> => {
-      const { document, content } = await findResponse(idsIn(incoming)[0], incoming);
-      if (content.background) return document;
-      throw new GatewayError(
-        "invalid_request",
-        "Only a response that was made in the background can be streamed later.",
-        { path: ["stream"] },
-      );
-    };
-    return new KeptStream(kept, find, after, () => clock.now());
+function streamOf(_query: Query, incoming: Incoming): FrameSource | undefined {
+  const query = queryOf(incoming.request.url);
+  if (query.get("stream") !== "true" || incoming.wildcardPath.includes("/")) return undefined;
+  const after = Number(query.get("starting_after") || -1);
+  if (!Number.isInteger(after) || after < -1)
+    throw new GatewayError("invalid_request", "starting_after: must be the number of an event", {
+      path: ["starting_after"],
+    });
+  const [id] = idsIn(incoming);
+  const find = async (): Promise<StoredResponse> => {
+    const found = await findResponse(id, incoming);
+    if (found.head.background) return found;
+    throw new GatewayError(
+      "invalid_request",
+      "Only a response that was made in the background can be streamed later.",
+      {
+        path: ["stream"],
+      },
+    );
   };
+  return new KeptStream(keptOf(incoming), find, after);
+}
 
 const MAX_PAGE = 100;
 
@@ -183,14 +218,14 @@ function pageOf({ request }: Incoming): {
 }
 
 /** Returns a page in the shape of the format. Its items are one more than the page has room for, if another page follows. */
-function listOf(items: readonly JsonObject[], limit: number, hasMore: boolean = items.length > limit): object {
+function listOf(items: readonly JsonObject[], limit: number): object {
   const data = items.slice(0, limit);
   return {
     object: "list",
     data,
     first_id: data[0]?.["id"] ?? null,
     last_id: data.at(-1)?.["id"] ?? null,
-    has_more: hasMore,
+    has_more: items.length > limit,
   };
 }
 
@@ -218,27 +253,37 @@ async function findConversation(
   incoming: Incoming,
 ): Promise<{ readonly kept: KeptDocuments; readonly document: KeptDocument }> {
   const kept = keptOf(incoming);
-  const [document] = await kept.read([id]);
+  const [document] = await kept.peek([id]);
   if (document?.id !== id || !isConversation(document)) throw noConversation(id);
   return { kept, document };
 }
 
-async function readConversation(_query: Query, incoming: Incoming): Promise<object> {
+async function readConversation(_query: Query, incoming: Incoming): Promise<unknown> {
   const [id, itemId] = idsIn(incoming);
   const { kept, document } = await findConversation(id, incoming);
-  if (itemId !== "") return objectIn(await findItem(kept, id, itemId));
+  if (itemId !== "") return jsonOf(kept, [await findItem(kept, id, itemId)]);
   if (!incoming.wildcardPath.endsWith("/items")) return objectIn(document);
-  const { limit, ...page } = pageOf(incoming);
-  const after = page.after && itemDocumentId(id, page.after);
-  const { order } = page;
-  const found = await kept.list(id, { order, limit: limit + 1, maxBytes: PAGE_BYTES, ...(after && { after }) });
+  const { limit, order, after: lastId } = pageOf(incoming);
+  const found: StoredDocument[] = [];
+  let after = lastId && itemDocumentId(id, lastId);
+  let left = PAGE_CHARS;
+  let isOver = false;
+  // Large items end a page early. The page has one item more than are shown, if another one follows.
+  while (!isOver && found.length <= limit && left > 0) {
+    const page = { limit: limit + 1 - found.length, order, maxChars: left, ...(after && { after }) };
+    const documents = await kept.list(id, page);
+    for (const { chars } of documents) left -= chars;
+    found.push(...documents);
+    after = documents.at(-1)?.id;
+    isOver = after === undefined;
+  }
   // An empty page may follow the last item, or an item that is not there.
-  if (page.after && found.length === 0) await findItem(kept, id, page.after, ["after"]);
-  const last = found.at(-1)?.id;
-  // Large items may have ended the page early.
-  const isCut =
-    last !== undefined && found.length <= limit && (await kept.list(id, { order, limit: 1, after: last })).length > 0;
-  return listOf(found.map(objectIn), limit, isCut || found.length > limit);
+  if (lastId && found.length === 0) await findItem(kept, id, lastId, ["after"]);
+  const shown = found.slice(0, limit);
+  const ids = shown.map((item) => item.id.slice(itemDocumentId(id, "").length));
+  const end = { first_id: ids[0] ?? null, last_id: ids.at(-1) ?? null, has_more: !isOver };
+  const data = shown.flatMap((item, at) => (at > 0 ? [",", item] : [item]));
+  return jsonOf(kept, ['{"object":"list","data":[', ...data, `],${JSON.stringify(end).slice(1)}`]);
 }
 
 async function findItem(
@@ -246,9 +291,9 @@ async function findItem(
   parentId: string,
   id: string,
   path?: readonly string[],
-): Promise<KeptDocument> {
+): Promise<StoredDocument> {
   const wanted = itemDocumentId(parentId, id);
-  const [found] = await kept.read([wanted]);
+  const [found] = await kept.peek([wanted]);
   if (found?.id === wanted && found.parentId === parentId) return found;
   throw noItem(id, path);
 }
@@ -260,13 +305,12 @@ async function changeConversation({ body }: Query, incoming: Incoming): Promise<
     assertValid(NewItems, body);
     const base = newBase();
     const added = conversationItems(id, await newItems(body.items, incoming, base), base);
-    const known = await kept.read(added.map((item) => item.id));
-    const repeated = known.find(({ parentId }) => parentId === id);
-    if (repeated)
+    if (!(await kept.create(added))) {
+      if ((await takenIn(id, added, kept)).length === 0) throw noConversation(id);
       throw new GatewayError("invalid_request", "items: the conversation has an item with one of these ids already", {
         path: ["items"],
       });
-    if (!(await kept.create(added))) throw noConversation(id);
+    }
     return listOf(added.map(objectIn), added.length);
   }
   assertValid(ChangedConversation, body);

@@ -53,7 +53,7 @@ const MOST_CHARS = 1024 * 1024;
 /**
  * Makes a store that keeps responses and conversations in SQLite, PostgreSQL, MySQL or MariaDB, for any number of processes. Its tables must
  * have been made by `migrate`. Documents expire by the database's clock. MySQL accepts only statements of up to `max_allowed_packet` bytes:
- * set this to one and a half times the largest document at least.
+ * set this to 4 MiB at least.
  *
  * @throws RangeError for a bound that is not a positive integer.
  * @example
