@@ -52,7 +52,7 @@ async function* chat(request: ChatRequest, call: CallContext): AsyncGenerator<Ch
 }
 
 /** The provider's tools that the caller runs, so that the demo can call them. */
-const RUN_BY_CALLER = /^(?:custom|(?:computer|bash|text_editor|memory)_\d{8})$/;
+const RUN_BY_CALLER = /^(?:computer|bash|text_editor|memory)_\d{8}$/;
 
 /** Leaves out the tools that a provider runs itself, such as web search: nobody runs them here. Refuses a request that demands one. */
 function withoutHostedTools(request: ChatRequest, call: CallContext): ChatRequest {

@@ -55,14 +55,46 @@ export const isValid = <Schema extends v.GenericSchema>(
   value: unknown,
 ): value is v.InferOutput<Schema> => schema["~run"]({ value }, CONFIG).issues === undefined;
 
+/** The treatment of unknown types and words while a body is validated. It is `met` once one has passed. */
+let unknowns: "refused" | "allowed" | "met" = "refused";
+
+/** The schemas of the valid bodies that hold an unknown type or word. */
+const WITH_UNKNOWN: WeakMap<object, v.GenericSchema> = new WeakMap();
+
+/** Returns true where an unknown type or word passes. */
+export function passesUnknown(): boolean {
+  if (unknowns === "refused") return false;
+  unknowns = "met";
+  return true;
+}
+
 /**
  * Holds a body to its schema. Throws `invalid_request` with the path of the first field that breaks a rule. Returns nothing: the body
- * itself stays in use, because valibot's copy would lack keys that it deems unsafe.
+ * itself stays in use, because valibot's copy would lack keys that it deems unsafe. Types and words that an open schema does not know pass.
  */
 export function assertValid<Schema extends v.GenericSchema>(
   schema: Schema,
   body: unknown,
 ): asserts body is v.InferOutput<Schema> {
+  unknowns = "allowed";
+  try {
+    assertHolds(schema, body);
+    if ((unknowns as string) === "met") WITH_UNKNOWN.set(body as object, schema);
+  } finally {
+    unknowns = "refused";
+  }
+}
+
+/**
+ * Returns a function that throws `invalid_request` for the first unknown type or word of a valid body; undefined for a body without any.
+ * The function validates the body again.
+ */
+export function unknownIn(body: object): (() => void) | undefined {
+  const schema = WITH_UNKNOWN.get(body);
+  return schema && (() => assertHolds(schema, body));
+}
+
+function assertHolds(schema: v.GenericSchema, body: unknown): void {
   const [issue] = schema["~run"]({ value: body }, CONFIG).issues ?? [];
   if (!issue) return;
   const path = (issue.path ?? []).map((item) => item.key as string | number);
@@ -220,8 +252,13 @@ interface VariantOption extends v.GenericSchema<unknown, object> {
  * One of several object schemas, found by the object's `type`. A schema whose `type` may be missing takes objects without a type. A
  * schema whose `type` is any string takes the types that no other schema has.
  */
-export function variant<const Kinds extends readonly VariantOption[]>(
+export const variant = <const Kinds extends readonly VariantOption[]>(
   kinds: Kinds,
+): v.GenericSchema<unknown, v.InferOutput<Kinds[number]>> => variantOf(kinds, false);
+
+function variantOf<const Kinds extends readonly VariantOption[]>(
+  kinds: Kinds,
+  isOpen: boolean,
 ): v.GenericSchema<unknown, v.InferOutput<Kinds[number]>> {
   const byType = new Map<unknown, VariantOption>();
   let other: VariantOption | undefined;
@@ -232,14 +269,56 @@ export function variant<const Kinds extends readonly VariantOption[]>(
   }
   const words = [...byType.keys()].filter((word) => typeof word === "string");
   const rest = other ?? object({ type: v.picklist(words) });
+  const unknown = isOpen && unknownObject(rest);
   return choosing(
     // Cast, because the full type of a variant is larger than the compiler can unfold.
     v.variant("type", kinds as readonly v.GenericSchema[] as v.VariantOptions<"type">) as v.GenericSchema<
       unknown,
       v.InferOutput<Kinds[number]>
     >,
-    (input) => (isJsonObject(input) && byType.get(input["type"])) || rest,
+    (input) => {
+      if (!isJsonObject(input)) return rest;
+      const { type } = input;
+      return byType.get(type) ?? (unknown && typeof type === "string" && type !== "" ? unknown : rest);
+    },
   );
+}
+
+/** An object of a type that only its vendor knows. The literal stands for every text that is no known type. */
+export interface UnknownObject {
+  readonly type: "(unknown)";
+  readonly [field: string]: unknown;
+}
+
+/** Tells whether an object is of none of the known types. */
+export const isUnknown = (
+  value: { readonly type?: string | null | undefined },
+  known: ReadonlySet<string>,
+): value is UnknownObject => value.type != null && !known.has(value.type);
+
+/**
+ * The schema of objects of unknown types, because the types of vendors grow. Only a body that `assertValid` validates may hold them.
+ *
+ * @param known Tells in its error which types are known.
+ */
+export const unknownObject = (known: v.GenericSchema): v.GenericSchema<unknown, UnknownObject> =>
+  running(v.custom<UnknownObject>(isJsonObject), (dataset, config) =>
+    passesUnknown() ? valid(dataset) : known["~run"](dataset, config),
+  );
+
+/** As `variant`, for types of a vendor that grow: takes objects of all other types, too. */
+export const openVariant = <const Kinds extends readonly VariantOption[]>(
+  kinds: Kinds,
+): v.GenericSchema<unknown, v.InferOutput<Kinds[number]> | UnknownObject> => variantOf(kinds, true);
+
+/** A text that `known` takes, or any other, because the vendor's words grow. Only a body that `assertValid` validates may hold another. */
+export function openWords(known: v.GenericSchema<string>): v.GenericSchema<unknown, string> {
+  const knows = known["~run"];
+  return running({ ...known } as v.GenericSchema, (dataset, config) => {
+    const { value } = dataset;
+    const told = knows.call(known, { value }, config);
+    return told.issues && typeof value === "string" && value !== "" && passesUnknown() ? valid(dataset) : told;
+  }) as v.GenericSchema<unknown, string>;
 }
 
 /** Returns the values that a `type` can have; undefined for any string. */

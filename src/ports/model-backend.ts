@@ -29,6 +29,12 @@ export interface ModelBackend<Context = unknown> {
    * chooses by the requested model.
    */
   readonly hangUp?: HangUp | ((model: string) => HangUp);
+  /**
+   * True for a backend that takes requests with types and words that the gateway does not know, such as new content blocks: it passes them
+   * on to an upstream of the caller's format, and reports their loss before any other. `relay`, `aiSdk` and `route` set it; a wrapper of
+   * them should, too. Default: the gateway refuses such requests, because a backend that does not know them would ignore them.
+   */
+  readonly takesUnknown?: boolean;
   /** Returns the models on offer. Without it, every model name is allowed. Called once for each request, so cache the list. */
   models?(): readonly ModelInfo[] | Promise<readonly ModelInfo[]>;
   /**

@@ -42,11 +42,6 @@ const callOf = (id: string): fc.Arbitrary<ChatEvent[]> =>
         ...(isEnded ? [{ type: "tool-call-end", id } as const] : []),
       ];
     }),
-    fc
-      .record({ name, input: text })
-      .map((custom): ChatEvent[] => [
-        { type: "provider", format: "chat-completions", value: { type: "custom", id, custom } },
-      ]),
   );
 
 /** One candidate: what it says and its calls, by turns, each in its own order. */
@@ -107,7 +102,6 @@ interface SaidByOne {
   thoughts: string;
   refusal: string;
   calls: { id: string; name: string; json: string }[];
-  custom: unknown[];
   media: unknown[];
   sources: unknown[];
   chosen: unknown[];
@@ -134,7 +128,7 @@ export function saidBy(events: readonly ChatEvent[]): Said {
   }
   for (const one of candidates) {
     for (const call of one.calls) call.json = call.json === "" ? "{}" : call.json;
-    if (one.reason === "stop" && one.calls.length + one.custom.length > 0) one.reason = "tool-calls";
+    if (one.reason === "stop" && one.calls.length > 0) one.reason = "tool-calls";
   }
   return { id, model, candidates, usage: used };
 }
@@ -144,7 +138,6 @@ const silent = (): SaidByOne => ({
   thoughts: "",
   refusal: "",
   calls: [],
-  custom: [],
   media: [],
   sources: [],
   chosen: [],
@@ -175,9 +168,6 @@ function add(one: SaidByOne, event: ChatEvent): void {
       call.json += event.json;
       break;
     }
-    case "provider":
-      one.custom.push(event.value);
-      break;
     case "media":
       one.media.push([event.mediaType, event.data]);
       break;

@@ -73,14 +73,7 @@ const results = (ids: readonly string[]): fc.Arbitrary<Part[]> =>
 
 const refusal = fc.record({ type: kind("refusal"), text });
 const call = (id: string): fc.Arbitrary<Part> =>
-  fc.oneof(
-    fc.record({ type: kind("tool-call"), id: fc.constant(id), name, input: viaJson }),
-    fc.record({ name, input: text }).map((custom) => ({
-      type: "provider" as const,
-      format: "chat-completions",
-      value: { type: "custom", id, custom },
-    })),
-  );
+  fc.record({ type: kind("tool-call"), id: fc.constant(id), name, input: viaJson });
 
 /** Turns of both sides in turn; the results of calls stand before what else the user says. */
 const messages: fc.Arbitrary<ChatMessage[]> = fc.integer({ min: 1, max: 5 }).chain((turns) =>
@@ -106,15 +99,7 @@ const messages: fc.Arbitrary<ChatMessage[]> = fc.integer({ min: 1, max: 5 }).cha
 type NamedTool = Exclude<Tool, { type: "code-execution" }>;
 
 const tools: fc.Arbitrary<NamedTool[]> = fc.uniqueArray(
-  fc.oneof(
-    record({ type: kind("function"), name, inputSchema: viaJson }, { description: text, strict: fc.boolean() }),
-    name.map((custom): NamedTool => ({
-      type: "provider",
-      format: "chat-completions",
-      name: custom,
-      definition: { type: "custom", custom: { name: custom } },
-    })),
-  ),
+  record({ type: kind("function"), name, inputSchema: viaJson }, { description: text, strict: fc.boolean() }),
   { selector: (tool) => tool.name, maxLength: 4 },
 );
 

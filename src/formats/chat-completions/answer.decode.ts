@@ -33,7 +33,8 @@ interface DecodedCall {
   readonly id: string;
   /** The id as the server wrote it. */
   readonly wireId: string | undefined;
-  readonly isCustom: boolean;
+  /** For a call of a type that only the vendor knows, its first piece as it came. */
+  readonly kind: "function" | "custom" | LooseToolCall;
   /** Undefined until the server has sent it. */
   name: string | undefined;
   /** The signature, if the server has sent it. */
@@ -255,9 +256,10 @@ export class CompletionDecoder implements AnswerDecoder {
     this.#release(choice, call);
     const { index } = choice;
     const { id, name = "", fragments } = call;
-    if (call.isCustom) {
-      const value = { type: "custom", id, custom: { name, input: fragments.join("") } };
-      this.#add({ type: "provider", format: FORMAT, value }, index);
+    if (call.kind === "custom") {
+      this.#add({ type: "tool-call", id, name, input: { input: fragments.join("") } }, index);
+    } else if (call.kind !== "function") {
+      this.#add({ type: "provider", format: FORMAT, value: call.kind }, index);
     } else if (!call.begun) {
       throw new GatewayError("backend_failed", "The model backend called a tool without a name.");
     } else if (!cutShort || this.#isWhole(call)) {
@@ -286,7 +288,8 @@ export class CompletionDecoder implements AnswerDecoder {
       fragment = "";
     } else if (fragment.trim() !== "") call.held = "";
     if (fragment !== "") call.fragments.push(fragment);
-    if (call.isCustom || call.name === undefined) return this.#heldBack.take(FRAGMENT_CHARS + fragment.length);
+    if (call.kind !== "function" || call.name === undefined)
+      return this.#heldBack.take(FRAGMENT_CHARS + fragment.length);
     if (call.begun) {
       if (fragment !== "") this.#add({ type: "tool-call-delta", id: call.id, json: fragment }, index);
       return;
@@ -332,13 +335,14 @@ export class CompletionDecoder implements AnswerDecoder {
     return isNextCall(known, call) ? this.#addCall(choice, index ?? choice.calls.length, call) : known;
   }
 
-  #addCall(choice: DecodedChoice, index: number | "function_call", { id, type, custom }: LooseToolCall): DecodedCall {
+  #addCall(choice: DecodedChoice, index: number | "function_call", piece: LooseToolCall): DecodedCall {
+    const { id } = piece;
     this.#heldBack.take(FRAGMENT_CHARS + (id?.length ?? 0));
     const call: DecodedCall = {
       index,
       id: this.#uniqueId(id),
       wireId: id || undefined,
-      isCustom: custom != null && type !== "function",
+      kind: kindOf(piece),
       name: undefined,
       signed: {},
       fragments: [],
@@ -374,6 +378,12 @@ export class CompletionDecoder implements AnswerDecoder {
   #add(event: DecodedEvent, candidate: number = 0): void {
     addEvent(this.#events, candidate === 0 ? event : { ...event, candidate });
   }
+}
+
+function kindOf(call: LooseToolCall): DecodedCall["kind"] {
+  const { type } = call;
+  if (call.custom != null && type !== "function") return "custom";
+  return typeof type !== "string" || type === "" || type === "function" || call.function != null ? "function" : call;
 }
 
 /**

@@ -206,7 +206,7 @@ function collectDelta(choice: CollectedChoice, delta: ChunkDelta): void {
   if (delta.reasoning_content) reasoning.push(delta.reasoning_content);
   if (delta.reasoning_details) choice.details = delta.reasoning_details;
   for (const { index, ...call } of delta.tool_calls ?? []) {
-    const json = call.function?.arguments ?? "";
+    const json = call.function?.arguments ?? call.custom?.input ?? "";
     const known = calls[index];
     if (!known) calls[index] = { first: call, json: [json] };
     else {
@@ -231,9 +231,11 @@ function messageOf({ content, refusal, reasoning, details, calls, media }: Colle
     ...(reasoning.length > 0 && { reasoning_content: reasoning.join("") }),
     ...(details.length > 0 && { reasoning_details: details }),
     ...(calls.length > 0 && {
-      tool_calls: calls.map(({ first, json }) =>
-        first.function ? { ...first, function: { ...first.function, arguments: json.join("") } } : first,
-      ),
+      tool_calls: calls.map(({ first, json }) => ({
+        ...first,
+        ...(first.function && { function: { ...first.function, arguments: json.join("") } }),
+        ...(first.custom && { custom: { ...first.custom, input: json.join("") } }),
+      })),
     }),
     ...media,
   };

@@ -9,15 +9,18 @@ import type {
   JsonPart,
   MediaPart,
   Part,
+  ProviderPart,
   ReasoningPart,
   RedactedReasoningPart,
   TextPart,
   ToolResultPart,
+  WireObject,
 } from "../../kinds/chat/request.ts";
 import { type JsonBudget, JsonLimitError } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
+import { detailIn } from "../shared/schema.ts";
 import type { Signed } from "../shared/seal.ts";
 import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
 import { isGoogles, NO_SIGNATURE, readExtra, writeExtra } from "./answer.signature.ts";
@@ -30,6 +33,7 @@ import {
   type CompletionCall,
   type CompletionMessage,
   FORMAT,
+  isKnownMessage,
   type TextContent,
   type UserContent,
 } from "./schema.ts";
@@ -50,7 +54,8 @@ export function decodeMessages(
   for (const [index, message] of wire.entries()) {
     const turn = decodeMessage(message, index, json);
     const last = messages.at(-1);
-    if (!last && turn.role === "system" && turn.name === undefined) {
+    const isInstruction = turn.role === "system" && turn.name === undefined;
+    if (!last && isInstruction && turn.parts.every(({ type }) => type === "text")) {
       for (const part of turn.parts) if (part.type === "text") system.push(part);
     } else if (last?.role !== turn.role || last.name !== turn.name) messages.push(turn);
     // Push one by one: `push(...parts)` fails for a very long list.
@@ -59,7 +64,11 @@ export function decodeMessages(
   return { system, messages };
 }
 
+/** Returns an object of an unknown type as a part. */
+const unknownPart = (value: WireObject): ProviderPart => ({ type: "provider", format: FORMAT, value });
+
 function decodeMessage(message: CompletionMessage, index: number, json: JsonBudget): DecodedTurn {
+  if (!isKnownMessage(message)) return { role: "user", parts: [unknownPart(message)] };
   if (message.role === "tool") {
     const { tool_call_id: callId, content } = message;
     return { role: "user", parts: [{ type: "tool-result", callId, parts: decodeContent(content) }] };
@@ -70,10 +79,12 @@ function decodeMessage(message: CompletionMessage, index: number, json: JsonBudg
 }
 
 /** Decodes the content of a message. An empty text gives no part. */
-const decodeContent = (content: string | readonly UserContent[]): (TextPart | MediaPart | DocumentPart)[] =>
+const decodeContent = (content: string | readonly UserContent[]): ContentPart[] =>
   typeof content !== "string" ? content.map(decodePart) : content === "" ? [] : [{ type: "text", text: content }];
 
-function decodePart(part: UserContent): TextPart | MediaPart | DocumentPart {
+type ContentPart = TextPart | MediaPart | DocumentPart | ProviderPart;
+
+function decodePart(part: UserContent): ContentPart {
   switch (part.type) {
     case "text":
       return { type: "text", text: part.text };
@@ -84,8 +95,7 @@ function decodePart(part: UserContent): TextPart | MediaPart | DocumentPart {
         type: "media",
         kind: "image",
         source: inline ? { type: "base64", ...inline } : { type: "url", url },
-        // The neutral model has no detail above `high`.
-        ...(detail != null && { detail: detail === "original" ? "high" : detail }),
+        ...detailIn(detail),
       };
     }
     case "input_audio": {
@@ -100,6 +110,8 @@ function decodePart(part: UserContent): TextPart | MediaPart | DocumentPart {
       const inline = splitDataUrl(file_data) ?? { mediaType: "application/pdf", data: file_data };
       return { type: "document", source: { type: "base64", ...inline }, ...title };
     }
+    default:
+      return unknownPart(part);
   }
 }
 
@@ -112,7 +124,9 @@ function decodeAssistant(message: AssistantMessage, index: number, json: JsonBud
     for (const part of content ?? []) {
       if (part.type === "text") parts.push({ type: "text", text: part.text });
       else if (part.type === "refusal") parts.push({ type: "refusal", text: part.refusal });
-      else parts.push({ type: "reasoning", text: thinkingText(part.thinking), maker: FORMAT });
+      else if (part.type === "thinking")
+        parts.push({ type: "reasoning", text: thinkingText(part.thinking), maker: FORMAT });
+      else parts.push(unknownPart(part));
     }
   // The signature of a message stands on its last text, where the model wrote it.
   const last = parts.findLastIndex(({ type }) => type === "text");
@@ -129,7 +143,11 @@ function decodeAssistant(message: AssistantMessage, index: number, json: JsonBud
  * with an error as the result.
  */
 function decodeCall(call: CompletionCall, at: FieldPath, budget: JsonBudget): Part {
-  if (call.type === "custom") return { type: "provider", format: FORMAT, value: call };
+  if (call.type === "custom") {
+    const { name, input } = call.custom;
+    return { type: "tool-call", id: call.id, name, input: { input } };
+  }
+  if (call.type !== "function") return unknownPart(call);
   const { name, arguments: json } = call.function;
   try {
     const input = argumentsIn(json, budget) ?? { invalid_arguments: json };
@@ -251,9 +269,6 @@ export class MessagesEncoder {
         const signature = isUnsigned ? writeExtra({ signature: NO_SIGNATURE }) : this.#extra(part);
         if (isUnsigned) this.#dropSignature(part);
         tool_calls.push({ type: "function", id: this.#id(part.id), function: call, ...signature });
-      } else if (part.type === "provider" && part.format === FORMAT) {
-        // The cast is safe: a call of this format was validated when the caller sent it.
-        tool_calls.push(part.value as CompletionCall);
       } else if (part.type === "refusal") {
         say({ type: "refusal", refusal: part.text });
       } else if (part.type === "reasoning" || part.type === "redacted-reasoning") {

@@ -1,12 +1,21 @@
 /** Converts a chat-completions request to the neutral request and back. The two directions of each field stand next to each other. */
 
-import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice } from "../../kinds/chat/request.ts";
+import { isUnknown, unknownIn } from "../../http/validation.ts";
+import type {
+  ChatRequest,
+  Reasoning,
+  ReasoningEffort,
+  ResponseFormat,
+  Tool,
+  ToolChoice,
+} from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { JsonBudget } from "../../model/json.ts";
+import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
 import { type EffortLevel, mayReason, nearestEffort, outputLimit, reasoningModel, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
+import { ONE_TEXT } from "../shared/tools.ts";
 import { CONVERSIONS, fieldsOf, TEXT_CONVERSIONS } from "./conversions.ts";
 import { decodeMessages, MessagesEncoder } from "./request.messages.ts";
 import {
@@ -15,8 +24,13 @@ import {
   type CompletionTool,
   type CompletionToolChoice,
   FORMAT,
+  FORMATS,
+  isEffort,
+  isKnownChoice,
+  isModality,
   MAX_STOPS,
   type NamedTool,
+  TOOLS,
   nameOf,
   unsupportedIn,
 } from "./schema.ts";
@@ -58,8 +72,8 @@ export function decodeRequest(
     ...(n != null && { candidateCount: n }),
     ...(body.logprobs && { logprobs: { top: body.top_logprobs ?? 0 } }),
     ...(responseFormat && { responseFormat }),
-    ...(reasoning_effort != null && { reasoning: decodeReasoning(reasoning_effort) }),
-    ...(modalities != null && { modalities }),
+    ...(reasoning_effort != null && isEffort(reasoning_effort) && { reasoning: decodeReasoning(reasoning_effort) }),
+    ...(modalities != null && { modalities: modalities.filter(isModality) }),
     ...(voice !== undefined && { speech: { voice } }),
     ...(service_tier != null && { serviceTier: service_tier }),
     ...(endUser != null && { endUser }),
@@ -67,6 +81,7 @@ export function decodeRequest(
       format: FORMAT,
       body,
       betas: [],
+      assertKnown: unknownIn(body),
       // The neutral request has one field for the end user: `user` is lost if `safety_identifier` is another text.
       unsupported: () => [...unsupportedIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
     },
@@ -115,7 +130,21 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
 }
 
 function decodeTool(tool: CompletionTool): Tool {
-  if (tool.type === "custom") return { type: "provider", format: FORMAT, name: tool.custom.name, definition: tool };
+  if (isUnknown(tool, TOOLS)) {
+    const name = nameOf(tool);
+    return { type: "provider", format: FORMAT, ...(name !== undefined && { name }), definition: tool };
+  }
+  if (tool.type === "custom") {
+    const { name, description, format } = tool.custom;
+    const described = description == null ? {} : { description };
+    return {
+      type: "function",
+      name,
+      ...described,
+      inputSchema: ONE_TEXT,
+      custom: format == null ? {} : { format: grammarIn(format) },
+    };
+  }
   const { name, description, parameters, strict } = tool.function;
   return {
     type: "function",
@@ -127,10 +156,16 @@ function decodeTool(tool: CompletionTool): Tool {
   };
 }
 
-/** Encodes a tool. Returns undefined for a tool that the format does not have. */
+/** Returns the format of a custom tool's input as the neutral request has it: the fields of the grammar stand beside its type. */
+function grammarIn({ grammar, ...format }: JsonObject): JsonObject {
+  return isJsonObject(grammar) ? { ...format, ...grammar } : format;
+}
+
+/**
+ * Encodes a tool. Returns undefined for a tool that the format does not have. A custom tool becomes a function, because few servers of the
+ * format know custom tools.
+ */
 function encodeTool(tool: Tool): CompletionTool | undefined {
-  // The cast is safe: the definition of a tool of this format was validated when the caller sent it.
-  if (tool.type === "provider" && tool.format === FORMAT) return tool.definition as CompletionTool;
   if (tool.type !== "function") return undefined;
   const { name, description, inputSchema: parameters, strict } = tool;
   return {
@@ -152,11 +187,14 @@ function decodeToolChoice(
   if (choice == null) return parallelCalls == null ? undefined : { type: "auto", parallel: parallelCalls };
   if (choice === "none") return { type: "none" };
   const parallel = parallelCalls ?? true;
+  if (!isKnownChoice(choice)) return undefined;
   if (typeof choice === "string") return { type: choice, parallel };
-  if (choice.type !== "allowed_tools") return { type: "tool", name: nameOf(choice), parallel };
+  if (choice.type !== "allowed_tools") return { type: "tool", name: nameOf(choice) ?? "", parallel };
   const { mode, tools } = choice.allowed_tools;
-  return { type: mode, parallel, names: tools.map(nameOf) };
+  return { type: mode, parallel, names: tools.map((tool) => nameOf(tool) ?? tool.type) };
 }
+
+const named = (name: string): NamedTool => ({ type: "function", function: { name } });
 
 /** Encodes the tool choice. Leaves out a choice without tools and the names of missing tools: providers refuse both. */
 function encodeToolChoice(
@@ -164,12 +202,10 @@ function encodeToolChoice(
   tools: readonly CompletionTool[],
   fields: ConvertedFields,
 ): Pick<ChatCompletionsRequest, "tool_choice" | "parallel_tool_calls"> {
-  const kinds = new Map(tools.map((tool) => [nameOf(tool), tool.type]));
-  const choice = choiceAmong(asked, new Set(kinds.keys()), tools.length > 0, fields);
+  const names = new Set(tools.flatMap((tool) => nameOf(tool) ?? []));
+  const choice = choiceAmong(asked, names, tools.length > 0, fields);
   if (!choice) return {};
   if (choice.type === "none") return { tool_choice: "none" };
-  const named = (name: string): NamedTool =>
-    kinds.get(name) === "custom" ? { type: "custom", custom: { name } } : { type: "function", function: { name } };
   const single = choice.parallel ? {} : { parallel_tool_calls: false };
   if (choice.type === "tool") return { tool_choice: named(choice.name), ...single };
   if (!choice.names) return { tool_choice: choice.type, ...single };
@@ -178,7 +214,7 @@ function encodeToolChoice(
 }
 
 function decodeResponseFormat(format: CompletionFormat | null | undefined): ResponseFormat | undefined {
-  if (format == null || format.type === "text") return undefined;
+  if (format == null || isUnknown(format, FORMATS) || format.type === "text") return undefined;
   if (format.type === "json_object") return { type: "json" };
   const { name, schema, strict } = format.json_schema;
   return { type: "json", name, ...(schema != null && { schema }), ...(strict != null && { strict }) };
@@ -203,9 +239,7 @@ function encodeResponseFormat(format: ResponseFormat, fields: ConvertedFields): 
   return { type: "json_schema", json_schema };
 }
 
-type WireEffort = NonNullable<ChatCompletionsRequest["reasoning_effort"]>;
-
-const decodeReasoning = (effort: WireEffort): Reasoning =>
+const decodeReasoning = (effort: ReasoningEffort | "none"): Reasoning =>
   effort === "none" ? { type: "disabled" } : { type: "adaptive", effort };
 
 /** Returns the level of effort to ask for; undefined to leave the choice to the model. */

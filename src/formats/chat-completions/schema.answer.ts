@@ -72,7 +72,7 @@ const ReasoningDetails = v.optional(
   ),
 );
 
-/** A tool call. The call of a custom tool is passed on as the upstream sent it. */
+/** The call of a function, or of a custom tool, whose input is a text. */
 const ToolCall = v.variant("type", [
   v.object({
     type: v.literal("function"),
@@ -80,7 +80,12 @@ const ToolCall = v.variant("type", [
     function: v.object({ name: text, arguments: text }),
     extra_content: ExtraContent,
   }),
-  v.object({ type: v.literal("custom"), id: text, custom: v.unknown() }),
+  v.object({
+    type: v.literal("custom"),
+    id: text,
+    custom: v.object({ name: text, input: text }),
+    extra_content: ExtraContent,
+  }),
 ]);
 
 const answer = {
@@ -120,7 +125,7 @@ const ToolCallDelta = v.object({
   id: v.optional(text),
   type: v.optional(v.picklist(["function", "custom"])),
   function: v.optional(v.object({ name: v.optional(text), arguments: text })),
-  custom: v.optional(v.unknown()),
+  custom: v.optional(v.object({ name: v.optional(text), input: text })),
   extra_content: ExtraContent,
 });
 export type ToolCallDelta = v.InferOutput<typeof ToolCallDelta>;

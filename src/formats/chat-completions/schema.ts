@@ -1,13 +1,27 @@
 /** The chat-completions request on the wire: its schema, and the rules that compare several fields. Unknown fields are allowed. */
 
 import * as v from "valibot";
-import { type RuleBreach, object, textOr, variant, array, choice, shown, crossCheck } from "../../http/validation.ts";
+import {
+  array,
+  choice,
+  crossCheck,
+  isUnknown,
+  object,
+  openVariant,
+  openWords,
+  type RuleBreach,
+  shown,
+  textOr,
+  type UnknownObject,
+  unknownObject,
+} from "../../http/validation.ts";
 import { type JsonObject, isJsonObject } from "../../model/json.ts";
 import {
   atMost,
   audioFormat,
   base64,
   fileData,
+  isDetail,
   text,
   unsupported,
   unsupportedFinder,
@@ -45,43 +59,49 @@ const FunctionTool = object({
   }),
 });
 
-/** A tool whose input is a text. The neutral request carries its definition unchanged. */
-const CustomTool = whole(
-  object({
-    type: v.literal("custom"),
-    custom: whole(object({ name: toolName, description: v.nullish(v.string()), format: v.nullish(jsonObject) })),
-  }),
-);
+/** A tool whose input is a text, which may have to follow a grammar. */
+const CustomTool = object({
+  type: v.literal("custom"),
+  custom: object({ name: toolName, description: v.nullish(v.string()), format: v.nullish(jsonObject) }),
+});
 
-const CompletionTool = variant([FunctionTool, CustomTool]);
+const CompletionTool = openVariant([FunctionTool, CustomTool]);
 export type CompletionTool = v.InferOutput<typeof CompletionTool>;
+export const TOOLS: ReadonlySet<string> = new Set(["function", "custom"]);
 
 const FunctionChoice = object({ type: v.literal("function"), function: object({ name: text }) });
 const CustomChoice = object({ type: v.literal("custom"), custom: object({ name: text }) });
 
-const NamedTool = variant([FunctionChoice, CustomChoice]);
+const NamedTool = openVariant([FunctionChoice, CustomChoice]);
 export type NamedTool = v.InferOutput<typeof NamedTool>;
 
 const AllowedTools = object({
   type: v.literal("allowed_tools"),
   allowed_tools: object({
     mode: v.picklist(["auto", "required"]),
-    tools: v.pipe(v.array(NamedTool), v.minLength(1, "must name at least one tool")),
+    tools: v.pipe(array(NamedTool), v.minLength(1, "must name at least one tool")),
   }),
 });
 
 const CHOICE_WORDS = ["none", "auto", "required"] as const;
-const ChosenTools = variant([FunctionChoice, CustomChoice, AllowedTools]);
+const ChosenTools = openVariant([FunctionChoice, CustomChoice, AllowedTools]);
 
 export type CompletionToolChoice = (typeof CHOICE_WORDS)[number] | v.InferOutput<typeof ChosenTools>;
-const CompletionToolChoice = textOr(ChosenTools, v.picklist(CHOICE_WORDS)) as v.GenericSchema<
-  unknown,
-  CompletionToolChoice
->;
+const ToolChoiceWord = openWords(v.picklist(CHOICE_WORDS)) as v.GenericSchema<string>;
+const CompletionToolChoice = textOr(ChosenTools, ToolChoiceWord) as v.GenericSchema<unknown, CompletionToolChoice>;
 
-/** Returns the name of a tool, from its definition or from a tool choice. */
-export const nameOf = (tool: CompletionTool | NamedTool): string =>
-  tool.type === "custom" ? tool.custom.name : tool.function.name;
+const CHOICES: ReadonlySet<string> = new Set([...CHOICE_WORDS, "function", "custom", "allowed_tools"]);
+
+/** Tells whether the neutral request can say a tool choice. */
+export const isKnownChoice = (choice: CompletionToolChoice): choice is Exclude<CompletionToolChoice, UnknownObject> =>
+  CHOICES.has(typeof choice === "string" ? choice : choice.type);
+
+/** Returns the name of a tool, from its definition or from a tool choice; undefined for a tool of an unknown type without a name. */
+export function nameOf(tool: CompletionTool | NamedTool): string | undefined {
+  const named = (tool as UnknownObject)[tool.type ?? "function"];
+  const { name } = isJsonObject(named) ? named : (tool as UnknownObject);
+  return typeof name === "string" ? name : undefined;
+}
 
 const TextContent = object({ type: v.literal("text"), text: v.string() });
 export type TextContent = v.InferOutput<typeof TextContent>;
@@ -90,8 +110,10 @@ const ImageContent = object({
   type: v.literal("image_url"),
   image_url: object({
     url: webOrDataUrl,
-    // The neutral model has no detail above `high`.
-    detail: unsupported(v.nullish(v.picklist(["auto", "low", "high", "original"])), (detail) => detail === "original"),
+    detail: unsupported(
+      v.nullish(openWords(v.picklist(["auto", "low", "high", "original"]))),
+      (detail) => !isDetail(detail),
+    ),
   }),
 });
 
@@ -115,7 +137,7 @@ const FileContent = object({
   ),
 });
 
-const UserContent = variant([TextContent, ImageContent, AudioContent, FileContent]);
+const UserContent = openVariant([TextContent, ImageContent, AudioContent, FileContent]);
 export type UserContent = v.InferOutput<typeof UserContent>;
 
 /** Reasoning among the texts of an answer, as Mistral has it. */
@@ -126,7 +148,7 @@ const ThinkingContent = object({
   closed: v.optional(v.unknown()),
 });
 
-const AssistantContent = variant([
+const AssistantContent = openVariant([
   TextContent,
   object({ type: v.literal("refusal"), refusal: v.string() }),
   ThinkingContent,
@@ -141,7 +163,7 @@ const name = v.nullish(v.string());
 
 const SystemMessage = object({
   role: v.picklist(["system", "developer"]),
-  content: content(variant([TextContent])),
+  content: content(openVariant([TextContent])),
   name,
 });
 
@@ -162,14 +184,14 @@ const FunctionCall = object({
   index: v.optional(v.unknown()),
 });
 
-const CustomCall = whole(
-  object({
-    type: v.literal("custom"),
-    id: text,
-    custom: whole(object({ name: text, input: v.string() })),
-  }),
-);
-export type CompletionCall = v.InferOutput<typeof FunctionCall> | v.InferOutput<typeof CustomCall>;
+const CustomCall = object({
+  type: v.literal("custom"),
+  id: text,
+  custom: object({ name: text, input: v.string() }),
+  // Ignored, as in the call of a function.
+  index: v.optional(v.unknown()),
+});
+export type CompletionCall = v.InferOutput<typeof FunctionCall> | v.InferOutput<typeof CustomCall> | UnknownObject;
 
 /** The fields of an item of `reasoning_details`, as OpenRouter has it. `data` is encrypted reasoning. */
 const detail = {
@@ -196,7 +218,7 @@ const AssistantMessage = object({
   reasoning_content: v.nullish(v.string()),
   reasoning: v.nullish(v.string()),
   reasoning_details: v.nullish(array(ReturnedDetail)),
-  tool_calls: v.nullish(array(variant([FunctionCall, CustomCall]))),
+  tool_calls: v.nullish(array(openVariant([FunctionCall, CustomCall]))),
   extra_content: ExtraContent,
   name,
 });
@@ -206,14 +228,20 @@ const ToolMessage = object({
   role: v.literal("tool"),
   tool_call_id: text,
   // The official service documents only text, but clients also send pictures, and local servers accept them.
-  content: content(variant([TextContent, ImageContent])),
+  content: content(openVariant([TextContent, ImageContent])),
   // Ignored: the call already names the tool.
   name: v.optional(v.unknown()),
 });
 
-export type CompletionMessage = v.InferOutput<
-  typeof SystemMessage | typeof UserMessage | typeof AssistantMessage | typeof ToolMessage
->;
+export type CompletionMessage =
+  | v.InferOutput<typeof SystemMessage | typeof UserMessage | typeof AssistantMessage | typeof ToolMessage>
+  | UnknownMessage;
+
+/** A message of a role that only its vendor knows. The literal stands for every text that is no known role. */
+interface UnknownMessage {
+  readonly role: "(unknown)";
+  readonly [field: string]: unknown;
+}
 
 const BY_ROLE = new Map<unknown, v.GenericSchema<unknown, CompletionMessage>>([
   ["system", SystemMessage],
@@ -223,13 +251,20 @@ const BY_ROLE = new Map<unknown, v.GenericSchema<unknown, CompletionMessage>>([
   ["tool", ToolMessage],
 ]);
 const noRole = object({ role: v.picklist(Array.from(BY_ROLE.keys(), String)) });
+// The cast is safe: the value is an object, and its role is looked at below.
+const OtherMessage = unknownObject(noRole) as v.GenericSchema as v.GenericSchema<unknown, UnknownMessage>;
+export const isKnownMessage = (message: CompletionMessage): message is Exclude<CompletionMessage, UnknownMessage> =>
+  BY_ROLE.has(message.role);
 
 const CompletionMessage: v.GenericSchema<unknown, CompletionMessage> = choice(
   [SystemMessage, UserMessage, AssistantMessage, ToolMessage],
-  (input) => (isJsonObject(input) && BY_ROLE.get(input["role"])) || noRole,
+  (input) => {
+    const role = isJsonObject(input) ? input["role"] : undefined;
+    return BY_ROLE.get(role) ?? (typeof role === "string" && role !== "" ? OtherMessage : noRole);
+  },
 );
 
-const CompletionFormat = variant([
+const CompletionFormat = openVariant([
   object({ type: v.literal("text") }),
   object({ type: v.literal("json_object") }),
   object({
@@ -243,6 +278,15 @@ const CompletionFormat = variant([
   }),
 ]);
 export type CompletionFormat = v.InferOutput<typeof CompletionFormat>;
+export const FORMATS: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
+
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+export const isEffort = (effort: string): effort is (typeof EFFORTS)[number] =>
+  (EFFORTS as readonly string[]).includes(effort);
+
+const MODALITIES = ["text", "audio", "image"] as const;
+export const isModality = (modality: string): modality is (typeof MODALITIES)[number] =>
+  (MODALITIES as readonly string[]).includes(modality);
 
 /** The largest number of stop sequences in a request. */
 export const MAX_STOPS = 4;
@@ -278,11 +322,11 @@ const Body = object({
   logprobs: v.nullish(v.boolean()),
   top_logprobs: v.nullish(integer(0, 20)),
   tools: v.nullish(array(CompletionTool)),
-  tool_choice: v.nullish(CompletionToolChoice),
+  tool_choice: unsupported(v.nullish(CompletionToolChoice), (choice) => !isKnownChoice(choice)),
   parallel_tool_calls: v.nullish(v.boolean()),
-  response_format: v.nullish(CompletionFormat),
-  reasoning_effort: v.nullish(v.picklist(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
-  modalities: v.nullish(array(v.picklist(["text", "audio", "image"]))),
+  response_format: unsupported(v.nullish(CompletionFormat), (format) => isUnknown(format, FORMATS)),
+  reasoning_effort: unsupported(v.nullish(openWords(v.picklist(EFFORTS))), (effort) => !isEffort(effort)),
+  modalities: unsupported(v.nullish(array(openWords(v.picklist(MODALITIES)))), (words) => !words.every(isModality)),
   audio: v.nullish(SpokenAnswer),
   service_tier: v.nullish(v.string()),
   user: v.nullish(v.string()),
@@ -308,17 +352,17 @@ function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletions
   const names = new Set<string>();
   for (const [index, tool] of (tools ?? []).entries()) {
     const toolName = nameOf(tool);
-    if (names.has(toolName))
+    if (toolName !== undefined && names.has(toolName))
       yield {
         path: ["tools", index, tool.type ?? "function", "name"],
         message: `is used by an earlier tool: ${shown(toolName)}`,
       };
-    names.add(toolName);
+    if (toolName !== undefined) names.add(toolName);
   }
   if (tool_choice != null) yield* choiceBreaches(tool_choice, names);
   const calls = new Set<string>();
   for (const [index, message] of messages.entries()) {
-    if (message.role === "assistant") for (const { id } of message.tool_calls ?? []) calls.add(id);
+    if (message.role === "assistant") for (const { id } of message.tool_calls ?? []) calls.add(String(id));
     if (message.role === "tool" && !calls.has(message.tool_call_id))
       yield { path: ["messages", index, "tool_call_id"], message: "answers no tool call of an earlier message" };
   }
@@ -327,15 +371,17 @@ function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletions
 function* choiceBreaches(choice: CompletionToolChoice, names: ReadonlySet<string>): Generator<RuleBreach> {
   if (choice === "required" && names.size === 0)
     yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
-  if (typeof choice === "string") return;
+  if (typeof choice === "string" || !isKnownChoice(choice)) return;
   const chosen =
     choice.type === "allowed_tools"
       ? choice.allowed_tools.tools.map((tool, index) => ({ tool, path: ["allowed_tools", "tools", index] }))
       : [{ tool: choice, path: [] }];
-  for (const { tool, path } of chosen)
-    if (!names.has(nameOf(tool)))
+  for (const { tool, path } of chosen) {
+    const name = nameOf(tool);
+    if (name !== undefined && !names.has(name))
       yield {
         path: ["tool_choice", ...path, tool.type, "name"],
-        message: `must name one of the tools: there is no ${shown(nameOf(tool))}`,
+        message: `must name one of the tools: there is no ${shown(name)}`,
       };
+  }
 }

@@ -8,7 +8,7 @@ import { answerId, frameOf } from "../shared/answer.ts";
 import { dataUrl } from "../shared/data-url.ts";
 import { encodeError } from "../shared/errors.ts";
 import type { Signed } from "../shared/seal.ts";
-import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
+import { AnsweredArguments, customNames, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
 import { DetailsWriter } from "./answer.reasoning.ts";
 import { writeExtra } from "./answer.signature.ts";
 import { encodeLogprobs, encodeSources, encodeUsage, FINISH_REASON } from "./answer.ts";
@@ -100,12 +100,14 @@ interface WrittenChoice {
   reasoning: DetailsWriter | undefined;
 }
 
-type ToolCallEvent = Extract<ContentEvent, { type: `tool-call${string}` | "provider" }>;
+type ToolCallEvent = Extract<ContentEvent, { type: `tool-call${string}` }>;
 
 /** Encodes the events of one answer as chunks. Puts the chunks into the order that the format demands. */
 export class ChunkEncoder {
   readonly #created: number;
   readonly #showsUsage: boolean;
+  /** The names of the tools whose input is a text. */
+  readonly #custom: ReadonlySet<string>;
   readonly #choices: Map<number, WrittenChoice> = new Map();
   /** The chunks of the event that is being encoded. */
   #chunks: Chunk[] = [];
@@ -124,6 +126,7 @@ export class ChunkEncoder {
     this.#created = created;
     this.#showsUsage = showsUsage;
     this.#model = request.model;
+    this.#custom = customNames(request.tools);
     // The answer's id contains the request's id, so that support can find one by the other.
     this.#id = requestId.replace(/^req_/, "chatcmpl-");
   }
@@ -191,8 +194,10 @@ export class ChunkEncoder {
       case "tool-call-start":
       case "tool-call-delta":
       case "tool-call-end":
-      case "provider":
         return this.#toolCall(choice, event);
+      // Parts that only other formats have are left out.
+      case "provider":
+        return;
       case "media":
         return this.#media(choice, event);
       case "annotation": {
@@ -218,24 +223,18 @@ export class ChunkEncoder {
     const calls = (choice.calls ??= new CallQueue());
     switch (event.type) {
       case "tool-call":
-        calls.begin(event.id, functionCall(event));
+        calls.begin(event.id, callHead(event, this.#custom));
         calls.add(event.id, JSON.stringify(event.input));
         calls.end(event.id, {});
         break;
       case "tool-call-start":
-        calls.begin(event.id, functionCall(event));
+        calls.begin(event.id, callHead(event, this.#custom));
         break;
       case "tool-call-delta":
         calls.add(event.id, event.json);
         break;
       case "tool-call-end":
         calls.end(event.id, event);
-        break;
-      case "provider": {
-        // The call of a custom tool comes in one event. Parts of other formats are left out.
-        const { id, type } = event.value;
-        if (event.format === FORMAT && type === "custom" && typeof id === "string") calls.begin(id, event.value, true);
-      }
     }
     this.#addCalls(choice, calls);
   }
@@ -304,15 +303,21 @@ export class ChunkEncoder {
 
 type CallHead = Omit<ToolCallDelta, "index">;
 
-const functionCall = ({ id, name, ...signed }: Signed & { readonly id: string; readonly name: string }): CallHead => ({
+const callHead = (
+  { id, name, ...signed }: Signed & { readonly id: string; readonly name: string },
+  custom: ReadonlySet<string>,
+): CallHead => ({
   id,
-  type: "function",
-  function: { name, arguments: "" },
+  ...(custom.has(name)
+    ? { type: "custom", custom: { name, input: "" } }
+    : { type: "function", function: { name, arguments: "" } }),
   ...writeExtra(signed),
 });
 
 interface QueuedCall {
   readonly index: number;
+  /** The input of a custom tool is known only when its arguments are complete. */
+  readonly isCustom: boolean;
   readonly json: string[];
   /** The pieces of the call that are not written yet. */
   pending: ToolCallDelta[];
@@ -329,9 +334,10 @@ class CallQueue {
   readonly #arguments = new AnsweredArguments();
   #count = 0;
 
-  begin(id: string, head: CallHead, ended: boolean = false): void {
+  begin(id: string, head: CallHead): void {
     const index = this.#count++;
-    this.#queue.push(this.#calls.begin(id, { index, json: [], pending: [{ index, ...head }], ended }));
+    const isCustom = head.type === "custom";
+    this.#queue.push(this.#calls.begin(id, { index, isCustom, json: [], pending: [{ index, ...head }], ended: false }));
   }
 
   add(id: string, json: string): void {
@@ -343,7 +349,7 @@ class CallQueue {
     const call = this.#calls.get(id);
     const extra = writeExtra(signed);
     if (extra.extra_content && !call.ended)
-      call.pending.push({ index: call.index, function: { arguments: "" }, ...extra });
+      call.pending.push({ index: call.index, ...(!call.isCustom && { function: { arguments: "" } }), ...extra });
     this.#end(call, false);
   }
 
@@ -355,16 +361,22 @@ class CallQueue {
   #end(call: QueuedCall, cutShort: boolean): void {
     if (call.ended) return;
     const json = call.json.join("");
-    if (!cutShort) this.#arguments.parse(json);
+    const input = cutShort ? this.#arguments.find(json) : this.#arguments.parse(json);
+    if (call.isCustom) {
+      const text = input?.["input"];
+      call.pending.push({ index: call.index, custom: { input: typeof text === "string" ? text : json } });
+      call.ended = true;
+      return;
+    }
     // Clients parse the arguments as JSON, and an empty text is not JSON.
     if (json.trim() === "") this.#add(call, "{}");
     call.ended = true;
   }
 
-  #add({ index, json, pending }: QueuedCall, piece: string): void {
+  #add({ index, isCustom, json, pending }: QueuedCall, piece: string): void {
     if (piece === "") return;
     json.push(piece);
-    pending.push({ index, function: { arguments: piece } });
+    if (!isCustom) pending.push({ index, function: { arguments: piece } });
   }
 
   /** Takes the pieces that may be written now. */

@@ -20,6 +20,7 @@ import { isPlaceholder } from "./request.seals.ts";
 import type { AnswerPart } from "./schema.answer.ts";
 import { inlineKind, isPlainText, type MediaKind, mediaKind, promisedType } from "./schema.config.ts";
 import {
+  isOfUnknownKind,
   PROVIDER_KINDS,
   type RequestContent,
   type RequestContents,
@@ -125,7 +126,8 @@ function decodePart(part: RequestPart, calls: CallIds, turn: number): Part {
   }
   const code = decodeCode(part);
   if (code) return { ...code, ...marks };
-  if (PROVIDER_KINDS.some((kind) => part[kind] != null)) return { type: "provider", format: FORMAT, value: part };
+  if (PROVIDER_KINDS.some((kind) => part[kind] != null) || (part.text == null && isOfUnknownKind(part)))
+    return { type: "provider", format: FORMAT, value: part };
   const { thought, ...seal } = marks;
   return { type: thought ? "reasoning" : "text", text: part.text ?? "", ...seal };
 }

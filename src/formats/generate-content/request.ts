@@ -1,7 +1,7 @@
 /** Converts the generate-content request (spec 2.8) to the neutral request and back. */
 
 import { GatewayError } from "../../errors.ts";
-import { assertValid, type FieldPath } from "../../http/validation.ts";
+import { assertValid, type FieldPath, unknownIn } from "../../http/validation.ts";
 import type {
   ChatRequest,
   NativeRequest,
@@ -111,6 +111,7 @@ export function decodeRequest(body: GenerateContentRequest, target: RequestTarge
     body: raw as WireObject,
     betas: [],
     framing,
+    assertKnown: knownIn(body, raw),
     unsupported: () => [...unsupportedIn(body), ...unsupportedConfig(generationConfig ?? {})],
   };
   return {
@@ -127,6 +128,21 @@ export function decodeRequest(body: GenerateContentRequest, target: RequestTarge
     }),
     native,
   };
+}
+
+/** Returns a function that refuses the unknown parts of a body, in the caller's spelling; undefined for a body without any. */
+function knownIn(body: GenerateContentRequest, raw: unknown): (() => void) | undefined {
+  const assertKnown = unknownIn(body);
+  return (
+    assertKnown &&
+    (() => {
+      try {
+        assertKnown();
+      } catch (error) {
+        throw error instanceof GatewayError ? inCallersSpelling(error, raw, body) : error;
+      }
+    })
+  );
 }
 
 /** Builds a body from the neutral fields. Leaves out the fields that the format does not have; the table of conversions lists them. */

@@ -1,7 +1,17 @@
 /** The generate-content request on the wire (spec 2.8, 8), in camelCase. Unknown fields are allowed. */
 
 import * as v from "valibot";
-import { array, choice, crossCheck, type FieldPath, type RuleBreach, shown, textOr } from "../../http/validation.ts";
+import {
+  array,
+  choice,
+  crossCheck,
+  type FieldPath,
+  passesUnknown,
+  type RuleBreach,
+  shapeOf,
+  shown,
+  textOr,
+} from "../../http/validation.ts";
 import { ANY_BASE64_FORMAT, isAnyBase64, textOfBase64 } from "../../media/base64.ts";
 import { atMost, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
 import {
@@ -93,6 +103,7 @@ export const Part = object({
   mediaResolution: unsupported(carriedAs(object({ numTokens: carried }))),
 });
 export type RequestPart = v.InferOutput<typeof Part>;
+const PART_FIELDS: ReadonlySet<string> = new Set(Object.keys(shapeOf(Part).entries ?? {}));
 
 const parts = listOrOne(v.pipe(array(Part), v.minLength(1, "must hold at least one part")), Part);
 
@@ -232,6 +243,11 @@ const PART_KINDS = [
   ...PROVIDER_KINDS,
 ] as const satisfies (keyof RequestPart)[];
 
+/** Tells whether a part has none of the known kinds, and a field that is not known: a kind that only the vendor knows. */
+export const isOfUnknownKind = (part: RequestPart): boolean =>
+  PART_KINDS.every((kind) => part[kind] == null) &&
+  Object.entries(part).some(([key, value]) => value != null && !PART_FIELDS.has(key));
+
 /** Tells whether a part is only text. Nearly all parts are, and such a part needs no check. */
 const isTextAlone = (part: RequestPart): boolean =>
   part.text != null && PART_KINDS.every((kind) => kind === "text" || part[kind] == null);
@@ -241,7 +257,8 @@ export function* partBreaches(part: RequestPart, path: FieldPath): Generator<Rul
   const [first, second] = PART_KINDS.filter((kind) => part[kind] != null);
   if (second) yield { path: [...path, second], message: `cannot stand beside ${first}: a part is of one kind` };
   // A part may have only a signature.
-  if (!first && part.thoughtSignature == null && part.thought == null)
+  const isEmpty = !first && part.thoughtSignature == null && part.thought == null;
+  if (isEmpty && !(isOfUnknownKind(part) && passesUnknown()))
     yield { path, message: `must hold one of ${PART_KINDS.join(", ")}` };
   yield* mediumBreaches(part, path);
   for (const [index, medium] of (part.functionResponse?.parts ?? []).entries()) {

@@ -8,6 +8,7 @@ import type {
   MediaPart,
   MediaSource,
   Part,
+  ProviderPart,
   TextPart,
   ToolCallPart,
   ToolResultPart,
@@ -171,9 +172,9 @@ function decodePart(block: RequestBlock): Part {
     case "text":
       return decodeText(block);
     case "image":
-      return { type: "media", kind: "image", source: decodeSource(block.source), ...cacheOf(block) };
+      return decodeImage(block);
     case "document":
-      return decodeDocument(block);
+      return decodeDocument(block) ?? { type: "provider", format: FORMAT, value: block };
     case "tool_use":
       return { type: "tool-call", id: block.id, name: block.name, input: block.input, ...cacheOf(block) };
     case "tool_result":
@@ -289,9 +290,26 @@ const encodeMedia = (part: MediaPart): ImageBlock => ({
   ...cacheControlOf(part),
 });
 
-function decodeSource(source: ImageSource | { type: "base64"; media_type: string; data: string }): MediaSource {
-  if (source.type === "base64") return { type: "base64", mediaType: source.media_type, data: source.data };
-  return source.type === "url" ? { type: "url", url: source.url } : { type: "file", id: source.file_id };
+function decodeImage(block: ImageBlock): MediaPart | ProviderPart {
+  const source = decodeSource(block.source);
+  if (!source) return { type: "provider", format: FORMAT, value: block };
+  return { type: "media", kind: "image", source, ...cacheOf(block) };
+}
+
+/** Decodes the source of a file; undefined for one of an unknown type. */
+function decodeSource(
+  source: ImageSource | { type: "base64"; media_type: string; data: string },
+): MediaSource | undefined {
+  switch (source.type) {
+    case "base64":
+      return { type: "base64", mediaType: source.media_type, data: source.data };
+    case "url":
+      return { type: "url", url: source.url };
+    case "file":
+      return { type: "file", id: source.file_id };
+    default:
+      return undefined;
+  }
 }
 
 function encodeSource(source: MediaSource): ImageSource {
@@ -303,14 +321,20 @@ function encodeSource(source: MediaSource): ImageSource {
 
 type DocumentBlock = Extract<RequestBlock, { type: "document" }>;
 
-const decodeDocument = (block: DocumentBlock): DocumentPart => ({
-  type: "document",
-  source: decodeDocumentSource(block.source),
-  ...(block.title != null && { title: block.title }),
-  ...(block.context != null && { context: block.context }),
-  ...(block.citations?.enabled != null && { citations: block.citations.enabled }),
-  ...cacheOf(block),
-});
+/** Decodes a document; undefined for one whose source or content is of an unknown type. */
+function decodeDocument(block: DocumentBlock): DocumentPart | undefined {
+  const source = decodeDocumentSource(block.source);
+  return (
+    source && {
+      type: "document",
+      source,
+      ...(block.title != null && { title: block.title }),
+      ...(block.context != null && { context: block.context }),
+      ...(block.citations?.enabled != null && { citations: block.citations.enabled }),
+      ...cacheOf(block),
+    }
+  );
+}
 
 const encodeDocument = (part: DocumentPart): DocumentBlock => ({
   type: "document",
@@ -321,11 +345,12 @@ const encodeDocument = (part: DocumentPart): DocumentBlock => ({
   ...cacheControlOf(part),
 });
 
-function decodeDocumentSource(source: DocumentBlock["source"]): DocumentPart["source"] {
+function decodeDocumentSource(source: DocumentBlock["source"]): DocumentPart["source"] | undefined {
   if (source.type === "text") return { type: "text", text: source.data };
   if (source.type !== "content") return decodeSource(source);
   const parts = typeof source.content === "string" ? textParts(source.content) : source.content.map(decodePart);
-  // The cast is safe: the schema allows only texts and images here.
+  if (parts.some(({ type }) => type === "provider")) return undefined;
+  // The cast is safe: the schema allows only texts, images and unknown blocks here.
   return { type: "parts", parts: parts as (TextPart | MediaPart)[] };
 }
 

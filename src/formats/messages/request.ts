@@ -1,5 +1,6 @@
 /** Converts a messages request (spec 2.6) to the neutral request and back. The two directions of each field stand next to each other. */
 
+import { isUnknown, unknownIn } from "../../http/validation.ts";
 import type { ChatRequest, ProviderTool, Reasoning, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import { choiceAmong, type ConvertedFields } from "../shared/conversions.ts";
 import { isWebSearch, webSearchLimits } from "../shared/hosted-tools.ts";
@@ -24,6 +25,8 @@ import {
   type RequestMessage,
   type RequestToolChoice,
   type Thinking,
+  THINKING,
+  TOOL_CHOICES,
   unsupportedIn,
 } from "./schema.ts";
 
@@ -37,6 +40,7 @@ export interface MessagesHeaders {
 export function decodeRequest(body: MessagesRequest, { version, betas }: MessagesHeaders): ChatRequest {
   const { tool_choice, thinking, metadata, temperature, top_p, top_k, output_config, service_tier } = body;
   const reasoning = thinking ? decodeThinking(thinking, output_config?.effort) : undefined;
+  const toolChoice = tool_choice ? decodeToolChoice(tool_choice) : undefined;
   return {
     model: body.model,
     maxOutputTokens: body.max_tokens,
@@ -45,7 +49,7 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
     tools: (body.tools ?? []).map(decodeTool),
     stopSequences: body.stop_sequences ?? [],
     stream: body.stream ?? false,
-    ...(tool_choice && { toolChoice: decodeToolChoice(tool_choice) }),
+    ...(toolChoice && { toolChoice }),
     ...(reasoning && { reasoning }),
     ...(metadata?.user_id != null && { endUser: metadata.user_id }),
     ...(temperature != null && { temperature }),
@@ -60,6 +64,7 @@ export function decodeRequest(body: MessagesRequest, { version, betas }: Message
       betas,
       ...(version !== undefined && { version }),
       unsupported: () => unsupportedIn(body),
+      assertKnown: unknownIn(body),
     },
   };
 }
@@ -171,7 +176,9 @@ export function sayableChoice(request: ChatRequest, fields: ConvertedFields = ne
 /** The name under which the format offers a search of the web. */
 const WEB_SEARCH = "web_search";
 
-function decodeToolChoice(choice: RequestToolChoice): ToolChoice {
+/** Decodes the tool choice; undefined for one of an unknown type. */
+function decodeToolChoice(choice: RequestToolChoice): ToolChoice | undefined {
+  if (isUnknown(choice, TOOL_CHOICES)) return undefined;
   if (choice.type === "none") return { type: "none" };
   const parallel = !(choice.disable_parallel_tool_use ?? false);
   if (choice.type === "tool") return { type: "tool", name: choice.name, parallel };
@@ -185,7 +192,9 @@ function encodeToolChoice(choice: ToolChoice): RequestToolChoice {
   return { type: choice.type === "required" ? "any" : "auto", ...single };
 }
 
-function decodeThinking(thinking: Thinking, effort: unknown): Reasoning {
+/** Decodes the thinking; undefined for a mode of an unknown type. */
+function decodeThinking(thinking: Thinking, effort: unknown): Reasoning | undefined {
+  if (isUnknown(thinking, THINKING)) return undefined;
   if (thinking.type === "disabled") return { type: "disabled" };
   const { display } = thinking;
   const visible = display === "summarized" || display === "omitted" ? { visible: display === "summarized" } : {};

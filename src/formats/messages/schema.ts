@@ -1,7 +1,18 @@
 /** The messages request on the wire (spec 2.6, 8): its schema, and the rules that compare several fields. Unknown fields are allowed. */
 
 import * as v from "valibot";
-import { array, crossCheck, object, type RuleBreach, shown, textOr, variant } from "../../http/validation.ts";
+import {
+  array,
+  crossCheck,
+  object,
+  openVariant,
+  openWords,
+  type RuleBreach,
+  shown,
+  textOr,
+  type UnknownObject,
+  variant,
+} from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { atMost, base64, text, unsupported, unsupportedFinder, whole } from "../shared/schema.ts";
 
@@ -44,7 +55,8 @@ const imageBlock = (source: v.GenericSchema<unknown, ImageSource>) =>
 export type ImageSource =
   | v.InferOutput<typeof Base64Image>
   | v.InferOutput<typeof UrlSource>
-  | v.InferOutput<typeof FileSource>;
+  | v.InferOutput<typeof FileSource>
+  | UnknownObject;
 export type ImageBlock = v.InferOutput<ReturnType<typeof imageBlock>>;
 
 /** Makes the schema of a list of blocks, for a field that also takes a text. The error message for any other value names both. */
@@ -82,10 +94,10 @@ export const RedactedThinkingBlock = object({ type: v.literal("redacted_thinking
 
 /** Makes the schema of the blocks of a conversation. `image` allows the image sources that the host accepts. */
 function blocks(image: ReturnType<typeof imageBlock>) {
-  const DocumentSource = variant([
+  const DocumentSource = openVariant([
     object({ type: v.literal("base64"), media_type: v.literal("application/pdf"), data: base64 }),
     object({ type: v.literal("text"), media_type: v.nullish(v.literal("text/plain")), data: v.string() }),
-    object({ type: v.literal("content"), content: textOr(list(variant([TextBlock, image]))) }),
+    object({ type: v.literal("content"), content: textOr(list(openVariant([TextBlock, image]))) }),
     UrlSource,
     FileSource,
   ]);
@@ -100,11 +112,11 @@ function blocks(image: ReturnType<typeof imageBlock>) {
   const ToolResultBlock = object({
     type: v.literal("tool_result"),
     tool_use_id: text,
-    content: v.nullish(textOr(list(variant([TextBlock, image, DocumentBlock, ProviderBlock])))),
+    content: v.nullish(textOr(list(openVariant([TextBlock, image, DocumentBlock, ProviderBlock])))),
     is_error: v.nullish(v.boolean()),
     cache_control,
   });
-  return variant([
+  return openVariant([
     TextBlock,
     image,
     ToolUseBlock,
@@ -150,12 +162,14 @@ type DatedTool = v.InferOutput<typeof ComputerTool | typeof BashTool | typeof Te
 /** A built-in tool that is newer than the spec. It is passed on unchanged. */
 const LaterTool = whole(
   object({
-    type: v.pipe(
-      v.string(),
-      v.regex(
-        // The look-ahead excludes the tools of the spec, so that the JSON Schema of this variant excludes them too.
-        /^(?!(?:computer|bash|text_editor)_20241022$)(?:\w+_\d{8}|mcp_toolset|tool_search_tool_(?:regex|bm25))$/,
-        'must be "custom" or a dated built-in tool',
+    type: openWords(
+      v.pipe(
+        v.string(),
+        v.regex(
+          // The look-ahead excludes the tools of the spec, so that the JSON Schema of this variant excludes them too.
+          /^(?!(?:computer|bash|text_editor)_20241022$)(?:\w+_\d{8}|mcp_toolset|tool_search_tool_(?:regex|bm25))$/,
+          'must be "custom" or a dated built-in tool',
+        ),
       ),
     ),
     name: v.nullish(text),
@@ -165,19 +179,21 @@ const LaterTool = whole(
 export type BuiltInTool = DatedTool | v.InferOutput<typeof LaterTool>;
 
 const disable_parallel_tool_use = v.nullish(v.boolean());
-const RequestToolChoice = variant([
+const RequestToolChoice = openVariant([
   object({ type: v.picklist(["auto", "any"]), disable_parallel_tool_use }),
   object({ type: v.literal("tool"), name: text, disable_parallel_tool_use }),
   object({ type: v.literal("none") }),
 ]);
 export type RequestToolChoice = v.InferOutput<typeof RequestToolChoice>;
+export const TOOL_CHOICES: ReadonlySet<string> = new Set(["auto", "any", "tool", "none"]);
 
 const display = unsupported(anything, (shown) => shown !== "summarized" && shown !== "omitted");
-const Thinking = variant([
+const Thinking = openVariant([
   object({ type: v.literal("enabled"), budget_tokens: integer(1024), display }),
   object({ type: v.picklist(["disabled", "adaptive", "between_tools"]), display }),
 ]);
 export type Thinking = v.InferOutput<typeof Thinking>;
+export const THINKING: ReadonlySet<string> = new Set(["enabled", "disabled", "adaptive", "between_tools"]);
 
 const OutputConfig = object({
   format: unsupported(
@@ -213,7 +229,7 @@ export interface MessagesRules {
 }
 
 const Base64Only = variant([Base64Image]);
-const AnySource = variant([Base64Image, UrlSource, FileSource]);
+const AnySource = openVariant([Base64Image, UrlSource, FileSource]);
 
 function body(rules: MessagesRules) {
   const Block = blocks(imageBlock(rules.vendorSources ? AnySource : Base64Only));
@@ -233,8 +249,8 @@ function body(rules: MessagesRules) {
     temperature: v.nullish(zeroToOne),
     top_p: v.nullish(rules.vendorRanges ? zeroToOne : betweenZeroAndOne),
     top_k: v.nullish(integer(rules.vendorRanges ? 0 : 1)),
-    thinking: v.nullish(Thinking),
-    tool_choice: v.nullish(RequestToolChoice),
+    thinking: unsupported(v.nullish(Thinking), ({ type }) => !THINKING.has(type)),
+    tool_choice: unsupported(v.nullish(RequestToolChoice), ({ type }) => !TOOL_CHOICES.has(type)),
     tools: v.nullish(array(variant([CustomTool, ComputerTool, BashTool, TextEditorTool, LaterTool]))),
     output_config: v.nullish(OutputConfig),
     service_tier: unsupported(anything, (tier) => typeof tier !== "string"),

@@ -9,7 +9,7 @@ import type { AnswerContext } from "../format.ts";
 import { answerId, showsThoughts } from "../shared/answer.ts";
 import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
-import { AnsweredArguments, CUT_SHORT, ToolCalls } from "../shared/tools.ts";
+import { AnsweredArguments, CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
 import { keptFields, responseIdOf } from "./kept.ts";
 import { type WireName, wireNames } from "./request.tools.ts";
 import type {
@@ -124,7 +124,7 @@ export class ResponseBuilder {
     this.#id = responseIdOf(requestId);
     this.#model = request.model;
     this.#showsThoughts = showsThoughts(request);
-    this.#custom = new Set(request.tools.flatMap((tool) => (tool.type === "function" && tool.custom ? tool.name : [])));
+    this.#custom = customNames(request.tools);
     this.#names = request.native?.format === FORMAT ? wireNames(request.native.body) : new Map();
   }
 

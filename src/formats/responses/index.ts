@@ -1,7 +1,7 @@
 /** The Responses format: `POST /v1/responses`, complete and streamed, token counts, and the codec for upstreams. */
 
 import { GatewayError } from "../../errors.ts";
-import { assertValid } from "../../http/validation.ts";
+import { assertValid, unknownIn } from "../../http/validation.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ChatCodec, CodecOptions, Format, Incoming } from "../format.ts";
@@ -82,7 +82,7 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
   const added = additionalTools(resolved.body.input);
   // Earlier requests may have added some of them, so the size of this body says nothing.
   if (added.length > 0) assertSchemaSize({ ...body, input: added }, [...SCHEMAS, "input"], { limits });
-  return decodeRequest(resolved, limits.defaultMaxOutputTokens, json);
+  return decodeRequest(resolved, limits.defaultMaxOutputTokens, json, unknownIn(body));
 }
 
 /** Makes the codec for upstreams that speak this format. */

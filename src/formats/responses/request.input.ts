@@ -9,6 +9,7 @@ import type {
   JsonPart,
   MediaPart,
   Part,
+  ProviderPart,
   TextPart,
   ToolCallPart,
   ToolResultPart,
@@ -17,16 +18,17 @@ import { type JsonBudget, JsonLimitError, type JsonObject } from "../../model/js
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField, ConvertedFields } from "../shared/conversions.ts";
 import { dataUrl, splitDataUrl } from "../shared/data-url.ts";
+import { detailIn } from "../shared/schema.ts";
 import { type Seal, unwrapSeal } from "../shared/seal.ts";
-import { argumentsIn, fenced, ToolIds } from "../shared/tools.ts";
-import { type Content, flatName, FORMAT, type InputItem, type ResponsesRequest } from "./schema.ts";
+import { argumentsIn, fenced, ToolIds, customNames } from "../shared/tools.ts";
+import { type Content, flatName, FORMAT, type InputItem, isRole, type ResponsesRequest } from "./schema.ts";
 
 interface DecodedTurn {
   readonly role: ChatMessage["role"];
   readonly parts: Part[];
 }
 
-type UserPart = TextPart | MediaPart | DocumentPart;
+type UserPart = TextPart | MediaPart | DocumentPart | ProviderPart;
 
 /** Decodes the input: the instructions before the conversation, and its turns. Consecutive items of one role become one turn. */
 export function decodeInput(
@@ -88,6 +90,7 @@ class ItemDecoder {
     switch (item.type) {
       case undefined:
       case "message": {
+        if (!isRole(item.role)) return { role: "user", parts: [{ type: "provider", format: FORMAT, value: item }] };
         const role = item.role === "developer" ? "system" : item.role;
         return { role, parts: decodeContent(item.content, role === "assistant") };
       }
@@ -173,8 +176,7 @@ function decodePart(part: Exclude<Content, { type: "refusal" }>): UserPart {
         type: "media",
         kind: "image",
         source: inline ? { type: "base64", ...inline } : source,
-        // The neutral model has no detail above `high`.
-        ...(detail != null && { detail: detail === "original" ? "high" : detail }),
+        ...detailIn(detail),
       };
     }
     case "input_audio": {
@@ -190,6 +192,8 @@ function decodePart(part: Exclude<Content, { type: "refusal" }>): UserPart {
       const inline = splitDataUrl(file_data) ?? { mediaType: "application/pdf", data: file_data };
       return { type: "document", source: { type: "base64", ...inline }, ...title };
     }
+    default:
+      return { type: "provider", format: FORMAT, value: part };
   }
 }
 
@@ -222,7 +226,7 @@ export class InputEncoder {
     this.#foreignReasoning = foreignReasoning;
     this.#fields = fields;
     this.#detail = mediaResolution && DETAIL[mediaResolution];
-    this.#custom = new Set(tools.flatMap((tool) => (tool.type === "function" && tool.custom ? tool.name : [])));
+    this.#custom = customNames(tools);
   }
 
   encode(): JsonObject[] {

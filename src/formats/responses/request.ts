@@ -1,5 +1,6 @@
 /** Converts a Responses request to the neutral request and back. The two directions of each field stand next to each other. */
 
+import { isUnknown } from "../../http/validation.ts";
 import type { ChatRequest, Reasoning, ResponseFormat, Tool, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, JsonBudget, type JsonObject } from "../../model/json.ts";
@@ -7,6 +8,7 @@ import type { CodecOptions } from "../format.ts";
 import { choiceAmong, type ConvertedFields, listConversions } from "../shared/conversions.ts";
 import { type EffortLevel, mayReason, nearestEffort, outputLimit, sampling } from "../shared/openai.ts";
 import { enumSchema } from "../shared/schema.ts";
+import { ONE_TEXT } from "../shared/tools.ts";
 import { fieldsOf, noteEmpty, tableOf } from "./conversions.ts";
 import type { ResolvedRequest, ResponsesNative } from "./kept.ts";
 import { decodeInput, InputEncoder } from "./request.input.ts";
@@ -14,6 +16,9 @@ import { encryptedReasoning } from "./request.native.ts";
 import { chooser, flatTools } from "./request.tools.ts";
 import {
   FORMAT,
+  FORMATS,
+  isChoice,
+  isEffort,
   type NamedTool,
   nameOf,
   type ResponsesRequest,
@@ -30,11 +35,13 @@ const LOGPROBS = "message.output_text.logprobs";
  * budget.
  *
  * @param json The budget of JSON values. The body has used a part of it; the arguments of tool calls use the rest.
+ * @param assertKnown Refuses the unknown types of the caller's body, if it has any.
  */
 export function decodeRequest(
   { body, own }: ResolvedRequest,
   defaultMaxOutputTokens: number,
   json: JsonBudget = new JsonBudget(),
+  assertKnown?: () => void,
 ): ChatRequest & { readonly native: ResponsesNative } {
   const { temperature, top_p, max_output_tokens: limit, service_tier, user, safety_identifier } = body;
   const wireTools = flatTools(body);
@@ -67,6 +74,7 @@ export function decodeRequest(
       format: FORMAT,
       body,
       own,
+      assertKnown,
       betas: [],
       // The neutral request has one field for the end user: `user` is lost if `safety_identifier` is another text.
       unsupported: () => [...unsupportedIn(body), ...(user != null && user !== endUser ? ["user"] : [])],
@@ -118,12 +126,6 @@ export function encodeRequest(request: ChatRequest, options: CodecOptions = {}):
 }
 
 const NO_PARAMETERS: JsonObject = { type: "object", properties: {} };
-const ONE_TEXT: JsonObject = {
-  type: "object",
-  properties: { input: { type: "string" } },
-  required: ["input"],
-  additionalProperties: false,
-};
 
 /** @param names The names of the functions and custom tools. A tool of the provider has its type as name, unless another has this name. */
 function decodeTool(tool: WireTool, names: ReadonlySet<string>): Tool {
@@ -167,6 +169,7 @@ function decodeToolChoice(
   if (choice == null) return calls == null ? undefined : { type: "auto", parallel: calls };
   if (choice === "none") return { type: "none" };
   const parallel = calls ?? true;
+  if (typeof choice === "string" && !isChoice(choice)) return undefined;
   if (typeof choice === "string") return { type: choice, parallel };
   const flatNameOf = chooser(body, wireTools);
   const flat = (tool: NamedTool): string | undefined => {
@@ -199,7 +202,7 @@ function encodeToolChoice(asked: ToolChoice, tools: readonly WireTool[], fields:
 }
 
 function decodeFormat(format: TextFormat | null | undefined): ResponseFormat | undefined {
-  if (format == null || format.type === "text") return undefined;
+  if (format == null || isUnknown(format, FORMATS) || format.type === "text") return undefined;
   if (format.type === "json_object") return { type: "json" };
   const { name, schema, strict } = format;
   return { type: "json", name, schema, ...(strict != null && { strict }) };
@@ -225,7 +228,7 @@ function decodeReasoning(reasoning: ResponsesRequest["reasoning"]): Reasoning | 
   const { effort, summary, generate_summary } = reasoning;
   if (effort === "none") return { type: "disabled" };
   const visible = (summary ?? generate_summary) != null;
-  return { type: "adaptive", visible, ...(effort != null && { effort }) };
+  return { type: "adaptive", visible, ...(effort != null && isEffort(effort) && { effort }) };
 }
 
 /** Encodes the reasoning. Returns undefined for a model that does not reason, and refuses a request that asks for it. */

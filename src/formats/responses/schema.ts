@@ -7,12 +7,15 @@ import {
   crossCheck,
   type FieldPath,
   isLonger,
+  isUnknown,
   object,
+  openVariant,
+  openWords,
   record,
   type RuleBreach,
   shown,
   textOr,
-  variant,
+  type UnknownObject,
 } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import {
@@ -20,6 +23,7 @@ import {
   audioFormat,
   base64,
   fileData,
+  isDetail,
   text,
   unsupported,
   unsupportedFinder,
@@ -48,8 +52,10 @@ const InputImage = v.pipe(
     type: v.literal("input_image"),
     image_url: v.nullish(webOrDataUrl),
     file_id: v.nullish(text),
-    // The neutral model has no detail above `high`.
-    detail: unsupported(v.nullish(v.picklist(["auto", "low", "high", "original"])), (detail) => detail === "original"),
+    detail: unsupported(
+      v.nullish(openWords(v.picklist(["auto", "low", "high", "original"]))),
+      (detail) => !isDetail(detail),
+    ),
   }),
   v.check(({ image_url, file_id }) => (image_url == null) !== (file_id == null), "must hold image_url or file_id"),
 );
@@ -81,7 +87,7 @@ const Refusal = object({ type: v.literal("refusal"), refusal: v.string() });
 /** The text of a message in the shape of chat completions, which some clients send. */
 const PlainText = object({ type: v.literal("text"), text: v.string() });
 
-export const Content = variant([InputText, OutputText, InputImage, InputFile, InputAudio, Refusal, PlainText]);
+export const Content = openVariant([InputText, OutputText, InputImage, InputFile, InputAudio, Refusal, PlainText]);
 export type Content = v.InferOutput<typeof Content>;
 
 const content = textOr(array(Content, ({ input }) => `must be a string or an array, not ${shown(input)}`));
@@ -89,9 +95,12 @@ const content = textOr(array(Content, ({ input }) => `must be a string or an arr
 /** Fields of each item that the gateway gave it. */
 const given = { id: v.nullish(v.string()), status: v.nullish(v.string()) } as const;
 
+const ROLES = ["user", "assistant", "system", "developer"] as const;
+export const isRole = (role: string): role is (typeof ROLES)[number] => (ROLES as readonly string[]).includes(role);
+
 const Message = object({
   type: v.optional(v.literal("message")),
-  role: v.picklist(["user", "assistant", "system", "developer"]),
+  role: openWords(v.picklist(ROLES)),
   content,
   ...given,
   // The stage of a long answer. Clients send it back, and no other format has it.
@@ -120,7 +129,7 @@ const CustomCallOutput = object({
   output: content,
   ...given,
 });
-const ReasoningText = object({ type: v.picklist(["summary_text", "reasoning_text"]), text: v.string() });
+const ReasoningText = object({ type: openWords(v.picklist(["summary_text", "reasoning_text"])), text: v.string() });
 const ReasoningItem = object({
   type: v.literal("reasoning"),
   summary: v.nullish(array(ReasoningText)),
@@ -177,7 +186,7 @@ const HOSTED_TOOLS = [
 const hostedType = new RegExp(String.raw`^(?:(?:${HOSTED_TOOLS.join("|")})(?:_\d{4}_\d{2}_\d{2})?|[\w-]+:[\w-]+)$`);
 const wrongType = ({ input }: { readonly input: string }): string =>
   `must be "function", "custom" or a tool of the provider, not ${shown(input)}`;
-const HostedTool = whole(object({ type: v.pipe(text, v.regex(hostedType, wrongType)) }));
+const HostedTool = whole(object({ type: openWords(v.pipe(text, v.regex(hostedType, wrongType))) }));
 
 export const Tool = choice([FunctionTool, CustomTool, NamespaceTool, HostedTool], (input) => {
   switch (isJsonObject(input) ? input["type"] : undefined) {
@@ -244,10 +253,10 @@ const ITEMS = [
   AdditionalTools,
   HostedItem,
 ] as const;
-const TypedItem = variant(ITEMS);
+const TypedItem = openVariant(ITEMS);
 
 export type MessageItem = v.InferOutput<typeof Message>;
-export type InputItem = MessageItem | v.InferOutput<(typeof ITEMS)[number]>;
+export type InputItem = MessageItem | v.InferOutput<(typeof ITEMS)[number]> | UnknownObject;
 /** An item without a type is a message. */
 export const InputItem: v.GenericSchema<unknown, InputItem> = choice([Message, TypedItem], (input) =>
   isJsonObject(input) && input["type"] !== undefined && input["type"] !== "message" ? TypedItem : Message,
@@ -256,7 +265,7 @@ export const InputItem: v.GenericSchema<unknown, InputItem> = choice([Message, T
 const isNamed = (type: string): boolean => type === "function" || type === "custom";
 const NamedTool = v.pipe(
   object({
-    type: v.pipe(text, v.regex(new RegExp(`^(?:function|custom)$|${hostedType.source}`), wrongType)),
+    type: openWords(v.pipe(text, v.regex(new RegExp(`^(?:function|custom)$|${hostedType.source}`), wrongType))),
     name: v.nullish(text),
     namespace: v.nullish(v.string()),
   }),
@@ -276,9 +285,14 @@ export type WireChoice =
   | (typeof CHOICES)[number]
   | v.InferOutput<typeof AllowedTools>
   | v.InferOutput<typeof NamedTool>;
-const ToolChoice = textOr(ChosenTool, v.picklist(CHOICES)) as v.GenericSchema<unknown, WireChoice>;
+export const isChoice = (choice: string): choice is (typeof CHOICES)[number] =>
+  (CHOICES as readonly string[]).includes(choice);
+const ToolChoice = textOr(ChosenTool, openWords(v.picklist(CHOICES)) as v.GenericSchema<string>) as v.GenericSchema<
+  unknown,
+  WireChoice
+>;
 
-const TextFormat = variant([
+const TextFormat = openVariant([
   object({ type: v.literal("text") }),
   object({ type: v.literal("json_object") }),
   object({
@@ -290,6 +304,7 @@ const TextFormat = variant([
   }),
 ]);
 export type TextFormat = v.InferOutput<typeof TextFormat>;
+export const FORMATS: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
 
 const MAX_METADATA = 16;
 const Metadata = v.pipe(
@@ -303,6 +318,8 @@ const Metadata = v.pipe(
 );
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+export const isEffort = (effort: string): effort is Exclude<(typeof EFFORTS)[number], "none"> =>
+  effort !== "none" && (EFFORTS as readonly string[]).includes(effort);
 
 const Body = object({
   model: atMost(text, 256),
@@ -317,12 +334,20 @@ const Body = object({
   top_p: v.nullish(between(0, 1)),
   top_logprobs: v.nullish(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(20))),
   tools: v.nullish(array(Tool)),
-  tool_choice: v.nullish(ToolChoice),
+  tool_choice: unsupported(v.nullish(ToolChoice), (choice) => typeof choice === "string" && !isChoice(choice)),
   parallel_tool_calls: v.nullish(v.boolean()),
-  text: v.nullish(object({ format: v.nullish(TextFormat), verbosity: unsupported(v.nullish(v.string())) })),
+  text: v.nullish(
+    object({
+      format: unsupported(v.nullish(TextFormat), (format) => isUnknown(format, FORMATS)),
+      verbosity: unsupported(v.nullish(v.string())),
+    }),
+  ),
   reasoning: v.nullish(
     object({
-      effort: v.nullish(v.picklist(EFFORTS)),
+      effort: unsupported(
+        v.nullish(openWords(v.picklist(EFFORTS))),
+        (effort) => effort !== "none" && !isEffort(effort),
+      ),
       summary: v.nullish(v.string()),
       generate_summary: v.nullish(v.string()),
     }),
@@ -337,7 +362,10 @@ const Body = object({
   background: v.nullish(v.boolean()),
   previous_response_id: v.nullish(text),
   conversation: v.nullish(textOr(object({ id: text }))),
-  truncation: unsupported(v.nullish(v.picklist(["auto", "disabled"])), (truncation) => truncation === "auto"),
+  truncation: unsupported(
+    v.nullish(openWords(v.picklist(["auto", "disabled"]))),
+    (truncation) => truncation !== "disabled",
+  ),
   prompt_cache_key: unsupported(v.nullish(v.string())),
   prompt_cache_retention: unsupported(v.nullish(v.string())),
   max_tool_calls: unsupported(v.nullish(v.pipe(v.number(), v.integer(), v.minValue(1, "must be at least 1")))),

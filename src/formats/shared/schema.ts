@@ -237,3 +237,16 @@ export const audioFormat = v.pipe(
   v.string(),
   v.regex(/^[a-z0-9.+-]{1,32}$/, "must be the name of a format, such as wav or mp3"),
 );
+
+const DETAILS = ["auto", "low", "high"] as const;
+type Detail = (typeof DETAILS)[number];
+
+/** Tells whether a detail of a picture is one of the neutral model. */
+export const isDetail = (detail: string): detail is Detail => (DETAILS as readonly string[]).includes(detail);
+
+/** Decodes the detail of a picture. The neutral model has none above `high`, and none of an unknown name. */
+export function detailIn(detail: string | null | undefined): { readonly detail?: Detail } {
+  if (detail == null) return {};
+  if (isDetail(detail)) return { detail };
+  return detail === "original" ? { detail: "high" } : {};
+}

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { FinishReason } from "../../kinds/chat/event.ts";
+import type { Tool } from "../../kinds/chat/request.ts";
 import {
   type JsonLimits,
   type JsonObject,
@@ -53,6 +54,18 @@ export function argumentsIn(json: string, budget: JsonBudget): JsonObject | unde
 }
 
 const parseText = (json: string, budget: JsonBudget): unknown => parseJson(json.trim() || "{}", budget);
+
+/** The schema of a tool whose input is one text. */
+export const ONE_TEXT: JsonObject = {
+  type: "object",
+  properties: { input: { type: "string" } },
+  required: ["input"],
+  additionalProperties: false,
+};
+
+/** Returns the names of the tools whose input is one text. */
+export const customNames = (tools: readonly Tool[]): ReadonlySet<string> =>
+  new Set(tools.flatMap((tool) => (tool.type === "function" && tool.custom ? tool.name : [])));
 
 /** Parses the arguments of all tool calls of one answer, under one limit. Each method throws `backend_failed` if the limit is exceeded. */
 export class AnsweredArguments {

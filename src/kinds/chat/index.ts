@@ -9,7 +9,7 @@ import type { Call } from "../../pipeline/call.ts";
 import { doubt } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import { BackendContext } from "../../pipeline/run-backend.ts";
-import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { isCount } from "../meter.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
@@ -58,7 +58,10 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
-  ask: (backend, request, context) => backend.chat?.(request, context),
+  ask(backend, request, context) {
+    assertTaken(backend, request);
+    return backend.chat?.(request, context);
+  },
 
   generation(call, endpoint, request) {
     const { countTokens, isRecorded, price } = call.services;
@@ -84,9 +87,15 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
   },
 };
 
+/** Refuses the unknown types of a request, unless the backend takes them. */
+function assertTaken({ takesUnknown }: ModelBackend, { native }: ChatRequest): void {
+  if (!takesUnknown) native?.assertKnown?.();
+}
+
 /** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */
 async function countByBackend(call: Call, key: ApiKey, request: ChatRequest): Promise<number | undefined> {
   const { backend } = call.services;
+  assertTaken(backend, request);
   try {
     const counting = backend.countInputTokens?.(request, new BackendContext(call, key));
     const tokens = counting === undefined ? undefined : await call.wait(counting);

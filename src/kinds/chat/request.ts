@@ -72,6 +72,11 @@ export interface NativeRequest {
   readonly betas: readonly string[];
   /** Returns the fields of `body` that the neutral request cannot express, as keys joined by dots. */
   readonly unsupported?: () => readonly string[];
+  /**
+   * Throws `invalid_request` for the first type or word in `body` that the gateway does not know. Undefined when there is none. The gateway
+   * calls it before it asks a backend that does not set `takesUnknown`.
+   */
+  readonly assertKnown?: (() => void) | undefined;
   /** What earlier answers had beside their tool calls, by the ids of the calls. A relay knows it, and the caller may not have sent it back. */
   readonly remembered?: ReadonlyMap<string, RememberedTurn>;
 }

@@ -49,6 +49,7 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
     if (typeof models === "object") for (const [name, model] of Object.entries(models)) assertModel(name, model);
   const list = listOf(options);
   return {
+    takesUnknown: true,
     ...(hangUp && { hangUp }),
     upstreamsOf(name, kind) {
       const models: AiSdkModels<AiSdkModel> | undefined = { chat, image: images, embedding: embeddings }[kind];

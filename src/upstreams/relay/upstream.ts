@@ -112,6 +112,7 @@ export class Upstream {
     const { models, name } = this;
     return {
       name,
+      takesUnknown: true,
       ...(models && { models: () => models }),
       upstreamsOf: (model) => {
         const known = this.#modelNames ? this.#modelNames.get(model) : model;

@@ -60,13 +60,17 @@ export function route(options: RouteOptions): RouteBackend {
     status: () => routes.status(),
     close: () => routes.close(),
     ...(routes.areListed && { models: () => routes.models() }),
+    takesUnknown: true,
     ...(routes.can("chat") && {
       chat: (request, call) =>
         routes.answer<ChatEvent | string>(
           "chat",
           request,
           call,
-          ({ backend, model }, routed) => backend.chat?.(model === undefined ? request : { ...request, model }, routed),
+          ({ backend, model }, routed) => {
+            if (!backend.takesUnknown) request.native?.assertKnown?.();
+            return backend.chat?.(model === undefined ? request : { ...request, model }, routed);
+          },
           (event) => (typeof event === "string" ? event : renamed(event, request.model)),
         ),
     }),

@@ -1,5 +1,6 @@
 /** Chat-completions requests that are answered, each with what the backend is asked. */
 
+import { ONE_TEXT } from "../../../src/formats/shared/tools.ts";
 import type { ChatRequest } from "../../../src/index.ts";
 import { having } from "./stage.ts";
 
@@ -124,11 +125,7 @@ const messages: readonly Accepted[] = [
         { type: "refusal", text: "Never" },
         { type: "tool-call", id: "a", name: "clock", input: { zone: "Oslo" } },
         { type: "tool-call", id: "b", name: "clock", input: {} },
-        {
-          type: "provider",
-          format: "chat-completions",
-          value: { type: "custom", id: "c", custom: { name: "sql", input: "select" } },
-        },
+        { type: "tool-call", id: "c", name: "sql", input: { input: "select" } },
       ),
       turn(
         "user",
@@ -195,7 +192,8 @@ const field = (name: string, changes: object, asked: Accepted[2]): Accepted => [
 
 const CLOCK = { type: "function", function: { name: "clock", parameters: { type: "object" } } } as const;
 const OTHER = { type: "function", function: { name: "other", description: "Another", strict: true } } as const;
-const SQL = { type: "custom", custom: { name: "sql", description: "Runs SQL" } } as const;
+const format = { type: "grammar", grammar: { syntax: "regex", definition: "a+" } };
+const SQL = { type: "custom", custom: { name: "sql", description: "Runs SQL", format } } as const;
 
 const fields: readonly Accepted[] = [
   field("max_completion_tokens", { max_completion_tokens: 7 }, { maxOutputTokens: 7, limitedByDefault: undefined }),
@@ -250,7 +248,13 @@ const fields: readonly Accepted[] = [
           inputSchema: { type: "object", properties: {} },
           strict: true,
         },
-        { type: "provider", format: "chat-completions", name: "sql", definition: SQL },
+        {
+          type: "function",
+          name: "sql",
+          description: "Runs SQL",
+          inputSchema: ONE_TEXT,
+          custom: { format: { type: "grammar", syntax: "regex", definition: "a+" } },
+        },
       ],
     },
   ),

@@ -47,13 +47,14 @@ const CALLS: readonly ChatEvent[] = [
   { type: "tool-call-end", id: "b" },
   { type: "tool-call-end", id: "a" },
   { type: "tool-call", id: "c", name: "far", input: { x: 1 } },
-  {
-    type: "provider",
-    format: "chat-completions",
-    value: { type: "custom", id: "d", custom: { name: "sql", input: "s" } },
-  },
+  { type: "tool-call-start", id: "d", name: "sql" },
+  { type: "tool-call-delta", id: "d", json: '{"input"' },
+  { type: "tool-call-delta", id: "d", json: ':"s"}' },
+  { type: "tool-call-end", id: "d" },
   { type: "finish", reason: "stop" },
 ];
+
+const SQL = { type: "custom", custom: { name: "sql" } };
 
 type Answered = readonly [
   name: string,
@@ -274,7 +275,7 @@ const adds = (index: number, json: string): object => ({ tool_calls: [{ index, f
 
 describe("calls", () => {
   it("are whole in a complete answer", async () => {
-    const { choices } = await completed(plays(...CALLS));
+    const { choices } = await completed(plays(...CALLS), { tools: [SQL] });
     expect(choices).toMatchObject([
       {
         message: {
@@ -292,7 +293,7 @@ describe("calls", () => {
   });
 
   it("come one by one in a stream, each with its index", async () => {
-    const chunks = await streamed(plays(...CALLS));
+    const chunks = await streamed(plays(...CALLS), { tools: [SQL] });
     expect(deltasOf(chunks)).toEqual([
       begins(0, "a", "clock"),
       adds(0, '{"zone"'),
@@ -302,7 +303,8 @@ describe("calls", () => {
       adds(1, "{}"),
       begins(2, "c", "far"),
       adds(2, '{"x":1}'),
-      { tool_calls: [{ index: 3, type: "custom", id: "d", custom: { name: "sql", input: "s" } }] },
+      { tool_calls: [{ index: 3, type: "custom", id: "d", custom: { name: "sql", input: "" } }] },
+      { tool_calls: [{ index: 3, custom: { input: "s" } }] },
     ]);
     expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe("tool_calls");
   });

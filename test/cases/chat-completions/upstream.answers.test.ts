@@ -237,15 +237,7 @@ describe("a stream", () => {
         calls({ index: 0, custom: { input: "ect" } }),
         finish("tool_calls"),
       ],
-      [
-        START,
-        {
-          type: "provider",
-          format: "chat-completions",
-          value: { type: "custom", id: "a", custom: { name: "sql", input: "select" } },
-        },
-        CALLED,
-      ],
+      [START, { type: "tool-call", id: "a", name: "sql", input: { input: "select" } }, CALLED],
     ],
     [
       "of several choices",
