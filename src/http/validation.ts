@@ -314,11 +314,11 @@ export const openVariant = <const Kinds extends readonly VariantOption[]>(
 /** A text that `known` takes, or any other, because the vendor's words grow. Only a body that `assertValid` validates may hold another. */
 export function openWords(known: v.GenericSchema<string>): v.GenericSchema<unknown, string> {
   const knows = known["~run"];
-  return running({ ...known } as v.GenericSchema, (dataset, config) => {
+  return running({ ...known }, (dataset, config) => {
     const { value } = dataset;
     const told = knows.call(known, { value }, config);
     return told.issues && typeof value === "string" && value !== "" && passesUnknown() ? valid(dataset) : told;
-  }) as v.GenericSchema<unknown, string>;
+  });
 }
 
 /** Returns the values that a `type` can have; undefined for any string. */

@@ -17,6 +17,7 @@ import { isGemini } from "./request.models.ts";
 import { thinkingText } from "./schema.reasoning.ts";
 import { FORMAT } from "./schema.ts";
 import {
+  isOtherPart,
   LooseCompletion,
   unsupportedInAnswer,
   type LooseChoice,
@@ -187,6 +188,10 @@ export class CompletionDecoder implements AnswerDecoder {
     if (thought) this.#reason(choice, thought);
     let text = "";
     for (const part of typeof content === "string" ? [{ text: content }] : (content ?? [])) {
+      if (isOtherPart(part)) {
+        this.#add({ type: "provider", format: FORMAT, value: part }, index);
+        continue;
+      }
       const thinking = "thinking" in part ? thinkingText(part.thinking) : "";
       if (thinking !== "") this.#reason(choice, { field: "content", text: thinking });
       else text += part.text ?? "";

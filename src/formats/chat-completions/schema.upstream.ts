@@ -1,9 +1,10 @@
 /** The answers of upstreams on the wire. Local servers leave out most fields or set them to null, so nearly every field is optional. */
 
 import * as v from "valibot";
-import { object, textOr } from "../../http/validation.ts";
+import { choice, object, textOr } from "../../http/validation.ts";
+import { isJsonObject } from "../../model/json.ts";
 import { splitDataUrl } from "../shared/data-url.ts";
-import { unsupported, unsupportedFinder, type UnsupportedFinder } from "../shared/schema.ts";
+import { unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
 import { ExtraContent, jsonObject, ReasoningDetail } from "./schema.ts";
 
 const maybeText = v.nullish(v.string());
@@ -64,12 +65,23 @@ const LooseImage = object({
 const LooseThinking = v.nullish(textOr(v.array(object({ type: maybeText, text: maybeText }))));
 export type LooseThinking = v.InferOutput<typeof LooseThinking>;
 
+const KnownPart = object({ type: maybeText, text: maybeText, thinking: LooseThinking, closed: envelope });
+const OtherPart = whole(object({ type: v.string() })) as v.GenericSchema as typeof KnownPart;
+
+/** Tells whether a part is of another type than those that the gateway reads, and has no text. */
+export const isOtherPart = (part: unknown): boolean =>
+  isJsonObject(part) &&
+  typeof part["type"] === "string" &&
+  part["type"] !== "text" &&
+  part["type"] !== "thinking" &&
+  typeof part["text"] !== "string";
+
+const LoosePart = choice([KnownPart, OtherPart], (input) => (isOtherPart(input) ? OtherPart : KnownPart));
+
 /** A complete message, or a chunk's delta. */
 const LooseMessage = object({
   role: maybeText,
-  content: v.nullish(
-    textOr(v.array(object({ type: maybeText, text: maybeText, thinking: LooseThinking, closed: envelope }))),
-  ),
+  content: v.nullish(textOr(v.array(LoosePart))),
   refusal: maybeText,
   // Servers use several names for the reasoning that they show.
   reasoning_content: maybeText,

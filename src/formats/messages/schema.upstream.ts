@@ -58,6 +58,24 @@ export type UpstreamBlock = v.InferOutput<typeof UpstreamBlock>;
 export const knownBlock = (block: UpstreamBlock): v.InferOutput<(typeof KNOWN_BLOCKS)[KnownType]> | undefined =>
   isKnown(block.type) ? (block as v.InferOutput<(typeof KNOWN_BLOCKS)[KnownType]>) : undefined;
 
+const KnownDelta = object({
+  type: v.string(),
+  text: mayBeText,
+  thinking: mayBeText,
+  signature: mayBeText,
+  partial_json: mayBeText,
+  citation: v.nullish(UpstreamCitation),
+});
+/** The types of the deltas that the gateway reads. */
+const DELTAS: ReadonlySet<string> = new Set([
+  "text_delta",
+  "thinking_delta",
+  "signature_delta",
+  "input_json_delta",
+  "citations_delta",
+]);
+const OtherDelta = object({ type: v.string() }) as v.GenericSchema as typeof KnownDelta;
+
 const begun = { type: anything, role: anything, id: mayBeText, model: mayBeText, usage: v.nullish(UpstreamUsage) };
 
 /** A complete answer of an upstream. */
@@ -77,14 +95,9 @@ export const UPSTREAM_FRAMES = {
   content_block_start: frame({ index: v.number(), content_block: UpstreamBlock }),
   content_block_delta: frame({
     index: v.number(),
-    delta: object({
-      type: v.string(),
-      text: mayBeText,
-      thinking: mayBeText,
-      signature: mayBeText,
-      partial_json: mayBeText,
-      citation: v.nullish(UpstreamCitation),
-    }),
+    delta: choice([KnownDelta, OtherDelta], (input) =>
+      isJsonObject(input) && typeof input["type"] === "string" && !DELTAS.has(input["type"]) ? OtherDelta : KnownDelta,
+    ),
   }),
   content_block_stop: frame({ index: v.number() }),
   message_delta: frame({

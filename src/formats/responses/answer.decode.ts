@@ -10,6 +10,8 @@ import { decodeUpstreamError } from "../shared/errors.decode.ts";
 import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { flatName, FORMAT } from "./schema.ts";
 import {
+  isKnownPart,
+  isRead,
   LooseEvent,
   type LooseItem,
   type LooseLogprobs,
@@ -70,7 +72,8 @@ export class ResponseDecoder implements AnswerDecoder {
     this.#passes ??= said.type === "response.created" && said["sequence_number"] != null;
     if (!this.#passes) return this.#events;
     const frames = [event === undefined ? { data } : { event, data }];
-    const unsupported = () => unsupportedInAnswer(said.item ? { output: [said.item] } : {}, this.#unsupported);
+    const unsupported = () =>
+      unsupportedInAnswer(isRead(said.type) && said.item ? { output: [said.item] } : {}, this.#unsupported);
     return [{ type: "native", format: FORMAT, events: this.#events, frames, unsupported }];
   }
 
@@ -93,6 +96,10 @@ export class ResponseDecoder implements AnswerDecoder {
 
   #event(event: LooseEvent): void {
     const { type, response, item, item_id } = event;
+    if (!isRead(type)) {
+      if (typeof event.output_index === "number") this.#last = event.output_index;
+      return;
+    }
     const index = event.output_index ?? this.#items.get(item_id || "")?.index ?? this.#last;
     this.#last = index;
     const delta = typeof event.delta === "string" ? event.delta : "";
@@ -218,14 +225,23 @@ export class ResponseDecoder implements AnswerDecoder {
 
   #message({ content }: LooseItem, isNew: boolean): void {
     const chunks: { uri: string; title?: string }[] = [];
-    for (const { text, refusal, annotations, logprobs } of content ?? []) {
+    for (const part of content ?? []) {
+      const { text, refusal, annotations, logprobs } = part;
+      if (!isKnownPart(part)) {
+        // Read no field of a part of another type but a text.
+        if (isNew && typeof text === "string") this.#add({ type: "text-delta", text });
+        else if (typeof text !== "string") this.#add({ type: "provider", format: FORMAT, value: part });
+        continue;
+      }
       if (isNew && text) this.#add({ type: "text-delta", text });
       if (isNew && refusal) {
         this.#hasRefusal = true;
         this.#add({ type: "refusal-delta", text: refusal });
       }
       if (isNew) this.#addLogprobs(logprobs);
-      for (const { url, title } of annotations ?? []) if (url) chunks.push({ uri: url, ...(title && { title }) });
+      for (const { url, title } of annotations ?? [])
+        if (typeof url === "string" && url !== "")
+          chunks.push({ uri: url, ...(typeof title === "string" && title !== "" && { title }) });
     }
     if (chunks.length > 0) this.#add({ type: "annotation", annotation: { type: "grounding", chunks } });
   }

@@ -14,6 +14,7 @@ const Logprob = object({ token: v.string(), logprob: v.number(), bytes: envelope
 const Logprobs = v.nullish(array(object({ ...Logprob.entries, top_logprobs: v.nullish(array(Logprob)) })));
 export type LooseLogprobs = v.InferOutput<typeof Logprobs>;
 
+const ANNOTATIONS: ReadonlySet<unknown> = new Set(["url_citation"]);
 const Annotation = object({
   type: maybeText,
   url: maybeText,
@@ -22,14 +23,31 @@ const Annotation = object({
   end_index: unsupported(maybeCount),
 });
 
+/** An object of a type that the gateway does not read. */
+const Other = v.looseObject({ type: maybeText });
+
+/** Holds the objects of known types, or without a type, to a schema, and no other. */
+const ofTypes = <const Schema extends v.GenericSchema>(schema: Schema, types: ReadonlySet<unknown>): Schema =>
+  choice([schema, Other], (input) =>
+    isJsonObject(input) && typeof input["type"] === "string" && !types.has(input["type"]) ? Other : schema,
+  ) as v.GenericSchema as Schema;
+
+const PARTS: ReadonlySet<unknown> = new Set(["output_text", "text", "refusal", "summary_text", "reasoning_text"]);
+
+/** Tells whether the gateway reads a part of a message. */
+export const isKnownPart = ({ type }: { readonly type?: unknown }): boolean => type == null || PARTS.has(type);
+
 /** A part of a message, of a summary or of reasoning. */
-const Part = object({
-  type: maybeText,
-  text: maybeText,
-  refusal: maybeText,
-  annotations: v.nullish(array(Annotation)),
-  logprobs: Logprobs,
-});
+const Part = ofTypes(
+  object({
+    type: maybeText,
+    text: maybeText,
+    refusal: maybeText,
+    annotations: v.nullish(array(ofTypes(Annotation, ANNOTATIONS))),
+    logprobs: Logprobs,
+  }),
+  PARTS,
+);
 
 /** An item that the gateway reads. An answer in another format has its own ids and states. */
 const KnownItem = v.looseObject({
@@ -91,8 +109,12 @@ export const LooseResponse = v.looseObject({
 });
 export type LooseResponse = v.InferOutput<typeof LooseResponse>;
 
-/** An event of a stream. */
-export const LooseEvent = v.looseObject({
+/** The events that the gateway reads. */
+const READ =
+  /^response\.(?:created|queued|in_progress|completed|incomplete|failed|done|output_item\.(?:added|done)|(?:output_text|refusal|reasoning_summary_text|reasoning_text|function_call_arguments)\.delta)$/;
+export const isRead = (type: string): boolean => READ.test(type);
+
+const ReadEvent = v.looseObject({
   type: v.string(),
   response: v.nullish(LooseResponse),
   item: v.nullish(Item),
@@ -103,7 +125,14 @@ export const LooseEvent = v.looseObject({
   delta: v.optional(v.unknown()),
   logprobs: v.optional(v.unknown()),
 });
-export type LooseEvent = v.InferOutput<typeof LooseEvent>;
+
+const OtherEvent = v.looseObject({ type: v.string() }) as v.GenericSchema as typeof ReadEvent;
+export type LooseEvent = v.InferOutput<typeof ReadEvent>;
+
+/** An event of a stream. */
+export const LooseEvent: v.GenericSchema<unknown, LooseEvent> = choice([ReadEvent, OtherEvent], (input) =>
+  isJsonObject(input) && typeof input["type"] === "string" && !isRead(input["type"]) ? OtherEvent : ReadEvent,
+);
 
 /** Finds the fields of a message's parts that the neutral model cannot hold. */
 export const unsupportedInAnswer: UnsupportedFinder = unsupportedFinder(object({ output: v.nullish(array(Item)) }));

@@ -382,7 +382,12 @@ describe("a stream", () => {
         }),
         { choices: [{ index: 0, delta: null, finish_reason: "stop" }] },
       ],
-      [START, { type: "text-delta", text: "Hi" }, END],
+      [
+        START,
+        { type: "provider", format: "chat-completions", value: { type: "reference", reference_ids: [1] } },
+        { type: "text-delta", text: "Hi" },
+        END,
+      ],
     ],
     [
       "of counts in a choice",
