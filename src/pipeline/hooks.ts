@@ -83,24 +83,36 @@ export class Hooks {
     let request = decoded;
     for (const hook of this.#hooks) {
       if (!hook.before) continue;
-      freeze(request);
-      const changed = await this.#ask(call, hook, request as unknown as HookRequest, told);
+      const given = copyOf(request);
+      const changed = await this.#ask(call, hook, request, given, told);
       call.assertLive();
-      if (changed !== undefined && changed !== null) request = withNative(request, changedBy(request, changed));
+      if (changed !== undefined && changed !== null) request = withNative(given, changedBy(given, changed));
     }
     return request;
   }
 
-  async #ask(call: CallWithHooks, hook: Hook, request: HookRequest, told: HookCall): Promise<unknown> {
+  /** @param given The copy of the request that the hook gets. */
+  async #ask(
+    call: CallWithHooks,
+    hook: Hook,
+    request: AnyRequest,
+    given: AnyRequest,
+    told: HookCall,
+  ): Promise<unknown> {
     const { down = "closed" } = hook;
     try {
-      return await call.wait(
+      const changed = await call.wait(
         this.#inTime(
           hook,
-          () => hook.before?.(request, told),
+          () => hook.before?.(given as unknown as HookRequest, told),
           (end) => call.defer(end),
         ),
       );
+      if (!isUnchanged(request, given))
+        throw new TypeError(
+          "A hook has changed its request in place. Return a changed copy: { ...request, messages }.",
+        );
+      return changed;
     } catch (thrown) {
       call.assertLive();
       if (thrown instanceof GatewayError) throw thrown;
@@ -176,16 +188,30 @@ const toldOf = (call: CallWithHooks, key: ApiKey, kind: ModelKind): HookCall => 
 };
 
 /**
- * Freezes a request: a hook that changes it in place would otherwise change nothing of the caller's own body, which a relay of the same
- * format sends. Leaves that body as it is, and objects of classes, such as bytes.
+ * Copies a request for a hook, so that a change in place is seen and refused: it would change nothing of the caller's own body, which a relay
+ * of the same format sends. Frozen objects would not do, because code without strict mode writes into them without an error. Shares that
+ * body, and objects of classes, such as bytes.
  */
-function freeze(request: AnyRequest): void {
-  const { native: _native, ...own } = request as Partial<ChatRequest>;
-  const left: unknown[] = [own];
-  Object.freeze(request);
-  for (let value = left.pop(); value !== undefined; value = left.pop())
-    for (const part of Object.values(value as object))
-      if (isPlain(part) && !Object.isFrozen(part)) left.push(Object.freeze(part));
+const copyOf = <Request extends AnyRequest>(request: Request): Request =>
+  Object.fromEntries(
+    Object.entries(request).map(([name, value]) => [name, name === "native" ? value : copyOfPart(value)]),
+  ) as Request;
+
+function copyOfPart(part: unknown): unknown {
+  if (!isPlain(part)) return part;
+  if (Array.isArray(part)) return part.map(copyOfPart);
+  return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, copyOfPart(value)]));
+}
+
+/** Compares a part of a request with its copy, which a hook may have given any value. */
+function isUnchanged(part: unknown, copy: unknown): boolean {
+  if (Object.is(part, copy)) return true;
+  if (!isPlain(part) || !isPlain(copy) || Array.isArray(part) !== Array.isArray(copy)) return false;
+  const [fields, copied] = [Object.entries(part), Object.entries(copy)];
+  return (
+    fields.length === copied.length &&
+    fields.every(([name, value], at) => copied[at]?.[0] === name && isUnchanged(value, copied[at]?.[1]))
+  );
 }
 
 const isPlain = (value: unknown): value is object =>

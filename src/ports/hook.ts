@@ -26,8 +26,8 @@ export type HookRequest = ChatRequest | ImageRequest | EmbeddingRequest;
 export interface Hook<Context = unknown> {
   /**
    * Runs when the key and its model are known, before quota is held and the backend is asked. Returns the request to go on with, or
-   * nothing to keep the request. Also runs for a request whose tokens are only counted. `request` is frozen. A GatewayError that it throws
-   * refuses the call with its code and message, at no charge.
+   * nothing to keep the request. Also runs for a request whose tokens are only counted. A change of `request` in
+   * place is a failure of the hook. A GatewayError that it throws refuses the call with its code and message, at no charge.
    *
    * A changed request is sent to the backend in the neutral form, so fields that only the caller's own format has are dropped; a change of
    * `model` alone keeps them. The key's permission is checked for the model that the caller named, not for a model that a hook chooses.

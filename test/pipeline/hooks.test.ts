@@ -1,5 +1,6 @@
 /** Hooks of a host: they refuse, change and watch calls, and their own failures cost nothing. */
 
+import { runInThisContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import {
   type ChatRequest,
@@ -402,7 +403,7 @@ describe("before a relay of the caller's own format", () => {
     expect([...response.headers].join("\n")).toContain("later");
   });
 
-  it.each<[string, Required<Hook>["before"]]>([
+  it.each<readonly [string, Required<Hook>["before"]]>([
     [
       "a text",
       (request) => {
@@ -412,6 +413,13 @@ describe("before a relay of the caller's own format", () => {
       },
     ],
     ["the list of messages", (request) => Object.assign(request, { messages: [] })],
+    // Scripts without strict mode, as CommonJS may be.
+    ...[
+      "request.temperature = 0",
+      "request.messages[0] = {}",
+      "delete request.system",
+      "request.messages.length = 0",
+    ].map((write) => [write, runInThisContext(`(request) => { ${write}; }`) as Required<Hook>["before"]] as const),
   ])(
     "refuses a call when it changes %s in place, instead of sending what it meant to change",
     async (_name, before) => {
