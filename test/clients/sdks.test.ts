@@ -9,7 +9,6 @@ import { genaiClient } from "./genai/client.ts";
 import { langchainClient } from "./langchain.ts";
 import { largeBody } from "./large-body.ts";
 import { openaiClient } from "./openai/client.ts";
-import { rawGenerateContent } from "./raw-generate-content/client.ts";
 import { tryOnPlayground } from "./servers.ts";
 import { tokenUsage } from "./token-usage.ts";
 
@@ -20,7 +19,6 @@ tryOnPlayground({
   "ai with @ai-sdk/anthropic": anthropicProvider,
   "@google/genai": genaiClient,
   "ai with @ai-sdk/google": googleProvider,
-  "a bare socket to generate-content": rawGenerateContent,
   openai: openaiClient,
   "ai with @ai-sdk/openai": openaiProvider,
   "@openai/agents": agentsClient,

@@ -10,6 +10,7 @@ import {
   mkdtempSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -44,7 +45,9 @@ export const sourceFiles = (): string[] =>
 export function copyProject(): string {
   const folder = mkdtempSync(join(tmpdir(), "polygate-mutate-"));
   const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" });
-  for (const file of files.split("\n").filter((name) => name !== "" && existsSync(join(root, name)))) {
+  for (const file of files
+    .split("\n")
+    .filter((name) => statSync(join(root, name), { throwIfNoEntry: false })?.isFile())) {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     cpSync(join(root, file), join(folder, file));
   }
