@@ -23,6 +23,8 @@ export const gateway: Gateway = createGateway({
   replayStore: memoryReplayStore(),
   responseStore: memoryResponseStore(),
   codeRunner,
+  // Python starts slowly where other programs keep the machine busy.
+  limits: { codeDeadlineMs: 120_000 },
   observer,
 });
 
