@@ -92,12 +92,38 @@ const MESSAGES_ANSWER = {
   type: "message",
   role: "assistant",
   model: MODEL,
-  content: [{ type: "text", text: "Hello!" }],
+  content: [{ type: "text", text: "Hello!", citations: null }],
   stop_reason: "end_turn",
   stop_sequence: null,
-  usage: { input_tokens: 8, output_tokens: 2, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+  container: null,
+  stop_details: null,
+  diagnostics: null,
+  usage: {
+    input_tokens: 8,
+    output_tokens: 2,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+    cache_creation: null,
+    output_tokens_details: null,
+    server_tool_use: null,
+    service_tier: null,
+    inference_geo: null,
+    speed: null,
+  },
 };
-const MESSAGES_MODEL = { type: "model", id: MODEL, display_name: MODEL, created_at: "1970-01-01T00:00:00Z" };
+const MESSAGES_MODEL = {
+  type: "model",
+  id: MODEL,
+  display_name: MODEL,
+  created_at: "1970-01-01T00:00:00Z",
+  max_input_tokens: 200_000,
+  max_tokens: 64_000,
+  lifecycle: "active",
+  capabilities: null,
+  line: null,
+  deprecated_at: null,
+  retires_at: null,
+};
 
 export const messages: FormatDescription = {
   name: "messages",
@@ -128,12 +154,22 @@ export const messages: FormatDescription = {
     MessagesAnswer: { "An answer": MESSAGES_ANSWER },
     MessagesStreamEvent: {
       "The first event": { type: "message_start", message: { ...MESSAGES_ANSWER, content: [], stop_reason: null } },
-      "A block begins": { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+      "A block begins": {
+        type: "content_block_start",
+        index: 0,
+        content_block: { type: "text", text: "", citations: null },
+      },
       "A piece of a block": { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Hello!" } },
       "A block ends": { type: "content_block_stop", index: 0 },
       "The end of the answer": {
         type: "message_delta",
-        delta: { stop_reason: "end_turn", stop_sequence: null, usage: { input_tokens: 8, output_tokens: 2 } },
+        delta: {
+          stop_reason: "end_turn",
+          stop_sequence: null,
+          container: null,
+          stop_details: null,
+          usage: { input_tokens: 8, output_tokens: 2 },
+        },
         usage: MESSAGES_ANSWER.usage,
       },
       "The last event": { type: "message_stop" },
@@ -281,7 +317,7 @@ export const generateContent: FormatDescription = {
 const CHAT_HELLO = { model: MODEL, messages: MESSAGES };
 const CHAT_SHAPE = { name: "greeting", schema: { type: "object", properties: { greeting: { type: "string" } } } };
 const CHAT_PICTURE = [{ type: "image_url", image_url: { url: `data:image/png;base64,${PNG}` } }, QUESTION];
-const CHAT_HEAD = { id: "chatcmpl-0123456789abcdef", created: 1_700_000_000, model: MODEL, system_fingerprint: null };
+const CHAT_HEAD = { id: "chatcmpl-0123456789abcdef", created: 1_700_000_000, model: MODEL };
 const CHAT_USAGE = {
   prompt_tokens: 8,
   completion_tokens: 2,

@@ -72,6 +72,9 @@ const ANSWER = {
   max_tool_calls: null,
   metadata: {},
   parallel_tool_calls: true,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  access_programs: null,
   previous_response_id: null,
   prompt_cache_key: null,
   reasoning: { effort: null, summary: null },
@@ -84,7 +87,6 @@ const ANSWER = {
   top_logprobs: 0,
   top_p: 1,
   truncation: "disabled",
-  user: null,
   model: MODEL,
   output: [OUTPUT],
   usage: {
@@ -97,7 +99,7 @@ const ANSWER = {
   store: true,
   completed_at: 1_700_000_000,
 };
-const BEGUN = { ...ANSWER, status: "in_progress", output: [], usage: null, completed_at: undefined };
+const BEGUN = { ...ANSWER, status: "in_progress", output: [], usage: null, completed_at: null };
 const CHANGED = { id: CONVERSATION_ID, object: "conversation", created_at: 1_700_000_000, metadata: { topic: "hats" } };
 const IN_MESSAGE = { item_id: OUTPUT.id, output_index: 0, content_index: 0 };
 

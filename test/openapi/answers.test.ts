@@ -1,5 +1,10 @@
-/** Validates real answers of the playground's demo with the schemas of answers. Every object is closed: a missing field shows. */
+/**
+ * Validates real answers of the playground's demo, by the schemas of the OpenAPI document and by the types of the vendors' SDKs. Every object
+ * of the document is closed: a field that it lacks shows. By the vendors' types, a field that an answer lacks shows.
+ */
 
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { createParser } from "eventsource-parser";
 import type * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
@@ -7,11 +12,13 @@ import { demoBackend } from "../../playground/demo/backend.ts";
 import { demoKeys } from "../../playground/keys.ts";
 import type { OpenAIErrorBody } from "../../src/formats/shared/errors.ts";
 import type { OpenAIError } from "../../src/formats/shared/schema.ts";
-import { createGateway, memoryQuotaStore, memoryResponseStore } from "../../src/index.ts";
+import { createGateway, type Gateway, memoryQuotaStore, memoryResponseStore } from "../../src/index.ts";
 import { openApiDocument } from "../../src/openapi/index.ts";
+import { relay, type RelayFormat } from "../../src/upstreams/relay/index.ts";
 import { CLEAR } from "../cases/images/pictures.ts";
 import { editing, file, formOf } from "../cases/images/requests.ts";
 import { answerSchema, closed, judges } from "./reader.ts";
+import { schemasOf, wrongBy } from "./vendors.ts";
 
 const failures: string[] = [];
 const gateway = createGateway({
@@ -30,17 +37,25 @@ interface Sent {
   readonly path: string;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Default: the demo's gateway. */
+  readonly through?: Gateway;
 }
 
 const HEADERS = { authorization: "Bearer sk-demo", "compat-version": "2023-06-01" };
 
-function ask({ path, body, headers = HEADERS, method = body === undefined ? "GET" : "POST" }: Sent): Promise<Response> {
+function ask({
+  path,
+  body,
+  headers = HEADERS,
+  method = body === undefined ? "GET" : "POST",
+  through = gateway,
+}: Sent): Promise<Response> {
   const request = new Request(`http://localhost${path}`, {
     method,
     headers: { ...headers, ...(body instanceof FormData ? {} : { "content-type": "application/json" }) },
     ...(body !== undefined && { body: body instanceof FormData ? body : JSON.stringify(body) }),
   });
-  return gateway.fetch(request);
+  return through.fetch(request);
 }
 
 /** Reads the data of a stream's events. Skips `[DONE]`, the end of a stream of chat completions. */
@@ -54,6 +69,106 @@ function dataOf(text: string): unknown[] {
   return events;
 }
 
+const VENDORS = schemasOf(`
+import type { Message, MessageTokensCount, RawMessageStreamEvent } from "@anthropic-ai/sdk/resources/messages/messages.js";
+import type { ModelInfo } from "@anthropic-ai/sdk/resources/models.js";
+import type { ErrorResponse } from "@anthropic-ai/sdk/resources/shared.js";
+import type { CountTokensResponse, GenerateContentResponse, Model as GeminiModel } from "@google/genai";
+import type { ChatCompletion, ChatCompletionChunk } from "openai/resources/chat/completions/completions.js";
+import type { Conversation, ConversationDeletedResource } from "openai/resources/conversations/conversations.js";
+import type { ConversationItem, ConversationItemList } from "openai/resources/conversations/items.js";
+import type { ImageEditStreamEvent, ImageGenStreamEvent, ImagesResponse } from "openai/resources/images.js";
+import type { Model } from "openai/resources/models.js";
+import type { ResponseItemList } from "openai/resources/responses/input-items.js";
+import type { InputTokenCountResponse } from "openai/resources/responses/input-tokens.js";
+import type { FunctionTool, Response, ResponseStreamEvent, Tool } from "openai/resources/responses/responses.js";
+import type { ErrorObject } from "openai/resources/shared.js";
+
+/** What Open Responses demands beyond the SDK's types: https://www.openresponses.org, version of 2026-04-24. */
+interface OpenResponse extends Omit<Response, "tools"> {
+  background: boolean; completed_at: number | null; frequency_penalty: number; max_output_tokens: number | null;
+  max_tool_calls: number | null; presence_penalty: number; previous_response_id: string | null; prompt_cache_key: string | null;
+  reasoning: { effort: string | null; summary: string | null } | null; safety_identifier: string | null; service_tier: string;
+  status: string; store: boolean; text: { format: object }; tools: (Described | Exclude<Tool, FunctionTool>)[]; top_logprobs: number;
+  truncation: "auto" | "disabled";
+}
+interface Described extends FunctionTool { description: string | null }
+interface OpenAIError { error: ErrorObject }
+interface GeminiError { error: { code: number; message: string; status: string } }
+interface Page<Item> { data: Item[]; has_more: boolean; first_id: string | null; last_id: string | null }
+interface Models { object: "list"; data: Model[] }
+
+export type createMessage = Message;
+export type createMessageEvent = RawMessageStreamEvent | { type: "ping" } | ErrorResponse;
+export type createMessageError = ErrorResponse;
+export type countMessageTokens = MessageTokensCount;
+export type listModels = Page<ModelInfo> | Models | { models: GeminiModel[] };
+export type getModel = ModelInfo | Model;
+export type getModelError = ErrorResponse | OpenAIError;
+export type generateContent = GenerateContentResponse;
+export type generateContentError = GeminiError;
+export type streamGenerateContent = (GenerateContentResponse | GeminiError)[];
+export type streamGenerateContentEvent = GenerateContentResponse | GeminiError;
+export type countTokens = CountTokensResponse;
+export type listModelsV1beta = { models: GeminiModel[] };
+export type getModelV1beta = GeminiModel;
+export type createChatCompletion = ChatCompletion;
+export type createChatCompletionEvent = ChatCompletionChunk | OpenAIError;
+export type createResponse = OpenResponse;
+export type createResponseEvent = ResponseStreamEvent;
+export type countResponseTokens = InputTokenCountResponse;
+export type getResponse = OpenResponse;
+export type getResponseEvent = ResponseStreamEvent;
+export type cancelResponse = OpenResponse;
+export type listInputItems = ResponseItemList;
+export type createConversation = Conversation;
+export type getConversation = Conversation;
+export type updateConversation = Conversation;
+export type deleteConversation = ConversationDeletedResource;
+export type createConversationItems = ConversationItemList;
+export type listConversationItems = ConversationItemList;
+export type getConversationItem = ConversationItem;
+export type deleteConversationItem = Conversation;
+export type createImage = ImagesResponse;
+export type createImageEvent = ImageGenStreamEvent;
+export type editImage = ImagesResponse;
+export type editImageEvent = ImageEditStreamEvent;
+export type varyImage = ImagesResponse;
+export type openAIError = OpenAIError;
+`);
+
+/** The answers that no SDK has a type for. */
+const UNTYPED: ReadonlySet<string> = new Set([
+  "getTokenUsage",
+  "getTokenUsageError",
+  "deleteResponse",
+  "varyImageEvent",
+]);
+
+/** Lists what is wrong with a body by the vendor's type of a name. */
+function wrongByVendor(name: string, body: unknown): readonly string[] {
+  if (UNTYPED.has(name)) return [];
+  const schema = VENDORS[name] ?? (name.endsWith("Error") ? VENDORS["openAIError"] : undefined);
+  if (!schema) return [`${name} has no type`];
+  const { response } = body as { readonly response?: unknown };
+  const wrong = [...wrongBy(VENDORS, schema, body), ...(response ? wrongByVendor("createResponse", response) : [])];
+  return wrong.filter((text) => !EXCEPTIONS.some((pattern) => pattern.test(text)));
+}
+
+/** What the vendors' types demand and the gateway does not write. */
+const EXCEPTIONS: readonly RegExp[] = [
+  // The SDK itself joins this text.
+  /output_text is missing$/,
+  // Open Responses demands null before the end, as the official service writes.
+  /usage: null is not ResponseUsage$/,
+  // The spec names the types of errors (7.2).
+  /error: .*"type":"server_error"/,
+  // The spec names the qualities of image-model-3 (2.1), and the official service streams only newer models.
+  /^quality: "standard"/,
+  // Only image-model-multi counts tokens (2.4).
+  /^usage is missing$/,
+];
+
 /** Lists the errors of an answer: a wrong status, or a body that its schema refuses. */
 async function wrongWith(operationId: string, sent: Sent, status = 200): Promise<readonly unknown[]> {
   const response = await ask(sent);
@@ -63,7 +178,8 @@ async function wrongWith(operationId: string, sent: Sent, status = 200): Promise
   const judge = judgeOf(answerSchema(document, operationId, status, type));
   const bodies = type === "text/event-stream" ? dataOf(text) : [JSON.parse(text)];
   if (bodies.length === 0) return ["no events"];
-  return bodies.flatMap((body) => judge(body) ?? []);
+  const vendors = `${operationId}${type === "text/event-stream" ? "Event" : status >= 400 ? "Error" : ""}`;
+  return bodies.flatMap((body) => [judge(body) ?? [], wrongByVendor(vendors, body)].flat());
 }
 
 const said = (content: unknown, more: object = {}): object => ({
@@ -323,6 +439,87 @@ describe("images", () => {
     expect(await wrongWith("createImage", { path, body: { ...HAT, model: "other" } }, 404)).toEqual([]);
     expect(await wrongWith("getImageFile", { path: "/v1/images/files/none" }, 404)).toEqual([]);
   });
+});
+
+/** A question to each format: complete, and the changes that ask for a stream. */
+const CALLERS: readonly [
+  format: RelayFormat,
+  operationId: string,
+  version: string,
+  sent: Sent,
+  streamed: Partial<Sent>,
+][] = [
+  [
+    "messages",
+    "createMessage",
+    "/v1",
+    { path: "/v1/messages", body: said("Why?", { ...TOOLS, ...THINKING }) },
+    { body: said("Why?", { ...TOOLS, ...THINKING, stream: true }) },
+  ],
+  [
+    "generate-content",
+    "generateContent",
+    "/v1beta",
+    { path: `${MODEL}:generateContent`, body: contents("Why?", DECLARED) },
+    { path: `${MODEL}:streamGenerateContent?alt=sse` },
+  ],
+  [
+    "chat-completions",
+    "createChatCompletion",
+    "/v1",
+    { path: "/v1/chat/completions", body: said("Why?", { reasoning_effort: "high" }) },
+    { body: said("Why?", { stream: true, stream_options: { include_usage: true } }) },
+  ],
+  [
+    "responses",
+    "createResponse",
+    "/v1",
+    { path: "/v1/responses", body: asked("Why?", { reasoning: { summary: "auto" } }) },
+    { body: asked("Why?", { reasoning: { summary: "auto" }, stream: true }) },
+  ],
+];
+const RECORDINGS = join(import.meta.dirname, "..", "recordings", "upstream");
+
+describe.each(CALLERS)("answers of upstreams of %s", (format, _operationId, version) => {
+  /** The answer of the upstream. Undefined lets the demo answer. */
+  let recorded: { readonly text: string; readonly type: string } | undefined;
+  const through = createGateway({
+    backend: relay({
+      format,
+      baseUrl: `http://localhost${version}`,
+      apiKey: "sk-demo",
+      fetch: async (url, init) =>
+        recorded
+          ? new Response(recorded.text, { headers: { "content-type": recorded.type } })
+          : gateway.fetch(new Request(url, init)),
+    }),
+    quotas: memoryQuotaStore(demoKeys),
+    onFailure: () => {},
+  });
+
+  it.each(CALLERS.filter(([caller]) => caller !== format))(
+    "are answered as described to callers of %s",
+    async (_caller, operationId, _version, sent, streamed) => {
+      const wrong: Record<string, unknown> = {};
+      const judge = async (name: string, isStream: boolean): Promise<void> => {
+        const id = isStream && operationId === "generateContent" ? "streamGenerateContent" : operationId;
+        const found = await wrongWith(id, { ...sent, ...(isStream && streamed), through });
+        // An upstream that fails is another test's.
+        if (found.length > 0 && typeof found[0] !== "number")
+          wrong[`${name}, ${isStream ? "streamed" : "complete"}`] = found;
+      };
+      recorded = undefined;
+      await judge("the demo", false);
+      await judge("the demo", true);
+      for (const name of readdirSync(join(RECORDINGS, format)).filter((file) => /\.(?:txt|json)$/.test(file))) {
+        const isStream = name.endsWith("txt");
+        const text = readFileSync(join(RECORDINGS, format, name), "utf8");
+        recorded = { text, type: isStream ? "text/event-stream" : "application/json" };
+        await judge(name, isStream);
+      }
+      expect(wrong).toEqual({});
+    },
+  );
 });
 
 it("token usage is answered and refused as described", async () => {

@@ -76,7 +76,7 @@ const OF_ANY_SHAPE = (
   "videoMetadata startOffset endOffset mediaResolution numTokens googleSearch googleSearchRetrieval urlContext googleMaps " +
   "computerUse fileSearch enterpriseWebSearch parallelAiSearch mcpServers retrievalConfig languageCode latLng imageConfig " +
   "aspectRatio imageSize toolCall toolResponse audioTranscription model role display strict eager_input_streaming effort " +
-  "service_tier"
+  "service_tier caller"
 ).split(" ");
 
 /** Whether a union does not show in JSON Schema as many branches as it has. */

@@ -16,7 +16,7 @@ const blocks = [
   { type: "thinking", thinking: "Hm", signature: "c2VhbA==" },
   { type: "redacted_thinking", data: "c2VhbA==" },
   { type: "text", text: "Hi", citations: [cited, quoted] },
-  { type: "tool_use", id: "t_1", name: "f", input: { a: 1 } },
+  { type: "tool_use", id: "t_1", name: "f", input: { a: 1 }, caller: { type: "direct" } },
   { type: "server_tool_use", id: "s_1", name: "web_search", input: { a: 1 } },
 ];
 const message = { id: "msg_1", type: "message", role: "assistant", model: "m", usage };
@@ -47,7 +47,10 @@ const GROWING: readonly (readonly [content_block: object, deltas: readonly objec
       { type: "moon_delta", moon: "full" },
     ],
   ],
-  [{ type: "tool_use", id: "t_2", name: "f" }, [{ type: "input_json_delta", partial_json: '{"a":1}' }]],
+  [
+    { type: "tool_use", id: "t_2", name: "f", caller: { type: "direct" } },
+    [{ type: "input_json_delta", partial_json: '{"a":1}' }],
+  ],
 ];
 
 export const MESSAGE_FRAMES: readonly object[] = [

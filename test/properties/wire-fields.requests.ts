@@ -56,7 +56,7 @@ export const MESSAGES: readonly object[] = [
         content: [
           { type: "thinking", thinking: "Hm", signature: "c2VhbA==" },
           { type: "redacted_thinking", data: "c2VhbA==" },
-          { type: "tool_use", id: "t_1", name: "f", input: { a: "b" }, cache_control },
+          { type: "tool_use", id: "t_1", name: "f", input: { a: "b" }, caller: { type: "direct" }, cache_control },
         ],
       },
       {

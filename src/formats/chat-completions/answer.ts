@@ -185,7 +185,7 @@ export class ChunkCollector {
 
   get body(): object {
     if (!this.#last) throw new GatewayError("backend_failed", "The model backend gave no answer.");
-    const { id, created, model, system_fingerprint, service_tier } = this.#last;
+    const { id, created, model, service_tier } = this.#last;
     const choices = [...this.#choices]
       .toSorted(([a], [b]) => a - b)
       .map(([index, choice]) => ({
@@ -195,7 +195,7 @@ export class ChunkCollector {
         finish_reason: choice.finish,
       }));
     const tier = service_tier === undefined ? {} : { service_tier };
-    return { id, object: "chat.completion", created, model, choices, usage: this.#usage, ...tier, system_fingerprint };
+    return { id, object: "chat.completion", created, model, choices, usage: this.#usage, ...tier };
   }
 }
 

@@ -92,7 +92,6 @@ const answer = {
   id: text,
   created: seconds,
   model: text,
-  system_fingerprint: v.null(),
   service_tier: v.optional(text),
 };
 

@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent, ContentEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import { isJsonObject, parseJson } from "../../model/json.ts";
 import type { AnswerContext, AnswerStream } from "../format.ts";
-import { answerId, frameOf } from "../shared/answer.ts";
+import { answerId, frameOf, openAITier } from "../shared/answer.ts";
 import { dataUrl } from "../shared/data-url.ts";
 import { encodeError } from "../shared/errors.ts";
 import type { Signed } from "../shared/seal.ts";
@@ -145,7 +145,7 @@ export class ChunkEncoder {
       case "start":
         this.#id = answerId(event, FORMAT, this.#id);
         this.#model = event.model;
-        this.#tier = event.usage.serviceTier;
+        this.#tier = openAITier(event.usage.serviceTier);
         return;
       case "finish":
         return this.#finish(event);
@@ -160,7 +160,7 @@ export class ChunkEncoder {
 
   #finish({ endings, usage }: Extract<AnswerEvent, { type: "finish" }>): void {
     this.#finished = true;
-    this.#tier = usage.serviceTier ?? this.#tier;
+    this.#tier = openAITier(usage.serviceTier) ?? this.#tier;
     for (const { candidate, reason } of endings) {
       const choice = this.#choice(candidate);
       choice.calls?.endAll(CUT_SHORT.has(reason));
@@ -294,7 +294,6 @@ export class ChunkEncoder {
       created: this.#created,
       model: this.#model,
       ...(this.#tier !== undefined && { service_tier: this.#tier }),
-      system_fingerprint: null,
       choices,
       ...(this.#showsUsage && { usage: null }),
     };

@@ -10,7 +10,13 @@ import { type Seal, type Signed, signatureText, wrapSeal } from "../shared/seal.
 import { AnsweredArguments, CUT_SHORT, fenced, ToolCalls } from "../shared/tools.ts";
 import { withCounts } from "./answer.native.ts";
 import { isOwn } from "./request.messages.ts";
-import type { ContentBlock, MessagesAnswer, MessagesUsage, StartedAnswer, StopReason } from "./schema.answer.ts";
+import {
+  type ContentBlock,
+  type MessagesAnswer,
+  type MessagesUsage,
+  type StartedAnswer,
+  type StopReason,
+} from "./schema.answer.ts";
 import { FORMAT } from "./schema.ts";
 import { CACHE_WRITES, TOOL_USES, type UpstreamUsage } from "./schema.upstream.ts";
 
@@ -39,6 +45,12 @@ const isThinkingOn = ({ reasoning }: AnswerContext["request"]): boolean =>
 
 const isSealed = (signed: Signed): signed is Signed & { readonly signature: string; readonly maker: string } =>
   Boolean(signed.signature) && signed.maker !== undefined;
+
+/** The fields of a message that the official service always sends, and that are not known. */
+export const UNKNOWN = { container: null, stop_details: null } as const;
+
+/** The model itself called the tool. In the official service, code may call tools, too. */
+const DIRECT = { type: "direct" } as const;
 
 /** The longest text block (spec 8), in UTF-16 units. A longer text continues in the next block. */
 const MAX_TEXT_LENGTH = 5_000_000;
@@ -89,6 +101,8 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
           content: [],
           stop_reason: null,
           stop_sequence: null,
+          ...UNKNOWN,
+          diagnostics: null,
           usage: encodeUsage(event.usage),
         };
         return;
@@ -187,7 +201,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     const content: ContentBlock[] = [];
     const args = new AnsweredArguments();
     for (const { kind, begun, pieces, json, signature } of this.blocks)
-      if (kind === "text") content.push({ type: "text", text: pieces.join("") });
+      if (kind === "text") content.push({ type: "text", text: pieces.join(""), citations: null });
       else if (kind === "thinking") content.push({ type: "thinking", thinking: pieces.join(""), signature });
       // If the answer was cut short, a call with incomplete JSON gets empty arguments.
       else if (kind === "tool_use" && begun.type === kind) content.push({ ...begun, input: args.find(json) ?? {} });
@@ -215,7 +229,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     if (this.#unmarked !== undefined && !isSealed(call))
       this.#redacted(wrapSeal({ maker: this.#unmarked, kind: "redacted", value: "" }));
     this.#seal(call, { kind: "call", callId: id });
-    this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {} }));
+    this.#calls.begin(id, this.#begin("tool_use", { type: "tool_use", id, name, input: {}, caller: DIRECT }));
   }
 
   /**
@@ -247,7 +261,7 @@ export class MessagesAnswerCollector implements AnswerCollector<AnswerEvent> {
     const newest = this.blocks.at(-1);
     const isSame = name === undefined || newest?.name === undefined || newest.name === name;
     if (newest?.kind === kind && !newest.ended && isSame) return newest;
-    if (kind === "text") return this.#begin(kind, { type: kind, text: "" }, name);
+    if (kind === "text") return this.#begin(kind, { type: kind, text: "", citations: null }, name);
     return this.#begin(kind, { type: kind, thinking: "", signature: "" }, name);
   }
 
@@ -305,24 +319,35 @@ export const decodeStopReason = (reason: string): FinishReason => FINISH_REASON.
 /** Encodes the token counts. In this format, the input does not include the tokens that were read from a cache or written to it. */
 function encodeUsage(usage: Usage): MessagesUsage {
   const { cacheReadTokens, cacheWriteTokens, reasoningTokens, cacheWritesByTtl, serverToolUses, serviceTier } = usage;
-  const encoded: MessagesUsage = {
+  return {
     input_tokens: Math.max(0, usage.inputTokens - cacheReadTokens - cacheWriteTokens),
     output_tokens: usage.outputTokens,
     cache_creation_input_tokens: cacheWriteTokens,
     cache_read_input_tokens: cacheReadTokens,
+    // The official clients expect the counts for both times to live of the official service.
+    cache_creation: cacheWritesByTtl
+      ? { ...NO_CACHE_WRITES, ...renamed(cacheWritesByTtl, (ttl) => `ephemeral_${ttl}_input_tokens`) }
+      : null,
+    output_tokens_details: reasoningTokens > 0 ? { thinking_tokens: reasoningTokens } : null,
+    server_tool_use: serverToolUses
+      ? { ...NO_TOOL_USES, ...renamed(serverToolUses, (tool) => `${tool}_requests`) }
+      : null,
+    service_tier: serviceTier === undefined ? null : (SERVICE_TIER.get(serviceTier) ?? null),
+    inference_geo: null,
+    speed: null,
   };
-  if (reasoningTokens > 0) encoded.output_tokens_details = { thinking_tokens: reasoningTokens };
-  if (cacheWritesByTtl)
-    encoded.cache_creation = {
-      // The official clients expect the counts for both times to live of the official service.
-      ephemeral_5m_input_tokens: 0,
-      ephemeral_1h_input_tokens: 0,
-      ...renamed(cacheWritesByTtl, (ttl) => `ephemeral_${ttl}_input_tokens`),
-    };
-  if (serverToolUses) encoded.server_tool_use = renamed(serverToolUses, (tool) => `${tool}_requests`);
-  if (serviceTier !== undefined) encoded.service_tier = serviceTier;
-  return encoded;
 }
+
+/** The tiers that the format can name. OpenAI's name of the standard tier is `default`. */
+export const SERVICE_TIER: ReadonlyMap<string, MessagesUsage["service_tier"]> = new Map([
+  ["standard", "standard"],
+  ["default", "standard"],
+  ["priority", "priority"],
+  ["batch", "batch"],
+] as const);
+
+const NO_CACHE_WRITES = { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 };
+const NO_TOOL_USES = { web_search_requests: 0, web_fetch_requests: 0 };
 
 const renamed = (counts: Readonly<Record<string, number>>, rename: (name: string) => string): Record<string, number> =>
   Object.fromEntries(Object.entries(counts).map(([name, count]) => [rename(name), count]));
@@ -344,12 +369,12 @@ export function decodeUsage(usage: UpstreamUsage): Partial<Usage> {
   };
 }
 
-/** Returns the counts whose names match a pattern. The group of the pattern becomes the name in the result. */
+/** Returns the counts above zero whose names match a pattern. The group of the pattern becomes the name in the result. */
 function countsNamed(counts: Readonly<Record<string, unknown>>, form: RegExp): Record<string, number> {
   const named: [string, number][] = [];
   for (const [key, count] of Object.entries(counts)) {
     const name = form.exec(key)?.[1];
-    if (name !== undefined && typeof count === "number") named.push([name, count]);
+    if (name !== undefined && typeof count === "number" && count > 0) named.push([name, count]);
   }
   return Object.fromEntries(named);
 }

@@ -28,6 +28,7 @@ import {
   rejected,
   listSignedAnswerConversions,
 } from "../shared/conversions.ts";
+import { SERVICE_TIER } from "./answer.ts";
 import { isBlank, isOwn, isSayable, isToolId, sealed } from "./request.messages.ts";
 import { MAX_TEMPERATURE } from "./request.thinking.ts";
 import { isServiceTier, sayableChoice } from "./request.ts";
@@ -202,5 +203,14 @@ export const ANSWER_CONVERSIONS: AnswerConversionTable = {
   "answer.usage.details": dropped("The format does not count by kinds of content."),
 };
 
-export const conversionsOfEvent = (event: AnswerEvent): readonly Conversion[] =>
-  listSignedAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+const NO_TIER: Conversion = {
+  field: "answer.usage.serviceTier",
+  ...dropped("The format has no tier of this name."),
+};
+
+export function conversionsOfEvent(event: AnswerEvent): readonly Conversion[] {
+  const conversions = listSignedAnswerConversions(ANSWER_CONVERSIONS, FORMAT, event);
+  if (event.type !== "finish" || event.native?.format === FORMAT) return conversions;
+  const { serviceTier } = event.usage;
+  return serviceTier === undefined || SERVICE_TIER.has(serviceTier) ? conversions : [...conversions, NO_TIER];
+}

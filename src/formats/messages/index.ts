@@ -150,11 +150,24 @@ async function listModels({ models }: Query, { request }: Incoming): Promise<Mes
 }
 
 /** Encodes a model. An unknown creation time becomes 1970-01-01, as in the official service. */
-const encodeModel = ({ id, displayName = id, createdAt = 0 }: ModelInfo): MessagesModel => ({
+const encodeModel = ({
+  id,
+  displayName = id,
+  createdAt = 0,
+  maxInputTokens,
+  maxOutputTokens,
+}: ModelInfo): MessagesModel => ({
   type: "model",
   id,
   display_name: displayName,
   created_at: new Date(createdAt * 1000).toISOString().replace(".000Z", "Z"),
+  max_input_tokens: maxInputTokens ?? null,
+  max_tokens: maxOutputTokens ?? null,
+  lifecycle: "active",
+  capabilities: null,
+  line: null,
+  deprecated_at: null,
+  retires_at: null,
 });
 
 /** The version header of requests that the gateway encodes for callers of other formats. */

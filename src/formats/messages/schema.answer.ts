@@ -12,13 +12,15 @@ const Usage = v.object({
   output_tokens: count,
   cache_creation_input_tokens: count,
   cache_read_input_tokens: count,
-  // The fields below are not in the spec, but the official service sends them.
-  output_tokens_details: v.optional(v.object({ thinking_tokens: count })),
+  // The fields below are not in the spec, but the official service always sends them: null where nothing is known.
+  output_tokens_details: v.nullable(v.object({ thinking_tokens: count })),
   /** Tokens for each time to live: `ephemeral_5m_input_tokens`. */
-  cache_creation: v.optional(v.record(v.string(), count)),
+  cache_creation: v.nullable(v.record(v.string(), count)),
   /** Uses of each tool: `web_search_requests`. */
-  server_tool_use: v.optional(v.record(v.string(), count)),
-  service_tier: v.optional(text),
+  server_tool_use: v.nullable(v.record(v.string(), count)),
+  service_tier: v.nullable(v.picklist(["standard", "priority", "batch"])),
+  inference_geo: v.null(),
+  speed: v.null(),
 });
 export type MessagesUsage = v.InferOutput<typeof Usage>;
 
@@ -35,12 +37,21 @@ const StopReason = v.picklist([
 export type StopReason = v.InferOutput<typeof StopReason>;
 
 const ContentBlock = v.variant("type", [
-  v.object({ type: v.literal("text"), text }),
-  v.object({ type: v.literal("tool_use"), id: text, name: text, input: anyObject }),
+  v.object({ type: v.literal("text"), text, citations: v.null() }),
+  v.object({
+    type: v.literal("tool_use"),
+    id: text,
+    name: text,
+    input: anyObject,
+    caller: v.object({ type: v.literal("direct") }),
+  }),
   v.object(ThinkingBlock.entries),
   v.object(RedactedThinkingBlock.entries),
 ]);
 export type ContentBlock = v.InferOutput<typeof ContentBlock>;
+
+/** The fields of a message that the official service always sends, and that are known here only of an upstream of this format. */
+const unknown = { container: v.null(), stop_details: v.null() };
 
 const answer = <const Reason extends v.GenericSchema>(stop_reason: Reason) =>
   v.object({
@@ -51,6 +62,8 @@ const answer = <const Reason extends v.GenericSchema>(stop_reason: Reason) =>
     content: v.array(ContentBlock),
     stop_reason,
     stop_sequence: v.nullable(text),
+    ...unknown,
+    diagnostics: v.null(),
     usage: Usage,
   });
 
@@ -96,6 +109,7 @@ export const MessagesStreamEvent = v.variant("type", [
     delta: v.object({
       stop_reason: StopReason,
       stop_sequence: v.nullable(text),
+      ...unknown,
       usage: v.pick(Usage, ["input_tokens", "output_tokens"]),
     }),
     usage: Usage,
@@ -113,6 +127,14 @@ export const MessagesModel = v.object({
   id: text,
   display_name: text,
   created_at: v.pipe(v.string(), v.isoTimestamp()),
+  max_input_tokens: v.nullable(count),
+  max_tokens: v.nullable(count),
+  // Every model on offer is active. The gateway knows nothing of the other fields.
+  lifecycle: v.literal("active"),
+  capabilities: v.null(),
+  line: v.null(),
+  deprecated_at: v.null(),
+  retires_at: v.null(),
 });
 export type MessagesModel = v.InferOutput<typeof MessagesModel>;
 

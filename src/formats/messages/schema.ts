@@ -88,7 +88,16 @@ const PROVIDER_BLOCKS = [
 /** A block that only the official service makes and reads. It is passed on unchanged. */
 export const ProviderBlock = whole(object({ type: v.picklist(PROVIDER_BLOCKS) }));
 
-const ToolUseBlock = object({ type: v.literal("tool_use"), id: text, name: text, input: jsonObject, cache_control });
+/** The caller of a tool: the model itself, or code that a tool of the official service runs, which other formats cannot say. */
+export const DirectCaller = unsupported(anything, (caller) => JSON.stringify(caller) !== '{"type":"direct"}');
+const ToolUseBlock = object({
+  type: v.literal("tool_use"),
+  id: text,
+  name: text,
+  input: jsonObject,
+  caller: DirectCaller,
+  cache_control,
+});
 export const ThinkingBlock = object({ type: v.literal("thinking"), thinking: v.string(), signature: v.string() });
 export const RedactedThinkingBlock = object({ type: v.literal("redacted_thinking"), data: v.string() });
 

@@ -4,7 +4,7 @@ import * as v from "valibot";
 import { choice, object } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { unsupported, unsupportedFinder, type UnsupportedFinder, whole } from "../shared/schema.ts";
-import { RedactedThinkingBlock, ThinkingBlock } from "./schema.ts";
+import { DirectCaller, RedactedThinkingBlock, ThinkingBlock } from "./schema.ts";
 
 const mayBeText = v.nullish(v.string());
 const mayBeNumber = v.nullish(v.number());
@@ -40,7 +40,13 @@ const KNOWN_BLOCKS = {
   text: object({ type: v.literal("text"), text: v.string(), citations: v.nullish(v.array(UpstreamCitation)) }),
   thinking: object({ ...ThinkingBlock.entries, signature: mayBeText }),
   redacted_thinking: RedactedThinkingBlock,
-  tool_use: object({ type: v.literal("tool_use"), id: v.string(), name: v.string(), input: v.nullish(jsonObject) }),
+  tool_use: object({
+    type: v.literal("tool_use"),
+    id: v.string(),
+    name: v.string(),
+    input: v.nullish(jsonObject),
+    caller: DirectCaller,
+  }),
 } as const;
 type KnownType = keyof typeof KNOWN_BLOCKS;
 

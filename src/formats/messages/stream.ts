@@ -6,7 +6,7 @@ import type { AnswerContext, AnswerStream } from "../format.ts";
 import { frameOf } from "../shared/answer.ts";
 import { parseAnswerObject } from "../shared/upstream.ts";
 import { deltaWithCounts, startWithCounts } from "./answer.native.ts";
-import { type AnswerBlock, type AnswerEnd, MessagesAnswerCollector } from "./answer.ts";
+import { type AnswerBlock, type AnswerEnd, MessagesAnswerCollector, UNKNOWN } from "./answer.ts";
 import { encodeError } from "./errors.ts";
 import type { ContentDelta, MessagesStreamEvent } from "./schema.answer.ts";
 import { FORMAT } from "./schema.ts";
@@ -159,7 +159,7 @@ function deltaOf(kind: AnswerBlock["kind"], piece: string): ContentDelta {
 
 function messageDelta({ stop_reason, stop_sequence, usage }: AnswerEnd): string {
   const { input_tokens, output_tokens } = usage;
-  const delta = { stop_reason, stop_sequence, usage: { input_tokens, output_tokens } };
+  const delta = { stop_reason, stop_sequence, ...UNKNOWN, usage: { input_tokens, output_tokens } };
   return frameText({ type: "message_delta", delta, usage });
 }
 

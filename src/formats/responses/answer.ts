@@ -6,7 +6,7 @@ import type { WireObject } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerContext } from "../format.ts";
-import { answerId, showsThoughts } from "../shared/answer.ts";
+import { answerId, openAITier, showsThoughts } from "../shared/answer.ts";
 import type { OpenAIErrorBody } from "../shared/errors.ts";
 import { type Signed, signatureText, wrapSeal } from "../shared/seal.ts";
 import { AnsweredArguments, CUT_SHORT, ToolCalls, customNames } from "../shared/tools.ts";
@@ -96,6 +96,8 @@ export class ResponseBuilder {
   readonly #arguments = new AnsweredArguments();
   #id: string;
   #model: string;
+  /** The fields of the request that each state of the response repeats. */
+  #repeated: Record<string, unknown> | undefined;
   #tier: string | undefined;
   #message: Open<ItemOf<"message">> | undefined;
   #reasoning: OpenReasoning | undefined;
@@ -181,7 +183,7 @@ export class ResponseBuilder {
         // The id of a kept response must be another one for each response, which only the gateway's own is for sure.
         if (!this.#fields) this.#id = answerId(event, FORMAT, this.#id);
         this.#model = event.model;
-        this.#tier = event.usage.serviceTier;
+        this.#tier = openAITier(event.usage.serviceTier);
         if (!this.#emit) return;
         const response = this.#response("in_progress");
         this.#emit("response.created", { response });
@@ -479,7 +481,7 @@ export class ResponseBuilder {
   }
 
   #finish({ endings: [{ reason }], usage }: Extract<AnswerEvent, { type: "finish" }>): void {
-    this.#tier = usage.serviceTier ?? this.#tier;
+    this.#tier = openAITier(usage.serviceTier) ?? this.#tier;
     const incomplete =
       INCOMPLETE.get(reason) ?? (reason === "refusal" && !this.#hasRefusal ? "content_filter" : undefined);
     this.#close(incomplete ? "incomplete" : "completed");
@@ -520,7 +522,9 @@ export class ResponseBuilder {
       background: this.#context.request.native?.body["background"] === true,
       error: null,
       incomplete_details: null,
-      ...repeated(this.#context.request.native?.body ?? {}),
+      completed_at: null,
+      access_programs: null,
+      ...(this.#repeated ??= repeated(this.#context.request.native?.body ?? {})),
       ...this.#fields,
       model: this.#model,
       output: this.#output.slice(),
@@ -535,12 +539,15 @@ export class ResponseBuilder {
 /** Returns the fields of a request that the answer repeats, with the defaults of fields that are missing. */
 function repeated(body: WireObject): Record<string, unknown> {
   const orNull = (field: string): unknown => body[field] ?? null;
+  const tools = (body["tools"] ?? []) as readonly WireObject[];
   return {
     instructions: orNull("instructions"),
     max_output_tokens: orNull("max_output_tokens"),
     max_tool_calls: orNull("max_tool_calls"),
+    frequency_penalty: body["frequency_penalty"] ?? 0,
     metadata: body["metadata"] ?? {},
     parallel_tool_calls: body["parallel_tool_calls"] ?? true,
+    presence_penalty: body["presence_penalty"] ?? 0,
     previous_response_id: orNull("previous_response_id"),
     prompt_cache_key: orNull("prompt_cache_key"),
     reasoning: { effort: null, summary: null, ...(body["reasoning"] as object | null) },
@@ -549,13 +556,16 @@ function repeated(body: WireObject): Record<string, unknown> {
     temperature: body["temperature"] ?? 1,
     text: { format: { type: "text" }, ...(body["text"] as object | null) },
     tool_choice: body["tool_choice"] ?? "auto",
-    tools: body["tools"] ?? [],
+    tools: tools.map((tool) => (tool["type"] === "function" ? { ...UNKNOWN_IN_TOOL, ...tool } : tool)),
     top_logprobs: body["top_logprobs"] ?? 0,
     top_p: body["top_p"] ?? 1,
     truncation: body["truncation"] ?? "disabled",
-    user: orNull("user"),
+    ...(body["user"] != null && { user: body["user"] }),
   };
 }
+
+/** The fields that a function always has in an answer. */
+const UNKNOWN_IN_TOOL = { description: null, parameters: null, strict: null };
 
 export const encodeUsage = (usage: Usage): ResponseUsage => ({
   input_tokens: usage.inputTokens,

@@ -102,11 +102,12 @@ const maybeCount = v.nullable(count);
 
 export const ResponsesAnswer = v.object({
   ...Written.entries,
-  completed_at: v.optional(seconds),
+  completed_at: v.nullable(seconds),
   background: v.boolean(),
   store: v.boolean(),
   conversation: v.optional(v.object({ id: text })),
   service_tier: text,
+  access_programs: v.null(),
   // The fields of the request, with the defaults of the fields that it does not have.
   instructions: maybeText,
   max_output_tokens: maybeCount,
@@ -120,11 +121,27 @@ export const ResponsesAnswer = v.object({
   temperature: v.number(),
   text: v.objectWithRest({ format: typed }, any),
   tool_choice: v.union([text, anyObject]),
-  tools: v.array(typed),
+  tools: v.array(
+    v.union([
+      v.objectWithRest(
+        {
+          type: v.literal("function"),
+          name: text,
+          description: maybeText,
+          parameters: v.nullable(anyObject),
+          strict: v.nullable(v.boolean()),
+        },
+        any,
+      ),
+      typed,
+    ]),
+  ),
+  presence_penalty: v.number(),
+  frequency_penalty: v.number(),
   top_logprobs: count,
   top_p: v.number(),
   truncation: text,
-  user: maybeText,
+  user: v.optional(text),
 });
 
 const sequence_number = count;

@@ -59,6 +59,9 @@ export class WholeAnswer<Piece> implements AnswerCollector<AnswerEvent> {
   }
 }
 
+/** Returns the name of a tier in OpenAI's formats. */
+export const openAITier = (tier: string | undefined): string | undefined => (tier === "standard" ? "default" : tier);
+
 /** Writes one frame of server-sent events. Each line of the data gets its own `data:` field; clients join the lines again. */
 export function frameOf({ event, data }: NativeFrame): string {
   // Most data is one line, and to search for line breaks is faster than to replace them.

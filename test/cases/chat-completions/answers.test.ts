@@ -195,7 +195,6 @@ describe("an answer", () => {
           rejected_prediction_tokens: 0,
         },
       },
-      system_fingerprint: null,
     });
   });
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { ChatEvent, FinishReason } from "../../../src/index.ts";
 import { type Mount, plays, sharedStage } from "../../hosts/stage.ts";
 import { ASTRAL, having, MINIMAL } from "./bodies.ts";
+import { UNCOUNTED, UNKNOWN } from "./frames.ts";
 import { refusalOf, requestIdOf } from "./refusal.ts";
 
 interface Answer {
@@ -33,7 +34,7 @@ const STOP_REASONS: readonly (readonly [reason: FinishReason, stopReason: string
 ];
 
 const thought = { type: "thinking", thinking: "Hm.", signature: "c2ln" };
-const clockCall = { type: "tool_use", id: "call_1", name: "clock", input: { zone: "UTC" } };
+const clockCall = { type: "tool_use", id: "call_1", name: "clock", input: { zone: "UTC" }, caller: { type: "direct" } };
 
 const CONTENTS: readonly (readonly [name: string, events: Events, content: readonly object[]])[] = [
   ["nothing", [], []],
@@ -41,12 +42,12 @@ const CONTENTS: readonly (readonly [name: string, events: Events, content: reado
   [
     "texts as one block",
     ["One ", { type: "text-delta", text: "two" }, " three"],
-    [{ type: "text", text: "One two three" }],
+    [{ type: "text", text: "One two three", citations: null }],
   ],
   [
     "a tool call that came whole",
     ["Let me see.", { type: "tool-call", id: "call_1", name: "clock", input: { zone: "UTC" } }],
-    [{ type: "text", text: "Let me see." }, clockCall],
+    [{ type: "text", text: "Let me see.", citations: null }, clockCall],
   ],
   [
     "a tool call that came in pieces",
@@ -86,9 +87,9 @@ const CONTENTS: readonly (readonly [name: string, events: Events, content: reado
       { type: "tool-call-end", id: "a" },
     ],
     [
-      { type: "tool_use", id: "a", name: "one", input: { n: 1 } },
-      { type: "tool_use", id: "b", name: "two", input: { n: 2 } },
-      { type: "text", text: "After." },
+      { type: "tool_use", id: "a", name: "one", input: { n: 1 }, caller: { type: "direct" } },
+      { type: "tool_use", id: "b", name: "two", input: { n: 2 }, caller: { type: "direct" } },
+      { type: "text", text: "After.", citations: null },
     ],
   ],
   [
@@ -99,14 +100,14 @@ const CONTENTS: readonly (readonly [name: string, events: Events, content: reado
       { type: "reasoning-signature", signature: "c2ln" },
       "Noon.",
     ],
-    [thought, { type: "text", text: "Noon." }],
+    [thought, { type: "text", text: "Noon.", citations: null }],
   ],
   [
     "reasoning without a signature",
     [{ type: "reasoning-delta", text: "Hm." }, "Noon."],
     [
       { ...thought, signature: "" },
-      { type: "text", text: "Noon." },
+      { type: "text", text: "Noon.", citations: null },
     ],
   ],
   [
@@ -175,10 +176,12 @@ export function answersSuite(mount: Mount): void {
       type: "message",
       role: "assistant",
       model: "model-a-2026",
-      content: [{ type: "text", text: "Noon." }],
+      content: [{ type: "text", text: "Noon.", citations: null }],
       stop_reason: "end_turn",
       stop_sequence: null,
-      usage: { input_tokens: 7, output_tokens: 3, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+      ...UNKNOWN,
+      diagnostics: null,
+      usage: { input_tokens: 7, output_tokens: 3, ...UNCOUNTED },
     });
   });
 
@@ -188,14 +191,15 @@ export function answersSuite(mount: Mount): void {
       type: "message",
       role: "assistant",
       model: "model-a",
-      content: [{ type: "text", text: "Noon." }],
+      content: [{ type: "text", text: "Noon.", citations: null }],
       stop_reason: "end_turn",
       stop_sequence: null,
+      ...UNKNOWN,
+      diagnostics: null,
       usage: {
         input_tokens: expect.toSatisfy((count: number) => Number.isInteger(count) && count > 0),
         output_tokens: expect.toSatisfy((count: number) => Number.isInteger(count) && count > 0),
-        cache_creation_input_tokens: 0,
-        cache_read_input_tokens: 0,
+        ...UNCOUNTED,
       },
     });
   });
@@ -218,10 +222,10 @@ export function answersSuite(mount: Mount): void {
     const { content } = await answerTo({ thinking }, ...events);
     expect(content).toEqual([
       { ...thought, thinking: "" },
-      { type: "text", text: "Noon." },
+      { type: "text", text: "Noon.", citations: null },
     ]);
     const unsealed = await answerTo({ thinking }, { type: "reasoning-delta", text: "Hm." }, "Noon.");
-    expect(unsealed.content).toEqual([{ type: "text", text: "Noon." }]);
+    expect(unsealed.content).toEqual([{ type: "text", text: "Noon.", citations: null }]);
   });
 
   describe("stop_reason", () => {
@@ -266,6 +270,7 @@ export function answersSuite(mount: Mount): void {
         reasoningTokens: 4,
       };
       expect((await answer("x", { type: "finish", reason: "stop", usage })).usage).toEqual({
+        ...UNCOUNTED,
         input_tokens: 50,
         output_tokens: 9,
         cache_creation_input_tokens: 20,

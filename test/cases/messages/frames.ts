@@ -22,6 +22,21 @@ export const framing: Framing<Frame> = eventFraming(parseFrame);
 /** The frames of a whole stream; the last frame must be complete. */
 export const framesOf = (response: Response): Promise<Frame[]> => allFramesOf(response, framing);
 
+/** The fields of a message of which the gateway knows nothing. */
+export const UNKNOWN = { container: null, stop_details: null };
+
+/** The counts of a backend that names none of them. */
+export const UNCOUNTED = {
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
+  cache_creation: null,
+  output_tokens_details: null,
+  server_tool_use: null,
+  service_tier: null,
+  inference_geo: null,
+  speed: null,
+};
+
 /** Frames as tests write them, in the order of the wire. */
 export const start = (message: Record<string, unknown> = {}): Frame => ({
   type: "message_start",
@@ -33,7 +48,9 @@ export const start = (message: Record<string, unknown> = {}): Frame => ({
     content: [],
     stop_reason: null,
     stop_sequence: null,
-    usage: { input_tokens: 7, output_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+    ...UNKNOWN,
+    diagnostics: null,
+    usage: { input_tokens: 7, output_tokens: 0, ...UNCOUNTED },
     ...message,
   },
 });
@@ -46,12 +63,12 @@ export const block = (index: number, content_block: object, ...deltas: readonly 
 ];
 
 export const textBlock = (index: number, ...texts: readonly string[]): Frame[] =>
-  block(index, { type: "text", text: "" }, ...texts.map((text) => ({ type: "text_delta", text })));
+  block(index, { type: "text", text: "", citations: null }, ...texts.map((text) => ({ type: "text_delta", text })));
 
 export const toolBlock = (index: number, id: string, name: string, ...pieces: readonly string[]): Frame[] =>
   block(
     index,
-    { type: "tool_use", id, name, input: {} },
+    { type: "tool_use", id, name, input: {}, caller: { type: "direct" } },
     ...pieces.map((partial_json) => ({ type: "input_json_delta", partial_json })),
   );
 
@@ -60,8 +77,8 @@ export function stop(stop_reason: string, output_tokens: number, stop_sequence: 
   return [
     {
       type: "message_delta",
-      delta: { stop_reason, stop_sequence, usage },
-      usage: { ...usage, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+      delta: { stop_reason, stop_sequence, ...UNKNOWN, usage },
+      usage: { ...usage, ...UNCOUNTED },
     },
     { type: "message_stop" },
   ];

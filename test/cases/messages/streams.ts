@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { GatewayError, type ChatEvent } from "../../../src/index.ts";
 import { fails, type Mount, plays, sharedStage } from "../../hosts/stage.ts";
 import { having } from "./bodies.ts";
-import { block, type Frame, framesOf, start, stop, textBlock, toolBlock } from "./frames.ts";
+import { block, type Frame, framesOf, start, stop, textBlock, toolBlock, UNCOUNTED } from "./frames.ts";
 import { requestIdOf } from "./refusal.ts";
 
 type Events = readonly (ChatEvent | string)[];
@@ -145,14 +145,15 @@ export function streamsSuite(mount: Mount): void {
 
   it("writes the fields in the order of the wire", async () => {
     const text = await (await stream(BEGIN, "Hi", END)).text();
-    const usage = '"cache_creation_input_tokens":0,"cache_read_input_tokens":0}';
+    const usage =
+      '"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":null,"output_tokens_details":null,"server_tool_use":null,"service_tier":null,"inference_geo":null,"speed":null}';
     expect(text).toBe(
       [
         "event: message_start",
-        `data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"model-a","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":7,"output_tokens":0,${usage}}}`,
+        `data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"model-a","content":[],"stop_reason":null,"stop_sequence":null,"container":null,"stop_details":null,"diagnostics":null,"usage":{"input_tokens":7,"output_tokens":0,${usage}}}`,
         "",
         "event: content_block_start",
-        'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
+        'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":null}}',
         "",
         "event: content_block_delta",
         'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}',
@@ -161,7 +162,7 @@ export function streamsSuite(mount: Mount): void {
         'data: {"type":"content_block_stop","index":0}',
         "",
         "event: message_delta",
-        `data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":7,"output_tokens":3}},"usage":{"input_tokens":7,"output_tokens":3,${usage}}`,
+        `data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null,"container":null,"stop_details":null,"usage":{"input_tokens":7,"output_tokens":3}},"usage":{"input_tokens":7,"output_tokens":3,${usage}}`,
         "",
         "event: message_stop",
         'data: {"type":"message_stop"}',
@@ -185,7 +186,7 @@ export function streamsSuite(mount: Mount): void {
     const usage = { inputTokens: 100, cacheReadTokens: 30, cacheWriteTokens: 20 };
     const frames = await framesOf(await stream({ type: "start", id: "msg_1", usage }, "x", END));
     const counts = { input_tokens: 50, cache_creation_input_tokens: 20, cache_read_input_tokens: 30 };
-    expect(frames[0]).toEqual(start({ usage: { ...counts, output_tokens: 0 } }));
+    expect(frames[0]).toEqual(start({ usage: { ...UNCOUNTED, ...counts, output_tokens: 0 } }));
     expect(frames.at(-2)).toMatchObject({
       delta: { usage: { input_tokens: 50, output_tokens: 3 } },
       usage: { ...counts, output_tokens: 3 },

@@ -50,6 +50,16 @@ const post = (path: string, body: object, headers: Record<string, string>): Prom
   );
 
 const MESSAGES = { "x-api-key": "sk-all", "anthropic-version": "2023-06-01" };
+/** What a model on offer has beside its name and date. */
+const ACTIVE = {
+  max_input_tokens: null,
+  max_tokens: null,
+  lifecycle: "active",
+  capabilities: null,
+  line: null,
+  deprecated_at: null,
+  retires_at: null,
+};
 const CONTENT = { "x-goog-api-key": "sk-all" };
 
 describe("the messages format", () => {
@@ -57,8 +67,22 @@ describe("the messages format", () => {
     const first = await (await get("/v1/models?limit=2", MESSAGES)).json();
     expect(first).toEqual({
       data: [
-        { type: "model", id: "chat-1", display_name: "Chat One", created_at: "2023-11-14T22:13:20Z" },
-        { type: "model", id: "chat-2", display_name: "chat-2", created_at: "1970-01-01T00:00:00Z" },
+        {
+          type: "model",
+          id: "chat-1",
+          display_name: "Chat One",
+          created_at: "2023-11-14T22:13:20Z",
+          ...ACTIVE,
+          max_tokens: 4_096,
+        },
+        {
+          type: "model",
+          id: "chat-2",
+          display_name: "chat-2",
+          created_at: "1970-01-01T00:00:00Z",
+          ...ACTIVE,
+          max_input_tokens: 100_000,
+        },
       ],
       has_more: true,
       first_id: "chat-1",
