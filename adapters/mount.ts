@@ -1,6 +1,6 @@
 /** Checks the arguments of every mount. */
 
-import { assertMethods, assertOptions, type Shapes } from "../src/options.ts";
+import { assertOptions, hasMethod, lacking, type Shapes } from "../src/options.ts";
 
 /** Throws a TypeError for a gateway that is none, and for an option that does not exist or has a wrong shape. */
 export function assertMount<Options extends object>(
@@ -9,6 +9,12 @@ export function assertMount<Options extends object>(
   options: Options,
   shapes: Shapes<Options>,
 ): void {
-  assertMethods(factory, "the first argument", gateway, ["at"], "a gateway of createGateway");
+  const hint = Object.hasOwn(Object(gateway) as object, "backend")
+    ? ". Call createGateway with these options first"
+    : "";
+  if (!hasMethod(gateway, "at"))
+    throw new TypeError(
+      `${factory}: the first argument must be a gateway of createGateway, ${lacking(gateway, ["at"])}${hint}.`,
+    );
   assertOptions(factory, options, shapes);
 }

@@ -8,9 +8,11 @@ import { messages } from "./choices/messages.ts";
 import { responses } from "./choices/responses.ts";
 import { tokenUsage } from "./choices/token-usage.ts";
 import { withCors, withHooks, withReplays } from "./features.ts";
+import { IMAGES_SHAPES } from "./formats/images/request.profiles.ts";
+import { MESSAGES_SHAPES } from "./formats/messages/index.ts";
 import { COMMON_SHAPES, type Gateway, type GatewayFormat, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { h3App } from "./h3-app.ts";
-import { assertOptions } from "./options.ts";
+import { assertOptions, fieldsOf } from "./options.ts";
 import type { WireFormat } from "./ports/call.ts";
 
 /**
@@ -22,8 +24,8 @@ import type { WireFormat } from "./ports/call.ts";
 export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
   assertOptions<GatewayOptions>("createGateway", options, {
     ...COMMON_SHAPES,
-    messages: "object?",
-    images: "object?",
+    messages: { optional: fieldsOf(MESSAGES_SHAPES) },
+    images: { optional: fieldsOf(IMAGES_SHAPES) },
   });
   const formats = [
     messages(options.messages),

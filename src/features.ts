@@ -1,7 +1,7 @@
 /** The code of options that a small gateway may do without. `createGateway` of `polygate` has all of it. */
 
-import type { Answer, CorsOptions } from "./http/answer.ts";
-import { corsOf } from "./http/cors.ts";
+import type { CorsOptions } from "./http/answer.ts";
+import { type Cors, corsOf } from "./http/cors.ts";
 import type { Limits } from "./limits.ts";
 import { Hooks } from "./pipeline/hooks.ts";
 import { idempotencyKeyOf } from "./pipeline/idempotency.ts";
@@ -12,7 +12,7 @@ import type { Hook } from "./ports/hook.ts";
 
 /** The code of an option of `createGateway`: `withCors`, `withHooks` or `withReplays`. Its fields are for the gateway alone. */
 export interface GatewayFeature {
-  readonly cors?: (request: Request, options: CorsOptions) => { preflight?: Answer; headers: Record<string, string> };
+  readonly cors?: (options: CorsOptions) => Cors;
   readonly hooks?: (hooks: readonly Hook[], clock: Clock, limits: Limits) => Hooks;
   readonly replayStore?: Repetitions;
 }

@@ -10,7 +10,19 @@ import { type Price, tokenPrice } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
-import { assertMethods, assertOptions, hasMethod, lacking, type Shapes } from "./options.ts";
+import {
+  assertMethods,
+  assertOptions,
+  assertTimerMs,
+  type Check,
+  CLOCK,
+  DEADLINE,
+  hasMethod,
+  lacking,
+  listOf,
+  portOf,
+  type Shapes,
+} from "./options.ts";
 import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
@@ -185,14 +197,15 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
   readonly at: (prefix: string) => CoreRoutes<Context>;
   /**
    * Returns the gateway's health: whether its quota store answers, the settlements that wait, the upstreams that rest, and the calls in
-   * flight. Never rejects. Without a `context`, at most one query a second goes to the quota store.
+   * flight. Rejects only for wrong options. Without a `context`, at most one query a second goes to the quota store.
    */
   readonly health: (options?: HealthOptions<Context>) => Promise<GatewayHealth>;
   /**
    * Closes the gateway. New calls are refused with 503 and a retry-after. Calls that still live after `deadlineMs` milliseconds (default
    * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
    * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
-   * when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest.
+   * when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest. Rejects for wrong
+   * options, and closes nothing then.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
   /** Returns true from the call of `close` on. Mounts then end kept connections, so that clients turn to another process. */
@@ -216,7 +229,11 @@ export interface Gateway<Context = unknown> extends CoreGateway<Context>, Gatewa
  * @example const gateway = createGateway({ formats: [messages()], backend, quotas: memoryQuotaStore([{ apiKey: "sk-1" }]) });
  */
 export function createGateway<Context = unknown>(options: CoreGatewayOptions<Context>): CoreGateway<Context> {
-  assertOptions<CoreGatewayOptions>("createGateway", options, { ...COMMON_SHAPES, formats: "list", features: "list?" });
+  assertOptions<CoreGatewayOptions>("createGateway", options, {
+    ...COMMON_SHAPES,
+    formats: "list",
+    features: { optional: listOf(assertFeature) },
+  });
   assertFormats(options.formats);
   const feature: GatewayFeature = Object.assign({}, ...(options.features ?? []));
   for (const [option, name] of Object.entries(FEATURE_OF) as [keyof GatewayFeature, string][])
@@ -224,6 +241,11 @@ export function createGateway<Context = unknown>(options: CoreGatewayOptions<Con
       throw new TypeError(`createGateway: ${option} needs its code: import ${name}, and write features: [${name}].`);
   return gatewayOf(options, options.formats, feature).gateway;
 }
+
+const assertFeature: Check = (path, feature) => {
+  if (!Object.keys(FEATURE_OF).some((option) => Object.hasOwn(Object(feature) as object, option)))
+    throw new TypeError(`${path} must be ${Object.values(FEATURE_OF).join(" or ")}.`);
+};
 
 /** Throws a TypeError for a list that is empty, has an entry that is no format, or has a format twice. */
 function assertFormats(formats: readonly unknown[]): void {
@@ -259,7 +281,6 @@ export function gatewayOf<Context>(
   chosen: readonly GatewayFormat[],
   feature: GatewayFeature,
 ): { readonly gateway: CoreGateway<Context>; readonly routes: Routes } {
-  assertPorts(options);
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
   const formats = chosen
@@ -270,8 +291,7 @@ export function gatewayOf<Context>(
   const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock, limits) : undefined;
   const services = servicesOf(options, { clock, limits, hooks, formats });
   const owned = endpointsOf(formats, services);
-  const cors = options.cors && (services.replays ? allowingRetries(options.cors) : options.cors);
-  const corsOf = cors && ((request: Request) => feature.cors?.(request, cors) ?? { headers: {} });
+  const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
   const parts = { kinds, repetitions: options.replayStore && feature.replayStore };
   const routes = new Routes(services, endpoints, parts, corsOf);
@@ -284,10 +304,14 @@ export function gatewayOf<Context>(
       .filter(({ endpoint }) => answers(endpoint, services))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
-    health: (how) => health.check(how),
+    health: async (how = {}) => {
+      assertOptions<HealthOptions>("health", how, { timeoutMs: { optional: assertTimerMs }, context: "any?" });
+      return health.check(how);
+    },
     isClosing: () => services.inFlight.isClosing,
-    close: (how) => {
-      const deadlineMs = closeMsOf(how?.deadlineMs);
+    close: async (how = {}) => {
+      assertOptions<{ readonly deadlineMs?: number }>("close", how, { deadlineMs: { optional: DEADLINE } });
+      const deadlineMs = Math.min(LONGEST_CLOSE_MS, how.deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);
@@ -313,39 +337,38 @@ const CLOSE_MS = 10_000;
 /** The longest time for live calls to end, in milliseconds: 24 days. A timer of a runtime that should wait longer ends at once. */
 const LONGEST_CLOSE_MS = 24 * 86_400_000;
 
-/** Returns the time for live calls to end. A gateway must close, so a wrong time counts as missing. */
-const closeMsOf = (deadlineMs: unknown): number =>
-  typeof deadlineMs === "number" && !Number.isNaN(deadlineMs)
-    ? Math.min(LONGEST_CLOSE_MS, Math.max(0, deadlineMs))
-    : CLOSE_MS;
-
-const VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
-
-/** Throws a TypeError for a backend or a store that is not one, with what was probably meant. */
-function assertPorts({ backend, quotas }: Partial<CommonOptions>): void {
+const assertBackend: Check = (path, backend) => {
   const verbs = Object.values(VERB_OF);
-  if (!verbs.some((verb) => hasMethod(backend, verb))) {
-    const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
-    throw new TypeError(`createGateway: backend must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
-  }
+  const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
+  if (!verbs.some((verb) => hasMethod(backend, verb)))
+    throw new TypeError(`${path} must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
+};
+
+const QUOTA_VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
+
+const assertQuotas: Check = (path, quotas) => {
   const hint = Array.isArray(quotas) ? ": memoryQuotaStore() makes a store of keys" : "";
-  for (const verb of VERBS)
+  for (const verb of QUOTA_VERBS)
     if (!hasMethod(quotas, verb))
-      throw new TypeError(`createGateway: quotas must be a QuotaStore, ${lacking(quotas, [verb])}${hint}.`);
-}
+      throw new TypeError(`${path} must be a QuotaStore, ${lacking(quotas, [verb])}${hint}.`);
+};
+
+const RATE_LIMITER = "a RateLimiter, such as flexibleRateLimiter({ perKey: { requests: [counter] } })";
 
 /** The options that both `createGateway`s take. */
 export const COMMON_SHAPES: Shapes<CommonOptions> = {
-  backend: "any",
-  quotas: "any",
-  rateLimiter: "object?",
+  backend: assertBackend,
+  quotas: assertQuotas,
+  rateLimiter: { optional: portOf(["begin", "take", "end"], RATE_LIMITER) },
   rateLimiterDown: { optional: ["closed", "open"] },
-  replayStore: "object?",
+  replayStore: { optional: portOf(["claim", "record", "release"], "a ReplayStore, such as memoryReplayStore()") },
   replayStoreDown: { optional: ["closed", "open"] },
   replayInFlight: { optional: ["wait", "refuse"] },
-  responseStore: "object?",
+  responseStore: {
+    optional: portOf(["create", "update", "read", "list", "delete"], "a ResponseStore, such as memoryResponseStore()"),
+  },
   responseRetainMs: "number?",
-  codeRunner: "object?",
+  codeRunner: { optional: portOf(["run"], "a CodeRunner") },
   price: "function?",
   imagePrice: "function?",
   countTokens: "function?",
@@ -354,9 +377,9 @@ export const COMMON_SHAPES: Shapes<CommonOptions> = {
   limits: "object?",
   onFailure: "function?",
   onCall: "function?",
-  observer: "object?",
+  observer: { optional: portOf(["begin"], "an Observer, such as openTelemetry()") },
   cors: "object?",
-  clock: "object?",
+  clock: CLOCK,
 };
 
 function servicesOf(

@@ -2,18 +2,21 @@
 
 type Kind = "string" | "number" | "boolean" | "function" | "object" | "list" | "any";
 
-/** The expected value of a required option: its kind, or the words of which it must be one. `any` is checked elsewhere, or not at all. */
-type Shape = Kind | readonly string[];
+/** Throws a TypeError or a RangeError for a wrong value. `path` names the value in messages, such as `createGateway: cors`. */
+export type Check = (path: string, value: unknown) => void;
 
-/** The shape of each option. An option that may be missing has a shape with a question mark, or words in an object. */
+/** The expected value of an option: its kind, the words of which it must be one, or its check. `any` is checked elsewhere, or not at all. */
+type Shape = Kind | readonly string[] | Check;
+
+/** The shape of each option. An option that may be missing has a kind with a question mark, or a shape in an object. */
 export type Shapes<Options> = {
   readonly [Name in keyof Options]-?: Partial<Pick<Options, Name>> extends Pick<Options, Name>
-    ? `${Kind}?` | { readonly optional: readonly string[] }
+    ? `${Kind}?` | { readonly optional: Shape }
     : Shape;
 };
 
 /** The shape of any option. */
-export type AnyShape = Shape | `${Kind}?` | { readonly optional: readonly string[] };
+export type AnyShape = Shape | `${Kind}?` | { readonly optional: Shape };
 
 const WORDS: Readonly<Record<Kind, string>> = {
   string: "a text",
@@ -48,33 +51,70 @@ export function assertOptions<Options extends object>(where: string, options: un
   for (const [name, shape] of all) {
     const value = given[name];
     if (value === undefined && isOptional(shape)) continue;
-    const kind = kindOf(shape);
-    if (kind === "any" || isOf(kind, value)) continue;
-    const words = typeof kind === "string" ? WORDS[kind] : `one of ${kind.map((word) => `"${word}"`).join(", ")}`;
-    throw new TypeError(
-      value === undefined
-        ? `${where}: ${name} is missing; it must be ${words}.`
-        : `${where}: ${name} must be ${words}, not ${typeof kind === "string" ? shown(value) : shownWord(value)}.`,
-    );
+    const expected = shapeOf(shape);
+    if (value === undefined && expected !== "any" && typeof expected !== "function")
+      throw new TypeError(`${where}: ${name} is missing; it must be ${wordsOf(expected)}.`);
+    assertShape(`${where}: ${name}`, value, expected);
   }
 }
 
-/** Throws a TypeError for a value that is no list. */
-export function assertList(where: string, name: string, value: unknown, example: string): void {
-  if (!Array.isArray(value)) throw new TypeError(wrong(where, name, `a list, such as ${example}`, value));
+/** Throws a TypeError for a value that has not the expected shape. */
+function assertShape(path: string, value: unknown, expected: Shape): void {
+  if (typeof expected === "function") return expected(path, value);
+  if (expected === "any" || isOf(expected, value)) return;
+  const hint = expected === "object" && typeof value === "function" ? ": its result is probably meant" : "";
+  const given = (typeof expected === "string" ? shown(value) : shownWord(value)) + hint;
+  throw new TypeError(`${path} must be ${wordsOf(expected)}, not ${given}.`);
 }
 
+const wordsOf = (expected: Kind | readonly string[]): string =>
+  typeof expected === "string" ? WORDS[expected] : `one of ${expected.map((word) => JSON.stringify(word)).join(", ")}`;
+
+/** Throws a TypeError for a value that is no text. */
+export const assertText: Check = (path, value) => assertShape(path, value, "string");
+
+/** Checks an object of options inside of options. */
+export const fieldsOf =
+  <Options extends object>(shapes: Shapes<Options>): Check =>
+  (path, value) =>
+    assertOptions<Options>(path, value, shapes);
+
+/** Checks each entry of a list. */
+export const listOf =
+  (entry: Shape): Check =>
+  (path, value) => {
+    assertShape(path, value, "list");
+    for (const [index, one] of (value as readonly unknown[]).entries()) assertShape(`${path}[${index}]`, one, entry);
+  };
+
+/** Checks each value of an object whose names the host chooses, such as models. */
+export const mapOf =
+  (entry: Shape): Check =>
+  (path, value) => {
+    assertShape(path, value, "object");
+    for (const [name, one] of Object.entries(value as object))
+      assertShape(`${path}[${JSON.stringify(name)}]`, one, entry);
+  };
+
+/** Checks an object with methods, such as a store. `what` names it with its article. */
+export const portOf =
+  (methods: readonly string[], what: string): Check =>
+  (path, value) => {
+    for (const method of methods)
+      if (!hasMethod(value, method)) throw new TypeError(`${path} must be ${what}, ${lacking(value, [method])}.`);
+  };
+
+/** The shape of an option for a clock. */
+export const CLOCK: { readonly optional: Check } = { optional: portOf(["now", "after", "every"], "a Clock") };
+
 /** Throws a TypeError for a port that lacks one of its methods, and says what was probably given instead. */
-export function assertMethods(
+export const assertMethods = (
   where: string,
   name: string,
   port: unknown,
   methods: readonly string[],
   what: string,
-): void {
-  for (const method of methods)
-    if (!hasMethod(port, method)) throw new TypeError(`${where}: ${name} must be ${what}, ${lacking(port, [method])}.`);
-}
+): void => portOf(methods, what)(`${where}: ${name}`, port);
 
 /** True for an object or a function with a method of this name. */
 export const hasMethod = (port: unknown, method: string): boolean =>
@@ -85,7 +125,9 @@ export function lacking(port: unknown, methods: readonly string[]): string {
   if (typeof port === "function") return "not a function: its result is probably meant";
   if (typeof port !== "object" || port === null || Array.isArray(port) || isPromise(port)) return `not ${shown(port)}`;
   const none = `and has no ${methods.map((method) => `${method}()`).join(" or ")}`;
-  return isPlain(port) ? `${none}. An instance of a class that is spread loses its methods` : none;
+  // A port that was spread and given a further method, or only some of its own.
+  const isSpread = isPlain(port) && Object.values(port).some((one) => typeof one === "function");
+  return isSpread ? `${none}. An instance of a class that is spread loses its methods` : none;
 }
 
 /** Also true for a promise of another realm. */
@@ -97,9 +139,6 @@ function isPlain(value: object): boolean {
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-const wrong = (where: string, name: string, words: string, value: unknown): string =>
-  `${where}: ${name} must be ${words}, not ${shown(value)}.`;
-
 /** Says that there is no option of a name, which names there are, and which one was probably meant. */
 export function unknownName(name: string, known: readonly string[]): string {
   const meant = nearest(name, known);
@@ -110,7 +149,7 @@ export function unknownName(name: string, known: readonly string[]): string {
 const isOptional = (shape: AnyShape): boolean =>
   typeof shape === "string" ? shape.endsWith("?") : "optional" in shape;
 
-function kindOf(shape: AnyShape): Kind | readonly string[] {
+function shapeOf(shape: AnyShape): Shape {
   if (typeof shape === "string") return shape.replace("?", "") as Kind;
   return "optional" in shape ? shape.optional : shape;
 }
@@ -118,12 +157,8 @@ function kindOf(shape: AnyShape): Kind | readonly string[] {
 function isOf(kind: Kind | readonly string[], value: unknown): boolean {
   if (typeof kind !== "string") return typeof value === "string" && kind.includes(value);
   if (kind === "list") return Array.isArray(value);
-  // Some ports are functions with methods.
   if (kind === "object")
-    return (
-      (typeof value === "object" && value !== null && !Array.isArray(value) && !isPromise(value)) ||
-      typeof value === "function"
-    );
+    return typeof value === "object" && value !== null && !Array.isArray(value) && !isPromise(value);
   return typeof value === kind;
 }
 
@@ -194,11 +229,17 @@ function distanceOf(one: string, other: string): number {
   return row[other.length] ?? 0;
 }
 
+/** Checks the time for an end, in milliseconds from 0 up. */
+export const DEADLINE: Check = (path, ms) => {
+  if (typeof ms !== "number" || !(ms >= 0))
+    throw new RangeError(`${path} must be milliseconds from 0 up, not ${quoted(ms)}`);
+};
+
 /** The longest wait of a timer, in milliseconds. Runtimes fire a timer at once when it is set for longer. */
 export const MAX_TIMER_MS: number = 2 ** 31 - 1;
 
 /** Throws a RangeError for a time in milliseconds that a timer cannot wait. */
-export function assertTimerMs(name: string, ms: number): void {
-  if (!Number.isSafeInteger(ms) || ms < 1 || ms > MAX_TIMER_MS)
+export function assertTimerMs(name: string, ms: unknown): void {
+  if (typeof ms !== "number" || !Number.isSafeInteger(ms) || ms < 1 || ms > MAX_TIMER_MS)
     throw new RangeError(`${name} must be an integer from 1 to ${MAX_TIMER_MS}, not ${quoted(ms)}`);
 }

@@ -1,37 +1,29 @@
 /** Every factory says in a sentence what is wrong with its options, also where no compiler has checked them. */
 
+import { inspect } from "node:util";
+import { RateLimiterMemory } from "rate-limiter-flexible";
 import { createClient, createCluster } from "redis";
 import { describe, expect, it } from "vitest";
-import { toBunHandler } from "../adapters/bun.ts";
-import { toDenoHandler } from "../adapters/deno.ts";
-import { toEdgeHandler } from "../adapters/edge.ts";
 import { toExpressHandler } from "../adapters/express.ts";
 import { toKoaMiddleware } from "../adapters/koa.ts";
 import { toNodeHandler } from "../adapters/node.ts";
 import { keyAdmin } from "../src/admin/index.ts";
+import { messages, messagesUpstream } from "../src/choices/messages.ts";
+import { createGateway as createCoreGateway, withCors, withHooks } from "../src/core.ts";
 import {
   createGateway,
   flexibleRateLimiter,
-  memoryImageStore,
   memoryQuotaStore,
-  memoryReplayStore,
+  memoryResponseStore,
   unstorageImageStore,
 } from "../src/index.ts";
-import { openApiDocument } from "../src/openapi/index.ts";
-import { priceCatalogue } from "../src/prices/index.ts";
 import { redisQuotaStore, redisReplayStore } from "../src/stores/redis/index.ts";
-import {
-  migrate,
-  migrations,
-  nodePostgresDialect,
-  sqlQuotaStore,
-  sqlReplayStore,
-  verifyLedger,
-} from "../src/stores/sql/index.ts";
+import { migrate, sqlQuotaStore, verifyLedger } from "../src/stores/sql/index.ts";
 import { openTelemetry } from "../src/telemetry/index.ts";
-import { aiSdk } from "../src/upstreams/ai-sdk/index.ts";
 import { relay } from "../src/upstreams/relay/index.ts";
 import { route } from "../src/upstreams/route/index.ts";
+import { entries, ROOT } from "./docs/entries.ts";
+import { type OptionsObject, optionsObjects, type Step } from "./options.types.ts";
 
 /** A factory as JavaScript calls it. */
 type Factory = (...args: never[]) => unknown;
@@ -40,38 +32,60 @@ const backend = { async *chat() {} };
 const quotas = memoryQuotaStore([]);
 const gateway = createGateway({ backend, quotas });
 const storage = Object.fromEntries(
-  ["getItemRaw", "setItemRaw", "setItem", "removeItem", "getKeys"].map((name) => [name, () => {}]),
+  ["getItem", "getItemRaw", "setItemRaw", "setItem", "removeItem", "getKeys"].map((name) => [name, () => {}]),
 );
 const db: object = { withoutPlugins: () => db, withPlugin: () => db };
 const pool = { connect() {}, on() {} };
+const recalling = Object.fromEntries(
+  ["find", "balance", "reserve", "renew", "settle", "recall", "recalled"].map((name) => [name, () => {}]),
+);
 
-/** Each factory, its arguments before the options, options that are right, and an option that is misspelt. */
-const FACTORIES: readonly (readonly [string, Factory, unknown[], object, string, string])[] = [
-  ["createGateway", createGateway, [], { backend, quotas }, "onfailure", "onFailure"],
-  ["relay", relay, [], { format: "messages", baseUrl: "https://example.com" }, "apikey", "apiKey"],
-  ["route", route, [], { routes: { "*": backend } }, "retries", "retry"],
-  ["aiSdk", aiSdk, [], { chat: () => undefined }, "image", "images"],
-  ["memoryQuotaStore", memoryQuotaStore, [[]], {}, "maxretained", "maxRetained"],
-  ["memoryReplayStore", memoryReplayStore, [], {}, "maxByte", "maxBytes"],
-  ["memoryImageStore", memoryImageStore, [], {}, "bytes", "maxBytes"],
-  ["unstorageImageStore", unstorageImageStore, [storage], {}, "Base", "base"],
-  ["flexibleRateLimiter", flexibleRateLimiter, [], {}, "perkey", "perKey"],
-  ["sqlQuotaStore", sqlQuotaStore, [], { db, dialect: "sqlite" }, "prefx", "prefix"],
-  ["sqlReplayStore", sqlReplayStore, [], { db, dialect: "sqlite" }, "maxEntries", "maxEntriesPerKey"],
-  ["nodePostgresDialect", nodePostgresDialect, [pool], {}, "plan", "planOnce"],
-  ["migrations", migrations, [], { dialect: "sqlite" }, "dialct", "dialect"],
-  ["redisQuotaStore", redisQuotaStore, [], { client: () => {} }, "retention", "retentionMs"],
-  ["redisReplayStore", redisReplayStore, [], { client: () => {} }, "redis", "client"],
-  ["openTelemetry", openTelemetry, [], {}, "model", "models"],
-  ["openApiDocument", openApiDocument, [gateway], {}, "server", "servers"],
-  ["priceCatalogue", priceCatalogue, [{}], { date: "2026-11-01" }, "day", "date"],
-  ["toNodeHandler", toNodeHandler, [gateway], {}, "patience", "patienceMs"],
-  ["toExpressHandler", toExpressHandler, [gateway], {}, "Prefix", "prefix"],
-  ["toKoaMiddleware", toKoaMiddleware, [gateway], {}, "ctx", "context"],
-  ["toBunHandler", toBunHandler, [gateway], {}, "fallBack", "fallback"],
-  ["toDenoHandler", toDenoHandler, [gateway], {}, "path", "prefix"],
-  ["toEdgeHandler", toEdgeHandler, [gateway], {}, "contexts", "context"],
-];
+/** Right arguments for each function of the package that takes options, and for the functions that return objects with such methods. */
+const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
+  "polygate createGateway": [{ backend, quotas }],
+  "polygate borrowingQuotaStore": [recalling],
+  "polygate memoryQuotaStore": [[]],
+  "polygate memoryImageStore": [],
+  "polygate memoryReplayStore": [],
+  "polygate encryptedResponseStore": [memoryResponseStore(), { keys: [{ name: "one", secret: new Uint8Array(32) }] }],
+  "polygate memoryResponseStore": [],
+  "polygate flexibleRateLimiter": [],
+  "polygate unstorageImageStore": [storage],
+  "polygate unstorageResponseStore": [storage],
+  "polygate/admin keyAdmin": [quotas.keys],
+  "polygate/backends/ai-sdk aiSdk": [{ chat: () => undefined }],
+  "polygate/backends/relay relay": [{ format: "messages", baseUrl: "https://example.com" }],
+  "polygate/backends/route route": [{ routes: { other: backend } }],
+  "polygate/bun toBunHandler": [gateway],
+  "polygate/core toEdgeHandler": [gateway],
+  "polygate/core createGateway": [{ backend, quotas, formats: [messages()], features: [withCors, withHooks] }],
+  "polygate/core relay": [{ format: messagesUpstream, baseUrl: "https://example.com" }],
+  "polygate/core checkRelay": [{ format: messagesUpstream, baseUrl: "https://example.com" }],
+  "polygate/deno toDenoHandler": [gateway],
+  "polygate/express toExpressHandler": [gateway],
+  "polygate/formats/images images": [],
+  "polygate/formats/messages messages": [],
+  "polygate/koa toKoaMiddleware": [gateway],
+  "polygate/node toNodeHandler": [gateway],
+  "polygate/openapi openApiDocument": [gateway],
+  "polygate/prices priceCatalogue": [{}, { date: "2026-11-01" }],
+  "polygate/prices priceTable": [{ fast: { input: 1, output: 1 } }],
+  "polygate/stores openStores": ["sqlite::memory:"],
+  "polygate/stores/redis redisReplayStore": [{ client: { call() {} } }],
+  "polygate/stores/redis redisQuotaStore": [{ client: { call() {} } }],
+  "polygate/stores/sql schemaVersion": [db],
+  "polygate/stores/sql migrate": [db, { dialect: "sqlite" }],
+  "polygate/stores/sql migrations": [{ dialect: "sqlite" }],
+  "polygate/stores/sql nodePostgresDialect": [pool],
+  "polygate/stores/sql sqlReplayStore": [{ db, dialect: "sqlite" }],
+  "polygate/stores/sql sqlResponseStore": [{ db, dialect: "sqlite" }],
+  "polygate/stores/sql sqlQuotaStore": [{ db, dialect: "sqlite" }],
+  "polygate/stores/sql verifyLedger": [db, { dialect: "sqlite" }],
+  "polygate/telemetry openTelemetry": [],
+};
+
+/** The arguments before the options of a method, where the method has some. */
+const BEFORE: Readonly<Record<string, readonly unknown[]>> = { update: ["one"], rotate: ["one"], addSecret: ["one"] };
 
 const make = (factory: Factory, ...args: unknown[]): unknown => factory(...(args as never[]));
 
@@ -86,21 +100,88 @@ function refusal(act: () => unknown): string {
   throw new Error("Nothing was thrown.");
 }
 
-describe.each(FACTORIES)("%s", (name, factory, first, options, misspelt, meant) => {
-  it("takes what is right, and undefined for what is not set", () => {
-    expect(() =>
-      make(factory, ...first, { ...options, [meant]: (options as Record<string, unknown>)[meant] }),
-    ).not.toThrow(TypeError);
+const isRecord = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Puts an object of options into arguments, at the end of some steps. */
+function withObject(base: unknown, [step, ...rest]: readonly Step[], object: unknown, sample: object): unknown {
+  if (step === undefined) return isRecord(object) ? { ...sample, ...(base as object), ...object } : object;
+  if (step === "entry") return [withObject(Array.isArray(base) ? base[0] : undefined, rest, object, sample)];
+  if (step === "value")
+    return { fast: withObject((base as { fast?: unknown } | undefined)?.fast, rest, object, sample) };
+  const own = base as Readonly<Record<string, unknown>> | undefined;
+  return { ...step.of, ...own, [step.field]: withObject(own?.[step.field], rest, object, sample) };
+}
+
+/** Calls a function of the package with an object of options, and returns the error. */
+async function refused({ factory, method, argument, steps, sample }: OptionsObject, object: unknown): Promise<Error> {
+  const [entry = "", name = ""] = factory.split(" ");
+  const module = (await import(`${ROOT}${entries().get(entry)}`)) as Readonly<Record<string, Factory>>;
+  const base = ARGUMENTS[factory] ?? [];
+  const called = (act: Factory | undefined, args: readonly unknown[]): Promise<unknown> =>
+    new Promise((resolve) =>
+      resolve(act?.(...([...args.slice(0, argument), withObject(args[argument], steps, object, sample)] as never[]))),
+    );
+  const [last = "", ...path] = (method ?? "").split(".").toReversed();
+  const receiver = (): Readonly<Record<string, Factory>> =>
+    path.reduce(
+      (from, part) => (from as Record<string, unknown>)[part],
+      make(module[name] as Factory, ...base),
+    ) as never;
+  try {
+    await (method === undefined
+      ? called(module[name], base)
+      : called(receiver()[last]?.bind(receiver()), BEFORE[last] ?? []));
+  } catch (error) {
+    return error as Error;
+  }
+  return new Error("Nothing was thrown.");
+}
+
+const nameOf = ({ factory, method = "", argument, steps }: OptionsObject): string =>
+  [factory, method, argument, ...steps.map((step) => (typeof step === "string" ? step : step.field))].join(" ");
+
+describe("the options of the whole package", () => {
+  const all = [...optionsObjects()];
+  it("are tried for each function", () => {
+    expect([...new Set(all.map(({ factory }) => factory))].toSorted()).toEqual(Object.keys(ARGUMENTS).toSorted());
+    expect(all.length).toBeGreaterThan(100);
   });
 
-  it("refuses an option that does not exist by its name", () => {
-    const message = refusal(() => make(factory, ...first, { ...options, [misspelt]: "sk-secret" }));
-    expect(message).toMatch(new RegExp(`^${name}: ${misspelt} does not exist; .*here are .*\\b${meant}\\b`));
-    expect(message).not.toContain("sk-secret");
+  it("are refused under a misspelt name, at every depth, with the name that was meant", async () => {
+    const faults: string[] = [];
+    for (const object of all)
+      for (const { name } of object.fields) {
+        const error = await refused(object, { [`${name}x`]: "sk-secret" });
+        const isRight = error.message.includes(`${name}x does not exist; did you mean ${name}?`);
+        if (!isRight || error.message.includes("sk-secret"))
+          faults.push(`${nameOf(object)}: ${name}x: ${String(error)}`);
+      }
+    expect(faults).toEqual([]);
   });
 
-  it.each([[null], ["text"], [["list"]]])("refuses %j in place of its options", (wrong) => {
-    expect(refusal(() => make(factory, ...first, wrong))).toMatch(/: expects an object of options/);
+  it("are refused when they are no object", async () => {
+    const faults: string[] = [];
+    for (const object of all.filter(({ steps }) => steps.length === 0))
+      for (const wrong of [null, "text", ["list"]]) {
+        const error = await refused(object, wrong);
+        if (!error.message.includes("expects an object"))
+          faults.push(`${nameOf(object)}: ${inspect(wrong)}: ${String(error)}`);
+      }
+    expect(faults).toEqual([]);
+  });
+
+  it("are refused by their name where their value is of a wrong kind", async () => {
+    const faults: string[] = [];
+    for (const object of all)
+      for (const { name, wrong } of object.fields)
+        for (const value of wrong) {
+          const error = await refused(object, { [name]: value });
+          const isRight = error instanceof TypeError || error instanceof RangeError;
+          if (!isRight || !new RegExp(`\\b${name}\\b`).test(error.message))
+            faults.push(`${nameOf(object)}: ${name} = ${inspect(value)}: ${String(error)}`);
+        }
+    expect(faults).toEqual([]);
   });
 });
 
@@ -196,18 +277,18 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a budget's typo, which would mean UTC",
       () => make(memoryQuotaStore, [], { budgets: [{ id: "a", amount: 1, period: "day", timezone: "Asia/Tokyo" }] }),
-      "A budget: timezone does not exist; did you mean timeZone?",
+      "memoryQuotaStore: budgets[0]: timezone does not exist; did you mean timeZone?",
     ],
     [
       "no budget",
       () => make(memoryQuotaStore, [], { budgets: [null] }),
-      "A budget: expects an object of options with id and amount, not null.",
+      "memoryQuotaStore: budgets[0]: expects an object of options with id and amount, not null.",
     ],
     ["no key", () => make(memoryQuotaStore, [null]), "An API key: expects an object of options, not null."],
     [
       "keys",
       () => make(memoryQuotaStore, { apiKey: "sk-1" }),
-      'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]), not an object.',
+      'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]).',
     ],
     ["relay()", () => make(relay), "relay: expects an object of options with format and baseUrl, not undefined."],
     ["no address", () => make(relay, { format: "messages" }), "relay: baseUrl is missing; it must be a text."],
@@ -217,7 +298,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a route",
       () => make(route, { routes: { fast: { upstream: [backend] } } }),
-      'route: routes["fast"] is no backend and has no upstreams.',
+      'route: routes["fast"]: upstream does not exist; did you mean upstreams? There are',
     ],
     [
       "a list of backends as a route",
@@ -232,7 +313,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "an upstream",
       () => make(route, { routes: { fast: { upstreams: [{ backends: backend }] } } }),
-      'route: routes["fast"].upstreams[0] is no backend and has no backend.',
+      'route: routes["fast"].upstreams[0]: backends does not exist; did you mean backend? There are',
     ],
     [
       "an option of an upstream",
@@ -262,7 +343,7 @@ describe("a wrong shape gets a sentence", () => {
     [
       "a database",
       () => make(sqlQuotaStore, { db: pool, dialect: "postgres" }),
-      "stores/sql: db must be a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) }), and has no withoutPlugins().",
+      "sqlQuotaStore: db must be a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) }), and has no withoutPlugins().",
     ],
     [
       "a dialect",
@@ -275,18 +356,69 @@ describe("a wrong shape gets a sentence", () => {
       "toNodeHandler: the first argument must be a gateway of createGateway, and has no at().",
     ],
     [
+      "a counter for a limiter",
+      () => make(createGateway, { backend, quotas, rateLimiter: new RateLimiterMemory({ points: 1, duration: 1 }) }),
+      "createGateway: rateLimiter must be a RateLimiter, such as flexibleRateLimiter({ perKey: { requests: [counter] } }), and has no begin().",
+    ],
+    [
+      "an observer that is not made",
+      () => make(createGateway, { backend, quotas, observer: openTelemetry }),
+      "createGateway: observer must be an Observer, such as openTelemetry(), not a function: its result is probably meant.",
+    ],
+    [
+      "a feature",
+      () => make(createCoreGateway, { backend, quotas, formats: [messages()], features: [null] }),
+      "createGateway: features[0] must be withCors or withHooks or withReplays.",
+    ],
+    [
+      "options for a gateway",
+      () => make(toExpressHandler, { backend: {}, quotas: {} }),
+      "toExpressHandler: the first argument must be a gateway of createGateway, and has no at(). Call createGateway with these options first.",
+    ],
+    [
+      "keys that are an empty object",
+      () => make(keyAdmin, {}),
+      "keyAdmin: the first argument must be a store over SQL or Redis, or the keys of a store in memory, and has no add().",
+    ],
+    [
+      "a key with its scheme",
+      () => make(relay, { ...upstream, apiKey: "Bearer sk-1" }),
+      "relay: apiKey must be the key alone; the relay adds what the header has before it.",
+    ],
+    [
       "a promise of a client",
       () => make(redisQuotaStore, { client: Promise.resolve({}) }),
-      "redisQuotaStore: client must be an object, not a Promise: await it first.",
+      "redisQuotaStore: client must be a client of redis, ioredis or Bun, not a Promise: await it first.",
     ],
     [
       "a client of another kind",
       () => make(redisReplayStore, { client: pool }),
-      "stores/redis: client must be a client of redis, ioredis or Bun, and has no call() or sendCommand() or send().",
+      "redisReplayStore: client must be a client of redis, ioredis or Bun, and has no call() or sendCommand() or send().",
     ],
     ["numbers", () => make(relay, { ...upstream, timeouts: [5] }), "relay: timeouts must be an object, not a list."],
   ])("%s", (_name, act, words) => {
     expect(refusal(act)).toContain(words);
+  });
+
+  const page = "https://app.example";
+  it.each<[cors: object, words: string]>([
+    [{}, 'origin must be a list of pages such as ["https://app.example"], a function, "null", or "*" for every page'],
+    [{ origins: [page] }, "origins does not exist; did you mean origin?"],
+    [{ origin: [page], credential: true }, "credential does not exist; did you mean credentials?"],
+    [{ origin: page }, "origin must be a list of pages"],
+    [{ origin: [] }, "origin must be a list of pages"],
+    [{ origin: "" }, "origin must be a list of pages"],
+    [{ origin: ["*"] }, "origin[0] must be an origin"],
+    [{ origin: [`${page}/`] }, 'origin[0] must be an origin such as "https://app.example"'],
+    [{ origin: ["https://App.example:443/path"] }, 'origin[0] must be an origin such as "https://app.example"'],
+    [{ origin: [page, "app.example"] }, "origin[1] must be an origin"],
+    [{ origin: [/\.example$/] }, "origin[0] must begin with ^ and end with $"],
+    [{ origin: "*", credentials: true }, "credentials needs an origin that is a list of known pages, or a function"],
+    [{ origin: [page, "null"], credentials: true }, "credentials needs an origin that is a list of known pages"],
+    [{ origin: [page], maxAge: 600 }, 'maxAge must be seconds as a text, such as "600"'],
+    [{ origin: [page], preflight: { statusCode: 500 } }, "preflight: statusCode must be a status from 200 to 299"],
+  ])("cors: %o", (cors, words) => {
+    expect(refusal(() => make(createGateway, { backend, quotas, cors }))).toContain(`createGateway: cors: ${words}`);
   });
 
   it("of a store without keys of its own too", () => {

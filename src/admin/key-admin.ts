@@ -1,6 +1,6 @@
 /** Manages the api keys of a quota store: makes their secrets, and shows them once. */
 
-import { assertMethods, assertOptions, type Shapes } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, mapOf, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import {
   type DurableKeyOptions,
@@ -8,9 +8,10 @@ import {
   type KeyPage,
   type KeyReport,
   MOST_LISTED,
+  PAGE_SHAPES,
   pageOf,
 } from "../stores/durable.ts";
-import { type KeyChanges, noSuchKey } from "../stores/ledger.ts";
+import { KEY_SHAPES, type KeyChanges, noSuchKey } from "../stores/ledger.ts";
 
 /** The key that `create` makes. Its secret is random. */
 export type NewKeyOptions = Omit<DurableKeyOptions, "apiKey">;
@@ -81,12 +82,13 @@ export interface KeyAdmin {
 
 const DAY_MS = 86_400_000;
 
+const { apiKey: _secret, ...NEW_KEY_SHAPES } = KEY_SHAPES;
+
 const FILTER_SHAPES: Shapes<KeyFilter> = {
-  after: "any?",
-  limit: "any?",
+  ...PAGE_SHAPES,
   state: { optional: ["active", "expired", "revoked"] },
   budget: "string?",
-  metadata: "object?",
+  metadata: { optional: mapOf("string") },
 };
 
 /**
@@ -98,7 +100,7 @@ const FILTER_SHAPES: Shapes<KeyFilter> = {
 export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): KeyAdmin {
   const known = "a store over SQL or Redis, or the keys of a store in memory";
   assertMethods("keyAdmin", "the first argument", keys, ["add", "rotateSecret", "report", "lower"], known);
-  assertOptions<KeyAdminOptions>("keyAdmin", options, { clock: "object?" });
+  assertOptions<KeyAdminOptions>("keyAdmin", options, { clock: CLOCK });
   const { clock = systemClock } = options;
   const usage = async (keyId: string): Promise<KeyReport> => {
     const report = await keys.report(keyId);
@@ -107,6 +109,7 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
   };
   return {
     async create(key = {}) {
+      assertOptions<NewKeyOptions>("create", key, NEW_KEY_SHAPES);
       const apiKey = newApiKey();
       return { id: await keys.add({ ...key, apiKey }), apiKey };
     },
@@ -114,12 +117,16 @@ export function keyAdmin(keys: KeyDirectory, options: KeyAdminOptions = {}): Key
       await keys.update(keyId, changes);
       return usage(keyId);
     },
-    async rotate(keyId, { overlapMs = DAY_MS } = {}) {
+    async rotate(keyId, rotation = {}) {
+      assertOptions<Rotation>("rotate", rotation, { overlapMs: "number?" });
+      const { overlapMs = DAY_MS } = rotation;
       const apiKey = newApiKey();
       await keys.rotateSecret(keyId, apiKey, overlapMs);
       return { id: keyId, apiKey };
     },
-    async addSecret(keyId, { expiresAt = 0 } = {}) {
+    async addSecret(keyId, secret = {}) {
+      assertOptions<NewSecret>("addSecret", secret, { expiresAt: "number?" });
+      const { expiresAt = 0 } = secret;
       const apiKey = newApiKey();
       await keys.addSecret(keyId, apiKey, expiresAt);
       return { id: keyId, apiKey };

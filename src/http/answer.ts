@@ -79,17 +79,17 @@ function byteStream(pieces: AsyncIterableIterator<string>): ReadableStream<Uint8
  */
 export interface CorsOptions {
   /**
-   * The pages that may call, by origin, or a function that decides. A regular expression matches anywhere in an origin: write `^` and
-   * `$`, and escape dots. Default: every page.
+   * The pages that may call, by origin, or a function that decides; `"*"` is every page. A regular expression must begin with `^` and end
+   * with `$`, and must match the whole origin; escape its dots.
    */
-  origin?: "*" | "null" | (string | RegExp)[] | ((origin: string) => boolean);
+  origin: "*" | "null" | (string | RegExp)[] | ((origin: string) => boolean);
   /** The methods that a page may use. Default: all. */
   methods?: "*" | string[];
   /** The headers that a page may send. Default: all. With a replay store, a list gets `Idempotency-Key` as well. */
   allowHeaders?: "*" | string[];
   /** The headers of an answer that a page may read. Default: all. */
   exposeHeaders?: "*" | string[];
-  /** Allows cookies and other credentials; the other fields must then be lists. Default: false. */
+  /** Allows cookies and other credentials. `origin` must then be a list of known pages, or a function. Default: false. */
   credentials?: boolean;
   /** The time for which a browser may remember a preflight, in seconds. Default: the browser's own time. */
   maxAge?: string | false;

@@ -12,7 +12,7 @@ import {
   type GatewayErrorDetails,
   type WireFormat,
 } from "../index.ts";
-import { assertOptions } from "../options.ts";
+import { assertOptions, fieldsOf, listOf } from "../options.ts";
 import { embeddings } from "./embeddings.ts";
 import { chatCompletions, generateContent, messages, sharedOperations } from "./formats.ts";
 import { images } from "./images.ts";
@@ -68,14 +68,16 @@ const DESCRIPTION = "One gateway to models, in the wire formats that official cl
  * @example const json = JSON.stringify(openApiDocument(gateway, { servers: [{ url: "https://example.com/ai" }] }));
  */
 export function openApiDocument<Context>(
-  { endpoints, formats }: Pick<Gateway<Context>, "endpoints" | "formats">,
+  gateway: Pick<Gateway<Context>, "endpoints" | "formats">,
   options: OpenApiOptions = {},
 ): OpenApiDocument {
+  if (!Array.isArray(gateway?.endpoints)) throw new TypeError("openApiDocument: the first argument must be a gateway.");
+  const { endpoints, formats } = gateway;
   assertOptions<OpenApiOptions>("openApiDocument", options, {
     title: "string?",
     version: "string?",
     description: "string?",
-    servers: "list?",
+    servers: { optional: listOf(fieldsOf<Server>({ url: "string", description: "string?" })) },
   });
   const paths: Record<string, Record<string, Operation>> = {};
   const unknown = new Set(endpoints);

@@ -2,7 +2,6 @@
 
 import type { Port } from "../errors.ts";
 import { LATE, within } from "../http/wait.ts";
-import { MAX_TIMER_MS } from "../options.ts";
 import type { UpstreamStatus } from "../ports/observer.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
 import { quietly, report } from "./failures.ts";
@@ -10,7 +9,7 @@ import type { Services } from "./services.ts";
 
 /** The options of a health check. */
 export interface HealthOptions<Context = unknown> {
-  /** The longest wait for the quota store, in milliseconds. A store that takes longer is `unreachable`. Default: 1 second. */
+  /** The longest wait for the quota store, in milliseconds. A store that takes longer is `unreachable`. From 1 to 2³¹ − 1; default: 1 second. */
   readonly timeoutMs?: number;
   /** The host's own context for the stores, where they find their database by it. Each check with a context asks the store. Default: undefined. */
   readonly context?: Context;
@@ -82,10 +81,7 @@ export class Health {
   }
 
   /** Never rejects. */
-  async check(options: HealthOptions | undefined): Promise<GatewayHealth> {
-    // A health check must answer, so wrong options count as missing.
-    const { timeoutMs, context } = Object(options) as HealthOptions;
-    const waitMs = typeof timeoutMs === "number" && timeoutMs > 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : TIMEOUT_MS;
+  async check({ timeoutMs: waitMs = TIMEOUT_MS, context }: HealthOptions): Promise<GatewayHealth> {
     const { clock, inFlight, settlements, rateLimiter, replays } = this.#services;
     const answer = await within(this.#ask(context), waitMs, clock);
     const trouble = answer === LATE ? late(waitMs) : answer;

@@ -55,7 +55,7 @@ export class Hooks {
 
   /** Throws a TypeError for a hook that is not one, and a RangeError for its time. */
   constructor(hooks: readonly Hook[], clock: Clock, { maxWaitingHookBytes }: Pick<Limits, "maxWaitingHookBytes">) {
-    for (const hook of hooks) assertHook(hook);
+    for (const [index, hook] of hooks.entries()) assertHook(`createGateway: hooks[${index}]`, hook);
     this.watchesAnswers = hooks.some((hook) => typeof hook.after === "function");
     this.#hooks = hooks;
     this.#clock = clock;
@@ -224,19 +224,14 @@ function failing({ id, secret, services }: CallWithHooks): (thrown: unknown) => 
   return (thrown) => report({ id, secret, services }, thrown, "hook");
 }
 
-function assertHook(hook: Hook): void {
-  const verbs = Object(hook) as Hook;
-  const { timeoutMs = DEFAULT_TIMEOUT_MS } = verbs;
-  const given = (["before", "after"] as const).map((verb) => typeof verbs[verb]);
-  if (given.every((type) => type === "undefined") || given.some((type) => !["function", "undefined"].includes(type)))
-    throw new TypeError("createGateway: each of the hooks must have a function before, or a function after.");
-  assertTimerMs("createGateway: the timeoutMs of a hook", timeoutMs);
-  assertOptions<Hook>("createGateway: a hook", hook, {
+function assertHook(path: string, hook: Hook): void {
+  assertOptions<Hook>(path, hook, {
     before: "function?",
     after: "function?",
-    timeoutMs: "number?",
+    timeoutMs: { optional: assertTimerMs },
     down: { optional: ["closed", "open"] },
   });
+  if (!hook.before && !hook.after) throw new TypeError(`${path} must have a function before, or a function after.`);
 }
 
 /** The fields that decide how much is held. */

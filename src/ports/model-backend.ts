@@ -5,6 +5,7 @@ import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { EmbeddingEvent, EmbeddingRequest } from "../kinds/embedding/request.ts";
 import type { ImageEvent, ImageRequest } from "../kinds/image/request.ts";
 import type { Conversion } from "../model/conversion.ts";
+import { listOf, type Shapes } from "../options.ts";
 import type { CallInfo, ModelKind } from "./call.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamStatus } from "./observer.ts";
@@ -109,6 +110,16 @@ export interface ModelInfo {
   /** The most output tokens that a request may ask for. */
   readonly maxOutputTokens?: number;
 }
+
+export const MODEL_SHAPES: Shapes<ModelInfo> = {
+  id: "string",
+  kinds: { optional: listOf(["chat", "image", "embedding"] satisfies ModelKind[]) },
+  displayName: "string?",
+  ownedBy: "string?",
+  createdAt: "number?",
+  maxInputTokens: "number?",
+  maxOutputTokens: "number?",
+};
 
 /**
  * The details of a call that a backend receives beside the request. `signal` is a getter of the class, so a copy by spread has no signal.

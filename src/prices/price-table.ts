@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { Price } from "../kinds/chat/price.ts";
 import type { ImagePrice } from "../kinds/image/meter.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
-import { unknownName, quoted } from "../options.ts";
+import { assertOptions, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../options.ts";
 
 /** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
 export interface TokenRates {
@@ -91,17 +91,18 @@ const RATES = [
 ] as const satisfies readonly (keyof TokenRates)[];
 type Rates = Readonly<Record<(typeof RATES)[number], number>>;
 
-const FIELDS = [...RATES, "per", "unit", "longer", "tiers", "toolUses", "pictures"];
-const LONGER_FIELDS = [...RATES, "above"];
-const TIER_FIELDS = [...RATES, "longer"];
-
-/** Throws a RangeError for prices that are no object, or that have an unknown field. */
-function assertFields(at: string, prices: unknown, fields: readonly string[]): void {
-  if (typeof prices !== "object" || prices === null || Array.isArray(prices))
-    throw new RangeError(`${at} must be an object of prices`);
-  const unknown = Object.keys(prices).find((field) => !fields.includes(field));
-  if (unknown !== undefined) throw new RangeError(`${at}: ${unknownName(unknown, fields)}`);
-}
+// The amounts themselves are checked with the table, where their names can be told in full.
+const RATE_SHAPES = Object.fromEntries(RATES.map((rate) => [rate, "any?"])) as Shapes<TokenRates>;
+const LONGER = { optional: listOf(fieldsOf<LongerRates>({ ...RATE_SHAPES, above: "number" })) };
+const ROW_SHAPES: Shapes<ModelPrice> = {
+  ...RATE_SHAPES,
+  per: "number?",
+  unit: "string?",
+  longer: LONGER,
+  tiers: { optional: mapOf(fieldsOf<TierRates>({ ...RATE_SHAPES, longer: LONGER })) },
+  toolUses: { optional: mapOf("any") },
+  pictures: { optional: (path, pictures) => typeof pictures === "number" || mapOf("any")(path, pictures) },
+};
 
 /** The most digits behind the point of a millionth. Prices of vendors have up to six. */
 const MAX_DECIMALS = 12;
@@ -147,7 +148,7 @@ class Table {
       throw new RangeError(
         'priceTable: has no prices, so that every call would be refused. Give a price for each model, or one for all: { "*": { input: 3, output: 15 } }.',
       );
-    for (const [name, price] of entries) assertFields(`The price of "${name}"`, price, FIELDS);
+    for (const [name, price] of entries) assertOptions<ModelPrice>(`The price of "${name}"`, price, ROW_SHAPES);
     const units = new Set(entries.map(([, { unit = "usd" }]) => unit));
     if (units.size > 1) throw new RangeError(`All prices must have one unit, not ${[...units].join(" and ")}`);
     const scale = new Scale(entries);
@@ -262,20 +263,14 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
   const amounts: [string, number | undefined, number][] = [];
   const add = (prefix: string, rates: TokenRates, longerRates: readonly LongerRates[] = []): void => {
     for (const rate of RATES) amounts.push([`${at}: ${prefix}${rate}`, rates[rate], per]);
-    if (!Array.isArray(longerRates)) throw new RangeError(`${at}: ${prefix}longer must be a list`);
-    for (const rates of longerRates as readonly LongerRates[]) {
-      assertFields(`${at}: ${prefix}longer`, rates, LONGER_FIELDS);
-      const { above, ...higher } = rates;
+    for (const { above, ...higher } of longerRates) {
       if (!Number.isSafeInteger(above) || above < 0)
         throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${quoted(above)}`);
       add(`${prefix}above ${above}, `, higher);
     }
   };
   add("", price, longer);
-  for (const [tier, rates] of Object.entries(tiers)) {
-    assertFields(`${at}: tier ${tier}`, rates, TIER_FIELDS);
-    add(`tier ${tier}, `, rates, rates.longer);
-  }
+  for (const [tier, rates] of Object.entries(tiers)) add(`tier ${tier}, `, rates, rates.longer);
   for (const [tool, amount] of Object.entries(toolUses)) amounts.push([`${at}: ${tool}`, amount, 1]);
   for (const [kind, amount] of Object.entries(picturesOf(pictures)))
     amounts.push([`${at}: picture ${kind}`, amount, 1]);

@@ -1,6 +1,6 @@
 /** A quota store before a shared one: each process borrows blocks of a busy key's units, and serves calls from memory. */
 
-import { assertMethods, assertOptions, MAX_TIMER_MS } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, DEADLINE, MAX_TIMER_MS } from "../options.ts";
 import type { CallInfo } from "../ports/call.ts";
 import { type Cancel, type Clock, steadyClock } from "../ports/clock.ts";
 import type {
@@ -91,12 +91,12 @@ export function borrowingQuotaStore<Context = unknown>(
   const methods = ["find", "balance", "reserve", "renew", "settle", "recall", "recalled"];
   assertMethods("borrowingQuotaStore", "the first argument", store, methods, "a quota store with recalls");
   assertOptions<BorrowingQuotaStoreOptions>("borrowingQuotaStore", options, {
-    windowMs: "any?",
-    minCalls: "any?",
-    recallMs: "any?",
-    recallWaitMs: "any?",
-    keyCacheMs: "any?",
-    clock: "object?",
+    windowMs: "number?",
+    minCalls: "number?",
+    recallMs: "number?",
+    recallWaitMs: "number?",
+    keyCacheMs: "number?",
+    clock: CLOCK,
   });
   const { windowMs = 2_000, minCalls = 20, recallMs = 250, recallWaitMs = 500, keyCacheMs = 1_000 } = options;
   assertInteger("windowMs", windowMs, 1);
@@ -656,8 +656,9 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     }
   }
 
-  async close({ deadlineMs = 5_000 }: { readonly deadlineMs?: number } = {}): Promise<void> {
-    assertInteger("deadlineMs", deadlineMs, 0);
+  async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
+    assertOptions<typeof options>("close", options, { deadlineMs: { optional: DEADLINE } });
+    const { deadlineMs = 5_000 } = options;
     this.#isClosed = true;
     const returned = Promise.allSettled(Array.from(this.#keys.values(), (key) => this.#giveBack(key)));
     await new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 /** Budgets: limits that several keys share, in all or for each day, week or month. A budget may draw on a parent budget. */
 
-import { assertOptions, type Shapes } from "../options.ts";
+import { assertOptions, type Check, quoted, type Shapes } from "../options.ts";
 import { assertInteger, Books, MOST_UNITS } from "./ledger.ts";
 
 /** A budget, as a host declares it. */
@@ -104,19 +104,24 @@ export interface BudgetTerms {
   chain: readonly string[];
 }
 
+const assertPeriod: Check = (path, period) => {
+  if (period !== "day" && period !== "week" && period !== "month")
+    throw new RangeError(`${path} must be "day", "week" or "month", not ${quoted(period)}`);
+};
+
 const SHAPES: Shapes<BudgetOptions> = {
   id: "string",
   name: "string?",
-  amount: "any",
-  period: "any?",
-  timeZone: "any?",
+  amount: "number",
+  period: { optional: assertPeriod },
+  timeZone: "string?",
   rollover: "boolean?",
   parent: "string?",
 };
 
 /** Throws a TypeError for a budget with an unknown option, or with one of a wrong shape. */
-export const assertBudgetOptions = (options: unknown): void =>
-  assertOptions<BudgetOptions>("A budget", options, SHAPES);
+export const assertBudgetOptions = (path: string, options: unknown): void =>
+  assertOptions<BudgetOptions>(path, options, SHAPES);
 
 /**
  * Checks a budget that a host declares. `parent` is the chain of its parent, and `zone` the parent's time zone. Throws a RangeError for a
@@ -125,8 +130,6 @@ export const assertBudgetOptions = (options: unknown): void =>
 export function termsOf(options: BudgetOptions, parent: readonly string[], zone = "UTC"): BudgetTerms {
   const { id, name = id, amount, period, timeZone = zone, rollover = false } = options;
   assertInteger("amount", amount, 0);
-  if (period !== undefined && !["day", "week", "month"].includes(period))
-    throw new RangeError(`period must be "day", "week" or "month", not ${JSON.stringify(period)}`);
   if (period === undefined && (options.timeZone !== undefined || options.rollover !== undefined))
     throw new RangeError("Only a budget with a period has a timeZone or a rollover.");
   if (parent.length >= MOST_LEVELS) throw new RangeError(`A chain has at most ${MOST_LEVELS} budgets.`);

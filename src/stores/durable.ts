@@ -1,12 +1,13 @@
 /** The methods of a quota store that only the host calls: keys, secrets, reports and maintenance. */
 
-import { quoted } from "../options.ts";
+import { assertOptions, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, QuotaRecalls, QuotaStore } from "../ports/quota-store.ts";
 import { assertBudgetOptions, type BudgetOptions, type BudgetReport } from "./budgets.ts";
 import {
   type ApiKeyOptions,
   assertExpiry,
   assertHoldAmounts,
+  assertInteger,
   assertKeyOptions,
   type Book,
   BOOKS,
@@ -218,7 +219,7 @@ export function secretEndOf(expiresAt: number): number | undefined {
 
 /** Throws a RangeError for the id or the name of a budget that a database cannot store. */
 export function assertStorableBudget(options: BudgetOptions): void {
-  assertBudgetOptions(options);
+  assertBudgetOptions("A budget", options);
   const { id, name = id } = options;
   if (!isStorableId(id)) throw new RangeError(`A budget's id must be 1 to ${MAX_ID_LENGTH} plain characters.`);
   if (!isStorableName(name)) throw new RangeError("A budget's name must be text of at most 1,000 characters.");
@@ -229,8 +230,18 @@ const isStorableName = (name: string): boolean => name.isWellFormed() && name.le
 /** The most keys of one page. */
 export const MOST_LISTED = 1_000;
 
+export const PAGE_SHAPES: Shapes<KeyPage> = { after: "string?", limit: "number?" };
+
+/** Throws a TypeError or a RangeError for wrong options of `prune`. */
+export function assertRetention(retention: Retention): void {
+  assertOptions<Retention>("prune", retention, { olderThanMs: "number" });
+  assertInteger("olderThanMs", retention.olderThanMs, 0);
+}
+
 /** Fills in the defaults of a page. Throws a RangeError for a limit out of range. */
-export function pageOf({ after = "", limit = 100 }: KeyPage = {}): Required<KeyPage> {
+export function pageOf(page: KeyPage = {}): Required<KeyPage> {
+  assertOptions<KeyPage>("list", page, PAGE_SHAPES);
+  const { after = "", limit = 100 } = page;
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > MOST_LISTED)
     throw new RangeError(`limit must be an integer from 1 to ${MOST_LISTED}, not ${quoted(limit)}`);
   return { after, limit };

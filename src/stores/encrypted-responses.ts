@@ -1,7 +1,7 @@
 /** A wrapper for stores of responses that encrypts what was said, and leaves ids readable. */
 
 import { fromBase64, isBase64, toBase64 } from "../media/base64.ts";
-import { assertOptions } from "../options.ts";
+import { assertMethods, assertOptions, type Check, fieldsOf, listOf } from "../options.ts";
 import type { CallInfo } from "../ports/call.ts";
 import type {
   DocumentPage,
@@ -31,6 +31,10 @@ export interface EncryptedResponseStoreOptions {
   readonly allowPlaintext?: boolean;
 }
 
+const assertBytes: Check = (path, secret) => {
+  if (!(secret instanceof Uint8Array)) throw new TypeError(`${path} must be a Uint8Array of ${SECRET_BYTES} bytes.`);
+};
+
 /**
  * Encrypts the contents of documents with AES-256-GCM of WebCrypto. Each content has its own random IV, and is bound to its API key and to
  * its document: moved to another one, it cannot be read. Ids, aliases, parents and sizes stay readable for the store. `read` and `list`
@@ -45,8 +49,15 @@ export function encryptedResponseStore<Context>(
   store: ResponseStore<Context>,
   options: EncryptedResponseStoreOptions,
 ): ResponseStore<Context> {
+  assertMethods(
+    "encryptedResponseStore",
+    "store",
+    store,
+    ["create", "update", "read", "list", "delete"],
+    "a ResponseStore",
+  );
   assertOptions<EncryptedResponseStoreOptions>("encryptedResponseStore", options, {
-    keys: "list",
+    keys: listOf(fieldsOf<EncryptionKey>({ name: "string", secret: assertBytes })),
     allowPlaintext: "boolean?",
   });
   return new EncryptedResponses(store, options);

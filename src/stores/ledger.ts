@@ -2,7 +2,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { assertList, assertOptions, type Shapes, quoted } from "../options.ts";
+import { assertOptions, assertText, type Check, listOf, mapOf, quoted, type Shapes } from "../options.ts";
 import type { ApiKey, HoldRequest, Outcome, Refusal, Renewal } from "../ports/quota-store.ts";
 
 /** What draws on a budget: a key, a child budget, or running calls. */
@@ -335,16 +335,18 @@ interface NewKey {
   readonly hashes: readonly string[];
 }
 
-const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
-  apiKey: "any?",
+const assertSecrets: Check = (path, secrets) => typeof secrets === "string" || listOf("string")(path, secrets);
+
+export const KEY_SHAPES: Shapes<Partial<ApiKeyOptions>> = {
+  apiKey: { optional: assertSecrets },
   id: "string?",
   name: "string?",
-  granted: "any?",
-  used: "any?",
+  granted: "number?",
+  used: "number?",
   budget: "string?",
-  metadata: "object?",
-  models: "list?",
-  expiresAt: "any?",
+  metadata: { optional: mapOf("string") },
+  models: { optional: listOf("string") },
+  expiresAt: "number?",
 };
 
 /** Throws a TypeError for a key with an unknown option, or with one of a wrong shape. */
@@ -365,13 +367,20 @@ export function newKeyOf(id: string, options: Partial<ApiKeyOptions>): NewKey {
   return { key: apiKeyOf(described, models, metadata), unlimited, granted, used, hashes };
 }
 
-const CHANGES_SHAPES: Shapes<KeyChanges> = { name: "string?", models: "any?", expiresAt: "any?", metadata: "object?" };
+const CHANGES_SHAPES: Shapes<KeyChanges> = {
+  name: "string?",
+  models: { optional: (path, models) => models === null || listOf("string")(path, models) },
+  expiresAt: "number?",
+  metadata: { optional: mapOf((path, value) => value === null || assertText(path, value)) },
+};
 
-/** Returns a key after its changes. Throws a RangeError for a wrong value, and a TypeError for a change of another name or shape. */
-export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
+/** Throws a TypeError for changes with an unknown name, or with one of a wrong shape. */
+export const assertKeyChanges = (changes: unknown): void =>
   assertOptions<KeyChanges>("The changes of an API key", changes, CHANGES_SHAPES);
+
+/** Returns a key after its changes. Throws a RangeError for a wrong value. */
+export function changedKeyOf(key: ApiKey, changes: KeyChanges): ApiKey {
   const { name = key.name, expiresAt = key.expiresAt, models: changed, metadata: entries = {} } = changes;
-  if (changed !== undefined && changed !== null) assertList("The changes of an API key", "models", changed, '["fast"]');
   assertExpiry(expiresAt);
   const models = changed === undefined ? modelsOf(key) : (changed ?? undefined);
   const metadata = Object.fromEntries(

@@ -1,7 +1,7 @@
 /** The reference ImageStore: images in memory, for one process. A full store refuses new images and keeps the old ones. */
 
 import { GatewayError } from "../errors.ts";
-import { assertOptions } from "../options.ts";
+import { assertOptions, CLOCK } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import {
   assertImageId,
@@ -43,9 +43,9 @@ const MAX_TOMBSTONES = 100_000;
  */
 export function memoryImageStore(options: MemoryImageStoreOptions = {}): MemoryImageStore {
   assertOptions<MemoryImageStoreOptions>("memoryImageStore", options, {
-    maxBytes: "any?",
-    maxBytesPerKey: "any?",
-    clock: "object?",
+    maxBytes: "number?",
+    maxBytesPerKey: "number?",
+    clock: CLOCK,
   });
   const { maxBytes = DEFAULT_MAX_BYTES, maxBytesPerKey, clock = systemClock } = options;
   return new MemoryImages(new ImageRoom(maxBytes, maxBytesPerKey, clock), clock);

@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/json.ts";
-import { assertOptions } from "../options.ts";
+import { assertOptions, CLOCK } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   RecordedAnswer,
@@ -62,11 +62,11 @@ interface Entry {
  */
 export function memoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
   assertOptions<MemoryReplayStoreOptions>("memoryReplayStore", options, {
-    maxEntries: "any?",
-    maxEntriesPerKey: "any?",
-    maxBytes: "any?",
-    maxBytesPerKey: "any?",
-    clock: "object?",
+    maxEntries: "number?",
+    maxEntriesPerKey: "number?",
+    maxBytes: "number?",
+    maxBytesPerKey: "number?",
+    clock: CLOCK,
   });
   return new MemoryReplays(options);
 }

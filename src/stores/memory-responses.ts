@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/json.ts";
-import { assertOptions } from "../options.ts";
+import { assertOptions, CLOCK } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   DocumentPage,
@@ -47,11 +47,11 @@ export interface MemoryResponseStore extends ResponseStore {
  */
 export function memoryResponseStore(options: MemoryResponseStoreOptions = {}): MemoryResponseStore {
   assertOptions<MemoryResponseStoreOptions>("memoryResponseStore", options, {
-    maxDocuments: "any?",
-    maxDocumentsPerKey: "any?",
-    maxBytes: "any?",
-    maxBytesPerKey: "any?",
-    clock: "object?",
+    maxDocuments: "number?",
+    maxDocumentsPerKey: "number?",
+    maxBytes: "number?",
+    maxBytesPerKey: "number?",
+    clock: CLOCK,
   });
   return new MemoryResponses(options);
 }

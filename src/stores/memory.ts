@@ -1,6 +1,6 @@
 /** The reference QuotaStore: a ledger in memory, for one process, tests and playgrounds. */
 
-import { assertList, assertOptions } from "../options.ts";
+import { assertOptions, CLOCK, listOf } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   ApiKey,
@@ -34,6 +34,7 @@ import {
   unlimitedKey,
 } from "./durable.ts";
 import {
+  assertKeyChanges,
   Account,
   type ApiKeyOptions,
   assertHoldAmounts,
@@ -154,11 +155,14 @@ export function memoryQuotaStore(
   keys: readonly ApiKeyOptions[] = [],
   options: MemoryQuotaStoreOptions = {},
 ): MemoryQuotaStore {
-  assertList("memoryQuotaStore", "the first argument", keys, 'memoryQuotaStore([{ apiKey: "sk-…" }])');
+  if (!Array.isArray(keys))
+    throw new TypeError(
+      'memoryQuotaStore: the first argument must be a list, such as memoryQuotaStore([{ apiKey: "sk-…" }]).',
+    );
   assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, {
-    clock: "object?",
-    maxRetained: "any?",
-    budgets: "list?",
+    clock: CLOCK,
+    maxRetained: "number?",
+    budgets: { optional: listOf(assertBudgetOptions) },
     onBudget: "function?",
   });
   const { clock = systemClock, maxRetained = 10_000, budgets = [], onBudget } = options;
@@ -417,7 +421,7 @@ class MemoryLedger implements MemoryQuotaStore {
   }
 
   addBudget(options: BudgetOptions): void {
-    assertBudgetOptions(options);
+    assertBudgetOptions("A budget", options);
     const { id, parent } = options;
     if (id === "") throw new RangeError("A budget needs an id.");
     const known = this.#budgets.get(id);
@@ -510,6 +514,7 @@ class MemoryLedger implements MemoryQuotaStore {
       this.#revoked.add(keyId);
     },
     update: async (keyId, changes) => {
+      assertKeyChanges(changes);
       const account = this.#usable(keyId);
       account.key = changedDurableKeyOf(account.key, changes);
     },

@@ -1,6 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { assertMethods, assertOptions, type Shapes, quoted } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, quoted, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
@@ -87,17 +87,16 @@ const RESERVED_OUTPUT_TOKENS = 8_192;
 export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLimiter {
   assertOptions<FlexibleRateLimiterOptions>("flexibleRateLimiter", options, {
     ...TIER_SHAPES,
-    tiers: "object?",
+    tiers: { optional: mapOf(fieldsOf(TIER_SHAPES)) },
     tierOf: "function?",
     groupOf: "function?",
-    reservedOutputTokens: "any?",
-    clock: "object?",
+    reservedOutputTokens: "number?",
+    clock: CLOCK,
   });
   const places = new Map<RateCounter, string>();
   assertLimits("flexibleRateLimiter", options, places);
   for (const [name, tier] of Object.entries(options.tiers ?? {})) {
     const where = `flexibleRateLimiter: tiers[${JSON.stringify(name)}]`;
-    assertOptions<RateTier>(where, tier, TIER_SHAPES);
     assertLimits(where, tier, places);
   }
   const { reservedOutputTokens: most } = options;
@@ -106,18 +105,16 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
   return new FlexibleRateLimiter(options);
 }
 
-const TIER_SHAPES: Shapes<RateTier> = { perKey: "object?", perModel: "object?", perGroup: "object?" };
+const LIMITS = {
+  optional: fieldsOf<RateLimits>({ requests: "list?", tokens: "list?", callsAtOnce: "number?" }),
+};
+const TIER_SHAPES: Shapes<RateTier> = { perKey: LIMITS, perModel: LIMITS, perGroup: LIMITS };
 
 /** @param places The place of each counter that was read before. */
 function assertLimits(where: string, tier: RateTier, places: Map<RateCounter, string>): void {
   for (const scope of ["perKey", "perModel", "perGroup"] as const) {
     const limits = tier[scope];
     if (limits === undefined) continue;
-    assertOptions<RateLimits>(`${where}: ${scope}`, limits, {
-      requests: "list?",
-      tokens: "list?",
-      callsAtOnce: "any?",
-    });
     const most = limits.callsAtOnce;
     if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
       throw new RangeError(`callsAtOnce must be an integer from 1, not ${quoted(most)}`);

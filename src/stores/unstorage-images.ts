@@ -1,7 +1,7 @@
 /** An ImageStore over unstorage: keeps images in files, Redis, S3 or any other driver, for any number of processes. */
 
 import { parseJson } from "../model/json.ts";
-import { assertMethods, assertOptions } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import {
   assertImageId,
@@ -70,9 +70,9 @@ export function unstorageImageStore(
   assertMethods("unstorageImageStore", "storage", storage, STORAGE_METHODS, "a storage of unstorage");
   assertOptions<UnstorageImageStoreOptions>("unstorageImageStore", options, {
     base: "string?",
-    maxBytes: "any?",
-    maxBytesPerKey: "any?",
-    clock: "object?",
+    maxBytes: "number?",
+    maxBytesPerKey: "number?",
+    clock: CLOCK,
   });
   return new UnstorageImages(storage, options);
 }

@@ -3,7 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { isJsonObject, parseJson } from "../model/json.ts";
-import { assertOptions } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type {
   DocumentPage,
@@ -55,9 +55,11 @@ export function unstorageResponseStore(
   storage: ResponseStorage,
   options: UnstorageResponseStoreOptions = {},
 ): UnstorageResponseStore {
+  const methods = ["getItem", "setItem", "removeItem", "getKeys"] as const satisfies readonly (keyof ResponseStorage)[];
+  assertMethods("unstorageResponseStore", "storage", storage, methods, "a storage of unstorage");
   assertOptions<UnstorageResponseStoreOptions>("unstorageResponseStore", options, {
     base: "string?",
-    clock: "object?",
+    clock: CLOCK,
   });
   return new UnstorageResponses(storage, options);
 }

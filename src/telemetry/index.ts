@@ -15,7 +15,7 @@ import {
 } from "@opentelemetry/api";
 import type { CallRecord, Observer } from "../index.ts";
 import { assertNodeVersion } from "../node-version.ts";
-import { assertOptions } from "../options.ts";
+import { assertOptions, listOf, portOf } from "../options.ts";
 import { ObservedCall, type Telemetry } from "./call.ts";
 import { Gauges, Instruments } from "./instruments.ts";
 
@@ -63,11 +63,11 @@ const NAME = "polygate";
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Observer {
   assertOptions<OpenTelemetryOptions>("openTelemetry", options, {
-    tracerProvider: "object?",
-    meterProvider: "object?",
-    propagator: "object?",
+    tracerProvider: { optional: portOf(["getTracer"], "a TracerProvider") },
+    meterProvider: { optional: portOf(["getMeter"], "a MeterProvider") },
+    propagator: { optional: portOf(["inject", "extract", "fields"], "a TextMapPropagator") },
     incoming: { optional: ["parent", "link", "ignore"] },
-    models: "list?",
+    models: { optional: listOf("string") },
     spanAttributes: "function?",
   });
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;

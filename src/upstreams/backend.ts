@@ -5,15 +5,24 @@
 
 import type { ChatEvent } from "../kinds/chat/event.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../model/json.ts";
+import type { Check } from "../options.ts";
 import { FROM_ZERO, overridden } from "../overrides.ts";
-import type { HangUp, ModelBackend } from "../ports/model-backend.ts";
+import type { HangUp } from "../ports/model-backend.ts";
 
 const CANCEL: Exclude<HangUp, "cancel"> = { drainMs: 0 };
 
-/** Throws a RangeError for a `drainMs` that no timer can wait. Cannot check a function, whose result is known only when it is called. */
-export function assertHangUp(option: string, hangUp: ModelBackend["hangUp"]): void {
-  if (hangUp && typeof hangUp === "object") overridden(option, CANCEL, hangUp, { drainMs: FROM_ZERO });
-}
+/** Checks what happens to a call whose client hangs up. Throws a RangeError for a `drainMs` that no timer can wait. */
+export const HANG_UP: Check = (path, hangUp) => {
+  if (hangUp === "cancel") return;
+  if (typeof hangUp !== "object" || hangUp === null || Array.isArray(hangUp))
+    throw new TypeError(`${path} must be "cancel" or { drainMs }.`);
+  overridden(path, CANCEL, hangUp, { drainMs: FROM_ZERO });
+};
+
+/** As `HANG_UP`, or a function of the model, whose result is known only when it is called. */
+export const HANG_UP_BY_MODEL: { readonly optional: Check } = {
+  optional: (path, hangUp) => typeof hangUp === "function" || HANG_UP(path, hangUp),
+};
 
 /** Waits for one promise at a time, which may never settle: `fail` rejects the wait at once. */
 export class Pending {

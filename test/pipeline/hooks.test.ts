@@ -475,18 +475,18 @@ describe("before a relay of the caller's own format", () => {
 });
 
 it.each<[string, unknown, string]>([
-  ["nothing", {}, "each of the hooks must have a function before, or a function after"],
-  ["a function", undefined, "each of the hooks must have a function before, or a function after"],
-  ["no function", { before: true }, "each of the hooks must have a function before, or a function after"],
+  ["nothing", {}, "hooks[0] must have a function before, or a function after"],
+  ["missing", undefined, "hooks[0]: expects an object of options, not undefined"],
+  ["no function", { before: true }, "hooks[0]: before must be a function, not true"],
   [
     "a time of 0",
     { before: () => undefined, timeoutMs: 0 },
-    "the timeoutMs of a hook must be an integer from 1 to 2147483647, not 0",
+    "hooks[0]: timeoutMs must be an integer from 1 to 2147483647, not 0",
   ],
   [
     "a time that no timer waits",
     { after: () => undefined, timeoutMs: 2 ** 31 },
-    "the timeoutMs of a hook must be an integer from 1 to 2147483647, not 2147483648",
+    "hooks[0]: timeoutMs must be an integer from 1 to 2147483647, not 2147483648",
   ],
   ["open by a wrong word", { before: () => undefined, down: "fail-open" }, 'down must be one of "closed", "open"'],
   ["given an unknown option", { before: () => undefined, timeout: 5 }, "did you mean timeoutMs?"],

@@ -228,7 +228,7 @@ describe("a table is refused", () => {
     [
       "with a tier that is a number",
       { m: { input: 1, output: 0, tiers: { flex: 2 as TierRates } } },
-      "tier flex must be an object",
+      'tiers["flex"]: expects an object',
     ],
     [
       "with a wrong name for longer calls",
@@ -240,7 +240,7 @@ describe("a table is refused", () => {
       { m: { input: 1, output: 0, longer: {} as LongerRates[] } },
       "longer must be a list",
     ],
-    ["that is nothing", { m: null as unknown as ModelPrice }, "must be an object of prices"],
+    ["that is nothing", { m: null as unknown as ModelPrice }, "expects an object of options"],
     ["with too many digits", { m: { input: 1 / 3, output: 0 } }, 'The price of "m": input has too many digits'],
     [
       "lower for longer calls",
@@ -253,7 +253,6 @@ describe("a table is refused", () => {
       'The price of "m": above must be a count of tokens, not 1.5',
     ],
   ])("%s", (_name, rows, message) => {
-    expect(() => priceTable(rows)).toThrow(RangeError);
     expect(() => priceTable(rows)).toThrow(message);
   });
 });

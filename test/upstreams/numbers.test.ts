@@ -25,7 +25,7 @@ const OPTIONS: readonly [option: string, defaults: object, make: (numbers: objec
   ["relay: hangUp", { drainMs: 0 }, (hangUp) => relayed({ hangUp })],
   ["aiSdk: hangUp", { drainMs: 0 }, (hangUp) => aiSdk({ chat: { a: fakeModel({}) }, hangUp: hangUp as never })],
   [
-    'route: routes["*"].hangUp',
+    'route: routes["*"]: hangUp',
     { drainMs: 0 },
     (hangUp) => routed({ routes: { "*": { upstreams: [SILENT], hangUp } } }),
   ],

@@ -6,7 +6,6 @@ import { type Answer, jsonAnswer } from "../../http/answer.ts";
 import { type Form, readMultipart } from "../../http/form.ts";
 import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import type { Limits } from "../../limits.ts";
-import { assertOptions } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, newImageId, type StoredImage } from "../../ports/image-store.ts";
 import type { Format, ImageEndpoint, Incoming } from "../format.ts";
@@ -51,14 +50,7 @@ const FILES = "/v1/images/files";
  * unknown model.
  */
 export function images(context: ImagesContext): Format {
-  const { clock, limits, ...options } = context;
-  assertOptions<ImagesOptions>("createGateway: images", options, {
-    models: "object?",
-    aliases: "object?",
-    store: "object?",
-    publicUrl: "string?",
-  });
-  const { store, publicUrl } = options;
+  const { clock, limits, store, publicUrl } = context;
   if (publicUrl !== undefined) assertBaseUrl(publicUrl);
   const models = new ImageModels(context);
 

@@ -1,6 +1,7 @@
 /** The image models as data: the rules for each operation of each model (spec 2.1 to 2.3, 8). Other code depends on no single model. */
 
 import type { ImageDelivery, ImageMediaType, ImageOperation } from "../../kinds/image/request.ts";
+import { fieldsOf, listOf, mapOf, portOf, type Shapes } from "../../options.ts";
 import type { ImageStore } from "../../ports/image-store.ts";
 
 /** The operations of an image model, and the defaults for its answers. */
@@ -58,6 +59,48 @@ export interface FileProfile {
   readonly belowBytes: number;
   readonly square: boolean;
 }
+
+const FILE: Shapes<FileProfile> = {
+  formats: listOf(["image/png", "image/jpeg", "image/webp"] satisfies ImageMediaType[]),
+  belowBytes: "number",
+  square: "boolean",
+};
+
+const NAMES = listOf("string");
+const OPERATION = {
+  optional: fieldsOf<OperationProfile>({
+    maxPromptLength: "number",
+    maxCount: "number",
+    sizes: NAMES,
+    qualities: { optional: NAMES },
+    styles: { optional: NAMES },
+    finishing: "boolean?",
+    fidelity: "boolean?",
+    originals: {
+      optional: fieldsOf<NonNullable<OperationProfile["originals"]>>({
+        ...FILE,
+        maxFiles: "number",
+        transparentUnlessMasked: "boolean",
+      }),
+    },
+    mask: { optional: fieldsOf(FILE) },
+  }),
+};
+
+export const IMAGES_SHAPES: Shapes<ImagesOptions> = {
+  models: {
+    optional: mapOf(
+      fieldsOf<ImageProfile>({
+        operations: fieldsOf<ImageProfile["operations"]>({ generate: OPERATION, edit: OPERATION, vary: OPERATION }),
+        delivery: ["url", "data", "both"] satisfies ImageDelivery[],
+        tellsUsage: "boolean",
+      }),
+    ),
+  },
+  aliases: { optional: mapOf("string") },
+  store: { optional: portOf(["put", "get"], "an ImageStore, such as memoryImageStore()") },
+  publicUrl: "string?",
+};
 
 const MIB = 1024 * 1024;
 

@@ -5,7 +5,7 @@ import { bearerToken, queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { assertOptions } from "../../options.ts";
+import type { Shapes } from "../../options.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ChatCodec, CodecOptions, Format, Incoming, Query } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
@@ -39,11 +39,9 @@ export interface MessagesOptions {
 
 const SPEC_OR_VENDOR = { optional: ["spec", "vendor"] } as const;
 
+export const MESSAGES_SHAPES: Shapes<MessagesOptions> = { ranges: SPEC_OR_VENDOR, imageSources: SPEC_OR_VENDOR };
+
 export function messages(options: MessagesOptions = {}): Format {
-  assertOptions<MessagesOptions>("createGateway: messages", options, {
-    ranges: SPEC_OR_VENDOR,
-    imageSources: SPEC_OR_VENDOR,
-  });
   const { ranges = "spec", imageSources = "spec" } = options;
   const rules = { vendorRanges: ranges === "vendor", vendorSources: imageSources === "vendor" };
   const interleaved = messagesRequest({ ...rules, anyBudget: true });

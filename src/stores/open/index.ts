@@ -98,10 +98,10 @@ const DAY_MS = 86_400_000;
 export async function openStores(address: string, options: OpenStoresOptions = {}): Promise<OpenedStores> {
   assertOptions<OpenStoresOptions>("openStores", options, {
     prefix: "string?",
-    connections: "any?",
+    connections: "number?",
     migrate: "boolean?",
-    keepDays: "any?",
-    sweepMs: "any?",
+    keepDays: "number?",
+    sweepMs: "number?",
     onBudget: "function?",
     onError: "function?",
   });

@@ -2,7 +2,7 @@
 
 import { sha1 } from "@noble/hashes/legacy.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { lacking, type Shapes } from "../../options.ts";
+import { type Check, hasMethod, lacking, type Shapes } from "../../options.ts";
 
 /** The part of an ioredis client or cluster that the stores use. */
 export interface IoredisClient {
@@ -38,7 +38,18 @@ export interface RedisStoreOptions {
   readonly aheadMs?: () => number;
 }
 
-export const REDIS_SHAPES: Shapes<RedisStoreOptions> = { client: "object", prefix: "string?", aheadMs: "function?" };
+const assertClient: Check = (path, client) => {
+  const methods = ["call", "sendCommand", "send"];
+  // Each function has a method `call`.
+  if (typeof client === "function" || !methods.some((method) => hasMethod(client, method)))
+    throw new TypeError(`${path} must be a client of redis, ioredis or Bun, ${lacking(client, methods)}.`);
+};
+
+export const REDIS_SHAPES: Shapes<RedisStoreOptions> = {
+  client: assertClient,
+  prefix: "string?",
+  aheadMs: "function?",
+};
 
 /** A Lua script, which Redis runs atomically. */
 export interface Script {
@@ -91,7 +102,7 @@ export class RedisAccess {
   }
 }
 
-/** Recognises a client by its shape. Throws a TypeError for a client of no known shape. */
+/** Recognises a client by its shape. */
 function commandsOf(client: RedisClient): RedisAccess["send"] {
   // Check `call` first: ioredis has a `sendCommand` as well, with other arguments.
   if ("call" in client) return (_key, command, args) => client.call(command, ...args);
@@ -99,9 +110,7 @@ function commandsOf(client: RedisClient): RedisAccess["send"] {
     return (key, command, args) => connected(client) ?? client.sendCommand(key, false, [command, ...args]);
   if ("sendCommand" in client)
     return (_key, command, args) => connected(client) ?? client.sendCommand([command, ...args]);
-  if ("send" in client) return (_key, command, args) => client.send(command, [...args]);
-  const methods = ["call", "sendCommand", "send"];
-  throw new TypeError(`stores/redis: client must be a client of redis, ioredis or Bun, ${lacking(client, methods)}.`);
+  return (_key, command, args) => client.send(command, [...args]);
 }
 
 /**

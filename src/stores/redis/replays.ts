@@ -101,8 +101,8 @@ export interface RedisReplayStoreOptions extends RedisStoreOptions, Partial<KeyB
 export function redisReplayStore(options: RedisReplayStoreOptions): ReplayStore {
   assertOptions<RedisReplayStoreOptions>("redisReplayStore", options, {
     ...REDIS_SHAPES,
-    maxEntriesPerKey: "any?",
-    maxBytesPerKey: "any?",
+    maxEntriesPerKey: "number?",
+    maxBytesPerKey: "number?",
   });
   return new RedisReplays(options);
 }

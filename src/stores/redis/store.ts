@@ -32,6 +32,7 @@ import {
   MOST_REMEMBERED,
   newDurableKeyOf,
   onEachKey,
+  assertRetention,
   pageOf,
   type Retention,
   revokedKey,
@@ -40,6 +41,7 @@ import {
   unlimitedKey,
 } from "../durable.ts";
 import {
+  assertKeyChanges,
   assertInteger,
   assertOutcome,
   assertRenewal,
@@ -98,7 +100,7 @@ export function redisQuotaStore<Context = unknown>(
 ): DurableQuotaStore<Context> {
   assertOptions<RedisQuotaStoreOptions>("redisQuotaStore", options, {
     ...REDIS_SHAPES,
-    retentionMs: "any?",
+    retentionMs: "number?",
     find: "function?",
     onBudget: "function?",
   });
@@ -495,6 +497,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async update(keyId: string, changes: KeyChanges): Promise<void> {
+    assertKeyChanges(changes);
     const ledger = this.#ledger(keyId);
     for (let tries = 1; tries <= MOST_TRIES; tries++) {
       const stored = await this.#storedKey(keyId);
@@ -558,8 +561,9 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     return this.#sweepAll(scripts.SWEEP, []);
   }
 
-  async prune({ olderThanMs }: Retention): Promise<number> {
-    assertInteger("olderThanMs", olderThanMs, 0);
+  async prune(retention: Retention): Promise<number> {
+    assertRetention(retention);
+    const { olderThanMs } = retention;
     // Use one cutoff for the whole run: holds that are resolved during the run are left to the next run.
     return this.#sweepAll(scripts.PRUNE, [(await this.#now()) - olderThanMs]);
   }

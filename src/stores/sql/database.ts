@@ -1,15 +1,17 @@
 /** Access to the database: the differences between databases, compiled statements, retries and transactions. */
 
 import { type AliasedRawBuilder, type CompiledQuery, type Kysely, type RawBuilder, sql } from "kysely";
-import type { Shapes } from "../../options.ts";
+import { assertOptions, type Shapes } from "../../options.ts";
 import { UNMIGRATED } from "../../ports/quota-store.ts";
 import {
+  assertDatabase,
   SCHEMA_VERSION,
   type SqlDatabase,
   type SqlSchema,
   type StoredInteger,
   type TableOptions,
   tablesOf,
+  TABLE_SHAPES,
   withTables,
 } from "./tables.ts";
 
@@ -36,17 +38,16 @@ export interface SqlStoreOptions extends TableOptions {
 }
 
 export const SQL_SHAPES: Shapes<SqlStoreOptions> = {
-  db: "object",
+  db: assertDatabase,
   dialect: ["sqlite", "postgres", "mysql"],
   clock: "function?",
-  prefix: "string?",
-  tables: "object?",
+  ...TABLE_SHAPES,
 };
 
 /** The shapes for functions that take the database as an argument. A host may pass them the options of its store. */
 export const TABLES_SHAPES: Shapes<Omit<SqlStoreOptions, "db"> & { readonly db?: SqlDatabase }> = {
   ...SQL_SHAPES,
-  db: "object?",
+  db: { optional: assertDatabase },
 };
 
 /** A statement that many calls run. It is compiled once, with slots in place of the calls' values. */
@@ -203,8 +204,10 @@ export async function retrying<T>(dialect: SqlDialect, work: () => Promise<T>): 
 }
 
 /** Returns the version of a database's schema; 0 when there is no schema. */
-export const schemaVersion = (db: SqlDatabase, options: TableOptions = {}): Promise<number> =>
-  versionOf(withTables(db, tablesOf(options)));
+export const schemaVersion = async (db: SqlDatabase, options: TableOptions = {}): Promise<number> => {
+  assertOptions<TableOptions>("schemaVersion", options, TABLE_SHAPES);
+  return versionOf(withTables(db, tablesOf(options)));
+};
 
 /** Rejects, with advice for the host, unless the schema has the version that this release needs. */
 async function assertSchema(db: Kysely<SqlSchema>): Promise<void> {

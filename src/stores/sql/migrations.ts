@@ -42,7 +42,7 @@ export function migrations(migration: MigrationOptions): Record<string, Migratio
 
 /** Updates a database to the schema of this version. Several processes may call it at the same time. */
 export async function migrate(db: SqlDatabase, migration: MigrationOptions): Promise<void> {
-  assertDatabase("migrate", db);
+  assertDatabase("migrate: db", db);
   assertOptions("migrate", migration, TABLES_SHAPES);
   const { dialect, ...options } = migration;
   const { schema_version } = tablesOf(options);

@@ -62,8 +62,8 @@ const MOST_CHARS = 1024 * 1024;
 export function sqlResponseStore(options: SqlResponseStoreOptions): SqlResponseStore {
   assertOptions<SqlResponseStoreOptions>("sqlResponseStore", options, {
     ...SQL_SHAPES,
-    maxDocumentsPerKey: "any?",
-    maxBytesPerKey: "any?",
+    maxDocumentsPerKey: "number?",
+    maxBytesPerKey: "number?",
   });
   return new SqlResponses(options);
 }

@@ -16,11 +16,14 @@ import {
   type KeyReport,
   MOST_REMEMBERED,
   onEachKey,
+  assertRetention,
   pageOf,
   type Retention,
   secretEndOf,
 } from "../durable.ts";
 import {
+  assertKeyChanges,
+  assertKeyOptions,
   assertInteger,
   assertOutcome,
   assertRenewal,
@@ -81,7 +84,7 @@ export function sqlQuotaStore<Context = unknown>(options: SqlQuotaStoreOptions<C
   assertOptions<SqlQuotaStoreOptions>("sqlQuotaStore", options, {
     ...SQL_SHAPES,
     find: "function?",
-    maxVerbsPerTransaction: "any?",
+    maxVerbsPerTransaction: "number?",
     onBudget: "function?",
   });
   return new SqlLedger(options);
@@ -200,6 +203,7 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async add(key: DurableKeyOptions = {}): Promise<string> {
+    assertKeyOptions(key);
     return this.#access.transact((access) => addKey(access, key));
   }
 
@@ -224,6 +228,7 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   }
 
   async update(keyId: string, changes: KeyChanges): Promise<void> {
+    assertKeyChanges(changes);
     await this.#access.transact((access) => updateKey(access, keyId, changes));
   }
 
@@ -257,8 +262,9 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
     );
   }
 
-  async prune({ olderThanMs }: Retention): Promise<number> {
-    assertInteger("olderThanMs", olderThanMs, 0);
+  async prune(retention: Retention): Promise<number> {
+    assertRetention(retention);
+    const { olderThanMs } = retention;
     // Use one cutoff for the whole run: holds that are resolved during the run are left to the next run.
     const before = (await this.#access.attempt(() => timeOf(this.#access))) - olderThanMs;
     return onEachKey(

@@ -10,7 +10,7 @@ import {
   SchemableIdentifierNode,
   type TableNode,
 } from "kysely";
-import { assertMethods } from "../../options.ts";
+import { type Check, fieldsOf, portOf, type Shapes } from "../../options.ts";
 import type { HoldState } from "../ledger.ts";
 
 /** The schema that this version of polygate works with. */
@@ -195,6 +195,22 @@ export interface TableOptions {
 /** A table name that every database accepts, with or without a schema. */
 const TABLE_NAME = /^(?:[A-Za-z_]\w{0,40}\.)?[A-Za-z_]\w{0,40}$/;
 
+const TABLES: Shapes<Partial<SqlTables>> = {
+  keys: "string?",
+  secrets: "string?",
+  holds: "string?",
+  journal: "string?",
+  replays: "string?",
+  documents: "string?",
+  aliases: "string?",
+  budgets: "string?",
+  budget_periods: "string?",
+  recalls: "string?",
+  schema_version: "string?",
+};
+
+export const TABLE_SHAPES: Shapes<TableOptions> = { prefix: "string?", tables: { optional: fieldsOf(TABLES) } };
+
 /** Returns the names of all tables. Throws a RangeError for a name that some database does not accept. */
 export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): SqlTables {
   const named = (table: keyof SqlSchema): string => {
@@ -202,19 +218,8 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
     if (!TABLE_NAME.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name for a table.`);
     return name;
   };
-  return {
-    keys: named("keys"),
-    secrets: named("secrets"),
-    holds: named("holds"),
-    journal: named("journal"),
-    replays: named("replays"),
-    documents: named("documents"),
-    aliases: named("aliases"),
-    budgets: named("budgets"),
-    budget_periods: named("budget_periods"),
-    recalls: named("recalls"),
-    schema_version: named("schema_version"),
-  };
+  const names = (Object.keys(TABLES) as (keyof SqlSchema)[]).map((table) => [table, named(table)]);
+  return Object.fromEntries(names) as SqlTables;
 }
 
 /** The host's Kysely, with any tables of its own. */
@@ -222,18 +227,14 @@ export function tablesOf({ prefix = "polygate_", tables = {} }: TableOptions): S
 export type SqlDatabase = Kysely<any>;
 
 /** Throws a TypeError for anything but a Kysely database, such as a pool. */
-export const assertDatabase = (where: string, db: unknown): void =>
-  assertMethods(
-    where,
-    "db",
-    db,
-    ["withoutPlugins"],
-    "a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) })",
-  );
+export const assertDatabase: Check = portOf(
+  ["withoutPlugins"],
+  "a Kysely database, such as new Kysely({ dialect: nodePostgresDialect(pool) })",
+);
 
 /** Returns the host's database with the store's tables. Leaves the host's plugins out, because they may rename columns. */
 export function withTables(db: SqlDatabase, tables: SqlTables): Kysely<SqlSchema> {
-  assertDatabase("stores/sql", db);
+  assertDatabase("stores/sql: db", db);
   return db.withoutPlugins().withPlugin(new TableNames(tables));
 }
 

@@ -9,7 +9,6 @@ import { saidModel } from "../../kinds/image/request.ts";
 import { assertOptions } from "../../options.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
-import { assertHangUp } from "../backend.ts";
 import { askChat } from "./chat.ts";
 import { askEmbedding } from "./embedding.ts";
 import { askImage } from "./image.ts";
@@ -41,7 +40,6 @@ export {
 export function aiSdk(options: AiSdkOptions): ModelBackend {
   assertOptions<AiSdkOptions>("aiSdk", options, AI_SDK_SHAPES);
   const { chat, images, embeddings, hangUp } = options;
-  assertHangUp("aiSdk: hangUp", hangUp);
   const settings = settingsOf(options);
   if (!chat && !images && !embeddings)
     throw new TypeError("aiSdk: there is neither a chat model nor an image model nor an embedding model.");

@@ -2,10 +2,11 @@
 
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
-import type { Shapes } from "../../options.ts";
+import { type Check, CLOCK, fieldsOf, mapOf, type Shapes } from "../../options.ts";
 import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
-import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
+import { HANG_UP_BY_MODEL } from "../backend.ts";
 import type { MessageRules } from "../messages.ts";
 import { TurnMemory, type TurnMemoryLimits } from "../turn-memory.ts";
 
@@ -78,21 +79,26 @@ export interface AiSdkOptions {
   readonly clock?: Clock;
 }
 
+/** Checks the models of one kind. Each model is checked where its name can be told. */
+const assertModels: Check = (path, models) => typeof models === "function" || mapOf("any")(path, models);
+
+const { id: _id, kinds: _kinds, ...INFO_SHAPES } = MODEL_SHAPES;
+
 export const AI_SDK_SHAPES: Shapes<AiSdkOptions> = {
-  chat: "object?",
-  images: "object?",
-  embeddings: "object?",
-  info: "object?",
-  providerOptions: "object?",
+  chat: { optional: assertModels },
+  images: { optional: assertModels },
+  embeddings: { optional: assertModels },
+  info: { optional: mapOf(fieldsOf<Omit<ModelInfo, "id" | "kinds">>(INFO_SHAPES)) },
+  providerOptions: { optional: mapOf("object") },
   reasoning: "function?",
-  foreignReasoning: "any?",
+  foreignReasoning: { optional: ["drop", "text"] },
   timeouts: "object?",
   limits: "object?",
   strict: "boolean?",
   showUpstreamMessages: "boolean?",
   showUpstreamModel: "boolean?",
-  hangUp: "any?",
-  clock: "object?",
+  hangUp: HANG_UP_BY_MODEL,
+  clock: CLOCK,
 };
 
 /** Models by the names that callers use, or a function that finds a model. The function returns undefined for an unknown name. */
@@ -127,8 +133,6 @@ export const DEFAULT_AI_SDK_LIMITS: AiSdkLimits = {
   rememberedMs: 6 * 60 * 60_000,
 };
 
-const WORDS: ReadonlySet<unknown> = new Set([undefined, "drop", "text"]);
-
 /** The options of every call, with their defaults. */
 export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReasoning"> {
   readonly providerOptions: ProviderOptions;
@@ -146,7 +150,6 @@ export interface Settings extends Pick<AiSdkOptions, "reasoning" | "foreignReaso
 /** Throws a TypeError for a wrong option, and a RangeError for a wrong time or limit. */
 export function settingsOf(options: AiSdkOptions): Settings {
   const { clock = systemClock } = options;
-  if (!WORDS.has(options.foreignReasoning)) throw new TypeError('aiSdk: foreignReasoning must be "drop" or "text".');
   const limits = overridden("aiSdk: limits", DEFAULT_AI_SDK_LIMITS, options.limits, {
     maxRememberedChars: FROM_ZERO,
     rememberedMs: FROM_ZERO,

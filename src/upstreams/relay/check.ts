@@ -4,11 +4,11 @@ import type { GatewayError } from "../../errors.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
-import { assertTimerMs, oneLine } from "../../options.ts";
+import { oneLine } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { NO_ROUTE } from "./address.ts";
 import { isOfType, JSON_TYPE, readBytes } from "./call.ts";
-import type { CheckOptions, RelayCheck } from "./options.ts";
+import { assertCheckOptions, type CheckOptions, type RelayCheck } from "./options.ts";
 import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay } from "./relay.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
@@ -37,16 +37,17 @@ export function checkRelay(options: CoreRelayOptions, how?: CheckOptions): Promi
 }
 
 /**
- * A failure is a problem in words. Rejects only with a RangeError, for a time that a timer cannot wait.
+ * A failure is a problem in words. Rejects only for wrong options.
  *
  * @param asking Undefined for a relay that draws pictures.
  */
 export async function checkUpstream(
   upstream: Upstream,
   asking: Asking | undefined,
-  { timeoutMs = TIMEOUT_MS }: CheckOptions = {},
+  options: CheckOptions = {},
 ): Promise<RelayCheck> {
-  assertTimerMs("timeoutMs", timeoutMs);
+  assertCheckOptions(options);
+  const { timeoutMs = TIMEOUT_MS } = options;
   const abort = new AbortController();
   const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));

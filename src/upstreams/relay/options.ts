@@ -2,10 +2,21 @@
 
 import type { CodecOptions } from "../../formats/format.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
-import type { Shapes } from "../../options.ts";
+import {
+  assertOptions,
+  assertTimerMs,
+  type Check,
+  CLOCK,
+  fieldsOf,
+  listOf,
+  mapOf,
+  quoted,
+  type Shapes,
+} from "../../options.ts";
 import type { WireFormat } from "../../ports/call.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
+import { HANG_UP_BY_MODEL } from "../backend.ts";
 import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
@@ -70,28 +81,38 @@ export interface RelayOptions extends UpstreamOptions {
   readonly format: RelayFormat;
 }
 
+const assertPolicy: Check = (path, policy) => policy === "pass" || policy === "none" || listOf("string")(path, policy);
+
+const assertModel: Check = (path, model) => typeof model === "string" || assertOptions(path, model, MODEL_SHAPES);
+
+const assertModels: Check = (path, models) =>
+  (Array.isArray(models) ? listOf(assertModel) : mapOf("string"))(path, models);
+
+/** The words of `reasoning`. */
+const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
+
 export const RELAY_SHAPES: Shapes<RelayOptions> = {
   name: "string?",
   format: "any",
   baseUrl: "string",
   apiKey: "string?",
-  reasoning: "any?",
-  models: "any?",
-  headers: "object?",
+  reasoning: { optional: assertReasoning },
+  models: { optional: assertModels },
+  headers: { optional: mapOf("string") },
   timeouts: "object?",
   limits: "object?",
-  betas: "any?",
-  versions: "any?",
+  betas: { optional: assertPolicy },
+  versions: { optional: assertPolicy },
   fetch: "function?",
   strict: "boolean?",
   showUpstreamMessages: "boolean?",
   showUpstreamModel: "boolean?",
-  imageOrigins: "list?",
-  embeddings: "object?",
-  hangUp: "any?",
-  clock: "object?",
-  outputLimitField: "any?",
-  foreignReasoning: "any?",
+  imageOrigins: { optional: listOf("string") },
+  embeddings: { optional: fieldsOf<Partial<EmbeddingBatches>>({ maxInputs: "number?", concurrency: "number?" }) },
+  hangUp: HANG_UP_BY_MODEL,
+  clock: CLOCK,
+  outputLimitField: { optional: ["max_completion_tokens", "max_tokens"] },
+  foreignReasoning: { optional: ["drop", "text", "pass"] },
   reasoningHistory: { optional: ["auto", "always", "never"] },
 };
 
@@ -178,38 +199,35 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   rememberedMs: 6 * 60 * 60_000,
 };
 
-/** The words of each option that is one of several words. */
-const WORDS = {
-  outputLimitField: ["max_completion_tokens", "max_tokens"],
-  foreignReasoning: ["drop", "text", "pass"],
-} as const satisfies { readonly [Option in keyof CodecOptions]?: readonly CodecOptions[Option][] };
-
-const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
-
-/** Returns the options of the codec. Throws a TypeError for a word that does not exist. */
-export function codecOptions(options: UpstreamOptions): CodecOptions {
-  for (const [option, words] of Object.entries(WORDS))
-    assertWord(option, words, options[option as keyof typeof WORDS], "");
-  const { reasoning, ...others } = options;
-  if (typeof reasoning !== "function") {
-    assertWord("reasoning", CONTROLS, reasoning, ", or a function");
-    return reasoning === undefined ? others : { ...others, reasoning: () => reasoning };
-  }
+/** Returns the options of the codec. A function for `reasoning` then throws a TypeError for a word that does not exist. */
+export function codecOptions({ reasoning, ...others }: UpstreamOptions): CodecOptions {
+  if (reasoning === undefined) return others;
+  if (typeof reasoning !== "function") return { ...others, reasoning: () => reasoning };
   return {
     ...others,
     reasoning(model) {
       const control = reasoning(model);
-      assertWord("the result of reasoning", CONTROLS, control, "");
+      if (control !== undefined) assertControl("relay: the result of reasoning", "", control);
       return control;
     },
   };
 }
 
-function assertWord(option: string, words: readonly string[], word: unknown, others: string): void {
-  if (word === undefined || words.some((known) => known === word)) return;
-  const known = words.map((one) => JSON.stringify(one)).join(", ");
-  throw new TypeError(`relay: ${option} must be one of ${known}${others}, not ${JSON.stringify(word)}.`);
+/** Function declarations, because `RELAY_SHAPES` uses them before this line. */
+function assertReasoning(path: string, control: unknown): void {
+  if (typeof control !== "function") assertControl(path, ", or a function", control);
 }
+
+function assertControl(path: string, others: string, word: unknown): void {
+  if (CONTROLS.some((known) => known === word)) return;
+  const known = CONTROLS.map((one) => JSON.stringify(one)).join(", ");
+  throw new TypeError(`${path} must be one of ${known}${others}, not ${quoted(word)}.`);
+}
+
+const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: { optional: assertTimerMs } };
+
+/** Throws a TypeError for an option of a check that does not exist. */
+export const assertCheckOptions = (options: unknown): void => assertOptions("check", options, CHECK_SHAPES);
 
 /** The options of a check. */
 export interface CheckOptions {

@@ -3,7 +3,6 @@
 import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
 import { assertMethods, assertOptions } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
-import { assertHangUp } from "../backend.ts";
 import { codecOptions, RELAY_SHAPES, type RelayBackend, type RelayFormat, type UpstreamOptions } from "./options.ts";
 import { Upstream } from "./upstream.ts";
 
@@ -64,7 +63,6 @@ export function openRelay<Has extends Verbs>(
   format: UpstreamFormat<Has>,
   options: UpstreamOptions,
 ): { readonly backend: CoreRelayBackend & Has; readonly upstream: Upstream; readonly asking: Asking | undefined } {
-  assertHangUp("relay: hangUp", options.hangUp);
   const words = codecOptions(options);
   const upstream = new Upstream(format.name, options);
   const { verbs, codec } = format.open(upstream, options, words);

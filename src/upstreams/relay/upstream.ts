@@ -93,6 +93,8 @@ export class Upstream {
     this.#hangUp = hangUp;
     this.#showModel = options.showUpstreamModel ?? false;
     // The messages of the errors contain no value, because a secret must not get into the host's log.
+    if (apiKey !== undefined && /^(?:bearer|basic)\s/i.test(apiKey))
+      throw new TypeError("relay: apiKey must be the key alone; the relay adds what the header has before it.");
     if (apiKey !== undefined && !/^[\u0021-\u007e]+$/.test(apiKey))
       throw new TypeError("relay: apiKey must be visible ASCII characters.");
     const hostHeaders = validHeaders(options.headers ?? {});

@@ -8,7 +8,7 @@ import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
 import type { EmbeddingEvent } from "../../kinds/embedding/request.ts";
 import type { ImageEvent } from "../../kinds/image/request.ts";
-import { assertOptions } from "../../options.ts";
+import { assertOptions, nearest, unknownName } from "../../options.ts";
 import { overridden } from "../../overrides.ts";
 import type { ModelKind } from "../../ports/call.ts";
 import { BREAKER_RULES, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
@@ -22,7 +22,7 @@ import {
   VERB_OF,
 } from "../../ports/model-backend.ts";
 import type { BreakerGauge, UpstreamStatus } from "../../ports/observer.ts";
-import { assertHangUp, renamed } from "../backend.ts";
+import { renamed } from "../backend.ts";
 import { Attempts, RoutedBackend } from "./attempts.ts";
 import {
   type Route,
@@ -114,18 +114,19 @@ class Routes {
     this.#targets = new Map(
       Object.entries(routes).map(([pattern, to]): [string, Target] => {
         const quoted = JSON.stringify(pattern);
-        assertBackend(`route: routes[${quoted}]`, to, "upstreams");
+        assertBackend(`route: routes[${quoted}]`, to, "upstreams", ROUTE_SHAPES.route);
         const { upstreams, hangUp }: Route = "upstreams" in to ? to : { upstreams: [to] };
         if ("upstreams" in to) assertOptions<Route>(`route: routes[${quoted}]`, to, ROUTE_SHAPES.route);
-        assertHangUp(`route: routes[${quoted}].hangUp`, hangUp);
         if (upstreams.length === 0) throw new TypeError(`route: ${quoted} has no upstream.`);
         if (pattern === "" || pattern.slice(0, -1).includes("*"))
           throw new TypeError(`route: ${quoted} is neither a model's name nor a beginning with a star after it.`);
         const all = upstreams.map((one, at): RouteUpstream => {
           const where = `route: routes[${quoted}].upstreams[${at}]`;
-          assertBackend(where, one, "backend");
+          assertBackend(where, one, "backend", ROUTE_SHAPES.upstream);
           if (!("backend" in one)) return { backend: one };
           assertOptions<RouteUpstream>(where, one, ROUTE_SHAPES.upstream);
+          if (!VERBS.some((verb) => verb in Object(one.backend)))
+            throw new TypeError(`${where}: backend must be a backend, with at least one of ${VERBS.join(", ")}.`);
           return one;
         });
         const names = namesOf(all);
@@ -266,13 +267,17 @@ class Routes {
   }
 }
 
+const VERBS: readonly string[] = [...Object.values(VERB_OF), "countInputTokens", "models"];
+
 /** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
-function assertBackend(where: string, value: unknown, other: string): void {
+function assertBackend(where: string, value: unknown, other: string, shapes: object): void {
   if (Array.isArray(value) && other === "upstreams")
     throw new TypeError(`${where} is a list; write { upstreams: [...] } for several backends.`);
   if (typeof value === "function" || (typeof value === "object" && value !== null)) {
-    const verbs = [...Object.values(VERB_OF), "countInputTokens", "models", other];
-    if (verbs.some((verb) => verb in value)) return;
+    if ([...VERBS, other].some((verb) => verb in value)) return;
+    const known = [...Object.keys(shapes), ...VERBS];
+    const misspelt = Object.keys(value).find((name) => !known.includes(name) && nearest(name, known));
+    if (misspelt !== undefined) throw new TypeError(`${where}: ${unknownName(misspelt, known)}.`);
     throw new TypeError(
       `${where} is no backend and has no ${other}. A backend has at least one of ${Object.values(VERB_OF).join(", ")}.`,
     );

@@ -1,11 +1,12 @@
 /** The options of a route, and their defaults. */
 
-import type { Shapes } from "../../options.ts";
+import { CLOCK, mapOf, type Shapes } from "../../options.ts";
 import { type NumberRule, FROM_ZERO } from "../../overrides.ts";
 import type { BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { HangUp, ModelBackend } from "../../ports/model-backend.ts";
 import type { Observer, UpstreamStatus } from "../../ports/observer.ts";
+import { HANG_UP } from "../backend.ts";
 
 /** The backends of each model, and the rules for a backend that fails. */
 export interface RouteOptions {
@@ -78,15 +79,15 @@ export const ROUTE_SHAPES: {
   readonly upstream: Shapes<RouteUpstream>;
 } = {
   options: {
-    routes: "object",
+    routes: mapOf("any"),
     retry: "object?",
     breaker: "object?",
     observer: "object?",
-    clock: "object?",
+    clock: CLOCK,
     random: "function?",
   },
-  route: { upstreams: "list", hangUp: "any?" },
-  upstream: { backend: "object", name: "string?", weight: "any?", model: "string?" },
+  route: { upstreams: "list", hangUp: { optional: HANG_UP } },
+  upstream: { backend: "any", name: "string?", weight: "number?", model: "string?" },
 };
 
 /** The default values. */

@@ -157,7 +157,7 @@ describe("the problem of", () => {
   it.each([0, 1.5, Number.NaN, Number.POSITIVE_INFINITY])("a time of %d is a RangeError", async (timeoutMs) => {
     const backend = relay({ format: "messages", baseUrl: "http://127.0.0.1:9" });
     await expect(backend.check({ timeoutMs })).rejects.toThrow(
-      /^timeoutMs must be an integer from 1 to 2147483647, not /,
+      /^check: timeoutMs must be an integer from 1 to 2147483647, not /,
     );
   });
 

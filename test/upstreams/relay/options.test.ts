@@ -16,7 +16,7 @@ it.each([
     for (const [value, shown] of [
       ["high", '"high"'],
       [null, "null"],
-      [{}, "{}"],
+      [{}, "an object"],
     ] as const) {
       const make = (): unknown => relay({ ...UPSTREAM, format, [option]: value });
       expect(make).toThrow(TypeError);
