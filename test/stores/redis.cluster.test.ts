@@ -3,12 +3,14 @@
 import { Cluster } from "ioredis-6";
 import { createCluster } from "redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openStores } from "../../src/stores/open/index.ts";
 import type { RedisClient } from "../../src/stores/redis/index.ts";
+import { budgetLaws } from "../contracts/budgets.ts";
 import { quotaStoreLaws, replayStoreLaws } from "../contracts/index.ts";
 import { clusterIsInstalled, type RunningCluster, startCluster } from "./redis/cluster.ts";
 import { redisReplaysAt, redisStoreAt } from "./redis/servers.ts";
 import { filled } from "./replays.ts";
-import { openedOf } from "./sql/open.ts";
+import { openedBudgetsOf, openedOf } from "./sql/open.ts";
 
 interface Connected {
   readonly client: RedisClient;
@@ -38,6 +40,11 @@ describe.skipIf(!clusterIsInstalled)("redisQuotaStore on a cluster", () => {
   beforeAll(async () => void (running = await startCluster()));
   afterAll(() => running?.stop());
 
+  it("is not opened by the address of a node: the start says what to do", async () => {
+    const opening = openStores(`redis://127.0.0.1:${String(running.ports[0])}`);
+    await expect(opening).rejects.toThrow(/a node of a Redis cluster.*createCluster/);
+  });
+
   describe.each(connections)("through $name", ({ name, connect }) => {
     let connected: Connected;
     beforeAll(async () => void (connected = await connect(running.ports)));
@@ -61,9 +68,17 @@ describe.skipIf(!clusterIsInstalled)("redisQuotaStore on a cluster", () => {
         expect(await (await filled(store, keyId, 4))()).toEqual(["claimed", "claimed", "answered", "answered"]);
     });
 
-    it("refuses budgets, and leaves nothing of them", async () => {
+    it.each(budgetLaws)("with all keys in one slot: $name", async (law) => {
+      const place = { client: connected.client, prefix: `{budgets}-${name.replace(" ", "-")}` };
+      const verified = law.verify(({ onBudget, ...setup }) =>
+        openedBudgetsOf(redisStoreAt(place, { onBudget }), setup),
+      );
+      await expect(verified).resolves.toBeUndefined();
+    });
+
+    it("refuses budgets without a slot for all, says what to do, and leaves nothing of them", async () => {
       const { store } = redisStoreAt({ client: connected.client, prefix: `budgets-${name.replace(" ", "-")}` });
-      await expect(store.addBudget({ id: "team", amount: 5 })).rejects.toThrow("A Redis cluster cannot hold budgets.");
+      await expect(store.addBudget({ id: "team", amount: 5 })).rejects.toThrow('such as "{polygate}"');
       expect(await store.listBudgets()).toEqual([]);
       await expect(store.add({ budget: "team" })).rejects.toThrow("There is no budget of the id team.");
     });

@@ -79,7 +79,7 @@ describe.skipIf(!redisAnswers)("redisQuotaStore, beyond the port", () => {
     const bun = { send: (command: string, args: string[]) => client.sendCommand([command, ...args]) };
     expect(await redisQuotaStore({ client: bun, prefix: place.prefix }).find("one")).toMatchObject({ id: keyId });
     expect(() => redisQuotaStore({ client: {} as typeof bun })).toThrow(TypeError);
-    expect(() => redisQuotaStore({ client: bun, prefix: "{x}" })).toThrow(RangeError);
+    expect(() => redisQuotaStore({ client: bun, prefix: "{x}{y}" })).toThrow(RangeError);
   });
 
   it("rotates a secret: both find the key until the overlap is over", async () => {

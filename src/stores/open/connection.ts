@@ -183,6 +183,14 @@ async function openRedis(
   client.on("error", () => {});
   await client.connect();
   isUp = true;
+  // A server that forbids the question is taken for a single one.
+  const info = await client.sendCommand(["INFO", "cluster"]).catch(() => "");
+  if (typeof info === "string" && info.includes("cluster_enabled:1")) {
+    client.destroy();
+    throw new UsageError(
+      "The store is a node of a Redis cluster, which an address cannot open. Make the stores in code, with redisQuotaStore({ client: createCluster(…) }).",
+    );
+  }
   return {
     dialect: "redis",
     client: { sendCommand: (args: string[]) => client.sendCommand(args) },

@@ -32,7 +32,10 @@ export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster | B
 export interface RedisStoreOptions {
   /** A connected client of `redis`, `ioredis` or Bun, or a cluster of the first two. The host closes it. */
   readonly client: RedisClient;
-  /** The prefix of all names in Redis: `polygate` by default. */
+  /**
+   * The prefix of all names in Redis: `polygate` by default, with 1 to 100 letters, digits, `_`, `.`, `:` or `-`. With a part in braces, as
+   * in `{polygate}`, a cluster keeps everything in one slot, and the quota store may have budgets there.
+   */
   readonly prefix?: string;
   /** For tests: returns milliseconds to add to the server's time, by which leases and entries expire. */
   readonly aheadMs?: () => number;
@@ -75,7 +78,8 @@ export class RedisAccess {
   readonly #prefix: string;
 
   constructor({ client, prefix = "polygate", aheadMs = () => 0 }: RedisStoreOptions) {
-    if (!/^[\w:.-]{1,100}$/.test(prefix)) throw new RangeError(`${JSON.stringify(prefix)} is no prefix.`);
+    if (!/^(?=.{1,100}$)[\w:.-]*(?:\{[\w:.-]+\})?[\w:.-]*$/.test(prefix))
+      throw new RangeError(`${JSON.stringify(prefix)} is no prefix.`);
     this.send = commandsOf(client);
     this.aheadMs = aheadMs;
     this.#prefix = prefix;
@@ -96,7 +100,10 @@ export class RedisAccess {
     return `${this.#prefix}:${part}`;
   }
 
-  /** Makes a name that belongs to an api key. A cluster computes the slot from the part in braces, so all names of one key share a slot. */
+  /**
+   * Makes a name that belongs to an api key. A cluster computes the slot from the first part in braces: that of the prefix, which all names
+   * share, or that of the key.
+   */
   nameOfKey(keyId: string, part: string): string {
     return this.name(`{${encodeURIComponent(keyId)}}:${part}`);
   }

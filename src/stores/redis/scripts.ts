@@ -60,7 +60,8 @@ end
  * Adds the functions for budgets to a script on a ledger, only for a key that has, or had, a budget. The ledger's field `budgets` is
  * JSON: the names of the budgets' hashes, and the name of the leases of all holds with shares. A share of a hold is the name of a
  * budget, the beginning of its period, and its overdraft. The hash of a budget has the books of the current period, and those of closed
- * periods as `closed:BEGINNING`. A cluster refuses budgets, so that a script may use keys that it has not declared.
+ * periods as `closed:BEGINNING`. In a cluster, budgets need a prefix with one slot for all
+ * keys, so that a script may use keys that it has not declared.
  */
 const BUDGETS = `
 local budgets, windowOf, sharesOf, planned, applied, written

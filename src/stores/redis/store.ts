@@ -256,7 +256,9 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     } catch (error) {
       // A key and its budgets would have different slots, and one script cannot change both.
       if (!(error instanceof Error && error.message.includes("CROSSSLOT"))) throw error;
-      throw new Error("A Redis cluster cannot hold budgets. Use a single Redis or an SQL store.", { cause: error });
+      const message =
+        'In a Redis cluster, budgets need all keys in one slot: set a prefix in braces, such as "{polygate}".';
+      throw new Error(message, { cause: error });
     }
   }
 
@@ -415,7 +417,7 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
     const ledgers = new Set(leases.map((lease) => lease.slice(0, lease.indexOf(" "))));
     let charged = 0;
     for (const ledger of ledgers) {
-      const keyId = decodeURIComponent(/\{(.*)\}/.exec(ledger)?.[1] ?? "");
+      const keyId = decodeURIComponent(/\{([^{}]*)\}:ledger$/.exec(ledger)?.[1] ?? "");
       // A corrupt key must not make the others fail. `sweep` reports it.
       const swept = await this.#onLedger(scripts.SWEEP, keyId, [""]).catch(() => []);
       charged += Number(listOf(swept)[1] ?? 0);
