@@ -147,6 +147,11 @@ const fields: readonly Refused[] = [
     },
     "tool_choice.allowed_tools.tools.1.function.name",
   ),
+  field(
+    "no allowed tools",
+    { tools: [CLOCK], tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [] } } },
+    "tool_choice.allowed_tools.tools",
+  ),
   field("parallel_tool_calls that is a text", { parallel_tool_calls: "no" }, "parallel_tool_calls"),
   field("metadata that is a text", { metadata: "a" }, "metadata"),
 ];

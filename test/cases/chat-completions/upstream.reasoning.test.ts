@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { chatCompletionsCodec } from "../../../src/formats/chat-completions/index.ts";
+import { restored } from "../../../src/formats/chat-completions/schema.reasoning.ts";
 import type { CodecOptions } from "../../../src/formats/format.ts";
 import type { ChatEvent, ChatRequest, Part } from "../../../src/index.ts";
 import { asking, CALLED, read, readWhole, type Sent, sent } from "./upstream.stage.ts";
@@ -32,6 +33,16 @@ function turnOf(events: readonly ChatEvent[]): Part[] {
 }
 
 const call = { tool_calls: [{ index: 0, id: "a", function: { name: "clock", arguments: "{}" } }] };
+it.each(["x", "longer"])("one detail holds all of a changed text: %s", (text) => {
+  const type = "reasoning.text";
+  expect(
+    restored(
+      [1, 1, 2].map((chars) => ({ type, chars })),
+      text,
+    ),
+  ).toEqual([{ type, text }]);
+});
+
 describe("reasoning goes back as it came", () => {
   it.each<[string, readonly object[], object]>([
     [

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { JoinedChunks } from "../../../src/formats/generate-content/stream.ts";
 import { type ChatEvent, type FinishReason, GatewayError } from "../../../src/index.ts";
 import {
   CODECS,
@@ -202,5 +203,14 @@ describe("a refusal of another upstream", () => {
         { type: "finish", reason: "length" },
       ]),
     ).toBe("MAX_TOKENS");
+  });
+});
+
+it("joins chunks whose only candidate has no index", () => {
+  const chunks = new JoinedChunks();
+  for (const text of ["Hel", "lo"]) chunks.add({ candidates: [{ content: { parts: [{ text }] } }] });
+  chunks.add({ candidates: [{ finishReason: "STOP" }] });
+  expect(chunks.body).toEqual({
+    candidates: [{ content: { role: "model", parts: [{ text: "Hello" }] }, finishReason: "STOP", index: 0 }],
   });
 });

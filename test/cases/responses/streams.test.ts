@@ -204,6 +204,12 @@ describe("a stream", () => {
     expect(expectWhole(told).completed_at ?? null).toBe(status === "completed" ? CREATED : null);
   });
 
+  it("names the model that answered", async () => {
+    const events = [{ type: "start", model: "model-b" } as const, "Hi", stop];
+    expect(await completed(events)).toMatchObject({ model: "model-b" });
+    expect(expectWhole(await streamed(events)).model).toBe("model-b");
+  });
+
   it("tells the same answer in deltas, in items, at its end and complete, whatever the backend says", async () => {
     await fc.assert(
       fc.asyncProperty(answerEvents, async (events) => {
