@@ -190,8 +190,9 @@ describe("a method that no model has", () => {
     expect((await post("x:unknownMethod", {}, { "x-goog-api-key": "sk-nobody" })).status).toBe(401);
   });
 
-  it("is the host's where the address names no method", async () => {
+  it("is refused where the address names a model and no method", async () => {
     const response = await post("x:y/z", {});
-    expect([response.status, await response.text()]).toEqual([404, ""]);
+    expect(response.status).toBe(405);
+    expect(await response.json()).toMatchObject({ error: { code: 405 } });
   });
 });

@@ -164,17 +164,7 @@ describe("a port that is none", () => {
 });
 
 describe("an address that nothing can read", () => {
-  it.each([
-    "http://[::1",
-    "//",
-    "/",
-    "",
-    "http://",
-    "http://host/%E0%A4%A",
-    "http://host/v1beta/models/%E0%A4%A",
-    "::",
-    "/ai",
-  ])("%j is the host's", (url) => {
+  it.each(["http://[::1", "//", "/", "", "http://", "http://host/%E0%A4%A", "::", "/ai"])("%j is the host's", (url) => {
     // As runtimes make them from a request line and a host header that make no URL together.
     const request = Object.defineProperty(at("/"), "url", { value: url });
     const gateway = everything();

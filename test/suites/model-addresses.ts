@@ -24,9 +24,10 @@ const MODELS: readonly (readonly [name: string, tail: string, model: string])[] 
   ["a tuned model with a colon", "tunedModels/my:model", "tunedModels/my:model"],
 ];
 
+/** Addresses of models, which can only be read. */
+const ONLY_READ: readonly string[] = ["/v1beta/models/model-a", "/v1beta/models/generateContent"];
+
 const NOT_OWNED: readonly string[] = [
-  "/v1beta/models/model-a",
-  "/v1beta/models/generateContent",
   "/v1beta/model-a:generateContent",
   "/v1alpha/models/model-a:generateContent",
   "/v2/models/model-a:generateContent",
@@ -86,6 +87,12 @@ export function modelAddressesSuite(mount: Mount): void {
     const response = await stage().request(`${path}?key=${KEY}`, posting(MINIMAL));
     const own = ownAnswer(`${prefix}${path}?key=${KEY}`, JSON.stringify(MINIMAL));
     expect([response.status, await response.text()]).toEqual(host.ownRoutes ? [200, own] : [404, ""]);
+  });
+
+  it.each(ONLY_READ)("refuses to post to %s", async (path) => {
+    const response = await stage().request(path, posting(MINIMAL));
+    expect(response.status).toBe(405);
+    expect(await response.json()).toMatchObject({ error: { code: 405 } });
   });
 
   it.each(NO_METHODS)("has no method %s", async (path) => {
