@@ -85,7 +85,8 @@ export interface KeptDocuments {
   /** Returns the content of a document piece by piece; `undefined` for a piece that was deleted meanwhile. */
   pieces(document: StoredDocument): AsyncIterable<string | undefined>;
   list(parentId: string, page: KeptPage): Promise<readonly StoredDocument[]>;
-  delete(id: string): Promise<boolean>;
+  /** Deletes a document. A child that is divided needs its parts; those of a document without a parent are deleted with it. */
+  delete(id: string, document?: Pick<StoredDocument, "parts">): Promise<boolean>;
   /** Reports a failure that its caller is not told. */
   failed(error: unknown): void;
 }

@@ -146,8 +146,14 @@ class KeyDocuments implements KeptDocuments {
     return found;
   }
 
-  delete(id: string): Promise<boolean> {
-    return this.#ask("delete", (call) => this.#store.delete(this.#keyId, id, call));
+  async delete(id: string, { parts }: Pick<StoredDocument, "parts"> = {}): Promise<boolean> {
+    const isDeleted = await this.#ask("delete", (call) => this.#store.delete(this.#keyId, id, call));
+    if (!parts) return isDeleted;
+    for (let at = 1; at < parts.count; at++) {
+      const part = partId(id, parts.token, at);
+      await this.#ask("delete", (call) => this.#store.delete(this.#keyId, part, call));
+    }
+    return isDeleted;
   }
 
   failed(error: unknown): void {

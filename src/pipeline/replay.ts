@@ -21,7 +21,7 @@ import {
   type RunningCall,
   checkedState,
 } from "./idempotency.ts";
-import { refusal, callHeaders } from "./respond.ts";
+import { book, callHeaders, Pieces, refusal } from "./respond.ts";
 import { RETRY_PAUSES_MS } from "./settlements.ts";
 
 /** The headers that belong to the answer. All other headers belong to one call. */
@@ -365,7 +365,10 @@ async function answerAgain(call: Call, opened: Opened): Promise<Answer> {
  */
 export async function ending(call: Call, answer: Answer): Promise<Answer> {
   const { body } = answer;
-  if (typeof body === "string" && body.length > PIECE_CHARS) return { ...answer, body: inPieces(call, body) };
+  if (typeof body === "string" && body.length > PIECE_CHARS) {
+    book(call, utf8Length(body));
+    return { ...answer, body: new Pieces(call, piecesOf(body)) };
+  }
   await call.endAndSettle();
   return answer;
 }
@@ -375,38 +378,14 @@ export async function ending(call: Call, answer: Answer): Promise<Answer> {
  */
 const PIECE_CHARS = 64 * 1024;
 
-/**
- * Returns a recorded answer piece by piece, as its client reads it. The call ends with the last piece. Until then the answer counts as a
- * body of the key. Throws `busy` when the key's bodies leave no room.
- */
-function inPieces(call: Call, body: string): AsyncIterableIterator<string, undefined> {
-  if (call.key) {
-    const lease = call.services.bodies.lease(call.key.id);
-    call.defer(() => lease[Symbol.dispose]());
-    lease.take(utf8Length(body));
+function* piecesOf(body: string): Generator<string, undefined> {
+  for (let at = 0, end = 0; at < body.length; at = end) {
+    end = at + PIECE_CHARS;
+    // Keep the two halves of a character together.
+    if (isHighSurrogate(body.charCodeAt(end - 1))) end++;
+    yield body.slice(at, end);
   }
-  call.listener = {
-    cut(reason) {
-      call.error = failureOf(call, reason);
-      void call.end();
-    },
-  };
-  return piecesOf(call, body);
-}
-
-async function* piecesOf(call: Call, body: string): AsyncGenerator<string, undefined> {
-  try {
-    for (let at = 0, end = 0; at < body.length; at = end) {
-      call.assertLive();
-      end = at + PIECE_CHARS;
-      // Keep the two halves of a character together.
-      if (isHighSurrogate(body.charCodeAt(end - 1))) end++;
-      yield body.slice(at, end);
-    }
-    return undefined;
-  } finally {
-    await call.endAndSettle();
-  }
+  return undefined;
 }
 
 const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;

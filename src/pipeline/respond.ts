@@ -82,7 +82,7 @@ const POLL_MS = 500;
 const READ_BYTES = 256 * 1024;
 
 /** Books room until the end of the call. Throws `busy` when the bodies of the key leave none. */
-function book(call: Call, bytes: number): void {
+export function book(call: Call, bytes: number): void {
   if (!call.key) return;
   const lease = call.services.bodies.lease(call.key.id);
   call.defer(() => lease[Symbol.dispose]());
@@ -97,33 +97,57 @@ export async function piecemeal(call: Call, pieces: AsyncIterable<string>): Prom
   book(call, READ_BYTES);
   const source = pieces[Symbol.asyncIterator]();
   const first = await source.next();
-  call.listener = {
-    cut(reason) {
-      call.error = failureOf(call, reason);
-      void call.end();
-    },
-  };
   call.status = 200;
   const headers = { "content-type": "application/json", ...callHeaders(call) };
-  return { status: 200, headers, body: rest(call, first, source) };
+  return { status: 200, headers, body: new Pieces(call, source, first) };
 }
 
-async function* rest(
-  call: Call,
-  first: IteratorResult<string>,
-  source: AsyncIterator<string>,
-): AsyncGenerator<string, undefined> {
-  try {
-    for (let step = first; !step.done; step = await source.next()) {
-      call.assertLive();
-      if (step.value !== "") yield step.value;
+const NO_MORE: IteratorResult<string, undefined> = { done: true, value: undefined };
+
+/** A body that the gateway has or reads, piece by piece as its client reads it. The call ends with the last piece, or when the client is gone. */
+export class Pieces implements AsyncIterableIterator<string, undefined> {
+  readonly #call: Call;
+  readonly #source: AsyncIterator<string> | Iterator<string>;
+  #first: IteratorResult<string> | undefined;
+
+  constructor(call: Call, source: AsyncIterator<string> | Iterator<string>, first?: IteratorResult<string>) {
+    this.#call = call;
+    this.#source = source;
+    this.#first = first;
+    call.listener = { cut: (reason) => void this.#fail(reason) };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<string, undefined>> {
+    try {
+      for (;;) {
+        this.#call.assertLive();
+        const { done, value } = this.#first ?? (await this.#source.next());
+        this.#first = undefined;
+        if (done) return await this.return();
+        if (value !== "") return { done: false, value };
+      }
+    } catch (error) {
+      await this.#fail(error);
+      throw error;
     }
-    return undefined;
-  } catch (error) {
-    call.error ??= failureOf(call, error);
-    throw error;
-  } finally {
-    await call.endAndSettle();
+  }
+
+  async return(): Promise<IteratorResult<string, undefined>> {
+    this.#first = undefined;
+    // The source may wait for a store that hangs.
+    void Promise.resolve(this.#source.return?.()).catch(() => {});
+    await this.#call.endAndSettle();
+    return NO_MORE;
+  }
+
+  #fail(thrown: unknown): Promise<void> {
+    const call = this.#call;
+    if (!call.isEnded) call.error ??= failureOf(call, thrown);
+    return call.endAndSettle();
   }
 }
 

@@ -437,6 +437,19 @@ describe("a large response", () => {
     expect(seen.most).toBeLessThan(1.1 * MIB);
   });
 
+  it("leaves nothing: no call behind a HEAD, and nothing of an item that was deleted", async () => {
+    const { made, send } = counting({ limits: { maxCallsInFlight: 1 } });
+    const id = await made({ input: "a", instructions: "x".repeat(100_000) });
+    for (const method of ["HEAD", "HEAD", "GET"])
+      expect((await send({ method, path: `/v1/responses/${id}` })).status).toBe(200);
+    const other = counting();
+    const post = { method: "POST", body: JSON.stringify({ items: [large("l")] }) };
+    const conversation = (await other.ask("conversations", post)).body.id;
+    expect((await other.ask(`conversations/${conversation}/items/l`)).body).toMatchObject({ id: "l" });
+    await other.ask(`conversations/${conversation}/items/l`, { method: "DELETE" });
+    expect(other.kept.documents).toBe(1);
+  });
+
   it("costs little before it is refused: too large together, or for a key that cannot pay", async () => {
     const { create, store, seen, asked } = counting({ limits: { maxJsonBytes: 3 * MIB } });
     const ids = ["a", "b", "c", "d", "e", "f", "g", "h"];

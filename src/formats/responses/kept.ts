@@ -638,10 +638,13 @@ export async function keepWith(
 }
 
 /** Returns the ids of those items that a conversation has already. */
-export const takenIn = async (parentId: string, items: readonly NewKept[], kept: KeptDocuments): Promise<string[]> =>
-  (await kept.peek(items.map(({ id }) => id)))
-    .filter((found) => found.parentId === parentId)
-    .map(({ id }) => id.slice(itemDocumentId(parentId, "").length));
+export async function takenIn(parentId: string, items: readonly NewKept[], kept: KeptDocuments): Promise<string[]> {
+  const taken: string[] = [];
+  for (let at = 0; at < items.length; at += BLOCK)
+    for (const found of await kept.peek(items.slice(at, at + BLOCK).map(({ id }) => id)))
+      if (found.parentId === parentId) taken.push(found.id.slice(itemDocumentId(parentId, "").length));
+  return taken;
+}
 
 /** Returns the documents that a response adds to the conversation of its request: none without a conversation. */
 function newItemsOf(context: AnswerContext, response: JsonObject, taken: ReadonlySet<unknown>): NewKept[] {

@@ -329,6 +329,6 @@ async function deleteFromConversation(_query: Query, incoming: Incoming): Promis
     return { id, object: "conversation.deleted", deleted: true };
   }
   const item = await findItem(kept, id, itemId);
-  await kept.delete(item.id);
+  await kept.delete(item.id, item);
   return objectIn(document);
 }
