@@ -6,7 +6,17 @@ import type { CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertTimerMs } from "../src/options.ts";
 import { assertMount } from "./mount.ts";
-import { drain, dropIdle, endConnection, mergedVary, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
+import {
+  drain,
+  dropIdle,
+  endConnection,
+  endKept,
+  mergedVary,
+  NODE_SHAPES,
+  NodeMount,
+  PATIENCE_MS,
+  send,
+} from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -73,7 +83,11 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
     const { status, headers, body } = answer;
     // Send a stream without Koa: Koa would report each disconnected client as an error of the app.
     context.respond = body === null || typeof body === "string" || body instanceof Uint8Array;
-    if (!context.respond) return send(res, answer);
+    if (!context.respond) {
+      await send(res, answer);
+      if (gateway.isClosing()) endKept(req, res);
+      return;
+    }
     context.body = body === null ? null : Buffer.from(body as string | Uint8Array);
     context.status = status;
     for (const [name, value] of Object.entries({ ...headers, ...mergedVary(res, headers) })) context.set(name, value);

@@ -81,6 +81,17 @@ export async function endConnection(req: IncomingMessage, res: ServerResponse): 
   if (!res.headersSent) res.setHeader("connection", "close");
 }
 
+/**
+ * Ends an HTTP/1 connection behind a stream that began before the gateway closed, so that its headers promised to keep the connection.
+ * The server's own `close` would wait for such a connection until it times out.
+ */
+export function endKept(req: IncomingMessage, res: ServerResponse): void {
+  if (req.httpVersionMajor !== 1) return;
+  const { socket } = req;
+  if (res.writableFinished) socket.end();
+  else res.once("finish", () => socket.end());
+}
+
 /** Closes the connection of a client that reads nothing of its answer for `patienceMs`. */
 export function dropIdle(res: ServerResponse, patienceMs: number): void {
   const { socket } = res;

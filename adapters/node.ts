@@ -6,7 +6,7 @@ import type { Answer, CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
 import { assertTimerMs } from "../src/options.ts";
 import { assertMount } from "./mount.ts";
-import { drain, dropIdle, endConnection, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
+import { drain, dropIdle, endConnection, endKept, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
 assertNodeVersion();
 
@@ -59,6 +59,7 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
       // Skip the timeout for an answer that is completely written, which is the usual case.
       if (!res.writableFinished) dropIdle(res, patienceMs);
       await sending;
+      if (gateway.isClosing()) endKept(req, res);
     } catch {
       // The answer ended early, and the client can no longer get an error. The call itself is already settled.
       res.destroy();

@@ -152,6 +152,33 @@ describe("a gateway that closes", () => {
     await closed;
   });
 
+  it.each([
+    ["Node", (gateway: Gateway): RequestListener => toNodeHandler(gateway)],
+    ["Koa", onKoa],
+  ])("ends the kept connection of a stream that began before, on %s", async (_name, mount) => {
+    const goOn = Promise.withResolvers<void>();
+    const gateway = gatewayOf({
+      backend: {
+        async *chat() {
+          yield "Hello.";
+          await goOn.promise;
+        },
+      },
+    });
+    const port = await listen(mount(gateway));
+    const body = JSON.stringify({ ...BODY, stream: true });
+    const socket = await sendHead(port, `content-length: ${body.length}`);
+    await write(socket, body);
+    expect(await readUntil(socket, /Hello\./)).toContain("onnection: keep-alive");
+    // Without a timeout, only the mount ends the connection.
+    const [server] = servers;
+    if (server) server.keepAliveTimeout = 0;
+    const [stopped, closed] = [once(server?.close() as Server, "close"), gateway.close()];
+    goOn.resolve();
+    expect(await text(socket)).toContain("message_stop");
+    await Promise.all([stopped, closed]);
+  });
+
   it("refuses a client that still sends only after its last byte, so that the answer is not lost", async () => {
     const gateway = gatewayOf();
     await gateway.close();
