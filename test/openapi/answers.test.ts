@@ -73,10 +73,11 @@ const VENDORS = schemasOf(`
 import type { Message, MessageTokensCount, RawMessageStreamEvent } from "@anthropic-ai/sdk/resources/messages/messages.js";
 import type { ModelInfo } from "@anthropic-ai/sdk/resources/models.js";
 import type { ErrorResponse } from "@anthropic-ai/sdk/resources/shared.js";
-import type { CountTokensResponse, GenerateContentResponse, Model as GeminiModel } from "@google/genai";
+import type { ContentEmbedding, CountTokensResponse, EmbedContentResponse, GenerateContentResponse, Model as GeminiModel } from "@google/genai";
 import type { ChatCompletion, ChatCompletionChunk } from "openai/resources/chat/completions/completions.js";
 import type { Conversation, ConversationDeletedResource } from "openai/resources/conversations/conversations.js";
 import type { ConversationItem, ConversationItemList } from "openai/resources/conversations/items.js";
+import type { CreateEmbeddingResponse } from "openai/resources/embeddings.js";
 import type { ImageEditStreamEvent, ImageGenStreamEvent, ImagesResponse } from "openai/resources/images.js";
 import type { Model } from "openai/resources/models.js";
 import type { ResponseItemList } from "openai/resources/responses/input-items.js";
@@ -134,6 +135,9 @@ export type createImageEvent = ImageGenStreamEvent;
 export type editImage = ImagesResponse;
 export type editImageEvent = ImageEditStreamEvent;
 export type varyImage = ImagesResponse;
+export type createEmbedding = CreateEmbeddingResponse;
+export type embedContent = { embedding: ContentEmbedding };
+export type batchEmbedContents = EmbedContentResponse;
 export type openAIError = OpenAIError;
 `);
 
@@ -520,6 +524,17 @@ describe.each(CALLERS)("answers of upstreams of %s", (format, _operationId, vers
       expect(wrong).toEqual({});
     },
   );
+});
+
+it("embeddings are answered as described", async () => {
+  const model = "models/demo-embedding";
+  const content = { parts: [{ text: "Hello" }] };
+  const body = { model: "demo-embedding", input: ["Hello", "there"] };
+  expect(await wrongWith("createEmbedding", { path: "/v1/embeddings", body })).toEqual([]);
+  const one = { path: `/v1beta/${model}:embedContent`, body: { content } };
+  expect(await wrongWith("embedContent", one)).toEqual([]);
+  const batch = { path: `/v1beta/${model}:batchEmbedContents`, body: { requests: [{ model, content }] } };
+  expect(await wrongWith("batchEmbedContents", batch)).toEqual([]);
 });
 
 it("token usage is answered and refused as described", async () => {
