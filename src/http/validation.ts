@@ -216,6 +216,22 @@ export function array<const Item extends v.GenericSchema>(
   });
 }
 
+/** A list of at most `most` elements. A longer list is refused before its elements are checked, which may be most of the work. */
+export function upTo<Schema extends v.GenericSchema<unknown[], unknown[]>>(
+  schema: Schema,
+  most: number,
+  message: string,
+): v.GenericSchema<v.InferInput<Schema>, v.InferOutput<Schema>> {
+  const limit = v.maxLength<unknown[], number, string>(most, message);
+  const bounded = v.pipe(schema as v.GenericSchema<unknown[], unknown[]>, limit);
+  const whole = bounded["~run"];
+  return running(bounded, (dataset, config) => {
+    const { value } = dataset;
+    if (!Array.isArray(value) || value.length <= most) return whole.call(bounded, dataset, config);
+    return limit["~run"]({ typed: true, value }, config);
+  });
+}
+
 /** Picks the schema that a value is held to, by looking at the value. */
 type Choose = (input: unknown) => v.GenericSchema;
 

@@ -62,8 +62,8 @@ export interface ModelBackend<Context = unknown> {
   image?(request: ImageRequest, call: CallContext<Context>): AsyncIterable<ImageEvent>;
   /**
    * Yields the vector of each input, in the order of `request.inputs`; all vectors have the same length. The inputs whose vectors were
-   * yielded are charged, even when the call fails or is cut later. A backend that counts the tokens yields them as usage, at the latest
-   * after the last vector. Default: the gateway estimates the tokens with `countTokens`.
+   * yielded are charged, and at least the tokens that were counted, even when the call fails or is cut later. A backend that counts the tokens
+   * yields them as usage, at the latest after the last vector. Default: the gateway estimates the tokens with `countTokens`.
    *
    * @example
    * async *embed({ inputs }) {

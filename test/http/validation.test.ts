@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { assertValid, crossCheck, object, shown, variant } from "../../src/http/validation.ts";
+import { array, assertValid, crossCheck, object, shown, upTo, variant } from "../../src/http/validation.ts";
 
 function messageOf(schema: v.GenericSchema, body: unknown): string | undefined {
   try {
@@ -74,6 +74,20 @@ describe("an error", () => {
     expect(messageOf(schema, { a: "x", b: "x" })).toBe("b: must differ from a");
     expect(messageOf(schema, { a: "x", b: "y" })).toBeUndefined();
   });
+});
+
+it("refuses a list that is too long before it looks at an element", () => {
+  let reads = 0;
+  const list = new Proxy(["a", "b", "c"], {
+    get: (target, key, receiver) => (
+      (reads += key === "length" ? 0 : 1),
+      Reflect.get(target, key, receiver) as unknown
+    ),
+  });
+  const body = object({ list: upTo(array(v.string()), 2, "must hold at most 2 texts") });
+  expect(() => assertValid(body, { list })).toThrow("list: must hold at most 2 texts");
+  expect(reads).toBe(0);
+  assertValid(body, { list: ["a", "b"] });
 });
 
 describe("a valid body", () => {

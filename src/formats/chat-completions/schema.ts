@@ -14,6 +14,7 @@ import {
   textOr,
   type UnknownObject,
   unknownObject,
+  upTo,
 } from "../../http/validation.ts";
 import { type JsonObject, isJsonObject } from "../../model/json.ts";
 import {
@@ -312,7 +313,7 @@ const Body = object({
   max_tokens: v.nullish(outputLimit),
   stream: v.nullish(v.boolean()),
   stream_options: v.nullish(object({ include_usage: v.nullish(v.boolean()) })),
-  stop: v.nullish(textOr(v.pipe(array(v.string()), v.maxLength(MAX_STOPS, `must hold at most ${MAX_STOPS} texts`)))),
+  stop: v.nullish(textOr(upTo(array(v.string()), MAX_STOPS, `must hold at most ${MAX_STOPS} texts`))),
   temperature: v.nullish(between(0, 2)),
   top_p: v.nullish(between(0, 1)),
   presence_penalty: v.nullish(between(-2, 2)),

@@ -1,7 +1,7 @@
 /** Decodes the answers and errors of an upstream that speaks the embeddings format. */
 
 import type { GatewayError } from "../../errors.ts";
-import type { EmbeddingVector } from "../../kinds/embedding/request.ts";
+import { type EmbeddingVector, MAX_DIMENSIONS } from "../../kinds/embedding/request.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.ts";
 import type { EmbeddingAnswer } from "../format.ts";
@@ -31,8 +31,13 @@ export function decodeAnswer(body: string, count: number, limits?: JsonLimits): 
   };
 }
 
+/** The longest vector in base64, in characters. */
+const MAX_VECTOR_CHARS = Math.ceil((MAX_DIMENSIONS * 4) / 3) * 4;
+
 /** Decodes a vector: a list of numbers, or base64. An upstream may ignore the requested encoding. The meter checks the numbers. */
 function decodeVector(embedding: JsonValue): EmbeddingVector {
+  if (typeof embedding === "string" && embedding.length > MAX_VECTOR_CHARS)
+    throw upstreamFailed("The model backend's answer has a vector that is too long.");
   if (Array.isArray(embedding)) return embedding as number[];
   if (typeof embedding === "string" && isBase64(embedding)) return floatsOf(fromBase64(embedding));
   throw upstreamFailed("The model backend's answer has something that is no vector.");

@@ -1,7 +1,7 @@
 /** The schemas of the embeddings format: the request and the answer of OpenAI's clients. */
 
 import * as v from "valibot";
-import { array, choice, object } from "../../http/validation.ts";
+import { array, choice, object, upTo } from "../../http/validation.ts";
 import { MAX_DIMENSIONS, MAX_INPUTS } from "../../kinds/embedding/request.ts";
 import { text, unsupportedFinder } from "../shared/schema.ts";
 
@@ -11,11 +11,7 @@ export const FORMAT = "embeddings";
 const token = v.pipe(v.number(), v.integer(), v.minValue(0, "must be at least 0"));
 
 const listOf = <const Item extends v.GenericSchema>(item: Item) =>
-  v.pipe(
-    array(item),
-    v.minLength(1, "must not be empty"),
-    v.maxLength(MAX_INPUTS, `must hold at most ${MAX_INPUTS} inputs`),
-  );
+  upTo(v.pipe(array(item), v.minLength(1, "must not be empty")), MAX_INPUTS, `must hold at most ${MAX_INPUTS} inputs`);
 const texts = listOf(text);
 // A single list of tokens is one input, so only the model limits its length.
 const tokens = v.pipe(array(token), v.minLength(1, "must not be empty"));

@@ -1,7 +1,7 @@
 /** The generation config (spec 2.8): its ranges, the rules between its fields, and the media types that the format supports. */
 
 import * as v from "valibot";
-import type { FieldPath, RuleBreach } from "../../http/validation.ts";
+import { type FieldPath, type RuleBreach, upTo } from "../../http/validation.ts";
 import type { JsonObject } from "../../model/json.ts";
 import { text, unsupported } from "../shared/schema.ts";
 import { OpenApiSchema, schemaBreaches } from "./schema.openapi.ts";
@@ -66,7 +66,7 @@ export const MAX_CANDIDATES = 8;
 
 export const GenerationConfig = object({
   stopSequences: v.nullish(
-    v.pipe(v.array(text), v.maxLength(MAX_STOP_SEQUENCES, `must hold at most ${MAX_STOP_SEQUENCES} stop sequences`)),
+    upTo(v.array(text), MAX_STOP_SEQUENCES, `must hold at most ${MAX_STOP_SEQUENCES} stop sequences`),
   ),
   responseMimeType: v.nullish(
     v.picklist(

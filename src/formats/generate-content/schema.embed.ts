@@ -1,7 +1,7 @@
 /** The requests and answers of `embedContent` and `batchEmbedContents`, in camelCase. Unknown fields are allowed. */
 
 import * as v from "valibot";
-import { array, crossCheck, type FieldPath, type RuleBreach, textOr } from "../../http/validation.ts";
+import { array, crossCheck, type FieldPath, type RuleBreach, textOr, upTo } from "../../http/validation.ts";
 import { type EmbeddingTask, MAX_DIMENSIONS, MAX_INPUTS } from "../../kinds/embedding/request.ts";
 import { atMost, unsupported, unsupportedFinder } from "../shared/schema.ts";
 import { Content, partBreaches, type RequestPart } from "./schema.ts";
@@ -48,10 +48,10 @@ export const EmbedContentRequest = v.pipe(
 );
 
 const Batch = object({
-  requests: v.pipe(
-    array(Embedded),
-    v.minLength(1, "must hold at least one request"),
-    v.maxLength(MAX_INPUTS, `must hold at most ${MAX_INPUTS} requests`),
+  requests: upTo(
+    v.pipe(array(Embedded), v.minLength(1, "must hold at least one request")),
+    MAX_INPUTS,
+    `must hold at most ${MAX_INPUTS} requests`,
   ),
 });
 export type BatchEmbedContentsRequest = v.InferOutput<typeof Batch>;

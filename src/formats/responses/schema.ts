@@ -16,6 +16,7 @@ import {
   shown,
   textOr,
   type UnknownObject,
+  upTo,
 } from "../../http/validation.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import {
@@ -468,7 +469,7 @@ function* choiceBreaches(
 }
 
 const MAX_NEW_ITEMS = 20;
-const items = v.pipe(array(InputItem), v.maxLength(MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`));
+const items = upTo(array(InputItem), MAX_NEW_ITEMS, `must hold at most ${MAX_NEW_ITEMS} items`);
 export const NewConversation = object({ metadata: v.nullish(Metadata), items: v.nullish(items) });
 export const ChangedConversation = object({ metadata: v.nullish(Metadata) });
 export const NewItems = object({ items });
