@@ -39,7 +39,7 @@ describe("the options of the host", () => {
       { id: "a", kinds: ["chat"], maxOutputTokens: 9 },
       { id: "b", kinds: ["chat", "image"] },
     ]);
-    expect(Object.keys(aiSdk({ chat: () => undefined }))).toEqual(["upstreamsOf", "chat"]);
+    expect(Object.keys(aiSdk({ chat: () => undefined }))).toEqual(["takesUnknown", "upstreamsOf", "chat"]);
   });
 
   it("find a model by a function, or have none", async () => {
