@@ -256,8 +256,8 @@ const isTextAlone = (part: RequestPart): boolean =>
 export function* partBreaches(part: RequestPart, path: FieldPath): Generator<RuleBreach> {
   const [first, second] = PART_KINDS.filter((kind) => part[kind] != null);
   if (second) yield { path: [...path, second], message: `cannot stand beside ${first}: a part is of one kind` };
-  // A part may have only a signature.
-  const isEmpty = !first && part.thoughtSignature == null && part.thought == null;
+  // A part may have only a signature, or only what describes the video before it.
+  const isEmpty = !first && part.thoughtSignature == null && part.thought == null && part.videoMetadata == null;
   if (isEmpty && !(isOfUnknownKind(part) && passesUnknown()))
     yield { path, message: `must hold one of ${PART_KINDS.join(", ")}` };
   yield* mediumBreaches(part, path);
