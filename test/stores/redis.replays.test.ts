@@ -49,7 +49,7 @@ describe.skipIf(!redisAnswers).each(drivers)("redisReplayStore through $name", (
     for (const name of names) expect(Number(await send("PTTL", name))).toBeGreaterThan(0);
   });
 
-  it.each([{ prefix: "{x}" }, { maxEntriesPerKey: 0 }, { maxBytesPerKey: 0.5 }])("refuses %j", (options) => {
+  it.each([{ prefix: "{x}{y}" }, { maxEntriesPerKey: 0 }, { maxBytesPerKey: 0.5 }])("refuses %j", (options) => {
     expect(() => redisReplayStore({ client: place.client, ...options })).toThrow(RangeError);
   });
 });
