@@ -13,6 +13,7 @@ import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../kinds/image/
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
+import type { NativeUsage } from "../model/usage.ts";
 import type { ImageBooking } from "../ports/image-store.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
@@ -306,6 +307,8 @@ export interface EmbeddingAnswer {
   readonly vectors: readonly EmbeddingVector[];
   /** The count that the upstream reported, unchecked. */
   readonly inputTokens: number | undefined;
+  /** All that the upstream reported with the count. */
+  readonly native: NativeUsage | undefined;
   /** The upstream's name of the model, if the answer has one. */
   readonly model: string | undefined;
 }

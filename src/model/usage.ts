@@ -1,5 +1,7 @@
 /** The token counts of a call. They hold no secrets. */
 
+import type { JsonObject } from "./json.ts";
+
 /**
  * The token counts of one call. Counts are cumulative: a later report replaces an earlier one. `inputTokens` is the whole input, and the
  * cache counts are parts of it.
@@ -67,3 +69,13 @@ export function withParts(counts: Partial<Usage>): Partial<Usage> {
     ...(isOutputShort && { outputTokens: outputTokens + reasoningTokens }),
   };
 }
+
+/** The usage of an upstream in its own format, with fields that the neutral usage cannot hold, such as a cost. */
+export interface NativeUsage {
+  readonly format: string;
+  readonly fields: JsonObject;
+}
+
+/** Returns the usage of an upstream that speaks the caller's format; undefined for every other upstream. */
+export const nativeUsage = ({ native }: { readonly native?: NativeUsage }, format: string): JsonObject | undefined =>
+  native?.format === format ? native.fields : undefined;

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { EmbeddingEvent, EmbeddingVector } from "../kinds/embedding/request.ts";
+import type { NativeUsage } from "../model/usage.ts";
 import type { Clock } from "../ports/clock.ts";
 
 /** The inputs of one batch: from `start` up to `end`. */
@@ -25,6 +26,8 @@ interface BatchAnswer {
   readonly vectors: readonly EmbeddingVector[];
   /** The upstream's count; undefined without one. */
   readonly inputTokens: number | undefined;
+  /** All that the upstream reported with the count. */
+  readonly native?: NativeUsage | undefined;
 }
 
 /**
@@ -39,10 +42,12 @@ export async function* embedded(
 ): AsyncGenerator<EmbeddingEvent> {
   let tokens = 0;
   let areAllCounted = true;
+  let native: NativeUsage | undefined;
   const counted = async (batch: Batch, signal: AbortSignal): Promise<BatchAnswer> => {
     const answer = await ask(batch, signal);
     tokens += answer.inputTokens ?? 0;
     areAllCounted &&= answer.inputTokens !== undefined;
+    native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
     return answer;
   };
   try {
@@ -52,7 +57,17 @@ export async function* embedded(
     throw error;
   }
   // Report the count only when all batches have one, so that a part is never taken for the whole.
-  if (areAllCounted) yield { type: "usage", usage: { inputTokens: tokens } };
+  if (areAllCounted) yield { type: "usage", usage: { inputTokens: tokens }, ...(native && { native }) };
+}
+
+/** Adds the numbers of two reports, such as their costs. Keeps the first report's other fields. */
+function added(first: NativeUsage, second: NativeUsage): NativeUsage {
+  const fields = { ...second.fields, ...first.fields };
+  for (const [name, value] of Object.entries(second.fields)) {
+    const known = first.fields[name];
+    if (typeof known === "number" && typeof value === "number") fields[name] = known + value;
+  }
+  return { ...first, fields };
 }
 
 /**

@@ -7,6 +7,7 @@ import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.
 import type { EmbeddingAnswer } from "../format.ts";
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
 import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { FORMAT } from "./schema.ts";
 
 /**
  * Decodes an answer. Puts the vectors in the order of their inputs: an upstream may send them in another order, each with its index.
@@ -27,6 +28,7 @@ export function decodeAnswer(body: string, count: number, limits?: JsonLimits): 
   return {
     vectors: vectors as EmbeddingVector[],
     inputTokens: tokens == null ? undefined : Number(tokens),
+    native: isJsonObject(usage) ? { format: FORMAT, fields: usage } : undefined,
     model: typeof model === "string" ? model : undefined,
   };
 }

@@ -3,27 +3,30 @@
 import { RawJson } from "../../http/answer.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../../kinds/embedding/request.ts";
 import { toBase64 } from "../../media/base64.ts";
+import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector } from "../format.ts";
 import { vectorJson } from "../shared/embedding.ts";
+import { FORMAT } from "./schema.ts";
 
 /** Collects the vectors of one answer into its body. Each vector is written when it comes, because all of them at once take long. */
 export function answerCollector({ model, native }: EmbeddingRequest): AnswerCollector<EmbeddingAnswerEvent> {
   const isBase64 = native?.body["encoding_format"] === "base64";
   const data: string[] = [];
-  let tokens = 0;
+  let usage: object | undefined;
   return {
     add(event) {
-      if (event.type === "finish") tokens = event.usage.inputTokens;
+      if (event.type === "finish") {
+        const { inputTokens } = event.usage;
+        usage = { ...nativeUsage(event, FORMAT), prompt_tokens: inputTokens, total_tokens: inputTokens };
+      }
       if (event.type !== "embedding") return;
       const { vector } = event;
       const embedding = isBase64 ? `"${base64OfFloats(vector)}"` : vectorJson(vector);
       data.push(`{"object":"embedding","index":${data.length},"embedding":${embedding}}`);
     },
     body() {
-      const usage = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
-      return new RawJson(
-        `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(model)},"usage":${usage}}`,
-      );
+      const [name, counts] = [JSON.stringify(model), JSON.stringify(usage)];
+      return new RawJson(`{"object":"list","data":[${data.join(",")}],"model":${name},"usage":${counts}}`);
     },
   };
 }

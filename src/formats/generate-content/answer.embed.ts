@@ -3,23 +3,26 @@
 import { RawJson } from "../../http/answer.ts";
 import type { EmbeddingAnswerEvent, EmbeddingVector } from "../../kinds/embedding/request.ts";
 import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, EmbeddingAnswer } from "../format.ts";
 import { vectorJson } from "../shared/embedding.ts";
 import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { FORMAT } from "./schema.wire.ts";
 
 /** Collects the vectors of one answer into its body. Each vector is written when it comes, because all of them at once take long. */
 export function embedCollector(isBatch: boolean): AnswerCollector<EmbeddingAnswerEvent> {
   const vectors: string[] = [];
-  let tokens = 0;
+  let usage: object | undefined;
   return {
     add(event) {
       if (event.type === "embedding") vectors.push(`{"values":${vectorJson(event.vector)}}`);
-      if (event.type === "finish") tokens = event.usage.inputTokens;
+      if (event.type !== "finish") return;
+      const { inputTokens } = event.usage;
+      usage = { ...nativeUsage(event, FORMAT), promptTokenCount: inputTokens, totalTokenCount: inputTokens };
     },
     body() {
       const field = isBatch ? `"embeddings":[${vectors.join(",")}]` : `"embedding":${vectors.join("")}`;
-      const usage = JSON.stringify({ promptTokenCount: tokens, totalTokenCount: tokens });
-      return new RawJson(`{${field},"usageMetadata":${usage}}`);
+      return new RawJson(`{${field},"usageMetadata":${JSON.stringify(usage)}}`);
     },
   };
 }
@@ -38,6 +41,7 @@ export function decodeEmbedAnswer(body: string, count: number, limits?: JsonLimi
   return {
     vectors,
     inputTokens: tokens == null ? undefined : Number(tokens),
+    native: isJsonObject(usageMetadata) ? { format: FORMAT, fields: usageMetadata } : undefined,
     model: typeof modelVersion === "string" ? modelVersion : undefined,
   };
 }

@@ -8,6 +8,7 @@ import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.
 import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";
 import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { FORMAT } from "./request.ts";
 import { ImageFields } from "./schema.ts";
 
 /** A finished picture from an upstream: its bytes, or its address. */
@@ -101,7 +102,7 @@ function decodeUsage(usage: unknown): ToldEvent[] {
     ["outputTokens", output_tokens],
   ];
   const known = counts.flatMap(([name, count]) => (count == null ? [] : [[name, Number(count)] as const]));
-  return known.length > 0 ? [{ type: "usage", usage: Object.fromEntries(known) }] : [];
+  return [{ type: "usage", usage: Object.fromEntries(known), native: { format: FORMAT, fields: usage } }];
 }
 
 /** Decodes an error response from status, headers and body (parsed JSON, or a text). The upstream's own message stays in `cause`. */

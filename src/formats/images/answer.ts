@@ -1,15 +1,19 @@
 /** Encodes image answers (spec 2.4), complete or as a stream of events. */
 
 import type * as v from "valibot";
-import type { ImageAnswerEvent, ImageOperation, ImageRequest, ImageUsage } from "../../kinds/image/request.ts";
+import type { ImageAnswerEvent, ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import { toBase64 } from "../../media/base64.ts";
+import { isJsonObject } from "../../model/json.ts";
+import { nativeUsage } from "../../model/usage.ts";
 import type { AnswerCollector, AnswerStream } from "../format.ts";
 import { encodeError } from "../shared/errors.ts";
+import { FORMAT } from "./request.ts";
 import type { ImageObject, ImagesAnswer, ImagesUsage } from "./schema.ts";
 
 type WireAnswer = v.InferOutput<typeof ImagesAnswer>;
 type WireImage = v.InferOutput<typeof ImageObject>;
 type WireUsage = v.InferOutput<typeof ImagesUsage>;
+type CountedImages = Pick<Extract<ImageAnswerEvent, { type: "finish" }>, "usage" | "native">;
 type FinishedImage = Extract<ImageAnswerEvent, { type: "image" }>;
 
 /**
@@ -27,7 +31,7 @@ export function answerCollector(
   return {
     add(event) {
       if (event.type === "image") body.data.push(encodeImage(event, request, request.delivery !== "url"));
-      if (event.type === "finish" && tellsUsage) body.usage = encodeUsage(event.usage);
+      if (event.type === "finish" && tellsUsage) body.usage = encodeUsage(event);
     },
     body: () => body,
   };
@@ -39,7 +43,7 @@ const EVENT_NAME: Readonly<Record<ImageOperation, string>> = {
   vary: "image_variation",
 };
 
-const NO_USAGE: ImageUsage = { inputTextTokens: 0, inputImageTokens: 0, outputTokens: 0 };
+const NO_USAGE: CountedImages = { usage: { inputTextTokens: 0, inputImageTokens: 0, outputTokens: 0 } };
 
 /** Encodes the events of one answer as a stream. The parameters are those of `answerCollector`. */
 export function answerStream(
@@ -84,7 +88,7 @@ export function answerStream(
           return before;
         }
         case "finish":
-          return release(event.usage);
+          return release(event);
       }
     },
     error: (error) => release() + frameText("error", encodeError(error)),
@@ -104,9 +108,20 @@ const encodeImage = (
   ...(revisedPrompt !== undefined && revisedPrompt !== prompt && { revised_prompt: revisedPrompt }),
 });
 
-const encodeUsage = ({ inputTextTokens, inputImageTokens, outputTokens }: ImageUsage): WireUsage => ({
-  total_tokens: inputTextTokens + inputImageTokens + outputTokens,
-  input_tokens: inputTextTokens + inputImageTokens,
-  output_tokens: outputTokens,
-  input_tokens_details: { text_tokens: inputTextTokens, image_tokens: inputImageTokens },
-});
+/** Encodes the counts. Keeps the other fields of an upstream of the same format. */
+function encodeUsage(counted: CountedImages): WireUsage {
+  const { inputTextTokens, inputImageTokens, outputTokens } = counted.usage;
+  const native = nativeUsage(counted, FORMAT);
+  const details = native?.["input_tokens_details"];
+  return {
+    ...native,
+    total_tokens: inputTextTokens + inputImageTokens + outputTokens,
+    input_tokens: inputTextTokens + inputImageTokens,
+    output_tokens: outputTokens,
+    input_tokens_details: {
+      ...(isJsonObject(details) && details),
+      text_tokens: inputTextTokens,
+      image_tokens: inputImageTokens,
+    },
+  };
+}

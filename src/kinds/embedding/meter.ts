@@ -1,7 +1,7 @@
 /** The meter of embeddings: checks the vectors, and counts the input tokens. Uses the backend's count, or an estimate without one. */
 
 import { GatewayError } from "../../errors.ts";
-import { type Certainty, NO_USAGE, type Usage } from "../../model/usage.ts";
+import { type Certainty, type NativeUsage, NO_USAGE, type Usage } from "../../model/usage.ts";
 import { shown } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { partsTokens } from "../chat/input-tokens.ts";
@@ -97,6 +97,7 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
   /** The backend's latest count. */
   #known: number | undefined;
   #isDoubtful = false;
+  #native: NativeUsage | undefined;
 
   constructor(options: EmbeddingMeterOptions) {
     this.#options = options;
@@ -110,6 +111,7 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
     if (isVector(event)) return this.#add(event);
     this.isHeavy = false;
     if (typeof event !== "object" || event?.type !== "usage") throw wrongEvent("embedding", event, SHAPES, VECTORS);
+    this.#native = event.native;
     this.#learn(event.usage?.inputTokens);
     return undefined;
   }
@@ -161,7 +163,8 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
   }
 
   finish(): EmbeddingAnswerEvent {
-    return { type: "finish", usage: { inputTokens: this.#inputTokens } };
+    const usage = { inputTokens: this.#inputTokens };
+    return { type: "finish", usage, ...(this.#native && { native: this.#native }) };
   }
 
   get #isWhole(): boolean {
@@ -204,7 +207,7 @@ export class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEven
   }
 }
 
-const SHAPES: EventShapes = { usage: { usage: "object" } };
+const SHAPES: EventShapes = { usage: { usage: "object", native: "any?" } };
 const VECTORS = "a list of numbers, a Float32Array or a Float64Array, or ";
 
 const isVector = (event: EmbeddingEvent): event is EmbeddingVector =>

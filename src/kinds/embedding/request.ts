@@ -1,5 +1,6 @@
 /** An embedding request and its events, independent of wire formats. */
 
+import type { NativeUsage } from "../../model/usage.ts";
 import type { DocumentPart, MediaPart, NativeRequest, TextPart } from "../chat/request.ts";
 
 /** One request for the vectors of its inputs. The backend chooses the value of an absent field. */
@@ -54,13 +55,15 @@ export interface EmbeddingUsage {
  * An event of a backend that embeds: the vector of the next input, or the tokens so far. Token counts are cumulative: a later report
  * replaces an earlier one.
  */
-export type EmbeddingEvent = EmbeddingVector | { readonly type: "usage"; readonly usage: EmbeddingUsage };
+export type EmbeddingEvent =
+  | EmbeddingVector
+  | { readonly type: "usage"; readonly usage: EmbeddingUsage; readonly native?: NativeUsage };
 
 /** An event that the meter passes on to the encoders of formats. An answer has one start, then a vector for each input, then one finish. */
 export type EmbeddingAnswerEvent =
   | { readonly type: "start" }
   | { readonly type: "embedding"; readonly vector: EmbeddingVector }
-  | { readonly type: "finish"; readonly usage: EmbeddingUsage };
+  | { readonly type: "finish"; readonly usage: EmbeddingUsage; readonly native?: NativeUsage };
 
 /** The most inputs of one request. */
 export const MAX_INPUTS = 2_048;

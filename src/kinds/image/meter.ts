@@ -1,6 +1,6 @@
 /** The meter of images: counts the images that arrive, and the tokens that the backend reports. */
 
-import type { Certainty } from "../../model/usage.ts";
+import type { Certainty, NativeUsage } from "../../model/usage.ts";
 import { quoted, shown, type Shapes } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { abandon, assertTokens, type CountTokens } from "../count-tokens.ts";
@@ -66,7 +66,7 @@ const MEDIA_TYPES: readonly string[] = ["image/png", "image/jpeg", "image/webp"]
 const SHAPES = {
   image: { bytes: "object", mediaType: MEDIA_TYPES, revisedPrompt: "string?" },
   "partial-image": { image: "number", step: "number", bytes: "object", mediaType: MEDIA_TYPES },
-  usage: { usage: "object" },
+  usage: { usage: "object", native: "any?" },
 } satisfies { readonly [Type in ImageEvent["type"]]: Shapes<Omit<Extract<ImageEvent, { type: Type }>, "type">> };
 
 /** Throws `backend_failed` for an event of an unknown type or without an image, before the image is charged. */
@@ -102,6 +102,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   /** The estimated tokens of the prompt. */
   readonly #inputTextTokens: number;
   #usage: ImageUsage;
+  #native: NativeUsage | undefined;
   #drawn = 0;
   /** True once an unfinished version of the next image has come: it shows most of the image, and is charged like it. */
   #isBegun = false;
@@ -138,6 +139,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   observe(event: Published): ImageAnswerEvent | undefined {
     switch (event.type) {
       case "usage":
+        this.#native = event.native;
         this.#learn(event.usage);
         return undefined;
       case "partial-image":
@@ -186,7 +188,7 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
   }
 
   finish(): ImageAnswerEvent {
-    return { type: "finish", usage: this.#completedUsage() };
+    return { type: "finish", usage: this.#completedUsage(), ...(this.#native && { native: this.#native }) };
   }
 
   assertPrice(upstream: UpstreamModel): void {

@@ -1,5 +1,6 @@
 /** An image request and its events, independent of wire formats. */
 
+import type { NativeUsage } from "../../model/usage.ts";
 import type { NativeRequest } from "../chat/request.ts";
 
 /** The operation: draw from a prompt, change images, or make variations of an image. */
@@ -73,7 +74,7 @@ export type ImageEvent =
       readonly bytes: Uint8Array;
       readonly mediaType: ImageMediaType;
     }
-  | { readonly type: "usage"; readonly usage: Partial<ImageUsage> };
+  | { readonly type: "usage"; readonly usage: Partial<ImageUsage>; readonly native?: NativeUsage };
 
 /** A finished image. */
 export interface ImageDrawn {
@@ -90,7 +91,7 @@ export type ImageAnswerEvent =
   | Exclude<ImageEvent, { type: "usage" } | ImageDrawn>
   /** `number` counts from 0. `url` is the image's address, if the caller wants a link. */
   | (ImageDrawn & { readonly number: number; readonly url?: string })
-  | { readonly type: "finish"; readonly usage: ImageUsage };
+  | { readonly type: "finish"; readonly usage: ImageUsage; readonly native?: NativeUsage };
 
 /** Returns the name that the caller used for the model, perhaps an alias; undefined if the caller named no model. */
 export function saidModel({ native }: ImageRequest): string | undefined {

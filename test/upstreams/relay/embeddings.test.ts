@@ -336,6 +336,30 @@ async function through(
 
 const BATCH = "/v1beta/models/m:batchEmbedContents";
 
+it.each<[Format, string, object, string]>([
+  ["chat-completions", "/v1/embeddings", { model: "m", input: texts(2) }, "usage"],
+  [
+    "generate-content",
+    BATCH,
+    { requests: texts(2).map((text) => ({ content: { parts: [{ text }] } })) },
+    "usageMetadata",
+  ],
+])("an upstream's other fields of usage reach a caller of %s, with the costs of batches added", async (...row) => {
+  const [format, path, body, name] = row;
+  const costly: Script = async (sent, number) => {
+    const answered = (await (await ANSWERS[format](sent, number)).json()) as Body;
+    const usage = { ...(answered[name] as Body), cost: 0.5, currency: "EUR", split: { of: [0.25] } };
+    return Response.json({ ...answered, [name]: usage });
+  };
+  for (const [maxInputs, cost] of [
+    [2, 0.5],
+    [1, 1],
+  ] as const) {
+    const { answer } = await through(format, path, body, costly, { embeddings: { maxInputs } });
+    expect(answer[name]).toMatchObject({ cost, currency: "EUR", split: { of: [0.25] } });
+  }
+});
+
 /** Answers with vectors of the lengths that are asked for. */
 const sized: Script = ({ body }) => {
   const lengths = (body["requests"] as Body[]).map((each) => Number(each["outputDimensionality"]));

@@ -339,7 +339,11 @@ describe("a stream", () => {
     expect(error).toBeUndefined();
     expect(events).toEqual([
       { type: "partial-image", image: 0, step: 0, bytes: expect.any(Uint8Array), mediaType: "image/png" },
-      { type: "usage", usage: { inputTextTokens: 5, inputImageTokens: 7, outputTokens: 30 } },
+      {
+        type: "usage",
+        usage: { inputTextTokens: 5, inputImageTokens: 7, outputTokens: 30 },
+        native: { format: "images", fields: usage },
+      },
       { type: "image", bytes: expect.any(Uint8Array), mediaType: "image/png", revisedPrompt: "A tall lighthouse" },
     ]);
   });
@@ -461,8 +465,8 @@ describe("to a caller", () => {
     expect(result).toMatchObject({ status: 400, param: "prompt", message: "400 Account 7 with [redacted]" });
   });
 
-  it("usage that cannot be true is left to the estimate", async () => {
-    const usage = { input_tokens: -5, output_tokens: "many" };
+  it("usage that cannot be true is left to the estimate, and its other fields are kept", async () => {
+    const usage = { input_tokens: -5, output_tokens: "many", cost: 0.5, input_tokens_details: { video_tokens: 3 } };
     const { result } = await told(
       (socket) => socket.end(json({ data: [{ b64_json: B64 }], usage })),
       (client) => client.images.generate({ prompt: "A cat", model: "gpt-image-1" }),
@@ -470,6 +474,10 @@ describe("to a caller", () => {
     const { usage: shown } = result as OpenAI.ImagesResponse;
     expect(shown?.output_tokens).toBeGreaterThan(0);
     expect(shown?.input_tokens).toBeGreaterThan(0);
+    expect(shown).toMatchObject({
+      cost: 0.5,
+      input_tokens_details: { video_tokens: 3, text_tokens: expect.any(Number) },
+    });
   });
 
   it("the address of a picture is the gateway's own", async () => {
