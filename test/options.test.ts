@@ -415,6 +415,7 @@ describe("a wrong shape gets a sentence", () => {
     [{ origin: [/\.example$/] }, "origin[0] must begin with ^ and end with $"],
     [{ origin: "*", credentials: true }, "credentials needs an origin that is a list of known pages, or a function"],
     [{ origin: [page, "null"], credentials: true }, "credentials needs an origin that is a list of known pages"],
+    [{ origin: [page], allowHeaders: [] }, "allowHeaders must name a header"],
     [{ origin: [page], maxAge: 600 }, 'maxAge must be seconds as a text, such as "600"'],
     [{ origin: [page], preflight: { statusCode: 500 } }, "preflight: statusCode must be a status from 200 to 299"],
   ])("cors: %o", (cors, words) => {

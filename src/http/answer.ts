@@ -79,8 +79,8 @@ function byteStream(pieces: AsyncIterableIterator<string>): ReadableStream<Uint8
  */
 export interface CorsOptions {
   /**
-   * The pages that may call, by origin, or a function that decides; `"*"` is every page. A regular expression must begin with `^` and end
-   * with `$`, and must match the whole origin; escape its dots.
+   * The pages that may call, by origin, or a function that decides at once, by true or false; `"*"` is every page. A regular expression must
+   * begin with `^` and end with `$`, and must match the whole origin; escape its dots.
    */
   origin: "*" | "null" | (string | RegExp)[] | ((origin: string) => boolean);
   /** The methods that a page may use. Default: all. */

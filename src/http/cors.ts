@@ -15,7 +15,7 @@ export function corsOf(options: CorsOptions): Cors {
   assertOptions<CorsOptions>("createGateway: cors", options, {
     origin: assertOrigins,
     methods: { optional: allOr(listOf("string")) },
-    allowHeaders: { optional: allOr(listOf("string")) },
+    allowHeaders: { optional: allOr(assertSomeHeaders) },
     exposeHeaders: { optional: allOr(listOf("string")) },
     credentials: "boolean?",
     maxAge: { optional: assertSeconds },
@@ -23,19 +23,33 @@ export function corsOf(options: CorsOptions): Cors {
       optional: fieldsOf<NonNullable<CorsOptions["preflight"]>>({ statusCode: { optional: assertStatus } }),
     },
   });
-  const { origin, credentials } = options;
+  // Each by its name, because an object of a class has fields that a copy would not have.
+  const { origin, methods = "*", allowHeaders = "*", exposeHeaders = "*" } = options;
+  const { credentials = false, maxAge = false, preflight = {} } = options;
   if (credentials && (typeof origin === "string" || (Array.isArray(origin) && origin.includes("null"))))
     throw new TypeError(
       "createGateway: cors: credentials needs an origin that is a list of known pages, or a function.",
     );
-  const whole = Array.isArray(origin) ? origin.map((one) => (typeof one === "string" ? one : wholly(one))) : origin;
-  const rules = { ...options, origin: whole };
+  const rules = { origin: rulesOf(origin), methods, allowHeaders, exposeHeaders, credentials, maxAge, preflight };
   return (request) => {
     const event = new H3Event(request);
     const preflight = handleCors(event, rules);
     const headers = Object.fromEntries(event.res.headers);
     return preflight ? { preflight: { status: preflight.status ?? 204, headers, body: null }, headers } : { headers };
   };
+}
+
+function rulesOf(origin: CorsOptions["origin"]): CorsOptions["origin"] {
+  if (typeof origin === "function") return (page) => decided(origin(page));
+  return Array.isArray(origin) ? origin.map((one) => (typeof one === "string" ? one : wholly(one))) : origin;
+}
+
+/** Throws a TypeError for a decision that h3 would take for a yes, such as a promise or the place in a list. */
+function decided(told: unknown): boolean {
+  if (told === undefined || typeof told === "boolean") return told ?? false;
+  // An unhandled rejection would end the process.
+  if (told instanceof Promise) told.catch(() => {});
+  throw new TypeError("createGateway: cors: the function origin must return true or false, and no promise.");
 }
 
 const allOr =
@@ -69,6 +83,13 @@ function assertOrigin(path: string, origin: unknown): void {
 
 /** Returns the pattern for the whole of a text, without flags by which it would remember its last match. */
 const wholly = ({ source, flags }: RegExp): RegExp => new RegExp(`^(?:${source})$`, flags.replace(/[gmy]/g, ""));
+
+/** Throws a TypeError for a list without headers: h3 would allow every header. */
+function assertSomeHeaders(path: string, headers: unknown): void {
+  listOf("string")(path, headers);
+  if ((headers as unknown[]).length === 0)
+    throw new TypeError(`${path} must name a header: a page sends its key in one.`);
+}
 
 function assertSeconds(path: string, value: unknown): void {
   if (value !== false && !(typeof value === "string" && /^\d+$/.test(value)))

@@ -2,7 +2,14 @@
 
 import { inspect } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createGateway, type Failure, GatewayError, memoryQuotaStore, systemClock } from "../../src/index.ts";
+import {
+  type CorsOptions,
+  createGateway,
+  type Failure,
+  GatewayError,
+  memoryQuotaStore,
+  systemClock,
+} from "../../src/index.ts";
 import { drawn } from "../hosts/stage.ts";
 import { AT_REST, counted, INPUT, opened, speaking, WORD, requestOf, UNASKED } from "./bench.ts";
 
@@ -21,6 +28,8 @@ const everything = (failures: Failure[] = []) =>
       },
     },
   });
+
+const withCors = (cors: CorsOptions) => createGateway({ quotas: memoryQuotaStore(), backend: UNASKED, cors });
 
 const at = (path: string, init: RequestInit = {}): Request =>
   new Request(`http://host${path}`, { method: "POST", ...init });
@@ -99,6 +108,23 @@ describe("errorResponse", () => {
     expect(headers?.get("retry-after")).toBe("2");
     for (const origin of ["https://elsewhere.test", "https://page.test.evil", "https://evil"])
       expect(headersFor(origin)?.has("access-control-allow-origin")).toBe(false);
+  });
+
+  it("lets no page read it where the decision is none, or where an object of a class says less", async () => {
+    const page = "https://page.test";
+    class Rules {
+      readonly origin = [page];
+      get methods(): string[] {
+        return ["GET"];
+      }
+    }
+    for (const told of [Promise.resolve(false), Promise.reject(new Error("no")), -1, "no", {}]) {
+      const { fetch } = withCors({ origin: () => told as boolean });
+      await expect(fetch(at("/v1/models", { headers: { origin: page } }))).rejects.toThrow("must return true or false");
+    }
+    const asked = { origin: page, "access-control-request-method": "DELETE" };
+    const { headers } = await withCors(new Rules()).fetch(at("/v1/models", { method: "OPTIONS", headers: asked }));
+    expect(headers.get("access-control-allow-methods")).toBe("GET");
   });
 
   it("reports to a host whose reporter throws, and answers all the same", () => {
