@@ -340,4 +340,6 @@ export interface AnswerDecoder<Event = ChatEvent> {
   end(): void;
   /** Decodes the text of a complete answer. Throws `backend_failed` for a text that is not an answer. */
   answer(body: string): Event[];
+  /** Returns the counts in a frame or a complete answer for which the other methods have thrown. */
+  lost?(text: string): Event[];
 }

@@ -209,20 +209,24 @@ export class MeteredEvents<Event, Answered> {
   /** Requests the first event, and waits for it. The event is charged for, even if nobody reads it. */
   async begin(quietMs: number | undefined): Promise<void> {
     const call = this.#call;
-    const first = this.#source.next();
-    this.#pending = first;
-    const step = await (quietMs === undefined ? first : within(first, quietMs, call.clock, (end) => call.defer(end)));
-    call.assertLive();
-    if (step === LATE) return;
-    this.#pending = undefined;
-    if (step.done) {
-      this.#done = true;
-      // Throws where an empty answer is not a whole one.
-      return this.#meter.complete();
+    for (;;) {
+      const next = this.#source.next();
+      this.#pending = next;
+      const step = await (quietMs === undefined ? next : within(next, quietMs, call.clock, (end) => call.defer(end)));
+      call.assertLive();
+      if (step === LATE) return;
+      this.#pending = undefined;
+      if (step.done) {
+        this.#done = true;
+        // Throws where an empty answer is not a whole one.
+        return this.#meter.complete();
+      }
+      if (!this.#started) this.#start(step.value);
+      const passed = this.#observe(step.value);
+      if (passed !== undefined) this.#first.push(passed);
+      // A count alone begins no answer: an error may follow.
+      if (Object(step.value).type !== "usage") return;
     }
-    this.#start(step.value);
-    const passed = this.#observe(step.value);
-    if (passed !== undefined) this.#first.push(passed);
   }
 
   #start(first: Event | undefined): void {

@@ -8,7 +8,7 @@ import type { AnswerDecoder } from "../format.ts";
 import { splitDataUrl } from "../shared/data-url.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments, CUT_SHORT } from "../shared/tools.ts";
-import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { addEvent, HeldBack, lostUsage, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { ReasoningBlock, reasoningIn, type ReasoningPiece } from "./answer.reasoning.ts";
 import { readExtra } from "./answer.signature.ts";
 import { decodeFinish, decodeLogprobs, decodeSources, decodeUsage, FAILED_FINISH } from "./answer.ts";
@@ -19,6 +19,7 @@ import { FORMAT } from "./schema.ts";
 import {
   isOtherPart,
   LooseCompletion,
+  LooseUsage,
   unsupportedInAnswer,
   type LooseChoice,
   type LooseMessage,
@@ -124,6 +125,10 @@ export class CompletionDecoder implements AnswerDecoder {
     this.#finishAll();
     const unsupported = () => unsupportedInAnswer(answer, this.#unsupported);
     return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
+  }
+
+  lost(text: string): ChatEvent[] {
+    return lostUsage(text, this.#limits, ({ usage }) => usage, LooseUsage, decodeUsage);
   }
 
   /** Decodes a chunk or a complete answer. */

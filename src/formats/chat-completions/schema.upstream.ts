@@ -14,7 +14,7 @@ const unsupportedCount = unsupported(v.optional(v.unknown()), (value) => value !
 /** A field whose value is not needed: the type of an object, a time, padding. */
 const envelope = v.optional(v.unknown());
 
-const LooseUsage = object({
+export const LooseUsage = object({
   prompt_tokens: maybeCount,
   completion_tokens: maybeCount,
   total_tokens: maybeCount,

@@ -7,12 +7,12 @@ import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder } from "../format.ts";
 import { isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
-import { addEvent, collected, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { addEvent, collected, lostUsage, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { annotationsOf } from "./answer.annotations.ts";
 import { decodeFeedback, decodeUsage } from "./answer.ts";
 import { decodeErrorBody } from "./errors.ts";
 import { decodeCode } from "./request.contents.ts";
-import { type AnswerPart, GenerateContentResponse, unsupportedInAnswer } from "./schema.answer.ts";
+import { type AnswerPart, GenerateContentResponse, unsupportedInAnswer, UsageMetadata } from "./schema.answer.ts";
 import { BLOCKED_FINISH, FORMAT, given, readBlockReason, readFinishReason } from "./schema.wire.ts";
 
 type DecodedEvent = NativeEvent["events"][number];
@@ -58,6 +58,10 @@ export class GenerateContentDecoder implements AnswerDecoder {
       : chunks.map((chunk) => ({ type: "native", format: FORMAT, body, ...this.#meaningOf(chunk) }));
     if (!this.#isComplete()) throw upstreamFailed("The model backend's answer has no end.");
     return events;
+  }
+
+  lost(text: string): ChatEvent[] {
+    return lostUsage(text, this.#limits, ({ usageMetadata }) => usageMetadata, UsageMetadata, decodeUsage);
   }
 
   #framed(chunk: GenerateContentResponse, data: string = JSON.stringify(chunk)): NativeEvent {

@@ -115,7 +115,7 @@ export type WireFeedback = v.InferOutput<typeof Feedback>;
 const ModalityTokenCount = object({ modality: optionalWordOf(MODALITY), tokenCount: number });
 export type ModalityTokenCount = v.InferOutput<typeof ModalityTokenCount>;
 
-const UsageMetadata = object({
+export const UsageMetadata = object({
   promptTokenCount: number,
   cachedContentTokenCount: number,
   candidatesTokenCount: number,

@@ -6,7 +6,7 @@ import { type JsonLimits, type JsonObject, utf8Length } from "../../model/json.t
 import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, isError } from "../shared/errors.decode.ts";
 import { AnsweredArguments } from "../shared/tools.ts";
-import { collected, HeldBack, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
+import { collected, HeldBack, lostUsage, parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { decodeStopReason, decodeUsage } from "./answer.ts";
 import { FORMAT } from "./schema.ts";
 import {
@@ -19,7 +19,7 @@ import {
   type UpstreamCitation,
   type UpstreamFrame,
   type UpstreamFrameType,
-  type UpstreamUsage,
+  UpstreamUsage,
 } from "./schema.upstream.ts";
 
 type NeutralEvent = NativeEvent["events"][number];
@@ -98,6 +98,10 @@ export class MessagesAnswerDecoder implements AnswerDecoder {
     const events = collected(this.#complete(wire));
     const unsupported = (): string[] => unsupportedInAnswer(wire, this.#unsupported);
     return [{ type: "native", format: FORMAT, body, events, unsupported }];
+  }
+
+  lost(text: string): ChatEvent[] {
+    return lostUsage(text, this.#limits, ({ usage }) => usage, UpstreamUsage, decodeUsage);
   }
 
   *#complete({ content, stop_reason, stop_sequence, ...begun }: UpstreamAnswer): Generator<NeutralEvent> {

@@ -20,7 +20,7 @@ export const TOOL_USES: RegExp = /^(.+)_requests$/;
 const counts = (form: RegExp) =>
   unsupported(v.nullish(jsonObject), (named) => !Object.keys(named).every((name) => form.test(name)));
 
-const UpstreamUsage = object({
+export const UpstreamUsage = object({
   input_tokens: mayBeNumber,
   output_tokens: mayBeNumber,
   cache_creation_input_tokens: mayBeNumber,

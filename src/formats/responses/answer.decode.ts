@@ -3,11 +3,11 @@
 import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import type { ChatEvent, Logprob, NativeEvent } from "../../kinds/chat/event.ts";
-import { isJsonObject, type JsonLimits } from "../../model/json.ts";
+import { isJsonObject, type JsonLimits, type JsonObject } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
 import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError } from "../shared/errors.decode.ts";
-import { addEvent, HeldBack, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
+import { addEvent, HeldBack, lostUsage, parseAnswer, upstreamFailed } from "../shared/upstream.ts";
 import { flatName, FORMAT } from "./schema.ts";
 import {
   isKnownPart,
@@ -16,7 +16,7 @@ import {
   type LooseItem,
   type LooseLogprobs,
   LooseResponse,
-  type LooseUsage,
+  LooseUsage,
   unsupportedInAnswer,
 } from "./schema.upstream.ts";
 
@@ -92,6 +92,10 @@ export class ResponseDecoder implements AnswerDecoder {
     this.#end(response);
     const unsupported = () => unsupportedInAnswer(response, this.#unsupported);
     return [{ type: "native", format: FORMAT, events: this.#events, body, unsupported }];
+  }
+
+  lost(text: string): ChatEvent[] {
+    return lostUsage(text, this.#limits, usageIn, LooseUsage, decodeUsage);
   }
 
   #event(event: LooseEvent): void {
@@ -289,6 +293,9 @@ const decodeLogprob = ({ token, logprob }: { readonly token: string; readonly lo
   token,
   logProbability: logprob,
 });
+
+/** Finds the usage in a complete response or an event. */
+const usageIn = ({ response, usage }: JsonObject): unknown => (isJsonObject(response) ? response["usage"] : usage);
 
 /** Decodes token counts. A count that the upstream left out is absent. */
 function decodeUsage({ input_tokens, output_tokens, ...usage }: LooseUsage): Partial<Usage> {

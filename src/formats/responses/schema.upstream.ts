@@ -87,7 +87,7 @@ const Item: v.GenericSchema<unknown, LooseItem> = choice([KnownItem, HostedItem]
   isJsonObject(input) && KNOWN.has(input["type"]) ? KnownItem : HostedItem,
 );
 
-const LooseUsage = object({
+export const LooseUsage = object({
   input_tokens: maybeCount,
   output_tokens: maybeCount,
   total_tokens: envelope,

@@ -1,7 +1,10 @@
 /** Reads the answers of upstreams, for all formats. */
 
+import type * as v from "valibot";
 import { GatewayError } from "../../errors.ts";
+import { isValid } from "../../http/validation.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
+import type { Usage } from "../../model/usage.ts";
 
 /** Parses an upstream's JSON. Throws `backend_failed` for a text that is not JSON, and for JSON beyond the limits. */
 export function parseAnswer(text: string, limits?: JsonLimits): unknown {
@@ -19,6 +22,30 @@ export function parseAnswerObject(text: string, limits?: JsonLimits): JsonObject
   const parsed = parseAnswer(text, limits);
   if (isJsonObject(parsed)) return parsed;
   throw upstreamFailed("The model backend's answer is no JSON object.");
+}
+
+/**
+ * Returns the counts that an upstream sent with an error, as the event of a usage; an empty list without valid counts. The upstream charges
+ * them, although the answer is lost.
+ *
+ * @param find Returns the usage in a JSON object of the format.
+ */
+export function lostUsage<Wire>(
+  text: string,
+  limits: JsonLimits | undefined,
+  find: (wire: JsonObject) => unknown,
+  schema: v.GenericSchema<unknown, Wire>,
+  decode: (usage: Wire) => Partial<Usage>,
+): { readonly type: "usage"; readonly usage: Partial<Usage> }[] {
+  let wire: unknown;
+  try {
+    wire = parseJson(text, limits);
+  } catch {
+    return [];
+  }
+  const found = isJsonObject(wire) ? find(wire) : undefined;
+  const usage = isJsonObject(found) && isValid(schema, found) ? decode(found) : {};
+  return Object.keys(usage).length > 0 ? [{ type: "usage", usage }] : [];
 }
 
 export const upstreamFailed = (message: string, cause?: unknown): GatewayError =>

@@ -36,7 +36,7 @@ interface AnyCall<Decoded, Event> extends RequestBelow {
 /** A call whose answer is never a stream. */
 interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
   readonly stream: false;
-  readonly decoder: Pick<AnswerDecoder<Decoded>, "answer">;
+  readonly decoder: Pick<AnswerDecoder<Decoded>, "answer" | "lost">;
 }
 
 interface StreamableCall<Decoded, Event> extends AnyCall<Decoded, Event> {
@@ -88,8 +88,9 @@ export async function* relayed<Decoded, Event>(
       call.decoder.end();
     } else if (isOfType(response, JSON_TYPE)) {
       // Some upstreams answer a request for a stream with a complete answer too.
-      const events = await completeAnswer(response, upstream, call, exchange);
+      const { events, error } = await completeAnswer(response, upstream, call, exchange);
       for (const event of call.handOn(events, exchange, observation)) yield event;
+      if (error) throw error.thrown;
     } else throw await failures.ofWrongType(response, exchange);
     exchange.end();
   } catch (error) {
@@ -179,6 +180,7 @@ class StreamedAnswer<Decoded> {
             this.#isFinished ||= call.isFinish(one);
           }
         } catch (thrown) {
+          for (const count of call.decoder.lost?.(data) ?? []) this.#events.push(count);
           this.error = { thrown: event === "error" ? errorEvent(thrown, data) : thrown };
         }
       },
@@ -234,7 +236,7 @@ async function completeAnswer<Decoded>(
   { limits, timeouts }: Upstream,
   { decoder }: Pick<RelayedCall<Decoded, unknown>, "decoder">,
   exchange: Exchange,
-): Promise<readonly Decoded[]> {
+): Promise<Pick<StreamedAnswer<Decoded>, "error"> & { readonly events: readonly Decoded[] }> {
   exchange.enter({ name: "next event", limitMs: timeouts.betweenEventsMs });
   let text: string;
   try {
@@ -244,9 +246,16 @@ async function completeAnswer<Decoded>(
   }
   const isLarge = text.length > LARGE_CHARS;
   if (isLarge) await nextIteration();
-  const events = decoder.answer(text);
+  let events: readonly Decoded[];
+  let error: { readonly thrown: unknown } | undefined;
+  try {
+    events = decoder.answer(text);
+  } catch (thrown) {
+    events = decoder.lost?.(text) ?? [];
+    error = { thrown };
+  }
   if (isLarge) await nextIteration();
-  return events;
+  return { events, error };
 }
 
 /**

@@ -1,8 +1,9 @@
 /** A caller and an upstream of one format: the upstream's answer reaches the caller to the letter, and is counted on the way. */
 
 import { describe, expect, it } from "vitest";
-import { createGateway, memoryQuotaStore } from "../../../src/index.ts";
+import { createGateway, memoryQuotaStore, type ModelBackend } from "../../../src/index.ts";
 import { relay, type RelayFormat, type RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { route } from "../../../src/upstreams/route/index.ts";
 import { rawUpstream, STREAM_HEAD, whole } from "./raw-upstream.ts";
 
 interface Case {
@@ -143,13 +144,19 @@ const CASES: readonly Case[] = [
 ];
 
 /** Asks a gateway with one key before an upstream with one answer. */
-async function asked({ format, path, ask }: Case, stream: boolean, answer: string, more: Partial<RelayOptions> = {}) {
+async function asked(
+  { format, path, ask }: Case,
+  stream: boolean,
+  answer: string,
+  more: Partial<RelayOptions> = {},
+  wrap = (backend: ModelBackend) => backend,
+) {
   await using upstream = await rawUpstream((socket) =>
     socket.end(stream ? STREAM_HEAD + answer : whole(200, "application/json", answer)),
   );
   const backend = relay({ format, baseUrl: upstream.url, apiKey: "sk-upstream-key", ...more });
   const quotas = memoryQuotaStore([{ apiKey: "sk-caller", name: "caller", granted: 10_000 }]);
-  const gateway = createGateway({ backend, quotas, onFailure: ({ text }) => failures.push(text) });
+  const gateway = createGateway({ backend: wrap(backend), quotas, onFailure: ({ text }) => failures.push(text) });
   const failures: string[] = [];
   const { model: _model, ...body } = ask as { model?: string };
   const model = more.models ? "fast" : "large";
@@ -188,7 +195,55 @@ const ODD: Readonly<Partial<Record<RelayFormat, string>>> = {
     '{"id":"resp_9","object":"response","created_at":1,"status":"completed","model":"large","output":[{"type":"function_call","id":"fc_1","status":"completed","call_id":"t","name":"a","arguments":"not json"},{"type":"function_call","id":"fc_2","status":"completed","call_id":"t","name":"b","arguments":"[1"}],"usage":{"input_tokens":11,"output_tokens":7,"total_tokens":18}}',
 };
 
+const ERROR = { type: "server_error", message: "Broken", status: "INTERNAL" };
+const RESPONSES_COUNTS = { input_tokens: 11, output_tokens: 7, total_tokens: 18 };
+
+/** Failures with counts: the frame in a stream, and the complete answer. */
+const COUNTED: Readonly<Partial<Record<RelayFormat, readonly [frame: object, complete: object]>>> = {
+  messages: [
+    { type: "error", error: ERROR, usage: { input_tokens: 11, output_tokens: 7 } },
+    { type: "error", error: ERROR, usage: { input_tokens: 11, output_tokens: 7 } },
+  ],
+  "generate-content": [
+    { error: ERROR, usageMetadata: { promptTokenCount: 11, candidatesTokenCount: 7 } },
+    { error: ERROR, usageMetadata: { promptTokenCount: 11, candidatesTokenCount: 7 } },
+  ],
+  "chat-completions": [
+    { choices: [{ index: 0, delta: {}, finish_reason: "error" }], usage: { prompt_tokens: 11, completion_tokens: 7 } },
+    { error: ERROR, choices: [], usage: { prompt_tokens: 11, completion_tokens: 7 } },
+  ],
+  responses: [
+    { type: "response.failed", response: { status: "failed", error: ERROR, output: [], usage: RESPONSES_COUNTS } },
+    { status: "failed", error: ERROR, output: [], usage: RESPONSES_COUNTS },
+  ],
+};
+
 describe.each(CASES)("$format", (its) => {
+  it("charges the counts of a failure, which begins no answer: another upstream of a route is still asked", async () => {
+    const [frame, complete] = (COUNTED[its.format] ?? []).map((failure) => JSON.stringify(failure));
+    const name = its.format === "messages" ? "event: error\n" : "";
+    const failed = `${name}data: ${frame}\n\n`;
+    const begun = its.stream.slice(0, its.stream.indexOf("\n\n", its.stream.indexOf("\\u00f6")) + 2);
+    for (const [stream, answer] of [
+      [false, complete ?? ""],
+      [true, failed],
+      [true, begun + failed],
+    ] as const) {
+      const { status, text, used } = await asked(its, stream, answer);
+      expect([answer, status >= 500, used]).toEqual([answer, answer !== begun + failed, 18]);
+      expect(text).toContain("error");
+      const other: ModelBackend = {
+        async *chat() {
+          yield "From another upstream";
+        },
+      };
+      const routed = await asked(its, stream, answer, {}, (backend) =>
+        route({ routes: { "*": { upstreams: [backend, { backend: other, weight: 0 }] } } }),
+      );
+      expect(routed.text.includes("From another upstream")).toBe(answer !== begun + failed);
+    }
+  });
+
   it("passes on a complete answer to the letter that no other format could say, and charges its counts", async () => {
     const odd = ODD[its.format] ?? "";
     const { status, text, used, failures } = await asked(its, false, odd);
