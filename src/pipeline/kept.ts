@@ -133,8 +133,10 @@ class KeyDocuments implements KeptDocuments {
       const rows = await this.#booked(maxBytes, () =>
         this.#ask("list", (call) => this.#store.list(this.#keyId, parentId, wanted, call)),
       );
-      after = rows.at(-1)?.id;
-      if (after === undefined) break;
+      const last = rows.at(-1)?.id;
+      // A store may answer with the same page again.
+      if (last === undefined || last === after) break;
+      after = last;
       for (const row of rows) {
         if (isPart(row.id)) continue;
         const document = storedOf(row);
@@ -142,6 +144,7 @@ class KeyDocuments implements KeptDocuments {
         if (left < 0 && found.length > 0) return found;
         found.push(document);
       }
+      if (found.length === 0) await nextIteration();
     }
     return found;
   }

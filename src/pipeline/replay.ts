@@ -309,11 +309,34 @@ async function follow(call: Call, running: RunningCall, entry: Entry): Promise<O
   return promise;
 }
 
+/** The longest pause before the claim of a key whose bodies leave no room is refused, in milliseconds. */
+const LAST_PAUSE_MS = 400;
+
+/** Claims with room for the answer that a claim may bring: the whole answer comes before its length is known. Throws `busy` without room. */
+async function claimed(call: Call, { keyId }: Entry, recording: Recording): Promise<ReplayState | undefined> {
+  const { bodies } = call.services;
+  using lease = bodies.lease(keyId);
+  // In a small room, a body and a claim beside it must have room.
+  const bytes = Math.min(call.limits.maxReplayBytes, Math.ceil(bodies.room.mostPerKey / 8));
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
+    try {
+      lease.take(bytes);
+      break;
+    } catch (busy) {
+      // The claims of a burst take some milliseconds each.
+      if (pauseMs > LAST_PAUSE_MS) throw busy;
+      await call.pause(pauseMs);
+      call.assertLive();
+    }
+  }
+  return await recording.claim();
+}
+
 /** Claims the entry, or waits until another process has answered. */
 async function begin(call: Call, replays: Replays, entry: Entry): Promise<Opened | "first"> {
   const recording = new Recording(call, replays, entry);
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
-    const state = await recording.claim();
+    const state = await claimed(call, entry, recording);
     call.assertLive();
     if (!state || state.state === "claimed") {
       recording.start(state !== undefined);

@@ -384,6 +384,25 @@ describe("the documents that a request reads", () => {
   });
 });
 
+describe("a store that lists one page for ever", () => {
+  it.each(["~part.1~", ""])("is asked for it no more than twice: %s", async (sign) => {
+    let pages = 0;
+    const { create, ask, send, clock } = keeping([["word"]], {}, () => ({
+      async list(_keyId, parentId) {
+        if (++pages % 100 === 0) throw new Error("asked too often");
+        return [{ id: `${sign}${parentId}/one`, parentId, content: "{}", aliases: [], revision: 0 }];
+      },
+    }));
+    const { id } = (await create({ input: "a", background: true })).body;
+    await clock.advance(0);
+    const stream = await send({ method: "GET", path: `/v1/responses/${id}?stream=true` });
+    expect([await stream.text(), pages <= 3]).toEqual(["", true]);
+    const conversation = (await ask("conversations", { method: "POST", body: "{}" })).body.id;
+    expect(await ask(`conversations/${conversation}/items?limit=5`)).toMatchObject({ status: 200 });
+    expect(pages).toBeLessThan(16);
+  });
+});
+
 const MIB = 1024 ** 2;
 /** Counts what the store gives: in all, and by one verb. */
 const counting = (setup: Parameters<typeof keeping>[1] = {}) => {

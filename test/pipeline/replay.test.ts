@@ -12,6 +12,8 @@ const whole = async (response: Response): Promise<unknown[]> => [
   await response.text(),
 ];
 
+const MIB = 1024 ** 2;
+
 const window = (points: number): RateLimiterMemory => new RateLimiterMemory({ points, duration: 3_600 });
 
 describe("a repeated call", () => {
@@ -282,6 +284,40 @@ describe("a form", () => {
     const [first, again, ...others] = claims.map(({ fingerprint }) => fingerprint);
     expect(again).toBe(first);
     expect(new Set([first, ...others]).size).toBe(3);
+  });
+});
+
+describe("claims at once", () => {
+  it("bring no more answers than the bodies of their key have room for", async () => {
+    const waiting: (() => void)[] = [];
+    let most = 0;
+    const verbs = around((store) => ({
+      async claim(claim, call) {
+        await new Promise<void>((resolve) => void (most = Math.max(most, waiting.push(resolve))));
+        return store.claim(claim, call);
+      },
+    }));
+    const limits = { maxBodyBytesInFlight: 64 * MIB, maxBodyBytesPerKey: 32 * MIB };
+    const { repeat, clock, report } = repeating([once], { limits }, verbs);
+    const burst = (from: number): Promise<Response>[] =>
+      Array.from({ length: 12 }, (_, at) => repeat({ headers: { "idempotency-key": `${from + at}` } }));
+    const first = burst(0);
+    await clock.advance(0);
+    expect(waiting.length).toBeLessThanOrEqual(8);
+    // The others claim when these have, and are refused while a store keeps the room.
+    while (waiting.length > 0) {
+      for (const go of waiting.splice(0)) go();
+      await clock.advance(50);
+      await clock.advance(0);
+    }
+    expect((await Promise.all(first)).map(({ status }) => status)).toEqual(first.map(() => 200));
+    const second = burst(100);
+    await clock.advance(0);
+    await clock.advance(1_000);
+    for (const go of waiting.splice(0)) go();
+    const statuses = (await Promise.all(second)).map(({ status }) => status);
+    expect([most <= 8, statuses.includes(200), statuses.includes(503)]).toEqual([true, true, true]);
+    expect(report()).toMatchObject(AT_REST);
   });
 });
 

@@ -3,7 +3,7 @@
 import { GatewayError } from "../../errors.ts";
 import type { AnswerEvent } from "../../kinds/chat/event.ts";
 import { type JsonObject, parseJson } from "../../model/json.ts";
-import type { Clock } from "../../ports/clock.ts";
+import { type Clock, nextIteration } from "../../ports/clock.ts";
 import type {
   AnswerContext,
   AnswerStream,
@@ -314,9 +314,14 @@ export class KeptStream implements FrameSource {
       const { document, head, failed } = await presentResponse(this.#kept, this.#find);
       const { id } = document;
       const children = await this.#kept.list(id, { ...PIECES, after: after ?? pieceOf(id, "begin") });
+      // A store may answer with the same page again.
+      const isNew = children.length > 0 && children.at(-1)?.id !== after;
       after = children.at(-1)?.id ?? after;
       for (const child of children) if (child.id.startsWith(`${id}/events-`)) yield* this.#framesIn(child);
-      if (children.length > 0) continue;
+      if (isNew) {
+        await nextIteration();
+        continue;
+      }
       if (!failed && UNFINISHED.has(head.status)) {
         yield "";
         continue;
