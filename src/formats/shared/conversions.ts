@@ -250,6 +250,28 @@ export function convertedFields(request: ChatRequest, format?: string): Converte
   return fields;
 }
 
+/**
+ * Returns the request with the results of calls that only another format has as provider parts of that format, so that a result is left out,
+ * and reported, like its call.
+ *
+ * @param format The format that the request is encoded in, if it has provider parts.
+ */
+export function withLostResults(request: ChatRequest, format?: string): ChatRequest {
+  const lost = new Map<unknown, string>();
+  for (const { parts } of request.messages)
+    for (const part of parts)
+      if (part.type === "provider" && part.format !== format)
+        for (const id of [part.value["id"], part.value["call_id"]]) if (id != null) lost.set(id, part.format);
+  if (lost.size === 0) return request;
+  for (const { parts } of request.messages)
+    for (const part of parts) if (part.type === "tool-call") lost.delete(part.id);
+  const replaced = (part: Part): Part => {
+    const maker = part.type === "tool-result" ? lost.get(part.callId) : undefined;
+    return maker === undefined ? part : { type: "provider", format: maker, value: {} };
+  };
+  return { ...request, messages: request.messages.map((turn) => ({ ...turn, parts: turn.parts.map(replaced) })) };
+}
+
 function toolField(tool: Tool): ConvertedField {
   if (tool.type !== "provider" || !isHosted(tool)) return `tools.${tool.type}`;
   return isWebSearch(tool) ? "tools.web-search" : "tools.hosted";

@@ -1,5 +1,6 @@
 /** Calls a language model of an AI SDK provider: encodes the options of the call, and reads the complete or the streamed answer. */
 
+import { withLostResults } from "../../formats/shared/conversions.ts";
 import { enumSchema } from "../../formats/shared/schema.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
@@ -50,7 +51,7 @@ export async function* askChat(
     const urls = hasAddress(request) ? await call.wait(Promise.resolve(model.supportedUrls)) : undefined;
     const traits = traitsOf(model, urls, settings);
     const { maker } = traits.signer;
-    const asked = memory.restored(context.key.id, request, maker);
+    const asked = memory.restored(context.key.id, withLostResults(request), maker);
     const { options, conversions } = encodeCall(asked, traits, providerOptions);
     // Report first: this may refuse the request, before the model is called.
     reportConversions(conversions, context, strict);

@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
+import { withLostResults } from "../../formats/shared/conversions.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { ChatEvent, NativeEvent, NativeFrame } from "../../kinds/chat/event.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
@@ -109,7 +110,7 @@ const isConverted = ({ native }: ChatRequest, { format }: ChatCodec): boolean =>
  * decides what of it the body lacks.
  */
 function restored(memory: TurnMemory, codec: ChatCodec, request: ChatRequest, { key }: CallContext): ChatRequest {
-  if (isConverted(request, codec)) return memory.restored(key.id, request, codec.format);
+  if (isConverted(request, codec)) return memory.restored(key.id, withLostResults(request, codec.format), codec.format);
   const remembered = memory.recalled(key.id, request);
   return request.native && remembered.size > 0 ? { ...request, native: { ...request.native, remembered } } : request;
 }

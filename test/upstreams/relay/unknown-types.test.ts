@@ -135,7 +135,11 @@ const CASES: Readonly<Record<Exclude<RelayFormat, "images">, Case>> = {
       "messages.0.content.0.type": { messages: [{ role: "system", content: [NEW] }, user("Hi")] },
       "messages.1.role": { messages: [user("Hi"), { ...NEW, role: "critic" }] },
       "messages.1.tool_calls.0.type": {
-        messages: [user("Hi"), { role: "assistant", tool_calls: [NEW_CALL] }],
+        messages: [
+          user("Hi"),
+          { role: "assistant", tool_calls: [NEW_CALL] },
+          { role: "tool", tool_call_id: "call_1", content: "4" },
+        ],
       },
       "tools.0.type": { tools: [NEW] },
       "tool_choice.type": { tool_choice: NEW },
@@ -168,7 +172,13 @@ const CASES: Readonly<Record<Exclude<RelayFormat, "images">, Case>> = {
     path: () => "/v1/responses",
     ask: { model: "m", max_output_tokens: 50, input: [user("Hi")] },
     changes: {
-      "input.1.type": { input: [user("Hi"), NEW] },
+      "input.1.type": {
+        input: [
+          user("Hi"),
+          { ...NEW, type: "holo_deck_call", call_id: "a" },
+          { type: "function_call_output", call_id: "a", output: "4" },
+        ],
+      },
       "input.0.content.1.type": { input: [user([{ type: "input_text", text: "Hi" }, NEW])] },
       "input.1.role": { input: [user("Hi"), { role: "critic", content: "No" }] },
       "input.2.output.0.type": {
