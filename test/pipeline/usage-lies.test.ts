@@ -104,6 +104,16 @@ describe.each([false, true])("a backend's usage (stream: %s)", (stream) => {
     expect(report()).toMatchObject({ used: INPUT + 200, estimated: INPUT + 200, ...AT_REST });
   });
 
+  it.each(["details", "cacheWritesByTtl", "serverToolUses"])("may have null for %s", async (field) => {
+    const ending = finish({ inputTokens: INPUT, outputTokens: 7, [field]: null });
+    const { send, failures, report } = opened({
+      backend: speaking({ type: "start", usage: null } as unknown as ChatEvent, WORD, ending),
+    });
+    await (await send({ body: { stream } })).text();
+    expect(failures).toEqual([]);
+    expect(report()).toMatchObject({ used: INPUT + 7, estimated: 0, ...AT_REST });
+  });
+
   it("may tell a part before its whole", async () => {
     const early: ChatEvent = { type: "usage", usage: { outputTokens: 1, reasoningTokens: 5, cacheReadTokens: 3 } };
     const { send, failures, report } = opened({ backend: speaking(early, WORD, counted(9)) });

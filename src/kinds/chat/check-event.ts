@@ -89,7 +89,7 @@ function hasFields(event: object, fields: EventFields): boolean {
     if (values[name] !== undefined && typeof values[name] !== "string") return false;
   for (const name of fields.objects) if (typeof values[name] !== "object" || values[name] === null) return false;
   for (const name of fields.optionalObjects)
-    if (values[name] !== undefined && (typeof values[name] !== "object" || values[name] === null)) return false;
+    if (values[name] !== undefined && typeof values[name] !== "object") return false;
   return true;
 }
 

@@ -50,8 +50,8 @@ interface ChatMeterOptions {
 /** The most runs of the provider's own tools that are expected in one answer. */
 const MAX_TOOL_USES = 64;
 
-const sumOf = (counts: Readonly<Record<string, number>> = {}): number =>
-  Object.values(counts).reduce((sum, count) => sum + count, 0);
+const sumOf = (counts: Readonly<Record<string, number>> | undefined): number =>
+  Object.values(counts ?? {}).reduce((sum, count) => sum + count, 0);
 
 /** An event with so many tokens takes milliseconds to count, and as long to write. */
 const HEAVY_TOKENS = 20_000;
@@ -261,7 +261,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   /** Returns the name of a count that is too high to be true; undefined if there is none. */
-  #tooHigh({ details = {}, ...usage }: Partial<Usage>): string | undefined {
+  #tooHigh({ details, ...usage }: Partial<Usage>): string | undefined {
     const { inputTokens: input, request } = this.#options;
     const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
     const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
@@ -274,7 +274,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     if (isTooHigh(read, most.input)) return `inputTokens, for about ${input}`;
     if (isTooHigh(Math.max(outputTokens, reasoningTokens), most.output)) return "outputTokens";
     if (isTooHigh(sumOf(serverToolUses), MAX_TOOL_USES)) return "serverToolUses";
-    for (const [kind, counts] of Object.entries(details)) {
+    for (const [kind, counts] of Object.entries(details ?? {})) {
       const tokens = counts.reduce((sum: number, each: ModalityCount) => sum + each.tokens, 0);
       if (isTooHigh(tokens, kind === "output" ? most.output : most.input)) return "details";
     }
