@@ -24,6 +24,7 @@ async function ask(
   play: ImagePlay = async function* () {
     yield drawn(0);
   },
+  n = 1,
 ): Promise<Asked> {
   const quotas = memoryQuotaStore([{ apiKey: "sk-one", id: "one", granted: 10_000, ...key }]);
   const backend = { image: play, chat: plays("Hello.") };
@@ -32,7 +33,7 @@ async function ask(
     new Request("http://host/v1/images/generations", {
       method: "POST",
       headers: { authorization: "Bearer sk-one", "content-type": "application/json" },
-      body: JSON.stringify({ prompt: "A fox.", ...(model !== undefined && { model }) }),
+      body: JSON.stringify({ prompt: "A fox.", n, ...(model !== undefined && { model }) }),
     }),
   );
   return { status: response.status, body: (await response.json()) as Asked["body"], ledger: quotas.report("one") };
@@ -103,18 +104,22 @@ describe("what was drawn is paid for", () => {
     expect(failures).toMatchObject([{ error: { code: "internal" } }]);
   });
 
-  it("where its unfinished versions were shown, and its end did not come", async () => {
+  it.each([
+    ["and its end did not come", 2, 200],
+    ["but not behind the last one", 1, 100],
+  ])("where its unfinished versions were shown, %s", async (_when, n, used) => {
     const { bytes, mediaType } = drawn(0);
     const unfinished = (image: number, step: number) =>
       ({ type: "partial-image", image, step, bytes, mediaType }) as const;
-    const { status, ledger } = await ask(undefined, {}, {}, async function* () {
+    const play: ImagePlay = async function* () {
       yield unfinished(0, 0);
       yield drawn(0);
       yield unfinished(1, 0);
       yield unfinished(1, 1);
       throw new Error("Gone.");
-    });
-    expect([status, ledger]).toMatchObject([200, { used: 200, held: 0 }]);
+    };
+    const { status, ledger } = await ask(undefined, {}, {}, play, n);
+    expect([status, ledger]).toMatchObject([200, { used, held: 0 }]);
   });
 });
 

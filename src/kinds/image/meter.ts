@@ -143,6 +143,8 @@ export class ImageMeter implements Meter<Published, ImageAnswerEvent> {
         this.#learn(event.usage);
         return undefined;
       case "partial-image":
+        // Behind the last image, no other one is begun.
+        if (this.#drawn >= this.#request.count) return event;
         if (!this.#isBegun) this.#addPrice();
         this.#isBegun = true;
         return event;
