@@ -91,11 +91,14 @@ interface BegunAnswer<Event> {
   readonly routed: RoutedCall;
   readonly source: AsyncIterator<Event>;
   readonly first: IteratorResult<Event, unknown>;
-  /** The count that came before. */
-  readonly count: Event | undefined;
+  /** The counts that came before. */
+  readonly counts: readonly Event[];
 }
 
 const isUsage = (event: unknown): boolean => Object(event).type === "usage";
+
+/** The most counts before the first other event of an answer. A further one begins the answer. */
+const MAX_COUNTS = 16;
 
 /** The most retries that the budget can hold. */
 const MOST_SAVED = 10;
@@ -117,14 +120,15 @@ export class Attempts {
    * Resolves with the first upstream that begins to answer, and with the answer's first event.
    *
    * @param ask Asks one upstream. Returns undefined when the upstream's backend no longer has a method for the request.
-   * @param onCount Hears of counts before the first other event. They alone do not begin an answer: the next upstream may still be asked.
+   * @param onCounts Gets the counts of each upstream that has any before its first other event. They alone do not begin an answer: the next
+   *   upstream may still be asked.
    */
   async begin<Event>(
     upstreams: readonly RoutedBackend[],
     request: RoutedRequest,
     call: CallContext,
     ask: (upstream: RoutedBackend, call: CallContext) => AsyncIterable<Event> | undefined,
-    onCount: (count: Event) => void,
+    onCounts: (counts: readonly Event[]) => void,
   ): Promise<BegunAnswer<Event>> {
     const { signal } = call;
     this.#saved = Math.min(MOST_SAVED, this.#saved + this.#retry.share);
@@ -154,12 +158,15 @@ export class Attempts {
           if (!events) throw new TypeError("The backend has no method for this request.");
           const source = events[Symbol.asyncIterator]();
           let first = await source.next();
-          let count: Event | undefined;
-          for (; !first.done && isUsage(first.value); first = await source.next()) onCount((count = first.value));
+          const counts: Event[] = [];
+          while (!first.done && isUsage(first.value) && counts.length < MAX_COUNTS) {
+            if (counts.push(first.value) === 1) onCounts(counts);
+            first = await source.next();
+          }
           // Do not count a success yet: the end of the answer decides.
           breaker.leave();
           routed.began();
-          return { upstream, routed, source, first, count };
+          return { upstream, routed, source, first, counts };
         } catch (thrown) {
           const error = toGatewayError(thrown, "model-backend");
           const { code, retryAfterMs } = error;

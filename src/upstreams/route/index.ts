@@ -176,20 +176,20 @@ class Routes {
     rename?: (event: Event) => Event,
   ): AsyncGenerator<Event> {
     const request = { model, stream, isNamed: this.#targets.has(model) };
-    let lost: Event | undefined;
+    let lost: readonly Event[] = [];
     const begun = await this.#attempts
-      .begin(this.upstreams(kind, model), request, call, ask, (count) => (lost = count))
+      .begin(this.upstreams(kind, model), request, call, ask, (counts) => (lost = counts))
       .catch((error: unknown) => ({ error }));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
-      if (lost !== undefined) yield lost;
+      yield* lost;
       throw begun.error;
     }
-    const { upstream, routed, source, first, count } = begun;
+    const { upstream, routed, source, first, counts } = begun;
     const shown = upstream.model === undefined ? undefined : rename;
     let isOver = first.done === true;
     try {
-      if (count !== undefined) yield count;
+      yield* counts;
       for (let step = first; !step.done; step = await source.next()) yield shown ? shown(step.value) : step.value;
       isOver = true;
       upstream.succeed();

@@ -152,6 +152,32 @@ describe("where an upstream fails", () => {
     expect(two.asked).toEqual([]);
   });
 
+  it.each([false, true])(
+    "all its counts before its first other event are passed on, if it fails then: %s",
+    async (fails) => {
+      const counting: ModelBackend = {
+        async *chat() {
+          yield { type: "usage", usage: { inputTokens: 5 } };
+          yield { type: "usage", usage: { cacheReadTokens: 3 } };
+          if (fails) throw new GatewayError("backend_failed", "broke off");
+          yield "word";
+        },
+      };
+      const backend = routed({ m: counting }, { retry: { rounds: 0 } });
+      const events: unknown[] = [];
+      try {
+        for await (const event of backend.chat?.(chatRequest({ model: "m" }), callContext()) ?? []) events.push(event);
+      } catch (error) {
+        events.push((error as GatewayError).message);
+      }
+      expect(events).toEqual([
+        { type: "usage", usage: { inputTokens: 5 } },
+        { type: "usage", usage: { cacheReadTokens: 3 } },
+        fails ? "broke off" : "word",
+      ]);
+    },
+  );
+
   it("as all others do, they are tried again after pauses that grow, and then the last error is told", async () => {
     const one = fake("one", ["backend_failed", "backend_failed"]);
     const clock = manualClock();
