@@ -78,14 +78,9 @@ class KeyDocuments implements KeptDocuments {
       admit?.(chars);
       this.#chars += chars;
     }
-    // A caller who cannot pay must not cause much work. Whoever only reads gets the pieces as they are stored.
-    if (
-      this.#chars > limits.largeBodyBytes &&
-      endpoint.method === "POST" &&
-      key &&
-      !key.unlimited &&
-      !this.#isSolvent
-    ) {
+    // A caller who cannot pay must not cause much work. Reading and cancelling are free: the response itself may hold all quota.
+    const isFree = endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none");
+    if (this.#chars > limits.largeBodyBytes && !isFree && key && !key.unlimited && !this.#isSolvent) {
       await assertSolvent(this.#call, key);
       this.#isSolvent = true;
     }

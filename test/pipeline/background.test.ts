@@ -203,6 +203,16 @@ describe("a cancelled response", () => {
     expect(bench.failures).toEqual([]);
   });
 
+  it("costs its key nothing, which may have no quota left but what the response holds", async () => {
+    const { create, ask, store, clock } = keeping([[WORD, never]], { key: { granted: 10 ** 9 } });
+    const { id } = (await create({ ...BACKGROUND, instructions: "x".repeat(1_200_000) })).body;
+    await clock.advance(0);
+    const atMost = (await store.balance("one"))?.available ?? 0;
+    await store.reserve({ id: "h", keyId: "one", atLeast: 1, atMost, leaseMs: 60_000 });
+    const { status, body } = await ask(`responses/${id}/cancel`, { method: "POST" });
+    expect([status, body["status"]]).toEqual([200, "cancelled"]);
+  });
+
   it("ends its streams with the cancelled response, also before its process has noticed", async () => {
     const bench = keeping([], { backend: obedient() });
     const { id } = (await bench.create(BACKGROUND)).body;
