@@ -23,9 +23,12 @@ export class RawJson {
 /** A body that is JSON already, and may be large: it is made piece by piece, as it is read. */
 export class JsonPieces {
   readonly pieces: AsyncIterable<string>;
+  /** The characters that the pieces hold from their beginning on. */
+  readonly heldChars: number;
 
-  constructor(pieces: AsyncIterable<string>) {
+  constructor(pieces: AsyncIterable<string>, heldChars: number) {
     this.pieces = pieces;
+    this.heldChars = heldChars;
   }
 }
 

@@ -161,7 +161,7 @@ async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }
   const source = endpoint.stream?.(asked, call);
   if (source) return polled(call, source);
   const told = await endpoint.answer(asked, call);
-  if (told instanceof JsonPieces) return piecemeal(call, told.pieces);
+  if (told instanceof JsonPieces) return piecemeal(call, told);
   const answered = jsonAnswer(200, told, callHeaders(call));
   // A kept response may be large, and its client may read nothing of it.
   return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered);

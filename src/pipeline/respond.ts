@@ -3,7 +3,7 @@
 import type { GatewayError } from "../errors.ts";
 import type { AnswerCollector, AnswerStream, Endpoint, FrameSource } from "../formats/format.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
-import { type Answer, jsonAnswer } from "../http/answer.ts";
+import { type Answer, type JsonPieces, jsonAnswer } from "../http/answer.ts";
 import { EventStream } from "../http/event-stream.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -93,8 +93,8 @@ export function book(call: Call, bytes: number): void {
  * Answers with JSON in pieces. The first piece is read before the head, so that a failure has its true status. A later failure breaks the
  * connection.
  */
-export async function piecemeal(call: Call, pieces: AsyncIterable<string>): Promise<Answer> {
-  book(call, READ_BYTES);
+export async function piecemeal(call: Call, { pieces, heldChars }: JsonPieces): Promise<Answer> {
+  book(call, READ_BYTES + heldChars);
   const source = pieces[Symbol.asyncIterator]();
   const first = await source.next();
   call.status = 200;

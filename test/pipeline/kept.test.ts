@@ -499,6 +499,23 @@ describe("a large response", () => {
       expect((await ask(`responses/${id}`)).body["instructions"]).toHaveLength(100_000);
     },
   );
+
+  it("beside small items takes room for all of its page until the page is read", async () => {
+    const limit = 8_000_000;
+    const { send, ask } = keeping([["word"]], { limits: { maxBodyBytesInFlight: limit } });
+    const post = (path: string, body: object) => ask(path, { method: "POST", body: JSON.stringify(body) });
+    const sizes = [100_000, ...Array.from({ length: 19 }, () => 60_000)];
+    const path = `conversations/${(await post("conversations", {})).body.id}/items`;
+    for (const size of sizes)
+      expect((await post(path, { items: [{ role: "user", content: "x".repeat(size) }] })).status).toBe(200);
+    const unread: Response[] = [];
+    for (let count = 0; count < 20; count++) unread.push(await send({ method: "GET", path: `/v1/${path}?limit=100` }));
+    const opened = unread.filter(({ status }) => status === 200).length;
+    expect(opened).toBeGreaterThan(1);
+    expect(opened * 19 * 60_000).toBeLessThan(limit);
+    for (const response of unread) await response.text();
+    expect((await ask(`${path}?limit=100`)).body.data).toHaveLength(20);
+  });
 });
 
 describe("the items of an input", () => {

@@ -154,8 +154,12 @@ async function responseAnswer(
 
 /** Returns JSON of texts and of the contents of documents, as they are stored: in pieces, when a document is large. */
 function jsonOf(kept: KeptDocuments, texts: readonly (string | StoredDocument)[]): RawJson | JsonPieces {
-  if (texts.some((text) => typeof text !== "string" && text.parts)) return new JsonPieces(piecesOf(kept, texts));
-  return new RawJson(texts.map((text) => (typeof text === "string" ? text : text.content)).join(""));
+  const known = texts.map((text) => (typeof text === "string" ? text : text.content));
+  if (texts.every((text) => typeof text === "string" || !text.parts)) return new RawJson(known.join(""));
+  return new JsonPieces(
+    piecesOf(kept, texts),
+    known.reduce((chars, text) => chars + text.length, 0),
+  );
 }
 
 async function* piecesOf(kept: KeptDocuments, texts: readonly (string | StoredDocument)[]): AsyncGenerator<string> {
