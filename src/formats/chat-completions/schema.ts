@@ -360,6 +360,8 @@ function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletions
       };
     if (toolName !== undefined) names.add(toolName);
   }
+  if (tool_choice === "required" && !tools?.length)
+    yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
   if (tool_choice != null) yield* choiceBreaches(tool_choice, names);
   const calls = new Set<string>();
   for (const [index, message] of messages.entries()) {
@@ -370,8 +372,6 @@ function* breaches({ messages, tools, tool_choice, ...request }: ChatCompletions
 }
 
 function* choiceBreaches(choice: CompletionToolChoice, names: ReadonlySet<string>): Generator<RuleBreach> {
-  if (choice === "required" && names.size === 0)
-    yield { path: ["tool_choice"], message: '"required" needs at least one tool in tools' };
   if (typeof choice === "string" || !isKnownChoice(choice)) return;
   const chosen =
     choice.type === "allowed_tools"

@@ -12,7 +12,7 @@ interface Case {
   readonly ask: Readonly<Record<string, unknown>>;
   /** The requests that an own backend is refused, by the path of the first unknown type or word. */
   readonly changes: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  /** The path of the tool choice that demands an unknown tool. */
+  /** The path of the request that demands an unknown tool. */
   readonly demand?: string;
   readonly answer: string;
   readonly frames: readonly string[];
@@ -141,13 +141,14 @@ const CASES: Readonly<Record<Exclude<RelayFormat, "images">, Case>> = {
           { role: "tool", tool_call_id: "call_1", content: "4" },
         ],
       },
-      "tools.0.type": { tools: [NEW] },
+      "tools.0.type": { tools: [NEW], tool_choice: "required" },
       "tool_choice.type": { tool_choice: NEW },
       tool_choice: { tool_choice: "eager" },
       "response_format.type": { response_format: NEW },
       reasoning_effort: { reasoning_effort: "galactic" },
       "modalities.1": { modalities: ["text", "smell"] },
     },
+    demand: "tools.0.type",
     answer: text({
       ...COMPLETION,
       object: "chat.completion",
@@ -265,7 +266,7 @@ describe.each(FORMATS)("a caller of %s", (format) => {
     expect(own.sent[0]).toMatchObject(change);
     for (const other of others) {
       const response = await open(other).ask(format, change);
-      // A choice of Responses that names a tool demands it.
+      // A tool that must be called cannot be left out.
       const isTold = response.headers.get("polygate-dropped") !== null;
       const strict = await open(other, true).ask(format, change);
       expect([other, response.status, isTold, strict.status]).toEqual(
