@@ -155,7 +155,9 @@ export class CompletionDecoder implements AnswerDecoder {
     // Some servers end a stream with the whole message. It repeats the deltas, if there were any.
     const isDelta = delta != null && !isEmptyDelta(delta);
     choice.said ||= isDelta;
+    const before = this.#events.length;
     if (isDelta) this.#decodeMessage(delta, choice);
+    if (this.#events.length === before && !isEmptyDelta({ ...delta, content: null })) this.#add(BEGUN);
     else if (message && !choice.said) this.#decodeMessage(message, choice);
     const annotation = logprobs ? decodeLogprobs(logprobs) : undefined;
     if (annotation) this.#add({ type: "annotation", annotation }, index);
@@ -412,6 +414,9 @@ function isNextCall(known: DecodedCall, { id, function: named, custom }: LooseTo
 }
 
 /** Tells whether a delta says nothing: it has at most a role, and empty texts and lists. */
+/** Tells the meter that content has come which the gateway does not read: the caller gets it, so the call is not free. */
+const BEGUN: DecodedEvent = { type: "usage", usage: {} };
+
 const isEmptyDelta = (delta: LooseMessage): boolean =>
   Object.entries(delta).every(
     ([key, value]) => key === "role" || !value || (Array.isArray(value) && value.length === 0),

@@ -102,6 +102,8 @@ export class ResponseDecoder implements AnswerDecoder {
     const { type, response, item, item_id } = event;
     if (!isRead(type)) {
       if (typeof event.output_index === "number") this.#last = event.output_index;
+      // The caller gets content that the gateway does not read, so the call is not free.
+      if (type.endsWith(".delta")) this.#add({ type: "usage", usage: {} });
       return;
     }
     const index = event.output_index ?? this.#items.get(item_id || "")?.index ?? this.#last;

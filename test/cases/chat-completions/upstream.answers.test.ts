@@ -24,6 +24,8 @@ function decoded(...frames: readonly unknown[]): object[] {
 
 const delta = (added: object, more: object = {}): object => ({ choices: [{ index: 0, delta: added, ...more }] });
 const finish = (finish_reason: string): object => delta({}, { finish_reason });
+/** Content that is not read, or not yet. */
+const BEGUN: ChatEvent = { type: "usage", usage: {} };
 const START: ChatEvent = { type: "start" };
 const END: ChatEvent = { type: "finish", reason: "stop" };
 const CALLED: ChatEvent = { type: "finish", reason: "tool-calls" };
@@ -195,7 +197,7 @@ describe("a stream", () => {
         calls({ index: 0, id: "a", function: { name: "one", arguments: "}" } }),
         finish("tool_calls"),
       ],
-      [START, starts("a", "one"), adds("a", "{"), adds("a", "}"), ends("a"), CALLED],
+      [START, BEGUN, starts("a", "one"), adds("a", "{"), adds("a", "}"), ends("a"), CALLED],
     ],
     [
       "of a function call, as it was before there were tools",
@@ -237,7 +239,7 @@ describe("a stream", () => {
         calls({ index: 0, custom: { input: "ect" } }),
         finish("tool_calls"),
       ],
-      [START, { type: "tool-call", id: "a", name: "sql", input: { input: "select" } }, CALLED],
+      [START, BEGUN, BEGUN, { type: "tool-call", id: "a", name: "sql", input: { input: "select" } }, CALLED],
     ],
     [
       "of several choices",

@@ -1,6 +1,6 @@
 /** Types and words that only a vendor knows: they pass to an upstream of the caller's format and back, and are told as lost elsewhere. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createGateway, memoryQuotaStore, type CallRecord, type ModelBackend } from "../../../src/index.ts";
 import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
 
@@ -298,6 +298,35 @@ describe.each(FORMATS)("a caller of %s", (format) => {
     for (const { droppedFromAnswer = [] } of records)
       expect(droppedFromAnswer.map(({ field }) => field)).toContain("answer.provider");
   });
+});
+
+it.each<[format: keyof typeof CASES, begin: string, piece: string]>([
+  [
+    "chat-completions",
+    data({ choices: [{ delta: { role: "assistant" } }] }),
+    data({ choices: [{ delta: { holo: "x" } }] }),
+  ],
+  [
+    "responses",
+    event("response.created", { sequence_number: 0, response: response({ status: "in_progress" }) }),
+    event("response.holo.delta", { sequence_number: 1, delta: "x" }),
+  ],
+])("an answer of %s that breaks off is free until a delta of any type has come", async (format, begin, piece) => {
+  for (const [frames, used] of [
+    [begin, false],
+    [begin + piece, true],
+  ] as const) {
+    const upstream = relay({
+      format,
+      baseUrl: "http://upstream.test",
+      fetch: async () => new Response(frames, { headers: { "content-type": "text/event-stream" } }),
+    });
+    const { ask, records } = open(upstream);
+    await (await ask(format, {}, true)).text();
+    // The record is written beside the last frame.
+    await vi.waitFor(() => expect(records).toHaveLength(1));
+    expect([frames, records.map(({ usage }) => (usage?.inputTokens ?? 0) > 0)]).toEqual([frames, [used]]);
+  }
 });
 
 it("content of an unknown type is counted by its size", async () => {
