@@ -94,10 +94,25 @@ export function unknownIn(body: object): (() => void) | undefined {
   return schema && (() => assertHolds(schema, body));
 }
 
-function assertHolds(schema: v.GenericSchema, body: unknown): void {
+/**
+ * Throws `invalid_request` for the first unknown type or word in a value. Takes a value that breaks another rule: it is not the caller's.
+ *
+ * @param at The path of the value.
+ */
+export function assertKnown(schema: v.GenericSchema, value: unknown, at: FieldPath): void {
+  unknowns = "allowed";
+  try {
+    if (schema["~run"]({ value }, CONFIG).issues || (unknowns as string) !== "met") return;
+  } finally {
+    unknowns = "refused";
+  }
+  assertHolds(schema, value, at);
+}
+
+function assertHolds(schema: v.GenericSchema, body: unknown, at: FieldPath = []): void {
   const [issue] = schema["~run"]({ value: body }, CONFIG).issues ?? [];
   if (!issue) return;
-  const path = (issue.path ?? []).map((item) => item.key as string | number);
+  const path = [...at, ...(issue.path ?? []).map((item) => item.key as string | number)];
   const message = describe(issue);
   throw new GatewayError("invalid_request", path.length > 0 ? `${path.join(".")}: ${message}` : `The body ${message}`, {
     path,

@@ -1,7 +1,7 @@
 /** The Responses format: `POST /v1/responses`, complete and streamed, token counts, and the codec for upstreams. */
 
 import { GatewayError } from "../../errors.ts";
-import { assertValid, unknownIn } from "../../http/validation.ts";
+import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ChatCodec, CodecOptions, Format, Incoming } from "../format.ts";
@@ -11,11 +11,11 @@ import { assertSchemaSize } from "../shared/tools.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
 import { conversionsOfEvent } from "./conversions.ts";
-import { resolve } from "./kept.ts";
+import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
-import { additionalTools, FORMAT, hasInput, ResponsesRequest } from "./schema.ts";
+import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
@@ -82,7 +82,21 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
   const added = additionalTools(resolved.body.input);
   // Earlier requests may have added some of them, so the size of this body says nothing.
   if (added.length > 0) assertSchemaSize({ ...body, input: added }, [...SCHEMAS, "input"], { limits });
-  return decodeRequest(resolved, limits.defaultMaxOutputTokens, json, unknownIn(body));
+  const known = unknownIn(body);
+  const assertAllKnown = (): void => {
+    known?.();
+    assertKnownItems(resolved, body.previous_response_id == null ? "conversation" : "previous_response_id");
+  };
+  const isWhole = resolved.body === request;
+  return decodeRequest(resolved, limits.defaultMaxOutputTokens, json, isWhole ? known : assertAllKnown);
+}
+
+/** Refuses the unknown types of items that earlier requests have left, as those of the body. */
+function assertKnownItems({ body, own }: ResolvedRequest, earlier: string): void {
+  const items = itemsOf(body.input);
+  const count = items.length - own.items.length;
+  for (const [index, item] of items.entries())
+    assertKnown(InputItem, item, index < count ? [earlier, index] : ["input", index - count]);
 }
 
 /** Makes the codec for upstreams that speak this format. */

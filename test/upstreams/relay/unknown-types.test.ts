@@ -1,8 +1,15 @@
 /** Types and words that only a vendor knows: they pass to an upstream of the caller's format and back, and are told as lost elsewhere. */
 
 import { describe, expect, it, vi } from "vitest";
-import { createGateway, memoryQuotaStore, type CallRecord, type ModelBackend } from "../../../src/index.ts";
+import {
+  createGateway,
+  memoryQuotaStore,
+  memoryResponseStore,
+  type CallRecord,
+  type ModelBackend,
+} from "../../../src/index.ts";
 import { relay, type RelayFormat } from "../../../src/upstreams/relay/index.ts";
+import { route } from "../../../src/upstreams/route/index.ts";
 
 const NEW = { type: "holo_deck", level: { of: [1.5, "x".repeat(3_000)] } };
 const FUNCTION = { type: "function", name: "f", description: null, parameters: null, strict: null };
@@ -326,6 +333,40 @@ it.each<[format: keyof typeof CASES, begin: string, piece: string]>([
     // The record is written beside the last frame.
     await vi.waitFor(() => expect(records).toHaveLength(1));
     expect([frames, records.map(({ usage }) => (usage?.inputTokens ?? 0) > 0)]).toEqual([frames, [used]]);
+  }
+});
+
+it("an unknown item that is kept is refused before a backend of one's own, as in the body", async () => {
+  const own: ModelBackend = {
+    async *chat() {
+      yield "Hi";
+    },
+  };
+  const gateway = createGateway({
+    backend: route({ routes: { new: { ...own, takesUnknown: true }, own } }),
+    quotas: memoryQuotaStore([{ apiKey: "sk-test" }]),
+    responseStore: memoryResponseStore(),
+    onFailure: () => {},
+  });
+  const ask = async (path: string, body: object): Promise<{ status: number; text: string; id: string }> => {
+    const headers = { authorization: "Bearer sk-test", "content-type": "application/json" };
+    const request = { method: "POST", headers, body: JSON.stringify(body) };
+    const response = await gateway.fetch(new Request(`http://gateway.test/v1/${path}`, request));
+    const text = await response.text();
+    return { status: response.status, text, id: (JSON.parse(text) as { id: string }).id };
+  };
+  const items = [user("Hi"), { ...NEW, id: "h_1" }];
+  const { id: previous_response_id } = await ask("responses", { model: "new", input: items });
+  const { id: conversation } = await ask("conversations", { items });
+  for (const [path, body] of Object.entries({
+    "previous_response_id.1.type": { input: "Hi", previous_response_id },
+    "conversation.1.type": { input: "Hi", conversation },
+    "input.1.type": { input: [user("Hi"), { type: "item_reference", id: "h_1" }] },
+  })) {
+    const refused = await ask("responses", { ...body, model: "own" });
+    expect(refused).toMatchObject({ status: 400, text: expect.stringMatching(/holo_deck/) });
+    expect(refused.text.replaceAll("[", ".").replaceAll("]", "")).toContain(path);
+    expect(await ask("responses", { ...body, model: "new" })).toMatchObject({ status: 200 });
   }
 });
 
