@@ -139,7 +139,10 @@ export class GenerateContentDecoder implements AnswerDecoder {
     const seal = thoughtSignature ? { signature: thoughtSignature, maker: FORMAT } : undefined;
     if (functionCall) {
       this.#callers.add(candidate);
-      const { name, args } = functionCall;
+      const { name, args, partialArgs, willContinue } = functionCall;
+      // Only callers of this format ask for arguments in pieces.
+      if (!name || willContinue || (args == null && partialArgs != null))
+        return [{ type: "provider", format: FORMAT, value: part }];
       const input = typeof args === "string" ? this.#arguments.parse(args) : (args ?? {});
       const id = this.#idOf(functionCall.id, `${candidate} ${name} ${JSON.stringify(input)}`);
       return id === undefined ? [] : [{ type: "tool-call", id, name, input, ...seal }];

@@ -43,7 +43,13 @@ const AnswerPart = object({
   inlineData: v.nullish(object({ mimeType: v.string(), data: v.string() })),
   // Some upstreams send the arguments as JSON text.
   functionCall: v.nullish(
-    object({ id: text, name: v.string(), args: v.nullish(choice([jsonObject, jsonText], argumentsSchema)) }),
+    object({
+      id: text,
+      name: text,
+      args: v.nullish(choice([jsonObject, jsonText], argumentsSchema)),
+      partialArgs: v.optional(v.unknown()),
+      willContinue: v.optional(v.unknown()),
+    }),
   ),
   executableCode: v.nullish(object({ id: text, language: wordOf(LANGUAGE), code: v.string() })),
   codeExecutionResult: v.nullish(object({ id: text, outcome: wordOf(OUTCOME), output: text })),

@@ -128,6 +128,12 @@ const CASES: Readonly<Record<Exclude<RelayFormat, "images">, Case>> = {
     }),
     frames: [
       data({ candidates: [{ content: { role: "model", parts: [{ holoDeck: NEW }] } }], holoDeck: NEW }),
+      // A call whose arguments are streamed.
+      ...[
+        { name: "f", willContinue: true },
+        { partialArgs: [{ jsonPath: "$.level", numberValue: 1.5 }], willContinue: true },
+        {},
+      ].map((functionCall) => data({ candidates: [{ content: { role: "model", parts: [{ functionCall }] } }] })),
       data({
         candidates: [{ content: { role: "model", parts: [{ text: "Hi" }] }, finishReason: "BORED" }],
         usageMetadata: CANDIDATE_USAGE,
