@@ -5,7 +5,7 @@ import type { ListedModel } from "../formats/format.ts";
 import { withoutPrefix } from "../http/request.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
-import { type ModelInfo, VERB_OF } from "../ports/model-backend.ts";
+import { MODEL_SHAPES, type ModelInfo, VERB_OF } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
@@ -101,15 +101,8 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
   }
 }
 
-const SHAPES: Shapes<ModelInfo> = {
-  id: "string",
-  kinds: "list?",
-  displayName: "string?",
-  ownedBy: "string?",
-  createdAt: "number?",
-  maxInputTokens: "number?",
-  maxOutputTokens: "number?",
-};
+/** The kinds are checked below, where a misspelt one can be told. */
+const SHAPES: Shapes<ModelInfo> = { ...MODEL_SHAPES, kinds: "list?" };
 
 /** Throws a TypeError that names the wrong field of a listed model, and what it must be. */
 function assertModel(model: ModelInfo, index: number): void {
