@@ -17,6 +17,8 @@ import { tooLate } from "./settlements.ts";
 const PART_CHARS = 64 * 1024;
 /** The parts that are read at once. */
 const PARTS_A_READ = 4;
+/** A read of the beginnings of many documents takes at most this part of the share of its key: it is divided where the share is small. */
+const PEEKS_IN_SHARE = 8;
 /** The most bytes of the documents that are listed at once. */
 const LIST_BYTES: number = 1024 ** 2;
 
@@ -62,10 +64,18 @@ class KeyDocuments implements KeptDocuments {
   }
 
   async peek(ids: readonly string[]): Promise<readonly StoredDocument[]> {
-    const rows = await this.#booked(ids.length * PART_CHARS, () =>
-      this.#ask("read", (call) => this.#store.read(this.#keyId, ids, call)),
-    );
-    return rows.map(storedOf);
+    const { maxBodyBytesInFlight, maxBodyBytesPerKey } = this.#call.limits;
+    const share = Math.min(maxBodyBytesInFlight, maxBodyBytesPerKey) / PEEKS_IN_SHARE;
+    const atOnce = Math.max(1, Math.floor(share / PART_CHARS));
+    const stored: StoredDocument[] = [];
+    for (let at = 0; at < ids.length; at += atOnce) {
+      const some = ids.slice(at, at + atOnce);
+      const rows = await this.#booked(some.length * PART_CHARS, () =>
+        this.#ask("read", (call) => this.#store.read(this.#keyId, some, call)),
+      );
+      stored.push(...rows.map(storedOf));
+    }
+    return stored;
   }
 
   async read(ids: readonly string[], admit?: (chars: number) => void): Promise<readonly KeptDocument[]> {

@@ -257,6 +257,16 @@ describe("a chain", () => {
     expect(Math.max(...sizes)).toBeLessThan(4_096);
   });
 
+  it("that is long is continued by a gateway with little room too", async () => {
+    const { create } = keeping([["word"]], { limits: { maxBodyBytesInFlight: 2_000_000 } });
+    let last: string | undefined;
+    for (let turn = 0; turn < 34; turn++) {
+      const { status, body } = await create({ input: "a", ...(last && { previous_response_id: last }) });
+      expect([turn, status]).toEqual([turn, 200]);
+      last = body.id;
+    }
+  });
+
   it("ends after a thousand responses", async () => {
     const { create, made, kept } = keeping();
     const id = await made({ input: "a" });
