@@ -90,7 +90,7 @@ export interface CorsOptions {
   methods?: "*" | string[];
   /** The headers that a page may send. Default: all. With a replay store, a list gets `Idempotency-Key` as well. */
   allowHeaders?: "*" | string[];
-  /** The headers of an answer that a page may read. Default: all. */
+  /** The headers of an answer that a page may read. Default: all; beside `credentials`, browsers read only those of a list. */
   exposeHeaders?: "*" | string[];
   /** Allows cookies and other credentials. `origin` must then be a list of known pages, or a function. Default: false. */
   credentials?: boolean;
