@@ -243,9 +243,13 @@ describe("openStores sweeps", () => {
     const written = vi.spyOn(console, "error").mockImplementation(() => {});
     undo.push(async () => written.mockRestore());
     const stores = await opened("sqlite::memory:");
-    vi.spyOn(stores.ports.quotas, "sweep").mockRejectedValue(new Error("No postgres://me:secret@host here."));
+    vi.spyOn(stores.ports.quotas, "sweep").mockRejectedValue(
+      new Error("No postgres://me:secret@host or redis:me:secret@host here."),
+    );
     await stores.sweep();
-    expect(written.mock.calls).toEqual([["A sweep of the stores has failed: No postgres://***@host here."]]);
+    expect(written.mock.calls).toEqual([
+      ["A sweep of the stores has failed: No postgres://***@host or redis:***@host here."],
+    ]);
   });
 
   it("and goes on where the host's own function fails", async () => {

@@ -209,9 +209,9 @@ async function installed<T>(name: string, module: Promise<T>): Promise<T> {
   }
 }
 
-/** Describes a problem with a store in one line, without the password of an address. */
+/** Describes a problem with a store in one line, without the password of an address, which may lack its slashes. */
 export function describeProblem(error: unknown): string {
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const text = cause instanceof Error ? cause.message || String(cause) : String(cause);
-  return manyLines(text.replaceAll(/(\w+:\/\/)\S*@/g, "$1***@"));
+  return manyLines(text.replaceAll(/(\w+:(?:\/\/)?)\S*@/g, "$1***@"));
 }
