@@ -215,6 +215,7 @@ export const CONTENTS: readonly object[] = [
             { text: "Hi", ...marks },
             { inlineData: { mimeType: "image/png", data: "AAAA" }, thought: true, ...marks },
             { functionCall: { id: "c_1", name: "f", args: { a: 1 } }, ...marks },
+            { functionCall: { name: "f", partialArgs: [{ jsonPath: "$.a", numberValue: 1 }], willContinue: true } },
             { executableCode: { id: "e_1", language: "PYTHON", code: "1" } },
             { executableCode: { language: "MOON", code: "1" } },
             { codeExecutionResult: { id: "e_1", outcome: "OUTCOME_OK", output: "1" } },
