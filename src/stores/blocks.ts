@@ -8,10 +8,12 @@ export interface LocalCall extends Hold {
   readonly id: string;
   readonly key: BusyKey;
   readonly block: Block;
+  /** A block of no units for this call alone, which counts what the call uses beyond its hold. */
+  beyond: Block | undefined;
   expiresAt: number;
   /** The number of changes of the block with the settlement. */
   changes: number;
-  /** The move of the call to a hold of its own in the store. */
+  /** The move of the call to a hold of its own in the store, or its settlement above its hold. */
   moving: Promise<void> | undefined;
 }
 

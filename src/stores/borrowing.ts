@@ -270,7 +270,8 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const { key, books } = block;
     const units = { granted: atMost, noted: 0, used: 0, overdraft: 0 };
     const expiresAt = now + leaseMs;
-    const call: LocalCall = { id, key, block, state: "live", ...units, expiresAt, changes: 0, moving: undefined };
+    const later = { beyond: undefined, moving: undefined };
+    const call: LocalCall = { id, key, block, state: "live", ...units, expiresAt, changes: 0, ...later };
     books.held += atMost;
     key.held += atMost;
     if (key.held > key.now.peak) key.now.peak = key.held;
@@ -341,8 +342,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     block.stored = block.books.granted = answer.granted;
     if (key.lending) this.#endLending(key.lending);
     key.lending = block;
-    key.blocks.add(block);
-    this.#blocks.add(block);
+    this.#add(block);
     const tickMs = Math.min(this.#settings.recallMs, MAX_TIMER_MS);
     this.#stopTicking ??= this.#clock.every(tickMs, () => this.#tick());
     const now = this.#clock.now();
@@ -359,6 +359,16 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       this.#endLending(block);
     }
     return !isShort || key.waiting.length === 0;
+  }
+
+  #add(block: Block): void {
+    block.key.blocks.add(block);
+    this.#blocks.add(block);
+  }
+
+  #remove(block: Block): void {
+    block.key.blocks.delete(block);
+    this.#blocks.delete(block);
   }
 
   /** True when other processes, or calls that the store serves, hold units of a key. */
@@ -430,18 +440,42 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     const now = this.#now();
     const local = this.#calls.get(id);
     if (!local) return this.#settled.get(id) ? DONE : this.#store.renew(id, renewal, call);
-    const { block, granted, noted } = local;
+    const { block, beyond } = local;
     const { used, leaseMs } = renewal;
-    const isBeyond = used > granted + block.books.available && now < block.lendsUntil;
-    if (isBeyond || leaseMs > LONGEST_LEASE_MS || this.#leaving.has(local))
+    if (leaseMs > LONGEST_LEASE_MS || this.#leaving.has(local))
       return this.#move(local).then(() => this.#store.renew(id, renewal, call));
+    if (used > local.granted && !beyond) return this.#extend(local).then(() => this.renew(id, renewal, call));
+    const notedBefore = notedInBlock(local);
     local.key.held -= noteHold(block.books, local, undefined, renewal);
-    block.noted += used - noted;
+    const noted = notedInBlock(local);
+    block.noted += noted - notedBefore;
     local.expiresAt = now + leaseMs;
     if (local.expiresAt < this.#nextExpiry) this.#nextExpiry = local.expiresAt;
     if (leaseMs > block.callLeaseMs) block.callLeaseMs = leaseMs;
     block.changes++;
-    return this.#write(block);
+    if (beyond) {
+      beyond.noted = used - noted;
+      beyond.callLeaseMs = block.callLeaseMs;
+      beyond.changes++;
+    }
+    return this.#writeBoth(local);
+  }
+
+  /**
+   * Makes a block of no units for a call that uses more than its hold. The units and the note of the hold stay where they are, so that no
+   * other call takes them, and a process that dies pays both notes.
+   */
+  async #extend(call: LocalCall): Promise<Block> {
+    const { key, block } = call;
+    const beyond = new Block(key, 0, block.callLeaseMs, this.#clock.now() + this.#settings.windowMs);
+    beyond.isLending = false;
+    const hold = { id: beyond.id, keyId: key.id, atLeast: 0, atMost: 0, leaseMs: this.#leaseOf(beyond) };
+    await this.#inTime(this.#store.reserve(hold));
+    // Another renewal may have made one meanwhile. A hold of nothing that is not used costs nothing.
+    if (call.beyond || !block.calls.has(call)) return call.beyond ?? beyond;
+    beyond.calls.add(call);
+    this.#add(beyond);
+    return (call.beyond = beyond);
   }
 
   settle(id: string, outcome: Outcome, call?: CallInfo<Context>): Promise<void> {
@@ -450,51 +484,88 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
       const now = this.#now();
       const local = this.#calls.get(id);
       if (!local) return this.#settleAgain(id, outcome, call);
-      const { block, key } = local;
-      // Charge units beyond the block at once. After the window, charge them with the block instead: its period may be over.
-      const isBeyond = outcome.used > local.granted + block.books.available && now < block.lendsUntil;
-      if (isBeyond || this.#leaving.has(local))
-        return this.#move(local).then(() => this.#store.settle(id, outcome, call));
-      resolveHold(block.books, local, undefined, "settled", outcome);
-      block.estimated += estimatedOf(outcome);
-      key.now.charged += outcome.used;
-      this.#leave(local);
-      this.#calls.delete(id);
-      this.#settled.add(id, local);
-      if (block.isLending && block.calls.size === 0 && block.books.available === 0) this.#endLending(block);
-      local.changes = block.changes;
-      return this.#write(block);
+      const { block, granted } = local;
+      if (this.#leaving.has(local)) return this.#move(local).then(() => this.#store.settle(id, outcome, call));
+      // After the window, the last call of a block is charged with it, to its period.
+      const isBeyond =
+        outcome.used > granted + block.books.available && (now < block.lendsUntil || block.calls.size > 1);
+      if (!isBeyond && !local.beyond && !local.moving) return this.#settleNow(local, outcome);
+      return this.#move(local, () => this.#settleBeyond(local, outcome));
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** Charges what a call has used beyond its hold, once the store has all free units of the key, and then the rest in its block. */
+  async #settleBeyond(local: LocalCall, outcome: Outcome): Promise<void> {
+    const beyond = local.beyond ?? (await this.#extend(local));
+    await this.#giveBack(local.key);
+    const { certainty } = outcome;
+    const used = Math.min(outcome.used, local.granted);
+    const estimated = Math.min(used, estimatedOf(outcome));
+    const rest = { used: outcome.used - used, certainty, estimated: estimatedOf(outcome) - estimated };
+    await this.#inTime(this.#store.settle(beyond.id, rest)).then(
+      () => this.#remove(beyond),
+      (error: unknown) => {
+        // The key cannot count so much: the call goes on. After any other failure, the block repeats the settlement.
+        if (error instanceof RangeError) throw error;
+      },
+    );
+    beyond.books.overdraft = rest.used;
+    beyond.estimated = rest.estimated;
+    return this.#settleNow(local, { used, certainty, estimated });
+  }
+
+  #settleNow(local: LocalCall, outcome: Outcome): Promise<void> {
+    const { id, block, key } = local;
+    resolveHold(block.books, local, undefined, "settled", outcome);
+    block.estimated += estimatedOf(outcome);
+    key.now.charged += outcome.used;
+    this.#leave(local);
+    this.#calls.delete(id);
+    this.#settled.add(id, local);
+    if (block.isLending && block.calls.size === 0 && block.books.available === 0) this.#endLending(block);
+    local.changes = block.changes;
+    return this.#writeBoth(local);
   }
 
   /** Settles a call that is in no block. A repeated settlement waits until the store has noted the first. */
   async #settleAgain(id: string, outcome: Outcome, call: CallInfo<Context> | undefined): Promise<void> {
     const settled = this.#settled.get(id);
     if (!settled) return this.#store.settle(id, outcome, call);
-    if (settled.changes > settled.block.written) await this.#write(settled.block);
+    if (settled.beyond || settled.changes > settled.block.written) await this.#writeBoth(settled);
+  }
+
+  #writeBoth({ block, beyond }: LocalCall): Promise<void> {
+    const written = this.#write(block);
+    return beyond ? Promise.all([written, this.#write(beyond)]).then(() => {}) : written;
   }
 
   /** Takes a live call out of its block. */
   #leave(call: LocalCall): void {
-    const { block, key, noted, granted } = call;
+    const { block, beyond, key, granted } = call;
     block.calls.delete(call);
-    block.noted -= noted;
+    block.noted -= notedInBlock(call);
     block.changes++;
     key.held -= granted;
+    if (!beyond) return;
+    beyond.calls.delete(call);
+    beyond.noted = 0;
+    beyond.changes++;
   }
 
   /**
-   * Moves a call to a hold of its own in the store: its lease is over, it has used more than its block has, or the lease of its block
+   * Moves a call to a hold of its own in the store: its lease is over, or is longer than a block serves, or the lease of its block
    * may be over. The hold of an expired call expires at once, so that the store charges its last note and takes a late settlement.
    */
-  #move(call: LocalCall): Promise<void> {
+  #move(call: LocalCall, work: () => Promise<void> = () => this.#moveNow(call)): Promise<void> {
     if (call.moving) return call.moving;
     const { moves } = call.key;
-    const moving = this.#moveNow(call).finally(() => {
+    const moving = work().finally(() => {
       moves.delete(moving);
       call.moving = undefined;
+      // A settlement failed. The lease may have ended meanwhile.
+      if (call.block.calls.has(call)) this.#nextExpiry = Math.min(this.#nextExpiry, call.expiresAt);
     });
     moves.add(moving);
     call.moving = moving;
@@ -545,7 +616,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
   }
 
   async #writeNow(block: Block): Promise<void> {
-    const { id, key, books, changes } = block;
+    const { id, books, changes } = block;
     if (!this.#blocks.has(block)) return;
     if (!block.isLending) books.granted -= books.available;
     const { granted: keep } = books;
@@ -557,8 +628,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
         // The key cannot count so much. When the lease ends, the store charges the last note as far as it can count it.
         if (!(error instanceof RangeError)) throw error;
       });
-      key.blocks.delete(block);
-      this.#blocks.delete(block);
+      this.#remove(block);
     } else {
       const [leaseMs, sentAt] = [this.#leaseOf(block), this.#clock.now()];
       await this.#inTime(this.#store.renew(id, { leaseMs, used, ...(keep < block.stored && { keep }) }));
@@ -670,6 +740,9 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
     });
   }
 }
+
+/** The part of a call's last note that its block counts. */
+const notedInBlock = ({ noted, granted }: LocalCall): number => Math.min(noted, granted);
 
 /** The result of a verb with nothing to wait for. */
 const DONE: Promise<void> = Promise.resolve();

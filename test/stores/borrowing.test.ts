@@ -372,6 +372,49 @@ describe("a settlement", () => {
     expect(store.report("key-1")).toMatchObject({ used: 65, available: 935, held: 0, estimated: 65 });
   });
 
+  it.each(["renew", "settle"] as const)(
+    "above its hold leaves the last note of its call to a process that dies in it: %s",
+    async (verb) => {
+      const { start, clock, store } = stage(1_000);
+      const at = start();
+      await Promise.all([at.reserve("call", 100), at.reserve("other", 100)]);
+      await at.renew("call", 30);
+      at.connection.reserve = () => ((at.connection.isDown = true), Promise.reject(new Error("no connection")));
+      await expect(at[verb]("call", 150)).rejects.toThrow("no connection");
+      await clock.advance(2 * LEASE_MS);
+      expect(store.report("key-1")).toMatchObject({ used: 30, held: 0, estimated: 30 });
+    },
+  );
+
+  it.each([0, WINDOW_MS])(
+    "above its hold is charged at once, beside other calls, %d ms after its block",
+    async (ms) => {
+      const { start, clock, store } = stage(1_000);
+      const at = start();
+      await Promise.all([at.reserve("call", 100), at.reserve("other", 100)]);
+      await clock.advance(ms);
+      await at.renew("call", 150);
+      expect(store.report("key-1"), "a note takes no units").toMatchObject({ used: 200, available: 800 });
+      expect(at.connection.sent()).toContain("renew block 50");
+      await at.settle("call", 1_050, "estimated");
+      await at.settle("call", 1_050, "estimated");
+      expect(store.report("key-1")).toMatchObject({ used: 1_000, available: 0, overdraft: 150, estimated: 800 });
+      await at.settle("other", 0);
+      expect(store.report("key-1")).toMatchObject({ used: 900, held: 0, overdraft: 150, estimated: 900 });
+    },
+  );
+
+  it("above its hold, late, corrects the charge of its whole note", async () => {
+    const { start, clock, store } = stage(1_000);
+    const at = start();
+    await Promise.all([at.reserve("late", 100), at.reserve("other", 100)]);
+    await at.renew("late", 130);
+    await clock.advance(LEASE_MS + 1_000);
+    expect(store.report("key-1")).toMatchObject({ used: 130, held: 0, estimated: 130 });
+    await at.settle("late", 145);
+    expect(store.report("key-1")).toMatchObject({ used: 145, held: 0, estimated: 0 });
+  });
+
   it("of a call whose lease is over corrects the charge of its last note", async () => {
     const { start, clock, store } = stage(1_000);
     const at = start();

@@ -43,22 +43,17 @@ export class BorrowingCall {
     this.plan = plan;
   }
 
-  /** True when the call has used more than it holds: its units are then charged as a whole, as far as some are available. */
-  get isBeyond(): boolean {
-    return Math.max(this.sent, this.outcome.used) > this.granted;
-  }
-
   /** The units that the call has surely taken from the quota. */
   sureUnits(now: number): number {
     const { state, granted, outcome, leasedUntil, isLate } = this;
-    if (this.isBeyond) return 0;
+    const charged = Math.min(outcome.used, granted);
     switch (state) {
       case "live":
         return now < leasedUntil ? granted : 0;
       case "settling":
-        return now < leasedUntil ? outcome.used : 0;
+        return now < leasedUntil ? charged : 0;
       case "settled":
-        return isLate ? 0 : outcome.used;
+        return isLate ? 0 : charged;
       case "planned":
       case "pending":
       case "refused":
@@ -96,8 +91,8 @@ export class BorrowingCall {
       return { least: used, most: used, leastEstimated: byEstimate, mostEstimated: process?.alive ? byEstimate : used };
     const isTold = state === "settling";
     const most = Math.max(sent, isTold ? used : 0);
-    // A call that has lost its lease, or has used more than it holds, is between two holds for a moment. Its notes may die with it.
-    const isNoted = !this.isBeyond && (process?.endedAt ?? 0) < this.leasedUntil;
+    // A call that has lost its lease is between two holds for a moment. Its notes may die with it.
+    const isNoted = (process?.endedAt ?? 0) < this.leasedUntil;
     const least = isNoted ? Math.min(noted, isTold ? used : noted) : 0;
     return { least, most, leastEstimated: 0, mostEstimated: most };
   }
@@ -164,11 +159,13 @@ export class BorrowingLaws {
   }
 
   refused(call: BorrowingCall): void {
-    const { key, plan, id, leastFree } = call;
+    const { key, plan, id, leastFree, beganAt } = call;
     call.state = "refused";
     const isUnlimited = key.granted === undefined && key.budget === undefined;
+    // A doubled reservation is refused when it comes after the lease of the first.
+    const isAfterLease = this.#timeline.now >= beganAt + plan.leaseMs;
     this.#breaches.check(
-      !isUnlimited && (!this.#plan.isCalm || key.granted === undefined || leastFree < plan.atLeast),
+      (!isUnlimited || isAfterLease) && (!this.#plan.isCalm || key.granted === undefined || leastFree < plan.atLeast),
       "a call that fits into what is free is admitted in time",
       () => `${id} of ${key.id}: ${plan.atLeast} of ${leastFree} free units are refused`,
     );
@@ -251,7 +248,7 @@ export class BorrowingLaws {
       sums.most += most;
       sums.leastEstimated += leastEstimated;
       sums.mostEstimated += mostEstimated;
-      sums.over += call.isLate || call.isBeyond ? most : 0;
+      sums.over += call.isLate ? most : Math.max(0, most - call.granted);
     }
     const consumed = charged + overdraft;
     const of = () => `${key.id}: ${JSON.stringify({ charged, overdraft, estimated, ...sums })}`;
