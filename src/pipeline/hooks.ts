@@ -81,12 +81,17 @@ export class Hooks {
 
   async #before<Request extends AnyRequest>(call: CallWithHooks, told: HookCall, decoded: Request): Promise<Request> {
     let request = decoded;
+    let given: Request | undefined;
     for (const hook of this.#hooks) {
       if (!hook.before) continue;
-      const given = copyOf(request);
+      // A hook that has changed nothing leaves the copy to the next one, because a copy takes long.
+      given ??= copyOf(request);
       const changed = await this.#ask(call, hook, request, given, told);
       call.assertLive();
-      if (changed !== undefined && changed !== null) request = withNative(given, changedBy(given, changed));
+      const isChanged = changed !== undefined && changed !== null;
+      if (isChanged) request = withNative(given, changedBy(given, changed));
+      // The failure of such a hook, such as a change in place, is passed over.
+      if (isChanged || hook.down === "open") given = undefined;
     }
     return request;
   }
@@ -200,17 +205,20 @@ const copyOf = <Request extends AnyRequest>(request: Request): Request =>
 function copyOfPart(part: unknown): unknown {
   if (!isPlain(part)) return part;
   if (Array.isArray(part)) return part.map(copyOfPart);
-  return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, copyOfPart(value)]));
+  const copy: Record<string, unknown> = { ...part };
+  for (const name of Object.keys(copy)) if (typeof copy[name] === "object") copy[name] = copyOfPart(copy[name]);
+  return copy;
 }
 
 /** Compares a part of a request with its copy, which a hook may have given any value. */
 function isUnchanged(part: unknown, copy: unknown): boolean {
   if (Object.is(part, copy)) return true;
   if (!isPlain(part) || !isPlain(copy) || Array.isArray(part) !== Array.isArray(copy)) return false;
-  const [fields, copied] = [Object.entries(part), Object.entries(copy)];
+  const [names, copied] = [Object.keys(part), Object.keys(copy)];
+  const [fields, values] = [part, copy] as Readonly<Record<string, unknown>>[];
   return (
-    fields.length === copied.length &&
-    fields.every(([name, value], at) => copied[at]?.[0] === name && isUnchanged(value, copied[at]?.[1]))
+    names.length === copied.length &&
+    names.every((name, at) => copied[at] === name && isUnchanged(fields?.[name], values?.[name]))
   );
 }
 

@@ -429,6 +429,19 @@ describe("before a relay of the caller's own format", () => {
     },
   );
 
+  it("shows the next hook the same copy, but none in which an open hook has written", async () => {
+    const seen: object[] = [];
+    const looking: Hook = { before: (request) => void seen.push(request) };
+    const writing: Hook = { down: "open", before: (request) => void Object.assign(request, { temperature: 0 }) };
+    const { response, body } = await upstream([looking, looking, writing, looking], {});
+    expect([response.status, seen[0] === seen[1], seen[2]]).toEqual([
+      200,
+      true,
+      expect.not.objectContaining({ temperature: 0 }),
+    ]);
+    expect(body).not.toHaveProperty("temperature");
+  });
+
   it("counts tokens of the changed texts alone, without after", async () => {
     const bodies: string[] = [];
     const backend = relay({
