@@ -413,10 +413,10 @@ function isNextCall(known: DecodedCall, { id, function: named, custom }: LooseTo
   return (known.held || known.fragments.at(-1))?.trimEnd().endsWith("}") === true && begins;
 }
 
-/** Tells whether a delta says nothing: it has at most a role, and empty texts and lists. */
 /** Tells the meter that content has come which the gateway does not read: the caller gets it, so the call is not free. */
 const BEGUN: DecodedEvent = { type: "usage", usage: {} };
 
+/** Tells whether a delta says nothing: it has at most a role, and empty texts and lists. */
 const isEmptyDelta = (delta: LooseMessage): boolean =>
   Object.entries(delta).every(
     ([key, value]) => key === "role" || !value || (Array.isArray(value) && value.length === 0),
