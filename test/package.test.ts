@@ -161,7 +161,7 @@ it("serves the official clients from workerd, as one file that imports nothing",
   const anthropic = new Anthropic({ apiKey: "sk-1", baseURL });
   const messages = [{ role: "user" as const, content: "Hello" }];
   const message = await anthropic.messages.stream({ model: "any", max_tokens: 100, messages }).finalMessage();
-  expect(message.content).toEqual([{ type: "text", text: "Hello from the edge." }]);
+  expect(message.content).toMatchObject([{ type: "text", text: "Hello from the edge." }]);
 
   const genai = new GoogleGenAI({ apiKey: "sk-1", httpOptions: { baseUrl: baseURL } });
   const answer = await genai.models.generateContent({ model: "any", contents: "Hello" });

@@ -29,13 +29,6 @@ interface Site extends Mutant {
   readonly name: string;
 }
 
-/** Mutants that no test can kill, because they change nothing that anyone can see. */
-const EQUIVALENT = new Set(
-  readFileSync(new URL("equivalent.txt", import.meta.url), "utf8")
-    .split("\n")
-    .filter((line) => line !== ""),
-);
-
 const short = (text: string): string => text.trim().replaceAll(/\s+/g, " ");
 
 /** Chooses by the hash of the name, so that a change of one source leaves the choice in the others as it is. */
@@ -56,7 +49,6 @@ function chosen(): Site[] {
       .update(flags.seed + site.name)
       .digest("hex");
   return sites
-    .filter(({ name }) => !EQUIVALENT.has(name))
     .map((site) => ({ site, key: order(site) }))
     .toSorted((one, other) => (one.key < other.key ? -1 : 1))
     .slice(0, Number(flags.count))
