@@ -1,16 +1,23 @@
 /** Authenticates the key of a call, and authorizes its model (spec 2.5, 5, 8). */
 
 import { GatewayError, toGatewayError } from "../errors.ts";
-import type { ListedModel } from "../formats/format.ts";
+import type { Endpoint, ListedModel } from "../formats/format.ts";
 import { withoutPrefix } from "../http/request.ts";
+import type { ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
-import { MODEL_SHAPES, type ModelInfo, VERB_OF } from "../ports/model-backend.ts";
+import type { ModelKind } from "../ports/call.ts";
+import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { keptBy } from "./kept.ts";
-import type { NamedModel } from "./kind.ts";
+
+/** A model as a request names it. */
+export interface NamedModel extends ModelNames {
+  readonly name: string;
+  readonly kind: ModelKind;
+}
 
 /**
  * Finds the caller's key, and counts the call for the key. Throws `missing_api_key`, `malformed_credential`, `invalid_api_key`,
@@ -69,8 +76,10 @@ export async function listsForKind(call: Call, model: string): Promise<boolean> 
   const { endpoint, key } = call;
   if (!key || !mayUse(key, [model])) return false;
   const models = await modelsOf(call);
-  return models?.some(({ id, kinds = [] }) => id === model && kinds.some((kind) => kind === endpoint.kind)) ?? false;
+  return models?.some(({ id, kinds = [] }) => id === model && kinds.some((kind) => isOf(endpoint, kind))) ?? false;
 }
+
+const isOf = ({ kind }: Endpoint, name: ModelKind): boolean => typeof kind === "object" && kind.name === name;
 
 const noModel = (said: string): GatewayError =>
   new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
@@ -87,13 +96,13 @@ const mayUse = ({ modelLimitsEnabled, modelLimits }: ApiKey, names: readonly str
   !modelLimitsEnabled || names.some((name) => Object.hasOwn(modelLimits, name) && modelLimits[name] === true);
 
 async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
-  const { backend } = call.services;
+  const { backend, kindNames } = call.services;
   if (!backend.models) return undefined;
   try {
     const told = backend.models();
     const models = "then" in told ? await call.wait(told) : told;
     if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
-    for (const [index, model] of models.entries()) assertModel(model, index);
+    for (const [index, model] of models.entries()) assertModel(model, index, kindNames);
     call.assertLive();
     return models;
   } catch (error) {
@@ -105,15 +114,14 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
 const SHAPES: Shapes<ModelInfo> = { ...MODEL_SHAPES, kinds: "list?" };
 
 /** Throws a TypeError that names the wrong field of a listed model, and what it must be. */
-function assertModel(model: ModelInfo, index: number): void {
+function assertModel(model: ModelInfo, index: number, known: readonly string[]): void {
   const { id, kinds, maxOutputTokens: most = 1 } = model ?? {};
-  const areKinds = kinds === undefined || (Array.isArray(kinds) && kinds.every((kind) => Object.hasOwn(VERB_OF, kind)));
+  const areKinds = kinds === undefined || (Array.isArray(kinds) && kinds.every((kind) => known.includes(kind)));
   if (typeof id === "string" && areKinds && Number.isSafeInteger(most) && most > 0) return;
   const where = `models()[${index}]`;
   const wrong = wrongField(where, model, SHAPES);
   if (wrong !== undefined) throw new TypeError(wrong);
   if (!areKinds) {
-    const known = Object.keys(VERB_OF);
     const unknown = kinds.map(nameOf).filter((kind) => !known.includes(kind));
     throw new TypeError(`${where}: kinds, ${unknown.map((kind) => unknownName(kind, known)).join("; ")}.`);
   }

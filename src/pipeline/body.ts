@@ -33,10 +33,9 @@ export async function readBody(call: Call, key: ApiKey): Promise<{ readonly solv
   call.defer(() => lease[Symbol.dispose]());
   call.json.booking = lease;
   const intake = new Intake(call, lease);
-  call.rawBody =
-    endpoint.kind === "image" && endpoint.readForm
-      ? await endpoint.readForm(request, intake)
-      : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
+  call.rawBody = endpoint.readForm
+    ? await endpoint.readForm(request, intake)
+    : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
   call.assertLive();
   return { solvency };
 }

@@ -11,7 +11,6 @@ import type { Conversion } from "../model/conversion.ts";
 import { JsonBudget } from "../model/json.ts";
 import type { CallInfo, WaitUntil } from "../ports/call.ts";
 import { nextIteration } from "../ports/clock.ts";
-import type { ImageBooking } from "../ports/image-store.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
@@ -105,8 +104,6 @@ export class Call implements Incoming {
   key: ApiKey | undefined = undefined;
   /** The documents of the key in the host's store of responses, after authentication; undefined without a store. */
   kept: KeptDocuments | undefined = undefined;
-  /** The backend's own count of the input, in tokens, where the host asks for one. */
-  countedInput: number | undefined = undefined;
   /** The tokens of the input, counted or estimated; 0 before decoding. */
   inputTokens = 0;
   /** The most tokens that the answer may have; 0 for a kind that is not limited in tokens. */
@@ -115,8 +112,6 @@ export class Call implements Incoming {
   granted = 0;
   /** The state of the key's rate limits: at most one of each kind. */
   rates: readonly RateLimit[] = NO_RATES;
-  /** The room that is booked for linked images. */
-  booking: ImageBooking | undefined = undefined;
   /** The requested model, after decoding. */
   model: string | undefined = undefined;
   /** True when the backend lists that model. */
@@ -350,6 +345,6 @@ export class Call implements Incoming {
     this.#request = this.#settled = this.rawBody = undefined;
     this.attempts = NO_ATTEMPTS;
     this.answering = this.kept = undefined;
-    this.hooked = this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
+    this.hooked = this.meter = this.recording = this.listener = this.slot = undefined;
   }
 }

@@ -1,75 +1,107 @@
-/** A kind of generation, as the pipeline runs it: chat, images, embeddings. A kind is a folder in `src/kinds`, and comes with the formats that serve it. */
+/** The pipeline's side of a kind of generation: the call as its kind sees it, and the count of the input that a backend makes. */
 
-import type { AnswerCollector, AnswerContext, AnswerStream, BackgroundAnswer } from "../formats/format.ts";
+import { type Port, toGatewayError } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
-import type { Amounts, Meter } from "../kinds/meter.ts";
-import type { ModelKind } from "../ports/call.ts";
-import type { CallContext, ModelBackend, ModelInfo } from "../ports/model-backend.ts";
+import type { CountTokens } from "../kinds/count-tokens.ts";
+import type { DecodedRequest, HostPrices, InputCounter, KindCall, KindModule } from "../kinds/kind.ts";
+import { isCount } from "../kinds/meter.ts";
+import type { Limits } from "../limits.ts";
+import type { Conversion } from "../model/conversion.ts";
+import type { JsonLimits } from "../model/json.ts";
+import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
+import { askStore } from "./ask-store.ts";
+import { answeringUpstream, upstreamsOf } from "./attempts.ts";
 import type { Call } from "./call.ts";
+import { doubt, report } from "./failures.ts";
+import { BackendContext } from "./run-backend.ts";
 
-/** A decoded request. Only a kind whose answers can be streamed has `stream`. */
-export interface DecodedRequest {
-  readonly model: string;
-  readonly stream?: boolean;
+/** A call as its kind sees it. */
+export class CallOfKind implements KindCall {
+  readonly key: ApiKey;
+  readonly limits: Limits;
+  readonly jsonLimits: JsonLimits;
+  readonly prices: HostPrices;
+  readonly countTokens: CountTokens;
+  readonly isRecorded: boolean;
+  readonly #call: Call;
+  readonly #kind: KindModule;
+
+  constructor(call: Call, key: ApiKey, kind: KindModule) {
+    const { services } = call;
+    this.key = key;
+    this.limits = services.limits;
+    this.jsonLimits = call.json.limits;
+    this.prices = services.prices;
+    this.countTokens = services.countTokens;
+    this.isRecorded = services.isRecorded;
+    this.#call = call;
+    this.#kind = kind;
+  }
+
+  // A getter: a signal that nobody reads is never created.
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+
+  get isEnded(): boolean {
+    return this.#call.isEnded;
+  }
+
+  baseUrl(): string {
+    return this.#call.baseUrl();
+  }
+
+  upstreamsOf(model: string): readonly UpstreamModel[] {
+    return upstreamsOf(this.#call, model, this.#kind);
+  }
+
+  answeringUpstream(): UpstreamModel | undefined {
+    return answeringUpstream(this.#call);
+  }
+
+  doubt(why: string): void {
+    doubt(this.#call, why);
+  }
+
+  report(error: unknown, port: Port): void {
+    report(this.#call, error, port);
+  }
+
+  noteAnswerConversions(conversions: readonly Conversion[]): void {
+    this.#call.answerConversions = conversions;
+  }
+
+  askStore<T>(port: Port, verb: string, ask: () => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
+    return askStore(this.#call, port, verb, ask, late);
+  }
+
+  defer(release: () => void): void {
+    this.#call.defer(release);
+  }
+
+  assertLive(): void {
+    this.#call.assertLive();
+  }
 }
 
-/** A route whose answers are generated. */
-export interface GenerationEndpoint<Request extends DecodedRequest = DecodedRequest, Answered = unknown> {
-  /** @param lists Tells whether the caller's key may use a model that the backend lists for the kind of the route. */
-  decode(body: unknown, call: Call, lists: (model: string) => Promise<boolean>): Request | Promise<Request>;
-  complete(answer: AnswerContext<Request>): AnswerCollector<Answered>;
-  /** Missing for a kind whose answers are never streamed. */
-  stream?(answer: AnswerContext<Request>): AnswerStream<Answered>;
-  background?(answer: AnswerContext<Request>): BackgroundAnswer<Answered> | undefined;
+/** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */
+export async function countedByBackend<Request extends DecodedRequest>(
+  call: Call,
+  key: ApiKey,
+  input: InputCounter<Request>,
+  request: Request,
+): Promise<number | undefined> {
+  try {
+    const counting = input.byBackend(call.services.backend, request, new BackendContext(call, key));
+    const tokens = counting === undefined ? undefined : await call.wait(counting);
+    const isKnown: boolean = isCount(tokens);
+    if (tokens === undefined || isKnown) return tokens;
+    throw new TypeError(`A count of tokens must be an integer from 0 up, not ${tokens}.`);
+  } catch (error) {
+    throw toGatewayError(error, "model-backend");
+  }
 }
-
-/** A model as a request names it. */
-export interface NamedModel {
-  readonly name: string;
-  /** The name that the caller used, for errors: perhaps an alias. Default: `name`. */
-  readonly said?: string | undefined;
-  /** Aliases of the model. Keys and backends may use them. */
-  readonly aliases: readonly string[];
-  readonly kind: ModelKind;
-}
-
-/** The rules of one kind, in the order in which the pipeline applies them. */
-export interface Kind<Endpoint, Request extends DecodedRequest, Event, Answered> {
-  /** Names the requested model. */
-  model(endpoint: Endpoint, request: Request): NamedModel;
-  /** Holds the request to the limits of its model, if they are listed. Throws `invalid_request` for a request that asks for more. */
-  fit(endpoint: Endpoint, request: Request, model: ModelInfo | undefined): Request;
-  /** Has the backend count the input, in tokens; undefined when the backend cannot. Missing for a kind that is not counted in tokens. */
-  countInput?(call: Call, key: ApiKey, request: Request): Promise<number | undefined>;
-  /** Returns the least and the most units that the request may cost. */
-  amounts(call: Call, request: Request, model: ModelInfo | undefined): Amounts;
-  /** Prepares the request of a caller who can pay, before the backend is asked. A failure ends the call at no charge. */
-  prepare?(call: Call, key: ApiKey, endpoint: Endpoint, request: Request): Promise<void>;
-  /** Lowers the request to the units that its hold has granted. */
-  afford(call: Call, request: Request): Request;
-  /** Tells whether the backend may run code for this request. */
-  mayRunCode(request: Request): boolean;
-  /** Asks the backend. Returns undefined for a backend that lacks the verb. */
-  ask(backend: ModelBackend, request: Request, context: CallContext): AsyncIterable<Event> | undefined;
-  /** Prepares the metering of one answer. Nothing runs yet. */
-  generation(call: Call, endpoint: Endpoint, request: Request): Generation<Event, Answered>;
-}
-
-/** The generation of one answer: its meter, and the steps around it. */
-export interface Generation<Event, Answered> {
-  readonly meter: Meter<Event, Answered>;
-  /** Changes the backend's events before they are counted. */
-  shape(events: AsyncIterable<Event>): AsyncIterable<Event>;
-  /** Receives each event of the answer. Missing when neither the host nor an observer wants the record of the call. */
-  onEvent?(event: Answered): void;
-}
-
-/** The kinds of generation, as the pipeline reads them. */
-export type Kinds = Readonly<Record<ModelKind, Kind<GenerationEndpoint, DecodedRequest, unknown, unknown>>> & {
-  readonly chat: { countInput(call: Call, key: ApiKey, request: ChatRequest): Promise<number | undefined> };
-};
 
 /** Recognises a repeated request by its key, and answers it with the answer of the first. */
 export interface Repetitions {
@@ -79,9 +111,8 @@ export interface Repetitions {
   replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined>;
 }
 
-/** The parts of the pipeline that come with the formats and features of a gateway. */
+/** The parts of the pipeline that come with the features of a gateway. */
 export interface Parts {
-  readonly kinds: Kinds;
   /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
   readonly repetitions: Repetitions | undefined;
 }

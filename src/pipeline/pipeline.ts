@@ -1,19 +1,24 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
-import type { ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
+import type { GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
-import { estimateInputTokens } from "../kinds/chat/input-tokens.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { Balance } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
-import { authenticate, authorizeModel, findModel, listsForKind, visibleModels } from "./authenticate.ts";
+import {
+  authenticate,
+  authorizeModel,
+  findModel,
+  listsForKind,
+  type NamedModel,
+  visibleModels,
+} from "./authenticate.ts";
 import { inBackground } from "./background.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
 import { failureOf, report } from "./failures.ts";
-import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts";
+import { CallOfKind, countedByBackend, type Parts } from "./kind.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
 import { ending } from "./replay.ts";
 import { reserve } from "./reserve.ts";
@@ -46,19 +51,14 @@ function answer(call: Call, parts: Parts): Promise<Answer> {
   const { endpoint } = call;
   if (endpoint.kind === "query") return query(call, endpoint, parts);
   if (endpoint.kind === "public") return publicAnswer(call, endpoint);
-  return generate(call, endpoint as GenerationEndpoint, parts.kinds[endpoint.kind], parts);
+  return generate(call, endpoint, endpoint.kind, parts);
 }
 
 /** Answers a call for any kind of generation: the backend generates the answer. */
-async function generate<
-  Endpoint extends GenerationEndpoint<Request, Answered>,
-  Request extends DecodedRequest,
-  Event,
-  Answered,
->(
+async function generate(
   call: Call,
-  endpoint: Endpoint,
-  kind: Kind<Endpoint, Request, Event, Answered>,
+  endpoint: GenerationEndpoint,
+  kind: KindModule,
   { repetitions }: Parts,
 ): Promise<Answer> {
   const { backend, countInput, hooks, limits, rateLimiter } = call.services;
@@ -74,26 +74,31 @@ async function generate<
   if (call.json.isLarge) await nextIteration();
   call.assertLive();
   call.stream = decoded.stream ?? false;
-  const named = await authorizeModel(call, key, kind.model(endpoint, decoded));
-  const asked = hooks ? await hooks.before(call, key, call.endpoint.kind as ModelKind, decoded) : decoded;
-  const model = asked.model === decoded.model ? named : await findModel(call, kind.model(endpoint, asked));
-  const fitted = kind.fit(endpoint, asked, model);
-  if (countInput === "backend" && kind.countInput)
-    call.countedInput = await kind.countInput(call, key, fitted).catch(reported(call));
-  const amounts = kind.amounts(call, fitted, model);
+  const named = await authorizeModel(call, key, namedBy(kind, endpoint, decoded));
+  const asked = hooks ? await hooks.before(call, key, kind, decoded) : decoded;
+  const model = asked.model === decoded.model ? named : await findModel(call, namedBy(kind, endpoint, asked));
+  const fitted = kind.fit?.(endpoint, asked, model) ?? asked;
+  const countedInput =
+    countInput === "backend" && kind.input
+      ? await countedByBackend(call, key, kind.input, fitted).catch(reported(call))
+      : undefined;
+  const callOfKind = new CallOfKind(call, key, kind);
+  const cost = kind.cost(callOfKind, fitted, { model, countedInput });
+  call.inputTokens = cost.inputTokens;
+  call.maxOutputTokens = cost.maxOutputTokens;
   if (rateLimiter) await limitTokens(call, key, fitted.model, rateLimiter);
-  const hold = await reserve(call, key, amounts);
-  if (kind.prepare) await kind.prepare(call, key, endpoint, fitted);
+  const hold = await reserve(call, key, cost);
+  const prepared = kind.prepare && (await kind.prepare(callOfKind, endpoint, fitted));
   call.assertLive();
   if (call.json.isLarge) await nextIteration();
-  const request = key.unlimited ? fitted : kind.afford(call, fitted);
-  const context = new BackendContext(call, key, kind.mayRunCode(request));
-  const generated = kind.generation(call, endpoint, request);
+  const request = key.unlimited || !kind.afford ? fitted : kind.afford(callOfKind, fitted, cost, hold.granted);
+  const context = new BackendContext(call, key, kind.mayRunCode?.(request));
+  const generated = kind.generation(callOfKind, endpoint, request, { cost, prepared });
   const generation = call.hooked ? { ...generated, onEvent: call.hooked.listener(generated) } : generated;
   const askedAt = call.clock.now();
-  const ask = (): AsyncIterable<Event> | undefined => kind.ask(backend, request, context);
+  const ask = (): AsyncIterable<unknown> | undefined => kind.ask(backend, request, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
-  const run = (): Promise<MeteredEvents<Event, Answered>> => runBackend(call, hold, request, generation, ask, quietMs);
+  const run = (): Promise<MeteredEvents<unknown, unknown>> => runBackend(call, hold, request, generation, ask, quietMs);
   const answered = {
     request: asked === decoded ? request : asCalled(request, decoded),
     requestId: call.id,
@@ -113,11 +118,17 @@ async function generate<
 const asCalled = <Request extends DecodedRequest>(request: Request, decoded: Request): Request =>
   "native" in decoded ? { ...request, native: decoded.native } : request;
 
+/** Names the requested model. */
+const namedBy = (kind: KindModule, endpoint: GenerationEndpoint, request: DecodedRequest): NamedModel => ({
+  aliases: [],
+  ...kind.names?.(endpoint, request),
+  name: request.model,
+  kind: kind.name,
+});
+
 /** A function of its own, so that the parsed body is released when it returns, except for the parts that the request keeps. */
-const decode = <Request extends DecodedRequest>(
-  call: Call,
-  endpoint: GenerationEndpoint<Request>,
-): Request | Promise<Request> => endpoint.decode(parseBody(call), call, (model) => listsForKind(call, model));
+const decode = (call: Call, endpoint: GenerationEndpoint): DecodedRequest | Promise<DecodedRequest> =>
+  endpoint.decode(parseBody(call), call, (model) => listsForKind(call, model));
 
 /** Reports a failed count of the input. The estimate stands in, and a backend that is down is told when it must answer. */
 const reported =
@@ -135,7 +146,7 @@ async function finish(call: Call, answer: Answer): Promise<Answer> {
 }
 
 /** Answers a route that the gateway serves itself, at no charge. */
-async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }: Parts): Promise<Answer> {
+async function query(call: Call, endpoint: QueryEndpoint, { repetitions }: Parts): Promise<Answer> {
   const { countTokens, hooks, quotas, rateLimiter } = call.services;
   const key = await authenticate(call, endpoint.expiredKeysMayAsk);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
@@ -148,14 +159,17 @@ async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }
   const body = parseBody(call);
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
-  const authorize = async (name: string): Promise<void> =>
-    void (await authorizeModel(call, key, { name, aliases: [], kind: "chat" }));
+  const authorize = async ({ name: kind }: Pick<KindModule, "name">, name: string): Promise<void> =>
+    void (await authorizeModel(call, key, { name, aliases: [], kind }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
-  const countInput = async (decoded: ChatRequest): Promise<number> => {
-    const request = hooks ? await hooks.beforeCount(call, key, decoded) : decoded;
-    if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: "chat" });
-    const counted = await kinds.chat.countInput(call, key, request);
-    return counted ?? estimateInputTokens(request, countTokens, request.mediaResolution);
+  const countInput = async <Request extends DecodedRequest>(
+    kind: CountedKind<Request>,
+    decoded: Request,
+  ): Promise<number> => {
+    const request = hooks ? await hooks.beforeCount(call, key, kind, decoded) : decoded;
+    if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: kind.name });
+    const counted = await countedByBackend(call, key, kind.input, request);
+    return counted ?? kind.input.estimate(request, countTokens);
   };
   const asked = { body, key, countInput, authorize, balance, models };
   const source = endpoint.stream?.(asked, call);

@@ -2,6 +2,7 @@
 
 import { GatewayError, toGatewayError } from "../errors.ts";
 import { LATE, within } from "../http/wait.ts";
+import type { DecodedRequest, Generation } from "../kinds/kind.ts";
 import type { Meter } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
 import { nextIteration } from "../ports/clock.ts";
@@ -12,7 +13,6 @@ import type { ApiKey } from "../ports/quota-store.ts";
 import { beginAttempt } from "./attempts.ts";
 import { type Call, CallDetails } from "./call.ts";
 import { guarded } from "./failures.ts";
-import type { DecodedRequest, Generation } from "./kind.ts";
 import type { Hold } from "./reserve.ts";
 
 /** The call as its backend sees it, beside the request. */
