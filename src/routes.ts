@@ -6,8 +6,7 @@ import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.t
 import { newRequestId, pathOf } from "./http/request.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { failureOf } from "./pipeline/failures.ts";
-import type { Parts } from "./pipeline/kind.ts";
-import { serve } from "./pipeline/pipeline.ts";
+import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
 

@@ -11,7 +11,7 @@ import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits } from "../model/json.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { HookAnswer } from "../ports/hook.ts";
-import type { CallContext, ModelBackend, ModelInfo, TypedRequest, UpstreamModel } from "../ports/model-backend.ts";
+import type { CallContext, ModelBackend, ModelInfo, UpstreamModel } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Price } from "./chat/price.ts";
 import type { CountTokens } from "./count-tokens.ts";
@@ -19,9 +19,11 @@ import type { ImagePrice } from "./image/price.ts";
 import type { Amounts, Meter } from "./meter.ts";
 
 /** A decoded request. Only a kind whose answers can be streamed has `stream`. */
-export interface DecodedRequest extends TypedRequest {
+export interface DecodedRequest {
   readonly model: string;
   readonly stream?: boolean;
+  /** The part of `NativeRequest` by which unknown types are refused, for a backend that does not take them. */
+  readonly native?: { readonly assertKnown?: (() => void) | undefined };
 }
 
 /** The other names of a requested model. */

@@ -2,9 +2,7 @@
 
 import { type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
 import { redact } from "../http/request.ts";
-import type { KindModule } from "../kinds/kind.ts";
 import type { Metered } from "../kinds/meter.ts";
-import type { UpstreamModel } from "../ports/model-backend.ts";
 import type {
   AskedUpstream,
   OnFailure,
@@ -12,16 +10,10 @@ import type {
   UpstreamObserver,
   UpstreamOutcome,
 } from "../ports/observer.ts";
-import { quietly, reportAttempt } from "./failures.ts";
-import type { Services } from "./services.ts";
+import { reportAttempt } from "./failures.ts";
 
 /** The most attempts that a call keeps. A backend may report as many as it likes. */
 const MAX_ATTEMPTS = 64;
-
-/** The most upstreams whose prices are compared. */
-const MAX_UPSTREAMS = 64;
-
-type UpstreamServices = Pick<Services, "backend" | "prices">;
 
 /** The parts of a call that its attempts need. */
 interface Attempting {
@@ -34,20 +26,6 @@ interface Attempting {
   readonly meter: Metered | undefined;
   attempts: readonly Attempt[];
   answering: Attempt | undefined;
-}
-
-/**
- * Returns the upstreams that may answer a call, for the price before the call; none when the backend does not tell them. A backend that
- * fails here fails again, and is told, when it must answer.
- */
-export function upstreamsOf(
-  { services }: { readonly services: UpstreamServices },
-  model: string,
-  kind: Pick<KindModule, "name" | "isPricedByUpstream">,
-): readonly UpstreamModel[] {
-  const { backend, prices } = services;
-  if (!backend.upstreamsOf || !kind.isPricedByUpstream(prices)) return [];
-  return quietly(() => backend.upstreamsOf?.(model, kind.name).slice(0, MAX_UPSTREAMS)) ?? [];
 }
 
 /**
@@ -71,10 +49,6 @@ function assertPriced({ meter }: Attempting, asked: AskedUpstream): void {
     throw toGatewayError(error);
   }
 }
-
-/** Returns the upstream that was asked last, which decides the price; undefined when none is known. */
-export const answeringUpstream = ({ answering }: Pick<Attempting, "answering">): UpstreamModel | undefined =>
-  answering && { name: answering.name, model: answering.model };
 
 const nameOf = ({ name, address, format }: AskedUpstream): string => name ?? address ?? format;
 

@@ -4,7 +4,7 @@ import type { GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } f
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { nextIteration } from "../ports/clock.ts";
-import type { Balance } from "../ports/quota-store.ts";
+import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import {
   authenticate,
@@ -18,12 +18,25 @@ import { inBackground } from "./background.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
 import { failureOf, report } from "./failures.ts";
-import { CallOfKind, countedByBackend, type Parts } from "./kind.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
 import { ending } from "./replay.ts";
 import { reserve } from "./reserve.ts";
 import { callHeaders, complete, piecemeal, polled, refusal, streamed } from "./respond.ts";
-import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
+import { BackendContext, CallOfKind, countedByBackend, type MeteredEvents, runBackend } from "./run-backend.ts";
+
+/** Recognises a repeated request by its key, and answers it with the answer of the first. */
+export interface Repetitions {
+  /** Returns the request's idempotency key; undefined without one. Throws `invalid_request` for a header that is not a key. */
+  keyOf(request: Request): string | undefined;
+  /** Returns the answer of the first call with the key; undefined when this call is the first. */
+  replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined>;
+}
+
+/** The parts of the pipeline that come with the features of a gateway. */
+export interface Parts {
+  /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
+  readonly repetitions: Repetitions | undefined;
+}
 
 /**
  * Answers a call. Never rejects: an error is an answer too. The pipeline races the end of the call here, and only here. A step that hangs

@@ -1,18 +1,22 @@
 /** Asks the backend and passes its events on, each counted: one start first, one finish last. */
 
-import { GatewayError, toGatewayError } from "../errors.ts";
+import { GatewayError, type Port, toGatewayError } from "../errors.ts";
 import { LATE, within } from "../http/wait.ts";
-import type { DecodedRequest, Generation } from "../kinds/kind.ts";
-import type { Meter } from "../kinds/meter.ts";
+import type { CountTokens } from "../kinds/count-tokens.ts";
+import type { DecodedRequest, Generation, HostPrices, InputCounter, KindCall, KindModule } from "../kinds/kind.ts";
+import { isCount, type Meter } from "../kinds/meter.ts";
+import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
+import type { JsonLimits } from "../model/json.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
-import type { CallContext } from "../ports/model-backend.ts";
+import type { CallContext, ModelBackend, UpstreamModel } from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
+import { askStore } from "./ask-store.ts";
 import { beginAttempt } from "./attempts.ts";
 import { type Call, CallDetails } from "./call.ts";
-import { guarded } from "./failures.ts";
+import { doubt, guarded, quietly, report } from "./failures.ts";
 import type { Hold } from "./reserve.ts";
 
 /** The call as its backend sees it, beside the request. */
@@ -49,6 +53,108 @@ const runsFor =
   (code: CodeToRun): Promise<CodeResult> =>
     call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
 
+/** The most upstreams whose prices are compared. */
+const MAX_UPSTREAMS = 64;
+
+/** A call as its kind sees it. */
+export class CallOfKind implements KindCall {
+  readonly key: ApiKey;
+  readonly limits: Limits;
+  readonly jsonLimits: JsonLimits;
+  readonly prices: HostPrices;
+  readonly countTokens: CountTokens;
+  readonly isRecorded: boolean;
+  readonly #call: Call;
+  readonly #kind: KindModule;
+
+  constructor(call: Call, key: ApiKey, kind: KindModule) {
+    const { services } = call;
+    this.key = key;
+    this.limits = services.limits;
+    this.jsonLimits = call.json.limits;
+    this.prices = services.prices;
+    this.countTokens = services.countTokens;
+    this.isRecorded = services.isRecorded;
+    this.#call = call;
+    this.#kind = kind;
+  }
+
+  // Keep this a getter: the signal is created when it is first read.
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+
+  get isEnded(): boolean {
+    return this.#call.isEnded;
+  }
+
+  baseUrl(): string {
+    return this.#call.baseUrl();
+  }
+
+  upstreamsOf(model: string): readonly UpstreamModel[] {
+    const { backend } = this.#call.services;
+    const { name } = this.#kind;
+    if (!backend.upstreamsOf || !this.#kind.isPricedByUpstream(this.prices)) return [];
+    // A backend that fails here fails again, and is told, when it must answer.
+    return quietly(() => backend.upstreamsOf?.(model, name).slice(0, MAX_UPSTREAMS)) ?? [];
+  }
+
+  answeringUpstream(): UpstreamModel | undefined {
+    const { answering } = this.#call;
+    return answering && { name: answering.name, model: answering.model };
+  }
+
+  doubt(why: string): void {
+    doubt(this.#call, why);
+  }
+
+  report(error: unknown, port: Port): void {
+    report(this.#call, error, port);
+  }
+
+  noteAnswerConversions(conversions: readonly Conversion[]): void {
+    this.#call.answerConversions = conversions;
+  }
+
+  askStore<T>(port: Port, verb: string, ask: () => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
+    return askStore(this.#call, port, verb, ask, late);
+  }
+
+  defer(release: () => void): void {
+    this.#call.defer(release);
+  }
+
+  assertLive(): void {
+    this.#call.assertLive();
+  }
+}
+
+/** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */
+export async function countedByBackend<Request extends DecodedRequest>(
+  call: Call,
+  key: ApiKey,
+  input: InputCounter<Request>,
+  request: Request,
+): Promise<number | undefined> {
+  const { backend } = call.services;
+  assertTaken(backend, request);
+  try {
+    const counting = input.byBackend(backend, request, new BackendContext(call, key));
+    const tokens = counting === undefined ? undefined : await call.wait(counting);
+    const isKnown: boolean = isCount(tokens);
+    if (tokens === undefined || isKnown) return tokens;
+    throw new TypeError(`A count of tokens must be an integer from 0 up, not ${tokens}.`);
+  } catch (error) {
+    throw toGatewayError(error, "model-backend");
+  }
+}
+
+/** Refuses the unknown types of a request, unless the backend takes them. */
+function assertTaken({ takesUnknown }: ModelBackend, { native }: DecodedRequest): void {
+  if (!takesUnknown) native?.assertKnown?.();
+}
+
 /** After so many events the event loop serves other calls, so that a backend that never waits cannot hide a disconnect. */
 const EVENTS_A_SLICE = 256;
 
@@ -71,6 +177,7 @@ export async function runBackend<Event, Answered>(
   const { meter } = generation;
   call.meter = hold.meter = meter;
   try {
+    assertTaken(backend, request);
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
     const events = (): AsyncIterable<Event> => generation.shape(new BackendEvents(call, eventsOf(ask())));

@@ -76,16 +76,6 @@ export interface ModelBackend<Context = unknown> {
   embed?(request: EmbeddingRequest, call: CallContext<Context>): AsyncIterable<EmbeddingEvent>;
 }
 
-/** A request as far as its types are known. */
-export interface TypedRequest {
-  readonly native?: { readonly assertKnown?: (() => void) | undefined };
-}
-
-/** Refuses the unknown types of a request, unless the backend takes them. */
-export function assertTaken({ takesUnknown }: ModelBackend, { native }: TypedRequest): void {
-  if (!takesUnknown) native?.assertKnown?.();
-}
-
 /** The function of a backend that answers each kind of request: the registry of the kinds of the package. */
 export const VERB_OF: { readonly chat: "chat"; readonly image: "image"; readonly embedding: "embed" } = {
   chat: "chat",

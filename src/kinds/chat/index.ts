@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonBudget, JsonLimitError, parseJson } from "../../model/json.ts";
 import type { HookToolCall } from "../../ports/hook.ts";
-import { assertTaken, type ModelInfo } from "../../ports/model-backend.ts";
+import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { ContentCollector, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
@@ -35,10 +35,7 @@ export const chat: ChatKind = {
   counts: ["maxOutputTokens", "candidateCount"],
 
   input: {
-    byBackend(backend, request, context) {
-      assertTaken(backend, request);
-      return backend.countInputTokens?.(request, context);
-    },
+    byBackend: (backend, request, context) => backend.countInputTokens?.(request, context),
     estimate: (request, countTokens) => estimateInputTokens(request, countTokens, request.mediaResolution),
   },
 
@@ -65,7 +62,7 @@ export const chat: ChatKind = {
 
   cost(call, request, { model, countedInput }) {
     const { countTokens, limits, prices } = call;
-    assertSearchable(request.stopSequences, limits);
+    if (request.stopSequences.length > 0) assertSearchable(request.stopSequences, limits);
     const inputTokens = countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
     const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
     const amounts = chatAmounts(request, inputTokens, prices.price ?? tokenPrice, call.upstreamsOf(request.model));
@@ -77,10 +74,7 @@ export const chat: ChatKind = {
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
-  ask(backend, request, context) {
-    assertTaken(backend, request);
-    return backend.chat?.(request, context);
-  },
+  ask: (backend, request, context) => backend.chat?.(request, context),
 
   generation(call, endpoint, request, { cost }) {
     const { stopSequences, candidateCount = 1 } = request;

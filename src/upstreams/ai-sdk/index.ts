@@ -61,10 +61,10 @@ export function aiSdk(options: AiSdkOptions): ModelBackend {
   for (const { models } of offered.values())
     if (typeof models === "object") for (const [name, model] of Object.entries(models)) assertModel(name, model);
   const list = listOf(offered, options.info);
-  const verbs = Array.from(offered, ([kind, { models = {}, ask, said }]) => [
+  const verbs = Array.from(offered, ([kind, one]) => [
     VERB_OF[kind as ModelKind],
     (request: ModelRequest, call: CallContext): AsyncIterable<unknown> =>
-      ask(find(models, request.model, said?.(request)), request, call, settings),
+      one.ask(find(one.models ?? {}, request.model, one.said?.(request)), request, call, settings),
   ]);
   return {
     takesUnknown: true,

@@ -7,13 +7,11 @@ import type { ModelKind } from "../../ports/call.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import {
-  assertTaken,
   type CallContext,
   type HangUp,
   INPUT_COUNT,
   type ModelBackend,
   type ModelInfo,
-  type TypedRequest,
   type UpstreamModel,
 } from "../../ports/model-backend.ts";
 import type { BreakerGauge, Observer, UpstreamStatus } from "../../ports/observer.ts";
@@ -107,10 +105,11 @@ interface Target {
 /** A function of a backend that answers a kind of request. */
 type Verb = (request: RoutableRequest, call: CallContext) => AsyncIterable<unknown> | undefined;
 
-/** The fields of a request, of whatever kind, that a route reads. */
-interface RoutableRequest extends TypedRequest {
+/** A request of any kind, as far as a route reads it. */
+interface RoutableRequest {
   readonly model: string;
   readonly stream?: boolean;
+  readonly native?: { readonly assertKnown?: (() => void) | undefined };
 }
 
 const verbIn = (backend: unknown, name: string): Verb | undefined =>
@@ -202,7 +201,7 @@ class RouteTable {
     const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
     const ask = ({ backend, model: own }: RoutedBackend, routed: CallContext): ReturnType<Verb> => {
-      assertTaken(backend, asked);
+      if (!backend.takesUnknown) asked.native?.assertKnown?.();
       return verbIn(backend, verb)?.call(backend, own === undefined ? asked : { ...asked, model: own }, routed);
     };
     let lost: readonly unknown[] = [];
@@ -296,7 +295,7 @@ class RouteTable {
   }
 }
 
-/** The members by which a backend is recognized, beside the functions of its kinds. */
+/** Further members by which a backend is recognized. */
 const OTHER_MEMBERS: readonly string[] = ["countInputTokens", "models"];
 
 /** Throws a TypeError for a value that is neither a backend nor an object with the member `other`. */
