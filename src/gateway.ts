@@ -23,12 +23,10 @@ import {
   portOf,
   type Shapes,
 } from "./options.ts";
-import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
-import { quietly } from "./pipeline/failures.ts";
+import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
+import { quietly } from "./pipeline/reports.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
-import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Kinds } from "./pipeline/kind.ts";
-import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import type { WireFormat } from "./ports/call.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";

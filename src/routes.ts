@@ -5,7 +5,7 @@ import type { Endpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
-import { failureOf } from "./pipeline/failures.ts";
+import { failureOf } from "./pipeline/reports.ts";
 import type { Parts } from "./pipeline/kind.ts";
 import { serve } from "./pipeline/pipeline.ts";
 import { refusal } from "./pipeline/respond.ts";

@@ -2,9 +2,8 @@
 
 import { GatewayError } from "../errors.ts";
 import { type JsonBudget, utf8Length, JsonLimitError, parseJson } from "../model/json.ts";
-import type { Cancel, Clock } from "../ports/clock.ts";
+import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
 import type { BodyLease } from "./body-room.ts";
-import { LATE, within } from "./wait.ts";
 
 /** A buffer doubles up to this size, in bytes; beyond, it gets its final size at once. */
 const DOUBLED_BYTES = 1024 * 1024;

@@ -9,7 +9,7 @@ import { MODEL_SHAPES, type ModelInfo, VERB_OF } from "../ports/model-backend.ts
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { keptBy } from "./kept.ts";
+import { keptBy } from "./documents.ts";
 import type { NamedModel } from "./kind.ts";
 
 /**

@@ -5,7 +5,7 @@ import type { BackgroundAnswer } from "../formats/format.ts";
 import { type Answer, jsonAnswer } from "../http/answer.ts";
 import type { EventStream } from "../http/event-stream.ts";
 import type { Call } from "./call.ts";
-import { failureOf } from "./failures.ts";
+import { failureOf } from "./reports.ts";
 import { callHeaders } from "./respond.ts";
 
 /** The time between two writes of what has come so far, in milliseconds. A cancelled answer is noticed at a write. */

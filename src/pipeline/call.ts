@@ -4,26 +4,21 @@ import { GatewayError } from "../errors.ts";
 import type { Endpoint, Incoming, KeptDocuments } from "../formats/format.ts";
 import type { Form } from "../http/form.ts";
 import { newRequestId, originOf } from "../http/request.ts";
-import { Wait, within } from "../http/wait.ts";
 import type { Metered } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import { JsonBudget } from "../model/json.ts";
 import type { CallInfo, WaitUntil } from "../ports/call.ts";
-import { nextIteration } from "../ports/clock.ts";
+import { Wait, within, nextIteration } from "../ports/clock.ts";
 import type { ImageBooking } from "../ports/image-store.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
-import { CallAbort, type OnDisconnect } from "./abort.ts";
-import type { Attempt } from "./attempts.ts";
-import { CallClock } from "./call-clock.ts";
-import { report } from "./failures.ts";
 import type { HookedCall } from "./hooks.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
-import type { InFlightSlot } from "./in-flight.ts";
-import { recordCall } from "./record.ts";
-import type { Services } from "./services.ts";
-import { type CallWatch, watchOf } from "./watch.ts";
+import { CallAbort, type OnDisconnect, CallClock } from "./lifetime.ts";
+import { type Attempt, recordCall } from "./record.ts";
+import { report, type CallWatch, watchOf } from "./reports.ts";
+import type { InFlightSlot, Services } from "./services.ts";
 
 /** Facts that a mount knows about a request, and the request itself does not tell. */
 export interface Mounted<Context = unknown> {

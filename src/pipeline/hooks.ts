@@ -1,18 +1,17 @@
 /** Runs the host's hooks: `before` on the way to the backend, `after` behind the end of the call. */
 
 import { GatewayError } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
 import type { AnswerEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { Limits } from "../limits.ts";
 import { isJsonObject, JsonBudget, JsonLimitError, parseJson } from "../model/json.ts";
 import { assertOptions, assertTimerMs } from "../options.ts";
 import type { ModelKind } from "../ports/call.ts";
-import type { Clock } from "../ports/clock.ts";
+import { LATE, within, type Clock } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "../ports/hook.ts";
 import type { CallRecord, OnFailure } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 
 /** The most characters of an answer that hooks see. */
 const MAX_CHARS = 262_144;

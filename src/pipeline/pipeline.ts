@@ -12,10 +12,10 @@ import { authenticate, authorizeModel, findModel, listsForKind, visibleModels } 
 import { inBackground } from "./background.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
-import { failureOf, report } from "./failures.ts";
 import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts";
 import { limitRequests, limitTokens } from "./rate-limit.ts";
 import { ending } from "./replay.ts";
+import { failureOf, report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
 import { callHeaders, complete, piecemeal, polled, refusal, streamed } from "./respond.ts";
 import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";

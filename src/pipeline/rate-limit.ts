@@ -5,7 +5,7 @@ import type { ApiKey } from "../ports/quota-store.ts";
 import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 
 /** The pause before a retry when the rate limiter names an impossible time, in milliseconds. */
 const COME_BACK_MS = 1_000;

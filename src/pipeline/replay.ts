@@ -10,9 +10,10 @@ import type { ApiKey } from "../ports/quota-store.ts";
 import type { RecordedAnswer, ReplayRecord, ReplayState } from "../ports/replay-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { report, failureOf } from "./failures.ts";
-import { hashOf, saidBy, saidByHeaders } from "./fingerprint.ts";
 import {
+  hashOf,
+  saidBy,
+  saidByHeaders,
   type AnswerRecorder,
   type Entry,
   type Follower,
@@ -21,6 +22,7 @@ import {
   type RunningCall,
   checkedState,
 } from "./idempotency.ts";
+import { report, failureOf } from "./reports.ts";
 import { book, callHeaders, Pieces, refusal } from "./respond.ts";
 import { RETRY_PAUSES_MS } from "./settlements.ts";
 

@@ -6,7 +6,7 @@ import type { Cancel } from "../ports/clock.ts";
 import type { Outcome, ApiKey, Refusal, Reservation } from "../ports/quota-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 
 const NOTHING: Counted = { units: 0, certainty: "exact" };
 

@@ -8,9 +8,9 @@ import { EventStream } from "../http/event-stream.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
-import type { CallAbort } from "./abort.ts";
 import type { Call } from "./call.ts";
-import { failureOf } from "./failures.ts";
+import type { CallAbort } from "./lifetime.ts";
+import { failureOf } from "./reports.ts";
 import type { MeteredEvents } from "./run-backend.ts";
 
 /** Collects the events into one body. */

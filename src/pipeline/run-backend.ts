@@ -1,18 +1,17 @@
 /** Asks the backend and passes its events on, each counted: one start first, one finish last. */
 
 import { GatewayError, toGatewayError } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
 import type { Meter } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
-import { nextIteration } from "../ports/clock.ts";
+import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import type { CallContext } from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import { beginAttempt } from "./attempts.ts";
 import { type Call, CallDetails } from "./call.ts";
-import { guarded } from "./failures.ts";
 import type { DecodedRequest, Generation } from "./kind.ts";
+import { beginAttempt } from "./record.ts";
+import { guarded } from "./reports.ts";
 import type { Hold } from "./reserve.ts";
 
 /** The call as its backend sees it, beside the request. */

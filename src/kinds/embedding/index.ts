@@ -2,8 +2,8 @@
 
 import type { EmbeddingEndpoint } from "../../formats/format.ts";
 import { NO_USAGE } from "../../model/usage.ts";
-import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
-import { doubt } from "../../pipeline/failures.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/record.ts";
+import { doubt } from "../../pipeline/reports.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import { charge } from "../chat/price.ts";
 import { EmbeddingMeter, estimateTokens } from "./meter.ts";

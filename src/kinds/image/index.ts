@@ -2,9 +2,9 @@
 
 import type { ImageEndpoint } from "../../formats/format.ts";
 import { askStore } from "../../pipeline/ask-store.ts";
-import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/record.ts";
 import type { Call } from "../../pipeline/call.ts";
-import { doubt, report } from "../../pipeline/failures.ts";
+import { doubt, report } from "../../pipeline/reports.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import type { ImageBooking } from "../../ports/image-store.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";

@@ -3,13 +3,12 @@
 import { toGatewayError } from "../errors.ts";
 import type { KeptDocuments, KeptPage, NewKept, StoredDocument } from "../formats/format.ts";
 import type { BodyLease } from "../http/body-room.ts";
-import { LATE, within } from "../http/wait.ts";
-import { nextIteration } from "../ports/clock.ts";
+import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../ports/response-store.ts";
 import { askStore } from "./ask-store.ts";
 import { assertSolvent } from "./body.ts";
 import type { Call } from "./call.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 import type { Responses } from "./services.ts";
 import { tooLate } from "./settlements.ts";
 
