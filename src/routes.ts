@@ -207,7 +207,7 @@ export class Routes {
   /** Refuses a request that reaches no endpoint, in the format of its route. */
   #refusal(request: Request, { endpoints: [endpoint] }: Match, thrown: unknown): Answer {
     const secret = secretOf(request, endpoint);
-    const call = { id: newRequestId(), endpoint, rates: [], services: this.#services, secret };
+    const call = { id: newRequestId(), endpoint, services: this.#services, secret };
     return refusal(call, failureOf(call, thrown));
   }
 }

@@ -32,8 +32,11 @@ interface CallWithHooks {
   readonly services: { readonly onFailure: OnFailure };
   readonly endpoint: { readonly format: string };
   readonly context: unknown;
-  readonly model: string | undefined;
-  hooked: HookedCall | undefined;
+  readonly found: {
+    readonly model: string | undefined;
+    readonly attempts: readonly { readonly reported: GatewayError | undefined }[];
+    hooked: HookedCall | undefined;
+  };
   assertLive(): void;
   wait<Value>(promise: Promise<Value>): Promise<Value>;
   defer(release: () => void): void;
@@ -69,7 +72,7 @@ export class Hooks {
     decoded: Request,
   ): Promise<Request> {
     const told = toldOf(call, key, kind);
-    if (this.watchesAnswers) call.hooked = new HookedCall(this, told);
+    if (this.watchesAnswers) call.found.hooked = new HookedCall(this, told);
     return this.#before(call, told, decoded);
   }
 
@@ -187,8 +190,8 @@ export class Hooks {
 }
 
 const toldOf = (call: CallWithHooks, key: ApiKey, kind: ModelKind): HookCall => {
-  const { id: requestId, model = "", context, endpoint } = call;
-  return { requestId, key, kind, format: endpoint.format, model, context };
+  const { id: requestId, found, context, endpoint } = call;
+  return { requestId, key, kind, format: endpoint.format, model: found.model ?? "", context };
 };
 
 /**

@@ -105,6 +105,11 @@ export interface RunningCall {
  */
 export type Follower = (answer: Opened | undefined) => void;
 
+/** The answer of a first call that is given again, or the recorder of the answer, for the first call itself. */
+export type Replayed =
+  | { readonly answer: Answer; readonly recorder?: undefined }
+  | { readonly answer?: undefined; readonly recorder: AnswerRecorder };
+
 /** Keeps the answer of a call. */
 export interface AnswerRecorder {
   /** Takes the complete answer. */
@@ -131,6 +136,9 @@ const native = globalThis.process?.getBuiltinModule?.("node:crypto") as NativeCr
 
 /** The length of one hashed slice, in bytes or characters. */
 const SLICE = 256 * 1024;
+
+/** The content of a body as it was read: a JSON text or a form; undefined without a body. */
+export type Content = string | Form | undefined;
 
 /** The texts and bytes to hash. Each part counts separately: `["ab", "c"]` differs from `["a", "bc"]`. */
 type Hashed = readonly (string | Uint8Array)[];
@@ -167,7 +175,7 @@ function endOf(part: string | Uint8Array, from: number): number {
  * Returns the content of a body for its fingerprint: JSON as it was written, a form by its parts in order. A client that repeats a form
  * makes up another boundary, so the bytes of two equal forms differ.
  */
-export function saidBy(body: string | Form | undefined): Hashed {
+export function saidBy(body: Content): Hashed {
   if (body === undefined || typeof body === "string") return ["json", body ?? ""];
   const { fields, files } = body;
   return [

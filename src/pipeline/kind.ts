@@ -1,13 +1,13 @@
 /** A kind of generation, as the pipeline runs it: chat, images, embeddings. A kind is a folder in `src/kinds`, and comes with the formats that serve it. */
 
 import type { AnswerCollector, AnswerContext, AnswerStream, BackgroundAnswer } from "../formats/format.ts";
-import type { Answer } from "../http/answer.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { Amounts, Meter } from "../kinds/meter.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { CallContext, ModelBackend, ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Call } from "./call.ts";
+import type { Content, Replayed, Replays } from "./idempotency.ts";
 
 /** A decoded request. Only a kind whose answers can be streamed has `stream`. */
 export interface DecodedRequest {
@@ -35,6 +35,29 @@ export interface NamedModel {
   readonly kind: ModelKind;
 }
 
+/** The units that a request may cost, and the tokens that its rate limits count. */
+export interface Cost extends Amounts {
+  /** The tokens of the input, counted or estimated; 0 for a kind whose input is not counted. */
+  readonly inputTokens: number;
+  /** The most tokens that the answer may have; 0 for a kind that is not limited in tokens. */
+  readonly maxOutputTokens: number;
+}
+
+/** Facts about a request that are known before its cost. */
+export interface KnownFacts {
+  /** The backend's entry for the model; undefined for an unlisted model. */
+  readonly model: ModelInfo | undefined;
+  /** The backend's own count of the input, in tokens, where the host asks for one. */
+  readonly countedInput: number | undefined;
+}
+
+/** The results of the steps before a generation. */
+export interface Prepared {
+  readonly cost: Cost;
+  /** The result of `prepare`. */
+  readonly prepared: unknown;
+}
+
 /** The rules of one kind, in the order in which the pipeline applies them. */
 export interface Kind<Endpoint, Request extends DecodedRequest, Event, Answered> {
   /** Names the requested model. */
@@ -43,18 +66,18 @@ export interface Kind<Endpoint, Request extends DecodedRequest, Event, Answered>
   fit(endpoint: Endpoint, request: Request, model: ModelInfo | undefined): Request;
   /** Has the backend count the input, in tokens; undefined when the backend cannot. Missing for a kind that is not counted in tokens. */
   countInput?(call: Call, key: ApiKey, request: Request): Promise<number | undefined>;
-  /** Returns the least and the most units that the request may cost. */
-  amounts(call: Call, request: Request, model: ModelInfo | undefined): Amounts;
+  /** Returns the least and the most that the request may cost. */
+  cost(call: Call, request: Request, known: KnownFacts): Cost;
   /** Prepares the request of a caller who can pay, before the backend is asked. A failure ends the call at no charge. */
-  prepare?(call: Call, key: ApiKey, endpoint: Endpoint, request: Request): Promise<void>;
+  prepare?(call: Call, key: ApiKey, endpoint: Endpoint, request: Request): Promise<unknown>;
   /** Lowers the request to the units that its hold has granted. */
-  afford(call: Call, request: Request): Request;
+  afford(call: Call, request: Request, cost: Cost, granted: number): Request;
   /** Tells whether the backend may run code for this request. */
   mayRunCode(request: Request): boolean;
   /** Asks the backend. Returns undefined for a backend that lacks the verb. */
   ask(backend: ModelBackend, request: Request, context: CallContext): AsyncIterable<Event> | undefined;
   /** Prepares the metering of one answer. Nothing runs yet. */
-  generation(call: Call, endpoint: Endpoint, request: Request): Generation<Event, Answered>;
+  generation(call: Call, endpoint: Endpoint, request: Request, made: Prepared): Generation<Event, Answered>;
 }
 
 /** The generation of one answer: its meter, and the steps around it. */
@@ -75,8 +98,8 @@ export type Kinds = Readonly<Record<ModelKind, Kind<GenerationEndpoint, DecodedR
 export interface Repetitions {
   /** Returns the request's idempotency key; undefined without one. Throws `invalid_request` for a header that is not a key. */
   keyOf(request: Request): string | undefined;
-  /** Returns the answer of the first call with the key; undefined when this call is the first. */
-  replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined>;
+  /** Returns the answer of the first call with the key, or the recorder of the answer when this call is the first. */
+  replay(call: Call, replays: Replays, key: ApiKey, idempotencyKey: string, body: Content): Promise<Replayed>;
 }
 
 /** The parts of the pipeline that come with the formats and features of a gateway. */

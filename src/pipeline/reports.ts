@@ -24,7 +24,7 @@ interface Reported {
   readonly secret: string | undefined;
   readonly services: { readonly onFailure: OnFailure };
   /** The attempts of the call, with the errors that were reported already. */
-  readonly attempts?: readonly { readonly reported: GatewayError | undefined }[];
+  readonly found?: { readonly attempts: readonly { readonly reported: GatewayError | undefined }[] };
 }
 
 /** Codes whose cause the caller is not told. */
@@ -53,7 +53,7 @@ const isOutline = ({ code, port, cause }: GatewayError): boolean =>
  */
 export function report(call: Reported, thrown: unknown, port?: Port): void {
   const known = toGatewayError(thrown, port);
-  if (!call.attempts?.some(({ reported }) => reported === known)) tell(call, known);
+  if (!call.found?.attempts.some(({ reported }) => reported === known)) tell(call, known);
 }
 
 /** Reports the failure of one attempt. Returns false when the caller is told its cause, so that there is nothing to report. */

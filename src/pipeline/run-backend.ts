@@ -22,7 +22,7 @@ export class BackendContext extends CallDetails implements CallContext {
 
   /** @param mayRunCode True for a request with the tool that lets a model run code. */
   constructor(call: Call, key: ApiKey, mayRunCode = false) {
-    super(call);
+    super(call, call.details.clientAddress);
     this.key = key;
     this.#call = call;
     const { codeRunner, limits } = call.services;
@@ -30,7 +30,7 @@ export class BackendContext extends CallDetails implements CallContext {
   }
 
   reportConversions(conversions: readonly Conversion[]): void {
-    this.#call.conversions = conversions;
+    this.#call.found.conversions = conversions;
   }
 
   get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
@@ -68,7 +68,7 @@ export async function runBackend<Event, Answered>(
 ): Promise<MeteredEvents<Event, Answered>> {
   const { backend } = call.services;
   const { meter } = generation;
-  call.meter = hold.meter = meter;
+  call.found.meter = hold.meter = meter;
   try {
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
@@ -263,7 +263,7 @@ export class MeteredEvents<Event, Answered> {
   /** Counts an event. Returns the event to hand on, or undefined to swallow it. */
   #observe(event: Event): Answered | undefined {
     const call = this.#call;
-    if (this.#count === 0 && call.services.isRecorded) call.firstEventAt ??= call.clock.now();
+    if (this.#count === 0 && call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();
     if (passed !== undefined) this.#generation.onEvent?.(passed);

@@ -4,10 +4,10 @@ import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEndpoint } from "../../formats/format.ts";
 import { limitBeside } from "../../formats/shared/reasoning.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { answeringUpstream, upstreamsOf } from "../../pipeline/record.ts";
 import type { Call } from "../../pipeline/call.ts";
-import { doubt } from "../../pipeline/reports.ts";
 import type { Kind } from "../../pipeline/kind.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/record.ts";
+import { doubt } from "../../pipeline/reports.ts";
 import { BackendContext } from "../../pipeline/run-backend.ts";
 import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
@@ -45,16 +45,17 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
 
   countInput: countByBackend,
 
-  amounts(call, request, model) {
+  cost(call, request, { model, countedInput }) {
     assertSearchable(request.stopSequences, call.limits);
     const { countTokens, price } = call.services;
-    call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
-    call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
-    return chatAmounts(request, call.inputTokens, price, upstreamsOf(call, request.model, "chat"));
+    const inputTokens = countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
+    const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
+    const amounts = chatAmounts(request, inputTokens, price, upstreamsOf(call, request.model, "chat"));
+    return { ...amounts, inputTokens, maxOutputTokens };
   },
 
-  afford: (call, request) =>
-    affordable(request, call.inputTokens, call.services.price, call.granted, upstreamsOf(call, request.model, "chat")),
+  afford: (call, request, { inputTokens }, granted) =>
+    affordable(request, inputTokens, call.services.price, granted, upstreamsOf(call, request.model, "chat")),
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
@@ -63,12 +64,12 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
     return backend.chat?.(request, context);
   },
 
-  generation(call, endpoint, request) {
+  generation(call, endpoint, request, { cost }) {
     const { countTokens, isRecorded, price } = call.services;
     const { stopSequences, candidateCount = 1 } = request;
     const meter = new ChatMeter({
       request,
-      inputTokens: call.inputTokens,
+      inputTokens: cost.inputTokens,
       countTokens,
       price,
       upstream: () => answeringUpstream(call),
@@ -118,7 +119,7 @@ function noteConversions(call: Call, endpoint: ChatEndpoint): (event: AnswerEven
     for (const conversion of endpoint.conversionsOfEvent(event)) {
       if (conversions.has(conversion.field)) continue;
       conversions.set(conversion.field, conversion);
-      call.answerConversions = [...conversions.values()];
+      call.found.answerConversions = [...conversions.values()];
     }
   };
 }

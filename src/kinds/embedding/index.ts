@@ -2,9 +2,9 @@
 
 import type { EmbeddingEndpoint } from "../../formats/format.ts";
 import { NO_USAGE } from "../../model/usage.ts";
+import type { Kind } from "../../pipeline/kind.ts";
 import { answeringUpstream, upstreamsOf } from "../../pipeline/record.ts";
 import { doubt } from "../../pipeline/reports.ts";
-import type { Kind } from "../../pipeline/kind.ts";
 import { charge } from "../chat/price.ts";
 import { EmbeddingMeter, estimateTokens } from "./meter.ts";
 import type { EmbeddingAnswerEvent, EmbeddingEvent, EmbeddingRequest } from "./request.ts";
@@ -14,17 +14,17 @@ export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent
 
   fit: (_endpoint, request) => request,
 
-  amounts(call, request, model) {
+  cost(call, request, { model }) {
     const { countTokens, price } = call.services;
-    call.inputTokens = estimateTokens(request, countTokens, model?.maxInputTokens);
-    const usage = { ...NO_USAGE, inputTokens: call.inputTokens };
+    const inputTokens = estimateTokens(request, countTokens, model?.maxInputTokens);
+    const usage = { ...NO_USAGE, inputTokens };
     const upstreams = upstreamsOf(call, request.model, "embedding");
     const units = Math.max(
       ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) =>
         charge(price, usage, request.model, "embedding", upstream),
       ),
     );
-    return { atLeast: units, atMost: units };
+    return { atLeast: units, atMost: units, inputTokens, maxOutputTokens: 0 };
   },
 
   afford: (_call, request) => request,
@@ -33,10 +33,10 @@ export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent
 
   ask: (backend, request, context) => backend.embed?.(request, context),
 
-  generation(call, _endpoint, request) {
+  generation(call, _endpoint, request, { cost }) {
     const meter = new EmbeddingMeter({
       request,
-      inputTokens: call.inputTokens,
+      inputTokens: cost.inputTokens,
       price: call.services.price,
       upstream: () => answeringUpstream(call),
       doubt: (why) => doubt(call, why),

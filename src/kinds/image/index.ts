@@ -2,10 +2,10 @@
 
 import type { ImageEndpoint } from "../../formats/format.ts";
 import { askStore } from "../../pipeline/ask-store.ts";
-import { answeringUpstream, upstreamsOf } from "../../pipeline/record.ts";
 import type { Call } from "../../pipeline/call.ts";
-import { doubt, report } from "../../pipeline/reports.ts";
 import type { Kind } from "../../pipeline/kind.ts";
+import { answeringUpstream, upstreamsOf } from "../../pipeline/record.ts";
+import { doubt, report } from "../../pipeline/reports.ts";
 import type { ImageBooking } from "../../ports/image-store.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { assertImageEvent, imageAmounts, ImageMeter, type Published } from "./meter.ts";
@@ -21,13 +21,16 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
 
   fit: (_endpoint, request) => request,
 
-  amounts: (call, request) =>
-    imageAmounts(request, call.services.imagePrice, upstreamsOf(call, request.model, "image")),
+  cost: (call, request) => ({
+    ...imageAmounts(request, call.services.imagePrice, upstreamsOf(call, request.model, "image")),
+    inputTokens: 0,
+    maxOutputTokens: 0,
+  }),
 
   /** Checks the pixels of the uploaded files, then books room for links. A broken file is a 400 even when the room is full. */
   async prepare(call, key, endpoint, request) {
     await endpoint.inspect(request, call);
-    await book(call, key, endpoint, request);
+    return book(call, key, endpoint, request);
   },
 
   afford: (_call, request) => request,
@@ -36,7 +39,7 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
 
   ask: (backend, request, context) => backend.image?.(request, context),
 
-  generation(call, endpoint, request) {
+  generation(call, endpoint, request, { prepared }) {
     const { imagePrice, countTokens } = call.services;
     return {
       meter: new ImageMeter(
@@ -46,17 +49,22 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
         (why) => doubt(call, why),
         () => answeringUpstream(call),
       ),
-      shape: (events) => publishEach(call, endpoint, request, events),
+      shape: (events) => publishEach(call, endpoint, request, events, prepared as ImageBooking | undefined),
     };
   },
 };
 
-async function book(call: Call, key: ApiKey, endpoint: ImageEndpoint, request: ImageRequest): Promise<void> {
+async function book(
+  call: Call,
+  key: ApiKey,
+  endpoint: ImageEndpoint,
+  request: ImageRequest,
+): Promise<ImageBooking | undefined> {
   const ask = (): Promise<ImageBooking | undefined> => endpoint.book(request, key.id);
   const booking = await askStore(call, "image-store", "book", ask, releasing(call));
   if (booking) call.defer(() => release(call, booking));
   call.assertLive();
-  call.booking = booking;
+  return booking;
 }
 
 /** Gives each finished image its address before the image counts as delivered, when the caller wants addresses. */
@@ -65,6 +73,7 @@ async function* publishEach(
   endpoint: ImageEndpoint,
   request: ImageRequest,
   events: AsyncIterable<Published>,
+  booking: ImageBooking | undefined,
 ): AsyncGenerator<Published> {
   let drawn = 0;
   try {
@@ -73,7 +82,7 @@ async function* publishEach(
       if (event.type !== "image") yield event;
       // Ignore surplus images.
       else if (drawn < request.count) {
-        const url = request.delivery === "data" ? {} : { url: await publish(call, endpoint, event) };
+        const url = request.delivery === "data" ? {} : { url: await publish(call, endpoint, event, booking) };
         drawn++;
         yield { ...event, ...url };
       }
@@ -86,8 +95,12 @@ async function* publishEach(
 }
 
 /** Publishes an image, and returns its address. A failure is the image store's, not the backend's. */
-const publish = (call: Call, endpoint: ImageEndpoint, picture: ImageDrawn): Promise<string> =>
-  askStore(call, "image-store", "put", () => endpoint.publish(picture, call, call.booking));
+const publish = (
+  call: Call,
+  endpoint: ImageEndpoint,
+  picture: ImageDrawn,
+  booking: ImageBooking | undefined,
+): Promise<string> => askStore(call, "image-store", "put", () => endpoint.publish(picture, call, booking));
 
 /** Releases a booking that comes after the call has ended. A function of its own, so that it holds nothing but the call. */
 const releasing =
