@@ -19,7 +19,7 @@ export {
 } from "./gateway.ts";
 export { tokenPrice } from "./kinds/chat/price.ts";
 export { countTokensByScript } from "./kinds/count-tokens.ts";
-export { imagePriceTable } from "./kinds/image/meter.ts";
+export { imagePriceTable } from "./kinds/image/price.ts";
 export { DEFAULT_LIMITS } from "./limits.ts";
 export { systemClock } from "./ports/clock.ts";
 export { isImageId, TOMBSTONE_MS } from "./ports/image-store.ts";

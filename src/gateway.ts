@@ -6,9 +6,10 @@ import type { ImagesOptions } from "./formats/images/request.profiles.ts";
 import type { MessagesOptions } from "./formats/messages/index.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import { BodyRoom } from "./http/body-room.ts";
-import { type Price, tokenPrice } from "./kinds/chat/price.ts";
+import type { Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
-import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
+import type { ImagePrice } from "./kinds/image/price.ts";
+import type { KindModule } from "./kinds/kind.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
 import {
   assertMethods,
@@ -23,12 +24,11 @@ import {
   portOf,
   type Shapes,
 } from "./options.ts";
-import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
-import { quietly } from "./pipeline/reports.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
-import type { Kinds } from "./pipeline/kind.ts";
+import { quietly } from "./pipeline/reports.ts";
+import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
-import type { WireFormat } from "./ports/call.ts";
+import type { ModelKind, WireFormat } from "./ports/call.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
@@ -136,8 +136,6 @@ export interface GatewayOptions<Context = unknown> extends CommonOptions<Context
  */
 export interface GatewayFormat<Name extends string = string> {
   readonly name: Name;
-  /** The rules of the kinds of generation that the format's endpoints serve. */
-  readonly kinds: Partial<Kinds>;
   /** The options of the format, as the host gave them. */
   readonly options: FormatOptions;
   /** Makes the format for one gateway. Throws a TypeError or a RangeError for wrong options. */
@@ -174,7 +172,7 @@ export interface GatewayEndpoint {
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
    */
-  readonly kind: Endpoint["kind"];
+  readonly kind: ModelKind | "query" | "public";
   readonly method: "GET" | "POST" | "DELETE";
   /**
    * The path relative to the gateway's mount. A path that ends in `/**` matches everything below. Endpoints may share a path.
@@ -284,14 +282,14 @@ export function gatewayOf<Context>(
   const formats = chosen
     .toSorted((one, other) => ORDER.indexOf(one.name) - ORDER.indexOf(other.name))
     .map((format) => format.make({ clock, limits }));
-  // An endpoint's format brings the rules of the endpoint's kind, so that the gateway asks for no other kind.
-  const kinds = Object.assign({}, ...chosen.map((format) => format.kinds)) as Kinds;
+  const kinds = kindsOf(formats);
+  assertAnswers(options.backend, kinds);
   const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock, limits) : undefined;
-  const services = servicesOf(options, { clock, limits, hooks, formats });
+  const services = servicesOf(options, { clock, limits, hooks, formats, kinds });
   const owned = endpointsOf(formats, services);
   const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
-  const parts = { kinds, repetitions: options.replayStore && feature.replayStore };
+  const parts = { repetitions: options.replayStore && feature.replayStore };
   const routes = new Routes(services, endpoints, parts, corsOf);
   const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
@@ -300,7 +298,7 @@ export function gatewayOf<Context>(
     at: (prefix) => routes.at(prefix),
     endpoints: owned
       .filter(({ endpoint }) => answers(endpoint, services))
-      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
+      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path })),
     formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
     health: async (how = {}) => {
       assertOptions<HealthOptions>("health", how, { timeoutMs: { optional: assertTimerMs }, context: "any?" });
@@ -326,6 +324,8 @@ function allowingRetries(options: CorsOptions): CorsOptions {
   return isAllowed ? options : { ...options, allowHeaders: [...allowHeaders, "Idempotency-Key"] };
 }
 
+const kindName = (kind: Endpoint["kind"]): GatewayEndpoint["kind"] => (typeof kind === "object" ? kind.name : kind);
+
 /** Tells whether an endpoint does more than refuse its callers. */
 const answers = (endpoint: Endpoint, { responses }: Services): boolean =>
   responses !== undefined || endpoint.kind !== "query" || !endpoint.needsResponseStore;
@@ -335,12 +335,20 @@ const CLOSE_MS = 10_000;
 /** The longest time for live calls to end, in milliseconds: 24 days. A timer of a runtime that should wait longer ends at once. */
 const LONGEST_CLOSE_MS = 24 * 86_400_000;
 
-const assertBackend: Check = (path, backend) => {
-  const verbs = Object.values(VERB_OF);
+/** The kinds that the endpoints of the formats serve. An endpoint brings its kind, so that a gateway contains the code of no other kind. */
+const kindsOf = (formats: readonly Format[]): readonly KindModule[] => [
+  ...new Set(
+    formats.flatMap(({ endpoints }) => endpoints.flatMap(({ kind }) => (typeof kind === "object" ? [kind] : []))),
+  ),
+];
+
+/** Throws a TypeError for a backend that has no function of any kind. */
+function assertAnswers(backend: unknown, kinds: readonly KindModule[]): void {
+  const verbs = [...new Set([...Object.values<string>(VERB_OF), ...kinds.map(({ verb }) => verb)])];
   const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
   if (!verbs.some((verb) => hasMethod(backend, verb)))
-    throw new TypeError(`${path} must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
-};
+    throw new TypeError(`createGateway: backend must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
+}
 
 const QUOTA_VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
 
@@ -355,7 +363,8 @@ const RATE_LIMITER = "a RateLimiter, such as flexibleRateLimiter({ perKey: { req
 
 /** The options that both `createGateway`s take. */
 export const COMMON_SHAPES: Shapes<CommonOptions> = {
-  backend: assertBackend,
+  // Checked with the formats, which bring the functions that a backend may have.
+  backend: "any",
   quotas: assertQuotas,
   rateLimiter: { optional: portOf(["begin", "take", "end"], RATE_LIMITER) },
   rateLimiterDown: { optional: ["closed", "open"] },
@@ -387,8 +396,10 @@ function servicesOf(
     limits,
     hooks,
     formats,
+    kinds,
   }: Pick<Services, "clock" | "limits" | "hooks"> & {
     readonly formats: readonly Format[];
+    readonly kinds: readonly KindModule[];
   },
 ): Services {
   const { quotas, onFailure = printFailure } = options;
@@ -408,8 +419,8 @@ function servicesOf(
       store: options.responseStore,
       retainMs: positiveInteger("responseRetainMs", options.responseRetainMs ?? RESPONSE_RETAIN_MS),
     },
-    price: options.price ?? tokenPrice,
-    imagePrice: options.imagePrice ?? imagePriceTable,
+    prices: { price: options.price, imagePrice: options.imagePrice },
+    kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
     countTokens: checkedCount(options.countTokens ?? countTokensByScript),
     countInput: options.countInput ?? "estimate",
     limits,
@@ -463,10 +474,9 @@ const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): Gateway
 function endpointsOf(formats: readonly Format[], { backend }: Services): { format: string; endpoint: Endpoint }[] {
   return formats
     .flatMap(({ name, endpoints }) => endpoints.map((endpoint) => ({ format: name, endpoint })))
-    .filter(({ endpoint: { kind } }) => {
-      if (kind === "query") return true;
-      // Public routes serve the images of an image backend.
-      return backend[VERB_OF[kind === "public" ? "image" : kind]] !== undefined;
+    .filter(({ endpoint }) => {
+      if (endpoint.kind === "query") return true;
+      return hasMethod(backend, endpoint.kind === "public" ? endpoint.answersOf.verb : endpoint.kind.verb);
     });
 }
 

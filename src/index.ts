@@ -49,7 +49,7 @@ export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";
 export type { MessagesOptions } from "./formats/messages/index.ts";
 export { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
-export { type ImageKind, type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
+export { type ImageKind, type ImagePrice, imagePriceTable } from "./kinds/image/price.ts";
 export { type Price, tokenPrice } from "./kinds/chat/price.ts";
 export type {
   CacheHint,

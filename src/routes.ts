@@ -5,9 +5,8 @@ import type { Endpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
+import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";
-import type { Parts } from "./pipeline/kind.ts";
-import { serve } from "./pipeline/pipeline.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
 

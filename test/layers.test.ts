@@ -40,7 +40,6 @@ const LAYERS = [
   ["formats/shared"],
   ["formats/*"],
   ["pipeline"],
-  ["rules"],
   ["routes"],
   ["features"],
   ["gateway"],
@@ -61,6 +60,7 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "vocabulary",
     "errors",
     "media",
+    "kinds",
     "formats/shared",
   ],
   "upstreams/relay": [
@@ -135,7 +135,6 @@ function partOf(file: string): string | undefined {
   if (top !== "src" || folder === undefined) return undefined;
   if (folder === "formats") return `formats/${rest[0]}`;
   // The requests and events of a kind are types that even the ports are written in.
-  if (folder === "kinds" && rest.at(-1) === "index") return "rules";
   if (folder === "kinds" && (rest[1] === "request" || rest[1] === "event")) return "vocabulary";
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
   // What has an entry of its own in the package.

@@ -6,14 +6,12 @@ assertNodeVersion();
 
 import { chatCompletions as format } from "../formats/chat-completions/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
-import { chat } from "../kinds/chat/index.ts";
 
 export { chatCompletionsUpstream } from "../upstreams/relay/formats/chat-completions.ts";
 
 /** The chat-completions format: `POST /v1/chat/completions`, and the list of models. */
 export const chatCompletions = (): GatewayFormat<"chat-completions"> => ({
   name: "chat-completions",
-  kinds: { chat },
   options: {},
   make: format,
 });

@@ -6,12 +6,10 @@ assertNodeVersion();
 
 import { embeddings as format } from "../formats/embeddings/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
-import { embedding } from "../kinds/embedding/index.ts";
 
 /** The embeddings format: `POST /v1/embeddings`. */
 export const embeddings = (): GatewayFormat<"embeddings"> => ({
   name: "embeddings",
-  kinds: { embedding },
   options: {},
   make: () => format(),
 });

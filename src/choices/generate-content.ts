@@ -6,15 +6,12 @@ assertNodeVersion();
 
 import { generateContent as format } from "../formats/generate-content/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
-import { chat } from "../kinds/chat/index.ts";
-import { embedding } from "../kinds/embedding/index.ts";
 
 export { generateContentUpstream } from "../upstreams/relay/formats/generate-content.ts";
 
 /** The generate-content format: the methods of `/v1beta/models/**` for answers, token counts and embeddings, and the list of models. */
 export const generateContent = (): GatewayFormat<"generate-content"> => ({
   name: "generate-content",
-  kinds: { chat, embedding },
   options: {},
   make: () => format(),
 });

@@ -7,7 +7,6 @@ assertNodeVersion();
 import { images as format } from "../formats/images/index.ts";
 import { IMAGES_SHAPES, type ImagesOptions } from "../formats/images/request.profiles.ts";
 import type { GatewayFormat } from "../gateway.ts";
-import { image } from "../kinds/image/index.ts";
 import { assertOptions } from "../options.ts";
 import { memoryImageStore } from "../stores/memory-images.ts";
 
@@ -19,7 +18,6 @@ export const images = (options?: ImagesOptions): GatewayFormat<"images"> => {
   if (options !== undefined) assertOptions("images", options, IMAGES_SHAPES);
   return {
     name: "images",
-    kinds: { image },
     options: options ? { images: options } : {},
     make: ({ clock, limits }) =>
       format({ ...options, store: options?.store ?? memoryImageStore({ clock }), clock, limits }),

@@ -6,7 +6,6 @@ assertNodeVersion();
 
 import { messages as format, MESSAGES_SHAPES, type MessagesOptions } from "../formats/messages/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
-import { chat } from "../kinds/chat/index.ts";
 import { assertOptions } from "../options.ts";
 
 export type { MessagesOptions } from "../formats/messages/index.ts";
@@ -17,7 +16,6 @@ export const messages = (options?: MessagesOptions): GatewayFormat<"messages"> =
   if (options !== undefined) assertOptions("messages", options, MESSAGES_SHAPES);
   return {
     name: "messages",
-    kinds: { chat },
     options: options ? { messages: options } : {},
     make: () => format(options),
   };

@@ -10,7 +10,6 @@ import type { GatewayFormat } from "../gateway.ts";
 /** The token usage format: `GET /api/usage/token`, the quota of the caller's key. */
 export const tokenUsage = (): GatewayFormat<"token-usage"> => ({
   name: "token-usage",
-  kinds: {},
   options: {},
   make: () => format(),
 });

@@ -1,23 +1,30 @@
 /** Admits a call: authenticates its key (spec 2.5, 5, 8), holds the key to its rate limits, reads the body, and authorizes the model. */
 
 import { GatewayError, toGatewayError } from "../errors.ts";
-import type { ListedModel } from "../formats/format.ts";
+import type { Endpoint, ListedModel } from "../formats/format.ts";
 import type { BodyLease } from "../http/body-room.ts";
 import { type BodyIntake, declaredBytes, parseJsonText, readJsonText } from "../http/body.ts";
 import { withoutPrefix } from "../http/request.ts";
+import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import type { JsonBudget } from "../model/json.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
+import type { ModelKind } from "../ports/call.ts";
 import type { Clock } from "../ports/clock.ts";
-import { MODEL_SHAPES, type ModelInfo, VERB_OF } from "../ports/model-backend.ts";
+import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import type { Content } from "./idempotency.ts";
-import type { NamedModel, Cost } from "./kind.ts";
 import { report } from "./reports.ts";
 import { refusalOf } from "./reserve.ts";
+
+/** A model as a request names it. */
+export interface NamedModel extends ModelNames {
+  readonly name: string;
+  readonly kind: ModelKind;
+}
 
 /**
  * Finds the caller's key, and counts the call for the key. Throws `missing_api_key`, `malformed_credential`, `invalid_api_key`,
@@ -75,8 +82,10 @@ export async function listsForKind(call: Call, key: ApiKey, model: string): Prom
   const { endpoint } = call;
   if (!mayUse(key, [model])) return false;
   const models = await modelsOf(call);
-  return models?.some(({ id, kinds = [] }) => id === model && kinds.some((kind) => kind === endpoint.kind)) ?? false;
+  return models?.some(({ id, kinds = [] }) => id === model && kinds.some((kind) => isOf(endpoint, kind))) ?? false;
 }
+
+const isOf = ({ kind }: Endpoint, name: ModelKind): boolean => typeof kind === "object" && kind.name === name;
 
 const noModel = (said: string): GatewayError =>
   new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
@@ -93,13 +102,13 @@ const mayUse = ({ modelLimitsEnabled, modelLimits }: ApiKey, names: readonly str
   !modelLimitsEnabled || names.some((name) => Object.hasOwn(modelLimits, name) && modelLimits[name] === true);
 
 async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
-  const { backend } = call.services;
+  const { backend, kindNames } = call.services;
   if (!backend.models) return undefined;
   try {
     const told = backend.models();
     const models = "then" in told ? await call.wait(told) : told;
     if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
-    for (const [index, model] of models.entries()) assertModel(model, index);
+    for (const [index, model] of models.entries()) assertModel(model, index, kindNames);
     call.assertLive();
     return models;
   } catch (error) {
@@ -111,15 +120,14 @@ async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
 const SHAPES: Shapes<ModelInfo> = { ...MODEL_SHAPES, kinds: "list?" };
 
 /** Throws a TypeError that names the wrong field of a listed model, and what it must be. */
-function assertModel(model: ModelInfo, index: number): void {
+function assertModel(model: ModelInfo, index: number, known: readonly string[]): void {
   const { id, kinds, maxOutputTokens: most = 1 } = model ?? {};
-  const areKinds = kinds === undefined || (Array.isArray(kinds) && kinds.every((kind) => Object.hasOwn(VERB_OF, kind)));
+  const areKinds = kinds === undefined || (Array.isArray(kinds) && kinds.every((kind) => known.includes(kind)));
   if (typeof id === "string" && areKinds && Number.isSafeInteger(most) && most > 0) return;
   const where = `models()[${index}]`;
   const wrong = wrongField(where, model, SHAPES);
   if (wrong !== undefined) throw new TypeError(wrong);
   if (!areKinds) {
-    const known = Object.keys(VERB_OF);
     const unknown = kinds.map(nameOf).filter((kind) => !known.includes(kind));
     throw new TypeError(`${where}: kinds, ${unknown.map((kind) => unknownName(kind, known)).join("; ")}.`);
   }
@@ -253,10 +261,9 @@ export async function readBody(call: Call, key: ApiKey): Promise<ReadBody> {
   call.defer(() => lease[Symbol.dispose]());
   call.json.booking = lease;
   const intake = new Intake(call, lease);
-  const content =
-    endpoint.kind === "image" && endpoint.readForm
-      ? await endpoint.readForm(request, intake)
-      : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
+  const content = endpoint.readForm
+    ? await endpoint.readForm(request, intake)
+    : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
   call.assertLive();
   return new ReadBody(content, solvency);
 }

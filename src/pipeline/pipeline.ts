@@ -1,10 +1,8 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
-import type { Endpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
+import type { Endpoint, GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
-import { estimateInputTokens } from "../kinds/chat/input-tokens.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import {
@@ -14,6 +12,7 @@ import {
   limitRequests,
   limitTokens,
   listsForKind,
+  type NamedModel,
   ReadBody,
   readBody,
   visibleModels,
@@ -22,11 +21,18 @@ import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import { documentsOf } from "./documents.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
-import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts";
+import type { Repetitions } from "./replay.ts";
 import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
 import { callHeaders, complete, ending, inBackground, piecemeal, polled, refusal, streamed } from "./respond.ts";
-import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
+import { type MeteredEvents, runBackend } from "./run-backend.ts";
+import { BackendContext, CallOfKind, countedByBackend } from "./views.ts";
+
+/** The parts of the pipeline that come with the features of a gateway. */
+export interface Parts {
+  /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
+  readonly repetitions: Repetitions | undefined;
+}
 
 /**
  * Answers a call. Never rejects: an error is an answer too. The pipeline races the end of the call here, and only here. A step that hangs
@@ -54,7 +60,7 @@ function answer(call: Call, parts: Parts): Promise<Answer> {
   const { endpoint } = call;
   if (endpoint.kind === "query") return query(call, endpoint, parts);
   if (endpoint.kind === "public") return publicAnswer(call, endpoint);
-  return generate(call, endpoint as GenerationEndpoint, parts.kinds[endpoint.kind], parts);
+  return generate(call, endpoint, endpoint.kind, parts);
 }
 
 /** The results of the prologue. */
@@ -65,11 +71,13 @@ interface Entered<Decoded> {
   readonly recorder: AnswerRecorder | undefined;
 }
 
-/** The differences between the prologues of two endpoints. All other steps are the same. */
+const isAnswer = (entered: Entered<unknown> | Answer): entered is Answer => "status" in entered;
+
+/** The steps of the prologue that not every endpoint takes. All others are the same for all endpoints with a key. */
 interface Prologue {
   readonly expiredKeysMayAsk: boolean;
   readonly hasBody: boolean;
-  /** True for a request that its caller may repeat under an idempotency key. */
+  /** True when callers may repeat a request under an idempotency key. */
   readonly isRepeatable: boolean;
 }
 
@@ -104,23 +112,16 @@ async function enter<Decoded>(
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
   const body = hasBody ? await readBody(call, key) : NO_BODY;
-  const isRepeated = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
-  const replayed = isRepeated ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
+  const isKept = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
+  const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
   if (replayed?.answer) return replayed.answer;
   if (body.solvency) await body.solvency;
   const decoded = await decode(body.parse(call.json), key);
   return { key, decoded, recorder: replayed?.recorder };
 }
 
-const isAnswer = (entered: Entered<unknown> | Answer): entered is Answer => "status" in entered;
-
 /** Answers a call for any kind of generation: the backend generates the answer. */
-async function generate<
-  Endpoint extends GenerationEndpoint<Request, Answered>,
-  Request extends DecodedRequest,
-  Event,
-  Answered,
->(call: Call, endpoint: Endpoint, kind: Kind<Endpoint, Request, Event, Answered>, parts: Parts): Promise<Answer> {
+async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModule, parts: Parts): Promise<Answer> {
   const { backend, countInput, hooks, limits, rateLimiter } = call.services;
   const entered = await enter(call, parts, (body, key) =>
     endpoint.decode(body, call, (model) => listsForKind(call, key, model)),
@@ -130,27 +131,30 @@ async function generate<
   if (call.json.isLarge) await nextIteration();
   call.assertLive();
   call.found.stream = decoded.stream ?? false;
-  const named = await authorizeModel(call, key, kind.model(endpoint, decoded));
-  const asked = hooks ? await hooks.before(call, key, call.endpoint.kind as ModelKind, decoded) : decoded;
-  const model = asked.model === decoded.model ? named : await findModel(call, kind.model(endpoint, asked));
-  const fitted = kind.fit(endpoint, asked, model);
-  const isCounted = countInput === "backend" && kind.countInput !== undefined;
-  const countedInput = isCounted ? await kind.countInput?.(call, key, fitted).catch(reported(call)) : undefined;
-  const cost = kind.cost(call, fitted, { model, countedInput });
+  const named = await authorizeModel(call, key, namedBy(kind, endpoint, decoded));
+  const asked = hooks ? await hooks.before(call, key, kind, decoded) : decoded;
+  const model = asked.model === decoded.model ? named : await findModel(call, namedBy(kind, endpoint, asked));
+  const fitted = kind.fit?.(endpoint, asked, model) ?? asked;
+  const countedInput =
+    countInput === "backend" && kind.input
+      ? await countedByBackend(call, key, kind.input, fitted).catch(reported(call))
+      : undefined;
+  const callOfKind = new CallOfKind(call, key, kind);
+  const cost = kind.cost(callOfKind, fitted, { model, countedInput });
   if (rateLimiter) await limitTokens(call, key, fitted.model, cost, rateLimiter);
   const hold = await reserve(call, key, cost);
-  const prepared = kind.prepare && (await kind.prepare(call, key, endpoint, fitted));
+  const prepared = kind.prepare && (await kind.prepare(callOfKind, endpoint, fitted));
   call.assertLive();
   if (call.json.isLarge) await nextIteration();
-  const request = key.unlimited ? fitted : kind.afford(call, fitted, cost, hold.granted);
-  const context = new BackendContext(call, key, kind.mayRunCode(request));
-  const generated = kind.generation(call, endpoint, request, { cost, prepared });
+  const request = key.unlimited || !kind.afford ? fitted : kind.afford(callOfKind, fitted, cost, hold.granted);
+  const context = new BackendContext(call, key, kind.mayRunCode?.(request));
+  const generated = kind.generation(callOfKind, endpoint, request, { cost, prepared });
   const { hooked } = call.found;
   const generation = hooked ? { ...generated, onEvent: hooked.listener(generated) } : generated;
   const askedAt = call.clock.now();
-  const ask = (): AsyncIterable<Event> | undefined => kind.ask(backend, request, context);
+  const ask = (): AsyncIterable<unknown> | undefined => kind.ask(backend, request, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
-  const run = (): Promise<MeteredEvents<Event, Answered>> => runBackend(call, hold, request, generation, ask, quietMs);
+  const run = (): Promise<MeteredEvents<unknown, unknown>> => runBackend(call, hold, request, generation, ask, quietMs);
   const answered = {
     request: asked === decoded ? request : asCalled(request, decoded),
     requestId: call.id,
@@ -169,6 +173,14 @@ async function generate<
 /** Returns a request that a hook has changed with the body of its caller, which the answer's format may repeat. */
 const asCalled = <Request extends DecodedRequest>(request: Request, decoded: Request): Request =>
   "native" in decoded ? { ...request, native: decoded.native } : request;
+
+/** Names the requested model. */
+const namedBy = (kind: KindModule, endpoint: GenerationEndpoint, request: DecodedRequest): NamedModel => ({
+  aliases: [],
+  ...kind.names?.(endpoint, request),
+  name: request.model,
+  kind: kind.name,
+});
 
 /** Reports a failed count of the input. The estimate stands in, and a backend that is down is told when it must answer. */
 const reported =
@@ -193,14 +205,17 @@ async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise
   const { key, decoded: body, recorder } = entered;
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
-  const authorize = async (name: string): Promise<void> =>
-    void (await authorizeModel(call, key, { name, aliases: [], kind: "chat" }));
+  const authorize = async ({ name: kind }: Pick<KindModule, "name">, name: string): Promise<void> =>
+    void (await authorizeModel(call, key, { name, aliases: [], kind }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
-  const countInput = async (decoded: ChatRequest): Promise<number> => {
-    const request = hooks ? await hooks.beforeCount(call, key, decoded) : decoded;
-    if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: "chat" });
-    const counted = await parts.kinds.chat.countInput(call, key, request);
-    return counted ?? estimateInputTokens(request, countTokens, request.mediaResolution);
+  const countInput = async <Request extends DecodedRequest>(
+    kind: CountedKind<Request>,
+    decoded: Request,
+  ): Promise<number> => {
+    const request = hooks ? await hooks.beforeCount(call, key, kind, decoded) : decoded;
+    if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: kind.name });
+    const counted = await countedByBackend(call, key, kind.input, request);
+    return counted ?? kind.input.estimate(request, countTokens);
   };
   const asked = { body, key, countInput, authorize, balance, models };
   const source = endpoint.stream?.(asked, call);

@@ -3,11 +3,9 @@
 import { type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
 import type { Endpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
-import { tokenPrice } from "../kinds/chat/price.ts";
-import { imagePriceTable } from "../kinds/image/meter.ts";
+import type { KindModule } from "../kinds/kind.ts";
 import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
-import type { ModelKind } from "../ports/call.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type {
   CallRecord,
@@ -155,7 +153,7 @@ const MAX_ATTEMPTS = 64;
 /** The most upstreams whose prices are compared. */
 const MAX_UPSTREAMS = 64;
 
-type UpstreamServices = Pick<Services, "backend" | "price" | "imagePrice">;
+type UpstreamServices = Pick<Services, "backend" | "prices">;
 
 /** The parts of a call that its attempts need. */
 interface Attempting {
@@ -175,12 +173,11 @@ interface Attempting {
 export function upstreamsOf(
   { services }: { readonly services: UpstreamServices },
   model: string,
-  kind: ModelKind,
+  kind: Pick<KindModule, "name" | "isPricedByUpstream">,
 ): readonly UpstreamModel[] {
-  const { backend, price, imagePrice } = services;
-  // The default prices are the same for all upstreams.
-  if (!backend.upstreamsOf || (kind === "image" ? imagePrice === imagePriceTable : price === tokenPrice)) return [];
-  return quietly(() => backend.upstreamsOf?.(model, kind).slice(0, MAX_UPSTREAMS)) ?? [];
+  const { backend, prices } = services;
+  if (!backend.upstreamsOf || !kind.isPricedByUpstream(prices)) return [];
+  return quietly(() => backend.upstreamsOf?.(model, kind.name).slice(0, MAX_UPSTREAMS)) ?? [];
 }
 
 /**

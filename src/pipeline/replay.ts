@@ -28,6 +28,13 @@ import { report } from "./reports.ts";
 import { callHeaders, ending, refusal } from "./respond.ts";
 import { RETRY_PAUSES_MS } from "./settlements.ts";
 
+/** Recognises a repeated request by its key, and answers it with the answer of the first. */
+export interface Repetitions {
+  /** Returns the request's idempotency key; undefined without one. Throws `invalid_request` for a header that is not a key. */
+  keyOf(request: Request): string | undefined;
+  replay: typeof replay;
+}
+
 /** The headers that belong to the answer. All other headers belong to one call. */
 const KEPT_HEADERS: ReadonlySet<string> = new Set([
   "content-type",

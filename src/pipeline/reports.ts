@@ -127,7 +127,7 @@ interface Begun {
   readonly request: Request;
   readonly endpoint: {
     readonly format: string;
-    readonly kind: ModelKind | "query" | "public";
+    readonly kind: { readonly name: ModelKind } | "query" | "public";
     readonly path: string;
   };
   /** The API key as the caller sent it, after it was read. */
@@ -142,7 +142,7 @@ export function watchOf(observer: Observer, call: Begun): CallWatch | undefined 
     context,
     headers: request.headers,
     format: endpoint.format,
-    kind: endpoint.kind,
+    kind: typeof endpoint.kind === "string" ? endpoint.kind : endpoint.kind.name,
     method: request.method,
     route: endpoint.path,
   };

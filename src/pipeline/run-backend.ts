@@ -1,52 +1,12 @@
 /** Asks the backend and passes its events on, each counted: one start first, one finish last. */
 
 import { GatewayError, toGatewayError } from "../errors.ts";
+import type { DecodedRequest, Generation } from "../kinds/kind.ts";
 import type { Meter } from "../kinds/meter.ts";
-import type { Conversion } from "../model/conversion.ts";
 import { LATE, within, nextIteration } from "../ports/clock.ts";
-import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
-import type { CallContext } from "../ports/model-backend.ts";
-import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
-import type { ApiKey } from "../ports/quota-store.ts";
-import { type Call, CallDetails } from "./call.ts";
-import type { DecodedRequest, Generation } from "./kind.ts";
-import { beginAttempt } from "./record.ts";
+import type { Call } from "./call.ts";
 import { guarded } from "./reports.ts";
 import type { Hold } from "./reserve.ts";
-
-/** The call as its backend sees it, beside the request. */
-export class BackendContext extends CallDetails implements CallContext {
-  readonly key: ApiKey;
-  readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
-  readonly #call: Call;
-
-  /** @param mayRunCode True for a request with the tool that lets a model run code. */
-  constructor(call: Call, key: ApiKey, mayRunCode = false) {
-    super(call, call.details.clientAddress);
-    this.key = key;
-    this.#call = call;
-    const { codeRunner, limits } = call.services;
-    if (codeRunner && mayRunCode) this.runCode = runsFor(call, key.id, codeRunner, limits.codeDeadlineMs);
-  }
-
-  reportConversions(conversions: readonly Conversion[]): void {
-    this.#call.found.conversions = conversions;
-  }
-
-  get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
-    return (asked) => beginAttempt(this.#call, asked);
-  }
-
-  // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.
-  get signal(): AbortSignal {
-    return this.#call.signal;
-  }
-}
-
-const runsFor =
-  (call: Call, keyId: string, runner: CodeRunner, deadlineMs: number) =>
-  (code: CodeToRun): Promise<CodeResult> =>
-    call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
 
 /** After so many events the event loop serves other calls, so that a backend that never waits cannot hide a disconnect. */
 const EVENTS_A_SLICE = 256;

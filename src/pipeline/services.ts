@@ -2,9 +2,8 @@
 
 import { type Port, GatewayError } from "../errors.ts";
 import type { BodyRoom } from "../http/body-room.ts";
-import type { Price } from "../kinds/chat/price.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
-import type { ImagePrice } from "../kinds/image/meter.ts";
+import type { HostPrices } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
 import type { Breaker } from "../ports/circuit-breaker.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -35,8 +34,9 @@ export interface Services {
   /** Undefined when the host has no store of responses. */
   readonly responses: Responses | undefined;
   readonly codeRunner: CodeRunner | undefined;
-  readonly price: Price;
-  readonly imagePrice: ImagePrice;
+  readonly prices: HostPrices;
+  /** The names of the kinds that a backend may list for its models. */
+  readonly kindNames: readonly string[];
   readonly countTokens: CountTokens;
   readonly countInput: "estimate" | "backend";
   readonly limits: Limits;

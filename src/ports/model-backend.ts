@@ -76,7 +76,17 @@ export interface ModelBackend<Context = unknown> {
   embed?(request: EmbeddingRequest, call: CallContext<Context>): AsyncIterable<EmbeddingEvent>;
 }
 
-/** The function of a backend that answers each kind of request. */
+/** A request as far as its types are known. */
+export interface TypedRequest {
+  readonly native?: { readonly assertKnown?: (() => void) | undefined };
+}
+
+/** Refuses the unknown types of a request, unless the backend takes them. */
+export function assertTaken({ takesUnknown }: ModelBackend, { native }: TypedRequest): void {
+  if (!takesUnknown) native?.assertKnown?.();
+}
+
+/** The function of a backend that answers each kind of request: the registry of the kinds of the package. */
 export const VERB_OF: { readonly chat: "chat"; readonly image: "image"; readonly embedding: "embed" } = {
   chat: "chat",
   image: "image",
@@ -113,7 +123,7 @@ export interface ModelInfo {
 
 export const MODEL_SHAPES: Shapes<ModelInfo> = {
   id: "string",
-  kinds: { optional: listOf(["chat", "image", "embedding"] satisfies ModelKind[]) },
+  kinds: { optional: listOf(Object.keys(VERB_OF)) },
   displayName: "string?",
   ownedBy: "string?",
   createdAt: "number?",

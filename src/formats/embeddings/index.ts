@@ -1,6 +1,7 @@
 /** The embeddings format: `POST /v1/embeddings`. */
 
-import type { EmbeddingCodec, Format } from "../format.ts";
+import { embedding } from "../../kinds/embedding/index.ts";
+import type { EmbeddingCodec, EndpointOf, Format } from "../format.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { decodeAnswer, decodeError } from "./answer.decode.ts";
 import { answerCollector } from "./answer.ts";
@@ -12,7 +13,7 @@ export const embeddings = (): Format => ({
   endpoints: [
     {
       format: FORMAT,
-      kind: "embedding",
+      kind: embedding,
       method: "POST",
       path: "/v1/embeddings",
       ...openaiEndpoint,
@@ -22,7 +23,7 @@ export const embeddings = (): Format => ({
         return decodeRequest(body);
       },
       complete: ({ request }) => answerCollector(request),
-    },
+    } satisfies EndpointOf<typeof embedding>,
   ],
 });
 

@@ -1,7 +1,7 @@
 /** Fits the reasoning that a request asks for to the model, and encodes it for each provider. */
 
 import { approximated, dropped } from "../../formats/shared/conversions.ts";
-import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../formats/shared/reasoning.ts";
+import { budgetOf, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, Reasoning } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { JsonObject } from "../../model/json.ts";
