@@ -5,7 +5,6 @@ import type { Endpoint, Format } from "./formats/format.ts";
 import type { ImagesOptions } from "./formats/images/request.profiles.ts";
 import type { MessagesOptions } from "./formats/messages/index.ts";
 import type { CorsOptions } from "./http/answer.ts";
-import { BodyRoom } from "./http/body-room.ts";
 import type { Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import type { ImagePrice } from "./kinds/image/price.ts";
@@ -38,7 +37,7 @@ import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
-import { SharedRoom } from "./ports/shared-room.ts";
+import { BodyRoom, SharedRoom } from "./ports/shared-room.ts";
 import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
 
 /** The options of single formats. */

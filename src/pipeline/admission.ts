@@ -2,18 +2,17 @@
 
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Endpoint, ListedModel } from "../formats/format.ts";
-import type { BodyLease } from "../http/body-room.ts";
-import { type BodyIntake, declaredBytes, parseJsonText, readJsonText } from "../http/body.ts";
+import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
 import { withoutPrefix } from "../http/request.ts";
 import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
-import type { JsonBudget } from "../model/json.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { Clock } from "../ports/clock.ts";
 import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
+import type { BodyLease } from "../ports/shared-room.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
 import type { Content } from "./idempotency.ts";
@@ -218,24 +217,12 @@ function tightest(limits: readonly RateLimit[]): readonly RateLimit[] {
 const endLimits = (call: Call, limiter: RateLimiter): Promise<unknown> =>
   tellStore(call, "rate-limiter", () => limiter.end(call.id, call.found.meter?.report.tokens ?? 0, call.details));
 
-/** A body as it was read, or no body. */
-export class ReadBody {
-  /** A JSON text or a form; undefined without a body, and after the body was parsed. */
-  content: Content;
+/** A body as it was read; empty without a body. */
+export interface ReadBody {
+  /** A JSON text or a form; undefined after the body was parsed. */
+  content?: Content;
   /** Must resolve before the body is parsed; undefined for a key that need not be asked for. Rejects like `assertSolvent`. */
-  readonly solvency: Promise<void> | undefined;
-
-  constructor(content?: Content, solvency?: Promise<void>) {
-    this.content = content;
-    this.solvency = solvency;
-  }
-
-  /** Returns the parsed body, or the form, once: drops the text, so that a call does not hold both. Throws as `parseJsonText` does. */
-  parse(budget: JsonBudget): unknown {
-    const { content } = this;
-    this.content = undefined;
-    return typeof content === "string" ? parseJsonText(content, budget) : content;
-  }
+  readonly solvency?: Promise<void> | undefined;
 }
 
 /**
@@ -249,23 +236,20 @@ export async function readBody(call: Call, key: ApiKey): Promise<ReadBody> {
   let solvency: Promise<void> | undefined;
   if (!key.unlimited) {
     const bytes = declaredBytes(request.headers) ?? Number.POSITIVE_INFINITY;
-    if (bytes > limits.largeBodyBytes) await assertSolvent(call, key);
     // Token counts are free, also for a key with no quota left, as long as they are little work.
-    else if (bytes > limits.mediumBodyBytes || (endpoint.kind !== "query" && services.exhausted.has(key.id))) {
+    if (bytes > limits.mediumBodyBytes || (endpoint.kind !== "query" && services.exhausted.has(key.id)))
       solvency = assertSolvent(call, key);
-      // The failure is met after the body was read.
-      solvency.catch(() => {});
-    }
+    if (bytes > limits.largeBodyBytes) await solvency;
+    // The failure is met after the body was read.
+    else solvency?.catch(() => {});
   }
-  const lease = services.bodies.lease(key.id);
-  call.defer(() => lease[Symbol.dispose]());
-  call.json.booking = lease;
-  const intake = new Intake(call, lease);
+  const intake = new Intake(call, key.id);
+  call.json.booking = intake.lease;
   const content = endpoint.readForm
     ? await endpoint.readForm(request, intake)
     : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
   call.assertLive();
-  return new ReadBody(content, solvency);
+  return { content, solvency };
 }
 
 /** Throws `quota_exhausted` or `quota_held` when a key has no quota left. */
@@ -279,7 +263,7 @@ export async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
   if (balance.available <= 0) throw refusalOf(key, balance, 1);
 }
 
-/** The terms under which a body is read. A class, because an object with a getter of its own is slow to make. */
+/** The terms under which a body is read, with the room for the body until the end of the call. A class, because an object with a getter of its own is slow to make. */
 class Intake implements BodyIntake {
   readonly lease: BodyLease;
   readonly clock: Clock;
@@ -287,7 +271,9 @@ class Intake implements BodyIntake {
   readonly minBytesPerSecond: number;
   readonly #call: Call;
 
-  constructor(call: Call, lease: BodyLease) {
+  constructor(call: Call, keyId: string) {
+    const lease = call.services.bodies.lease(keyId);
+    call.defer(() => lease[Symbol.dispose]());
     this.lease = lease;
     this.clock = call.clock;
     this.stallMs = call.limits.bodyStallMs;

@@ -2,10 +2,10 @@
 
 import { toGatewayError } from "../errors.ts";
 import type { KeptDocuments, KeptPage, NewKept, StoredDocument } from "../formats/format.ts";
-import type { BodyLease } from "../http/body-room.ts";
 import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../ports/response-store.ts";
+import type { BodyLease } from "../ports/shared-room.ts";
 import { assertSolvent } from "./admission.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
@@ -22,11 +22,7 @@ const PEEKS_IN_SHARE = 8;
 /** The most bytes of the documents that are listed at once. */
 const LIST_BYTES: number = 1024 ** 2;
 
-/** Returns the documents of the caller's key; undefined without a store. */
-export const documentsOf = (call: Call, key: ApiKey): KeptDocuments | undefined =>
-  call.services.responses && new KeyDocuments(call, key, call.services.responses);
-
-class KeyDocuments implements KeptDocuments {
+export class KeyDocuments implements KeptDocuments {
   readonly #call: Call;
   readonly #key: ApiKey;
   readonly #store: ResponseStore;

@@ -116,10 +116,8 @@ export interface AnswerRecorder {
   complete(answer: Answer): void;
   /** Takes and records a complete answer at once, for a call that goes on behind it. */
   settle(answer: Answer): void;
-  /** Takes the body of a streamed answer. Returns a stream that the call's own client and others can read. */
-  stream(body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream;
-  /** Takes the head of the streamed answer. */
-  open(answer: Answer, shared: SharedStream): void;
+  /** Takes a streamed answer. Returns its body as a stream that the call's own client and others can read. */
+  stream(head: Omit<Answer, "body">, body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream;
 }
 
 interface Hash {

@@ -2,6 +2,7 @@
 
 import type { Endpoint, GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
+import { parseBody } from "../http/body.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
@@ -13,20 +14,29 @@ import {
   limitTokens,
   listsForKind,
   type NamedModel,
-  ReadBody,
+  type ReadBody,
   readBody,
   visibleModels,
 } from "./admission.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { documentsOf } from "./documents.ts";
+import { KeyDocuments } from "./documents.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { Repetitions } from "./replay.ts";
 import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
-import { callHeaders, complete, ending, inBackground, piecemeal, polled, refusal, streamed } from "./respond.ts";
-import { type MeteredEvents, runBackend } from "./run-backend.ts";
-import { BackendContext, CallOfKind, countedByBackend } from "./views.ts";
+import {
+  callHeaders,
+  complete,
+  ending,
+  finish,
+  inBackground,
+  piecemeal,
+  polled,
+  refusal,
+  streamed,
+} from "./respond.ts";
+import { type MeteredEvents, runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
 
 /** The parts of the pipeline that come with the features of a gateway. */
 export interface Parts {
@@ -92,8 +102,6 @@ const prologueOf = (endpoint: Endpoint): Prologue =>
       }
     : GENERATED;
 
-const NO_BODY = new ReadBody();
-
 /**
  * Runs the prologue of every endpoint with a key, a step a line. A step takes the results of the steps above it, and returns its own. Resolves
  * with the answer of an earlier call when the request repeats it.
@@ -105,18 +113,18 @@ async function enter<Decoded>(
   { repetitions }: Parts,
   decode: (body: unknown, key: ApiKey) => Decoded | Promise<Decoded>,
 ): Promise<Entered<Decoded> | Answer> {
-  const { rateLimiter, replays } = call.services;
+  const { rateLimiter, replays, responses } = call.services;
   const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(call.endpoint);
   const key = await authenticate(call, expiredKeysMayAsk);
-  call.kept = documentsOf(call, key);
+  if (responses) call.kept = new KeyDocuments(call, key, responses);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
-  const body = hasBody ? await readBody(call, key) : NO_BODY;
+  const body: ReadBody = hasBody ? await readBody(call, key) : {};
   const isKept = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
   const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
   if (replayed?.answer) return replayed.answer;
   if (body.solvency) await body.solvency;
-  const decoded = await decode(body.parse(call.json), key);
+  const decoded = await decode(parseBody(body, call.json), key);
   return { key, decoded, recorder: replayed?.recorder };
 }
 
@@ -190,13 +198,6 @@ const reported =
     report(call, error, "model-backend");
   };
 
-/** Ends a call whose answer is complete. */
-async function finish(call: Call, answer: Answer, recorder: AnswerRecorder | undefined): Promise<Answer> {
-  recorder?.complete(answer);
-  await call.endAndSettle();
-  return answer;
-}
-
 /** Answers a route that the gateway serves itself, at no charge. */
 async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
   const { countTokens, hooks, quotas } = call.services;
@@ -231,6 +232,5 @@ async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise
 async function publicAnswer(call: Call, endpoint: PublicEndpoint): Promise<Answer> {
   const answered = await endpoint.answer(call);
   call.found.status = answered.status;
-  await call.endAndSettle();
-  return { ...answered, headers: { ...answered.headers, ...callHeaders(call) } };
+  return finish(call, { ...answered, headers: { ...answered.headers, ...callHeaders(call) } });
 }

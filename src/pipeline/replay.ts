@@ -137,14 +137,12 @@ class Recording implements RunningCall, AnswerRecorder {
     this.#isClaimed = false;
   }
 
-  stream(body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream {
-    return new SharedStream(body, { keepAlive, maxBytes: this.#call.limits.maxReplayBytes });
-  }
-
-  open(answer: Answer, shared: SharedStream): void {
-    const { body: _body, ...head } = this.#recorded({ ...answer, body: null });
+  stream(answered: Omit<Answer, "body">, body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream {
+    const shared = new SharedStream(body, { keepAlive, maxBytes: this.#call.limits.maxReplayBytes });
+    const { body: _body, ...head } = this.#recorded({ ...answered, body: null });
     this.#streamed = { ...head, stream: true, shared };
     this.#tellFollowers(this.#streamed);
+    return shared;
   }
 
   join(follower: Follower): void {

@@ -66,9 +66,10 @@ export function reportAttempt(call: Reported, error: GatewayError, upstream: Fai
 function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): void {
   const described = upstream ? `${titleOf(upstream)}\n${describeError(known)}` : describeError(known);
   const redacted = redact(described, call.secret);
+  const message = redact(known.message, call.secret);
   const text = manyLines(redacted);
   // A host that prints the error object must not print the caller's key.
-  const error = redacted === described ? known : withoutCause(known, text, call.secret);
+  const error = redacted === described ? known : withoutCause(known, message, text);
   const failure = { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text };
   void guarded(() => call.services.onFailure(failure));
 }
@@ -76,14 +77,10 @@ function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): v
 const titleOf = ({ name, address, model, status }: FailedUpstream): string =>
   `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model}${status === undefined ? "" : `, with the status ${status}`}.`;
 
-/** Returns the same error with its causes as one text without secrets. */
-function withoutCause(
-  { code, message, ...details }: GatewayError,
-  text: string,
-  secret: string | undefined,
-): GatewayError {
-  const { path, retryAfterMs, allow, context, port } = details;
-  return new GatewayError(code, redact(message, secret), {
+/** Returns the same error with its message and its causes as texts without secrets. */
+function withoutCause(known: GatewayError, message: string, text: string): GatewayError {
+  const { code, path, retryAfterMs, allow, context, port } = known;
+  return new GatewayError(code, message, {
     cause: new Error(text),
     ...(path && { path }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
@@ -178,7 +175,7 @@ export class CallWatch {
     quietly(() => this.observer.rateLimit?.(decision));
   }
 
-  hold(change: HoldChange): void {
+  tellHold(change: HoldChange): void {
     quietly(() => this.observer.hold?.(change));
   }
 

@@ -53,7 +53,7 @@ export class Hold {
     const { clock, limits } = call;
     if (call.watch) {
       this.#leasedUntil = clock.now() + limits.leaseMs;
-      call.watch.hold({ type: "reserved", granted });
+      call.watch.tellHold({ type: "reserved", granted });
     }
     // Most calls are short, and set no other timer of the hold.
     const firstMs = Math.min(limits.usageNoteMs * FIRST_NOTE, limits.leaseMs / 3);
@@ -163,7 +163,7 @@ export class Hold {
     const { quotas, settlements } = services;
     const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
     if (await tellStore(this.#call, "quota-store", () => quotas.settle(id, outcome, details))) {
-      watch?.hold({ type: "settled", granted: this.granted, expired, ...outcome });
+      watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
       if (settlements.size > 0) settlements.wake();
     } else this.#handOver(outcome);
   }

@@ -9,9 +9,9 @@ import type { Conversion } from "../model/conversion.ts";
 import { utf8Length } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
+import type { CallAbort } from "./abort.ts";
 import type { Call } from "./call.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
-import type { CallAbort } from "./lifetime.ts";
 import type { MeteredEvents } from "./run-backend.ts";
 
 /** Collects the events into one body. */
@@ -41,6 +41,10 @@ export function streamed<Event, Answered>(
 ): Answer {
   const { clock, limits } = call;
   if (stream.keep) events.keep = (finish) => stream.keep?.(finish);
+  const head = {
+    status: 200,
+    headers: { "content-type": stream.contentType, ...STREAM_HEADERS, ...answerHeaders(call) },
+  };
   const body = new EventStream({
     frames: (write) =>
       events.each((event) => {
@@ -56,7 +60,7 @@ export function streamed<Event, Answered>(
     ended: () => void call.end(),
   });
   // A call with an idempotency key may have more readers than its own client.
-  const shared = recorder?.stream(body, stream.keepAlive);
+  const shared = recorder?.stream(head, body, stream.keepAlive);
   const own = shared?.reader(disconnecting(call.abort));
   const clientGone = (): void => {
     if (!shared) return body.drain();
@@ -66,15 +70,7 @@ export function streamed<Event, Answered>(
   call.listener = { cut: (reason) => body.fail(reason), clientGone };
   call.found.status = 200;
   if (call.abort.isClientGone) clientGone();
-  const headers = {
-    "content-type": stream.contentType,
-    ...STREAM_HEADERS,
-    ...answerHeaders(call),
-  };
-  if (!shared) return { status: 200, headers, body };
-  const answered = { status: 200, headers, body: own ?? body };
-  recorder?.open(answered, shared);
-  return answered;
+  return { ...head, body: own ?? body };
 }
 
 /** The time between two questions to a source that is not at its end, in milliseconds. */
@@ -153,6 +149,13 @@ export class Pieces implements AsyncIterableIterator<string, undefined> {
   }
 }
 
+/** Ends a call whose answer is complete. */
+export async function finish(call: Call, answer: Answer, recorder?: AnswerRecorder): Promise<Answer> {
+  recorder?.complete(answer);
+  await call.endAndSettle();
+  return answer;
+}
+
 /**
  * Ends a call with an answer that the gateway has: at once, or with the last piece of an answer that is large. Throws `busy` when the key's
  * bodies leave no room.
@@ -163,8 +166,7 @@ export async function ending(call: Call, answer: Answer): Promise<Answer> {
     book(call, utf8Length(body));
     return { ...answer, body: new Pieces(call, piecesOf(body)) };
   }
-  await call.endAndSettle();
-  return answer;
+  return finish(call, answer);
 }
 
 /**

@@ -1,7 +1,6 @@
 /** The services that all calls of a gateway share, among them the exhausted keys and the calls in flight. */
 
 import { type Port, GatewayError } from "../errors.ts";
-import type { BodyRoom } from "../http/body-room.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
 import type { HostPrices } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
@@ -13,7 +12,7 @@ import type { Observer, OnCall, OnFailure } from "../ports/observer.ts";
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { ResponseStore } from "../ports/response-store.ts";
-import type { SharedRoom } from "../ports/shared-room.ts";
+import type { BodyRoom, SharedRoom } from "../ports/shared-room.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Replays } from "./idempotency.ts";
 import type { Settlements } from "./settlements.ts";

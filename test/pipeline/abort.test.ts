@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { CallAbort } from "../../src/pipeline/lifetime.ts";
+import { CallAbort } from "../../src/pipeline/abort.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 
 const DEADLINE_MS = 5_000;
