@@ -282,7 +282,7 @@ export function gatewayOf<Context>(
     .toSorted((one, other) => ORDER.indexOf(one.name) - ORDER.indexOf(other.name))
     .map((format) => format.make({ clock, limits }));
   const kinds = kindsOf(formats);
-  assertAnswers(options.backend, kinds);
+  assertBackend(options.backend, [...new Set([...VERBS, ...kinds.map(({ verb }) => verb)])]);
   const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock, limits) : undefined;
   const services = servicesOf(options, { clock, limits, hooks, formats, kinds });
   const owned = endpointsOf(formats, services);
@@ -341,13 +341,18 @@ const kindsOf = (formats: readonly Format[]): readonly KindModule[] => [
   ),
 ];
 
-/** Throws a TypeError for a backend that has no function of any kind. */
-function assertAnswers(backend: unknown, kinds: readonly KindModule[]): void {
-  const verbs = [...new Set([...Object.values<string>(VERB_OF), ...kinds.map(({ verb }) => verb)])];
+/** Throws a TypeError for a backend that has none of the functions. */
+function assertBackend(backend: unknown, verbs: readonly string[]): void {
   const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
   if (!verbs.some((verb) => hasMethod(backend, verb)))
     throw new TypeError(`createGateway: backend must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
 }
+
+const VERBS: readonly string[] = Object.values(VERB_OF);
+
+/** Leaves an object to a later check: its functions are known only with the formats, which may bring kinds of their own. */
+const BACKEND: Check = (_path, backend) =>
+  (typeof backend === "object" && backend !== null && !Array.isArray(backend)) || assertBackend(backend, VERBS);
 
 const QUOTA_VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
 
@@ -362,8 +367,7 @@ const RATE_LIMITER = "a RateLimiter, such as flexibleRateLimiter({ perKey: { req
 
 /** The options that both `createGateway`s take. */
 export const COMMON_SHAPES: Shapes<CommonOptions> = {
-  // Checked with the formats, which bring the functions that a backend may have.
-  backend: "any",
+  backend: BACKEND,
   quotas: assertQuotas,
   rateLimiter: { optional: portOf(["begin", "take", "end"], RATE_LIMITER) },
   rateLimiterDown: { optional: ["closed", "open"] },

@@ -247,6 +247,19 @@ describe("a file", () => {
     expect(found).toEqual(Object.keys(reasons).toSorted());
   });
 
+  it("names a kind of generation in the kind's folder and in the registries, and nowhere else", () => {
+    // In formats, the compiler holds this: an endpoint brings the module of its kind. The words there are those of the wire.
+    const reasons: Readonly<Record<string, string>> = {
+      "src/ports/call.ts": "the registry of the names",
+      "src/ports/model-backend.ts": "the registry of the functions",
+      "src/telemetry/call.ts": "the words of OpenTelemetry",
+    };
+    const named = /\bkinds?\b[^;\n"]*"(?:chat|image|embedding)"|"(?:chat|image|embedding)"[^;\n"]*\bkinds?\b/i;
+    const others = /^src\/(?:kinds|formats|openapi)\//;
+    const found = published.filter((file) => !others.test(file) && named.test(textOf(file)));
+    expect(found.filter((file) => !Object.hasOwn(reasons, file))).toEqual([]);
+  });
+
   it("has no default export and no `export *`", () => {
     const unnamed = code.flatMap((file) =>
       Array.from(

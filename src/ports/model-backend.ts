@@ -93,6 +93,12 @@ export const VERB_OF: { readonly chat: "chat"; readonly image: "image"; readonly
   embedding: "embed",
 } satisfies Record<ModelKind, keyof ModelBackend>;
 
+/** The function of a backend that counts input, and the kind of its requests. */
+export const INPUT_COUNT: { readonly kind: ModelKind; readonly verb: "countInputTokens" } = {
+  kind: "chat",
+  verb: "countInputTokens",
+};
+
 /** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };
 

@@ -17,7 +17,7 @@ export interface TurnMemoryLimits {
 }
 
 /** A remembered call, and the time of its last use. */
-interface Entry {
+interface MemoryEntry {
   /** Undefined when two answers had the same call: a conversation may mean either of them. */
   readonly call: RememberedCall | undefined;
   readonly chars: number;
@@ -26,7 +26,7 @@ interface Entry {
 
 /** The calls of one API key by their names. The least recently used call is first. */
 interface KeyCalls {
-  readonly calls: Map<string, Entry>;
+  readonly calls: Map<string, MemoryEntry>;
   chars: number;
 }
 
@@ -168,13 +168,13 @@ export class TurnMemory {
     }
   }
 
-  #keep(known: KeyCalls, name: string, entry: Entry): void {
+  #keep(known: KeyCalls, name: string, entry: MemoryEntry): void {
     known.calls.set(name, entry);
     known.chars += entry.chars;
     this.#chars += entry.chars;
   }
 
-  #forget(known: KeyCalls, name: string, { chars }: Entry): void {
+  #forget(known: KeyCalls, name: string, { chars }: MemoryEntry): void {
     known.calls.delete(name);
     known.chars -= chars;
     this.#chars -= chars;

@@ -11,12 +11,10 @@ export interface RememberedReasoning {
   readonly isAfterText: boolean;
 }
 
-interface Signed {
-  readonly signature?: string;
-  readonly maker?: string;
-}
+/** The signature of a call. */
+type CallSignature = Pick<ToolCallPart, "signature" | "maker">;
 
-export interface RememberedCall extends Signed {
+export interface RememberedCall extends CallSignature {
   readonly reasoning: readonly RememberedReasoning[];
 }
 
@@ -142,7 +140,7 @@ export class CandidateReader {
     this.#hold(text.length);
   }
 
-  #endReasoning({ signature = "", maker = this.#maker }: Signed = {}): void {
+  #endReasoning({ signature = "", maker = this.#maker }: CallSignature = {}): void {
     const text = this.#growing?.pieces.join("") ?? "";
     this.#growing = undefined;
     if (text === "" && signature === "") return;
@@ -151,7 +149,7 @@ export class CandidateReader {
     this.#hold(ENTRY_CHARS + signature.length);
   }
 
-  #begin({ id, name, signature, maker }: Signed & { readonly id: string; readonly name: string }): void {
+  #begin({ id, name, signature, maker }: CallSignature & { readonly id: string; readonly name: string }): void {
     this.#endReasoning();
     if (++this.#calls > MAX_CALLS) return;
     this.#newest = id;
@@ -167,7 +165,7 @@ export class CandidateReader {
   }
 
   /** @param whole The arguments, if they did not come in pieces. */
-  #end({ id, signature, maker }: Signed & { readonly id: string }, whole?: JsonObject): void {
+  #end({ id, signature, maker }: CallSignature & { readonly id: string }, whole?: JsonObject): void {
     const open = this.#open.get(id);
     if (!open) return;
     this.#open.delete(id);

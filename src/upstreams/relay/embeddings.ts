@@ -2,13 +2,13 @@
 
 import type { EmbeddingAnswer, EmbeddingCodec } from "../../formats/format.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
-import type { EmbeddingRequest } from "../../kinds/embedding/request.ts";
+import { EMBEDDING, type EmbeddingRequest } from "../../kinds/embedding/request.ts";
 import { overridden } from "../../overrides.ts";
 import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
 import { type Batch, batchesOf, embedded } from "../batches.ts";
-import { type RelayedCall, relayed } from "./call.ts";
 import { reportConversions } from "./chat.ts";
 import type { UpstreamOptions } from "./options.ts";
+import { type RelayedCall, relayed } from "./relayed.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** The number of batches of one call that are asked for at once, by default. */
@@ -52,7 +52,7 @@ async function relayedBatch(
   const call = (): RelayedCall<EmbeddingAnswer, EmbeddingAnswer> => {
     const { body, path, headers } = codec.encodeRequest(request, start, end);
     return {
-      kind: "embedding",
+      kind: EMBEDDING,
       model: request.model,
       callerModel,
       path,

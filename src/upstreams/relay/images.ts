@@ -5,11 +5,11 @@ import type { ToldEvent, ToldPicture } from "../../formats/images/answer.decode.
 import { imagesCodec } from "../../formats/images/index.ts";
 import type { EncodedRequest } from "../../formats/images/request.ts";
 import { encodeForm } from "../../http/form.ts";
-import type { ImageEvent, ImageRequest } from "../../kinds/image/request.ts";
+import { IMAGE, type ImageEvent, type ImageRequest } from "../../kinds/image/request.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
-import { type RelayedCall, readBytes, relayed } from "./call.ts";
 import { brokenOff } from "./failures.ts";
 import type { UpstreamOptions } from "./options.ts";
+import { type RelayedCall, readBytes, relayed } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { RequestBelow, Upstream } from "./upstream.ts";
 
@@ -34,7 +34,7 @@ function relayedImage(
   const { path, body, stream } = imagesCodec.encodeRequest(request, model);
   let remaining = request.count;
   return {
-    kind: "image",
+    kind: IMAGE,
     model,
     callerModel: names[0],
     path,

@@ -1,6 +1,8 @@
 /** One upstream: its address, its credential and the names of its models. Sends requests to it. */
 
 import { GatewayError } from "../../errors.ts";
+import { EMBEDDING } from "../../kinds/embedding/request.ts";
+import { IMAGE } from "../../kinds/image/request.ts";
 import type { JsonLimits } from "../../model/json.ts";
 import { FROM_ZERO, overridden } from "../../overrides.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -225,8 +227,8 @@ const EMBEDS = /(?:^|[^a-z])embed(?:ding)?s?(?:$|[^a-z])/i;
  */
 function infosOf(models: RelayModels, format: RelayFormat): readonly ModelInfo[] {
   const kindsOf = (name: string): Pick<ModelInfo, "kinds"> => {
-    if (format === "images") return { kinds: ["image"] };
-    return EMBEDS.test(name) ? { kinds: ["embedding"] } : {};
+    if (format === "images") return { kinds: [IMAGE] };
+    return EMBEDS.test(name) ? { kinds: [EMBEDDING] } : {};
   };
   if (!isList(models)) return Object.entries(models).map(([id, upstream]) => ({ ...kindsOf(upstream), id }));
   return models.map((model) => {
