@@ -103,8 +103,19 @@ const prologueOf = (endpoint: Endpoint): Prologue =>
     : GENERATED;
 
 /**
- * Runs the prologue of every endpoint with a key, a step a line. A step takes the results of the steps above it, and returns its own. Resolves
- * with the answer of an earlier call when the request repeats it.
+ * Runs the prologue of every endpoint with a key. A step takes the results of the steps above it, and returns its own:
+ *
+ * | Step           | Result                                                       | Left out                                    |
+ * | -------------- | ------------------------------------------------------------ | ------------------------------------------- |
+ * | authenticate   | the key, and the documents of the key                        |                                             |
+ * | limit requests |                                                              | without a rate limiter                      |
+ * | idempotency    | the idempotency key                                          | for queries that read, without replay store |
+ * | read body      | the unparsed body, and a question for quota that goes on     | for queries without a body                  |
+ * | replay         | the answer of an earlier call, or the recorder of the answer | without an idempotency key                  |
+ * | solvency       |                                                              | for keys that need not be asked for         |
+ * | parse          | the decoded body                                             |                                             |
+ *
+ * Resolves with the answer of an earlier call when the request repeats it.
  *
  * @param decode The endpoint's own end of the prologue. The parsed body is released behind it.
  */
