@@ -27,7 +27,7 @@ import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "
 import { quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
-import type { ModelKind, WireFormat } from "./ports/call.ts";
+import type { ModelKind, WireFormat } from "./ports/call-info.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";

@@ -7,7 +7,7 @@ import { withoutPrefix } from "../http/request.ts";
 import type { Cost, ModelNames } from "../kinds/kind.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import type { Clock } from "../ports/clock.ts";
 import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";

@@ -5,7 +5,7 @@ import type { Endpoint, Incoming, KeptDocuments } from "../formats/format.ts";
 import { newRequestId, originOf } from "../http/request.ts";
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
-import type { CallInfo, WaitUntil } from "../ports/call.ts";
+import type { CallInfo, WaitUntil } from "../ports/call-info.ts";
 import { CallClock, nextIteration, Wait, within } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";

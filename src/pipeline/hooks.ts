@@ -6,7 +6,7 @@ import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
 import { assertOptions, assertTimerMs } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
 import type { CallRecord, OnFailure } from "../ports/observer.ts";

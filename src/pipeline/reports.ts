@@ -3,7 +3,7 @@
 import { type GatewayErrorCode, type Port, describeError, GatewayError, toGatewayError } from "../errors.ts";
 import { redact } from "../http/request.ts";
 import { manyLines } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import type {
   FailedUpstream,
   OnFailure,

@@ -4,7 +4,7 @@
 
 import { describeError, GatewayError } from "../errors.ts";
 import type { Limits } from "../limits.ts";
-import type { CallInfo } from "../ports/call.ts";
+import type { CallInfo } from "../ports/call-info.ts";
 import { LATE, within, type Cancel, type Clock } from "../ports/clock.ts";
 import type { CallObserver, OnFailure } from "../ports/observer.ts";
 import type { Outcome, QuotaStore } from "../ports/quota-store.ts";

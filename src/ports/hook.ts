@@ -5,7 +5,7 @@ import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { EmbeddingRequest } from "../kinds/embedding/request.ts";
 import type { ImageRequest } from "../kinds/image/request.ts";
 import type { JsonObject } from "../model/json.ts";
-import type { ModelKind } from "./call.ts";
+import type { ModelKind } from "./call-info.ts";
 import type { CallRecord } from "./observer.ts";
 import type { ApiKey } from "./quota-store.ts";
 
