@@ -13,7 +13,7 @@ import { MESSAGES_SHAPES } from "./formats/messages/index.ts";
 import { COMMON_SHAPES, type Gateway, type GatewayFormat, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { h3App } from "./h3-app.ts";
 import { assertOptions, fieldsOf } from "./options.ts";
-import type { WireFormat } from "./ports/call.ts";
+import type { WireFormat } from "./ports/call-info.ts";
 
 /**
  * Creates a gateway.

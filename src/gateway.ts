@@ -5,7 +5,6 @@ import type { Endpoint, Format } from "./formats/format.ts";
 import type { ImagesOptions } from "./formats/images/request.profiles.ts";
 import type { MessagesOptions } from "./formats/messages/index.ts";
 import type { CorsOptions } from "./http/answer.ts";
-import { BodyRoom } from "./http/body-room.ts";
 import type { Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 import type { ImagePrice } from "./kinds/image/price.ts";
@@ -24,13 +23,11 @@ import {
   portOf,
   type Shapes,
 } from "./options.ts";
-import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
-import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
-import { InFlightCalls } from "./pipeline/in-flight.ts";
-import type { Services } from "./pipeline/services.ts";
+import { quietly } from "./pipeline/reports.ts";
+import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
-import type { ModelKind, WireFormat } from "./ports/call.ts";
+import type { ModelKind, WireFormat } from "./ports/call-info.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
@@ -40,7 +37,7 @@ import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
-import { SharedRoom } from "./ports/shared-room.ts";
+import { BodyRoom, SharedRoom } from "./ports/shared-room.ts";
 import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
 
 /** The options of single formats. */

@@ -126,8 +126,8 @@ export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, NativeUsage, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CodeCall, CodeResult, CodeRunner, CodeToRun } from "./ports/code-runner.ts";
-export type { WaitUntil } from "./ports/call.ts";
-export type { CallInfo } from "./ports/call.ts";
+export type { WaitUntil } from "./ports/call-info.ts";
+export type { CallInfo } from "./ports/call-info.ts";
 export {
   type ImageBooking,
   type ImageStore,
@@ -137,7 +137,7 @@ export {
   type WantedRoom,
 } from "./ports/image-store.ts";
 export type { CallContext, HangUp, ModelBackend, ModelInfo, UpstreamModel } from "./ports/model-backend.ts";
-export type { ModelKind, WireFormat } from "./ports/call.ts";
+export type { ModelKind, WireFormat } from "./ports/call-info.ts";
 export type {
   ApiKey,
   Balance,

@@ -5,8 +5,8 @@ import type { Endpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
-import { failureOf } from "./pipeline/failures.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
+import { failureOf } from "./pipeline/reports.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
 
@@ -206,7 +206,7 @@ export class Routes {
   /** Refuses a request that reaches no endpoint, in the format of its route. */
   #refusal(request: Request, { endpoints: [endpoint] }: Match, thrown: unknown): Answer {
     const secret = secretOf(request, endpoint);
-    const call = { id: newRequestId(), endpoint, rates: [], services: this.#services, secret };
+    const call = { id: newRequestId(), endpoint, services: this.#services, secret };
     return refusal(call, failureOf(call, thrown));
   }
 }

@@ -9,7 +9,7 @@ import type { Port } from "../errors.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits } from "../model/json.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import type { HookAnswer } from "../ports/hook.ts";
 import type { CallContext, ModelBackend, ModelInfo, UpstreamModel } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";

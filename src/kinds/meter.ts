@@ -6,7 +6,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Certainty } from "../model/usage.ts";
 import { type AnyShape, assertOptions, shown, shownWord, unknownName } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
 import type { CallRecord } from "../ports/observer.ts";
 

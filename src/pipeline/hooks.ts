@@ -1,18 +1,17 @@
 /** Runs the host's hooks: `before` on the way to the backend, `after` behind the end of the call. */
 
 import { GatewayError } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
 import { assertOptions, assertTimerMs } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
-import type { Clock } from "../ports/clock.ts";
+import type { ModelKind } from "../ports/call-info.ts";
+import { type Clock, LATE, within } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
 import type { CallRecord, OnFailure } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 
 /** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
 const ANSWER_BYTES = 8_192;
@@ -31,8 +30,11 @@ interface CallWithHooks {
   readonly services: { readonly onFailure: OnFailure };
   readonly endpoint: { readonly format: string };
   readonly context: unknown;
-  readonly model: string | undefined;
-  hooked: HookedCall | undefined;
+  readonly found: {
+    readonly model: string | undefined;
+    readonly attempts: readonly { readonly reported: GatewayError | undefined }[];
+    hooked: HookedCall | undefined;
+  };
   assertLive(): void;
   wait<Value>(promise: Promise<Value>): Promise<Value>;
   defer(release: () => void): void;
@@ -68,7 +70,7 @@ export class Hooks {
     decoded: Request,
   ): Promise<Request> {
     const told = toldOf(call, key, kind.name);
-    if (this.watchesAnswers) call.hooked = new HookedCall(this, told, kind.collector?.());
+    if (this.watchesAnswers) call.found.hooked = new HookedCall(this, told, kind.collector?.());
     return this.#before(call, told, decoded, kind.counts);
   }
 
@@ -196,8 +198,8 @@ export class Hooks {
 }
 
 const toldOf = (call: CallWithHooks, key: ApiKey, kind: ModelKind): HookCall => {
-  const { id: requestId, model = "", context, endpoint } = call;
-  return { requestId, key, kind, format: endpoint.format, model, context };
+  const { id: requestId, found, context, endpoint } = call;
+  return { requestId, key, kind, format: endpoint.format, model: found.model ?? "", context };
 };
 
 /**

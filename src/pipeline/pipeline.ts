@@ -1,36 +1,42 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
-import type { GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
+import type { Endpoint, GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
+import { parseBody } from "../http/body.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
-import { askStore } from "./ask-store.ts";
 import {
   authenticate,
   authorizeModel,
   findModel,
+  limitRequests,
+  limitTokens,
   listsForKind,
   type NamedModel,
+  type ReadBody,
+  readBody,
   visibleModels,
-} from "./authenticate.ts";
-import { inBackground } from "./background.ts";
-import { parseBody, readBody } from "./body.ts";
+} from "./admission.ts";
+import { askStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { failureOf, report } from "./failures.ts";
-import { limitRequests, limitTokens } from "./rate-limit.ts";
-import { ending } from "./replay.ts";
+import { KeyDocuments } from "./documents.ts";
+import type { AnswerRecorder } from "./idempotency.ts";
+import type { Repetitions } from "./replay.ts";
+import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
-import { callHeaders, complete, piecemeal, polled, refusal, streamed } from "./respond.ts";
-import { BackendContext, CallOfKind, countedByBackend, type MeteredEvents, runBackend } from "./run-backend.ts";
-
-/** Recognises a repeated request by its key, and answers it with the answer of the first. */
-export interface Repetitions {
-  /** Returns the request's idempotency key; undefined without one. Throws `invalid_request` for a header that is not a key. */
-  keyOf(request: Request): string | undefined;
-  /** Returns the answer of the first call with the key; undefined when this call is the first. */
-  replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined>;
-}
+import {
+  callHeaders,
+  complete,
+  ending,
+  finish,
+  inBackground,
+  piecemeal,
+  polled,
+  refusal,
+  streamed,
+} from "./respond.ts";
+import { type MeteredEvents, runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
 
 /** The parts of the pipeline that come with the features of a gateway. */
 export interface Parts {
@@ -45,8 +51,8 @@ export interface Parts {
 export function serve(call: Call, parts: Parts): Promise<Answer> {
   return new Promise((resolve) => {
     const refuse = (thrown: unknown): void => {
-      const error = (call.error = failureOf(call, thrown));
-      resolve(call.endAndSettle().then(() => refusal(call, error)));
+      const refused = refusal(call, call.fail(thrown));
+      resolve(call.endAndSettle().then(() => refused));
     };
     call.listener = { cut: refuse };
     try {
@@ -67,26 +73,83 @@ function answer(call: Call, parts: Parts): Promise<Answer> {
   return generate(call, endpoint, endpoint.kind, parts);
 }
 
-/** Answers a call for any kind of generation: the backend generates the answer. */
-async function generate(
+/** The results of the prologue. */
+interface Entered<Decoded> {
+  readonly key: ApiKey;
+  readonly decoded: Decoded;
+  /** Keeps the answer, for the first call with its idempotency key. */
+  readonly recorder: AnswerRecorder | undefined;
+}
+
+const isAnswer = (entered: Entered<unknown> | Answer): entered is Answer => "status" in entered;
+
+/** The steps of the prologue that not every endpoint takes. All others are the same for all endpoints with a key. */
+interface Prologue {
+  readonly expiredKeysMayAsk: boolean;
+  readonly hasBody: boolean;
+  /** True when callers may repeat a request under an idempotency key. */
+  readonly isRepeatable: boolean;
+}
+
+const GENERATED: Prologue = { expiredKeysMayAsk: false, hasBody: true, isRepeatable: true };
+
+const prologueOf = (endpoint: Endpoint): Prologue =>
+  endpoint.kind === "query"
+    ? {
+        expiredKeysMayAsk: endpoint.expiredKeysMayAsk,
+        hasBody: endpoint.body === "json",
+        isRepeatable: endpoint.method === "POST",
+      }
+    : GENERATED;
+
+/**
+ * Runs the prologue of every endpoint with a key. A step takes the results of the steps above it, and returns its own:
+ *
+ * | Step           | Result                                                       | Left out                                    |
+ * | -------------- | ------------------------------------------------------------ | ------------------------------------------- |
+ * | authenticate   | the key, and the documents of the key                        |                                             |
+ * | limit requests |                                                              | without a rate limiter                      |
+ * | idempotency    | the idempotency key                                          | for queries that read, without replay store |
+ * | read body      | the unparsed body, and a question for quota that goes on     | for queries without a body                  |
+ * | replay         | the answer of an earlier call, or the recorder of the answer | without an idempotency key                  |
+ * | solvency       |                                                              | for keys that need not be asked for         |
+ * | parse          | the decoded body                                             |                                             |
+ *
+ * Resolves with the answer of an earlier call when the request repeats it.
+ *
+ * @param decode The endpoint's own end of the prologue. The parsed body is released behind it.
+ */
+async function enter<Decoded>(
   call: Call,
-  endpoint: GenerationEndpoint,
-  kind: KindModule,
   { repetitions }: Parts,
-): Promise<Answer> {
-  const { backend, countInput, hooks, limits, rateLimiter } = call.services;
-  const key = await authenticate(call);
+  decode: (body: unknown, key: ApiKey) => Decoded | Promise<Decoded>,
+): Promise<Entered<Decoded> | Answer> {
+  const { rateLimiter, replays, responses } = call.services;
+  const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(call.endpoint);
+  const key = await authenticate(call, expiredKeysMayAsk);
+  if (responses) call.kept = new KeyDocuments(call, key, responses);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
-  call.idempotencyKey = repetitions?.keyOf(call.request);
-  const { solvency } = await readBody(call, key);
-  const { idempotencyKey } = call;
-  const repeated = idempotencyKey === undefined ? undefined : await repetitions?.replay(call, key, idempotencyKey);
-  if (repeated) return repeated;
-  if (solvency) await solvency;
-  const decoded = await decode(call, endpoint);
+  const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
+  const body: ReadBody = hasBody ? await readBody(call, key) : {};
+  const isKept = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
+  const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
+  if (replayed?.answer) return replayed.answer;
+  if (body.solvency) await body.solvency;
+  const decoded = await decode(parseBody(body, call.json), key);
+  return { key, decoded, recorder: replayed?.recorder };
+}
+
+/** Answers a call for any kind of generation: the backend generates the answer. */
+async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModule, parts: Parts): Promise<Answer> {
+  const { backend, countInput, hooks, limits, rateLimiter } = call.services;
+  const entered = await enter(call, parts, (body, key) =>
+    endpoint.decode(body, call, (model) => listsForKind(call, key, model)),
+  );
+  if (isAnswer(entered)) return entered;
+  const { key, decoded, recorder } = entered;
   if (call.json.isLarge) await nextIteration();
   call.assertLive();
-  call.stream = decoded.stream ?? false;
+  call.found.stream = decoded.stream ?? false;
   const named = await authorizeModel(call, key, namedBy(kind, endpoint, decoded));
   const asked = hooks ? await hooks.before(call, key, kind, decoded) : decoded;
   const model = asked.model === decoded.model ? named : await findModel(call, namedBy(kind, endpoint, asked));
@@ -97,9 +160,7 @@ async function generate(
       : undefined;
   const callOfKind = new CallOfKind(call, key, kind);
   const cost = kind.cost(callOfKind, fitted, { model, countedInput });
-  call.inputTokens = cost.inputTokens;
-  call.maxOutputTokens = cost.maxOutputTokens;
-  if (rateLimiter) await limitTokens(call, key, fitted.model, rateLimiter);
+  if (rateLimiter) await limitTokens(call, key, fitted.model, cost, rateLimiter);
   const hold = await reserve(call, key, cost);
   const prepared = kind.prepare && (await kind.prepare(callOfKind, endpoint, fitted));
   call.assertLive();
@@ -107,7 +168,8 @@ async function generate(
   const request = key.unlimited || !kind.afford ? fitted : kind.afford(callOfKind, fitted, cost, hold.granted);
   const context = new BackendContext(call, key, kind.mayRunCode?.(request));
   const generated = kind.generation(callOfKind, endpoint, request, { cost, prepared });
-  const generation = call.hooked ? { ...generated, onEvent: call.hooked.listener(generated) } : generated;
+  const { hooked } = call.found;
+  const generation = hooked ? { ...generated, onEvent: hooked.listener(generated) } : generated;
   const askedAt = call.clock.now();
   const ask = (): AsyncIterable<unknown> | undefined => kind.ask(backend, request, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
@@ -119,12 +181,12 @@ async function generate(
   };
   const background = endpoint.background?.(answered);
   if (background)
-    return inBackground(call, background, request.stream ?? false, async () =>
-      streamed(call, await run(), background, askedAt),
+    return inBackground(call, background, request.stream ?? false, recorder, async (recorded) =>
+      streamed(call, await run(), background, askedAt, recorded),
     );
   const events = await run();
-  if (request.stream && endpoint.stream) return streamed(call, events, endpoint.stream(answered), askedAt);
-  return finish(call, await complete(call, events, endpoint.complete(answered)));
+  if (request.stream && endpoint.stream) return streamed(call, events, endpoint.stream(answered), askedAt, recorder);
+  return finish(call, await complete(call, events, endpoint.complete(answered)), recorder);
 }
 
 /** Returns a request that a hook has changed with the body of its caller, which the answer's format may repeat. */
@@ -139,10 +201,6 @@ const namedBy = (kind: KindModule, endpoint: GenerationEndpoint, request: Decode
   kind: kind.name,
 });
 
-/** A function of its own, so that the parsed body is released when it returns, except for the parts that the request keeps. */
-const decode = (call: Call, endpoint: GenerationEndpoint): DecodedRequest | Promise<DecodedRequest> =>
-  endpoint.decode(parseBody(call), call, (model) => listsForKind(call, model));
-
 /** Reports a failed count of the input. The estimate stands in, and a backend that is down is told when it must answer. */
 const reported =
   (call: Call) =>
@@ -151,25 +209,12 @@ const reported =
     report(call, error, "model-backend");
   };
 
-/** Ends a call whose answer is complete. */
-async function finish(call: Call, answer: Answer): Promise<Answer> {
-  call.recording?.complete(answer);
-  await call.endAndSettle();
-  return answer;
-}
-
 /** Answers a route that the gateway serves itself, at no charge. */
-async function query(call: Call, endpoint: QueryEndpoint, { repetitions }: Parts): Promise<Answer> {
-  const { countTokens, hooks, quotas, rateLimiter } = call.services;
-  const key = await authenticate(call, endpoint.expiredKeysMayAsk);
-  if (rateLimiter) await limitRequests(call, key, rateLimiter);
-  if (endpoint.method === "POST") call.idempotencyKey = repetitions?.keyOf(call.request);
-  const { solvency } = endpoint.body === "json" ? await readBody(call, key) : { solvency: undefined };
-  const { idempotencyKey } = call;
-  const repeated = idempotencyKey === undefined ? undefined : await repetitions?.replay(call, key, idempotencyKey);
-  if (repeated) return repeated;
-  if (solvency) await solvency;
-  const body = parseBody(call);
+async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
+  const { countTokens, hooks, quotas } = call.services;
+  const entered = await enter(call, parts, (parsed) => parsed);
+  if (isAnswer(entered)) return entered;
+  const { key, decoded: body, recorder } = entered;
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
   const authorize = async ({ name: kind }: Pick<KindModule, "name">, name: string): Promise<void> =>
@@ -191,13 +236,12 @@ async function query(call: Call, endpoint: QueryEndpoint, { repetitions }: Parts
   if (told instanceof JsonPieces) return piecemeal(call, told);
   const answered = jsonAnswer(200, told, callHeaders(call));
   // A kept response may be large, and its client may read nothing of it.
-  return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered);
+  return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered, recorder);
 }
 
 /** Answers a route that needs no key. */
 async function publicAnswer(call: Call, endpoint: PublicEndpoint): Promise<Answer> {
   const answered = await endpoint.answer(call);
-  call.status = answered.status;
-  await call.endAndSettle();
-  return { ...answered, headers: { ...answered.headers, ...callHeaders(call) } };
+  call.found.status = answered.status;
+  return finish(call, { ...answered, headers: { ...answered.headers, ...callHeaders(call) } });
 }

@@ -1,60 +1,22 @@
-/** Asks the backend and passes its events on, each counted: one start first, one finish last. */
+/** Asks the backend and passes its events on, each counted: one start first, one finish last. Also the call as its kind and its backend see it. */
 
-import { GatewayError, type Port, toGatewayError } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
+import { type Port, toGatewayError, GatewayError } from "../errors.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
-import type { DecodedRequest, Generation, HostPrices, InputCounter, KindCall, KindModule } from "../kinds/kind.ts";
+import type { DecodedRequest, HostPrices, InputCounter, KindCall, KindModule, Generation } from "../kinds/kind.ts";
 import { isCount, type Meter } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
-import { nextIteration } from "../ports/clock.ts";
+import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
 import type { CallContext, ModelBackend, UpstreamModel } from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
-import { beginAttempt } from "./attempts.ts";
 import { type Call, CallDetails } from "./call.ts";
-import { doubt, guarded, quietly, report } from "./failures.ts";
+import { answeringUpstream, beginAttempt, upstreamsOf } from "./record.ts";
+import { doubt, report, guarded } from "./reports.ts";
 import type { Hold } from "./reserve.ts";
-
-/** The call as its backend sees it, beside the request. */
-export class BackendContext extends CallDetails implements CallContext {
-  readonly key: ApiKey;
-  readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
-  readonly #call: Call;
-
-  /** @param mayRunCode True for a request with the tool that lets a model run code. */
-  constructor(call: Call, key: ApiKey, mayRunCode = false) {
-    super(call);
-    this.key = key;
-    this.#call = call;
-    const { codeRunner, limits } = call.services;
-    if (codeRunner && mayRunCode) this.runCode = runsFor(call, key.id, codeRunner, limits.codeDeadlineMs);
-  }
-
-  reportConversions(conversions: readonly Conversion[]): void {
-    this.#call.conversions = conversions;
-  }
-
-  get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
-    return (asked) => beginAttempt(this.#call, asked);
-  }
-
-  // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.
-  get signal(): AbortSignal {
-    return this.#call.signal;
-  }
-}
-
-const runsFor =
-  (call: Call, keyId: string, runner: CodeRunner, deadlineMs: number) =>
-  (code: CodeToRun): Promise<CodeResult> =>
-    call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
-
-/** The most upstreams whose prices are compared. */
-const MAX_UPSTREAMS = 64;
 
 /** A call as its kind sees it. */
 export class CallOfKind implements KindCall {
@@ -79,7 +41,7 @@ export class CallOfKind implements KindCall {
     this.#kind = kind;
   }
 
-  // Keep this a getter: the signal is created when it is first read.
+  // A getter: a signal that nobody reads is never created.
   get signal(): AbortSignal {
     return this.#call.signal;
   }
@@ -93,16 +55,11 @@ export class CallOfKind implements KindCall {
   }
 
   upstreamsOf(model: string): readonly UpstreamModel[] {
-    const { backend } = this.#call.services;
-    const { name } = this.#kind;
-    if (!backend.upstreamsOf || !this.#kind.isPricedByUpstream(this.prices)) return [];
-    // A backend that fails here fails again, and is told, when it must answer.
-    return quietly(() => backend.upstreamsOf?.(model, name).slice(0, MAX_UPSTREAMS)) ?? [];
+    return upstreamsOf(this.#call, model, this.#kind);
   }
 
   answeringUpstream(): UpstreamModel | undefined {
-    const { answering } = this.#call;
-    return answering && { name: answering.name, model: answering.model };
+    return answeringUpstream(this.#call);
   }
 
   doubt(why: string): void {
@@ -114,7 +71,7 @@ export class CallOfKind implements KindCall {
   }
 
   noteAnswerConversions(conversions: readonly Conversion[]): void {
-    this.#call.answerConversions = conversions;
+    this.#call.found.answerConversions = conversions;
   }
 
   askStore<T>(port: Port, verb: string, ask: () => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
@@ -129,6 +86,40 @@ export class CallOfKind implements KindCall {
     this.#call.assertLive();
   }
 }
+
+/** The call as its backend sees it, beside the request. */
+export class BackendContext extends CallDetails implements CallContext {
+  readonly key: ApiKey;
+  readonly runCode?: (code: CodeToRun) => Promise<CodeResult>;
+  readonly #call: Call;
+
+  /** @param mayRunCode True for a request with the tool that lets a model run code. */
+  constructor(call: Call, key: ApiKey, mayRunCode = false) {
+    super(call, call.details.clientAddress);
+    this.key = key;
+    this.#call = call;
+    const { codeRunner, limits } = call.services;
+    if (codeRunner && mayRunCode) this.runCode = runsFor(call, key.id, codeRunner, limits.codeDeadlineMs);
+  }
+
+  reportConversions(conversions: readonly Conversion[]): void {
+    this.#call.found.conversions = conversions;
+  }
+
+  get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
+    return (asked) => beginAttempt(this.#call, asked);
+  }
+
+  // A getter, so that a signal nobody reads is never created. A getter of the class: one on each object would be slow to make.
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+}
+
+const runsFor =
+  (call: Call, keyId: string, runner: CodeRunner, deadlineMs: number) =>
+  (code: CodeToRun): Promise<CodeResult> =>
+    call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
 
 /** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */
 export async function countedByBackend<Request extends DecodedRequest>(
@@ -175,7 +166,7 @@ export async function runBackend<Event, Answered>(
 ): Promise<MeteredEvents<Event, Answered>> {
   const { backend } = call.services;
   const { meter } = generation;
-  call.meter = hold.meter = meter;
+  call.found.meter = hold.meter = meter;
   try {
     assertTaken(backend, request);
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
@@ -371,7 +362,7 @@ export class MeteredEvents<Event, Answered> {
   /** Counts an event. Returns the event to hand on, or undefined to swallow it. */
   #observe(event: Event): Answered | undefined {
     const call = this.#call;
-    if (this.#count === 0 && call.services.isRecorded) call.firstEventAt ??= call.clock.now();
+    if (this.#count === 0 && call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();
     if (passed !== undefined) this.#generation.onEvent?.(passed);

@@ -2,7 +2,7 @@
 
 import type { FinishReason } from "../kinds/chat/event.ts";
 import type { JsonObject } from "../model/json.ts";
-import type { ModelKind } from "./call.ts";
+import type { ModelKind } from "./call-info.ts";
 import type { ModelBackend, VERB_OF } from "./model-backend.ts";
 import type { CallRecord } from "./observer.ts";
 import type { ApiKey } from "./quota-store.ts";

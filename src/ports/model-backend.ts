@@ -6,7 +6,7 @@ import type { EmbeddingEvent, EmbeddingRequest } from "../kinds/embedding/reques
 import type { ImageEvent, ImageRequest } from "../kinds/image/request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import { listOf, type Shapes } from "../options.ts";
-import type { CallInfo, ModelKind } from "./call.ts";
+import type { CallInfo, ModelKind } from "./call-info.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamStatus } from "./observer.ts";
 import type { ApiKey } from "./quota-store.ts";

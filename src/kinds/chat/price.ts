@@ -2,7 +2,7 @@
 
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { quoted } from "../../options.ts";
-import type { ModelKind } from "../../ports/call.ts";
+import type { ModelKind } from "../../ports/call-info.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { abandon } from "../count-tokens.ts";
 import type { Amounts } from "../meter.ts";

@@ -9,7 +9,7 @@ import { CHAT, type ChatRequest } from "../../kinds/chat/request.ts";
 import { EMBEDDING, type EmbeddingRequest } from "../../kinds/embedding/request.ts";
 import { IMAGE, type ImageRequest, saidModel } from "../../kinds/image/request.ts";
 import { assertOptions } from "../../options.ts";
-import type { ModelKind } from "../../ports/call.ts";
+import type { ModelKind } from "../../ports/call-info.ts";
 import { type CallContext, type ModelBackend, type ModelInfo, VERB_OF } from "../../ports/model-backend.ts";
 import { askChat } from "./chat.ts";
 import { askEmbedding } from "./embedding.ts";

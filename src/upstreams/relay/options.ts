@@ -13,7 +13,7 @@ import {
   quoted,
   type Shapes,
 } from "../../options.ts";
-import type { WireFormat } from "../../ports/call.ts";
+import type { WireFormat } from "../../ports/call-info.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
 import { HANG_UP_BY_MODEL } from "../backend.ts";

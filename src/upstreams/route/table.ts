@@ -3,7 +3,7 @@
 import { GatewayError, toGatewayError } from "../../errors.ts";
 import { assertOptions, CLOCK, mapOf, nearest, type Shapes, unknownName } from "../../options.ts";
 import { overridden } from "../../overrides.ts";
-import type { ModelKind } from "../../ports/call.ts";
+import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import {
