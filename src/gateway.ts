@@ -13,10 +13,8 @@ import { type Limits, resolveLimits } from "./limits.ts";
 import {
   assertMethods,
   assertOptions,
-  assertTimerMs,
   type Check,
   CLOCK,
-  DEADLINE,
   hasMethod,
   lacking,
   listOf,
@@ -305,12 +303,12 @@ export function gatewayOf<Context>(
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
     formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
     health: async (how = {}) => {
-      assertOptions<HealthOptions>("health", how, { timeoutMs: { optional: assertTimerMs }, context: "any?" });
+      assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });
       return health.check(how);
     },
     isClosing: () => services.inFlight.isClosing,
     close: async (how = {}) => {
-      assertOptions<{ readonly deadlineMs?: number }>("close", how, { deadlineMs: { optional: DEADLINE } });
+      assertOptions<{ readonly deadlineMs?: number }>("close", how, { deadlineMs: "deadlineMs?" });
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, how.deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
@@ -367,7 +365,7 @@ export const COMMON_SHAPES: Shapes<CommonOptions> = {
   responseStore: {
     optional: portOf(["create", "update", "read", "list", "delete"], "a ResponseStore, such as memoryResponseStore()"),
   },
-  responseRetainMs: "number?",
+  responseRetainMs: "positive?",
   codeRunner: { optional: portOf(["run"], "a CodeRunner") },
   price: "function?",
   imagePrice: "function?",
@@ -408,7 +406,7 @@ function servicesOf(
     },
     responses: options.responseStore && {
       store: options.responseStore,
-      retainMs: positiveInteger("responseRetainMs", options.responseRetainMs ?? RESPONSE_RETAIN_MS),
+      retainMs: options.responseRetainMs ?? RESPONSE_RETAIN_MS,
     },
     price: options.price ?? tokenPrice,
     imagePrice: options.imagePrice ?? imagePriceTable,
@@ -437,11 +435,6 @@ function servicesOf(
 
 /** Responses are kept for 30 days by default. In milliseconds. */
 const RESPONSE_RETAIN_MS = 30 * 86_400_000;
-
-function positiveInteger(name: string, value: number): number {
-  if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new RangeError(`createGateway: ${name} must be a positive integer, not ${value}.`);
-}
 
 const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): GatewayGauges => ({
   get calls() {

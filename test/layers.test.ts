@@ -30,7 +30,6 @@ const importsIn = (file: string, text: string): Import[] =>
 /** Each layer may import what stands above it in this list, and a part of the house its own files. */
 const LAYERS = [
   ["options"],
-  ["overrides"],
   ["model", "errors", "limits", "node-version"],
   ["vocabulary"],
   ["ports"],
@@ -50,23 +49,12 @@ const LAYERS = [
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
-  upstreams: ["ports", "model", "vocabulary", "errors", "options", "overrides", "node-version"],
+  upstreams: ["ports", "model", "vocabulary", "errors", "options", "node-version"],
   // Conversions and errors use the words that the formats share.
-  "upstreams/ai-sdk": [
-    "ports",
-    "options",
-    "overrides",
-    "node-version",
-    "model",
-    "vocabulary",
-    "errors",
-    "media",
-    "formats/shared",
-  ],
+  "upstreams/ai-sdk": ["ports", "options", "node-version", "model", "vocabulary", "errors", "media", "formats/shared"],
   "upstreams/relay": [
     "ports",
     "options",
-    "overrides",
     "node-version",
     "model",
     "vocabulary",

@@ -6,7 +6,7 @@ import type { AnswerEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { Limits } from "../limits.ts";
 import { isJsonObject, JsonBudget, JsonLimitError, parseJson } from "../model/json.ts";
-import { assertOptions, assertTimerMs } from "../options.ts";
+import { assertOptions } from "../options.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "../ports/hook.ts";
@@ -236,7 +236,7 @@ function assertHook(path: string, hook: Hook): void {
   assertOptions<Hook>(path, hook, {
     before: "function?",
     after: "function?",
-    timeoutMs: { optional: assertTimerMs },
+    timeoutMs: "timerMs?",
     down: { optional: ["closed", "open"] },
   });
   if (!hook.before && !hook.after) throw new TypeError(`${path} must have a function before, or a function after.`);

@@ -3,7 +3,7 @@
 import type { EmbeddingAnswer, EmbeddingCodec } from "../../formats/format.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { EmbeddingRequest } from "../../kinds/embedding/request.ts";
-import { overridden } from "../../overrides.ts";
+import { overridden } from "../../options.ts";
 import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
 import { type Batch, batchesOf, embedded } from "../batches.ts";
 import { type RelayedCall, relayed } from "./call.ts";

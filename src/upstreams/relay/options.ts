@@ -2,17 +2,7 @@
 
 import type { CodecOptions } from "../../formats/format.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
-import {
-  assertOptions,
-  assertTimerMs,
-  type Check,
-  CLOCK,
-  fieldsOf,
-  listOf,
-  mapOf,
-  quoted,
-  type Shapes,
-} from "../../options.ts";
+import { assertOptions, type Check, CLOCK, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../../options.ts";
 import type { WireFormat } from "../../ports/call.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
@@ -224,7 +214,7 @@ function assertControl(path: string, others: string, word: unknown): void {
   throw new TypeError(`${path} must be one of ${known}${others}, not ${quoted(word)}.`);
 }
 
-const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: { optional: assertTimerMs } };
+const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: "timerMs?" };
 
 /** Throws a TypeError for an option of a check that does not exist. */
 export const assertCheckOptions = (options: unknown): void => assertOptions("check", options, CHECK_SHAPES);

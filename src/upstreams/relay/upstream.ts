@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { JsonLimits } from "../../model/json.ts";
-import { FROM_ZERO, overridden } from "../../overrides.ts";
+import { FROM_ZERO, overridden } from "../../options.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";

@@ -1,7 +1,6 @@
 /** The options of a route, and their defaults. */
 
-import { CLOCK, mapOf, type Shapes } from "../../options.ts";
-import { type NumberRule, FROM_ZERO } from "../../overrides.ts";
+import { AMOUNT, CLOCK, FROM_ZERO, mapOf, type NumberRule, type Shapes } from "../../options.ts";
 import type { BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { HangUp, ModelBackend } from "../../ports/model-backend.ts";
@@ -87,7 +86,7 @@ export const ROUTE_SHAPES: {
     random: "function?",
   },
   route: { upstreams: "list", hangUp: { optional: HANG_UP } },
-  upstream: { backend: "any", name: "string?", weight: "number?", model: "string?" },
+  upstream: { backend: "any", name: "string?", weight: "amount?", model: "string?" },
 };
 
 /** The default values. */
@@ -97,5 +96,5 @@ export const RETRY_RULES: Readonly<Record<keyof RetryOptions, NumberRule>> = {
   rounds: FROM_ZERO,
   pauseMs: FROM_ZERO,
   maxPauseMs: FROM_ZERO,
-  share: { words: "a number from 0 up", allows: (value) => Number.isFinite(value) && value >= 0 },
+  share: AMOUNT,
 };
