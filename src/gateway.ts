@@ -1,9 +1,9 @@
 /** Assembles a gateway from the host's ports, options and formats. */
 
 import { FEATURE_OF, type GatewayFeature } from "./features.ts";
+import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format } from "./formats/format.ts";
-import type { ImagesOptions } from "./formats/images/request.profiles.ts";
-import type { MessagesOptions } from "./formats/messages/index.ts";
+import type { GatewayFormat } from "./formats/module.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import { BodyRoom } from "./http/body-room.ts";
 import { type Price, tokenPrice } from "./kinds/chat/price.ts";
@@ -28,7 +28,6 @@ import { InFlightCalls } from "./pipeline/in-flight.ts";
 import type { Kinds } from "./pipeline/kind.ts";
 import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
-import type { WireFormat } from "./ports/call.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
@@ -40,12 +39,6 @@ import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
 import { SharedRoom } from "./ports/shared-room.ts";
 import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
-
-/** The options of single formats. */
-export interface FormatOptions {
-  readonly messages?: MessagesOptions;
-  readonly images?: ImagesOptions;
-}
 
 /** The ports that a host injects, and the options that do not belong to a format. */
 export interface CommonOptions<Context = unknown> {
@@ -130,20 +123,6 @@ export interface CommonOptions<Context = unknown> {
 /** The ports that a host injects, and its options. */
 export interface GatewayOptions<Context = unknown> extends CommonOptions<Context>, FormatOptions {}
 
-/**
- * A format that a gateway serves: the result of a function such as `messages()` of `polygate/formats/messages`. Its other fields are for the
- * gateway alone.
- */
-export interface GatewayFormat<Name extends string = string> {
-  readonly name: Name;
-  /** The rules of the kinds of generation that the format's endpoints serve. */
-  readonly kinds: Partial<Kinds>;
-  /** The options of the format, as the host gave them. */
-  readonly options: FormatOptions;
-  /** Makes the format for one gateway. Throws a TypeError or a RangeError for wrong options. */
-  make(context: { readonly clock: Clock; readonly limits: Limits }): Format;
-}
-
 /** The options that only a gateway of `polygate/core` has. */
 export interface CoreOptions {
   /** The formats that the gateway serves, each at most once, in any order. The routes of all other formats belong to the host. */
@@ -169,7 +148,7 @@ export interface MountOptions {
 
 /** An endpoint of a gateway, as its format declares it. */
 export interface GatewayEndpoint {
-  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `responses`, `embeddings`, `images`, `token-usage`. */
+  /** The name of the format, such as `messages`. */
   readonly format: string;
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
@@ -262,17 +241,6 @@ function assertFormats(formats: readonly unknown[]): void {
   }
 }
 
-/** The order in which the formats are asked for a request on a path that they share. */
-const ORDER: readonly string[] = Object.keys({
-  messages: true,
-  "generate-content": true,
-  "chat-completions": true,
-  responses: true,
-  embeddings: true,
-  images: true,
-  "token-usage": true,
-} satisfies Record<WireFormat, true>);
-
 /** Makes the gateway of both `createGateway`s, which have checked the names of the options. */
 export function gatewayOf<Context>(
   options: CommonOptions<Context>,
@@ -282,7 +250,7 @@ export function gatewayOf<Context>(
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
   const formats = chosen
-    .toSorted((one, other) => ORDER.indexOf(one.name) - ORDER.indexOf(other.name))
+    .toSorted((one, other) => (one.rank ?? 0) - (other.rank ?? 0))
     .map((format) => format.make({ clock, limits }));
   // An endpoint's format brings the rules of the endpoint's kind, so that the gateway asks for no other kind.
   const kinds = Object.assign({}, ...chosen.map((format) => format.kinds)) as Kinds;
@@ -301,7 +269,7 @@ export function gatewayOf<Context>(
     endpoints: owned
       .filter(({ endpoint }) => answers(endpoint, services))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
-    formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
+    formats: Object.fromEntries(chosen.flatMap(({ name, options }) => (options ? [[name, options]] : []))),
     health: async (how = {}) => {
       assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });
       return health.check(how);
@@ -417,6 +385,7 @@ function servicesOf(
     onFailure,
     onCall: options.onCall && ((record) => options.onCall?.(record)),
     observer: options.observer,
+    telemetry: new Map(formats.flatMap(({ name, telemetry }) => (telemetry ? [[name, telemetry]] : []))),
     hooks,
     isRecorded: options.onCall !== undefined || options.observer !== undefined || hooks?.watchesAnswers === true,
     aliasesOf: formats.find((format) => format.aliasesOf)?.aliasesOf ?? (() => []),

@@ -5,17 +5,18 @@
 import type { GatewayError } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
 import type { BodyIntake } from "../http/body.ts";
-import type { Form } from "../http/form.ts";
+import type { Form, FormPart } from "../http/form.ts";
 import type { AnswerEvent, ChatEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest, ReasoningControl } from "../kinds/chat/request.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../kinds/embedding/request.ts";
-import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../kinds/image/request.ts";
+import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageMediaType, ImageRequest } from "../kinds/image/request.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
 import type { NativeUsage } from "../model/usage.ts";
 import type { ImageBooking } from "../ports/image-store.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
+import type { TelemetryNames } from "../ports/observer.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "../ports/response-store.ts";
@@ -23,6 +24,8 @@ import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "..
 export interface Format {
   /** The name that `native` parts of the neutral model carry. */
   readonly name: string;
+  /** The names of the format for observers; undefined for a format that no model answers. */
+  readonly telemetry: TelemetryNames | undefined;
   readonly endpoints: readonly Endpoint[];
   /** Returns the other names of a model; missing for a format that knows none. */
   readonly aliasesOf?: (model: string) => readonly string[];
@@ -301,6 +304,42 @@ export interface EmbeddingCodec {
   decodeAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer;
   decodeError: ChatCodec["decodeError"];
 }
+
+/** Encodes requests for an upstream that draws images, and decodes its answers and errors. */
+export interface ImageCodec {
+  /** Returns the names that an upstream may have for the model, best first. The name that the caller used is the first. */
+  modelNames(request: ImageRequest): readonly [string, ...string[]];
+  /** @param model The upstream's name of the model. */
+  encodeRequest(request: ImageRequest, model: string): EncodedImageRequest;
+  answerDecoder(request: Pick<ImageRequest, "count">, limits?: JsonLimits): AnswerDecoder<ToldEvent>;
+  /** Decodes a picture that was fetched from its address. Throws `backend_failed` for bytes that are none. */
+  decodePicture(bytes: Uint8Array): Picture;
+  decodeError: ChatCodec["decodeError"];
+}
+
+export interface EncodedImageRequest {
+  /** The path below the upstream's base address, which names the version: `/images/edits`. */
+  readonly path: string;
+  readonly body:
+    | { readonly type: "json"; readonly fields: Readonly<Record<string, unknown>> }
+    | { readonly type: "form"; readonly parts: readonly FormPart[] };
+  /** True when the request asks the upstream for a stream. */
+  readonly stream: boolean;
+}
+
+/** A finished picture from an upstream: its bytes, or its address. */
+export type ToldPicture = { readonly type: "picture"; readonly revisedPrompt?: string } & (
+  | { readonly picture: Picture }
+  | { readonly url: string }
+);
+
+export interface Picture {
+  readonly bytes: Uint8Array;
+  /** The type according to the bytes of the picture. */
+  readonly mediaType: ImageMediaType;
+}
+
+export type ToldEvent = ToldPicture | Exclude<ImageEvent, { type: "image" }>;
 
 /** A decoded answer. The meter checks the vectors. */
 export interface EmbeddingAnswer {

@@ -8,6 +8,7 @@ import type { ChatCodec, CodecOptions, Format } from "../format.ts";
 import { isModelAddress, modelNamed, WholeAnswer } from "../shared/answer.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
+import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { CompletionDecoder } from "./answer.decode.ts";
 import { ChunkCollector } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
@@ -27,6 +28,7 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
   const query = { ...common, method: "GET", body: "none", expiredKeysMayAsk: false } as const;
   return {
     name: FORMAT,
+    telemetry: OPENAI_TELEMETRY,
     endpoints: [
       {
         ...common,

@@ -8,6 +8,7 @@ import type { ChatCodec, CodecOptions, Format, Incoming } from "../format.ts";
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
+import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
 import { conversionsOfEvent } from "./conversions.ts";
@@ -27,6 +28,7 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
   } as const;
   return {
     name: FORMAT,
+    telemetry: OPENAI_TELEMETRY,
     endpoints: [
       {
         ...common,

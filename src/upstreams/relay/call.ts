@@ -127,9 +127,19 @@ export async function refusalOf(
 }
 
 const askedOf = (
-  { name, format, models, address, port }: Upstream,
+  { name, format, telemetry, models, address, port }: Upstream,
   { kind, model, stream }: Pick<RelayedCall<unknown, unknown>, "kind" | "model" | "stream">,
-): AskedUpstream => ({ name, format, kind, model, stream, modelListed: models !== undefined, address, port });
+): AskedUpstream => ({
+  name,
+  format,
+  telemetry,
+  kind,
+  model,
+  stream,
+  modelListed: models !== undefined,
+  address,
+  port,
+});
 
 const EVENT_STREAM = /^text\/event-stream$/;
 export const JSON_TYPE: RegExp = /^application\/(?:[\w.-]+\+)?json$/;

@@ -24,15 +24,7 @@ export interface ChatRelay {
   countInputTokens(request: ChatRequest, call: CallContext): Promise<number | undefined>;
 }
 
-/** Makes the functions of a relay to an upstream of a chat format, and its codec. */
-export function openChat(
-  upstream: Upstream,
-  options: UpstreamOptions,
-  codec: ChatCodec,
-): { readonly verbs: ChatRelay; readonly codec: ChatCodec } {
-  return { verbs: chatRelay(upstream, options, codec), codec };
-}
-
+/** Makes the functions of a relay to an upstream of a chat format. */
 export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: ChatCodec): ChatRelay {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
   return {

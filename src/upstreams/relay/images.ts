@@ -1,9 +1,7 @@
 /** Relays image calls: sends the request in the images format, and returns the upstream's pictures as bytes. */
 
 import { GatewayError } from "../../errors.ts";
-import type { ToldEvent, ToldPicture } from "../../formats/images/answer.decode.ts";
-import { imagesCodec } from "../../formats/images/index.ts";
-import type { EncodedRequest } from "../../formats/images/request.ts";
+import type { EncodedImageRequest, ImageCodec, ToldEvent, ToldPicture } from "../../formats/format.ts";
 import { encodeForm } from "../../http/form.ts";
 import type { ImageEvent, ImageRequest } from "../../kinds/image/request.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
@@ -16,22 +14,24 @@ import type { RequestBelow, Upstream } from "./upstream.ts";
 /** The function of a relay to an upstream that draws images. */
 export type ImageRelay = Required<Pick<ModelBackend, "image">>;
 
-export function imageRelay(upstream: Upstream, { imageOrigins = [] }: UpstreamOptions): ImageRelay {
+export function imageRelay(upstream: Upstream, { imageOrigins = [] }: UpstreamOptions, codec: ImageCodec): ImageRelay {
   const pictures = new Pictures(upstream, imageOrigins);
   return {
-    image: (request, call) => relayed(upstream, call, () => relayedImage(upstream, pictures, request, call.signal)),
+    image: (request, call) =>
+      relayed(upstream, call, () => relayedImage(upstream, codec, pictures, request, call.signal)),
   };
 }
 
 function relayedImage(
   upstream: Upstream,
+  codec: ImageCodec,
   pictures: Pictures,
   request: ImageRequest,
   signal: AbortSignal,
 ): RelayedCall<ToldEvent, ImageEvent> {
-  const names = imagesCodec.modelNames(request);
+  const names = codec.modelNames(request);
   const model = upstream.modelName(...names);
-  const { path, body, stream } = imagesCodec.encodeRequest(request, model);
+  const { path, body, stream } = codec.encodeRequest(request, model);
   let remaining = request.count;
   return {
     kind: "image",
@@ -40,13 +40,13 @@ function relayedImage(
     path,
     ...bodyOf(body),
     stream,
-    codec: imagesCodec,
-    decoder: imagesCodec.answerDecoder(request, upstream.json),
+    codec,
+    decoder: codec.answerDecoder(request, upstream.json),
     isFinish: ({ type }) => type === "picture" && --remaining === 0,
     *handOn(events, exchange, observation) {
       for (const event of events) {
         observation?.onEvent();
-        yield event.type === "picture" ? imageOf(event, pictures, signal) : event;
+        yield event.type === "picture" ? imageOf(event, codec, pictures, signal) : event;
         // Restart the time limit: the time for fetching the picture does not count as the upstream's silence.
         exchange.touch();
       }
@@ -54,14 +54,19 @@ function relayedImage(
   };
 }
 
-function bodyOf(body: EncodedRequest["body"]): Pick<RequestBelow, "headers" | "body"> {
+function bodyOf(body: EncodedImageRequest["body"]): Pick<RequestBelow, "headers" | "body"> {
   if (body.type === "json") return { headers: {}, body: JSON.stringify(body.fields) };
   const { contentType, bytes } = encodeForm(body.parts);
   return { headers: { "content-type": contentType }, body: bytes };
 }
 
-async function imageOf(told: ToldPicture, pictures: Pictures, signal: AbortSignal): Promise<ImageEvent> {
-  const picture = "picture" in told ? told.picture : imagesCodec.decodePicture(await pictures.fetch(told.url, signal));
+async function imageOf(
+  told: ToldPicture,
+  codec: ImageCodec,
+  pictures: Pictures,
+  signal: AbortSignal,
+): Promise<ImageEvent> {
+  const picture = "picture" in told ? told.picture : codec.decodePicture(await pictures.fetch(told.url, signal));
   const { revisedPrompt } = told;
   return { type: "image", ...picture, ...(revisedPrompt !== undefined && { revisedPrompt }) };
 }

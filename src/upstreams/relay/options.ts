@@ -3,7 +3,6 @@
 import type { CodecOptions } from "../../formats/format.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import { assertOptions, type Check, CLOCK, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../../options.ts";
-import type { WireFormat } from "../../ports/call.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
 import { HANG_UP_BY_MODEL } from "../backend.ts";
@@ -65,12 +64,6 @@ export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
   readonly clock?: Clock;
 }
 
-/** The upstream of a relay, and the rules for calling it. */
-export interface RelayOptions extends UpstreamOptions {
-  /** The wire format that the upstream speaks. */
-  readonly format: RelayFormat;
-}
-
 const assertPolicy: Check = (path, policy) => policy === "pass" || policy === "none" || listOf("string")(path, policy);
 
 const assertModel: Check = (path, model) => typeof model === "string" || assertOptions(path, model, MODEL_SHAPES);
@@ -81,9 +74,10 @@ const assertModels: Check = (path, models) =>
 /** The words of `reasoning`. */
 const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
 
-export const RELAY_SHAPES: Shapes<RelayOptions> = {
+/** Returns the shapes of the options of a relay, with the check of its format. */
+export const relayShapes = (format: Check): Shapes<UpstreamOptions & { readonly format: unknown }> => ({
   name: "string?",
-  format: "any",
+  format,
   baseUrl: "string",
   apiKey: "string?",
   reasoning: { optional: assertReasoning },
@@ -104,10 +98,7 @@ export const RELAY_SHAPES: Shapes<RelayOptions> = {
   outputLimitField: { optional: ["max_completion_tokens", "max_tokens"] },
   foreignReasoning: { optional: ["drop", "text", "pass"] },
   reasoningHistory: { optional: ["auto", "always", "never"] },
-};
-
-/** The wire formats that an upstream may speak. */
-export type RelayFormat = Exclude<WireFormat, "embeddings" | "token-usage">;
+});
 
 /** A list of the upstream's models, by its own names; or the upstream's name of each model, by the name that callers use. */
 export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<string, string>>;
@@ -203,7 +194,7 @@ export function codecOptions({ reasoning, ...others }: UpstreamOptions): CodecOp
   };
 }
 
-/** Function declarations, because `RELAY_SHAPES` uses them before this line. */
+/** Function declarations, because `relayShapes` uses them before this line. */
 function assertReasoning(path: string, control: unknown): void {
   if (typeof control !== "function") assertControl(path, ", or a function", control);
 }

@@ -1,9 +1,13 @@
 /** A relay to an upstream whose format is given as a value. It contains the code of no other format. */
 
-import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
-import { assertMethods, assertOptions } from "../../options.ts";
+import type { ChatCodec, EmbeddingCodec, ImageCodec } from "../../formats/format.ts";
+import type { UpstreamCodecs, UpstreamFormat } from "../../formats/module.ts";
+import { assertOptions, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
-import { codecOptions, RELAY_SHAPES, type RelayBackend, type RelayFormat, type UpstreamOptions } from "./options.ts";
+import { type ChatRelay, chatRelay } from "./chat.ts";
+import { type EmbeddingRelay, embeddingRelay } from "./embeddings.ts";
+import { type ImageRelay, imageRelay } from "./images.ts";
+import { codecOptions, type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
 import { Upstream } from "./upstream.ts";
 
 /** The parts of a relay that a check uses to ask for one token. */
@@ -12,27 +16,25 @@ export interface Asking {
   readonly ask: NonNullable<ModelBackend["chat"]>;
 }
 
-/** The functions of a backend that an upstream's format may have. */
-export type Verbs = Pick<ModelBackend, "chat" | "countInputTokens" | "embed" | "image">;
+/** Makes the functions of a relay for the codec of one kind. */
+type OpenKind<Codec> = (upstream: Upstream, options: UpstreamOptions, codec: Codec) => Partial<ModelBackend>;
 
-/**
- * A wire format that an upstream may speak, such as `messagesUpstream` of `polygate/formats/messages`. Its other fields are for the relay
- * alone.
- */
-export interface UpstreamFormat<Has extends Verbs = Verbs> {
-  readonly name: RelayFormat;
-  /** Makes the functions of a relay, and the codec with which a check asks for a token. */
-  open(
-    upstream: Upstream,
-    options: UpstreamOptions,
-    codecOptions: CodecOptions,
-  ): { readonly verbs: Has; readonly codec?: ChatCodec };
-}
+/** The kinds that a relay passes on. */
+const KINDS: { readonly [Kind in keyof UpstreamCodecs]-?: OpenKind<NonNullable<UpstreamCodecs[Kind]>> } = {
+  chat: chatRelay,
+  embedding: embeddingRelay,
+  image: imageRelay,
+};
+
+/** The functions of a relay whose upstream has these codecs. */
+export type Verbs<Codecs> = (Codecs extends { readonly chat: ChatCodec } ? ChatRelay : unknown) &
+  (Codecs extends { readonly embedding: EmbeddingCodec } ? EmbeddingRelay : unknown) &
+  (Codecs extends { readonly image: ImageCodec } ? ImageRelay : unknown);
 
 /** The upstream of a relay whose format is given as a value, and the rules for calling it. */
-export interface CoreRelayOptions<Has extends Verbs = Verbs> extends UpstreamOptions {
+export interface CoreRelayOptions<Codecs extends UpstreamCodecs = UpstreamCodecs> extends UpstreamOptions {
   /** The wire format that the upstream speaks, such as `messagesUpstream` of `polygate/formats/messages`. */
-  readonly format: UpstreamFormat<Has>;
+  readonly format: UpstreamFormat<Codecs>;
 }
 
 /** A relay of `polygate/core`. `checkRelay` checks its upstream. */
@@ -46,26 +48,43 @@ export type CoreRelayBackend = Omit<RelayBackend, "check">;
  * @example
  * const backend = relay({ format: messagesUpstream, baseUrl: "https://api.example.com/v1", apiKey: env.UPSTREAM_KEY });
  */
-export function relay<Has extends Verbs>(options: CoreRelayOptions<Has>): CoreRelayBackend & Has {
+export function relay<Codecs extends UpstreamCodecs>(
+  options: CoreRelayOptions<Codecs>,
+): CoreRelayBackend & Verbs<Codecs> {
   assertCoreOptions("relay", options);
   return openRelay(options.format, options).backend;
 }
 
-/** Throws a TypeError for an option that does not exist or has a wrong shape, and for a format that is none. */
-export function assertCoreOptions(where: string, options: CoreRelayOptions): void {
-  assertOptions<CoreRelayOptions>(where, options, RELAY_SHAPES);
-  const what = "the format of an upstream, such as messagesUpstream of polygate/formats/messages";
-  assertMethods(where, "format", options.format, ["open"], what);
-}
+const FORMAT = portOf(
+  ["credential", "codecs"],
+  "the format of an upstream, such as messagesUpstream of polygate/formats/messages",
+);
 
-/** Opens a relay whose options have the right names and format. */
-export function openRelay<Has extends Verbs>(
-  format: UpstreamFormat<Has>,
+/** Throws a TypeError for an option that does not exist or has a wrong shape, and for a format that is none. */
+export const assertCoreOptions = (where: string, options: CoreRelayOptions): void =>
+  assertOptions<CoreRelayOptions>(where, options, relayShapes(FORMAT));
+
+/**
+ * Opens a relay whose options have the right names and format.
+ *
+ * @param others Further formats, whose routes are refused as a base address.
+ */
+export function openRelay<Codecs extends UpstreamCodecs>(
+  format: UpstreamFormat<Codecs>,
   options: UpstreamOptions,
-): { readonly backend: CoreRelayBackend & Has; readonly upstream: Upstream; readonly asking: Asking | undefined } {
-  const words = codecOptions(options);
-  const upstream = new Upstream(format.name, options);
-  const { verbs, codec } = format.open(upstream, options, words);
-  const asking = codec && verbs.chat && { codec, ask: verbs.chat };
-  return { backend: { ...upstream.backend, ...verbs }, upstream, asking };
+  others: readonly UpstreamFormat[] = [],
+): {
+  readonly backend: CoreRelayBackend & Verbs<Codecs>;
+  readonly upstream: Upstream;
+  readonly asking: Asking | undefined;
+} {
+  const codecs: UpstreamCodecs = format.codecs(codecOptions(options));
+  const kinds = (Object.keys(KINDS) as (keyof UpstreamCodecs)[]).filter((kind) => codecs[kind]);
+  const upstream = new Upstream(format, kinds, options, others);
+  const open = <Kind extends keyof UpstreamCodecs>(kind: Kind): Partial<ModelBackend> =>
+    (KINDS[kind] as OpenKind<UpstreamCodecs[Kind]>)(upstream, options, codecs[kind]);
+  const verbs: Partial<ModelBackend> = Object.assign({}, ...kinds.map(open));
+  const asking = codecs.chat && verbs.chat && { codec: codecs.chat, ask: verbs.chat };
+  const backend = { ...upstream.backend, ...verbs } as CoreRelayBackend & Verbs<Codecs>;
+  return { backend, upstream, asking };
 }

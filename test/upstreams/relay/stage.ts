@@ -1,12 +1,13 @@
 /** A relay of the small format before an upstream, asked without a gateway. */
 
+import { messagesUpstream } from "../../../src/formats/messages/module.ts";
 import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
 import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { CallContext } from "../../../src/ports/model-backend.ts";
-import { type ChatRelay, chatRelay } from "../../../src/upstreams/relay/chat.ts";
-import type { RelayBackend, RelayOptions } from "../../../src/upstreams/relay/options.ts";
-import { Upstream } from "../../../src/upstreams/relay/upstream.ts";
+import type { ChatRelay } from "../../../src/upstreams/relay/chat.ts";
+import type { RelayBackend, RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { relay } from "../../../src/upstreams/relay/relay.ts";
 import { plainCodec } from "./plain-codec.ts";
 
 export const API_KEY = "sk-upstream-0123456789abcdef";
@@ -16,9 +17,8 @@ export const plainRelay = (
   options: Partial<RelayOptions> = {},
   conversions: readonly Conversion[] = [],
 ): Omit<RelayBackend, keyof ChatRelay | "check"> & ChatRelay => {
-  const whole: RelayOptions = { format: "messages", apiKey: API_KEY, baseUrl, ...options };
-  const upstream = new Upstream(whole.format, whole);
-  return { ...upstream.backend, ...chatRelay(upstream, whole, plainCodec(conversions)) };
+  const format = { ...messagesUpstream, codecs: () => ({ chat: plainCodec(conversions) }) };
+  return relay({ apiKey: API_KEY, baseUrl, ...options, format });
 };
 
 export const chatRequest = (more: Partial<ChatRequest> = {}): ChatRequest => ({
