@@ -34,12 +34,12 @@ type Listed = (typeof FORMATS)[number];
 /** The wire formats of the package. A table by format does not compile until it has a row for each. */
 export type WireFormat = Listed["name"];
 
-/** The formats that an upstream may speak, by name, with the codecs of each. */
-export type UpstreamCodecsByName = {
-  [Format in Listed as [CodecsIn<Format>] extends [never] ? never : Format["name"]]: CodecsIn<Format>;
+/** The formats that an upstream may speak, by name, with the functions of a relay to each. */
+export type VerbsByName = {
+  [Format in Listed as [VerbsIn<Format>] extends [never] ? never : Format["name"]]: VerbsIn<Format>;
 };
 
-type CodecsIn<Format> = Format extends FormatModule<string, infer _Options, infer Codecs> ? Codecs : never;
+type VerbsIn<Format> = Format extends FormatModule<string, infer _Options, infer Has> ? Has : never;
 
 /** The options of single formats. */
 export interface FormatOptions {

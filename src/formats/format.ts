@@ -5,11 +5,11 @@
 import type { GatewayError } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
 import type { BodyIntake } from "../http/body.ts";
-import type { Form, FormPart } from "../http/form.ts";
+import type { Form } from "../http/form.ts";
 import type { AnswerEvent, ChatEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest, ReasoningControl } from "../kinds/chat/request.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../kinds/embedding/request.ts";
-import type { ImageAnswerEvent, ImageDrawn, ImageEvent, ImageMediaType, ImageRequest } from "../kinds/image/request.ts";
+import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../kinds/image/request.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
@@ -304,42 +304,6 @@ export interface EmbeddingCodec {
   decodeAnswer(body: string, count: number, limits?: JsonLimits): EmbeddingAnswer;
   decodeError: ChatCodec["decodeError"];
 }
-
-/** Encodes requests for an upstream that draws images, and decodes its answers and errors. */
-export interface ImageCodec {
-  /** Returns the names that an upstream may have for the model, best first. The name that the caller used is the first. */
-  modelNames(request: ImageRequest): readonly [string, ...string[]];
-  /** @param model The upstream's name of the model. */
-  encodeRequest(request: ImageRequest, model: string): EncodedImageRequest;
-  answerDecoder(request: Pick<ImageRequest, "count">, limits?: JsonLimits): AnswerDecoder<ToldEvent>;
-  /** Decodes a picture that was fetched from its address. Throws `backend_failed` for bytes that are none. */
-  decodePicture(bytes: Uint8Array): Picture;
-  decodeError: ChatCodec["decodeError"];
-}
-
-export interface EncodedImageRequest {
-  /** The path below the upstream's base address, which names the version: `/images/edits`. */
-  readonly path: string;
-  readonly body:
-    | { readonly type: "json"; readonly fields: Readonly<Record<string, unknown>> }
-    | { readonly type: "form"; readonly parts: readonly FormPart[] };
-  /** True when the request asks the upstream for a stream. */
-  readonly stream: boolean;
-}
-
-/** A finished picture from an upstream: its bytes, or its address. */
-export type ToldPicture = { readonly type: "picture"; readonly revisedPrompt?: string } & (
-  | { readonly picture: Picture }
-  | { readonly url: string }
-);
-
-export interface Picture {
-  readonly bytes: Uint8Array;
-  /** The type according to the bytes of the picture. */
-  readonly mediaType: ImageMediaType;
-}
-
-export type ToldEvent = ToldPicture | Exclude<ImageEvent, { type: "image" }>;
 
 /** A decoded answer. The meter checks the vectors. */
 export interface EmbeddingAnswer {

@@ -5,8 +5,8 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { chat } from "../../kinds/chat/index.ts";
-import type { ChatCodec, EmbeddingCodec } from "../format.ts";
-import type { FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import type { ChatVerbs, EmbeddingVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import { embeddingRelay } from "../shared/embedding.ts";
 import { openaiEmbeddings } from "../shared/openai-embeddings.ts";
 import { OPENAI_UPSTREAM } from "../shared/upstream.ts";
 import { chatCompletions as served, chatCompletionsCodec } from "./index.ts";
@@ -21,20 +21,20 @@ export const chatCompletions = (): GatewayFormat<"chat-completions"> => ({
 });
 
 /** The format of a relay whose upstream speaks chat-completions. The relay also embeds. */
-export const chatCompletionsUpstream: UpstreamFormat<{
-  readonly chat: ChatCodec;
-  readonly embedding: EmbeddingCodec;
-}> = {
+export const chatCompletionsUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs> = {
   ...OPENAI_UPSTREAM,
   name: FORMAT,
   address: { ...OPENAI_UPSTREAM.address, route: /\/chat\/completions$/ },
   otherNames: /openai|gpt/i,
-  codecs: (options) => ({ chat: chatCompletionsCodec(options), embedding: openaiEmbeddings }),
+  open: (relay, options) => ({
+    ...relay.chat(chatCompletionsCodec(options)),
+    ...embeddingRelay(relay, openaiEmbeddings, options),
+  }),
 };
 
 /** The chat-completions format, whole. */
-export const chatCompletionsFormat: FormatModule<
-  "chat-completions",
-  object,
-  { readonly chat: ChatCodec; readonly embedding: EmbeddingCodec }
-> = { name: FORMAT, serve: chatCompletions, upstream: chatCompletionsUpstream };
+export const chatCompletionsFormat: FormatModule<"chat-completions", object, ChatVerbs & EmbeddingVerbs> = {
+  name: FORMAT,
+  serve: chatCompletions,
+  upstream: chatCompletionsUpstream,
+};

@@ -6,8 +6,8 @@ assertNodeVersion();
 
 import { chat } from "../../kinds/chat/index.ts";
 import { embedding } from "../../kinds/embedding/index.ts";
-import type { ChatCodec, EmbeddingCodec } from "../format.ts";
-import type { FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import type { ChatVerbs, EmbeddingVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import { embeddingRelay } from "../shared/embedding.ts";
 import { MAX_LISTED_MODELS, VERSIONED } from "../shared/upstream.ts";
 import { generateContent as served, generateContentCodec, generateContentEmbeddings, TELEMETRY } from "./index.ts";
 import { FORMAT } from "./schema.wire.ts";
@@ -21,10 +21,7 @@ export const generateContent = (): GatewayFormat<"generate-content"> => ({
 });
 
 /** The format of a relay whose upstream speaks generate-content. The relay also embeds. */
-export const generateContentUpstream: UpstreamFormat<{
-  readonly chat: ChatCodec;
-  readonly embedding: EmbeddingCodec;
-}> = {
+export const generateContentUpstream: UpstreamFormat<ChatVerbs & EmbeddingVerbs> = {
   name: FORMAT,
   telemetry: TELEMETRY,
   address: {
@@ -37,12 +34,15 @@ export const generateContentUpstream: UpstreamFormat<{
   credential: (apiKey) => ({ "x-goog-api-key": apiKey }),
   listPath: `/models?pageSize=${MAX_LISTED_MODELS}`,
   otherNames: /gemini|google/i,
-  codecs: (options) => ({ chat: generateContentCodec(options), embedding: generateContentEmbeddings }),
+  open: (relay, options) => ({
+    ...relay.chat(generateContentCodec(options)),
+    ...embeddingRelay(relay, generateContentEmbeddings, options),
+  }),
 };
 
 /** The generate-content format, whole. */
-export const generateContentFormat: FormatModule<
-  "generate-content",
-  object,
-  { readonly chat: ChatCodec; readonly embedding: EmbeddingCodec }
-> = { name: FORMAT, serve: generateContent, upstream: generateContentUpstream };
+export const generateContentFormat: FormatModule<"generate-content", object, ChatVerbs & EmbeddingVerbs> = {
+  name: FORMAT,
+  serve: generateContent,
+  upstream: generateContentUpstream,
+};

@@ -1,15 +1,29 @@
 /** Decodes the answers and errors of an upstream that speaks the images format (spec 2.4, 7.4). */
 
 import type { GatewayError } from "../../errors.ts";
-import type { ImageRequest, ImageUsage } from "../../kinds/image/request.ts";
+import type { ImageEvent, ImageMediaType, ImageRequest, ImageUsage } from "../../kinds/image/request.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/picture.ts";
 import { isJsonObject, type JsonLimits, type JsonValue } from "../../model/json.ts";
-import type { AnswerDecoder, Picture, ToldEvent, ToldPicture } from "../format.ts";
+import type { AnswerDecoder } from "../format.ts";
 import { decodeUpstreamError, isError, retryAfterOf, upstreamError } from "../shared/errors.decode.ts";
 import { parseAnswerObject, upstreamFailed } from "../shared/upstream.ts";
 import { FORMAT } from "./request.ts";
 import { ImageFields } from "./schema.ts";
+
+/** A finished picture from an upstream: its bytes, or its address. */
+export type ToldPicture = {
+  readonly type: "picture";
+  readonly revisedPrompt?: string;
+} & ({ readonly picture: Picture } | { readonly url: string });
+
+interface Picture {
+  readonly bytes: Uint8Array;
+  /** The type according to the bytes of the picture. */
+  readonly mediaType: ImageMediaType;
+}
+
+export type ToldEvent = ToldPicture | Exclude<ImageEvent, { type: "image" }>;
 
 /** Decodes one answer, complete or streamed. Never returns more pictures than were requested. */
 export function answerDecoder({ count }: Pick<ImageRequest, "count">, limits?: JsonLimits): AnswerDecoder<ToldEvent> {

@@ -8,7 +8,7 @@ import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts"
 import type { Limits } from "../../limits.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, newImageId, type StoredImage } from "../../ports/image-store.ts";
-import type { Format, ImageCodec, ImageEndpoint, Incoming } from "../format.ts";
+import type { Format, ImageEndpoint, Incoming } from "../format.ts";
 import { type OpenAIErrorBody, openaiEndpoint } from "../shared/errors.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { answerDecoder, decodeError, decodePicture } from "./answer.decode.ts";
@@ -27,7 +27,13 @@ import {
 } from "./request.ts";
 
 /** Encodes requests to an upstream of this format, and decodes its answers and errors. */
-export const imagesCodec: ImageCodec = { modelNames, encodeRequest, answerDecoder, decodePicture, decodeError };
+export const imagesCodec: {
+  readonly modelNames: typeof modelNames;
+  readonly encodeRequest: typeof encodeRequest;
+  readonly answerDecoder: typeof answerDecoder;
+  readonly decodePicture: typeof decodePicture;
+  readonly decodeError: typeof decodeError;
+} = { modelNames, encodeRequest, answerDecoder, decodePicture, decodeError };
 
 interface ImagesContext extends ImagesOptions {
   readonly store: ImageStore;

@@ -7,10 +7,10 @@ assertNodeVersion();
 import { image } from "../../kinds/image/index.ts";
 import { assertOptions } from "../../options.ts";
 import { memoryImageStore } from "../../stores/memory-images.ts";
-import type { ImageCodec } from "../format.ts";
-import type { FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import type { FormatModule, GatewayFormat, ImageVerbs, UpstreamFormat } from "../module.ts";
 import { OPENAI_UPSTREAM } from "../shared/upstream.ts";
-import { images as served, imagesCodec } from "./index.ts";
+import { images as served } from "./index.ts";
+import { imageRelay } from "./relay.ts";
 import { IMAGES_SHAPES, type ImagesOptions } from "./request.profiles.ts";
 import { FORMAT } from "./request.ts";
 
@@ -30,15 +30,16 @@ export const images = (options?: ImagesOptions): GatewayFormat<"images"> => {
 };
 
 /** The format of a relay whose upstream draws images. */
-export const imagesUpstream: UpstreamFormat<{ readonly image: ImageCodec }> = {
+export const imagesUpstream: UpstreamFormat<ImageVerbs> = {
   ...OPENAI_UPSTREAM,
   name: FORMAT,
   address: { ...OPENAI_UPSTREAM.address, route: /\/images\/(?:generations|edits|variations)$/ },
-  codecs: () => ({ image: imagesCodec }),
+  modelKinds: ["image"],
+  open: imageRelay,
 };
 
 /** The images format, whole. */
-export const imagesFormat: FormatModule<"images", ImagesOptions, { readonly image: ImageCodec }> = {
+export const imagesFormat: FormatModule<"images", ImagesOptions, ImageVerbs> = {
   name: FORMAT,
   serve: images,
   options: IMAGES_SHAPES,

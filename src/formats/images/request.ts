@@ -7,7 +7,6 @@ import type { ImageFile, ImageMediaType, ImageOperation, ImageRequest } from "..
 import { probeImage } from "../../media/picture.ts";
 import { inspectPng } from "../../media/png.ts";
 import { EventLoopYielder } from "../../ports/clock.ts";
-import type { EncodedImageRequest } from "../format.ts";
 import { type ImageModels } from "./request.models.ts";
 import { type FileProfile, IMAGE_ALIASES, IMAGE_PROFILES, type OperationProfile } from "./request.profiles.ts";
 import { ImageFields, readFormText } from "./schema.ts";
@@ -180,6 +179,16 @@ const imagePath = (index: number, count: number): Path => (count > 1 ? ["image",
 const invalid = (path: Path, message: string): GatewayError =>
   new GatewayError("invalid_request", `${path.join(".")}: ${message}`, { path });
 
+export interface EncodedRequest {
+  /** The path below the upstream's base address, which names the version: `/images/edits`. */
+  readonly path: string;
+  readonly body:
+    | { readonly type: "json"; readonly fields: WireFields }
+    | { readonly type: "form"; readonly parts: readonly FormPart[] };
+  /** True when the request asks the upstream for a stream. */
+  readonly stream: boolean;
+}
+
 type WireFields = Readonly<Record<string, unknown>>;
 
 /** Returns the names that an upstream may have for the model, best first. The name that the caller used is the first. */
@@ -202,7 +211,7 @@ const PATHS: Readonly<Record<ImageOperation, string>> = {
  *
  * @param model The upstream's name of the model.
  */
-export function encodeRequest(request: ImageRequest, model: string): EncodedImageRequest {
+export function encodeRequest(request: ImageRequest, model: string): EncodedRequest {
   const { native, operation, size, count } = request;
   const profile = IMAGE_PROFILES[request.model];
   // The older models cannot stream. Assume that a model of the host can.

@@ -6,8 +6,7 @@ assertNodeVersion();
 
 import { chat } from "../../kinds/chat/index.ts";
 import { assertOptions } from "../../options.ts";
-import type { ChatCodec } from "../format.ts";
-import type { FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import type { ChatVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { MAX_LISTED_MODELS, VERSIONED } from "../shared/upstream.ts";
 import { MESSAGES_SHAPES, messages as served, messagesCodec, type MessagesOptions, TELEMETRY } from "./index.ts";
 import { FORMAT } from "./schema.ts";
@@ -21,7 +20,7 @@ export const messages = (options?: MessagesOptions): GatewayFormat<"messages"> =
 };
 
 /** The format of a relay whose upstream speaks messages. */
-export const messagesUpstream: UpstreamFormat<{ readonly chat: ChatCodec }> = {
+export const messagesUpstream: UpstreamFormat<ChatVerbs> = {
   name: FORMAT,
   telemetry: TELEMETRY,
   // The official clients add the version themselves, so their addresses are documented without it.
@@ -29,11 +28,11 @@ export const messagesUpstream: UpstreamFormat<{ readonly chat: ChatCodec }> = {
   credential: (apiKey) => ({ "x-api-key": apiKey }),
   listPath: `/models?limit=${MAX_LISTED_MODELS}`,
   otherNames: /anthropic|claude/i,
-  codecs: (options) => ({ chat: messagesCodec(options) }),
+  open: (relay, options) => relay.chat(messagesCodec(options)),
 };
 
 /** The messages format, whole. */
-export const messagesFormat: FormatModule<"messages", MessagesOptions, { readonly chat: ChatCodec }> = {
+export const messagesFormat: FormatModule<"messages", MessagesOptions, ChatVerbs> = {
   name: FORMAT,
   serve: messages,
   options: MESSAGES_SHAPES,

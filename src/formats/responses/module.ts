@@ -5,8 +5,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { chat } from "../../kinds/chat/index.ts";
-import type { ChatCodec } from "../format.ts";
-import type { FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
+import type { ChatVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { OPENAI_UPSTREAM } from "../shared/upstream.ts";
 import { responses as served, responsesCodec } from "./index.ts";
 import { FORMAT } from "./schema.ts";
@@ -15,15 +14,15 @@ import { FORMAT } from "./schema.ts";
 export const responses = (): GatewayFormat<"responses"> => ({ name: FORMAT, kinds: { chat }, rank: 4, make: served });
 
 /** The format of a relay whose upstream speaks Responses. */
-export const responsesUpstream: UpstreamFormat<{ readonly chat: ChatCodec }> = {
+export const responsesUpstream: UpstreamFormat<ChatVerbs> = {
   ...OPENAI_UPSTREAM,
   name: FORMAT,
   address: { ...OPENAI_UPSTREAM.address, route: /\/responses(?:\/input_tokens)?$/ },
-  codecs: (options) => ({ chat: responsesCodec(options) }),
+  open: (relay, options) => relay.chat(responsesCodec(options)),
 };
 
 /** The Responses format, whole. */
-export const responsesFormat: FormatModule<"responses", object, { readonly chat: ChatCodec }> = {
+export const responsesFormat: FormatModule<"responses", object, ChatVerbs> = {
   name: FORMAT,
   serve: responses,
   upstream: responsesUpstream,

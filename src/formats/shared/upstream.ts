@@ -27,6 +27,13 @@ export const VERSIONED: RegExp = /\/v\d+(?:(?:alpha|beta)\d*)?$/;
 /** The most models that a check asks for. */
 export const MAX_LISTED_MODELS = 1_000;
 
+/** The error for a picture that an upstream keeps at an address. */
+export const pictureFailed = (why: string): GatewayError =>
+  new GatewayError("backend_failed", "The model backend's picture cannot be fetched.", {
+    port: "model-backend",
+    cause: new Error(why),
+  });
+
 /** Parses an upstream's JSON. Throws `backend_failed` for a text that is not JSON, and for JSON beyond the limits. */
 export function parseAnswer(text: string, limits?: JsonLimits): unknown {
   try {

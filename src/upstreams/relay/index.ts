@@ -4,18 +4,17 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { FORMATS, type UpstreamCodecsByName } from "../../formats/all.ts";
+import { FORMATS, type VerbsByName } from "../../formats/all.ts";
 import type { FormatModule, UpstreamFormat } from "../../formats/module.ts";
 import { assertOptions, type Check, nearest } from "../../options.ts";
 import { checkUpstream } from "./check.ts";
 import { type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
-import { openRelay, type Verbs } from "./relay.ts";
+import { openRelay } from "./relay.ts";
 
 export {
   type CheckOptions,
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
-  type EmbeddingBatches,
   type NamePolicy,
   type RelayBackend,
   type RelayCheck,
@@ -23,6 +22,7 @@ export {
   type RelayModels,
   type RelayTimeouts,
 } from "./options.ts";
+export type { EmbeddingBatches } from "../../formats/module.ts";
 export type { Fetch } from "./transport.fetch.ts";
 
 const UPSTREAMS: readonly UpstreamFormat[] = (FORMATS as readonly FormatModule[]).flatMap(
@@ -31,7 +31,7 @@ const UPSTREAMS: readonly UpstreamFormat[] = (FORMATS as readonly FormatModule[]
 const NAMES = UPSTREAMS.map(({ name }) => name);
 
 /** The wire formats that an upstream may speak. */
-export type RelayFormat = keyof UpstreamCodecsByName;
+export type RelayFormat = keyof VerbsByName;
 
 /** The upstream of a relay, and the rules for calling it. */
 export interface RelayOptions<Format extends RelayFormat = RelayFormat> extends UpstreamOptions {
@@ -64,11 +64,10 @@ function formatHint(format: unknown): string {
  * @example
  * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
  */
-export function relay<Format extends RelayFormat>(
-  options: RelayOptions<Format>,
-): RelayBackend & Verbs<UpstreamCodecsByName[Format]> {
+export function relay<Format extends RelayFormat>(options: RelayOptions<Format>): RelayBackend & VerbsByName[Format] {
   assertOptions<RelayOptions>("relay", options, relayShapes(assertFormat));
-  const format = UPSTREAMS.find(({ name }) => name === options.format) as UpstreamFormat<UpstreamCodecsByName[Format]>;
+  const format = UPSTREAMS.find(({ name }) => name === options.format) as UpstreamFormat<VerbsByName[Format]>;
   const { backend, upstream, asking } = openRelay(format, options, UPSTREAMS);
-  return { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
+  const whole: RelayBackend = { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
+  return whole as RelayBackend & VerbsByName[Format];
 }

@@ -1,6 +1,6 @@
 /** The options of a relay, and their defaults. */
 
-import type { CodecOptions } from "../../formats/format.ts";
+import type { EmbeddingBatches, FormatUpstreamOptions } from "../../formats/module.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import { assertOptions, type Check, CLOCK, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -10,7 +10,7 @@ import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
 /** The address of an upstream, and the rules for calling it. */
-export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
+export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"> {
   /** The name of the upstream for records, metrics and failures. Default: the host name of `baseUrl`. */
   readonly name?: string;
   /**
@@ -42,8 +42,6 @@ export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
   readonly versions?: NamePolicy;
   /** Sends the requests in place of the runtime's own transport. */
   readonly fetch?: Fetch;
-  /** Refuses a request that the upstream's format cannot express in full (`failed_precondition`), instead of leaving fields out. */
-  readonly strict?: boolean;
   /**
    * Shows callers all error messages of the upstream (true), or none (false). A message may contain details of the host's account.
    * Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and secrets.
@@ -51,13 +49,6 @@ export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the upstream's name of a model that they call by another name. Default: false. */
   readonly showUpstreamModel?: boolean;
-  /**
-   * Origins beside the upstream's own from which its pictures may be fetched, such as `https://pictures.example.com`. Only for an
-   * images upstream that answers with addresses although the relay asks for data. Default: none.
-   */
-  readonly imageOrigins?: readonly string[];
-  /** The batches of embedding requests that are too large for the upstream. */
-  readonly embeddings?: Partial<EmbeddingBatches>;
   /** Decides what happens to a call whose client hangs up, as for any backend. */
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
   /** Default: the machine's clock. */
@@ -105,17 +96,6 @@ export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<stri
 
 /** Permits all names (`pass`), no names (`none`), or the names of a list. */
 export type NamePolicy = "pass" | "none" | readonly string[];
-
-/** The batches of an embedding request. */
-export interface EmbeddingBatches {
-  /**
-   * The most inputs of one request to the upstream. Default: 100 for generate-content; 2,048 for chat-completions, and 512 for answers
-   * that are not in base64, because they are large.
-   */
-  readonly maxInputs: number;
-  /** The most requests of one call that are sent to the upstream at once. Default: 4. */
-  readonly concurrency: number;
-}
 
 /** The time limit of each phase of a call, in milliseconds. */
 export interface RelayTimeouts {
@@ -180,8 +160,8 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   rememberedMs: 6 * 60 * 60_000,
 };
 
-/** Returns the options of the codec. A function for `reasoning` then throws a TypeError for a word that does not exist. */
-export function codecOptions({ reasoning, ...others }: UpstreamOptions): CodecOptions {
+/** Returns the options for the format. A function for `reasoning` then throws a TypeError for a word that does not exist. */
+export function codecOptions({ reasoning, ...others }: UpstreamOptions): FormatUpstreamOptions {
   if (reasoning === undefined) return others;
   if (typeof reasoning !== "function") return { ...others, reasoning: () => reasoning };
   return {

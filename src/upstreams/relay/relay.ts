@@ -1,13 +1,15 @@
 /** A relay to an upstream whose format is given as a value. It contains the code of no other format. */
 
-import type { ChatCodec, EmbeddingCodec, ImageCodec } from "../../formats/format.ts";
-import type { UpstreamCodecs, UpstreamFormat } from "../../formats/module.ts";
+import type { ChatCodec } from "../../formats/format.ts";
+import type { RelayTools, UpstreamFormat, Verbs } from "../../formats/module.ts";
+import { pictureFailed } from "../../formats/shared/upstream.ts";
 import { assertOptions, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
-import { type ChatRelay, chatRelay } from "./chat.ts";
-import { type EmbeddingRelay, embeddingRelay } from "./embeddings.ts";
-import { type ImageRelay, imageRelay } from "./images.ts";
+import { readBytes, relayed } from "./call.ts";
+import { chatRelay, reportConversions } from "./chat.ts";
+import { brokenOff } from "./failures.ts";
 import { codecOptions, type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
+import { Exchange, UNREAD } from "./transport.ts";
 import { Upstream } from "./upstream.ts";
 
 /** The parts of a relay that a check uses to ask for one token. */
@@ -16,25 +18,10 @@ export interface Asking {
   readonly ask: NonNullable<ModelBackend["chat"]>;
 }
 
-/** Makes the functions of a relay for the codec of one kind. */
-type OpenKind<Codec> = (upstream: Upstream, options: UpstreamOptions, codec: Codec) => Partial<ModelBackend>;
-
-/** The kinds that a relay passes on. */
-const KINDS: { readonly [Kind in keyof UpstreamCodecs]-?: OpenKind<NonNullable<UpstreamCodecs[Kind]>> } = {
-  chat: chatRelay,
-  embedding: embeddingRelay,
-  image: imageRelay,
-};
-
-/** The functions of a relay whose upstream has these codecs. */
-export type Verbs<Codecs> = (Codecs extends { readonly chat: ChatCodec } ? ChatRelay : unknown) &
-  (Codecs extends { readonly embedding: EmbeddingCodec } ? EmbeddingRelay : unknown) &
-  (Codecs extends { readonly image: ImageCodec } ? ImageRelay : unknown);
-
 /** The upstream of a relay whose format is given as a value, and the rules for calling it. */
-export interface CoreRelayOptions<Codecs extends UpstreamCodecs = UpstreamCodecs> extends UpstreamOptions {
+export interface CoreRelayOptions<Has extends Verbs = Verbs> extends UpstreamOptions {
   /** The wire format that the upstream speaks, such as `messagesUpstream` of `polygate/formats/messages`. */
-  readonly format: UpstreamFormat<Codecs>;
+  readonly format: UpstreamFormat<Has>;
 }
 
 /** A relay of `polygate/core`. `checkRelay` checks its upstream. */
@@ -48,17 +35,12 @@ export type CoreRelayBackend = Omit<RelayBackend, "check">;
  * @example
  * const backend = relay({ format: messagesUpstream, baseUrl: "https://api.example.com/v1", apiKey: env.UPSTREAM_KEY });
  */
-export function relay<Codecs extends UpstreamCodecs>(
-  options: CoreRelayOptions<Codecs>,
-): CoreRelayBackend & Verbs<Codecs> {
+export function relay<Has extends Verbs>(options: CoreRelayOptions<Has>): CoreRelayBackend & Has {
   assertCoreOptions("relay", options);
   return openRelay(options.format, options).backend;
 }
 
-const FORMAT = portOf(
-  ["credential", "codecs"],
-  "the format of an upstream, such as messagesUpstream of polygate/formats/messages",
-);
+const FORMAT = portOf(["open"], "the format of an upstream, such as messagesUpstream of polygate/formats/messages");
 
 /** Throws a TypeError for an option that does not exist or has a wrong shape, and for a format that is none. */
 export const assertCoreOptions = (where: string, options: CoreRelayOptions): void =>
@@ -69,22 +51,52 @@ export const assertCoreOptions = (where: string, options: CoreRelayOptions): voi
  *
  * @param others Further formats, whose routes are refused as a base address.
  */
-export function openRelay<Codecs extends UpstreamCodecs>(
-  format: UpstreamFormat<Codecs>,
+export function openRelay<Has extends Verbs>(
+  format: UpstreamFormat<Has>,
   options: UpstreamOptions,
   others: readonly UpstreamFormat[] = [],
 ): {
-  readonly backend: CoreRelayBackend & Verbs<Codecs>;
+  readonly backend: CoreRelayBackend & Has;
   readonly upstream: Upstream;
   readonly asking: Asking | undefined;
 } {
-  const codecs: UpstreamCodecs = format.codecs(codecOptions(options));
-  const kinds = (Object.keys(KINDS) as (keyof UpstreamCodecs)[]).filter((kind) => codecs[kind]);
-  const upstream = new Upstream(format, kinds, options, others);
-  const open = <Kind extends keyof UpstreamCodecs>(kind: Kind): Partial<ModelBackend> =>
-    (KINDS[kind] as OpenKind<UpstreamCodecs[Kind]>)(upstream, options, codecs[kind]);
-  const verbs: Partial<ModelBackend> = Object.assign({}, ...kinds.map(open));
-  const asking = codecs.chat && verbs.chat && { codec: codecs.chat, ask: verbs.chat };
-  const backend = { ...upstream.backend, ...verbs } as CoreRelayBackend & Verbs<Codecs>;
-  return { backend, upstream, asking };
+  const upstream = new Upstream(format, options, others);
+  const { strict = false } = options;
+  let codec: ChatCodec | undefined;
+  const tools: RelayTools = {
+    origin: upstream.origin,
+    clock: upstream.clock,
+    json: upstream.json,
+    modelName: (...names) => upstream.modelName(...names),
+    chat: (given) => chatRelay(upstream, options, (codec = given)),
+    relayed: (context, prepare) => relayed(upstream, context, prepare),
+    reportConversions: (conversions, call) => reportConversions(conversions, call, strict),
+    fetchPicture: (url, signal) => fetchPicture(upstream, url, signal),
+  };
+  const verbs = format.open(tools, codecOptions(options));
+  const asking = codec && verbs.chat && { codec, ask: verbs.chat };
+  return { backend: { ...upstream.backend, ...verbs }, upstream, asking };
+}
+
+async function fetchPicture(
+  upstream: Upstream,
+  { origin, pathname, search }: URL,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const { clock, limits, timeouts } = upstream;
+  const exchange = new Exchange(clock, signal);
+  exchange.begin({ name: "connection", limitMs: timeouts.connectMs }, { name: "picture", limitMs: timeouts.pictureMs });
+  const headers = { accept: "image/*", "accept-encoding": "identity", "user-agent": "polygate" };
+  try {
+    const request = { method: "GET", path: pathname + search, headers } as const;
+    const response = await upstream.sendTo(origin, exchange, request);
+    if (response.status !== 200) throw pictureFailed(`The upstream's picture was answered with ${response.status}.`);
+    const bytes = await readBytes(response, limits.maxPictureBytes);
+    exchange.end();
+    return bytes;
+  } catch (error) {
+    throw brokenOff(error);
+  } finally {
+    exchange.cut(UNREAD);
+  }
 }

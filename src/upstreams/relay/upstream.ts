@@ -1,7 +1,7 @@
 /** One upstream: its address, its credential and the names of its models. Sends requests to it. */
 
 import { GatewayError } from "../../errors.ts";
-import type { UpstreamFormat } from "../../formats/module.ts";
+import type { RequestBelow, UpstreamFormat } from "../../formats/module.ts";
 import type { JsonLimits } from "../../model/json.ts";
 import { FROM_ZERO, overridden } from "../../options.ts";
 import type { ModelKind } from "../../ports/call.ts";
@@ -25,15 +25,6 @@ import type { Exchange, Transport, UpstreamRequest, UpstreamResponse } from "./t
 
 /** Bun and Deno are fastest with their own fetch. The builds for runtimes without Node's modules replace `transport.node.ts`. */
 const openOwnTransport = "Bun" in globalThis || "Deno" in globalThis ? openOverFetch : openOnNode;
-
-/** A request, without the address and the headers that all requests of the upstream share. */
-export interface RequestBelow {
-  /** Path and query below the base address. */
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array;
-  readonly stream: boolean;
-}
 
 export class Upstream {
   /** The name for records, metrics and failures. */
@@ -69,13 +60,7 @@ export class Upstream {
   readonly #hangUp: UpstreamOptions["hangUp"];
   readonly #showModel: boolean;
 
-  /** @param kinds The kinds that the upstream answers. */
-  constructor(
-    format: UpstreamFormat,
-    kinds: readonly ModelKind[],
-    options: UpstreamOptions,
-    others: readonly UpstreamFormat[],
-  ) {
+  constructor(format: UpstreamFormat, options: UpstreamOptions, others: readonly UpstreamFormat[]) {
     const { apiKey, fetch, hangUp } = options;
     this.format = format.name;
     this.telemetry = format.telemetry;
@@ -87,7 +72,7 @@ export class Upstream {
     this.port = Number(port || (protocol === "https:" ? 443 : 80));
     this.name = options.name ?? hostname;
     this.#modelNames = options.models && namesOf(options.models);
-    this.models = options.models && infosOf(options.models, kinds);
+    this.models = options.models && infosOf(options.models, format.modelKinds);
     this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
     this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits, {
       maxRememberedChars: FROM_ZERO,
@@ -225,12 +210,12 @@ function namesOf(models: RelayModels): ReadonlyMap<string, string> {
 const EMBEDS = /(?:^|[^a-z])embed(?:ding)?s?(?:$|[^a-z])/i;
 
 /**
- * Lists the models. A model of an upstream that cannot chat has the upstream's kinds, and a model whose name tells that it embeds has the
- * kind `embedding`, unless the host declares other kinds.
+ * Lists the models with the kinds of the format's models, unless the host declares other kinds. Without such kinds, a model whose name tells
+ * that it embeds has the kind `embedding`.
  */
-function infosOf(models: RelayModels, kinds: readonly ModelKind[]): readonly ModelInfo[] {
+function infosOf(models: RelayModels, kinds: readonly ModelKind[] | undefined): readonly ModelInfo[] {
   const kindsOf = (name: string): Pick<ModelInfo, "kinds"> => {
-    if (!kinds.includes("chat")) return { kinds };
+    if (kinds) return { kinds };
     return EMBEDS.test(name) ? { kinds: ["embedding"] } : {};
   };
   if (!isList(models)) return Object.entries(models).map(([id, upstream]) => ({ ...kindsOf(upstream), id }));
