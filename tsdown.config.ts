@@ -17,6 +17,13 @@ const fetchOnly = {
   [`${root}src/upstreams/relay/transport.node.ts`]: `${root}src/upstreams/relay/transport.fetch.ts`,
 };
 
+/** Each format is an entry: the name of its folder. */
+const formats = Object.fromEntries(
+  readdirSync(`${root}src/formats`, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== "shared")
+    .map(({ name }) => [`formats/${name}`, `src/formats/${name}/module.ts`]),
+);
+
 const entry = {
   index: "src/index.ts",
   "backends/ai-sdk": "src/upstreams/ai-sdk/index.ts",
@@ -26,13 +33,7 @@ const entry = {
   core: "src/core.ts",
   deno: "adapters/deno.ts",
   express: "adapters/express.ts",
-  "formats/chat-completions": "src/choices/chat-completions.ts",
-  "formats/embeddings": "src/choices/embeddings.ts",
-  "formats/generate-content": "src/choices/generate-content.ts",
-  "formats/images": "src/choices/images.ts",
-  "formats/messages": "src/choices/messages.ts",
-  "formats/responses": "src/choices/responses.ts",
-  "formats/token-usage": "src/choices/token-usage.ts",
+  ...formats,
   koa: "adapters/koa.ts",
   node: "adapters/node.ts",
   openapi: "src/openapi/index.ts",

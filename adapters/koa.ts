@@ -4,7 +4,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { assertTimerMs } from "../src/options.ts";
 import { assertMount } from "./mount.ts";
 import {
   drain,
@@ -67,7 +66,6 @@ export function toKoaMiddleware<Context = unknown, Ctx extends KoaContext = KoaD
 ): KoaMiddleware {
   assertMount("toKoaMiddleware", gateway, options, NODE_SHAPES);
   const { prefix = "", patienceMs = PATIENCE_MS, context: contextOf } = options;
-  assertTimerMs("toKoaMiddleware: patienceMs", patienceMs);
   const routes = gateway.at(prefix);
   return async (context, next) => {
     const { req, res } = context;

@@ -53,7 +53,7 @@ function removedPath(url: string, owner: object): string {
 /** Removes the origin from a request target. Clients of a proxy send the origin, and frameworks do not remove it. */
 const withoutOrigin = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, "");
 
-export const NODE_SHAPES = { prefix: "string?", patienceMs: "number?", context: "function?" } as const;
+export const NODE_SHAPES = { prefix: "string?", patienceMs: "timerMs?", context: "function?" } as const;
 
 /** The default of `patienceMs`, in milliseconds. */
 export const PATIENCE_MS = 60_000;

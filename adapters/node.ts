@@ -4,7 +4,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest } from "srvx/node";
 import type { Answer, CoreGateway, MountOptions } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { assertTimerMs } from "../src/options.ts";
 import { assertMount } from "./mount.ts";
 import { drain, dropIdle, endConnection, endKept, NODE_SHAPES, NodeMount, PATIENCE_MS, send } from "./node-mount.ts";
 
@@ -39,7 +38,6 @@ export function toNodeHandler<Context = unknown, Req extends IncomingMessage = I
 ): NodeHandler {
   assertMount("toNodeHandler", gateway, options, NODE_SHAPES);
   const { prefix = "", patienceMs = PATIENCE_MS, context } = options;
-  assertTimerMs("toNodeHandler: patienceMs", patienceMs);
   const routes = gateway.at(prefix);
   // The host knows the type of its requests.
   const contextOf = context as ((req: IncomingMessage) => Context) | undefined;

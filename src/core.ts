@@ -10,13 +10,8 @@ assertNodeVersion();
 export { type EdgeHandler, type EdgeMountOptions, toEdgeHandler } from "../adapters/edge-mount.ts";
 export { GatewayError } from "./errors.ts";
 export { type GatewayFeature, withCors, withHooks, withReplays } from "./features.ts";
-export {
-  type CoreGateway,
-  type CoreGatewayOptions,
-  type CoreOptions,
-  createGateway,
-  type GatewayFormat,
-} from "./gateway.ts";
+export { type CoreGateway, type CoreGatewayOptions, type CoreOptions, createGateway } from "./gateway.ts";
+export type { FormatModule, GatewayFormat, UpstreamFormat } from "./formats/module.ts";
 export { tokenPrice } from "./kinds/chat/price.ts";
 export { countTokensByScript } from "./kinds/count-tokens.ts";
 export { imagePriceTable } from "./kinds/image/price.ts";
@@ -34,6 +29,6 @@ export { flexibleRateLimiter } from "./stores/rate-limits.ts";
 export { unstorageImageStore } from "./stores/unstorage-images.ts";
 export { unstorageResponseStore } from "./stores/unstorage-responses.ts";
 export { DEFAULT_RELAY_LIMITS, DEFAULT_RELAY_TIMEOUTS } from "./upstreams/relay/options.ts";
-export { type CoreRelayBackend, type CoreRelayOptions, relay, type UpstreamFormat } from "./upstreams/relay/relay.ts";
+export { type CoreRelayBackend, type CoreRelayOptions, relay } from "./upstreams/relay/relay.ts";
 export { checkRelay } from "./upstreams/relay/check.ts";
 export { DEFAULT_BREAKER, DEFAULT_RETRY, route } from "./upstreams/route/index.ts";

@@ -1,19 +1,18 @@
-/** createGateway with every format: the gateway of `polygate`. A new format is a folder in `src/formats`, a file in `src/choices` and a line here. */
+/** createGateway with every format: the gateway of `polygate`. */
 
-import { chatCompletions } from "./choices/chat-completions.ts";
-import { embeddings } from "./choices/embeddings.ts";
-import { generateContent } from "./choices/generate-content.ts";
-import { images } from "./choices/images.ts";
-import { messages } from "./choices/messages.ts";
-import { responses } from "./choices/responses.ts";
-import { tokenUsage } from "./choices/token-usage.ts";
 import { withCors, withHooks, withReplays } from "./features.ts";
-import { IMAGES_SHAPES } from "./formats/images/request.profiles.ts";
-import { MESSAGES_SHAPES } from "./formats/messages/index.ts";
-import { COMMON_SHAPES, type Gateway, type GatewayFormat, gatewayOf, type GatewayOptions } from "./gateway.ts";
+import { FORMATS } from "./formats/all.ts";
+import type { FormatModule } from "./formats/module.ts";
+import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { h3App } from "./h3-app.ts";
-import { assertOptions, fieldsOf } from "./options.ts";
-import type { WireFormat } from "./ports/call-info.ts";
+import { type AnyShape, assertOptions, fieldsOf, type Shapes } from "./options.ts";
+
+const ALL: readonly FormatModule[] = FORMATS;
+
+/** The options of the formats that have some, by the formats' names. */
+const FORMAT_SHAPES: Readonly<Record<string, AnyShape>> = Object.fromEntries(
+  ALL.flatMap(({ name, options }) => (options ? [[name, { optional: fieldsOf(options) }]] : [])),
+);
 
 /**
  * Creates a gateway.
@@ -24,18 +23,10 @@ import type { WireFormat } from "./ports/call-info.ts";
 export function createGateway<Context = unknown>(options: GatewayOptions<Context>): Gateway<Context> {
   assertOptions<GatewayOptions>("createGateway", options, {
     ...COMMON_SHAPES,
-    messages: { optional: fieldsOf(MESSAGES_SHAPES) },
-    images: { optional: fieldsOf(IMAGES_SHAPES) },
-  });
-  const formats = [
-    messages(options.messages),
-    generateContent(),
-    chatCompletions(),
-    responses(),
-    embeddings(),
-    images(options.images),
-    tokenUsage(),
-  ] satisfies readonly GatewayFormat<WireFormat>[];
+    ...FORMAT_SHAPES,
+  } as Shapes<GatewayOptions>);
+  const given: Readonly<Record<string, unknown>> = { ...options };
+  const formats = ALL.map(({ name, serve, options: shapes }) => serve(shapes && (given[name] as object | undefined)));
   const { gateway, routes } = gatewayOf(options, formats, { ...withCors, ...withHooks, ...withReplays });
   const app = h3App(routes);
   return { ...gateway, app: app(""), at: (prefix) => ({ ...gateway.at(prefix), app: app(prefix) }) };

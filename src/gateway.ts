@@ -1,9 +1,9 @@
 /** Assembles a gateway from the host's ports, options and formats. */
 
 import { FEATURE_OF, type GatewayFeature } from "./features.ts";
+import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format } from "./formats/format.ts";
-import type { ImagesOptions } from "./formats/images/request.profiles.ts";
-import type { MessagesOptions } from "./formats/messages/index.ts";
+import type { GatewayFormat } from "./formats/module.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import type { Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
@@ -13,10 +13,8 @@ import { type Limits, resolveLimits } from "./limits.ts";
 import {
   assertMethods,
   assertOptions,
-  assertTimerMs,
   type Check,
   CLOCK,
-  DEADLINE,
   hasMethod,
   lacking,
   listOf,
@@ -27,7 +25,7 @@ import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "
 import { quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
-import type { ModelKind, WireFormat } from "./ports/call-info.ts";
+import type { ModelKind } from "./ports/call-info.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
@@ -39,12 +37,6 @@ import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
 import { BodyRoom, SharedRoom } from "./ports/shared-room.ts";
 import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
-
-/** The options of single formats. */
-export interface FormatOptions {
-  readonly messages?: MessagesOptions;
-  readonly images?: ImagesOptions;
-}
 
 /** The ports that a host injects, and the options that do not belong to a format. */
 export interface CommonOptions<Context = unknown> {
@@ -129,18 +121,6 @@ export interface CommonOptions<Context = unknown> {
 /** The ports that a host injects, and its options. */
 export interface GatewayOptions<Context = unknown> extends CommonOptions<Context>, FormatOptions {}
 
-/**
- * A format that a gateway serves: the result of a function such as `messages()` of `polygate/formats/messages`. Its other fields are for the
- * gateway alone.
- */
-export interface GatewayFormat<Name extends string = string> {
-  readonly name: Name;
-  /** The options of the format, as the host gave them. */
-  readonly options: FormatOptions;
-  /** Makes the format for one gateway. Throws a TypeError or a RangeError for wrong options. */
-  make(context: { readonly clock: Clock; readonly limits: Limits }): Format;
-}
-
 /** The options that only a gateway of `polygate/core` has. */
 export interface CoreOptions {
   /** The formats that the gateway serves, each at most once, in any order. The routes of all other formats belong to the host. */
@@ -166,7 +146,7 @@ export interface MountOptions {
 
 /** An endpoint of a gateway, as its format declares it. */
 export interface GatewayEndpoint {
-  /** The name of the format: `messages`, `generate-content`, `chat-completions`, `responses`, `embeddings`, `images`, `token-usage`. */
+  /** The name of the format, such as `messages`. */
   readonly format: string;
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
@@ -259,17 +239,6 @@ function assertFormats(formats: readonly unknown[]): void {
   }
 }
 
-/** The order in which the formats are asked for a request on a path that they share. */
-const ORDER: readonly string[] = Object.keys({
-  messages: true,
-  "generate-content": true,
-  "chat-completions": true,
-  responses: true,
-  embeddings: true,
-  images: true,
-  "token-usage": true,
-} satisfies Record<WireFormat, true>);
-
 /** Makes the gateway of both `createGateway`s, which have checked the names of the options. */
 export function gatewayOf<Context>(
   options: CommonOptions<Context>,
@@ -279,7 +248,7 @@ export function gatewayOf<Context>(
   const { clock = systemClock } = options;
   const limits = resolveLimits(options.limits);
   const formats = chosen
-    .toSorted((one, other) => ORDER.indexOf(one.name) - ORDER.indexOf(other.name))
+    .toSorted((one, other) => (one.rank ?? 0) - (other.rank ?? 0))
     .map((format) => format.make({ clock, limits }));
   const kinds = kindsOf(formats);
   assertBackend(options.backend, [...new Set([...VERBS, ...kinds.map(({ verb }) => verb)])]);
@@ -298,14 +267,14 @@ export function gatewayOf<Context>(
     endpoints: owned
       .filter(({ endpoint }) => answers(endpoint, services))
       .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path })),
-    formats: Object.assign({}, ...chosen.map((format) => format.options)) as FormatOptions,
+    formats: Object.fromEntries(chosen.flatMap(({ name, options }) => (options ? [[name, options]] : []))),
     health: async (how = {}) => {
-      assertOptions<HealthOptions>("health", how, { timeoutMs: { optional: assertTimerMs }, context: "any?" });
+      assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });
       return health.check(how);
     },
     isClosing: () => services.inFlight.isClosing,
     close: async (how = {}) => {
-      assertOptions<{ readonly deadlineMs?: number }>("close", how, { deadlineMs: { optional: DEADLINE } });
+      assertOptions<{ readonly deadlineMs?: number }>("close", how, { deadlineMs: "deadlineMs?" });
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, how.deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
@@ -377,7 +346,7 @@ export const COMMON_SHAPES: Shapes<CommonOptions> = {
   responseStore: {
     optional: portOf(["create", "update", "read", "list", "delete"], "a ResponseStore, such as memoryResponseStore()"),
   },
-  responseRetainMs: "number?",
+  responseRetainMs: "positive?",
   codeRunner: { optional: portOf(["run"], "a CodeRunner") },
   price: "function?",
   imagePrice: "function?",
@@ -420,7 +389,7 @@ function servicesOf(
     },
     responses: options.responseStore && {
       store: options.responseStore,
-      retainMs: positiveInteger("responseRetainMs", options.responseRetainMs ?? RESPONSE_RETAIN_MS),
+      retainMs: options.responseRetainMs ?? RESPONSE_RETAIN_MS,
     },
     prices: { price: options.price, imagePrice: options.imagePrice },
     kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
@@ -431,6 +400,7 @@ function servicesOf(
     onFailure,
     onCall: options.onCall && ((record) => options.onCall?.(record)),
     observer: options.observer,
+    telemetry: new Map(formats.flatMap(({ name, telemetry }) => (telemetry ? [[name, telemetry]] : []))),
     hooks,
     isRecorded: options.onCall !== undefined || options.observer !== undefined || hooks?.watchesAnswers === true,
     aliasesOf: formats.find((format) => format.aliasesOf)?.aliasesOf ?? (() => []),
@@ -449,11 +419,6 @@ function servicesOf(
 
 /** Responses are kept for 30 days by default. In milliseconds. */
 const RESPONSE_RETAIN_MS = 30 * 86_400_000;
-
-function positiveInteger(name: string, value: number): number {
-  if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new RangeError(`createGateway: ${name} must be a positive integer, not ${value}.`);
-}
 
 const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): GatewayGauges => ({
   get calls() {

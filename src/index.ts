@@ -5,7 +5,8 @@ import { assertNodeVersion } from "./node-version.ts";
 assertNodeVersion();
 
 export { createGateway } from "./every-format.ts";
-export type { CoreGateway, FormatOptions, Gateway, GatewayEndpoint, GatewayOptions, MountOptions } from "./gateway.ts";
+export type { FormatOptions, WireFormat } from "./formats/all.ts";
+export type { CoreGateway, Gateway, GatewayEndpoint, GatewayOptions, MountOptions } from "./gateway.ts";
 export type { CoreRoutes, GatewayApp, GatewayRoutes } from "./routes.ts";
 export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";
@@ -32,6 +33,7 @@ export type {
   HoldChange,
   Observer,
   RateDecision,
+  TelemetryNames,
   UpstreamFailure,
   UpstreamObserver,
   UpstreamOutcome,
@@ -137,7 +139,7 @@ export {
   type WantedRoom,
 } from "./ports/image-store.ts";
 export type { CallContext, HangUp, ModelBackend, ModelInfo, UpstreamModel } from "./ports/model-backend.ts";
-export type { ModelKind, WireFormat } from "./ports/call-info.ts";
+export type { ModelKind } from "./ports/call-info.ts";
 export type {
   ApiKey,
   Balance,

@@ -1,6 +1,6 @@
 /** The limits of the gateway on bytes, counts and times, with their defaults. */
 
-import { overridden } from "./overrides.ts";
+import { overridden } from "./options.ts";
 
 /**
  * The limits of a gateway. Each is a positive integer; a time is at most 2^31 - 1 ms, almost 25 days. A status in a description, such as

@@ -1,12 +1,26 @@
 /** Checks the options of the library's factories when something is made, also for hosts that write JavaScript. */
 
-type Kind = "string" | "number" | "boolean" | "function" | "object" | "list" | "any";
+/** A kind of value. `positive` and `fromZero` are integers; an `amount` may be a fraction. */
+type Kind = AnyKind | NumberKind;
+type AnyKind = "string" | "number" | "boolean" | "function" | "object" | "list" | "any";
+type NumberKind = "positive" | "fromZero" | "amount" | "timerMs" | "deadlineMs";
 
 /** Throws a TypeError or a RangeError for a wrong value. `path` names the value in messages, such as `createGateway: cors`. */
 export type Check = (path: string, value: unknown) => void;
 
-/** The expected value of an option: its kind, the words of which it must be one, or its check. `any` is checked elsewhere, or not at all. */
-type Shape = Kind | readonly string[] | Check;
+/** A rule for a number. */
+export interface NumberRule {
+  /** The words after "must be" in the error. */
+  readonly words: string;
+  allows(value: number): boolean;
+}
+
+/**
+ * The expected value of an option: its kind, the words of which it must be one, the rule of its number, or its check. `any` is checked
+ * elsewhere, or not at all.
+ */
+type Shape = PlainShape | Check;
+type PlainShape = Kind | readonly string[] | NumberRule;
 
 /** The shape of each option. An option that may be missing has a kind with a question mark, or a shape in an object. */
 export type Shapes<Options> = {
@@ -18,7 +32,7 @@ export type Shapes<Options> = {
 /** The shape of any option. */
 export type AnyShape = Shape | `${Kind}?` | { readonly optional: Shape };
 
-const WORDS: Readonly<Record<Kind, string>> = {
+const WORDS: Readonly<Record<AnyKind, string>> = {
   string: "a text",
   number: "a number",
   boolean: "true or false",
@@ -26,6 +40,32 @@ const WORDS: Readonly<Record<Kind, string>> = {
   object: "an object",
   list: "a list",
   any: "given",
+};
+
+/** The longest wait of a timer, in milliseconds. Runtimes fire a timer at once when it is set for longer. */
+export const MAX_TIMER_MS: number = 2 ** 31 - 1;
+
+/** Allows the integers of a range, with both ends. */
+export const integer = (least: number, most: number = Number.MAX_SAFE_INTEGER): NumberRule => ({
+  words: `an integer from ${least} ${most === Number.MAX_SAFE_INTEGER ? "up" : `to ${most}`}`,
+  allows: (value) => Number.isSafeInteger(value) && value >= least && value <= most,
+});
+
+export const POSITIVE: NumberRule = { ...integer(1), words: "a positive integer" };
+export const FROM_ZERO: NumberRule = integer(0);
+/** Allows fractions. */
+export const AMOUNT: NumberRule = {
+  words: "a number from 0 up",
+  allows: (value) => Number.isFinite(value) && value >= 0,
+};
+
+const NUMBERS: Readonly<Record<NumberKind, NumberRule>> = {
+  positive: POSITIVE,
+  fromZero: FROM_ZERO,
+  amount: AMOUNT,
+  timerMs: integer(1, MAX_TIMER_MS),
+  // A deadline may be longer than a timer waits.
+  deadlineMs: { words: "milliseconds from 0 up", allows: (value) => value >= 0 },
 };
 
 /**
@@ -58,20 +98,42 @@ export function assertOptions<Options extends object>(where: string, options: un
   }
 }
 
-/** Throws a TypeError for a value that has not the expected shape. */
+/** Throws a TypeError for a value that has not the expected shape, and a RangeError for a number that breaks its rule. */
 function assertShape(path: string, value: unknown, expected: Shape): void {
   if (typeof expected === "function") return expected(path, value);
   if (expected === "any" || isOf(expected, value)) return;
   const hint = expected === "object" && typeof value === "function" ? ": its result is probably meant" : "";
-  const given = (typeof expected === "string" ? shown(value) : shownWord(value)) + hint;
-  throw new TypeError(`${path} must be ${wordsOf(expected)}, not ${given}.`);
+  const message = `${path} must be ${wordsOf(expected)}, not ${shownAs(expected, value)}${hint}.`;
+  throw ruleOf(expected) && typeof value === "number" ? new RangeError(message) : new TypeError(message);
 }
 
-const wordsOf = (expected: Kind | readonly string[]): string =>
-  typeof expected === "string" ? WORDS[expected] : `one of ${expected.map((word) => JSON.stringify(word)).join(", ")}`;
+/** Returns the rule of a number; undefined for other shapes. */
+function ruleOf(expected: PlainShape): NumberRule | undefined {
+  if (typeof expected !== "string") return "allows" in expected ? expected : undefined;
+  return Object.hasOwn(NUMBERS, expected) ? NUMBERS[expected as NumberKind] : undefined;
+}
+
+function wordsOf(expected: PlainShape): string {
+  const rule = ruleOf(expected);
+  if (rule) return rule.words;
+  if (typeof expected === "string") return WORDS[expected as AnyKind];
+  return `one of ${(expected as readonly string[]).map((word) => JSON.stringify(word)).join(", ")}`;
+}
+
+function shownAs(expected: PlainShape, value: unknown): string {
+  const isNumeric = typeof value === "number" || (typeof value === "string" && /^[\d.e+-]{1,20}$/i.test(value));
+  if (ruleOf(expected)) return isNumeric ? quoted(value) : shown(value);
+  return typeof expected === "string" ? shown(value) : shownWord(value);
+}
+
+/** Checks one value. */
+export const checkOf =
+  (expected: Shape): Check =>
+  (path, value) =>
+    assertShape(path, value, expected);
 
 /** Throws a TypeError for a value that is no text. */
-export const assertText: Check = (path, value) => assertShape(path, value, "string");
+export const assertText: Check = checkOf("string");
 
 /** Checks an object of options inside of options. */
 export const fieldsOf =
@@ -154,8 +216,10 @@ function shapeOf(shape: AnyShape): Shape {
   return "optional" in shape ? shape.optional : shape;
 }
 
-function isOf(kind: Kind | readonly string[], value: unknown): boolean {
-  if (typeof kind !== "string") return typeof value === "string" && kind.includes(value);
+function isOf(kind: PlainShape, value: unknown): boolean {
+  const rule = ruleOf(kind);
+  if (rule) return typeof value === "number" && rule.allows(value);
+  if (typeof kind !== "string") return typeof value === "string" && (kind as readonly string[]).includes(value);
   if (kind === "list") return Array.isArray(value);
   if (kind === "object")
     return typeof value === "object" && value !== null && !Array.isArray(value) && !isPromise(value);
@@ -229,17 +293,34 @@ function distanceOf(one: string, other: string): number {
   return row[other.length] ?? 0;
 }
 
-/** Checks the time for an end, in milliseconds from 0 up. */
-export const DEADLINE: Check = (path, ms) => {
-  if (typeof ms !== "number" || !(ms >= 0))
-    throw new RangeError(`${path} must be milliseconds from 0 up, not ${quoted(ms)}`);
-};
-
-/** The longest wait of a timer, in milliseconds. Runtimes fire a timer at once when it is set for longer. */
-export const MAX_TIMER_MS: number = 2 ** 31 - 1;
-
-/** Throws a RangeError for a time in milliseconds that a timer cannot wait. */
-export function assertTimerMs(name: string, ms: unknown): void {
-  if (typeof ms !== "number" || !Number.isSafeInteger(ms) || ms < 1 || ms > MAX_TIMER_MS)
-    throw new RangeError(`${name} must be an integer from 1 to ${MAX_TIMER_MS}, not ${quoted(ms)}`);
+/**
+ * Returns the defaults with a host's overrides. An undefined override counts as absent.
+ *
+ * @param option The name of the option in errors, such as `limits`.
+ * @param rules The rule of each number, by name. Default: a positive integer.
+ * @throws RangeError that names an override which breaks its rule, is longer than a timer can wait, or does not exist.
+ */
+export function overridden<Numbers extends Readonly<Record<keyof Numbers, number>>>(
+  option: string,
+  defaults: Numbers,
+  overrides: Partial<Numbers> = {},
+  rules: Partial<Readonly<Record<keyof Numbers, NumberRule>>> = {},
+): Numbers {
+  if (typeof overrides !== "object" || overrides === null || Array.isArray(overrides))
+    throw new TypeError(`${option} must be an object of numbers.`);
+  const result: Numbers = { ...defaults };
+  for (const [key, value] of Object.entries<number | undefined>(overrides)) {
+    const name = `${option}.${key}`;
+    if (!isKeyOf(defaults, key)) throw new RangeError(`${option}.${unknownName(key, Object.keys(defaults))}`);
+    if (value === undefined) continue;
+    const rule = rules[key] ?? POSITIVE;
+    if (!rule.allows(value)) throw new RangeError(`${name} must be ${rule.words}, not ${quoted(value)}`);
+    if (key.endsWith("Ms") && value > MAX_TIMER_MS)
+      throw new RangeError(`${name} must be at most ${MAX_TIMER_MS} ms, the longest that a timer waits, not ${value}`);
+    Object.assign(result, { [key]: value });
+  }
+  return result;
 }
+
+const isKeyOf = <Value extends object>(value: Value, key: PropertyKey): key is keyof Value & string =>
+  Object.hasOwn(value, key);

@@ -9,13 +9,6 @@ import OpenAI from "openai";
 import { addRoute, createRouter, findRoute } from "rou3";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { toNodeHandler } from "../adapters/node.ts";
-import { chatCompletions, chatCompletionsUpstream } from "../src/choices/chat-completions.ts";
-import { embeddings } from "../src/choices/embeddings.ts";
-import { generateContent, generateContentUpstream } from "../src/choices/generate-content.ts";
-import { images, imagesUpstream } from "../src/choices/images.ts";
-import { messages, messagesUpstream } from "../src/choices/messages.ts";
-import { responses, responsesUpstream } from "../src/choices/responses.ts";
-import { tokenUsage } from "../src/choices/token-usage.ts";
 import {
   checkRelay,
   type CoreGateway,
@@ -27,6 +20,13 @@ import {
   withHooks,
   withReplays,
 } from "../src/core.ts";
+import { chatCompletions, chatCompletionsUpstream } from "../src/formats/chat-completions/module.ts";
+import { embeddings } from "../src/formats/embeddings/module.ts";
+import { generateContent, generateContentUpstream } from "../src/formats/generate-content/module.ts";
+import { images, imagesUpstream } from "../src/formats/images/module.ts";
+import { messages, messagesUpstream } from "../src/formats/messages/module.ts";
+import { responses, responsesUpstream } from "../src/formats/responses/module.ts";
+import { tokenUsage } from "../src/formats/token-usage/module.ts";
 import { createGateway as createFullGateway, memoryQuotaStore, type ModelBackend } from "../src/index.ts";
 import { openApiDocument } from "../src/openapi/index.ts";
 import { routerOf } from "../src/routes.ts";

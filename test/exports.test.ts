@@ -8,14 +8,14 @@ import * as express from "../adapters/express.ts";
 import * as koa from "../adapters/koa.ts";
 import * as node from "../adapters/node.ts";
 import * as admin from "../src/admin/index.ts";
-import * as chatCompletions from "../src/choices/chat-completions.ts";
-import * as embeddings from "../src/choices/embeddings.ts";
-import * as generateContent from "../src/choices/generate-content.ts";
-import * as images from "../src/choices/images.ts";
-import * as messages from "../src/choices/messages.ts";
-import * as responses from "../src/choices/responses.ts";
-import * as tokenUsage from "../src/choices/token-usage.ts";
 import * as core from "../src/core.ts";
+import * as chatCompletions from "../src/formats/chat-completions/module.ts";
+import * as embeddings from "../src/formats/embeddings/module.ts";
+import * as generateContent from "../src/formats/generate-content/module.ts";
+import * as images from "../src/formats/images/module.ts";
+import * as messages from "../src/formats/messages/module.ts";
+import * as responses from "../src/formats/responses/module.ts";
+import * as tokenUsage from "../src/formats/token-usage/module.ts";
 import * as index from "../src/index.ts";
 import * as openapi from "../src/openapi/index.ts";
 import * as prices from "../src/prices/index.ts";
@@ -61,13 +61,21 @@ it.each([
   ["bun", bun, ["toBunHandler"]],
   ["deno", deno, ["toDenoHandler"]],
   ["express", express, ["toExpressHandler"]],
-  ["formats/chat-completions", chatCompletions, ["chatCompletions", "chatCompletionsUpstream"]],
-  ["formats/embeddings", embeddings, ["embeddings"]],
-  ["formats/generate-content", generateContent, ["generateContent", "generateContentUpstream"]],
-  ["formats/images", images, ["images", "imagesUpstream"]],
-  ["formats/messages", messages, ["messages", "messagesUpstream"]],
-  ["formats/responses", responses, ["responses", "responsesUpstream"]],
-  ["formats/token-usage", tokenUsage, ["tokenUsage"]],
+  [
+    "formats/chat-completions",
+    chatCompletions,
+    ["chatCompletions", "chatCompletionsFormat", "chatCompletionsUpstream"],
+  ],
+  ["formats/embeddings", embeddings, ["embeddings", "embeddingsFormat"]],
+  [
+    "formats/generate-content",
+    generateContent,
+    ["generateContent", "generateContentFormat", "generateContentUpstream"],
+  ],
+  ["formats/images", images, ["images", "imagesFormat", "imagesUpstream"]],
+  ["formats/messages", messages, ["messages", "messagesFormat", "messagesUpstream"]],
+  ["formats/responses", responses, ["responses", "responsesFormat", "responsesUpstream"]],
+  ["formats/token-usage", tokenUsage, ["tokenUsage", "tokenUsageFormat"]],
   ["koa", koa, ["toKoaMiddleware"]],
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],

@@ -30,31 +30,28 @@ const importsIn = (file: string, text: string): Import[] =>
 /** Each layer may import what stands above it in this list, and a part of the house its own files. */
 const LAYERS = [
   ["options"],
-  ["overrides"],
   ["model", "errors", "limits", "node-version"],
   ["vocabulary"],
   ["ports"],
   ["http", "media"],
   ["kinds"],
-  ["formats/format"],
   ["formats/shared"],
   ["formats/*"],
   ["pipeline"],
+  ["formats/all"],
   ["routes"],
   ["features"],
   ["gateway"],
-  ["choices"],
   ["h3-app"],
   ["every-format"],
 ];
 /** The parts that stand beside the layers, with the parts that each may import beside its own files. */
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
-  upstreams: ["ports", "model", "vocabulary", "errors", "options", "overrides", "node-version"],
+  upstreams: ["ports", "model", "vocabulary", "errors", "options", "node-version"],
   // Conversions and errors use the words that the formats share.
   "upstreams/ai-sdk": [
     "ports",
     "options",
-    "overrides",
     "node-version",
     "model",
     "vocabulary",
@@ -66,16 +63,14 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   "upstreams/relay": [
     "ports",
     "options",
-    "overrides",
     "node-version",
     "model",
     "vocabulary",
     "errors",
     "http",
     "media",
-    "formats/format",
     "formats/shared",
-    "formats/*",
+    "formats/all",
   ],
   stores: ["ports", "model", "media", "vocabulary", "errors", "options", "node-version"],
   "stores/sql": ["stores", "ports", "model", "errors", "options", "node-version"],
@@ -85,8 +80,9 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
   index: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores"],
   // The core holds the mount for Workers as well: a bundler leaves out what a host does not use.
   core: [...LAYERS.flat(), "upstreams", "upstreams/relay", "stores", "adapters"],
-  // The document is made from each format's schemas and errors, which the index does not publish.
-  openapi: ["index", "options", "node-version", "model", "vocabulary", "formats/shared", "formats/*"],
+  // The descriptions stand in the folders of the formats, and only the document may import them: no other entry needs them.
+  "formats/openapi": ["errors", "model", "vocabulary", "formats/shared", "formats/*"],
+  openapi: ["index", "options", "node-version", "model", "formats/shared", "formats/openapi"],
   telemetry: ["index", "options", "node-version"],
   prices: ["kinds", "model", "errors", "options", "node-version"],
   // The bundle for the edge holds the upstreams as well.
@@ -104,8 +100,8 @@ const ASIDE: Readonly<Record<string, readonly string[]>> = {
     "admin",
   ],
 };
-/** A layer's imports from the parts that stand beside: images fall back on the store in memory, and a format comes with its upstreams. */
-const BESIDE: Readonly<Record<string, readonly string[]>> = { choices: ["stores", "upstreams/relay"] };
+/** A layer's further imports: a format brings the rules of its kinds, and images fall back on the store in memory. */
+const BESIDE: Readonly<Record<string, readonly string[]>> = { "formats/*": ["rules", "stores"] };
 
 const manifest: unknown = JSON.parse(textOf("package.json"));
 const { dependencies } = manifest as { dependencies: Readonly<Record<string, string>> };
@@ -133,7 +129,7 @@ function partOf(file: string): string | undefined {
   const [top, folder, ...rest] = file.replace(/\.[cm]?[jt]sx?$/, "").split("/");
   if (top === "adapters" || top === "playground") return top;
   if (top !== "src" || folder === undefined) return undefined;
-  if (folder === "formats") return `formats/${rest[0]}`;
+  if (folder === "formats") return partOfFormats(rest);
   // The requests and events of a kind are types that even the ports are written in.
   if (folder === "kinds" && (rest[1] === "request" || rest[1] === "event")) return "vocabulary";
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
@@ -142,16 +138,23 @@ function partOf(file: string): string | undefined {
   return folder;
 }
 
-const BELOW_THE_FORMATS = ["formats/format", "formats/shared"];
+/** A format is a folder. The interfaces beside the folders, and the folder `shared`, stand below all of them, and the list above. */
+function partOfFormats([folder = "", room]: readonly string[]): string {
+  if (folder === "all") return "formats/all";
+  if (folder === "shared" || room === undefined) return "formats/shared";
+  return room === "openapi" ? "formats/openapi" : `formats/${folder}`;
+}
+
+const OF_ALL_FORMATS = ["formats/shared", "formats/openapi", "formats/all"];
 
 const kindOf = (part: string): string =>
-  part.startsWith("formats/") && !BELOW_THE_FORMATS.includes(part) ? "formats/*" : part;
+  part.startsWith("formats/") && !OF_ALL_FORMATS.includes(part) ? "formats/*" : part;
 
 function mayImport(from: string, to: string): boolean {
   // Of one folder, though one of its files may import more than the others.
   if (from === to || (from.startsWith("upstreams") && to.startsWith("upstreams"))) return true;
   const layer = LAYERS.findIndex((parts) => parts.includes(kindOf(from)));
-  const allowed = ASIDE[from] ?? [...LAYERS.slice(0, layer).flat(), ...(BESIDE[from] ?? [])];
+  const allowed = ASIDE[from] ?? [...LAYERS.slice(0, layer).flat(), ...(BESIDE[kindOf(from)] ?? [])];
   return allowed.includes(kindOf(to));
 }
 
@@ -229,8 +232,10 @@ describe("the layers", () => {
 
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|stream|errors|conversions|kept|background|queries)";
-    const name = new RegExp(String.raw`^src/formats/(?:format|shared\/.+|[^/]+/(?:index|${room}(?:\.[a-z-]+)?))\.ts$`);
+    const room = "(?:schema|request|answer|stream|errors|conversions|openapi|relay|kept|background|queries)";
+    const name = new RegExp(
+      String.raw`^src/formats/(?:format|module|all|shared\/.+|[^/]+/(?:index|module|${room}(?:\.[a-z-]+)?))\.ts$`,
+    );
     expect(filesOf("src/formats/**/*.*").filter((file) => !name.test(file))).toEqual([]);
   });
 
@@ -250,7 +255,7 @@ describe("a file", () => {
   it("names a kind of generation in the kind's folder and in the registries, and nowhere else", () => {
     // In formats, the compiler holds this: an endpoint brings the module of its kind. The words there are those of the wire.
     const reasons: Readonly<Record<string, string>> = {
-      "src/ports/call.ts": "the registry of the names",
+      "src/ports/call-info.ts": "the registry of the names",
       "src/ports/model-backend.ts": "the registry of the functions",
       "src/telemetry/call.ts": "the words of OpenTelemetry",
     };
@@ -277,7 +282,7 @@ describe("a file", () => {
       .filter((file) => file !== "package-lock.json")
       .flatMap((file) =>
         Array.from(
-          textOf(file).matchAll(/.*(?<!(?:formats|\.\.)\/)\bshared\/.*/g),
+          textOf(file).matchAll(/.*(?<!(?:formats|\.\.?)\/)\bshared\/.*/g),
           ([line]) => `${file}: ${line.trim()}`,
         ),
       );
@@ -308,7 +313,7 @@ describe("these rules", () => {
     ["src/kinds/chat/price.ts", "../../formats/format.ts"],
     ["src/formats/format.ts", "./messages/index.ts"],
     ["src/formats/messages/index.ts", "../token-usage/index.ts"],
-    ["src/formats/messages/index.ts", "../index.ts"],
+    ["src/formats/messages/index.ts", "../../index.ts"],
     ["src/formats/messages/index.ts", "../../pipeline/pipeline.ts"],
     ["src/formats/shared/tools.ts", "../messages/index.ts"],
     ["src/pipeline/pipeline.ts", "../gateway.ts"],
@@ -322,7 +327,12 @@ describe("these rules", () => {
     ["src/telemetry/call.ts", "@opentelemetry/sdk-trace"],
     ["src/telemetry/tracing.ts", "../ports/observer.ts"],
     ["src/gateway.ts", "./index.ts"],
-    ["src/gateway.ts", "./choices/messages.ts"],
+    ["src/formats/messages/module.ts", "../images/module.ts"],
+    ["src/formats/messages/module.ts", "./openapi.ts"],
+    ["src/formats/all.ts", "./messages/openapi.ts"],
+    ["src/formats/messages/module.ts", "../../upstreams/relay/relay.ts"],
+    ["src/upstreams/relay/relay.ts", "../../formats/messages/module.ts"],
+    ["src/formats/module.ts", "./messages/module.ts"],
     ["src/gateway.ts", "./stores/memory-images.ts"],
     ["src/core.ts", "./index.ts"],
     ["src/routes.ts", "./h3-app.ts"],
@@ -346,19 +356,23 @@ describe("these rules", () => {
   it.each([
     ["src/formats/messages/index.ts", "../format.ts"],
     ["src/formats/messages/index.ts", "./stream.ts"],
-    ["src/choices/messages.ts", "../formats/messages/index.ts"],
-    ["src/choices/messages.ts", "../kinds/chat/index.ts"],
-    ["src/choices/images.ts", "../stores/memory-images.ts"],
+    ["src/formats/messages/module.ts", "./index.ts"],
+    ["src/formats/messages/module.ts", "../module.ts"],
+    ["src/formats/messages/module.ts", "../../kinds/chat/index.ts"],
+    ["src/formats/images/module.ts", "../../stores/memory-images.ts"],
+    ["src/formats/all.ts", "./messages/module.ts"],
+    ["src/upstreams/relay/index.ts", "../../formats/all.ts"],
+    ["src/formats/messages/openapi.ts", "./schema.answer.ts"],
     ["src/formats/messages/index.ts", "../shared/tools.ts"],
     ["src/pipeline/pipeline.ts", "../kinds/chat/price.ts"],
     ["src/pipeline/pipeline.ts", "./call.ts"],
     ["src/routes.ts", "./pipeline/pipeline.ts"],
     ["src/index.ts", "./stores/memory.ts"],
     ["src/openapi/document.ts", "../index.ts"],
-    ["src/openapi/formats.ts", "../formats/messages/schema.answer.ts"],
+    ["src/openapi/document.ts", "../formats/messages/openapi.ts"],
     ["src/openapi/document.ts", "@valibot/to-json-schema"],
     ["playground/page/handler.ts", "../../src/openapi/index.ts"],
-    ["src/upstreams/relay.ts", "../formats/messages/stream.ts"],
+    ["src/upstreams/relay/relay.ts", "../../formats/module.ts"],
     ["src/upstreams/relay/index.ts", "../../formats/shared/tools.ts"],
     ["src/upstreams/route.ts", "./relay.ts"],
     ["src/stores/sql.ts", "@noble/hashes/sha2.js"],

@@ -8,8 +8,8 @@ import { toExpressHandler } from "../adapters/express.ts";
 import { toKoaMiddleware } from "../adapters/koa.ts";
 import { toNodeHandler } from "../adapters/node.ts";
 import { keyAdmin } from "../src/admin/index.ts";
-import { messages, messagesUpstream } from "../src/choices/messages.ts";
 import { createGateway as createCoreGateway, withCors, withHooks } from "../src/core.ts";
+import { messages, messagesUpstream } from "../src/formats/messages/module.ts";
 import {
   createGateway,
   flexibleRateLimiter,

@@ -15,6 +15,7 @@ import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
 import type { NativeUsage } from "../model/usage.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
+import type { TelemetryNames } from "../ports/observer.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "../ports/response-store.ts";
@@ -22,6 +23,8 @@ import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "..
 export interface Format {
   /** The name that `native` parts of the neutral model carry. */
   readonly name: string;
+  /** The names of the format for observers; undefined for a format that no model answers. */
+  readonly telemetry: TelemetryNames | undefined;
   readonly endpoints: readonly Endpoint[];
   /** Returns the other names of a model; missing for a format that knows none. */
   readonly aliasesOf?: (model: string) => readonly string[];

@@ -1,21 +1,16 @@
 /** Writes the OpenAPI document of a gateway from its endpoints, and from the operations and schemas of its formats. */
 
 import { toJsonSchemaDefs } from "@valibot/to-json-schema";
+import * as v from "valibot";
+import { chatCompletionsDescription } from "../formats/chat-completions/openapi.ts";
+import { embeddingsDescription } from "../formats/embeddings/openapi.ts";
+import { generateContentDescription } from "../formats/generate-content/openapi.ts";
+import { imagesDescription } from "../formats/images/openapi.ts";
+import { messagesDescription } from "../formats/messages/openapi.ts";
+import type { FormatModule } from "../formats/module.ts";
+import { responsesDescription } from "../formats/responses/openapi.ts";
 import { PROMPT_TOO_LONG } from "../formats/shared/context-length.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
-import {
-  DEFAULT_LIMITS,
-  type FormatOptions,
-  type Gateway,
-  GatewayError,
-  type GatewayErrorCode,
-  type GatewayErrorDetails,
-  type WireFormat,
-} from "../index.ts";
-import { assertOptions, fieldsOf, listOf } from "../options.ts";
-import { embeddings } from "./embeddings.ts";
-import { chatCompletions, generateContent, messages, sharedOperations } from "./formats.ts";
-import { images } from "./images.ts";
 import {
   type ApiResponse,
   type ErrorCause,
@@ -23,6 +18,7 @@ import {
   type FormatOperation,
   type JsonSchema,
   type MediaType,
+  modelOperations,
   type OpenApiDocument,
   type Operation,
   type Parameter,
@@ -31,21 +27,28 @@ import {
   type Reference,
   SCHEMAS,
   type Server,
-  type SharedOperation,
-} from "./parts.ts";
-import { responses } from "./responses.ts";
-import { tokenUsage } from "./token-usage.ts";
+} from "../formats/shared/openapi.ts";
+import { tokenUsageDescription } from "../formats/token-usage/openapi.ts";
+import {
+  DEFAULT_LIMITS,
+  type Gateway,
+  GatewayError,
+  type GatewayErrorCode,
+  type GatewayErrorDetails,
+  type WireFormat,
+} from "../index.ts";
+import { assertOptions, fieldsOf, listOf, portOf } from "../options.ts";
 
-/** The formats in the order of the document. */
-const FORMATS: readonly FormatDescription[] = Object.values({
-  messages,
-  "generate-content": generateContent,
-  "chat-completions": chatCompletions,
-  responses,
-  embeddings,
-  images,
-  "token-usage": tokenUsage,
-} satisfies Record<WireFormat, FormatDescription>);
+/** The descriptions of the formats of the package. They stand with their formats, and only this entry of the package reaches them. */
+const DESCRIPTIONS: Readonly<Record<WireFormat, FormatDescription>> = {
+  messages: messagesDescription,
+  "generate-content": generateContentDescription,
+  "chat-completions": chatCompletionsDescription,
+  responses: responsesDescription,
+  embeddings: embeddingsDescription,
+  images: imagesDescription,
+  "token-usage": tokenUsageDescription,
+};
 
 /** A host's description of its own service. */
 export interface OpenApiOptions {
@@ -56,6 +59,8 @@ export interface OpenApiOptions {
   readonly description?: string;
   /** The addresses of the gateway. Default: the root of the host that serves the document. */
   readonly servers?: readonly Server[];
+  /** The formats of the host's own that the gateway serves, with their descriptions. Default: none. */
+  readonly formats?: readonly FormatModule[];
 }
 
 const DESCRIPTION = "One gateway to models, in the wire formats that official clients speak.";
@@ -78,17 +83,28 @@ export function openApiDocument<Context>(
     version: "string?",
     description: "string?",
     servers: { optional: listOf(fieldsOf<Server>({ url: "string", description: "string?" })) },
+    formats: { optional: listOf(portOf(["serve"], "a FormatModule")) },
   });
+  const own = (options.formats ?? []).flatMap(({ description }) => description ?? []);
+  const described = [...Object.values(DESCRIPTIONS), ...own];
+  const shared = sharedModels(described);
+  const parts = [...described, shared];
+  const bodyOf = bodies(parts);
   const paths: Record<string, Record<string, Operation>> = {};
   const unknown = new Set(endpoints);
-  for (const operation of [...FORMATS.flatMap(operationsOf), ...sharedOperations]) {
+  for (const operation of [...described.flatMap(operationsOf), ...shared.operations]) {
     const [kind, method = "", path = ""] = operation.endpoint.split(" ");
     const patterns = [path, ...(operation.alsoAt ?? [])].map((one) => one.replace(/\{.*/, "**"));
     const served = endpoints.filter((one) => one.kind === kind && one.method === method && patterns.includes(one.path));
     const sharing = operation.formats.filter(({ name }) => served.some(({ format }) => format === name));
     if (sharing.length === 0) continue;
-    const described = { ...operation, formats: sharing };
-    (paths[path] ??= {})[method.toLowerCase()] = operationOf(described, kind === "query", method, path);
+    (paths[path] ??= {})[method.toLowerCase()] = operationOf(
+      { ...operation, formats: sharing },
+      bodyOf,
+      kind === "query",
+      method,
+      path,
+    );
     for (const endpoint of served) if (sharing.some(({ name }) => name === endpoint.format)) unknown.delete(endpoint);
   }
   for (const { format, method, path } of unknown)
@@ -101,10 +117,10 @@ export function openApiDocument<Context>(
       description: options.description ?? DESCRIPTION,
     },
     servers: options.servers ?? [{ url: "/" }],
-    tags: FORMATS.filter(({ name }) => endpoints.some(({ format }) => format === name)).map(({ tag }) => tag),
+    tags: described.filter(({ name }) => endpoints.some(({ format }) => format === name)).map(({ tag }) => tag),
     paths,
     components: {
-      schemas: reachable(paths, jsonSchemasOf(formats)),
+      schemas: reachable(paths, jsonSchemasOf(parts, formats)),
       securitySchemes: SECURITY_SCHEMES,
       headers: HEADERS,
     },
@@ -115,6 +131,38 @@ export function openApiDocument<Context>(
 
 const operationsOf = (format: FormatDescription): SharedOperation[] =>
   format.operations.map((operation) => ({ ...operation, formats: [format] }));
+
+/** An operation that several formats share. The headers or the query of a request select the format. */
+interface SharedOperation extends FormatOperation {
+  readonly formats: readonly FormatDescription[];
+}
+
+/** The parts of a description that name bodies. */
+type Bodies = Pick<FormatDescription, "schemas" | "jsonSchemas" | "examples"> & { readonly name?: string };
+
+/** Describes the path of models that several formats share. */
+function sharedModels(described: readonly FormatDescription[]): Bodies & { operations: readonly SharedOperation[] } {
+  const formats = described.filter(({ models }) => models);
+  const all = formats.flatMap(({ tag, models }) => (models ? [{ tag, ...models }] : []));
+  const operations = modelOperations(
+    "/v1/models",
+    "",
+    "Model",
+    all.flatMap(({ parameters }) => parameters),
+    ["Several formats share this path.", ...all.map(({ chosenBy }) => chosenBy)].join(" "),
+  );
+  return {
+    schemas: () => ({
+      Model: v.union(all.map(({ model }) => model)),
+      ModelList: v.union(all.map(({ list }) => list)),
+    }),
+    examples: {
+      Model: Object.fromEntries(all.map(({ tag, examples }) => [tag.name, examples.model])),
+      ModelList: Object.fromEntries(all.map(({ tag, examples }) => [tag.name, examples.list])),
+    },
+    operations: operations.map((operation) => ({ ...operation, formats })),
+  };
+}
 
 /** The parameters inside paths. */
 const PATH_PARAMETERS: readonly Parameter[] = [
@@ -136,7 +184,13 @@ const IDEMPOTENCY_KEY = parameter(
 );
 
 /** Makes an operation of the document from a row of the tables. */
-function operationOf(row: SharedOperation, isQuery: boolean, method: string, path: string): Operation {
+function operationOf(
+  row: SharedOperation,
+  bodyOf: (schema: string) => MediaType,
+  isQuery: boolean,
+  method: string,
+  path: string,
+): Operation {
   const { formats, operationId, summary, alsoAt = [], request, rules, files, answer, events } = row;
   const elsewhere = alsoAt.map((one) => `\`${one}\``).join(", ");
   const description = [row.description, elsewhere && `The same operation is at ${elsewhere}.`]
@@ -182,11 +236,14 @@ const formOf = (schema: string, files: readonly string[]): MediaType => ({
   encoding: Object.fromEntries(files.map((field) => [field, { contentType: "image/png, image/webp, image/jpeg" }])),
 });
 
-function bodyOf(schema: string): MediaType {
-  const examples = FORMATS.flatMap((format) => Object.entries(format.examples[schema] ?? {}));
-  const named = examples.map(([summary, value], index) => [`example${index + 1}`, { summary, value }] as const);
-  return { schema: ref(schema), examples: Object.fromEntries(named) };
-}
+/** Returns a function that makes the body of a schema, with its examples. */
+const bodies =
+  (parts: readonly Bodies[]) =>
+  (schema: string): MediaType => {
+    const examples = parts.flatMap((part) => Object.entries(part.examples[schema] ?? {}));
+    const named = examples.map(([summary, value], index) => [`example${index + 1}`, { summary, value }] as const);
+    return { schema: ref(schema), examples: Object.fromEntries(named) };
+  };
 
 const RETRY = { retryAfterMs: 2_000 };
 
@@ -326,15 +383,17 @@ const ID_HEADERS = headerRefs("request-id", "x-request-id");
 export const ignoreActions: string[] = ["check", "raw_check", "finite", "unsupported", "whole"];
 
 /** Converts the schemas of all formats to JSON Schema. */
-function jsonSchemasOf(options: FormatOptions): Record<string, JsonSchema> {
-  const definitions = Object.fromEntries(FORMATS.flatMap((format) => Object.entries(format.schemas(options))));
+function jsonSchemasOf(parts: readonly Bodies[], options: Gateway["formats"]): Record<string, JsonSchema> {
+  const given: Readonly<Record<string, object | undefined>> = { ...options };
+  const optionsOf = ({ name = "" }: Bodies): object => given[name] ?? {};
+  const definitions = Object.fromEntries(parts.flatMap((part) => Object.entries(part.schemas(optionsOf(part)))));
   const converted = toJsonSchemaDefs(definitions, {
     target: "draft-2020-12",
     typeMode: "input",
     ignoreActions,
     overrideRef: ({ referenceId }) => `${SCHEMAS}${referenceId}`,
   }) as unknown as Record<string, JsonSchema>;
-  return Object.assign(converted, ...FORMATS.map((format) => format.jsonSchemas?.(converted, options)));
+  return Object.assign(converted, ...parts.map((part) => part.jsonSchemas?.(converted, optionsOf(part))));
 }
 
 /** Keeps the schemas that the paths reference, directly or through another schema. Sorts them by name. */

@@ -16,4 +16,4 @@ export type {
   Reference,
   Server,
   Tag,
-} from "./parts.ts";
+} from "../formats/shared/openapi.ts";

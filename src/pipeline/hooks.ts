@@ -5,7 +5,7 @@ import type { ChatRequest } from "../kinds/chat/request.ts";
 import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
-import { assertOptions, assertTimerMs } from "../options.ts";
+import { assertOptions } from "../options.ts";
 import type { ModelKind } from "../ports/call-info.ts";
 import { type Clock, LATE, within } from "../ports/clock.ts";
 import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
@@ -246,7 +246,7 @@ function assertHook(path: string, hook: Hook): void {
   assertOptions<Hook>(path, hook, {
     before: "function?",
     after: "function?",
-    timeoutMs: { optional: assertTimerMs },
+    timeoutMs: "timerMs?",
     down: { optional: ["closed", "open"] },
   });
   if (!hook.before && !hook.after) throw new TypeError(`${path} must have a function before, or a function after.`);

@@ -12,6 +12,7 @@ import type {
   HoldChange,
   Observer,
   RateDecision,
+  TelemetryNames,
   UpstreamObserver,
   UpstreamOutcome,
   CallRecord,
@@ -129,6 +130,7 @@ interface Begun {
   };
   /** The API key as the caller sent it, after it was read. */
   readonly secret: string | undefined;
+  readonly services: { readonly telemetry: ReadonlyMap<string, TelemetryNames> };
 }
 
 /** Returns the watch on a call that begins; undefined when the observer does not want one. */
@@ -139,6 +141,7 @@ export function watchOf(observer: Observer, call: Begun): CallWatch | undefined 
     context,
     headers: request.headers,
     format: endpoint.format,
+    telemetry: call.services.telemetry.get(endpoint.format),
     kind: typeof endpoint.kind === "string" ? endpoint.kind : endpoint.kind.name,
     method: request.method,
     route: endpoint.path,
@@ -181,10 +184,11 @@ export class CallWatch {
 
   upstream(asked: AskedUpstream): UpstreamObserver {
     // A model's name is the caller's own text, and a caller may write its key anywhere.
-    const { secret } = this.#call;
+    const { secret, services } = this.#call;
     const model = redact(asked.model, secret);
+    const telemetry = asked.telemetry ?? services.telemetry.get(asked.format);
     return new UpstreamWatch(
-      quietly(() => this.observer.upstream?.({ ...asked, model })),
+      quietly(() => this.observer.upstream?.({ ...asked, telemetry, model })),
       secret,
     );
   }

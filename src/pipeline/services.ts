@@ -8,7 +8,7 @@ import type { Breaker } from "../ports/circuit-breaker.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { CodeRunner } from "../ports/code-runner.ts";
 import type { ModelBackend } from "../ports/model-backend.ts";
-import type { Observer, OnCall, OnFailure } from "../ports/observer.ts";
+import type { Observer, OnCall, OnFailure, TelemetryNames } from "../ports/observer.ts";
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { ResponseStore } from "../ports/response-store.ts";
@@ -43,6 +43,8 @@ export interface Services {
   readonly onFailure: OnFailure;
   readonly onCall: OnCall | undefined;
   readonly observer: Observer | undefined;
+  /** The names of the formats for the observer, by format. */
+  readonly telemetry: ReadonlyMap<string, TelemetryNames>;
   /** Undefined when the host has no hooks. */
   readonly hooks: Hooks | undefined;
   /** True when `onCall`, an observer or the `after` of a hook wants records. Otherwise nothing is noted for records. */

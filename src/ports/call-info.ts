@@ -17,13 +17,3 @@ export interface CallInfo<Context = unknown> {
 
 /** The kinds of generation: `chat` answers conversations, `image` draws images, and `embedding` makes vectors of texts. */
 export type ModelKind = "chat" | "image" | "embedding";
-
-/** The wire formats of the package. A table by format does not compile until it has a row for each. */
-export type WireFormat =
-  | "messages"
-  | "generate-content"
-  | "chat-completions"
-  | "responses"
-  | "embeddings"
-  | "images"
-  | "token-usage";

@@ -4,7 +4,7 @@
  * upstream asks for, and cannot use another clock.
  */
 
-import { FROM_ZERO, type NumberRule, POSITIVE } from "../overrides.ts";
+import { FROM_ZERO, type NumberRule, POSITIVE } from "../options.ts";
 import type { Clock } from "./clock.ts";
 import type { BreakerState } from "./observer.ts";
 

@@ -225,9 +225,19 @@ export interface BegunCall<Context = unknown> {
   readonly format: string;
   /** `chat`, `image` and `embedding`: a model answers. `query` and `public`: the gateway answers, and `public` requests need no key. */
   readonly kind: ModelKind | "query" | "public";
+  /** The names of the format in OpenTelemetry; undefined for a format that no model answers. */
+  readonly telemetry?: TelemetryNames | undefined;
   readonly method: string;
   /** The route's pattern, never the request's address. */
   readonly route: string;
+}
+
+/** The names of a wire format in OpenTelemetry's conventions for generative AI. */
+export interface TelemetryNames {
+  /** `gen_ai.provider.name`: the owner of the format, even if another provider answers. The conventions define it this way. */
+  readonly provider: string;
+  /** `gen_ai.operation.name` of a kind of generation. Default: the kind's usual name. */
+  readonly operations?: Readonly<Partial<Record<ModelKind, string>>>;
 }
 
 /** Observes one call. */
@@ -270,6 +280,8 @@ export interface AskedUpstream {
   readonly name?: string;
   /** The upstream's wire format. */
   readonly format: string;
+  /** The names of the format in OpenTelemetry. Default: the format as the provider. */
+  readonly telemetry?: TelemetryNames | undefined;
   /** The kind of generation. Default: `image` for the format `images`, else `chat`. */
   readonly kind?: ModelKind;
   /** The upstream's name of the model. */

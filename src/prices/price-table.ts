@@ -4,7 +4,16 @@ import { GatewayError } from "../errors.ts";
 import type { Price } from "../kinds/chat/price.ts";
 import type { ImagePrice } from "../kinds/image/price.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
-import { assertOptions, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../options.ts";
+import {
+  assertOptions,
+  checkOf,
+  fieldsOf,
+  FROM_ZERO,
+  listOf,
+  mapOf,
+  type NumberRule,
+  type Shapes,
+} from "../options.ts";
 
 /** The prices of one model's tokens. A price that is left out is the price of the tokens that it is a part of. */
 export interface TokenRates {
@@ -91,17 +100,23 @@ const RATES = [
 ] as const satisfies readonly (keyof TokenRates)[];
 type Rates = Readonly<Record<(typeof RATES)[number], number>>;
 
-// The amounts themselves are checked with the table, where their names can be told in full.
-const RATE_SHAPES = Object.fromEntries(RATES.map((rate) => [rate, "any?"])) as Shapes<TokenRates>;
-const LONGER = { optional: listOf(fieldsOf<LongerRates>({ ...RATE_SHAPES, above: "number" })) };
+const PER: NumberRule = {
+  words: "a power of ten up to 1,000,000,000",
+  allows: (value) => Number.isInteger(Math.log10(value)) && value >= 1 && value <= 1e9,
+};
+const TOKENS: NumberRule = { ...FROM_ZERO, words: "a count of tokens" };
+const RATE_SHAPES = Object.fromEntries(RATES.map((rate) => [rate, "amount?"])) as Shapes<TokenRates>;
+const LONGER = { optional: listOf(fieldsOf<LongerRates>({ ...RATE_SHAPES, above: TOKENS })) };
 const ROW_SHAPES: Shapes<ModelPrice> = {
   ...RATE_SHAPES,
-  per: "number?",
+  per: { optional: PER },
   unit: "string?",
   longer: LONGER,
   tiers: { optional: mapOf(fieldsOf<TierRates>({ ...RATE_SHAPES, longer: LONGER })) },
-  toolUses: { optional: mapOf("any") },
-  pictures: { optional: (path, pictures) => typeof pictures === "number" || mapOf("any")(path, pictures) },
+  toolUses: { optional: mapOf("amount") },
+  pictures: {
+    optional: (path, pictures) => (typeof pictures === "number" ? checkOf("amount") : mapOf("amount"))(path, pictures),
+  },
 };
 
 /** The most digits behind the point of a millionth. Prices of vendors have up to six. */
@@ -251,8 +266,6 @@ function unitsOf(amount: number, per: number, unit = "usd"): { readonly digits: 
 function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field: string, amount: number, per: number]> {
   const { per = 1_000_000, longer, tiers = {}, toolUses = {}, pictures = {} } = price;
   const at = `The price of "${name}"`;
-  if (!Number.isInteger(Math.log10(per)) || per < 1 || per > 1e9)
-    throw new RangeError(`${at}: per must be a power of ten up to 1,000,000,000, not ${quoted(per)}`);
   if (!hasTokens(price) && price.pictures === undefined)
     throw new RangeError(`${at} needs input and output, or pictures`);
   if (hasTokens(price) && price.input === undefined) throw new RangeError(`${at} needs input; 0 makes it free`);
@@ -263,23 +276,14 @@ function* amountsOf(name: string, price: ModelPrice): Generator<readonly [field:
   const amounts: [string, number | undefined, number][] = [];
   const add = (prefix: string, rates: TokenRates, longerRates: readonly LongerRates[] = []): void => {
     for (const rate of RATES) amounts.push([`${at}: ${prefix}${rate}`, rates[rate], per]);
-    for (const { above, ...higher } of longerRates) {
-      if (!Number.isSafeInteger(above) || above < 0)
-        throw new RangeError(`${at}: ${prefix}above must be a count of tokens, not ${quoted(above)}`);
-      add(`${prefix}above ${above}, `, higher);
-    }
+    for (const { above, ...higher } of longerRates) add(`${prefix}above ${above}, `, higher);
   };
   add("", price, longer);
   for (const [tier, rates] of Object.entries(tiers)) add(`tier ${tier}, `, rates, rates.longer);
   for (const [tool, amount] of Object.entries(toolUses)) amounts.push([`${at}: ${tool}`, amount, 1]);
   for (const [kind, amount] of Object.entries(picturesOf(pictures)))
     amounts.push([`${at}: picture ${kind}`, amount, 1]);
-  for (const [field, amount, tokens] of amounts) {
-    if (amount === undefined) continue;
-    if (typeof amount !== "number" || !(amount >= 0) || amount === Number.POSITIVE_INFINITY)
-      throw new RangeError(`${field} must be a number from 0 up, not ${quoted(amount)}`);
-    yield [field, amount, tokens];
-  }
+  for (const [field, amount, tokens] of amounts) if (amount !== undefined) yield [field, amount, tokens];
 }
 
 /** True for a row that prices tokens, and not only pictures. */

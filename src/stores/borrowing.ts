@@ -1,6 +1,6 @@
 /** A quota store before a shared one: each process borrows blocks of a busy key's units, and serves calls from memory. */
 
-import { assertMethods, assertOptions, CLOCK, DEADLINE, MAX_TIMER_MS } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, MAX_TIMER_MS } from "../options.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import { type Cancel, type Clock, steadyClock } from "../ports/clock.ts";
 import type {
@@ -17,7 +17,6 @@ import type {
 import { Block, BusyKey, type LocalCall } from "./blocks.ts";
 import {
   assertHoldAmounts,
-  assertInteger,
   assertOutcome,
   assertRenewal,
   estimatedOf,
@@ -91,19 +90,14 @@ export function borrowingQuotaStore<Context = unknown>(
   const methods = ["find", "balance", "reserve", "renew", "settle", "recall", "recalled"];
   assertMethods("borrowingQuotaStore", "the first argument", store, methods, "a quota store with recalls");
   assertOptions<BorrowingQuotaStoreOptions>("borrowingQuotaStore", options, {
-    windowMs: "number?",
-    minCalls: "number?",
-    recallMs: "number?",
-    recallWaitMs: "number?",
-    keyCacheMs: "number?",
+    windowMs: "positive?",
+    minCalls: "fromZero?",
+    recallMs: "positive?",
+    recallWaitMs: "fromZero?",
+    keyCacheMs: "fromZero?",
     clock: CLOCK,
   });
   const { windowMs = 2_000, minCalls = 20, recallMs = 250, recallWaitMs = 500, keyCacheMs = 1_000 } = options;
-  assertInteger("windowMs", windowMs, 1);
-  assertInteger("minCalls", minCalls, 0);
-  assertInteger("recallMs", recallMs, 1);
-  assertInteger("recallWaitMs", recallWaitMs, 0);
-  assertInteger("keyCacheMs", keyCacheMs, 0);
   const clock = options.clock ?? steadyClock();
   return new BorrowingLedger(store, { windowMs, minCalls, recallMs, recallWaitMs, keyCacheMs, clock });
 }
@@ -727,7 +721,7 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
   }
 
   async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
-    assertOptions<typeof options>("close", options, { deadlineMs: { optional: DEADLINE } });
+    assertOptions<typeof options>("close", options, { deadlineMs: "deadlineMs?" });
     const { deadlineMs = 5_000 } = options;
     this.#isClosed = true;
     const returned = Promise.allSettled(Array.from(this.#keys.values(), (key) => this.#giveBack(key)));

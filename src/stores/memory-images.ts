@@ -43,8 +43,8 @@ const MAX_TOMBSTONES = 100_000;
  */
 export function memoryImageStore(options: MemoryImageStoreOptions = {}): MemoryImageStore {
   assertOptions<MemoryImageStoreOptions>("memoryImageStore", options, {
-    maxBytes: "number?",
-    maxBytesPerKey: "number?",
+    maxBytes: "positive?",
+    maxBytesPerKey: "positive?",
     clock: CLOCK,
   });
   const { maxBytes = DEFAULT_MAX_BYTES, maxBytesPerKey, clock = systemClock } = options;

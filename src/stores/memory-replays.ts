@@ -62,10 +62,10 @@ interface Entry {
  */
 export function memoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
   assertOptions<MemoryReplayStoreOptions>("memoryReplayStore", options, {
-    maxEntries: "number?",
-    maxEntriesPerKey: "number?",
-    maxBytes: "number?",
-    maxBytesPerKey: "number?",
+    maxEntries: "positive?",
+    maxEntriesPerKey: "positive?",
+    maxBytes: "positive?",
+    maxBytesPerKey: "positive?",
     clock: CLOCK,
   });
   return new MemoryReplays(options);
@@ -202,11 +202,9 @@ export interface KeyBounds {
   readonly maxBytesPerKey: number;
 }
 
-/** Fills in the bounds that a host has not set. Throws a RangeError for a bound that is not a positive integer. */
+/** Fills in the bounds that a host has not set. */
 export function keyBoundsOf(options: { [Bound in keyof KeyBounds]?: number | undefined }): KeyBounds {
   const { maxEntriesPerKey = 1_000, maxBytesPerKey = DEFAULT_MAX_BYTES } = options;
-  assertInteger("maxEntriesPerKey", maxEntriesPerKey, 1);
-  assertInteger("maxBytesPerKey", maxBytesPerKey, 1);
   return { maxEntriesPerKey, maxBytesPerKey };
 }
 

@@ -47,10 +47,10 @@ export interface MemoryResponseStore extends ResponseStore {
  */
 export function memoryResponseStore(options: MemoryResponseStoreOptions = {}): MemoryResponseStore {
   assertOptions<MemoryResponseStoreOptions>("memoryResponseStore", options, {
-    maxDocuments: "number?",
-    maxDocumentsPerKey: "number?",
-    maxBytes: "number?",
-    maxBytesPerKey: "number?",
+    maxDocuments: "positive?",
+    maxDocumentsPerKey: "positive?",
+    maxBytes: "positive?",
+    maxBytesPerKey: "positive?",
     clock: CLOCK,
   });
   return new MemoryResponses(options);

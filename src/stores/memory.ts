@@ -161,12 +161,11 @@ export function memoryQuotaStore(
     );
   assertOptions<MemoryQuotaStoreOptions>("memoryQuotaStore", options, {
     clock: CLOCK,
-    maxRetained: "number?",
+    maxRetained: "fromZero?",
     budgets: { optional: listOf(assertBudgetOptions) },
     onBudget: "function?",
   });
   const { clock = systemClock, maxRetained = 10_000, budgets = [], onBudget } = options;
-  assertInteger("maxRetained", maxRetained, 0);
   const store = new MemoryLedger(clock, maxRetained, onBudget);
   for (const budget of budgets) store.addBudget(budget);
   for (const key of keys) store.add(key);

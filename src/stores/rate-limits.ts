@@ -1,6 +1,6 @@
 /** A RateLimiter over the counters of rate-limiter-flexible: in memory, in Redis or in SQL, as the host provides them. */
 
-import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, quoted, type Shapes } from "../options.ts";
+import { assertMethods, assertOptions, CLOCK, fieldsOf, mapOf, type Shapes } from "../options.ts";
 import { type Clock, systemClock } from "../ports/clock.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { CallDemand, RateLimit, RateLimiter, RateVerdict, TokenDemand } from "../ports/rate-limiter.ts";
@@ -90,7 +90,7 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
     tiers: { optional: mapOf(fieldsOf(TIER_SHAPES)) },
     tierOf: "function?",
     groupOf: "function?",
-    reservedOutputTokens: "number?",
+    reservedOutputTokens: "fromZero?",
     clock: CLOCK,
   });
   const places = new Map<RateCounter, string>();
@@ -99,14 +99,11 @@ export function flexibleRateLimiter(options: FlexibleRateLimiterOptions): RateLi
     const where = `flexibleRateLimiter: tiers[${JSON.stringify(name)}]`;
     assertLimits(where, tier, places);
   }
-  const { reservedOutputTokens: most } = options;
-  if (most !== undefined && !(Number.isSafeInteger(most) && most >= 0))
-    throw new RangeError(`reservedOutputTokens must be an integer from 0, not ${quoted(most)}`);
   return new FlexibleRateLimiter(options);
 }
 
 const LIMITS = {
-  optional: fieldsOf<RateLimits>({ requests: "list?", tokens: "list?", callsAtOnce: "number?" }),
+  optional: fieldsOf<RateLimits>({ requests: "list?", tokens: "list?", callsAtOnce: "positive?" }),
 };
 const TIER_SHAPES: Shapes<RateTier> = { perKey: LIMITS, perModel: LIMITS, perGroup: LIMITS };
 
@@ -115,9 +112,6 @@ function assertLimits(where: string, tier: RateTier, places: Map<RateCounter, st
   for (const scope of ["perKey", "perModel", "perGroup"] as const) {
     const limits = tier[scope];
     if (limits === undefined) continue;
-    const most = limits.callsAtOnce;
-    if (most !== undefined && !(Number.isSafeInteger(most) && most > 0))
-      throw new RangeError(`callsAtOnce must be an integer from 1, not ${quoted(most)}`);
     for (const kind of ["requests", "tokens"] as const)
       for (const [index, counter] of (limits[kind] ?? []).entries()) {
         const name = `${scope}.${kind}[${index}]`;

@@ -70,8 +70,8 @@ export function unstorageImageStore(
   assertMethods("unstorageImageStore", "storage", storage, STORAGE_METHODS, "a storage of unstorage");
   assertOptions<UnstorageImageStoreOptions>("unstorageImageStore", options, {
     base: "string?",
-    maxBytes: "number?",
-    maxBytesPerKey: "number?",
+    maxBytes: "positive?",
+    maxBytesPerKey: "positive?",
     clock: CLOCK,
   });
   return new UnstorageImages(storage, options);

@@ -22,11 +22,11 @@ import type {
   CallOutcome,
   CallRecord,
   HoldChange,
+  ModelKind,
   RateDecision,
   UpstreamObserver,
   UpstreamOutcome,
   Usage,
-  WireFormat,
 } from "../index.ts";
 import type { Instruments } from "./instruments.ts";
 
@@ -64,12 +64,14 @@ export class ObservedCall implements CallObserver {
   readonly #context: Context;
 
   constructor(telemetry: Telemetry, call: BegunCall) {
-    const { format, kind, method, route } = call;
+    const { format, kind, telemetry: names, method, route } = call;
     this.#telemetry = telemetry;
-    const { operation, provider } = conventionOf(format, kind);
-    const isGenerated = kind !== "query" && kind !== "public";
-    this.#operation = isGenerated ? operation : undefined;
-    this.#convention = isGenerated ? { "gen_ai.operation.name": operation, "gen_ai.provider.name": provider } : {};
+    const convention =
+      kind === "query" || kind === "public" ? undefined : conventionOf({ format, kind, telemetry: names });
+    this.#operation = convention?.operation;
+    this.#convention = convention
+      ? { "gen_ai.operation.name": convention.operation, "gen_ai.provider.name": convention.provider }
+      : {};
     const attributes = {
       ...this.#convention,
       ...(kind === "image" && { "gen_ai.output.type": "image" }),
@@ -216,7 +218,7 @@ class ObservedUpstream implements UpstreamObserver {
   readonly #context: Context;
 
   constructor({ instruments, models, tracer, propagator }: Telemetry, asked: AskedUpstream, parent: Context) {
-    const { operation, provider } = conventionOf(asked.format, asked.kind);
+    const { operation, provider } = conventionOf(asked);
     const isKnown = asked.modelListed || models.has(asked.model);
     const common = {
       "gen_ai.operation.name": operation,
@@ -273,25 +275,21 @@ class ObservedUpstream implements UpstreamObserver {
 
 interface Convention {
   readonly operation: string;
-  /** The owner of the format, even if another provider answers. The conventions define it this way. */
   readonly provider: string;
 }
 
-/** `gen_ai.operation.name` and `gen_ai.provider.name` by wire format. */
-const CONVENTIONS: ReadonlyMap<string, Convention> = new Map(
-  Object.entries({
-    messages: { operation: "chat", provider: "anthropic" },
-    "chat-completions": { operation: "chat", provider: "openai" },
-    responses: { operation: "chat", provider: "openai" },
-    "generate-content": { operation: "generate_content", provider: "gcp.gen_ai" },
-    embeddings: { operation: "embeddings", provider: "openai" },
-    images: { operation: "generate_content", provider: "openai" },
-  } satisfies Record<Exclude<WireFormat, "token-usage">, Convention>),
-);
+/** The usual `gen_ai.operation.name` of each kind. */
+const OPERATIONS: Readonly<Record<string, string | undefined>> = {
+  chat: "chat",
+  image: "generate_content",
+  embedding: "embeddings",
+} satisfies Record<ModelKind, string>;
 
-function conventionOf(format: string, kind: BegunCall["kind"] | undefined): Convention {
-  const convention = CONVENTIONS.get(format) ?? { operation: "chat", provider: format };
-  return kind === "embedding" ? { ...convention, operation: "embeddings" } : convention;
+/** Returns the names of a call's format. A backend of the host's own may give none. */
+function conventionOf({ format, kind, telemetry }: Pick<AskedUpstream, "format" | "kind" | "telemetry">): Convention {
+  const asked = kind ?? (format === "images" ? "image" : "chat");
+  const { provider = format, operations } = telemetry ?? {};
+  return { operation: operations?.[asked] ?? OPERATIONS[asked] ?? asked, provider };
 }
 
 /** The label of every model that is not known. Without it, a metric would have a series for each name that callers invent. */

@@ -5,8 +5,7 @@
 
 import type { ChatEvent } from "../kinds/chat/event.ts";
 import { type JsonObject, isJsonObject, parseJson } from "../model/json.ts";
-import type { Check } from "../options.ts";
-import { FROM_ZERO, overridden } from "../overrides.ts";
+import { type Check, FROM_ZERO, overridden } from "../options.ts";
 import type { HangUp } from "../ports/model-backend.ts";
 
 const CANCEL: Exclude<HangUp, "cancel"> = { drainMs: 0 };

@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "srvx/node";
 import * as v from "valibot";
 import type { JsonObject } from "../../src/model/json.ts";
-import type { RelayFormat } from "../../src/upstreams/relay/options.ts";
+import type { RelayFormat } from "../../src/upstreams/relay/index.ts";
 import { type Heard, type Script, sixTurns, type Turn } from "./script.ts";
 
 /** The key that every strict upstream demands. */

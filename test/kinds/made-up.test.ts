@@ -6,8 +6,8 @@
 import { describe, expect, it } from "vitest";
 import { createGateway, GatewayError, withHooks } from "../../src/core.ts";
 import type { EndpointOf } from "../../src/formats/format.ts";
+import type { GatewayFormat } from "../../src/formats/module.ts";
 import { openaiEndpoint } from "../../src/formats/shared/errors.ts";
-import type { GatewayFormat } from "../../src/gateway.ts";
 import { readMultipart } from "../../src/http/form.ts";
 import {
   type BegunCall,
@@ -124,7 +124,7 @@ const ofForms: EndpointOf<typeof moderation> = {
 const moderations: GatewayFormat = {
   name: "moderations",
   options: {},
-  make: () => ({ name: "moderations", endpoints: [endpoint, ofForms] }),
+  make: () => ({ name: "moderations", telemetry: { provider: "made-up" }, endpoints: [endpoint, ofForms] }),
 };
 
 const moderator = (asked: ModerationRequest[] = []): Moderator => ({

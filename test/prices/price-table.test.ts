@@ -250,7 +250,7 @@ describe("a table is refused", () => {
     [
       "longer than no count",
       { m: { input: 2, output: 0, longer: [{ above: 1.5, input: 3 }] } },
-      'The price of "m": above must be a count of tokens, not 1.5',
+      'The price of "m": longer[0]: above must be a count of tokens, not 1.5',
     ],
   ])("%s", (_name, rows, message) => {
     expect(() => priceTable(rows)).toThrow(message);

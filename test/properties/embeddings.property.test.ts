@@ -2,13 +2,13 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeAnswer, floatsOf } from "../../src/formats/embeddings/answer.decode.ts";
 import { answerCollector, base64OfFloats } from "../../src/formats/embeddings/answer.ts";
-import { decodeRequest, encodeRequest } from "../../src/formats/embeddings/request.ts";
+import { decodeRequest } from "../../src/formats/embeddings/request.ts";
 import type { AnswerCollector } from "../../src/formats/format.ts";
 import { decodeEmbedAnswer, embedCollector } from "../../src/formats/generate-content/answer.embed.ts";
 import { decodeEmbedRequest, encodeEmbedRequest } from "../../src/formats/generate-content/request.embed.ts";
 import { TASK_TYPE } from "../../src/formats/generate-content/schema.embed.ts";
+import { decodeAnswer, encodeRequest, floatsOf } from "../../src/formats/shared/openai-embeddings.ts";
 import type { RawJson } from "../../src/http/answer.ts";
 import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingTask } from "../../src/kinds/embedding/request.ts";
 import { fromBase64 } from "../../src/media/base64.ts";

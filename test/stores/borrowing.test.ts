@@ -617,9 +617,9 @@ describe("close", () => {
 describe("options", () => {
   it.each([
     ["an unknown one", { window: 1 }, /window does not exist; did you mean windowMs/],
-    ["a window that is none", { windowMs: 0 }, /windowMs must be an integer from 1 up, not 0/],
+    ["a window that is none", { windowMs: 0 }, /windowMs must be a positive integer, not 0/],
     ["calls that are none", { minCalls: -1 }, /minCalls must be an integer from 0 up/],
-    ["an interval that is none", { recallMs: 0.5 }, /recallMs must be an integer from 1 up/],
+    ["an interval that is none", { recallMs: 0.5 }, /recallMs must be a positive integer/],
     ["a wait that is none", { recallWaitMs: -1 }, /recallWaitMs must be an integer from 0 up/],
     ["a time that is none", { keyCacheMs: Number.NaN }, /keyCacheMs must be an integer from 0 up/],
   ])("refuse %s", (_, options, message) => {

@@ -326,7 +326,7 @@ describe("tiers and groups", () => {
 
   it("refuses a wrong limit of a tier", () => {
     expect(() => flexibleRateLimiter({ tiers: { gold: { perGroup: { callsAtOnce: 0 } } } })).toThrow(
-      "callsAtOnce must be an integer from 1, not 0",
+      'tiers["gold"]: perGroup: callsAtOnce must be a positive integer, not 0',
     );
   });
 });

@@ -9,6 +9,7 @@ import type { ChatCodec, CodecOptions, EndpointOf, Format } from "../format.ts";
 import { isModelAddress, modelNamed, WholeAnswer } from "../shared/answer.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
+import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { CompletionDecoder } from "./answer.decode.ts";
 import { ChunkCollector } from "./answer.ts";
 import { conversionsOfEvent } from "./conversions.ts";
@@ -52,6 +53,7 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
 
   return {
     name: FORMAT,
+    telemetry: OPENAI_TELEMETRY,
     endpoints: [
       generation,
       {

@@ -1,15 +1,16 @@
 /** The embeddings format: `POST /v1/embeddings`. */
 
 import { embedding } from "../../kinds/embedding/index.ts";
-import type { EmbeddingCodec, EndpointOf, Format } from "../format.ts";
+import type { EndpointOf, Format } from "../format.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
-import { decodeAnswer, decodeError } from "./answer.decode.ts";
+import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { answerCollector } from "./answer.ts";
-import { conversionsOf, decodeRequest, encodeRequest, maxInputs } from "./request.ts";
+import { decodeRequest } from "./request.ts";
 import { FORMAT } from "./schema.ts";
 
 export const embeddings = (): Format => ({
   name: FORMAT,
+  telemetry: OPENAI_TELEMETRY,
   endpoints: [
     {
       format: FORMAT,
@@ -26,6 +27,3 @@ export const embeddings = (): Format => ({
     } satisfies EndpointOf<typeof embedding>,
   ],
 });
-
-/** Encodes requests to an upstream of this format, and decodes its answers and errors. */
-export const embeddingsCodec: EmbeddingCodec = { maxInputs, conversionsOf, encodeRequest, decodeAnswer, decodeError };

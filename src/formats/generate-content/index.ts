@@ -9,6 +9,7 @@ import type { ChatRequest, NativeRequest } from "../../kinds/chat/request.ts";
 import { embedding } from "../../kinds/embedding/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { TelemetryNames } from "../../ports/observer.ts";
 import type {
   AnswerContext,
   ChatCodec,
@@ -36,11 +37,14 @@ import { decodeRequest, encodeRequest, type GenerateContentNative, inCamelCase, 
 import { FORMAT, given } from "./schema.wire.ts";
 import { GenerateContentEncoder, GenerateContentStream, JoinedChunks } from "./stream.ts";
 
+export const TELEMETRY: TelemetryNames = { provider: "gcp.gen_ai", operations: { chat: "generate_content" } };
+
 /** The paths of models: `v1beta` is the spec's version, `v1` is used by newer official clients. Both have tuned models too. */
 const COLLECTIONS = ["/v1beta/models/", "/v1/models/", "/v1beta/tunedModels/", "/v1/tunedModels/"];
 
 export const generateContent = (): Format => ({
   name: FORMAT,
+  telemetry: TELEMETRY,
   endpoints: [
     ...COLLECTIONS.flatMap(methodEndpoints),
     ...modelEndpoints("/v1beta/models", () => true),

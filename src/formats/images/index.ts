@@ -12,6 +12,7 @@ import type { Clock } from "../../ports/clock.ts";
 import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-store.ts";
 import type { EndpointOf, Format, Incoming } from "../format.ts";
 import { type OpenAIErrorBody, openaiEndpoint } from "../shared/errors.ts";
+import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { answerDecoder, decodeError, decodePicture } from "./answer.decode.ts";
 import { answerCollector, answerStream } from "./answer.ts";
 import { ImageModels, maxPictureBytes } from "./request.models.ts";
@@ -105,6 +106,7 @@ export function images(context: ImagesContext): Format {
 
   return {
     name: FORMAT,
+    telemetry: OPENAI_TELEMETRY,
     aliasesOf: (model) => models.aliasesOf(model),
     endpoints: [
       endpoint("/v1/images/generations", "generate", "json"),

@@ -8,6 +8,7 @@ import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { Shapes } from "../../options.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { TelemetryNames } from "../../ports/observer.ts";
 import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming, Query } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
@@ -24,6 +25,8 @@ import { decodeRequest, encodeRequest, type MessagesHeaders } from "./request.ts
 import type { MessagesModel, MessagesModelList } from "./schema.answer.ts";
 import { FORMAT, messagesRequest } from "./schema.ts";
 import { MessagesStreamEncoder } from "./stream.ts";
+
+export const TELEMETRY: TelemetryNames = { provider: "anthropic" };
 
 /** The options of a host that make the messages format accept more than the spec allows. */
 export interface MessagesOptions {
@@ -84,6 +87,7 @@ export function messages(options: MessagesOptions = {}): Format {
 
   return {
     name: FORMAT,
+    telemetry: TELEMETRY,
     endpoints: [
       generation,
       {

@@ -9,6 +9,7 @@ import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming } from "../f
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
+import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
 import { conversionsOfEvent } from "./conversions.ts";
@@ -44,6 +45,7 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
 
   return {
     name: FORMAT,
+    telemetry: OPENAI_TELEMETRY,
     endpoints: [
       generation,
       {

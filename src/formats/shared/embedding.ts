@@ -1,8 +1,21 @@
-/** The conversions of embedding requests between formats, and the JSON of vectors. */
+/** What all formats that embed share: the conversions of requests, batches, the relay to an upstream, and the JSON of vectors. */
 
-import type { EmbeddingRequest, EmbeddingVector } from "../../kinds/embedding/request.ts";
+import { GatewayError } from "../../errors.ts";
+import {
+  EMBEDDING,
+  type EmbeddingEvent,
+  type EmbeddingRequest,
+  type EmbeddingVector,
+} from "../../kinds/embedding/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
+import type { NativeUsage } from "../../model/usage.ts";
+import { overridden } from "../../options.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
+import type { EmbeddingAnswer, EmbeddingCodec } from "../format.ts";
+import type { EmbeddingVerbs, FormatUpstreamOptions, RelayedCall, RelayTools } from "../module.ts";
 import type { ConversionRule } from "./conversions.ts";
+import { upstreamFailed } from "./upstream.ts";
 
 /** The fields of a request that some format cannot express exactly. */
 export type EmbeddingField =
@@ -42,3 +55,178 @@ export function embeddingConversions(table: EmbeddingConversions, request: Embed
 /** Writes a vector as a JSON array of numbers. */
 export const vectorJson = (vector: EmbeddingVector): string =>
   JSON.stringify(Array.isArray(vector) ? vector : Array.from(vector));
+
+/** The inputs of one batch: from `start` up to `end`. */
+export interface Batch {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Divides inputs into batches of at most `most`. */
+export function batchesOf(count: number, most: number): Batch[] {
+  const batches: Batch[] = [];
+  for (let start = 0; start < count; start += most) batches.push({ start, end: Math.min(count, start + most) });
+  return batches;
+}
+
+/** The time for which the other batches may still answer after one has failed, in milliseconds: their upstream counts what it has begun. */
+const LINGER_MS = 5_000;
+
+/** The answer for one batch. */
+interface BatchAnswer {
+  readonly vectors: readonly EmbeddingVector[];
+  /** The upstream's count; undefined without one. */
+  readonly inputTokens: number | undefined;
+  /** All that the upstream reported with the count. */
+  readonly native?: NativeUsage | undefined;
+}
+
+/**
+ * Asks for each batch, and yields the vectors in the order of the inputs, and the count of all batches. When a batch fails, yields the count of
+ * the batches that were answered, because their upstream charges them, and throws the error.
+ */
+export async function* embedded(
+  batches: readonly Batch[],
+  concurrency: number,
+  context: { readonly signal: AbortSignal; readonly clock: Clock },
+  ask: (batch: Batch, signal: AbortSignal) => Promise<BatchAnswer>,
+): AsyncGenerator<EmbeddingEvent> {
+  let tokens = 0;
+  let areAllCounted = true;
+  let native: NativeUsage | undefined;
+  const counted = async (batch: Batch, signal: AbortSignal): Promise<BatchAnswer> => {
+    const answer = await ask(batch, signal);
+    tokens += answer.inputTokens ?? 0;
+    areAllCounted &&= answer.inputTokens !== undefined;
+    native = native && answer.native ? added(native, answer.native) : (native ?? answer.native);
+    return answer;
+  };
+  try {
+    for await (const { vectors } of inOrder(batches, concurrency, context, counted)) yield* vectors;
+  } catch (error) {
+    if (tokens !== 0) yield { type: "usage", usage: { inputTokens: tokens } };
+    throw error;
+  }
+  // Report the count only when all batches have one, so that a part is never taken for the whole.
+  if (areAllCounted) yield { type: "usage", usage: { inputTokens: tokens }, ...(native && { native }) };
+}
+
+/** Adds the numbers of two reports, such as their costs. Keeps the first report's other fields. */
+function added(first: NativeUsage, second: NativeUsage): NativeUsage {
+  const fields = { ...second.fields, ...first.fields };
+  for (const [name, value] of Object.entries(second.fields)) {
+    const known = first.fields[name];
+    if (typeof known === "number" && typeof value === "number") fields[name] = known + value;
+  }
+  return { ...first, fields };
+}
+
+/**
+ * Asks for each batch, at most `concurrency` at once, and yields the answers in the order of the batches. When one fails, or nobody reads
+ * on, the signal of the others fires.
+ *
+ * @param signal The signal of the call. It ends all batches.
+ */
+async function* inOrder<Answer>(
+  batches: readonly Batch[],
+  concurrency: number,
+  { signal, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
+  ask: (batch: Batch, signal: AbortSignal) => Promise<Answer>,
+): AsyncGenerator<Answer> {
+  const [first] = batches;
+  if (first && batches.length === 1) {
+    yield await ask(first, signal);
+    return;
+  }
+  const end = new AbortController();
+  const onAbort = (): void => end.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  const asked: Promise<Answer>[] = [];
+  try {
+    let next = 0;
+    for (let read = 0; read < batches.length; read++) {
+      for (; next < batches.length && next < read + concurrency; next++) {
+        const answer = ask(batches[next] as Batch, end.signal);
+        // A failure is met when its turn comes.
+        answer.catch(() => {});
+        asked.push(answer);
+      }
+      yield await (asked.shift() as Promise<Answer>);
+    }
+  } catch (error) {
+    // When the call ends, its signal ends all batches.
+    await new Promise<void>((resolve) => {
+      const cancel = clock.after(LINGER_MS, resolve);
+      void Promise.allSettled(asked).then(() => resolve(cancel()));
+    });
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    end.abort(ABANDONED);
+  }
+}
+
+const ABANDONED = new GatewayError("client_closed", "The other batches of the request are not needed any more.");
+
+/** The number of batches of one call that are asked for at once, by default. */
+const CONCURRENCY = 4;
+
+/** Makes the function of a relay to an upstream that embeds. Throws a RangeError for a wrong number in `options.embeddings`. */
+export function embeddingRelay(
+  relay: RelayTools,
+  codec: EmbeddingCodec,
+  { embeddings = {} }: FormatUpstreamOptions,
+): EmbeddingVerbs {
+  // The default of `maxInputs` depends on the request, so only its own value is checked here.
+  const { concurrency, maxInputs } = overridden(
+    "relay: embeddings",
+    { concurrency: CONCURRENCY, maxInputs: Number.MAX_SAFE_INTEGER },
+    embeddings,
+  );
+  const most = (request: EmbeddingRequest): number =>
+    embeddings.maxInputs === undefined ? codec.maxInputs(request) : maxInputs;
+  return {
+    async *embed(request, context) {
+      const asked = { ...request, model: relay.modelName(request.model) };
+      relay.reportConversions(codec.conversionsOf(asked), context);
+      const batches = batchesOf(request.inputs.length, most(asked));
+      const { signal, observeUpstream } = context;
+      yield* embedded(batches, concurrency, { signal, clock: relay.clock }, (batch, signal) =>
+        relayedBatch(relay, codec, asked, request.model, batch, { signal, observeUpstream }),
+      );
+    },
+  };
+}
+
+async function relayedBatch(
+  relay: RelayTools,
+  codec: EmbeddingCodec,
+  request: EmbeddingRequest,
+  callerModel: string,
+  { start, end }: Batch,
+  context: Pick<CallContext, "signal" | "observeUpstream">,
+): Promise<EmbeddingAnswer> {
+  const call = (): RelayedCall<EmbeddingAnswer, EmbeddingAnswer> => {
+    const { body, path, headers } = codec.encodeRequest(request, start, end);
+    return {
+      kind: EMBEDDING,
+      model: request.model,
+      callerModel,
+      path,
+      headers,
+      body: JSON.stringify(body),
+      stream: false,
+      codec,
+      decoder: { answer: (text) => [codec.decodeAnswer(text, end - start, relay.json)] },
+      handOn(answers, _exchange, observation) {
+        for (const { model, inputTokens } of answers) observation?.onUsage(model, inputTokens);
+        return answers;
+      },
+    };
+  };
+  let answer: EmbeddingAnswer | undefined;
+  for await (const decoded of relay.relayed(context, call)) answer = decoded;
+  if (answer) return answer;
+  throw upstreamFailed("The model backend's answer is empty.");
+}

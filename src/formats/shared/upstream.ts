@@ -5,6 +5,34 @@ import { GatewayError } from "../../errors.ts";
 import { isValid } from "../../http/validation.ts";
 import { isJsonObject, JsonLimitError, type JsonLimits, type JsonObject, parseJson } from "../../model/json.ts";
 import type { Usage } from "../../model/usage.ts";
+import type { TelemetryNames } from "../../ports/observer.ts";
+import type { AddressRules, UpstreamFormat } from "../module.ts";
+
+/** The names of all formats of OpenAI for observers. */
+export const OPENAI_TELEMETRY: TelemetryNames = { provider: "openai" };
+
+/** The rules that the upstreams of all formats of OpenAI share. Addresses for OpenAI's clients are complete, unless they have no path. */
+export const OPENAI_UPSTREAM: Pick<UpstreamFormat, "telemetry" | "credential" | "listPath"> & {
+  readonly address: Pick<AddressRules, "version" | "complete">;
+} = {
+  telemetry: OPENAI_TELEMETRY,
+  address: { version: "/v1", complete: /./ },
+  credential: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+  listPath: "/models",
+};
+
+/** A path that ends with a version, such as `/v1`, `/v4` or `/v1beta`. */
+export const VERSIONED: RegExp = /\/v\d+(?:(?:alpha|beta)\d*)?$/;
+
+/** The most models that a check asks for. */
+export const MAX_LISTED_MODELS = 1_000;
+
+/** The error for a picture that an upstream keeps at an address. */
+export const pictureFailed = (why: string): GatewayError =>
+  new GatewayError("backend_failed", "The model backend's picture cannot be fetched.", {
+    port: "model-backend",
+    cause: new Error(why),
+  });
 
 /** Parses an upstream's JSON. Throws `backend_failed` for a text that is not JSON, and for JSON beyond the limits. */
 export function parseAnswer(text: string, limits?: JsonLimits): unknown {

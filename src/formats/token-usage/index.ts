@@ -6,10 +6,11 @@ import type { ApiKey, Balance } from "../../ports/quota-store.ts";
 import type { Format } from "../format.ts";
 import type { TokenUsageAnswer, TokenUsageError } from "./schema.ts";
 
-const FORMAT = "token-usage";
+export const FORMAT = "token-usage";
 
 export const tokenUsage = (): Format => ({
   name: FORMAT,
+  telemetry: undefined,
   endpoints: [
     {
       format: FORMAT,

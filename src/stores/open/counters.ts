@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import type * as kyselyPackage from "kysely";
 import type * as flexiblePackage from "rate-limiter-flexible";
-import { MAX_TIMER_MS, quoted } from "../../options.ts";
+import { checkOf, integer, MAX_TIMER_MS } from "../../options.ts";
 import type { RateCounter } from "../rate-limits.ts";
 import type { SqlDatabase } from "../sql/index.ts";
 
@@ -65,8 +65,8 @@ const MOST_SECONDS = Math.floor(MAX_TIMER_MS / 1_000);
 
 /** Makes a counter. Throws a RangeError for numbers out of range, and an Error when rate-limiter-flexible is not installed. */
 export function counterIn(place: CounterPlace, points: number, seconds: number): RateCounter {
-  assertWithin("stores.counter: points", points, 1, MOST_POINTS);
-  assertWithin("stores.counter: seconds", seconds, 1, MOST_SECONDS);
+  checkOf(integer(1, MOST_POINTS))("stores.counter: points", points);
+  checkOf(integer(1, MOST_SECONDS))("stores.counter: seconds", seconds);
   const { RateLimiterMemory, RateLimiterMySQL, RateLimiterPostgres, RateLimiterRedis } = flexible();
   const window = { points, duration: seconds };
   // The table is made and swept above, for all counters together.
@@ -97,12 +97,6 @@ export function counterIn(place: CounterPlace, points: number, seconds: number):
       place satisfies never;
       throw new Error("There is no such place.");
   }
-}
-
-/** Throws a RangeError for a number that is not an integer in a range. */
-export function assertWithin(name: string, value: number, least: number, most: number): void {
-  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  throw new RangeError(`${name} must be an integer from ${least} to ${most}, not ${quoted(value)}.`);
 }
 
 /** Loads the package at the first counter. `require` lets a counter stand in a literal, because it needs no `await`. */

@@ -2,7 +2,7 @@
 
 import type { Kysely } from "kysely";
 import { assertNodeVersion } from "../../node-version.ts";
-import { assertOptions, MAX_TIMER_MS } from "../../options.ts";
+import { assertOptions, integer, MAX_TIMER_MS } from "../../options.ts";
 import type { ReplayStore } from "../../ports/replay-store.ts";
 import type { ResponseStore } from "../../ports/response-store.ts";
 import type { OnBudget } from "../budgets.ts";
@@ -17,7 +17,7 @@ import {
   type SqlConnection,
   UsageError,
 } from "./connection.ts";
-import { assertWithin, counterIn } from "./counters.ts";
+import { counterIn } from "./counters.ts";
 
 assertNodeVersion();
 
@@ -98,17 +98,14 @@ const DAY_MS = 86_400_000;
 export async function openStores(address: string, options: OpenStoresOptions = {}): Promise<OpenedStores> {
   assertOptions<OpenStoresOptions>("openStores", options, {
     prefix: "string?",
-    connections: "number?",
+    connections: { optional: integer(1, 1_000) },
     migrate: "boolean?",
-    keepDays: "number?",
-    sweepMs: "number?",
+    keepDays: { optional: integer(1, 36_500) },
+    sweepMs: { optional: integer(0, MAX_TIMER_MS) },
     onBudget: "function?",
     onError: "function?",
   });
   const { prefix, migrate = true, connections = 10, keepDays = 30, sweepMs = 60_000, onError = logError } = options;
-  assertWithin("openStores: connections", connections, 1, 1_000);
-  assertWithin("openStores: keepDays", keepDays, 1, 36_500);
-  assertWithin("openStores: sweepMs", sweepMs, 0, MAX_TIMER_MS);
   if (typeof address !== "string")
     throw new TypeError("openStores: the address of the store must be a text, such as sqlite:gateway.db.");
 

@@ -101,8 +101,8 @@ export interface RedisReplayStoreOptions extends RedisStoreOptions, Partial<KeyB
 export function redisReplayStore(options: RedisReplayStoreOptions): ReplayStore {
   assertOptions<RedisReplayStoreOptions>("redisReplayStore", options, {
     ...REDIS_SHAPES,
-    maxEntriesPerKey: "number?",
-    maxBytesPerKey: "number?",
+    maxEntriesPerKey: "positive?",
+    maxBytesPerKey: "positive?",
   });
   return new RedisReplays(options);
 }

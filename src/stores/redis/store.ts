@@ -100,7 +100,7 @@ export function redisQuotaStore<Context = unknown>(
 ): DurableQuotaStore<Context> {
   assertOptions<RedisQuotaStoreOptions>("redisQuotaStore", options, {
     ...REDIS_SHAPES,
-    retentionMs: "number?",
+    retentionMs: "positive?",
     find: "function?",
     onBudget: "function?",
   });
@@ -121,7 +121,6 @@ class RedisLedger<Context> implements DurableQuotaStore<Context> {
   #isCluster = false;
 
   constructor({ retentionMs = HOUR_MS, find, onBudget, ...options }: RedisQuotaStoreOptions<Context>) {
-    assertInteger("retentionMs", retentionMs, 1);
     this.#redis = new RedisAccess(options);
     this.#retentionMs = retentionMs;
     this.#find = find;

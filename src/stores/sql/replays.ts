@@ -53,8 +53,8 @@ const MAX_TRIES = 20;
 export function sqlReplayStore(options: SqlReplayStoreOptions): SqlReplayStore {
   assertOptions<SqlReplayStoreOptions>("sqlReplayStore", options, {
     ...SQL_SHAPES,
-    maxEntriesPerKey: "number?",
-    maxBytesPerKey: "number?",
+    maxEntriesPerKey: "positive?",
+    maxBytesPerKey: "positive?",
   });
   return new SqlReplays(options);
 }

@@ -9,7 +9,6 @@ import type {
   NewDocument,
   ResponseStore,
 } from "../../ports/response-store.ts";
-import { assertInteger } from "../ledger.ts";
 import { assertName } from "../memory-replays.ts";
 import {
   assertNewDocument,
@@ -62,8 +61,8 @@ const MOST_CHARS = 1024 * 1024;
 export function sqlResponseStore(options: SqlResponseStoreOptions): SqlResponseStore {
   assertOptions<SqlResponseStoreOptions>("sqlResponseStore", options, {
     ...SQL_SHAPES,
-    maxDocumentsPerKey: "number?",
-    maxBytesPerKey: "number?",
+    maxDocumentsPerKey: "positive?",
+    maxBytesPerKey: "positive?",
   });
   return new SqlResponses(options);
 }
@@ -76,8 +75,6 @@ class SqlResponses implements SqlResponseStore {
   #created = 0;
 
   constructor({ maxDocumentsPerKey = 100_000, maxBytesPerKey = 1024 ** 3, ...options }: SqlResponseStoreOptions) {
-    assertInteger("maxDocumentsPerKey", maxDocumentsPerKey, 1);
-    assertInteger("maxBytesPerKey", maxBytesPerKey, 1);
     this.#access = SqlAccess.open(options);
     this.#maxDocuments = maxDocumentsPerKey;
     this.#maxBytes = maxBytesPerKey;

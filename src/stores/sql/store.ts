@@ -1,6 +1,6 @@
 /** The quota store over SQL: each verb is one statement, or shares a short transaction with verbs that wait for the same key. */
 
-import { assertOptions, quoted } from "../../options.ts";
+import { assertOptions, integer } from "../../options.ts";
 import type { CallInfo } from "../../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import { type BudgetEvent, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "../budgets.ts";
@@ -84,7 +84,7 @@ export function sqlQuotaStore<Context = unknown>(options: SqlQuotaStoreOptions<C
   assertOptions<SqlQuotaStoreOptions>("sqlQuotaStore", options, {
     ...SQL_SHAPES,
     find: "function?",
-    maxVerbsPerTransaction: "number?",
+    maxVerbsPerTransaction: { optional: integer(1, 1_000) },
     onBudget: "function?",
   });
   return new SqlLedger(options);
@@ -127,10 +127,6 @@ class SqlLedger<Context> implements DurableQuotaStore<Context> {
   readonly #waiting = new Map<string, WaitingVerb[]>();
 
   constructor({ find, maxVerbsPerTransaction = 64, onBudget, ...options }: SqlQuotaStoreOptions<Context>) {
-    if (!Number.isSafeInteger(maxVerbsPerTransaction) || maxVerbsPerTransaction < 1 || maxVerbsPerTransaction > 1_000)
-      throw new RangeError(
-        `maxVerbsPerTransaction must be an integer from 1 to 1000, not ${quoted(maxVerbsPerTransaction)}`,
-      );
     this.#access = SqlAccess.open(options);
     this.#find = find;
     this.#onBudget = onBudget;

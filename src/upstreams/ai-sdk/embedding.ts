@@ -5,6 +5,8 @@ import {
   type EmbeddingConversions,
   embeddingConversions,
   type EmbeddingField,
+  batchesOf,
+  embedded,
 } from "../../formats/shared/embedding.ts";
 import {
   EMBEDDING,
@@ -16,7 +18,6 @@ import {
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { Pending } from "../backend.ts";
-import { batchesOf, embedded } from "../batches.ts";
 import { reportConversions } from "../relay/chat.ts";
 import { conversionsOfWarnings, type Traits, traitsOf } from "./conversions.ts";
 import { decodeError, failed, ModelCall } from "./model-call.ts";

@@ -2,8 +2,7 @@
 
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
 import type { JsonObject } from "../../model/json.ts";
-import { type Check, CLOCK, fieldsOf, mapOf, type Shapes } from "../../options.ts";
-import { FROM_ZERO, overridden } from "../../overrides.ts";
+import { type Check, CLOCK, fieldsOf, mapOf, type Shapes, FROM_ZERO, overridden } from "../../options.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
 import { HANG_UP_BY_MODEL } from "../backend.ts";

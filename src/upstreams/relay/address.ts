@@ -1,8 +1,8 @@
 /** The address of an upstream: from the base address that a host has written, in any usual spelling, to the path of a request. */
 
 import { GatewayError } from "../../errors.ts";
+import type { UpstreamFormat } from "../../formats/module.ts";
 import { isJsonObject } from "../../model/json.ts";
-import type { RelayFormat } from "./options.ts";
 
 export interface BaseAddress {
   /** Such as `https://example.com`. */
@@ -11,48 +11,15 @@ export interface BaseAddress {
   readonly path: string;
 }
 
-/** A path that ends with a version, such as `/v1`, `/v4` or `/v1beta`. */
-const VERSIONED = /\/v\d+(?:(?:alpha|beta)\d*)?$/;
-
-interface Spelling {
-  /** The version that is added to a path which lacks one. */
-  readonly version: string;
-  /**
-   * Matches a path that needs no version. The official clients of messages and generate-content add the version themselves, so their
-   * addresses are documented without it. The addresses for clients of the other formats are complete, unless they have no path at all.
-   */
-  readonly complete: RegExp;
-  /** Matches a route at the end of a path. */
-  readonly route: RegExp;
-  /** Matches a route that no other format has. */
-  readonly ownRoute: RegExp;
-}
-
-const OPENAI = { version: "/v1", complete: /./ } as const;
-const CHAT = /\/chat\/completions$/;
-const RESPONSES = /\/responses(?:\/input_tokens)?$/;
-const IMAGES = /\/images\/(?:generations|edits|variations)$/;
-const MESSAGES = /\/messages(?:\/count_tokens)?$/;
-
-const SPELLINGS: Readonly<Record<RelayFormat, Spelling>> = {
-  messages: { version: "/v1", complete: VERSIONED, route: MESSAGES, ownRoute: MESSAGES },
-  "generate-content": {
-    version: "/v1beta",
-    // The addresses of Vertex AI end with `/v1/projects/…/publishers/google`.
-    complete: new RegExp(`${VERSIONED.source}|/publishers/[^/]+$`),
-    route: /\/(?:models|tunedModels)(?:\/.*)?$/,
-    ownRoute: /:(?:generateContent|streamGenerateContent|countTokens)$/,
-  },
-  "chat-completions": { ...OPENAI, route: CHAT, ownRoute: CHAT },
-  responses: { ...OPENAI, route: RESPONSES, ownRoute: RESPONSES },
-  images: { ...OPENAI, route: IMAGES, ownRoute: IMAGES },
-};
-
 /**
  * Reads the base address of a host: with or without the version, with slashes too many, or the whole address of a route. Throws a TypeError
- * for any other address. The message does not contain the address, which may include a secret.
+ * for any other address, also for that of a route of another format. The message does not contain the address, which may include a secret.
  */
-export function baseAddress(baseUrl: string, format: RelayFormat): BaseAddress {
+export function baseAddress(
+  baseUrl: string,
+  { name: format, address }: UpstreamFormat,
+  others: readonly UpstreamFormat[],
+): BaseAddress {
   if (!URL.canParse(baseUrl)) throw new TypeError("relay: baseUrl is not a URL.");
   const url = new URL(baseUrl);
   if (url.protocol !== "http:" && url.protocol !== "https:")
@@ -60,10 +27,10 @@ export function baseAddress(baseUrl: string, format: RelayFormat): BaseAddress {
   if (url.username || url.password) throw new TypeError("relay: baseUrl must hold no user name or password.");
   if (url.search || url.hash || /[?#]/.test(baseUrl))
     throw new TypeError("relay: baseUrl must hold no query or fragment.");
-  const { version, complete, route } = SPELLINGS[format];
+  const { version, complete, route } = address;
   const written = url.pathname.replaceAll(/\/+/g, "/").replace(/\/$/, "");
-  for (const [other, { ownRoute }] of Object.entries(SPELLINGS))
-    if (other !== format && ownRoute.test(written))
+  for (const { name: other, address: theirs } of others)
+    if (other !== format && (theirs.ownRoute ?? theirs.route).test(written))
       throw new TypeError(
         `relay: baseUrl is the address of a route of ${other}, but the format is ${format}. It must be the address above the routes of ${format}, such as https://api.example.com${version}.`,
       );

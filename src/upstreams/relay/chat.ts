@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { ChatCodec } from "../../formats/format.ts";
+import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { ChatEvent, NativeEvent, NativeFrame } from "../../kinds/chat/event.ts";
@@ -14,26 +15,12 @@ import { TurnMemory } from "../turn-memory.ts";
 import { NO_ROUTE } from "./address.ts";
 import type { Failures } from "./failures.ts";
 import type { NamePolicy, UpstreamOptions } from "./options.ts";
-import { type RelayedCall, isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./relayed.ts";
+import { isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** The functions of a relay to an upstream of a chat format. */
-export interface ChatRelay {
-  chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent>;
-  countInputTokens(request: ChatRequest, call: CallContext): Promise<number | undefined>;
-}
-
-/** Makes the functions of a relay to an upstream of a chat format, and its codec. */
-export function openChat(
-  upstream: Upstream,
-  options: UpstreamOptions,
-  codec: ChatCodec,
-): { readonly verbs: ChatRelay; readonly codec: ChatCodec } {
-  return { verbs: chatRelay(upstream, options, codec), codec };
-}
-
-export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: ChatCodec): ChatRelay {
+/** Makes the functions of a relay to an upstream of a chat format. */
+export function chatRelay(upstream: Upstream, options: UpstreamOptions, codec: ChatCodec): ChatVerbs {
   const memory = new TurnMemory(upstream.limits, upstream.clock);
   return {
     chat: (request, call) =>

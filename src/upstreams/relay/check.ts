@@ -16,8 +16,7 @@ import type { Upstream } from "./upstream.ts";
 /** The default time limit of a check, in milliseconds. */
 const TIMEOUT_MS = 10_000;
 
-/** The most models that are asked for, and that a sentence lists. */
-const MAX_MODELS = 1_000;
+/** The most models that a sentence lists. */
 const MAX_LISTED = 10;
 
 /**
@@ -52,7 +51,7 @@ export async function checkUpstream(
   const late = new Error(`The upstream did not answer within ${timeoutMs} ms.`);
   const cancel = upstream.clock.after(timeoutMs, () => abort.abort(late));
   try {
-    const path = LIST_PATH[upstream.format];
+    const path = upstream.listPath;
     const headers = asking ? asking.codec.encodeRequest(tokenRequest("check")).headers : {};
     const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
     if (problem !== undefined) return { ok: false, problem, models: undefined };
@@ -71,14 +70,6 @@ export async function checkUpstream(
 }
 
 const wrong = (problem: string): RelayCheck => ({ ok: false, problem, models: undefined });
-
-const LIST_PATH: Readonly<Record<Upstream["format"], string>> = {
-  messages: `/models?limit=${MAX_MODELS}`,
-  "generate-content": `/models?pageSize=${MAX_MODELS}`,
-  "chat-completions": "/models",
-  responses: "/models",
-  images: "/models",
-};
 
 interface Listing {
   readonly status: number;

@@ -4,52 +4,52 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { assertOptions, nearest } from "../../options.ts";
-import type { ModelBackend } from "../../ports/model-backend.ts";
+import { FORMATS, type VerbsByName } from "../../formats/all.ts";
+import type { FormatModule, UpstreamFormat } from "../../formats/module.ts";
+import { assertOptions, type Check, nearest } from "../../options.ts";
 import { checkUpstream } from "./check.ts";
-import { chatCompletionsUpstream } from "./formats/chat-completions.ts";
-import { generateContentUpstream } from "./formats/generate-content.ts";
-import { imagesUpstream } from "./formats/images.ts";
-import { messagesUpstream } from "./formats/messages.ts";
-import { responsesUpstream } from "./formats/responses.ts";
-import { RELAY_SHAPES, type RelayBackend, type RelayFormat, type RelayOptions } from "./options.ts";
-import { openRelay, type UpstreamFormat } from "./relay.ts";
+import { type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
+import { openRelay } from "./relay.ts";
 
 export {
   type CheckOptions,
   DEFAULT_RELAY_LIMITS,
   DEFAULT_RELAY_TIMEOUTS,
-  type EmbeddingBatches,
   type NamePolicy,
   type RelayBackend,
   type RelayCheck,
-  type RelayFormat,
   type RelayLimits,
   type RelayModels,
-  type RelayOptions,
   type RelayTimeouts,
 } from "./options.ts";
+export type { EmbeddingBatches } from "../../formats/module.ts";
 export type { Fetch } from "./transport.fetch.ts";
 
-const FORMATS: Readonly<Record<RelayFormat, UpstreamFormat>> = {
-  messages: messagesUpstream,
-  "generate-content": generateContentUpstream,
-  "chat-completions": chatCompletionsUpstream,
-  responses: responsesUpstream,
-  images: imagesUpstream,
-};
+const UPSTREAMS: readonly UpstreamFormat[] = (FORMATS as readonly FormatModule[]).flatMap(
+  ({ upstream }) => upstream ?? [],
+);
+const NAMES = UPSTREAMS.map(({ name }) => name);
 
-/** The formats of providers, for hosts that write the provider's name. */
-const FORMAT_OF: readonly (readonly [RegExp, RelayFormat])[] = [
-  [/anthropic|claude/i, "messages"],
-  [/openai|gpt/i, "chat-completions"],
-  [/gemini|google/i, "generate-content"],
-];
+/** The wire formats that an upstream may speak. */
+export type RelayFormat = keyof VerbsByName;
+
+/** The upstream of a relay, and the rules for calling it. */
+export interface RelayOptions<Format extends RelayFormat = RelayFormat> extends UpstreamOptions {
+  /** The wire format that the upstream speaks. */
+  readonly format: Format;
+}
+
+const assertFormat: Check = (path, format) => {
+  if (!NAMES.includes(format as string))
+    throw new TypeError(
+      `${path} must be one of ${NAMES.join(", ")}, not ${JSON.stringify(format)}.${formatHint(format)}`,
+    );
+};
 
 /** Returns the question which format was meant, with a space before it; empty when none is near. */
 function formatHint(format: unknown): string {
   if (typeof format !== "string") return "";
-  const meant = FORMAT_OF.find(([provider]) => provider.test(format))?.[1] ?? nearest(format, Object.keys(FORMATS));
+  const meant = UPSTREAMS.find(({ otherNames }) => otherNames?.test(format))?.name ?? nearest(format, NAMES);
   return meant === undefined ? "" : ` Did you mean "${meant}"?`;
 }
 
@@ -64,23 +64,10 @@ function formatHint(format: unknown): string {
  * @example
  * const backend = relay({ format: "messages", baseUrl: "https://api.example.com/v1", apiKey: process.env.UPSTREAM_KEY });
  */
-export function relay(
-  options: RelayOptions & { readonly format: "images" },
-): Omit<RelayBackend, "image"> & { readonly image: NonNullable<ModelBackend["image"]> };
-export function relay(
-  options: RelayOptions & { readonly format: "chat-completions" | "generate-content" },
-): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens" | "embed">>;
-export function relay(
-  options: RelayOptions & { readonly format: "messages" },
-): RelayBackend & Required<Pick<ModelBackend, "chat" | "countInputTokens">>;
-export function relay(options: RelayOptions): RelayBackend;
-export function relay(options: RelayOptions): RelayBackend {
-  assertOptions<RelayOptions>("relay", options, RELAY_SHAPES);
-  const { format } = options;
-  if (!Object.hasOwn(FORMATS, format))
-    throw new TypeError(
-      `relay: format must be one of ${Object.keys(FORMATS).join(", ")}, not ${JSON.stringify(format)}.${formatHint(format)}`,
-    );
-  const { backend, upstream, asking } = openRelay(FORMATS[format], options);
-  return { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
+export function relay<Format extends RelayFormat>(options: RelayOptions<Format>): RelayBackend & VerbsByName[Format] {
+  assertOptions<RelayOptions>("relay", options, relayShapes(assertFormat));
+  const format = UPSTREAMS.find(({ name }) => name === options.format) as UpstreamFormat<VerbsByName[Format]>;
+  const { backend, upstream, asking } = openRelay(format, options, UPSTREAMS);
+  const whole: RelayBackend = { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
+  return whole as RelayBackend & VerbsByName[Format];
 }

@@ -1,19 +1,8 @@
 /** The options of a relay, and their defaults. */
 
-import type { CodecOptions } from "../../formats/format.ts";
+import type { EmbeddingBatches, FormatUpstreamOptions } from "../../formats/module.ts";
 import type { ReasoningControl } from "../../kinds/chat/request.ts";
-import {
-  assertOptions,
-  assertTimerMs,
-  type Check,
-  CLOCK,
-  fieldsOf,
-  listOf,
-  mapOf,
-  quoted,
-  type Shapes,
-} from "../../options.ts";
-import type { WireFormat } from "../../ports/call-info.ts";
+import { assertOptions, type Check, CLOCK, fieldsOf, listOf, mapOf, quoted, type Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { MODEL_SHAPES, type ModelBackend, type ModelInfo } from "../../ports/model-backend.ts";
 import { HANG_UP_BY_MODEL } from "../backend.ts";
@@ -21,7 +10,7 @@ import type { TurnMemoryLimits } from "../turn-memory.ts";
 import type { Fetch } from "./transport.fetch.ts";
 
 /** The address of an upstream, and the rules for calling it. */
-export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
+export interface UpstreamOptions extends Omit<FormatUpstreamOptions, "reasoning"> {
   /** The name of the upstream for records, metrics and failures. Default: the host name of `baseUrl`. */
   readonly name?: string;
   /**
@@ -53,8 +42,6 @@ export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
   readonly versions?: NamePolicy;
   /** Sends the requests in place of the runtime's own transport. */
   readonly fetch?: Fetch;
-  /** Refuses a request that the upstream's format cannot express in full (`failed_precondition`), instead of leaving fields out. */
-  readonly strict?: boolean;
   /**
    * Shows callers all error messages of the upstream (true), or none (false). A message may contain details of the host's account.
    * Default: messages about the caller's request (statuses 400, 404, 413, 422), without addresses, account names and secrets.
@@ -62,23 +49,10 @@ export interface UpstreamOptions extends Omit<CodecOptions, "reasoning"> {
   readonly showUpstreamMessages?: boolean;
   /** Shows callers the upstream's name of a model that they call by another name. Default: false. */
   readonly showUpstreamModel?: boolean;
-  /**
-   * Origins beside the upstream's own from which its pictures may be fetched, such as `https://pictures.example.com`. Only for an
-   * images upstream that answers with addresses although the relay asks for data. Default: none.
-   */
-  readonly imageOrigins?: readonly string[];
-  /** The batches of embedding requests that are too large for the upstream. */
-  readonly embeddings?: Partial<EmbeddingBatches>;
   /** Decides what happens to a call whose client hangs up, as for any backend. */
   readonly hangUp?: NonNullable<ModelBackend["hangUp"]>;
   /** Default: the machine's clock. */
   readonly clock?: Clock;
-}
-
-/** The upstream of a relay, and the rules for calling it. */
-export interface RelayOptions extends UpstreamOptions {
-  /** The wire format that the upstream speaks. */
-  readonly format: RelayFormat;
 }
 
 const assertPolicy: Check = (path, policy) => policy === "pass" || policy === "none" || listOf("string")(path, policy);
@@ -91,9 +65,10 @@ const assertModels: Check = (path, models) =>
 /** The words of `reasoning`. */
 const CONTROLS: readonly ReasoningControl[] = ["none", "budget", "effort", "any"];
 
-export const RELAY_SHAPES: Shapes<RelayOptions> = {
+/** Returns the shapes of the options of a relay, with the check of its format. */
+export const relayShapes = (format: Check): Shapes<UpstreamOptions & { readonly format: unknown }> => ({
   name: "string?",
-  format: "any",
+  format,
   baseUrl: "string",
   apiKey: "string?",
   reasoning: { optional: assertReasoning },
@@ -114,27 +89,13 @@ export const RELAY_SHAPES: Shapes<RelayOptions> = {
   outputLimitField: { optional: ["max_completion_tokens", "max_tokens"] },
   foreignReasoning: { optional: ["drop", "text", "pass"] },
   reasoningHistory: { optional: ["auto", "always", "never"] },
-};
-
-/** The wire formats that an upstream may speak. */
-export type RelayFormat = Exclude<WireFormat, "embeddings" | "token-usage">;
+});
 
 /** A list of the upstream's models, by its own names; or the upstream's name of each model, by the name that callers use. */
 export type RelayModels = readonly (string | ModelInfo)[] | Readonly<Record<string, string>>;
 
 /** Permits all names (`pass`), no names (`none`), or the names of a list. */
 export type NamePolicy = "pass" | "none" | readonly string[];
-
-/** The batches of an embedding request. */
-export interface EmbeddingBatches {
-  /**
-   * The most inputs of one request to the upstream. Default: 100 for generate-content; 2,048 for chat-completions, and 512 for answers
-   * that are not in base64, because they are large.
-   */
-  readonly maxInputs: number;
-  /** The most requests of one call that are sent to the upstream at once. Default: 4. */
-  readonly concurrency: number;
-}
 
 /** The time limit of each phase of a call, in milliseconds. */
 export interface RelayTimeouts {
@@ -199,8 +160,8 @@ export const DEFAULT_RELAY_LIMITS: RelayLimits = {
   rememberedMs: 6 * 60 * 60_000,
 };
 
-/** Returns the options of the codec. A function for `reasoning` then throws a TypeError for a word that does not exist. */
-export function codecOptions({ reasoning, ...others }: UpstreamOptions): CodecOptions {
+/** Returns the options for the format. A function for `reasoning` then throws a TypeError for a word that does not exist. */
+export function codecOptions({ reasoning, ...others }: UpstreamOptions): FormatUpstreamOptions {
   if (reasoning === undefined) return others;
   if (typeof reasoning !== "function") return { ...others, reasoning: () => reasoning };
   return {
@@ -213,7 +174,7 @@ export function codecOptions({ reasoning, ...others }: UpstreamOptions): CodecOp
   };
 }
 
-/** Function declarations, because `RELAY_SHAPES` uses them before this line. */
+/** Function declarations, because `relayShapes` uses them before this line. */
 function assertReasoning(path: string, control: unknown): void {
   if (typeof control !== "function") assertControl(path, ", or a function", control);
 }
@@ -224,7 +185,7 @@ function assertControl(path: string, others: string, word: unknown): void {
   throw new TypeError(`${path} must be one of ${known}${others}, not ${quoted(word)}.`);
 }
 
-const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: { optional: assertTimerMs } };
+const CHECK_SHAPES: Shapes<CheckOptions> = { timeoutMs: "timerMs?" };
 
 /** Throws a TypeError for an option of a check that does not exist. */
 export const assertCheckOptions = (options: unknown): void => assertOptions("check", options, CHECK_SHAPES);

@@ -1,32 +1,21 @@
 /** A relay to an upstream whose format is given as a value. It contains the code of no other format. */
 
-import type { ChatCodec, CodecOptions } from "../../formats/format.ts";
-import { assertMethods, assertOptions } from "../../options.ts";
+import type { ChatCodec } from "../../formats/format.ts";
+import type { RelayTools, UpstreamFormat, Verbs } from "../../formats/module.ts";
+import { pictureFailed } from "../../formats/shared/upstream.ts";
+import { assertOptions, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
-import { codecOptions, RELAY_SHAPES, type RelayBackend, type RelayFormat, type UpstreamOptions } from "./options.ts";
+import { chatRelay, reportConversions } from "./chat.ts";
+import { brokenOff } from "./failures.ts";
+import { codecOptions, type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
+import { readBytes, relayed } from "./relayed.ts";
+import { Exchange, UNREAD } from "./transport.ts";
 import { Upstream } from "./upstream.ts";
 
 /** The parts of a relay that a check uses to ask for one token. */
 export interface Asking {
   readonly codec: Pick<ChatCodec, "encodeRequest">;
   readonly ask: NonNullable<ModelBackend["chat"]>;
-}
-
-/** The functions of a backend that an upstream's format may have. */
-export type Verbs = Pick<ModelBackend, "chat" | "countInputTokens" | "embed" | "image">;
-
-/**
- * A wire format that an upstream may speak, such as `messagesUpstream` of `polygate/formats/messages`. Its other fields are for the relay
- * alone.
- */
-export interface UpstreamFormat<Has extends Verbs = Verbs> {
-  readonly name: RelayFormat;
-  /** Makes the functions of a relay, and the codec with which a check asks for a token. */
-  open(
-    upstream: Upstream,
-    options: UpstreamOptions,
-    codecOptions: CodecOptions,
-  ): { readonly verbs: Has; readonly codec?: ChatCodec };
 }
 
 /** The upstream of a relay whose format is given as a value, and the rules for calling it. */
@@ -51,21 +40,63 @@ export function relay<Has extends Verbs>(options: CoreRelayOptions<Has>): CoreRe
   return openRelay(options.format, options).backend;
 }
 
-/** Throws a TypeError for an option that does not exist or has a wrong shape, and for a format that is none. */
-export function assertCoreOptions(where: string, options: CoreRelayOptions): void {
-  assertOptions<CoreRelayOptions>(where, options, RELAY_SHAPES);
-  const what = "the format of an upstream, such as messagesUpstream of polygate/formats/messages";
-  assertMethods(where, "format", options.format, ["open"], what);
-}
+const FORMAT = portOf(["open"], "the format of an upstream, such as messagesUpstream of polygate/formats/messages");
 
-/** Opens a relay whose options have the right names and format. */
+/** Throws a TypeError for an option that does not exist or has a wrong shape, and for a format that is none. */
+export const assertCoreOptions = (where: string, options: CoreRelayOptions): void =>
+  assertOptions<CoreRelayOptions>(where, options, relayShapes(FORMAT));
+
+/**
+ * Opens a relay whose options have the right names and format.
+ *
+ * @param others Further formats, whose routes are refused as a base address.
+ */
 export function openRelay<Has extends Verbs>(
   format: UpstreamFormat<Has>,
   options: UpstreamOptions,
-): { readonly backend: CoreRelayBackend & Has; readonly upstream: Upstream; readonly asking: Asking | undefined } {
-  const words = codecOptions(options);
-  const upstream = new Upstream(format.name, options);
-  const { verbs, codec } = format.open(upstream, options, words);
+  others: readonly UpstreamFormat[] = [],
+): {
+  readonly backend: CoreRelayBackend & Has;
+  readonly upstream: Upstream;
+  readonly asking: Asking | undefined;
+} {
+  const upstream = new Upstream(format, options, others);
+  const { strict = false } = options;
+  let codec: ChatCodec | undefined;
+  const tools: RelayTools = {
+    origin: upstream.origin,
+    clock: upstream.clock,
+    json: upstream.json,
+    modelName: (...names) => upstream.modelName(...names),
+    chat: (given) => chatRelay(upstream, options, (codec = given)),
+    relayed: (context, prepare) => relayed(upstream, context, prepare),
+    reportConversions: (conversions, call) => reportConversions(conversions, call, strict),
+    fetchPicture: (url, signal) => fetchPicture(upstream, url, signal),
+  };
+  const verbs = format.open(tools, codecOptions(options));
   const asking = codec && verbs.chat && { codec, ask: verbs.chat };
   return { backend: { ...upstream.backend, ...verbs }, upstream, asking };
+}
+
+async function fetchPicture(
+  upstream: Upstream,
+  { origin, pathname, search }: URL,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const { clock, limits, timeouts } = upstream;
+  const exchange = new Exchange(clock, signal);
+  exchange.begin({ name: "connection", limitMs: timeouts.connectMs }, { name: "picture", limitMs: timeouts.pictureMs });
+  const headers = { accept: "image/*", "accept-encoding": "identity", "user-agent": "polygate" };
+  try {
+    const request = { method: "GET", path: pathname + search, headers } as const;
+    const response = await upstream.sendTo(origin, exchange, request);
+    if (response.status !== 200) throw pictureFailed(`The upstream's picture was answered with ${response.status}.`);
+    const bytes = await readBytes(response, limits.maxPictureBytes);
+    exchange.end();
+    return bytes;
+  } catch (error) {
+    throw brokenOff(error);
+  } finally {
+    exchange.cut(UNREAD);
+  }
 }

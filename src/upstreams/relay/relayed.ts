@@ -2,50 +2,18 @@
 
 import { type EventSourceParser, createParser } from "eventsource-parser";
 import { GatewayError } from "../../errors.ts";
-import type { AnswerDecoder, ChatCodec } from "../../formats/format.ts";
+import type { ChatCodec } from "../../formats/format.ts";
+import type { AnswerNotes, RelayedCall, RequestBelow, StreamableCall } from "../../formats/module.ts";
 import { upstreamFailed } from "../../formats/shared/upstream.ts";
 import { GrowingBytes } from "../../http/body.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
-import type { ModelKind } from "../../ports/call-info.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
 import { isAboutRoute, NO_ROUTE } from "./address.ts";
 import { brokenOff, type Failures } from "./failures.ts";
 import { type UpstreamResponse, Exchange, UNREAD, PhaseTimeout } from "./transport.ts";
-import type { RequestBelow, Upstream } from "./upstream.ts";
-
-/** The request of one call, and the functions that read its answer. */
-export type RelayedCall<Decoded, Event> = CompleteCall<Decoded, Event> | StreamableCall<Decoded, Event>;
-
-interface AnyCall<Decoded, Event> extends RequestBelow {
-  readonly kind: ModelKind;
-  /** The upstream's own name of the model. */
-  readonly model: string;
-  /** The caller's name of the model. */
-  readonly callerModel: string;
-  readonly codec: Pick<ChatCodec, "decodeError">;
-  /** Converts the decoded events of one piece to the caller's events, and informs the observer. */
-  handOn(
-    events: readonly Decoded[],
-    exchange: Exchange,
-    observation: Observation | undefined,
-  ): Iterable<Event | Promise<Event>>;
-}
-
-/** A call whose answer is never a stream. */
-interface CompleteCall<Decoded, Event> extends AnyCall<Decoded, Event> {
-  readonly stream: false;
-  readonly decoder: Pick<AnswerDecoder<Decoded>, "answer" | "lost">;
-}
-
-interface StreamableCall<Decoded, Event> extends AnyCall<Decoded, Event> {
-  readonly decoder: AnswerDecoder<Decoded>;
-  /** True when the upstream may answer a request for a stream with a complete answer. */
-  readonly mayBeComplete?: boolean;
-  /** True when this event ends the answer, although the stream may stay open. Not called again after it has returned true. */
-  isFinish(event: Decoded): boolean;
-}
+import type { Upstream } from "./upstream.ts";
 
 /** Decoding a frame or a body of more characters takes milliseconds. The event loop then gets a turn, to serve other calls. */
 const LARGE_CHARS = 128 * 1024;
@@ -127,9 +95,19 @@ export async function refusalOf(
 }
 
 const askedOf = (
-  { name, format, models, address, port }: Upstream,
+  { name, format, telemetry, models, address, port }: Upstream,
   { kind, model, stream }: Pick<RelayedCall<unknown, unknown>, "kind" | "model" | "stream">,
-): AskedUpstream => ({ name, format, kind, model, stream, modelListed: models !== undefined, address, port });
+): AskedUpstream => ({
+  name,
+  format,
+  telemetry,
+  kind,
+  model,
+  stream,
+  modelListed: models !== undefined,
+  address,
+  port,
+});
 
 const EVENT_STREAM = /^text\/event-stream$/;
 export const JSON_TYPE: RegExp = /^application\/(?:[\w.-]+\+)?json$/;
@@ -286,7 +264,7 @@ const tooLarge = (why: string): GatewayError =>
   new GatewayError("backend_failed", "The model backend failed.", { port: "model-backend", cause: new Error(why) });
 
 /** Tells the gateway about one exchange: its outcome, and the model and usage that the upstream reports. */
-export class Observation {
+export class Observation implements AnswerNotes {
   readonly #upstream: Upstream;
   readonly #observer: UpstreamObserver;
   readonly #beganAt: number;

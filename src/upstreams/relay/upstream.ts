@@ -1,17 +1,18 @@
 /** One upstream: its address, its credential and the names of its models. Sends requests to it. */
 
 import { GatewayError } from "../../errors.ts";
+import type { RequestBelow, UpstreamFormat } from "../../formats/module.ts";
 import { EMBEDDING } from "../../kinds/embedding/request.ts";
-import { IMAGE } from "../../kinds/image/request.ts";
 import type { JsonLimits } from "../../model/json.ts";
-import { FROM_ZERO, overridden } from "../../overrides.ts";
+import { FROM_ZERO, overridden } from "../../options.ts";
+import type { ModelKind } from "../../ports/call-info.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { TelemetryNames } from "../../ports/observer.ts";
 import { type BaseAddress, baseAddress, pathBelow } from "./address.ts";
 import { connectionError, Failures } from "./failures.ts";
 import {
   type RelayBackend,
-  type RelayFormat,
   type RelayLimits,
   type RelayModels,
   type RelayTimeouts,
@@ -26,28 +27,14 @@ import type { Exchange, Transport, UpstreamRequest, UpstreamResponse } from "./t
 /** Bun and Deno are fastest with their own fetch. The builds for runtimes without Node's modules replace `transport.node.ts`. */
 const openOwnTransport = "Bun" in globalThis || "Deno" in globalThis ? openOverFetch : openOnNode;
 
-/** The header for the credential, by format. The credential is never put into the address, because proxies log addresses. */
-const CREDENTIAL = {
-  messages: (apiKey) => ({ "x-api-key": apiKey }),
-  "generate-content": (apiKey) => ({ "x-goog-api-key": apiKey }),
-  "chat-completions": (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
-  responses: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
-  images: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
-} as const satisfies Record<RelayFormat, (apiKey: string) => Record<string, string>>;
-
-/** A request, without the address and the headers that all requests of the upstream share. */
-export interface RequestBelow {
-  /** Path and query below the base address. */
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array;
-  readonly stream: boolean;
-}
-
 export class Upstream {
   /** The name for records, metrics and failures. */
   readonly name: string;
-  readonly format: RelayFormat;
+  /** The name of the format. */
+  readonly format: string;
+  readonly telemetry: TelemetryNames;
+  /** The path of the list of models below the base address. */
+  readonly listPath: string;
   readonly failures: Failures;
   readonly clock: Clock;
   readonly timeouts: RelayTimeouts;
@@ -74,17 +61,19 @@ export class Upstream {
   readonly #hangUp: UpstreamOptions["hangUp"];
   readonly #showModel: boolean;
 
-  constructor(format: RelayFormat, options: UpstreamOptions) {
+  constructor(format: UpstreamFormat, options: UpstreamOptions, others: readonly UpstreamFormat[]) {
     const { apiKey, fetch, hangUp } = options;
-    this.format = format;
-    this.#base = baseAddress(options.baseUrl, format);
+    this.format = format.name;
+    this.telemetry = format.telemetry;
+    this.listPath = format.listPath;
+    this.#base = baseAddress(options.baseUrl, format, others);
     this.origin = this.#base.origin;
     const { hostname, port, protocol } = new URL(this.origin);
     this.address = hostname;
     this.port = Number(port || (protocol === "https:" ? 443 : 80));
     this.name = options.name ?? hostname;
     this.#modelNames = options.models && namesOf(options.models);
-    this.models = options.models && infosOf(options.models, format);
+    this.models = options.models && infosOf(options.models, format.modelKinds);
     this.timeouts = overridden("relay: timeouts", DEFAULT_RELAY_TIMEOUTS, options.timeouts);
     this.limits = overridden("relay: limits", DEFAULT_RELAY_LIMITS, options.limits, {
       maxRememberedChars: FROM_ZERO,
@@ -102,7 +91,7 @@ export class Upstream {
     const hostHeaders = validHeaders(options.headers ?? {});
     this.#headers = {
       ...hostHeaders,
-      ...(apiKey === undefined ? {} : CREDENTIAL[format](apiKey)),
+      ...(apiKey === undefined ? {} : format.credential(apiKey)),
       // Ask for no compression, because it delays a stream. The transport can still read compressed answers.
       "accept-encoding": "identity",
     };
@@ -222,12 +211,12 @@ function namesOf(models: RelayModels): ReadonlyMap<string, string> {
 const EMBEDS = /(?:^|[^a-z])embed(?:ding)?s?(?:$|[^a-z])/i;
 
 /**
- * Lists the models. A model of an images upstream has the kind `image`, and a model whose name tells that it embeds has the kind
- * `embedding`, unless the host declares other kinds.
+ * Lists the models with the kinds of the format's models, unless the host declares other kinds. Without such kinds, a model whose name tells
+ * that it embeds has the kind `embedding`.
  */
-function infosOf(models: RelayModels, format: RelayFormat): readonly ModelInfo[] {
+function infosOf(models: RelayModels, kinds: readonly ModelKind[] | undefined): readonly ModelInfo[] {
   const kindsOf = (name: string): Pick<ModelInfo, "kinds"> => {
-    if (format === "images") return { kinds: [IMAGE] };
+    if (kinds) return { kinds };
     return EMBEDS.test(name) ? { kinds: [EMBEDDING] } : {};
   };
   if (!isList(models)) return Object.entries(models).map(([id, upstream]) => ({ ...kindsOf(upstream), id }));

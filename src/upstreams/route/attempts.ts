@@ -4,7 +4,7 @@
  */
 
 import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
-import { FROM_ZERO, type NumberRule } from "../../overrides.ts";
+import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import {
@@ -37,7 +37,7 @@ export const RETRY_RULES: Readonly<Record<keyof RetryOptions, NumberRule>> = {
   rounds: FROM_ZERO,
   pauseMs: FROM_ZERO,
   maxPauseMs: FROM_ZERO,
-  share: { words: "a number from 0 up", allows: (value) => Number.isFinite(value) && value >= 0 },
+  share: AMOUNT,
 };
 
 /**

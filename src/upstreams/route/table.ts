@@ -1,8 +1,7 @@
 /** The table of a route: its options, and the upstreams of each model. */
 
 import { GatewayError, toGatewayError } from "../../errors.ts";
-import { assertOptions, CLOCK, mapOf, nearest, type Shapes, unknownName } from "../../options.ts";
-import { overridden } from "../../overrides.ts";
+import { assertOptions, CLOCK, mapOf, nearest, type Shapes, overridden, unknownName } from "../../options.ts";
 import type { ModelKind } from "../../ports/call-info.ts";
 import { BREAKER_RULES, type BreakerOptions, DEFAULT_BREAKER } from "../../ports/circuit-breaker.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
@@ -69,7 +68,7 @@ const ROUTE_SHAPES: {
     random: "function?",
   },
   route: { upstreams: "list", hangUp: { optional: HANG_UP } },
-  upstream: { backend: "any", name: "string?", weight: "number?", model: "string?" },
+  upstream: { backend: "any", name: "string?", weight: "amount?", model: "string?" },
 };
 
 /**

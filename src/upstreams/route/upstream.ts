@@ -47,7 +47,6 @@ export class RoutedBackend {
 
   constructor(upstream: RouteUpstream, name: string, breaker: BreakerOptions, clock: Clock) {
     const { backend, weight = 1, model } = upstream;
-    if (!Number.isFinite(weight) || weight < 0) throw new TypeError("route: a weight must be a number from 0 up.");
     this.backend = backend;
     this.name = name;
     this.weight = weight;

@@ -1,12 +1,13 @@
 /** A relay of the small format before an upstream, asked without a gateway. */
 
+import { messagesUpstream } from "../../../src/formats/messages/module.ts";
+import type { ChatVerbs, UpstreamFormat } from "../../../src/formats/module.ts";
 import type { ChatEvent } from "../../../src/kinds/chat/event.ts";
 import type { ChatRequest } from "../../../src/kinds/chat/request.ts";
 import type { Conversion } from "../../../src/model/conversion.ts";
 import type { CallContext } from "../../../src/ports/model-backend.ts";
-import { type ChatRelay, chatRelay } from "../../../src/upstreams/relay/chat.ts";
-import type { RelayBackend, RelayOptions } from "../../../src/upstreams/relay/options.ts";
-import { Upstream } from "../../../src/upstreams/relay/upstream.ts";
+import type { RelayBackend, RelayOptions } from "../../../src/upstreams/relay/index.ts";
+import { relay } from "../../../src/upstreams/relay/relay.ts";
 import { plainCodec } from "./plain-codec.ts";
 
 export const API_KEY = "sk-upstream-0123456789abcdef";
@@ -15,10 +16,12 @@ export const plainRelay = (
   baseUrl: string,
   options: Partial<RelayOptions> = {},
   conversions: readonly Conversion[] = [],
-): Omit<RelayBackend, keyof ChatRelay | "check"> & ChatRelay => {
-  const whole: RelayOptions = { format: "messages", apiKey: API_KEY, baseUrl, ...options };
-  const upstream = new Upstream(whole.format, whole);
-  return { ...upstream.backend, ...chatRelay(upstream, whole, plainCodec(conversions)) };
+): Omit<RelayBackend, keyof ChatVerbs | "check"> & ChatVerbs => {
+  const format: UpstreamFormat<ChatVerbs> = {
+    ...messagesUpstream,
+    open: (tools) => tools.chat(plainCodec(conversions)),
+  };
+  return relay({ apiKey: API_KEY, baseUrl, ...options, format });
 };
 
 export const chatRequest = (more: Partial<ChatRequest> = {}): ChatRequest => ({
@@ -57,7 +60,7 @@ export interface Outcome {
 
 /** Asks, and reads the answer to its end or to its error. */
 export async function ask(
-  relay: ChatRelay,
+  relay: ChatVerbs,
   more: Partial<ChatRequest> = {},
   call: CallContext = callContext(),
 ): Promise<Outcome> {

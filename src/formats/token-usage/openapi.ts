@@ -1,12 +1,12 @@
-/** Describes the token usage query for the document. */
+/** Describes the token usage query for the OpenAPI document. */
 
-import * as tokenUsageFormat from "../formats/token-usage/index.ts";
-import { TokenUsageAnswer, TokenUsageError } from "../formats/token-usage/schema.ts";
-import { BEARER, type FormatDescription } from "./parts.ts";
+import { BEARER, type FormatDescription } from "../shared/openapi.ts";
+import * as tokenUsageFormat from "./index.ts";
+import { TokenUsageAnswer, TokenUsageError } from "./schema.ts";
 
 const KEY = { id: "1", name: "demo", unlimited: false, modelLimits: {}, modelLimitsEnabled: false, expiresAt: 0 };
 
-export const tokenUsage: FormatDescription = {
+export const tokenUsageDescription: FormatDescription = {
   name: "token-usage",
   tag: { name: "Token usage", description: "The quota of a key: granted, used and left." },
   security: [BEARER],

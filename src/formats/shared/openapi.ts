@@ -1,7 +1,7 @@
-/** The parts of an OpenAPI 3.1 document as types, the tables that the document is made from, and helpers to write them. */
+/** The parts of an OpenAPI 3.1 document as types, the description that a format gives of itself, and helpers to write it. */
 
 import type * as v from "valibot";
-import type { FormatOptions, GatewayEndpoint, GatewayError } from "../index.ts";
+import type { GatewayError } from "../../errors.ts";
 
 /** A JSON Schema of 2020-12, or a reference to one. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -83,8 +83,8 @@ export interface OpenApiDocument {
   };
 }
 
-/** A wire format, with the schemas that it shares with the gateway. */
-export interface FormatDescription {
+/** A wire format as the document describes it, with the schemas that it shares with the gateway. */
+export interface FormatDescription<Options extends object = object> {
   /** The name of the format in the gateway's endpoints. */
   readonly name: string;
   readonly tag: Tag;
@@ -97,12 +97,24 @@ export interface FormatDescription {
     encodeError(error: GatewayError, requestId: string): unknown;
   };
   /** The schemas by their names in the document. A schema inside another one becomes a reference. */
-  schemas(options: FormatOptions): Readonly<Record<string, v.GenericSchema>>;
+  schemas(options: Options): Readonly<Record<string, v.GenericSchema>>;
   /** Adds or replaces converted schemas where valibot cannot express what the document needs. */
-  jsonSchemas?(schemas: JsonSchemas, options: FormatOptions): JsonSchemas;
+  jsonSchemas?(schemas: JsonSchemas, options: Options): JsonSchemas;
   /** Examples of the schemas: values by their summaries. */
   readonly examples: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly operations: readonly FormatOperation[];
+  /** The answers on the path of models that several formats share. Missing for a format that has none there. */
+  readonly models?: SharedModels;
+}
+
+/** The models of a format on `/v1/models`, which several formats share. */
+export interface SharedModels {
+  readonly model: v.GenericSchema;
+  readonly list: v.GenericSchema;
+  readonly examples: { readonly model: unknown; readonly list: unknown };
+  readonly parameters: readonly Parameter[];
+  /** A sentence about the requests that get this format's answer. */
+  readonly chosenBy: string;
 }
 
 /** JSON Schemas by their names in the document. */
@@ -117,7 +129,7 @@ export interface FormatOperation
     Pick<Operation, "operationId" | "summary" | "description">,
     Partial<Pick<Operation, "security" | "parameters" | "responses">> {
   /** The gateway's endpoint, with the path as OpenAPI writes it: `/v1/models/{model}` stands for `/v1/models/**`. */
-  readonly endpoint: `${GatewayEndpoint["kind"]} ${GatewayEndpoint["method"]} ${string}`;
+  readonly endpoint: `${string} ${"GET" | "POST" | "DELETE"} ${string}`;
   /** Other paths of the same operation. Only its description names them, so that generated clients have one function. */
   readonly alsoAt?: readonly string[];
   readonly request?: string;
@@ -133,11 +145,6 @@ export interface FormatOperation
   readonly answerDescription?: string;
   /** Default: derived from the kind and the method of the endpoint. */
   readonly causes?: readonly ErrorCause[];
-}
-
-/** An operation that several formats share. The headers or the query of a request select the format. */
-export interface SharedOperation extends FormatOperation {
-  readonly formats: readonly FormatDescription[];
 }
 
 /** The causes of errors. An operation answers with the errors of the causes that apply to it. */
@@ -176,3 +183,50 @@ export const parameter = (
   description: string,
   schema: JsonSchema = { type: "string" },
 ): Parameter => ({ name, in: position, description, schema, ...(position === "path" && { required: true }) });
+
+/** The parameter for the size of a page of models. */
+export const pageSize = (name: string, size: number, most?: number): Parameter => {
+  const range = { minimum: 1, ...(most !== undefined && { maximum: most }) };
+  return parameter("query", name, "The most models of a page.", { type: "integer", ...range, default: size });
+};
+
+/** Makes the operations that list models and look one model up. The suffix distinguishes the operation ids of several lists. */
+export const modelOperations = (
+  path: string,
+  suffix: string,
+  schema: string,
+  parameters: readonly Parameter[],
+  description = "",
+): FormatOperation[] => [
+  {
+    endpoint: `query GET ${path}`,
+    operationId: `listModels${suffix}`,
+    summary: "Lists the models that the key may use.",
+    description,
+    parameters,
+    answer: `${schema}List`,
+    answerDescription: "The models.",
+  },
+  {
+    endpoint: `query GET ${path}/{model}`,
+    operationId: `getModel${suffix}`,
+    summary: "Tells of one model.",
+    description,
+    answer: schema,
+    answerDescription: "The model.",
+  },
+];
+
+/** Values that the examples of several formats share. */
+export const MODEL = "demo-chat";
+export const PNG = "iVBORw0KGgo=";
+export const TOOL: { readonly name: string; readonly description: string } = {
+  name: "get_weather",
+  description: "Tells the weather of a place.",
+};
+export const TOOL_INPUT: JsonSchema = {
+  type: "object",
+  properties: { place: { type: "string" } },
+  required: ["place"],
+};
+export const QUESTION: { readonly type: "text"; readonly text: string } = { type: "text", text: "What is this?" };

@@ -1,25 +1,6 @@
-/** Describes the Responses format for the document, with kept responses and conversations. */
+/** Describes the Responses format for the OpenAPI document, with kept responses and conversations. */
 
-import {
-  Conversation,
-  ConversationDeleted,
-  ResponsesAnswer,
-  ResponsesDeleted,
-  ResponsesOutputItem,
-  ResponsesStreamEvent,
-  ResponsesTokenCount,
-} from "../formats/responses/schema.answer.ts";
-import {
-  ChangedConversation,
-  Content,
-  InputItem,
-  NewConversation,
-  NewItems,
-  ResponsesRequest,
-  Tool,
-} from "../formats/responses/schema.ts";
-import * as errors from "../formats/shared/errors.ts";
-import { OpenAIError } from "../formats/shared/schema.ts";
+import * as errors from "../shared/errors.ts";
 import {
   BEARER,
   type ErrorCause,
@@ -30,7 +11,26 @@ import {
   type Parameter,
   parameter,
   ref,
-} from "./parts.ts";
+} from "../shared/openapi.ts";
+import { OpenAIError } from "../shared/schema.ts";
+import {
+  Conversation,
+  ConversationDeleted,
+  ResponsesAnswer,
+  ResponsesDeleted,
+  ResponsesOutputItem,
+  ResponsesStreamEvent,
+  ResponsesTokenCount,
+} from "./schema.answer.ts";
+import {
+  ChangedConversation,
+  Content,
+  InputItem,
+  NewConversation,
+  NewItems,
+  ResponsesRequest,
+  Tool,
+} from "./schema.ts";
 
 const MODEL = "demo-chat";
 const PNG = "iVBORw0KGgo=";
@@ -245,7 +245,7 @@ const withoutDefaults = (properties: Readonly<Record<string, JsonSchema>>): Reco
     }),
   );
 
-export const responses: FormatDescription = {
+export const responsesDescription: FormatDescription = {
   name: "responses",
   tag: { name: "Responses", description: "Chat in items, which the service can keep for the next turn." },
   security: [BEARER],

@@ -1,18 +1,8 @@
-/** Describes the images format for the document, with the rules of each model as JSON Schema (spec 2.1 to 2.4, 8). */
+/** Describes the images format for the OpenAPI document, with the rules of each model as JSON Schema (spec 2.1 to 2.4, 8). */
 
 import * as v from "valibot";
-import { ImageModels } from "../formats/images/request.models.ts";
-import {
-  DEFAULT_MODEL,
-  DEFAULT_MULTI_MODEL,
-  IMAGE_PROFILES,
-  type ImageCatalog,
-  type OperationProfile,
-} from "../formats/images/request.profiles.ts";
-import { ImageFields, ImageObject, ImagesAnswer, ImagesStreamEvent, ImagesUsage } from "../formats/images/schema.ts";
-import * as errors from "../formats/shared/errors.ts";
-import { OpenAIError } from "../formats/shared/schema.ts";
-import type { ImageOperation } from "../index.ts";
+import type { ImageOperation } from "../../kinds/image/request.ts";
+import * as errors from "../shared/errors.ts";
 import {
   type ApiResponse,
   BEARER,
@@ -22,7 +12,18 @@ import {
   MAYBE_STREAM,
   parameter,
   ref,
-} from "./parts.ts";
+} from "../shared/openapi.ts";
+import { OpenAIError } from "../shared/schema.ts";
+import { ImageModels } from "./request.models.ts";
+import {
+  DEFAULT_MODEL,
+  DEFAULT_MULTI_MODEL,
+  IMAGE_PROFILES,
+  type ImageCatalog,
+  type ImagesOptions,
+  type OperationProfile,
+} from "./request.profiles.ts";
+import { ImageFields, ImageObject, ImagesAnswer, ImagesStreamEvent, ImagesUsage } from "./schema.ts";
 
 const PNG = "iVBORw0KGgo=";
 const LINK = {
@@ -83,7 +84,7 @@ const fileError = (code: string, message: string): ApiResponse => ({
   },
 });
 
-export const images: FormatDescription = {
+export const imagesDescription: FormatDescription<ImagesOptions> = {
   name: "images",
   tag: { name: "Images", description: "Pictures made from a prompt, or from other pictures." },
   security: [BEARER],
@@ -97,7 +98,7 @@ export const images: FormatDescription = {
     OpenAIError,
     ...eventsBy(eventOf),
   }),
-  jsonSchemas: ({ ImageFields: fields = {} }, { images: catalog = {} }) => bodies(fields, catalog),
+  jsonSchemas: ({ ImageFields: fields = {} }, catalog) => bodies(fields, catalog),
   examples: {
     ImageGenerationRequest: {
       "A prompt": { prompt: "A red hat" },

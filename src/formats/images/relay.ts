@@ -1,0 +1,90 @@
+/** Relays image calls: sends the request in the images format, and returns the upstream's pictures as bytes. */
+
+import { encodeForm } from "../../http/form.ts";
+import { IMAGE, type ImageEvent, type ImageRequest } from "../../kinds/image/request.ts";
+import type { FormatUpstreamOptions, ImageVerbs, RelayedCall, RelayTools, RequestBelow } from "../module.ts";
+import { pictureFailed } from "../shared/upstream.ts";
+import { answerDecoder, decodeError, decodePicture, type ToldEvent, type ToldPicture } from "./answer.decode.ts";
+import { type EncodedRequest, encodeRequest, modelNames } from "./request.ts";
+
+/** Makes the function of a relay to an upstream that draws images. Throws a TypeError for an invalid origin. */
+export function imageRelay(relay: RelayTools, { imageOrigins = [] }: FormatUpstreamOptions): ImageVerbs {
+  const origins = new Set([relay.origin, ...imageOrigins.map(validOrigin)]);
+  return {
+    image: (request, call) => relay.relayed(call, () => relayedImage(relay, origins, request, call.signal)),
+  };
+}
+
+function relayedImage(
+  relay: RelayTools,
+  origins: ReadonlySet<string>,
+  request: ImageRequest,
+  signal: AbortSignal,
+): RelayedCall<ToldEvent, ImageEvent> {
+  const names = modelNames(request);
+  const model = relay.modelName(...names);
+  const { path, body, stream } = encodeRequest(request, model);
+  let remaining = request.count;
+  return {
+    kind: IMAGE,
+    model,
+    callerModel: names[0],
+    path,
+    ...bodyOf(body),
+    stream,
+    codec: { decodeError },
+    decoder: answerDecoder(request, relay.json),
+    isFinish: ({ type }) => type === "picture" && --remaining === 0,
+    *handOn(events, exchange, observation) {
+      for (const event of events) {
+        observation?.onEvent();
+        yield event.type === "picture" ? imageOf(event, relay, origins, signal) : event;
+        // Restart the time limit: the time for fetching the picture does not count as the upstream's silence.
+        exchange.touch();
+      }
+    },
+  };
+}
+
+function bodyOf(body: EncodedRequest["body"]): Pick<RequestBelow, "headers" | "body"> {
+  if (body.type === "json") return { headers: {}, body: JSON.stringify(body.fields) };
+  const { contentType, bytes } = encodeForm(body.parts);
+  return { headers: { "content-type": contentType }, body: bytes };
+}
+
+async function imageOf(
+  told: ToldPicture,
+  relay: RelayTools,
+  origins: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<ImageEvent> {
+  const picture =
+    "picture" in told ? told.picture : decodePicture(await relay.fetchPicture(permitted(told.url, origins), signal));
+  const { revisedPrompt } = told;
+  return { type: "image", ...picture, ...(revisedPrompt !== undefined && { revisedPrompt }) };
+}
+
+/** The longest accepted address of a picture, in characters. It is large, because signed addresses are long. */
+const MAX_URL_CHARS = 8_192;
+
+/**
+ * Reads the address of a picture that an upstream answered with. The address is not trusted: it must lead to the upstream's own origin, or
+ * to an origin that the host has named.
+ */
+function permitted(address: string, origins: ReadonlySet<string>): URL {
+  const url = address.length <= MAX_URL_CHARS && URL.canParse(address) ? new URL(address) : undefined;
+  if (!url) throw pictureFailed("The upstream's picture has an address that is none.");
+  // Check the protocol as well: a `blob:` address has the origin of the address inside it.
+  const isWeb = url.protocol === "http:" || url.protocol === "https:";
+  if (!isWeb || !origins.has(url.origin) || url.username !== "" || url.password !== "")
+    throw pictureFailed(`The upstream's picture is at ${url.origin}, which is none of the relay's imageOrigins.`);
+  return url;
+}
+
+function validOrigin(origin: string): string {
+  const url = URL.canParse(origin) ? new URL(origin) : undefined;
+  const isOrigin = url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`;
+  if (!isOrigin)
+    throw new TypeError("relay: imageOrigins must be origins alone, such as https://pictures.example.com.");
+  return url.origin;
+}
