@@ -21,6 +21,7 @@ import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "../ports/response-store.ts";
 
+/** A format that one gateway serves. */
 export interface Format {
   /** The name that `native` parts of the neutral model carry. */
   readonly name: string;
@@ -31,6 +32,7 @@ export interface Format {
   readonly aliasesOf?: (model: string) => readonly string[];
 }
 
+/** An endpoint of a format: a route that a model answers, or the gateway itself. */
 export type Endpoint = ChatEndpoint | ImageEndpoint | EmbeddingEndpoint | QueryEndpoint | PublicEndpoint;
 
 /** A request on its way to an endpoint. */
@@ -203,6 +205,7 @@ export interface ListedModel extends ModelInfo {
   readonly aliases: readonly string[];
 }
 
+/** A request that the gateway answers itself. */
 export interface Query {
   /** The parsed body; undefined for a route without a body. */
   readonly body: unknown;
@@ -217,6 +220,7 @@ export interface Query {
   readonly models: () => Promise<readonly ListedModel[]>;
 }
 
+/** The request that an answer belongs to. */
 export interface AnswerContext<Asked = ChatRequest> {
   readonly request: Asked;
   readonly requestId: string;
@@ -271,6 +275,7 @@ export interface CodecOptions {
   readonly reasoningHistory?: "auto" | "always" | "never";
 }
 
+/** Encodes chat requests for an upstream, and decodes its answers and errors. */
 export interface ChatCodec {
   /** The name of the format. */
   readonly format: string;

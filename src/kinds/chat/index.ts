@@ -21,6 +21,7 @@ import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
 
 type ChatKind = Kind<ChatEndpoint, ChatRequest, ChatEvent | string, AnswerEvent>;
 
+/** Chat as a kind of generation. */
 export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
   model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "chat" }),
 

@@ -9,6 +9,7 @@ import { charge } from "../chat/price.ts";
 import { EmbeddingMeter, estimateTokens } from "./meter.ts";
 import type { EmbeddingAnswerEvent, EmbeddingEvent, EmbeddingRequest } from "./request.ts";
 
+/** Embeddings as a kind of generation. */
 export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent, EmbeddingAnswerEvent> = {
   model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "embedding" }),
 

@@ -11,6 +11,7 @@ import type { ApiKey } from "../../ports/quota-store.ts";
 import { assertImageEvent, imageAmounts, ImageMeter, type Published } from "./meter.ts";
 import { type ImageAnswerEvent, type ImageDrawn, type ImageRequest, saidModel } from "./request.ts";
 
+/** Images as a kind of generation. */
 export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEvent> = {
   model: (endpoint, request) => ({
     name: request.model,
