@@ -11,7 +11,35 @@ export { type EdgeHandler, type EdgeMountOptions, toEdgeHandler } from "../adapt
 export { GatewayError } from "./errors.ts";
 export { type GatewayFeature, withCors, withHooks, withReplays } from "./features.ts";
 export { type CoreGateway, type CoreGatewayOptions, type CoreOptions, createGateway } from "./gateway.ts";
-export type { FormatModule, GatewayFormat, UpstreamFormat } from "./formats/module.ts";
+export type {
+  AnswerCollector,
+  AnswerContext,
+  AnswerDecoder,
+  AnswerStream,
+  ChatCodec,
+  CodecOptions,
+  EmbeddingCodec,
+  Endpoint,
+  EndpointOf,
+  Format,
+  Incoming,
+  Query,
+} from "./formats/format.ts";
+export type {
+  AddressRules,
+  ChatVerbs,
+  EmbeddingVerbs,
+  FormatModule,
+  FormatUpstreamOptions,
+  GatewayFormat,
+  ImageVerbs,
+  RelayTools,
+  UpstreamFormat,
+} from "./formats/module.ts";
+export { chat as chatKind } from "./kinds/chat/index.ts";
+export { embedding as embeddingKind } from "./kinds/embedding/index.ts";
+export { image as imageKind } from "./kinds/image/index.ts";
+export type { KindModule } from "./kinds/kind.ts";
 export { tokenPrice } from "./kinds/chat/price.ts";
 export { countTokensByScript } from "./kinds/count-tokens.ts";
 export { imagePriceTable } from "./kinds/image/price.ts";

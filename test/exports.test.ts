@@ -91,7 +91,18 @@ it("polygate/edge", () => {
 });
 
 it("polygate/core, as polygate/edge, and the code that other gateways and relays have in them", () => {
-  expect(names(core)).toEqual([...names(edge), "checkRelay", "withCors", "withHooks", "withReplays"].toSorted());
+  expect(names(core)).toEqual(
+    [
+      ...names(edge),
+      "chatKind",
+      "checkRelay",
+      "embeddingKind",
+      "imageKind",
+      "withCors",
+      "withHooks",
+      "withReplays",
+    ].toSorted(),
+  );
 });
 
 it("polygate/stores/sql", () => {

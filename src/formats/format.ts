@@ -20,6 +20,7 @@ import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "../ports/response-store.ts";
 
+/** A format that one gateway serves. */
 export interface Format {
   /** The name that `native` parts of the neutral model carry. */
   readonly name: string;
@@ -30,6 +31,7 @@ export interface Format {
   readonly aliasesOf?: (model: string) => readonly string[];
 }
 
+/** An endpoint of a format: a route that a model answers, or the gateway itself. */
 export type Endpoint = GenerationEndpoint | QueryEndpoint | PublicEndpoint;
 
 /** A request on its way to an endpoint. */
@@ -191,6 +193,7 @@ export interface ListedModel extends ModelInfo {
   readonly aliases: readonly string[];
 }
 
+/** A request that the gateway answers itself. */
 export interface Query {
   /** The parsed body; undefined for a route without a body. */
   readonly body: unknown;
@@ -208,6 +211,7 @@ export interface Query {
   readonly models: () => Promise<readonly ListedModel[]>;
 }
 
+/** The request that an answer belongs to. */
 export interface AnswerContext<Asked = ChatRequest> {
   readonly request: Asked;
   readonly requestId: string;
@@ -262,6 +266,7 @@ export interface CodecOptions {
   readonly reasoningHistory?: "auto" | "always" | "never";
 }
 
+/** Encodes chat requests for an upstream, and decodes its answers and errors. */
 export interface ChatCodec {
   /** The name of the format. */
   readonly format: string;

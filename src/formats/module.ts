@@ -64,11 +64,14 @@ export interface UpstreamFormat<Has extends Verbs = Verbs> {
 
 /** The functions of a backend that an upstream's format may have. */
 export type Verbs = Pick<ModelBackend, "chat" | "countInputTokens" | "embed" | "image">;
+/** The functions of a relay to an upstream of a chat format. */
 export interface ChatVerbs {
   chat(request: ChatRequest, call: CallContext): AsyncGenerator<ChatEvent>;
   countInputTokens(request: ChatRequest, call: CallContext): Promise<number | undefined>;
 }
+/** The function of a relay to an upstream that embeds. */
 export type EmbeddingVerbs = Required<Pick<ModelBackend, "embed">>;
+/** The function of a relay to an upstream that draws images. */
 export type ImageVerbs = Required<Pick<ModelBackend, "image">>;
 
 /** The options of a relay that its format reads. */

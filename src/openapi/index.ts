@@ -7,7 +7,10 @@ assertNodeVersion();
 export { openApiDocument, type OpenApiOptions } from "./document.ts";
 export type {
   ApiResponse,
+  ErrorCause,
   Example,
+  FormatDescription,
+  FormatOperation,
   JsonSchema,
   MediaType,
   OpenApiDocument,
@@ -15,5 +18,6 @@ export type {
   Parameter,
   Reference,
   Server,
+  SharedModels,
   Tag,
 } from "../formats/shared/openapi.ts";

@@ -29,6 +29,7 @@ export interface ChatKind extends KindModule<ChatNeeds, ChatRequest, ChatEvent |
   readonly input: InputCounter<ChatRequest>;
 }
 
+/** Chat as a kind of generation. */
 export const chat: ChatKind = {
   name: CHAT,
   verb: "chat",

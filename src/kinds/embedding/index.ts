@@ -30,6 +30,7 @@ import {
   MAX_DIMENSIONS,
 } from "./request.ts";
 
+/** Embeddings as a kind of generation. */
 export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, EmbeddingAnswerEvent> = {
   name: EMBEDDING,
   verb: "embed",

@@ -42,6 +42,7 @@ export interface ImageLinks {
 /** The lifetime of an image's link (spec 3), in milliseconds. */
 const LINK_LIFETIME_MS = 3_600_000;
 
+/** Images as a kind of generation. */
 export const image: KindModule<ImageNeeds, ImageRequest, Published, ImageAnswerEvent, ImageBooking> = {
   name: IMAGE,
   verb: "image",
