@@ -83,7 +83,7 @@ const moderation: KindModule<{ readonly strict: boolean }, ModerationRequest, Mo
     return { atLeast: PRICE * inputTokens, atMost: PRICE * inputTokens, inputTokens, maxOutputTokens: 0 };
   },
   ask: (backend: Moderator, request, context) => backend.moderate?.(request, context),
-  generation: (_call, _endpoint, request) => ({ meter: meterOf(request), shape: (events) => events }),
+  generation: (_call, _endpoint, request) => ({ meter: meterOf(request) }),
 };
 
 const endpoint: EndpointOf<typeof moderation> = {
