@@ -27,7 +27,7 @@ import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
 import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import { InFlightCalls } from "./pipeline/in-flight.ts";
-import type { Kinds } from "./pipeline/kind.ts";
+import type { AcceptSocket, Kinds, Parts } from "./pipeline/kind.ts";
 import type { Services } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import type { WireFormat } from "./ports/call.ts";
@@ -140,6 +140,8 @@ export interface GatewayFormat<Name extends string = string> {
   readonly name: Name;
   /** The rules of the kinds of generation that the format's endpoints serve. */
   readonly kinds: Partial<Kinds>;
+  /** The code of WebSockets, for a format that speaks over them. */
+  readonly acceptSocket?: AcceptSocket;
   /** The options of the format, as the host gave them. */
   readonly options: FormatOptions;
   /** Makes the format for one gateway. Throws a TypeError or a RangeError for wrong options. */
@@ -293,7 +295,11 @@ export function gatewayOf<Context>(
   const owned = endpointsOf(formats, services);
   const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
-  const parts = { kinds, repetitions: options.replayStore && feature.replayStore };
+  const parts: Parts = {
+    kinds,
+    repetitions: options.replayStore && feature.replayStore,
+    acceptSocket: chosen.find((format) => format.acceptSocket)?.acceptSocket,
+  };
   const routes = new Routes(services, endpoints, parts, corsOf);
   const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
@@ -314,6 +320,7 @@ export function gatewayOf<Context>(
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, how.deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
+      for (const goAway of [...services.connections]) goAway();
       const settled = services.settlements.close(callsEnded, deadlineMs);
       return settled.then(() => hooks?.close(closesAt - clock.now())).finally(() => quietly(() => forget?.()));
     },
@@ -430,6 +437,8 @@ function servicesOf(
     ),
     settlements: new Settlements({ quotas, clock, limits, onFailure }),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
+    sockets: new SharedRoom(limits.maxSockets, limits.maxSocketsPerKey, ["maxSockets", "maxSocketsPerKey"]),
+    connections: new Set(),
     exhausted: new ExhaustedKeys(clock),
     breakers: new Map(),
   };

@@ -10,6 +10,7 @@ export type { CoreRoutes, GatewayApp, GatewayRoutes } from "./routes.ts";
 export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
+export type { SocketHandler, SocketPeer } from "./pipeline/socket.ts";
 export type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "./ports/hook.ts";
 export type {
   CallOutcome,

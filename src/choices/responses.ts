@@ -7,6 +7,7 @@ assertNodeVersion();
 import { responses as format } from "../formats/responses/index.ts";
 import type { GatewayFormat } from "../gateway.ts";
 import { chat } from "../kinds/chat/index.ts";
+import { acceptSocket } from "../pipeline/socket.ts";
 
 export { responsesUpstream } from "../upstreams/relay/formats/responses.ts";
 
@@ -14,6 +15,7 @@ export { responsesUpstream } from "../upstreams/relay/formats/responses.ts";
 export const responses = (): GatewayFormat<"responses"> => ({
   name: "responses",
   kinds: { chat },
+  acceptSocket,
   options: {},
   make: format,
 });

@@ -8,6 +8,8 @@ import type { ModelKind } from "../ports/call.ts";
 import type { CallContext, ModelBackend, ModelInfo } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import type { Call } from "./call.ts";
+import type { Services } from "./services.ts";
+import type { SocketHandler, SocketRequest } from "./socket.ts";
 
 /** A decoded request. Only a kind whose answers can be streamed has `stream`. */
 export interface DecodedRequest {
@@ -79,9 +81,14 @@ export interface Repetitions {
   replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined>;
 }
 
+/** Asks for a WebSocket. Resolves with the refusal, or with the handler of the connection. */
+export type AcceptSocket = (services: Services, parts: Parts, asked: SocketRequest) => Promise<Answer | SocketHandler>;
+
 /** The parts of the pipeline that come with the formats and features of a gateway. */
 export interface Parts {
   readonly kinds: Kinds;
   /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
   readonly repetitions: Repetitions | undefined;
+  /** Undefined for a gateway without a format that speaks over WebSockets. */
+  readonly acceptSocket: AcceptSocket | undefined;
 }

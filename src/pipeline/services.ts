@@ -14,6 +14,7 @@ import type { Observer, OnCall, OnFailure } from "../ports/observer.ts";
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { ResponseStore } from "../ports/response-store.ts";
+import type { SharedRoom } from "../ports/shared-room.ts";
 import type { ExhaustedKeys } from "./exhausted-keys.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Replays } from "./idempotency.ts";
@@ -55,6 +56,10 @@ export interface Services {
   /** The settlements of ended calls that the quota store has not taken yet. */
   readonly settlements: Settlements;
   readonly bodies: BodyRoom;
+  /** Bounds the WebSockets, in all and of one key. */
+  readonly sockets: SharedRoom;
+  /** Ends each idle WebSocket, for a gateway that closes. */
+  readonly connections: Set<() => void>;
   /** The keys that had no quota left when the store was last asked. */
   readonly exhausted: ExhaustedKeys;
   /** The circuit breakers of the store verbs that were used so far. */

@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { ChatCodec, CodecOptions, Format, Incoming } from "../format.ts";
+import type { ChatCodec, ChatEndpoint, CodecOptions, Format, Incoming } from "../format.ts";
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
@@ -16,6 +16,7 @@ import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
+import { socketEndpoint } from "./socket.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
 export function responses({ clock }: { readonly clock: Clock }): Format {
@@ -25,24 +26,26 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
     format: FORMAT,
     ...openaiEndpoint,
   } as const;
+  const create: ChatEndpoint = {
+    ...common,
+    method: "POST",
+    kind: "chat",
+    path: "/v1/responses",
+    maxOutputTokensPath: ["max_output_tokens"],
+    decode,
+    conversionsOfEvent,
+    complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+    stream: (answer) => new ResponseStream(answer, nowInSeconds),
+    background: (answer) =>
+      answer.kept && answer.request.native?.body["background"] === true
+        ? new BackgroundResponse(answer, answer.kept, clock)
+        : undefined,
+  };
   return {
     name: FORMAT,
     endpoints: [
-      {
-        ...common,
-        method: "POST",
-        kind: "chat",
-        path: "/v1/responses",
-        maxOutputTokensPath: ["max_output_tokens"],
-        decode,
-        conversionsOfEvent,
-        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
-        stream: (answer) => new ResponseStream(answer, nowInSeconds),
-        background: (answer) =>
-          answer.kept && answer.request.native?.body["background"] === true
-            ? new BackgroundResponse(answer, answer.kept, clock)
-            : undefined,
-      },
+      create,
+      socketEndpoint(create, common),
       {
         ...common,
         method: "POST",
