@@ -10,6 +10,7 @@ import { tokenUsage } from "./choices/token-usage.ts";
 import { withCors, withHooks, withReplays } from "./features.ts";
 import { IMAGES_SHAPES } from "./formats/images/request.profiles.ts";
 import { MESSAGES_SHAPES } from "./formats/messages/index.ts";
+import { RESPONSES_SHAPES } from "./formats/responses/index.ts";
 import { COMMON_SHAPES, type Gateway, type GatewayFormat, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { h3App } from "./h3-app.ts";
 import { assertOptions, fieldsOf } from "./options.ts";
@@ -26,12 +27,13 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     ...COMMON_SHAPES,
     messages: { optional: fieldsOf(MESSAGES_SHAPES) },
     images: { optional: fieldsOf(IMAGES_SHAPES) },
+    responses: { optional: fieldsOf(RESPONSES_SHAPES) },
   });
   const formats = [
     messages(options.messages),
     generateContent(),
     chatCompletions(),
-    responses(),
+    responses(options.responses),
     embeddings(),
     images(options.images),
     tokenUsage(),

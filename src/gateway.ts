@@ -4,6 +4,7 @@ import { FEATURE_OF, type GatewayFeature } from "./features.ts";
 import type { Endpoint, Format } from "./formats/format.ts";
 import type { ImagesOptions } from "./formats/images/request.profiles.ts";
 import type { MessagesOptions } from "./formats/messages/index.ts";
+import type { ResponsesOptions } from "./formats/responses/index.ts";
 import type { CorsOptions } from "./http/answer.ts";
 import { BodyRoom } from "./http/body-room.ts";
 import { type Price, tokenPrice } from "./kinds/chat/price.ts";
@@ -47,6 +48,7 @@ import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
 export interface FormatOptions {
   readonly messages?: MessagesOptions;
   readonly images?: ImagesOptions;
+  readonly responses?: ResponsesOptions;
 }
 
 /** The ports that a host injects, and the options that do not belong to a format. */

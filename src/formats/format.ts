@@ -44,6 +44,8 @@ export interface Incoming {
   baseUrl(): string;
   /** Fires when the call is cut short. */
   readonly signal: AbortSignal;
+  /** The id of the caller's key, after authentication. */
+  readonly keyId?: string | undefined;
   /** The documents of the caller's key in the host's store of responses; undefined without a store. */
   readonly kept?: KeptDocuments | undefined;
   /** Lets the event loop serve others between two walks over a large body. Returns undefined for any other body. */

@@ -227,6 +227,10 @@ export class Call implements Incoming {
     return (this.#details ??= new CallDetails(this));
   }
 
+  get keyId(): string | undefined {
+    return this.key?.id;
+  }
+
   get socket(): SocketTurns | undefined {
     return this.mounted.socket;
   }
