@@ -168,7 +168,10 @@ class Connection implements SocketHandler {
       this.#isAtLifesEnd = true;
       if (!this.#call) this.#endLife();
     });
-    const goAway = (): void => this.#goAway();
+    // In Workers no other request may touch the connection: the promise lets the connection close itself.
+    const closing = Promise.withResolvers<void>();
+    void closing.promise.then(() => this.#goAway());
+    const goAway = asked.mounted.waitUntil ? closing.resolve : (): void => this.#goAway();
     connections.add(goAway);
     this.#forget = () => connections.delete(goAway);
   }
