@@ -120,6 +120,16 @@ class Peers {
   }
 }
 
+/** The time for which a client may still read why its message is refused, in milliseconds. */
+const FAREWELL_MS = 1_000;
+
+/** Reads no more of a client whose message has no room. */
+function refuseRest(ws: WebSocket): void {
+  ws.pause();
+  ws.close(1013, "no room for the message");
+  setTimeout(() => ws.terminate(), FAREWELL_MS).unref();
+}
+
 class Peer implements SocketPeer {
   readonly #ws: WebSocket;
   /** True while a ping has no answer. */
@@ -127,8 +137,9 @@ class Peer implements SocketPeer {
 
   constructor(ws: WebSocket, socket: Socket, handler: SocketHandler) {
     this.#ws = ws;
-    socket.on("data", (chunk: Buffer) => {
-      if (!handler.arriving(chunk.length)) ws.close(1013, "no room");
+    // Count the bytes before they become messages.
+    socket.prependListener("data", (chunk: Buffer) => {
+      if (!handler.arriving(chunk.length)) refuseRest(ws);
     });
     ws.on("message", (data: Buffer, isBinary: boolean) => handler.message(isBinary ? data : data.toString()));
     ws.on("ping", (data: Buffer) => {

@@ -99,6 +99,8 @@ class ImportedKey {
 
   async decrypt(base64: string, place: readonly string[]): Promise<string> {
     const bytes = new Uint8Array(isBase64(base64) ? fromBase64(base64) : []);
+    // Several texts of base64 stand for the same bytes, and only one was made here.
+    if (toBase64(bytes) !== base64) throw new Error("The text is not as it was encrypted.");
     const algorithm = this.#algorithm(bytes.subarray(0, IV_BYTES), place);
     return decoder.decode(await crypto.subtle.decrypt(algorithm, await this.#cryptoKey(), bytes.subarray(IV_BYTES)));
   }

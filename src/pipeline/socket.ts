@@ -196,7 +196,7 @@ class Connection implements SocketHandler {
       this.#cancelStall = undefined;
       if (this.#arrivedBytes === 0 || this.#isOver) return;
       const leftMs = limits.bodyStallMs - (clock.now() - this.#arrivedAt);
-      if (leftMs <= 0) this.#close(TRY_AGAIN, "the rest of the message does not come");
+      if (leftMs <= 0) this.#peer?.terminate();
       else this.#cancelStall = this.#stall(Math.min(leftMs, limits.bodyStallMs));
     });
   }

@@ -74,7 +74,7 @@ const sealedIn = ({ type, encrypted_content: sealed }: JsonObject): string | und
 export async function opened(
   items: readonly JsonObject[],
   compactions: Compactions | undefined,
-  { keyId }: Incoming,
+  { keyId }: Pick<Incoming, "keyId">,
   firstOwn: number,
 ): Promise<readonly JsonObject[]> {
   if (!items.some((item) => sealedIn(item) !== undefined)) return items;
