@@ -44,6 +44,7 @@ const entry = {
   "stores-redis": "src/stores/redis/index.ts",
   "stores-sql": "src/stores/sql/index.ts",
   telemetry: "src/telemetry/index.ts",
+  websocket: "adapters/websocket.ts",
   testing: "test/contracts/index.ts",
 };
 

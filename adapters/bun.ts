@@ -1,8 +1,8 @@
 /** Mounts a gateway in `Bun.serve`. */
 
-import type { CoreGateway, MountOptions } from "../src/index.ts";
+import type { CoreGateway, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { FETCH_SHAPES, notFound, ServerMount } from "./fetch-mount.ts";
+import { connect, FETCH_SHAPES, FetchMount, notFound, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
 
 assertNodeVersion();
@@ -11,6 +11,7 @@ assertNodeVersion();
 export interface BunServer {
   timeout(request: Request, seconds: number): void;
   requestIP?(request: Request): { readonly address: string } | null;
+  upgrade?(request: Request, options: { readonly data: unknown }): boolean;
 }
 
 /** A `fetch` function for `Bun.serve`. */
@@ -38,9 +39,107 @@ export function toBunHandler<Server extends BunServer = BunServer, Context = unk
   const routes = gateway.at(prefix);
   return (request, server) => {
     const address = server.requestIP?.(request)?.address;
-    const response = routes.handle(request, new ServerMount(request, () => context?.(request, server), address));
+    const contextOf = (): Context | undefined => context?.(request, server);
+    const handle = (): Promise<Response> | undefined =>
+      routes.handle(request, new ServerMount(request, contextOf, address));
+    if (server.upgrade && request.headers.has("upgrade")) {
+      const connecting = connect(routes, request, new FetchMount(contextOf, address), (handler) =>
+        upgraded(handler, request, server),
+      );
+      if (connecting) return connecting.then((response) => response ?? handle() ?? notFound());
+    }
+    const response = handle();
     if (!response) return fallback(request, server);
     server.timeout(request, 0);
     return response;
   };
+}
+
+/** The gateway's end of a connection, which Bun hands on with each event. */
+class BunSocketData implements SocketPeer {
+  readonly handler: SocketHandler;
+  ws: BunSocket | undefined;
+  #drained: PromiseWithResolvers<void> | undefined;
+
+  constructor(handler: SocketHandler) {
+    this.handler = handler;
+  }
+
+  send(message: string): Promise<void> | undefined {
+    // Bun returns -1 for a message that waits for the client.
+    if (!this.ws || this.ws.send(message) >= 0) return undefined;
+    this.#drained ??= Promise.withResolvers<void>();
+    return this.#drained.promise;
+  }
+
+  drained(): void {
+    this.#drained?.resolve();
+    this.#drained = undefined;
+  }
+
+  close(code: number, reason: string): void {
+    this.ws?.close(code, reason);
+  }
+
+  terminate(): void {
+    this.ws?.terminate();
+  }
+
+  closed(): void {
+    this.ws = undefined;
+    this.drained();
+    this.handler.closed();
+  }
+}
+
+/** A WebSocket of Bun, as far as the gateway uses it. */
+export interface BunSocket {
+  readonly data: unknown;
+  send(message: string): number;
+  close(code?: number, reason?: string): void;
+  terminate(): void;
+}
+
+/** The `websocket` of `Bun.serve`, as far as the gateway uses it. */
+export interface BunWebSocketHandler {
+  open(ws: BunSocket): void;
+  message(ws: BunSocket, message: string | Uint8Array): void;
+  drain(ws: BunSocket): void;
+  close(ws: BunSocket): void;
+  readonly maxPayloadLength: number;
+  readonly perMessageDeflate: false;
+}
+
+/**
+ * Returns the `websocket` of `Bun.serve`, for the WebSockets of gateways that `toBunHandler` mounts. A connection of the host's own is
+ * recognised by its `data`, and ignored here.
+ *
+ * @example Bun.serve({ fetch: toBunHandler(gateway), websocket: toBunWebSocket() });
+ */
+export const toBunWebSocket = (): BunWebSocketHandler => ({
+  // As large as a body may be by default; the gateway's own limit decides below that.
+  maxPayloadLength: 32 * 1024 * 1024,
+  // A small message could become a large one.
+  perMessageDeflate: false,
+  open: (ws) => {
+    const { data } = ws;
+    if (!(data instanceof BunSocketData)) return;
+    data.ws = ws;
+    data.handler.open(data);
+  },
+  message: ({ data }, message) => data instanceof BunSocketData && data.handler.message(message),
+  drain: ({ data }) => data instanceof BunSocketData && data.drained(),
+  close: ({ data }) => data instanceof BunSocketData && data.closed(),
+});
+
+/** Switches protocols. Returns undefined where `Bun.serve` was called without `websocket`. */
+function upgraded(handler: SocketHandler, request: Request, server: BunServer): Response | undefined {
+  try {
+    // Bun answers the client itself, and sends no response of the handler.
+    if (server.upgrade?.(request, { data: new BunSocketData(handler) })) return new Response(null);
+  } catch {
+    // The error says that `websocket` is missing.
+  }
+  handler.closed();
+  return undefined;
 }

@@ -1,9 +1,10 @@
 /** Mounts a gateway in `Deno.serve`. */
 
-import type { CoreGateway, MountOptions } from "../src/index.ts";
+import type { CoreGateway, MountOptions, SocketHandler } from "../src/index.ts";
 import { assertNodeVersion } from "../src/node-version.ts";
-import { FETCH_SHAPES, notFound, ServerMount } from "./fetch-mount.ts";
+import { connect, FETCH_SHAPES, FetchMount, notFound, ServerMount } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
+import { attach, type WebSocketLike } from "./web-socket.ts";
 
 assertNodeVersion();
 
@@ -32,7 +33,25 @@ export function toDenoHandler<Info = unknown, Context = unknown>(
   return (request, info) => {
     // A connection over a Unix socket has no address.
     const address = (info as { remoteAddr?: { hostname?: string } } | undefined)?.remoteAddr?.hostname;
-    const response = routes.handle(request, new ServerMount(request, () => context?.(request, info), address));
+    const contextOf = (): Context | undefined => context?.(request, info);
+    const connecting = request.headers.has("upgrade")
+      ? connect(routes, request, new FetchMount(contextOf, address), (handler) => upgraded(request, handler))
+      : undefined;
+    if (connecting) return connecting;
+    const response = routes.handle(request, new ServerMount(request, contextOf, address));
     return response ?? fallback(request, info);
   };
+}
+
+/** The part of Deno's namespace that switches protocols. */
+interface Upgrades {
+  upgradeWebSocket(request: Request): { readonly socket: WebSocketLike; readonly response: Response };
+}
+
+function upgraded(request: Request, handler: SocketHandler): Response {
+  const { Deno } = globalThis as unknown as { readonly Deno: Upgrades };
+  const { socket, response } = Deno.upgradeWebSocket(request);
+  // Messages may be sent once the connection is open.
+  socket.addEventListener("open", () => attach(socket, handler));
+  return response;
 }

@@ -1,8 +1,9 @@
 /** Mounts a gateway in Cloudflare's Workers and similar runtimes. */
 
-import type { CoreGateway, MountOptions } from "../src/index.ts";
-import { FETCH_SHAPES, FetchMount, notFound } from "./fetch-mount.ts";
+import type { CoreGateway, MountOptions, SocketHandler } from "../src/index.ts";
+import { connect, FETCH_SHAPES, FetchMount, notFound } from "./fetch-mount.ts";
 import { assertMount } from "./mount.ts";
+import { attach, type WebSocketLike } from "./web-socket.ts";
 
 /** The part of the runtime's context, the last argument of a handler, that this adapter uses. */
 interface EdgeContext {
@@ -42,9 +43,23 @@ export function toEdgeHandler<Platform extends readonly unknown[] = readonly unk
     const runtime = platform.at(-1) as EdgeContext | undefined;
     const address = request.headers.get("cf-connecting-ip") ?? undefined;
     const mounted = new FetchMount(() => context?.(request, ...platform), address, runtime?.waitUntil?.bind(runtime));
+    const connecting = "WebSocketPair" in globalThis ? connect(routes, request, mounted, upgraded) : undefined;
+    if (connecting) return connecting;
     const response = routes.handle(request, mounted);
     return response ? afterBody(request, response) : fallback(request, ...platform);
   };
+}
+
+/** The two ends of a connection in a Worker. */
+type Pair = new () => { readonly 0: WebSocketLike; readonly 1: WebSocketLike & { accept(): void } };
+
+function upgraded(handler: SocketHandler): Response {
+  const { WebSocketPair } = globalThis as unknown as { readonly WebSocketPair: Pair };
+  const { 0: client, 1: own } = new WebSocketPair();
+  own.accept();
+  attach(own, handler);
+  const init: object = { status: 101, webSocket: client };
+  return new Response(null, init);
 }
 
 /** The most bytes that are read of the body of a refused request. The runtime may close the connection of a client that sends more. */

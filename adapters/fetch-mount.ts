@@ -1,6 +1,7 @@
 /** Mounts a gateway on hosts that answer a fetch `Request`: the parts that the adapters of Bun, Deno and the edge share. */
 
-import type { Mounted, WaitUntil } from "../src/index.ts";
+import { toResponse } from "../src/http/answer.ts";
+import type { CoreRoutes, Mounted, SocketHandler, WaitUntil } from "../src/index.ts";
 
 export const FETCH_SHAPES = { prefix: "string?", fallback: "function?", context: "function?" } as const;
 
@@ -22,6 +23,22 @@ export class FetchMount<Context> implements Mounted<Context> {
   get context(): Context | undefined {
     return this.#context();
   }
+}
+
+/**
+ * Asks for a WebSocket, and switches protocols when the gateway accepts. Returns undefined for a request that asks for none.
+ *
+ * @param upgrade Switches protocols. Returns undefined where the runtime cannot: the route then refuses the upgrade.
+ */
+export function connect<Context, Switched extends Response | undefined>(
+  routes: CoreRoutes<Context>,
+  request: Request,
+  mounted: Mounted<Context>,
+  upgrade: (handler: SocketHandler) => Switched,
+): Promise<Response | Switched> | undefined {
+  return routes
+    .connect(request, mounted)
+    ?.then((accepted) => ("message" in accepted ? upgrade(accepted) : toResponse(accepted)));
 }
 
 /**

@@ -23,6 +23,8 @@ export const gateway: Gateway = createGateway({
   replayStore: memoryReplayStore(),
   responseStore: memoryResponseStore(),
   codeRunner,
+  // Compactions can be opened as long as the process lives.
+  responses: { compaction: { keys: [{ name: "playground", secret: crypto.getRandomValues(new Uint8Array(32)) }] } },
   // Python starts slowly where other programs keep the machine busy.
   limits: { codeDeadlineMs: 120_000 },
   observer,

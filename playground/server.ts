@@ -3,6 +3,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { toNodeHandler } from "../adapters/node.ts";
+import { toUpgradeHandler } from "../adapters/websocket.ts";
 import { fail, hostname, port, urlOf } from "./address.ts";
 import { codeRunner, gateway, store } from "./gateway.ts";
 import { answerMetrics } from "./metrics.ts";
@@ -18,6 +19,7 @@ const server = createServer((req, res) =>
   }),
 );
 
+server.on("upgrade", toUpgradeHandler(gateway));
 server.on("error", ({ message }) => fail(`The playground cannot listen on ${hostname}:${port}: ${message}`));
 server.listen(port, hostname, () => {
   const url = urlOf((server.address() as AddressInfo).port);

@@ -9,7 +9,7 @@ assertNodeVersion();
 
 export { type EdgeHandler, type EdgeMountOptions, toEdgeHandler } from "../adapters/edge-mount.ts";
 export { GatewayError } from "./errors.ts";
-export { type GatewayFeature, withCors, withHooks, withReplays } from "./features.ts";
+export { type GatewayFeature, withCors, withHooks, withReplays, withSockets } from "./features.ts";
 export { type CoreGateway, type CoreGatewayOptions, type CoreOptions, createGateway } from "./gateway.ts";
 export type {
   AnswerCollector,

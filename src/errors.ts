@@ -13,6 +13,7 @@ export const GATEWAY_ERROR_CODES = [
   "failed_precondition", // the request is well-formed, but needs something that is missing or not supported
   "not_found", // the route exists, but the resource does not
   "method_not_allowed",
+  "upgrade_required", // the route is a WebSocket, which the host has not wired
   "missing_api_key",
   "malformed_credential", // the Authorization header has another scheme than Bearer
   "invalid_api_key",

@@ -1,6 +1,6 @@
 /** createGateway with every format: the gateway of `polygate`. */
 
-import { withCors, withHooks, withReplays } from "./features.ts";
+import { withCors, withHooks, withReplays, withSockets } from "./features.ts";
 import { FORMATS } from "./formats/all.ts";
 import type { FormatModule } from "./formats/module.ts";
 import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
@@ -27,7 +27,12 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   } as Shapes<GatewayOptions>);
   const given: Readonly<Record<string, unknown>> = { ...options };
   const formats = ALL.map(({ name, serve, options: shapes }) => serve(shapes && (given[name] as object | undefined)));
-  const { gateway, routes } = gatewayOf(options, formats, { ...withCors, ...withHooks, ...withReplays });
+  const { gateway, routes } = gatewayOf(options, formats, {
+    ...withCors,
+    ...withHooks,
+    ...withReplays,
+    ...withSockets,
+  });
   const app = h3App(routes);
   return { ...gateway, app: app(""), at: (prefix) => ({ ...gateway.at(prefix), app: app(prefix) }) };
 }

@@ -22,6 +22,7 @@ import {
   type Shapes,
 } from "./options.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
+import type { Parts } from "./pipeline/pipeline.ts";
 import { quietly } from "./pipeline/reports.ts";
 import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
@@ -211,15 +212,15 @@ export function createGateway<Context = unknown>(options: CoreGatewayOptions<Con
   });
   assertFormats(options.formats);
   const feature: GatewayFeature = Object.assign({}, ...(options.features ?? []));
-  for (const [option, name] of Object.entries(FEATURE_OF) as [keyof GatewayFeature, string][])
+  for (const [option, name] of Object.entries(FEATURE_OF) as [keyof typeof FEATURE_OF, string][])
     if (options[option] !== undefined && !feature[option])
       throw new TypeError(`createGateway: ${option} needs its code: import ${name}, and write features: [${name}].`);
   return gatewayOf(options, options.formats, feature).gateway;
 }
 
 const assertFeature: Check = (path, feature) => {
-  if (!Object.keys(FEATURE_OF).some((option) => Object.hasOwn(Object(feature) as object, option)))
-    throw new TypeError(`${path} must be ${Object.values(FEATURE_OF).join(" or ")}.`);
+  if (![...Object.keys(FEATURE_OF), "sockets"].some((option) => Object.hasOwn(Object(feature) as object, option)))
+    throw new TypeError(`${path} must be ${[...Object.values(FEATURE_OF), "withSockets"].join(" or ")}.`);
 };
 
 /** Throws a TypeError for a list that is empty, has an entry that is no format, or has a format twice. */
@@ -257,7 +258,10 @@ export function gatewayOf<Context>(
   const owned = endpointsOf(formats, services);
   const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
-  const parts = { repetitions: options.replayStore && feature.replayStore };
+  const parts: Parts = {
+    repetitions: options.replayStore && feature.replayStore,
+    acceptSocket: feature.sockets,
+  };
   const routes = new Routes(services, endpoints, parts, corsOf);
   const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
@@ -278,6 +282,7 @@ export function gatewayOf<Context>(
       const deadlineMs = Math.min(LONGEST_CLOSE_MS, how.deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
+      for (const goAway of [...services.connections]) goAway();
       const settled = services.settlements.close(callsEnded, deadlineMs);
       return settled.then(() => hooks?.close(closesAt - clock.now())).finally(() => quietly(() => forget?.()));
     },
@@ -412,6 +417,8 @@ function servicesOf(
     ),
     settlements: new Settlements({ quotas, clock, limits, onFailure }),
     bodies: new BodyRoom(limits.maxBodyBytesInFlight, limits.maxBodyBytesPerKey),
+    sockets: new SharedRoom(limits.maxSockets, limits.maxSocketsPerKey, ["maxSockets", "maxSocketsPerKey"]),
+    connections: new Set(),
     exhausted: new ExhaustedKeys(clock),
     breakers: new Map(),
   };

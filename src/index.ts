@@ -11,6 +11,7 @@ export type { CoreRoutes, GatewayApp, GatewayRoutes } from "./routes.ts";
 export type { GatewayHealth, HealthOptions, StoreHealth } from "./pipeline/health.ts";
 export type { CorsOptions } from "./http/answer.ts";
 export type { Mounted } from "./pipeline/call.ts";
+export type { SocketHandler, SocketPeer } from "./http/socket.ts";
 export type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "./ports/hook.ts";
 export type {
   CallOutcome,
@@ -39,6 +40,7 @@ export type {
   UpstreamOutcome,
   UpstreamStatus,
 } from "./ports/observer.ts";
+export type { EncryptionKey } from "./encryption.ts";
 export type { Answer } from "./http/answer.ts";
 export {
   type ContextTokens,
@@ -50,6 +52,8 @@ export {
 export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";
 export type { MessagesOptions } from "./formats/messages/index.ts";
+export { COMPACTION_PROMPT, type CompactionOptions } from "./formats/responses/compaction.ts";
+export type { ResponsesOptions } from "./formats/responses/index.ts";
 export { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
 export { type ImageKind, type ImagePrice, imagePriceTable } from "./kinds/image/price.ts";
 export { type Price, tokenPrice } from "./kinds/chat/price.ts";
@@ -179,11 +183,7 @@ export {
 } from "./stores/memory.ts";
 export { type MemoryImageStore, memoryImageStore, type MemoryImageStoreOptions } from "./stores/memory-images.ts";
 export { type MemoryReplayStore, memoryReplayStore, type MemoryReplayStoreOptions } from "./stores/memory-replays.ts";
-export {
-  encryptedResponseStore,
-  type EncryptedResponseStoreOptions,
-  type EncryptionKey,
-} from "./stores/encrypted-responses.ts";
+export { encryptedResponseStore, type EncryptedResponseStoreOptions } from "./stores/encrypted-responses.ts";
 export {
   type MemoryResponseStore,
   memoryResponseStore,

@@ -118,6 +118,12 @@ export interface Limits {
    * the request. Then the call is cut, and a later repetition is a new call.
    */
   readonly replayDrainMs: number;
+  /** The most WebSockets that are open at once. A further one gets 503 with `retry-after`. */
+  readonly maxSockets: number;
+  /** The most WebSockets of one key. This limit shrinks as other keys open theirs, like `maxCallsPerKey`. */
+  readonly maxSocketsPerKey: number;
+  /** Longest life of a WebSocket, in milliseconds. A running answer is completed first. */
+  readonly socketLifeMs: number;
   /** Longest run of code that a model wrote, including the wait for its turn, in milliseconds. */
   readonly codeDeadlineMs: number;
   /** Output tokens that are reserved for a request without a limit of its own. */
@@ -170,6 +176,9 @@ export const DEFAULT_LIMITS: Limits = {
   // As long as the links to pictures in an answer are valid.
   replayRetentionMs: 3_600_000,
   replayDrainMs: 60_000,
+  maxSockets: 16_384,
+  maxSocketsPerKey: 8_192,
+  socketLifeMs: 3_600_000,
   codeDeadlineMs: 30_000,
   defaultMaxOutputTokens: 8_192,
 };

@@ -4,6 +4,7 @@ import { GatewayError } from "./errors.ts";
 import type { Endpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
+import type { SocketHandler } from "./http/socket.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
 import { type Parts, serve } from "./pipeline/pipeline.ts";
 import { failureOf } from "./pipeline/reports.ts";
@@ -18,6 +19,11 @@ export interface CoreRoutes<Context = unknown> {
   readonly handle: (request: Request, mounted?: Mounted<Context>) => Promise<Response> | undefined;
   /** Like `handle`, but returns the answer as data, for a mount that writes responses in its runtime's own way. */
   readonly answer: (request: Request, mounted?: Mounted<Context>) => Promise<Answer> | undefined;
+  /**
+   * Asks for a WebSocket. Resolves with the handler of the connection, for a mount that then switches protocols, or with the answer of a
+   * refusal. Returns undefined for a request that asks for none, or for a route without WebSockets.
+   */
+  readonly connect: (request: Request, mounted?: Mounted<Context>) => Promise<Answer | SocketHandler> | undefined;
   /**
    * Returns an error in the format of the request's route, for middleware that refuses a request before the gateway sees it. Shows a
    * GatewayError as it is, and any other error as an internal error. Returns undefined for a route that the gateway does not own.
@@ -114,6 +120,14 @@ export class Routes {
     return {
       answer,
       handle,
+      connect: (request, mounted = {}) => {
+        const { acceptSocket } = this.#parts;
+        if (!acceptSocket || request.headers.get("upgrade")?.toLowerCase() !== "websocket") return undefined;
+        const endpoint = find(request)?.endpoints.find((one) => one.kind === "query" && one.socket);
+        if (endpoint?.kind !== "query" || !endpoint.socket) return undefined;
+        const asked = { endpoint: { ...endpoint, socket: endpoint.socket }, request, prefix, mounted };
+        return acceptSocket(this.#services, this.#parts, asked);
+      },
       fetch: async (request) => handle(request) ?? toResponse(NOT_FOUND),
       errorResponse: (request, error) => {
         const match = find(request);

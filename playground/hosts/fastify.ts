@@ -3,6 +3,7 @@
 import type { AddressInfo } from "node:net";
 import fastify from "fastify";
 import { toNodeHandler } from "../../adapters/node.ts";
+import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { gateway, hostname, port, ready } from "./gateway.ts";
 
 const app = fastify();
@@ -12,6 +13,7 @@ app.addHook("onRequest", (request, reply, done) => {
   for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
   ai(request.raw, reply.raw, done);
 });
+app.server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
 app.get("/", () => "Fastify is at home.");
 
 await app.listen({ host: hostname, port });

@@ -2,6 +2,7 @@
 
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
+import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { closed, gateway, hostname, port, ready } from "./gateway.ts";
 
 const app = new Hono();
@@ -10,3 +11,4 @@ app.use("/ai/*", async (context, next) => (await ai.handle(context.req.raw)) ?? 
 app.get("/", (context) => context.text("Hono is at home."));
 
 const server = serve({ fetch: app.fetch, hostname, port }, (address) => ready(address.port, () => closed(server)));
+server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));

@@ -3,6 +3,7 @@
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
+import { toUpgradeHandler } from "../../adapters/websocket.ts";
 import { closed, gateway, hostname, port, ready } from "./gateway.ts";
 
 const app = new Koa();
@@ -12,3 +13,4 @@ app.use((context) => {
 });
 
 const server = app.listen(port, hostname, () => ready((server.address() as AddressInfo).port, () => closed(server)));
+server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));

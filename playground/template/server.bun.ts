@@ -1,11 +1,12 @@
 /** The server: the gateway at /ai in Bun, and its health. Add your own routes here. */
 
-import { toBunHandler } from "polygate/bun";
+import { toBunHandler, toBunWebSocket } from "polygate/bun";
 import { endWith, gateway, host, port } from "./gateway.ts";
 
 const server = Bun.serve({
   hostname: host,
   port,
+  websocket: toBunWebSocket(),
   routes: {
     "/ai/*": toBunHandler(gateway, { prefix: "/ai" }),
     "/healthz": () => Response.json({ ok: true }),

@@ -2,6 +2,7 @@
 
 import fastify from "fastify";
 import { toNodeHandler } from "polygate/node";
+import { toUpgradeHandler } from "polygate/websocket";
 import { endWith, gateway, host, port } from "./gateway.ts";
 
 const app = fastify();
@@ -11,6 +12,7 @@ app.addHook("onRequest", (request, reply, done) => {
   for (const [name, value = ""] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
   ai(request.raw, reply.raw, done);
 });
+app.server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
 app.get("/healthz", () => ({ ok: true }));
 app.get("/readyz", async (_request, reply) => {
   const health = await gateway.health();

@@ -3,6 +3,7 @@
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { toExpressHandler } from "polygate/express";
+import { toUpgradeHandler } from "polygate/websocket";
 import { endWith, gateway, host, port } from "./gateway.ts";
 
 const app = express();
@@ -17,4 +18,5 @@ const server = app.listen(port, host, (error) => {
   if (error) throw error;
   console.log(`The gateway is at http://${host}:${(server.address() as AddressInfo).port}/ai`);
 });
+server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
 endWith(() => new Promise((resolve) => server.close(resolve)));

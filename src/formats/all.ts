@@ -8,6 +8,7 @@ import type { ImagesOptions } from "./images/request.profiles.ts";
 import type { MessagesOptions } from "./messages/index.ts";
 import { messagesFormat } from "./messages/module.ts";
 import type { FormatModule } from "./module.ts";
+import type { ResponsesOptions } from "./responses/index.ts";
 import { responsesFormat } from "./responses/module.ts";
 import { tokenUsageFormat } from "./token-usage/module.ts";
 
@@ -45,4 +46,5 @@ type VerbsIn<Format> = Format extends FormatModule<string, infer _Options, infer
 export interface FormatOptions {
   readonly messages?: MessagesOptions;
   readonly images?: ImagesOptions;
+  readonly responses?: ResponsesOptions;
 }

@@ -36,6 +36,8 @@ export type Endpoint = GenerationEndpoint | QueryEndpoint | PublicEndpoint;
 
 /** A request on its way to an endpoint. */
 export interface Incoming {
+  /** The id of the call. */
+  readonly id: string;
   readonly request: Request;
   /** The text in place of the route's wildcard, still percent-encoded; empty for a route without a wildcard. */
   readonly wildcardPath: string;
@@ -46,10 +48,42 @@ export interface Incoming {
   baseUrl(): string;
   /** Fires when the call is cut short. */
   readonly signal: AbortSignal;
+  /** The id of the caller's key, after authentication. */
+  readonly keyId?: string | undefined;
   /** The documents of the caller's key in the host's store of responses; undefined without a store. */
   readonly kept?: KeptDocuments | undefined;
   /** Lets the event loop serve others between two walks over a large body. Returns undefined for any other body. */
   turn(): Promise<void> | undefined;
+  /** The state of the WebSocket that the call is a message of; undefined for any other call. */
+  readonly socket?: SocketTurns | undefined;
+  /** Accepts a WebSocket for a key; undefined where the host has not wired WebSockets. */
+  readonly accept?: ((key: ApiKey) => void) | undefined;
+}
+
+/** How a format speaks over a WebSocket. A message that asks for an answer is a call of its own, with an endpoint of its own. */
+export interface SocketProtocol {
+  /** Opens the state that the calls of one connection share. */
+  open(memory: SocketMemory): SocketTurns;
+}
+
+/** The memory of one connection, which counts with the bodies of its key. */
+export interface SocketMemory {
+  /** Books memory in place of what was booked before, in bytes. Returns false, and books nothing, where there is no room. */
+  hold(bytes: number): boolean;
+}
+
+/** The turns of one connection: one answer at a time. */
+export interface SocketTurns {
+  /** Returns the endpoint that answers a message, or tells what is wrong with it. */
+  endpointOf(message: string, limits: JsonLimits): Endpoint;
+  /** Tells whether a message ends the running answer. */
+  cancels(message: string, limits: JsonLimits): boolean;
+  /** Returns the messages in a piece of an answer's stream, and notes the end of the answer. */
+  messagesOf(frames: string): readonly string[];
+  /** Returns the message for an answer that is an error instead of a stream. */
+  refusal(status: number, body: unknown): string;
+  /** Returns the message for a connection that has reached its longest life. */
+  lifeReached(): string;
 }
 
 /** A document as it is stored: the content of a large document is only its beginning. */
@@ -180,6 +214,8 @@ export interface QueryEndpoint extends Route {
   readonly expiredKeysMayAsk: boolean;
   /** The body that the route takes. */
   readonly body: "json" | "none";
+  /** How the route speaks once its connection is a WebSocket. */
+  readonly socket?: SocketProtocol;
   /** True for a route that only refuses callers of a gateway without a store of responses. */
   readonly needsResponseStore?: boolean;
   /** Returns the body of the answer, or a promise of it. */

@@ -1,7 +1,7 @@
 /** One request on its way through the pipeline: the object that travels from step to step. */
 
 import { GatewayError } from "../errors.ts";
-import type { Endpoint, Incoming, KeptDocuments } from "../formats/format.ts";
+import type { Endpoint, Incoming, KeptDocuments, SocketTurns } from "../formats/format.ts";
 import { newRequestId, originOf } from "../http/request.ts";
 import type { Limits } from "../limits.ts";
 import { JsonBudget } from "../model/json.ts";
@@ -28,6 +28,10 @@ export interface Mounted<Context = unknown> {
   readonly waitUntil?: WaitUntil | undefined;
   /** Reports that the client has disconnected. Default: the request's own signal. */
   readonly onDisconnect?: OnDisconnect | undefined;
+  /** The state of the WebSocket that the request is a message of. */
+  readonly socket?: SocketTurns | undefined;
+  /** Accepts the request as a WebSocket for a key. */
+  readonly accept?: ((key: ApiKey) => void) | undefined;
 }
 
 /** A request with its route. */
@@ -177,6 +181,18 @@ export class Call implements Incoming {
   /** The call as the host's stores see it. A settlement after the end of the call needs it still. */
   get details(): CallDetails {
     return (this.#details ??= new CallDetails(this, this.#mounted?.clientAddress));
+  }
+
+  get keyId(): string | undefined {
+    return this.key?.id;
+  }
+
+  get socket(): SocketTurns | undefined {
+    return this.#mounted?.socket;
+  }
+
+  get accept(): ((key: ApiKey) => void) | undefined {
+    return this.#mounted?.accept;
   }
 
   baseUrl(): string {

@@ -1,8 +1,16 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
-import type { Endpoint, GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
+import type {
+  Endpoint,
+  GenerationEndpoint,
+  ListedModel,
+  PublicEndpoint,
+  QueryEndpoint,
+  SocketProtocol,
+} from "../formats/format.ts";
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import { parseBody } from "../http/body.ts";
+import type { SocketHandler } from "../http/socket.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
@@ -19,7 +27,7 @@ import {
   visibleModels,
 } from "./admission.ts";
 import { askStore } from "./ask-store.ts";
-import type { Call } from "./call.ts";
+import type { Call, Mounted } from "./call.ts";
 import { KeyDocuments } from "./documents.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { Repetitions } from "./replay.ts";
@@ -37,12 +45,26 @@ import {
   streamed,
 } from "./respond.ts";
 import { type MeteredEvents, runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
+import type { Services } from "./services.ts";
 
 /** The parts of the pipeline that come with the features of a gateway. */
 export interface Parts {
   /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
   readonly repetitions: Repetitions | undefined;
+  /** Undefined for a gateway without the code of WebSockets. */
+  readonly acceptSocket: AcceptSocket | undefined;
 }
+
+/** A request that asks for a WebSocket, and the endpoint that accepts it. */
+export interface SocketRequest {
+  readonly endpoint: QueryEndpoint & { readonly socket: SocketProtocol };
+  readonly request: Request;
+  readonly prefix: string;
+  readonly mounted: Mounted;
+}
+
+/** Asks for a WebSocket. Resolves with the refusal, or with the handler of the connection. */
+export type AcceptSocket = (services: Services, parts: Parts, asked: SocketRequest) => Promise<Answer | SocketHandler>;
 
 /**
  * Answers a call. Never rejects: an error is an answer too. The pipeline races the end of the call here, and only here. A step that hangs

@@ -278,6 +278,7 @@ function conversionHeaders(conversions: readonly Conversion[]): Record<string, s
 function errorHeaders({ code, retryAfterMs, allow }: GatewayError): Record<string, string> {
   const headers: Record<string, string> = {};
   if (allow) headers["allow"] = allow.join(", ");
+  if (code === "upgrade_required") headers["upgrade"] = "websocket";
   if (NO_RETRY.has(code)) headers["x-should-retry"] = "false";
   if (retryAfterMs !== undefined && retryAfterMs >= 0 && retryAfterMs < Number.POSITIVE_INFINITY) {
     headers["retry-after"] = String(Math.ceil(retryAfterMs / 1000));

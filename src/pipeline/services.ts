@@ -55,6 +55,10 @@ export interface Services {
   /** The settlements of ended calls that the quota store has not taken yet. */
   readonly settlements: Settlements;
   readonly bodies: BodyRoom;
+  /** Bounds the WebSockets, in all and of one key. */
+  readonly sockets: SharedRoom;
+  /** Ends each idle WebSocket, for a gateway that closes. */
+  readonly connections: Set<() => void>;
   /** The keys that had no quota left when the store was last asked. */
   readonly exhausted: ExhaustedKeys;
   /** The circuit breakers of the store verbs that were used so far. */

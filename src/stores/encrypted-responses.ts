@@ -1,7 +1,7 @@
 /** A wrapper for stores of responses that encrypts what was said, and leaves ids readable. */
 
-import { fromBase64, isBase64, toBase64 } from "../media/base64.ts";
-import { assertMethods, assertOptions, type Check, fieldsOf, listOf } from "../options.ts";
+import { ENCRYPTION_KEYS, type EncryptionKey, keyNameOf, Keyring } from "../encryption.ts";
+import { assertMethods, assertOptions } from "../options.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import type {
   DocumentPage,
@@ -11,14 +11,6 @@ import type {
   ResponseStore,
 } from "../ports/response-store.ts";
 import { assertContent } from "./memory-responses.ts";
-
-/** A secret that encrypts documents. */
-export interface EncryptionKey {
-  /** The name that each encrypted document carries: 1 to 64 letters, digits, `.`, `_` and `-`. A name must never get another secret. */
-  readonly name: string;
-  /** 32 random bytes. */
-  readonly secret: Uint8Array;
-}
 
 /** The secrets of an encrypted store. */
 export interface EncryptedResponseStoreOptions {
@@ -30,10 +22,6 @@ export interface EncryptedResponseStoreOptions {
    */
   readonly allowPlaintext?: boolean;
 }
-
-const assertBytes: Check = (path, secret) => {
-  if (!(secret instanceof Uint8Array)) throw new TypeError(`${path} must be a Uint8Array of ${SECRET_BYTES} bytes.`);
-};
 
 /**
  * Encrypts the contents of documents with AES-256-GCM of WebCrypto. Each content has its own random IV, and is bound to its API key and to
@@ -57,7 +45,7 @@ export function encryptedResponseStore<Context>(
     "a ResponseStore",
   );
   assertOptions<EncryptedResponseStoreOptions>("encryptedResponseStore", options, {
-    keys: listOf(fieldsOf<EncryptionKey>({ name: "string", secret: assertBytes })),
+    keys: ENCRYPTION_KEYS,
     allowPlaintext: "boolean?",
   });
   return new EncryptedResponses(store, options);
@@ -65,19 +53,12 @@ export function encryptedResponseStore<Context>(
 
 class EncryptedResponses<Context> implements ResponseStore<Context> {
   readonly #store: ResponseStore<Context>;
-  readonly #keys: readonly ImportedKey[];
-  /** The key that encrypts. */
-  readonly #newest: ImportedKey;
+  readonly #keys: Keyring;
   readonly #allowPlaintext: boolean;
 
   constructor(store: ResponseStore<Context>, { keys, allowPlaintext = false }: EncryptedResponseStoreOptions) {
-    const imported = keys.map((key) => new ImportedKey(key));
-    const [newest] = imported;
-    if (!newest) throw new RangeError("An encrypted store needs a key.");
-    if (new Set(keys.map(({ name }) => name)).size < keys.length) throw new RangeError("Two keys have the same name.");
     this.#store = store;
-    this.#keys = imported;
-    this.#newest = newest;
+    this.#keys = new Keyring("An encrypted store", keys);
     this.#allowPlaintext = allowPlaintext;
   }
 
@@ -113,8 +94,8 @@ class EncryptedResponses<Context> implements ResponseStore<Context> {
   async #encrypt<Document extends NewDocument | DocumentUpdate>(keyId: string, document: Document): Promise<Document> {
     // The text that the store gets is always valid.
     assertContent(document.content);
-    const content = await this.#newest.encrypt(document.content, keyId, document.id);
-    return { ...document, content };
+    const content = await this.#keys.encrypt(document.content, [keyId, document.id]);
+    return { ...document, content: SIGN + content };
   }
 
   #decryptAll(keyId: string, documents: readonly KeptDocument[]): Promise<KeptDocument[]> {
@@ -124,71 +105,22 @@ class EncryptedResponses<Context> implements ResponseStore<Context> {
   }
 
   async #decrypt(keyId: string, { id, content }: KeptDocument): Promise<string> {
-    const [, name, text = ""] = ENCRYPTED.exec(content) ?? [];
+    const encrypted = content.startsWith(SIGN) ? content.slice(SIGN.length) : "";
+    const name = keyNameOf(encrypted);
     if (name === undefined) {
       if (this.#allowPlaintext) return content;
       throw new Error(`The document ${id} is not encrypted. The option "allowPlaintext" reads it.`);
     }
-    const key = this.#keys.find((key) => key.name === name);
-    if (!key) throw new Error(`The document ${id} is encrypted with the key "${name}", which the store does not have.`);
-    return key.decrypt(text, keyId, id);
-  }
-}
-
-/** An encrypted content: the name of the key, then the IV and the encrypted bytes in base64. */
-const ENCRYPTED = /^aes-gcm:([\w.-]{1,64}):([A-Za-z0-9+/=]+)$/;
-const SECRET_BYTES = 32;
-const IV_BYTES = 12;
-
-const encoder = new TextEncoder();
-// A mark at the beginning of a text belongs to the text.
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** A key that WebCrypto imports at its first use. */
-class ImportedKey {
-  readonly name: string;
-  readonly #secret: Uint8Array<ArrayBuffer>;
-  #imported: ReturnType<typeof crypto.subtle.importKey> | undefined;
-
-  constructor({ name, secret }: EncryptionKey) {
-    if (!/^[\w.-]{1,64}$/.test(name))
-      throw new RangeError('The name of a key must be 1 to 64 letters, digits, ".", "_" and "-".');
-    if (secret.length !== SECRET_BYTES)
-      throw new RangeError(`The key "${name}" must have ${SECRET_BYTES} bytes, not ${secret.length}.`);
-    this.name = name;
-    this.#secret = Uint8Array.from(secret);
-  }
-
-  async encrypt(content: string, keyId: string, id: string): Promise<string> {
-    const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES));
-    const encrypted = await crypto.subtle.encrypt(
-      this.#algorithm(iv, keyId, id),
-      await this.#cryptoKey(),
-      encoder.encode(content),
-    );
-    const bytes = new Uint8Array(IV_BYTES + encrypted.byteLength);
-    bytes.set(iv);
-    bytes.set(new Uint8Array(encrypted), IV_BYTES);
-    return `aes-gcm:${this.name}:${toBase64(bytes)}`;
-  }
-
-  async decrypt(text: string, keyId: string, id: string): Promise<string> {
+    if (!this.#keys.has(name))
+      throw new Error(`The document ${id} is encrypted with the key "${name}", which the store does not have.`);
     try {
-      const bytes = new Uint8Array(isBase64(text) ? fromBase64(text) : []);
-      const algorithm = this.#algorithm(bytes.subarray(0, IV_BYTES), keyId, id);
-      return decoder.decode(await crypto.subtle.decrypt(algorithm, await this.#cryptoKey(), bytes.subarray(IV_BYTES)));
+      return await this.#keys.decrypt(encrypted, [keyId, id]);
     } catch (cause) {
       const why = "its content was changed, belongs to another document, or has another secret";
-      throw new Error(`The document ${id} cannot be decrypted with the key "${this.name}": ${why}.`, { cause });
+      throw new Error(`The document ${id} cannot be decrypted with the key "${name}": ${why}.`, { cause });
     }
   }
-
-  #cryptoKey() {
-    this.#imported ??= crypto.subtle.importKey("raw", this.#secret, "AES-GCM", false, ["encrypt", "decrypt"]);
-    return this.#imported;
-  }
-
-  #algorithm(iv: Uint8Array<ArrayBuffer>, keyId: string, id: string) {
-    return { name: "AES-GCM", iv, additionalData: encoder.encode(JSON.stringify([this.name, keyId, id])) };
-  }
 }
+
+/** The sign before an encrypted content. */
+const SIGN = "aes-gcm:";

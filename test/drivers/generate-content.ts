@@ -26,6 +26,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [code: number, status: 
   model_not_found: [404, "NOT_FOUND"],
   not_found: [404, "NOT_FOUND"],
   method_not_allowed: [405, "METHOD_NOT_ALLOWED"],
+  upgrade_required: [426, "UPGRADE_REQUIRED"],
   idempotency_key_reused: [409, "ALREADY_EXISTS"],
   idempotency_key_in_use: [409, "ABORTED"],
   client_closed: [499, "CANCELLED"],

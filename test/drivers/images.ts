@@ -19,6 +19,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: 
   body_too_large: [413, "invalid_request_error", "request_too_large"],
   not_found: [404, "invalid_request_error", "not_found"],
   method_not_allowed: [405, "invalid_request_error", "method_not_allowed"],
+  upgrade_required: [426, "invalid_request_error", "upgrade_required"],
   missing_api_key: [401, "authentication_error", "missing_api_key"],
   malformed_credential: [401, "authentication_error", "invalid_api_key"],
   invalid_api_key: [401, "authentication_error", "invalid_api_key"],

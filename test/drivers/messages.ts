@@ -17,6 +17,7 @@ const ERRORS: Readonly<Record<GatewayErrorCode, readonly [status: number, type: 
   failed_precondition: [400, "invalid_request_error", "failed_precondition"],
   not_found: [404, "invalid_request_error", "not_found"],
   method_not_allowed: [405, "invalid_request_error", "method_not_allowed"],
+  upgrade_required: [426, "invalid_request_error", "upgrade_required"],
   missing_api_key: [401, "authentication_error", "missing_api_key"],
   malformed_credential: [401, "authentication_error", "invalid_api_key"],
   invalid_api_key: [401, "authentication_error", "invalid_api_key"],

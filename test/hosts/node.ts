@@ -11,6 +11,7 @@ import Koa from "koa";
 import { toExpressHandler } from "../../adapters/express.ts";
 import { toKoaMiddleware } from "../../adapters/koa.ts";
 import { toNodeHandler } from "../../adapters/node.ts";
+import { toUpgradeHandler, type UpgradeHandler } from "../../adapters/websocket.ts";
 import { createGateway, type Gateway } from "../../src/index.ts";
 import { ownAnswer, type TestHost } from "./host.ts";
 
@@ -23,7 +24,7 @@ type Listener = (req: IncomingMessage, res: ServerResponse) => unknown;
 export function overSocket(listen: Listen): TestHost["start"] {
   return async (options, prefix = "") => {
     const gateway = createGateway(options);
-    const { url, stop } = await listenWith(await listen(gateway, prefix));
+    const { url, stop } = await listenWith(await listen(gateway, prefix), toUpgradeHandler(gateway, { prefix }));
     return { url, stop, gateway, request: (path, init) => fetch(`${url}${path}`, init) };
   };
 }
@@ -96,9 +97,10 @@ interface Listening {
 }
 
 /** A Node server on a free port of loopback. */
-function listenWith(listener: Listener): Promise<Listening> {
+function listenWith(listener: Listener, upgrade: UpgradeHandler): Promise<Listening> {
   // On a slow machine a client's next request may come later than the five seconds that Node keeps a connection for.
   const server = createServer({ keepAliveTimeout: 60_000 }, (req, res) => void listener(req, res));
+  server.on("upgrade", upgrade);
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(0, "127.0.0.1", () => {

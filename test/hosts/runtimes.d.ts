@@ -12,6 +12,8 @@ declare namespace Bun {
     readonly port?: number;
     readonly idleTimeout?: number;
     readonly maxRequestBodySize?: number;
+    readonly websocket?: object;
+    readonly websocket?: object;
     readonly fetch?: Handler;
     readonly routes?: Readonly<Record<string, Handler>>;
   }): Server;

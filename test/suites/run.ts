@@ -22,6 +22,7 @@ import { permissionSuite } from "./permission.ts";
 import { pictureLinksSuite } from "./picture-links.ts";
 import { quietSuite } from "./quiet.ts";
 import { quotaSuite } from "./quota.ts";
+import { socketsSuite } from "./sockets.ts";
 import { streamsSuite } from "./streams.ts";
 import { tokenUsageSuite } from "./token-usage.ts";
 import { transportSuite } from "./transport.ts";
@@ -56,12 +57,17 @@ const suitesOf = (driver: Driver): [name: string, suite: Suite][] =>
  * formats run them on Node's own server, and their streams, which may have another content type, on the runtimes too.
  */
 const OTHER_FORMATS: ReadonlySet<string> = new Set(drivers.filter((one) => one !== messages).map(({ name }) => name));
+/** The gateway's own fetch switches no protocols. */
+const OF_SOCKETS = "responses over WebSockets";
+
 /** What only one format has, and no host can change: the gateway answers it from the address and the headers, as any other request. */
 const OF_ONE_HOST: ReadonlySet<string> = new Set(["picture links", "a key in the url", "token usage"]);
 
 const isRunOn = (host: TestHost, format: string, suite: string): boolean =>
   host.name === "node" ||
-  (!OF_ONE_HOST.has(format) && (!OTHER_FORMATS.has(format) || (suite === "streams" && runtimes.includes(host))));
+  (!(format === OF_SOCKETS && host.name === "fetch") &&
+    !OF_ONE_HOST.has(format) &&
+    (!OTHER_FORMATS.has(format) || (suite === "streams" && runtimes.includes(host))));
 
 /** What only one format has, and a host can spoil: its bytes, its addresses, or what it serves beside its answers. */
 const OF_ONE_FORMAT: Readonly<Record<string, (mount: Mount) => void>> = {
@@ -71,6 +77,7 @@ const OF_ONE_FORMAT: Readonly<Record<string, (mount: Mount) => void>> = {
   "model addresses": modelAddressesSuite,
   "a key in the url": keyInUrlSuite,
   "token usage": tokenUsageSuite,
+  [OF_SOCKETS]: socketsSuite,
 };
 
 /** What can be another at a root than under a prefix: where things are found. All else is the same line behind the mount. */

@@ -30,6 +30,7 @@ const WIRE_ERROR = {
   quota_held: [429, "RESOURCE_EXHAUSTED"],
   // Some rows below are not in the spec's table. Their names follow its style.
   method_not_allowed: [405, "METHOD_NOT_ALLOWED"],
+  upgrade_required: [426, "UPGRADE_REQUIRED"],
   idempotency_key_reused: [409, "ALREADY_EXISTS"],
   idempotency_key_in_use: [409, "ABORTED"],
   client_closed: [499, "CANCELLED"],

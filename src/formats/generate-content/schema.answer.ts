@@ -168,6 +168,7 @@ export const GenerateContentError = v.object({
       "PERMISSION_DENIED",
       "NOT_FOUND",
       "METHOD_NOT_ALLOWED",
+      "UPGRADE_REQUIRED",
       "PAYLOAD_TOO_LARGE",
       "RESOURCE_EXHAUSTED",
       "ALREADY_EXISTS",

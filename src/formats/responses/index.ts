@@ -4,6 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
 import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
+import type { Shapes } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming } from "../format.ts";
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
@@ -12,22 +13,34 @@ import { assertSchemaSize } from "../shared/tools.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
+import { COMPACTION_SHAPE, compactEndpoint, type CompactionOptions, Compactions, opened } from "./compaction.ts";
 import { conversionsOfEvent } from "./conversions.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { additionalTools, FORMAT, hasInput, InputItem, ResponsesRequest } from "./schema.ts";
+import { socketEndpoint } from "./socket.ts";
 import { ResponseCollector, ResponseStream } from "./stream.ts";
 
-export function responses({ clock }: { readonly clock: Clock }): Format {
+/** The options of a host for the Responses format. */
+export interface ResponsesOptions {
+  /** Lets callers compact their conversations. Default: `POST /v1/responses/compact` answers 404. */
+  readonly compaction?: CompactionOptions;
+}
+
+export const RESPONSES_SHAPES: Shapes<ResponsesOptions> = { compaction: COMPACTION_SHAPE };
+
+export function responses({ clock }: { readonly clock: Clock }, options: ResponsesOptions = {}): Format {
   const nowInSeconds = (): number => Math.floor(clock.now() / 1000);
+  const compactions = options.compaction && new Compactions(options.compaction);
+  const decode = (body: unknown, incoming: Incoming): Promise<ChatRequest> => decodeBody(body, incoming, compactions);
 
   const common = {
     format: FORMAT,
     ...openaiEndpoint,
   } as const;
-  const generation: EndpointOf<ChatKind> = {
+  const create: EndpointOf<ChatKind> = {
     ...common,
     method: "POST",
     kind: chat,
@@ -42,12 +55,13 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         ? new BackgroundResponse(answer, answer.kept, clock)
         : undefined,
   };
-
   return {
     name: FORMAT,
     telemetry: OPENAI_TELEMETRY,
     endpoints: [
-      generation,
+      create,
+      ...(compactions ? [compactEndpoint(create, decode, compactions, nowInSeconds)] : []),
+      socketEndpoint(create, decode, common),
       {
         ...common,
         method: "POST",
@@ -69,7 +83,11 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
 /** The fields that have tools and schemas. */
 const SCHEMAS: readonly string[] = ["tools", "text"];
 
-async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
+async function decodeBody(
+  body: unknown,
+  incoming: Incoming,
+  compactions: Compactions | undefined,
+): Promise<ChatRequest> {
   const { limits, json } = incoming;
   const parsed = incoming.turn();
   if (parsed) await parsed;
@@ -93,7 +111,17 @@ async function decode(body: unknown, incoming: Incoming): Promise<ChatRequest> {
     assertKnownItems(resolved, body.previous_response_id == null ? "conversation" : "previous_response_id");
   };
   const isWhole = resolved.body === request;
-  return decodeRequest(resolved, limits.defaultMaxOutputTokens, json, isWhole ? known : assertAllKnown);
+  const items = itemsOf(resolved.body.input);
+  const readable = await opened(items, compactions, incoming, items.length - itemsOf(request.input).length);
+  // The cast is safe: a message stands in place of each compaction.
+  const input = readable === items ? resolved.body.input : (readable as unknown as InputItem[]);
+  const whole = { ...resolved, body: { ...resolved.body, input } };
+  return decodeRequest(
+    readable === items ? resolved : whole,
+    limits.defaultMaxOutputTokens,
+    json,
+    isWhole ? known : assertAllKnown,
+  );
 }
 
 /** Refuses the unknown types of items that earlier requests have left, as those of the body. */

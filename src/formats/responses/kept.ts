@@ -14,6 +14,7 @@ import { nextIteration } from "../../ports/clock.ts";
 import type { KeptDocument } from "../../ports/response-store.ts";
 import type { AnswerContext, Incoming, KeptDocuments, NewKept, StoredDocument } from "../format.ts";
 import { type InputItem, isCall, type ResponsesRequest } from "./schema.ts";
+import { type Chain, type LastTurn, turnsOf } from "./turns.ts";
 
 /**
  * The beginning of the content of a kept response, which is read without the response. The items of its request stand in children of its
@@ -33,17 +34,6 @@ export interface KeptHead {
 export interface KeptResponse extends KeptHead {
   /** The response as its caller got it. */
   readonly response: JsonObject;
-}
-
-/**
- * The responses that a response continues. A document names only those that go back to the nearest whose depth is a multiple of `BLOCK`,
- * and that one names the block before: so a document stays small, however long its chain is.
- */
-export interface Chain {
-  /** The number of all responses before. */
-  readonly depth: number;
-  /** The ids of the last of them, the oldest first. */
-  readonly ids: readonly string[];
 }
 
 const NO_CHAIN: Chain = { depth: 0, ids: [] };
@@ -109,6 +99,8 @@ export interface OwnInput {
   /** The same items without references: the items that a conversation gets. */
   readonly items: readonly JsonObject[];
   readonly chain: Chain;
+  /** The id of the response before it, where the chain does not end with that. */
+  readonly previousId?: string;
   /** The id of the conversation that the items are added to. */
   readonly conversation: string | undefined;
   /** The ids of the items that the conversation has. */
@@ -145,6 +137,12 @@ export interface ResolvedRequest {
  * @param incoming Its limits hold for the documents and the body together.
  */
 export async function resolve(body: ResponsesRequest, incoming: Incoming): Promise<ResolvedRequest> {
+  const resolved = await resolveItems(body, incoming);
+  turnsOf(incoming)?.begin(itemsOf(resolved.body.input), resolved.own.chain);
+  return resolved;
+}
+
+async function resolveItems(body: ResponsesRequest, incoming: Incoming): Promise<ResolvedRequest> {
   const { kept } = incoming;
   const { previous_response_id: previousId, conversation } = body;
   if (previousId != null && conversation != null)
@@ -153,7 +151,9 @@ export async function resolve(body: ResponsesRequest, incoming: Incoming): Promi
   if (previousId == null && conversation == null && !input.some(isReference))
     return { body, own: { input, items: input, chain: NO_CHAIN, conversation: undefined, known: new Set() } };
   const room = new Room(incoming);
-  const earlier = previousId == null ? undefined : await chainTo(previousId, kept, room);
+  const last = previousId == null ? undefined : turnsOf(incoming)?.last(previousId);
+  const earlier =
+    previousId == null ? undefined : last ? turnBefore(last, room) : await chainTo(previousId, kept, room);
   const conversationId = typeof conversation === "string" ? conversation : conversation?.id;
   const context = earlier?.items ?? (conversationId === undefined ? [] : await itemsIn(conversationId, kept, room));
   const known = new Set(conversationId === undefined ? [] : context.map(({ id }) => id));
@@ -164,11 +164,19 @@ export async function resolve(body: ResponsesRequest, incoming: Incoming): Promi
   const items = dereferenced(input, found, placed, (id, index) => noItem(id, ["input", index, "id"]));
   const whole = [...before, ...items];
   assertAnswered(whole, before.length);
+  // A response that goes on from one that is not kept stands for itself.
+  const own = last && !last.isKept ? { input: whole, items: whole, previousId: last.id } : { input, items };
   return {
     // The cast is safe: the items were valid when they were sent, or the gateway has written them.
     body: { ...body, input: whole as unknown as InputItem[] },
-    own: { input, items, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId, known },
+    own: { ...own, chain: earlier?.chain ?? NO_CHAIN, conversation: conversationId, known },
   };
+}
+
+/** Returns the items and the chain of the response that the WebSocket has just answered. */
+function turnBefore({ content, chain }: LastTurn, room: Room): { readonly items: JsonObject[]; readonly chain: Chain } {
+  room.admit(content.length);
+  return { items: itemsOfChunk(room.parse({ content })), chain: chain ?? NO_CHAIN };
 }
 
 const textIn = (value: unknown): string => (typeof value === "string" ? value : "");
@@ -201,7 +209,7 @@ class Room {
   };
 
   /** Parses a document that was admitted. Throws `invalid_request` for too many values, and `busy` when the memory has no room. */
-  parse({ content }: KeptDocument): JsonObject {
+  parse({ content }: Pick<KeptDocument, "content">): JsonObject {
     const json = this.#json;
     json.booking?.take(content.length);
     try {
@@ -248,11 +256,14 @@ async function chainTo(
     await room.turn();
     block = oldest?.chain.ids ?? [];
   }
-  return {
-    items: lists.toReversed().flat(),
-    chain: { depth: depth + 1, ids: depth % BLOCK === 0 ? [id] : [...ids, id] },
-  };
+  return { items: lists.toReversed().flat(), chain: chainBehind(id, newest.chain) };
 }
+
+/** Returns the chain of a response that continues another one, from the other one's id and chain. */
+export const chainBehind = (id: string, { depth, ids }: Chain): Chain => ({
+  depth: depth + 1,
+  ids: depth % BLOCK === 0 ? [id] : [...ids, id],
+});
 
 /** A response that another one continues. */
 interface Continued {
@@ -557,13 +568,13 @@ const ownOf = ({ request }: AnswerContext): OwnInput => (request.native as Respo
 export function keptFields(context: AnswerContext): JsonObject | undefined {
   const { request, requestId, kept } = context;
   if (!kept || !request.native) return undefined;
-  const { chain, conversation } = ownOf(context);
+  const { chain, conversation, previousId } = ownOf(context);
   const store = isStored(context);
   if (!store && conversation === undefined) return undefined;
   return {
     id: responseIdOf(requestId),
     store,
-    previous_response_id: chain.ids.at(-1) ?? null,
+    previous_response_id: previousId ?? chain.ids.at(-1) ?? null,
     ...(conversation !== undefined && { conversation: { id: conversation } }),
   };
 }

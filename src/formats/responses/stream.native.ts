@@ -24,8 +24,8 @@ export function promisedFields(context: AnswerContext): JsonObject {
   const kept = keptFields(context);
   // An upstream may name a conversation of its own.
   if (kept) return { conversation: null, ...kept };
-  const { chain } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
-  const continued = chain?.ids.at(-1);
+  const { chain, previousId } = (context.request.native as Partial<ResponsesNative> | undefined)?.own ?? {};
+  const continued = previousId ?? chain?.ids.at(-1);
   return {
     ...(continued !== undefined && { previous_response_id: continued }),
     store: false,

@@ -61,6 +61,7 @@ const STATUS: Partial<Record<GatewayErrorCode, number>> = {
   malformed_credential: 401,
   invalid_api_key: 401,
   method_not_allowed: 405,
+  upgrade_required: 426,
   rate_limited: 429,
   busy: 503,
   store_unavailable: 503,

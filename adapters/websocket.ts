@@ -1,0 +1,180 @@
+/** Mounts a gateway's WebSockets on Node's http server, and so below every framework that listens with one. */
+
+import { type IncomingMessage, type Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { NodeRequest } from "srvx/node";
+import { type WebSocket, WebSocketServer } from "ws";
+import type { Answer, CoreGateway, Mounted, MountOptions, SocketHandler, SocketPeer } from "../src/index.ts";
+import { assertNodeVersion } from "../src/node-version.ts";
+import { assertMount } from "./mount.ts";
+import { send } from "./node-mount.ts";
+
+assertNodeVersion();
+
+/** A listener for the event `upgrade` of Node's http server. */
+export type UpgradeHandler = (this: Server | void, req: IncomingMessage, socket: Duplex, head: Buffer) => void;
+
+export interface UpgradeHandlerOptions<Context = unknown> extends MountOptions {
+  /** Makes the host's own context for a message. The backend and the stores receive it as `call.context`. */
+  readonly context?: (req: IncomingMessage) => Context;
+}
+
+/** The time between two pings of a connection, in milliseconds. A client that has not answered the last one is gone. */
+const PING_MS = 30_000;
+
+/** A message is held back while more than this waits for its client, in bytes. */
+const HIGH_WATER_BYTES = 64 * 1024;
+
+/**
+ * Returns a listener for the upgrades of an http server: a client of the Responses format then gets its events over a WebSocket. An upgrade
+ * that the gateway does not own is left to the server's other listeners; without any, it gets a 404. Frameworks remove no path from an
+ * upgrade, so `prefix` is the whole path of the gateway.
+ *
+ * @example server.on("upgrade", toUpgradeHandler(gateway, { prefix: "/ai" }));
+ */
+export function toUpgradeHandler<Context = unknown>(
+  gateway: CoreGateway<Context>,
+  options: UpgradeHandlerOptions<Context> = {},
+): UpgradeHandler {
+  assertMount("toUpgradeHandler", gateway, options, { prefix: "string?", context: "function?" });
+  const { prefix = "", context } = options;
+  const routes = gateway.at(prefix);
+  const peers = new Peers();
+  return function (req, stream, head) {
+    const socket = stream as Socket;
+    const mounted: Mounted<Context> = {
+      get context() {
+        return context?.(req);
+      },
+      clientAddress: socket.remoteAddress,
+      onDisconnect: (listener) => {
+        socket.once("close", listener);
+        return () => socket.off("close", listener);
+      },
+    };
+    const connecting = routes.connect(new NodeRequest({ req }), mounted);
+    if (!connecting) {
+      if (!this || this.listenerCount("upgrade") === 1) refuse(req, socket, { status: 404, headers: {}, body: null });
+      return;
+    }
+    // A client may leave before it is accepted.
+    const ignore = (): void => {};
+    socket.on("error", ignore);
+    void connecting
+      .then((accepted) => {
+        socket.off("error", ignore);
+        if (!("message" in accepted)) return refuse(req, socket, accepted);
+        if (socket.destroyed) return accepted.closed();
+        peers.accept(req, socket, head, accepted);
+      })
+      .catch(() => socket.destroy());
+  };
+}
+
+/** Answers an upgrade with a plain answer, and closes the connection. */
+function refuse(req: IncomingMessage, socket: Socket, answer: Answer): void {
+  socket.on("error", () => {});
+  const res = new ServerResponse(req);
+  res.assignSocket(socket);
+  res.once("finish", () => socket.end());
+  void send(res, { ...answer, headers: { ...answer.headers, connection: "close" } });
+}
+
+/** The open WebSockets of one mount. One timer pings all, because an idle connection should cost little. */
+class Peers {
+  readonly #peers = new Set<Peer>();
+  #server: WebSocketServer | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  accept(req: IncomingMessage, socket: Socket, head: Buffer, handler: SocketHandler): void {
+    // No compression: a small message could become a large one. No answer to pings by itself: a client that reads none could fill the memory.
+    this.#server ??= new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      autoPong: false,
+      maxPayload: handler.maxMessageBytes,
+    });
+    let isOpen = false;
+    socket.once("close", () => isOpen || handler.closed());
+    this.#server.handleUpgrade(req, socket, head, (ws) => {
+      isOpen = true;
+      const peer = new Peer(ws, socket, handler);
+      this.#peers.add(peer);
+      ws.once("close", () => this.#forget(peer));
+      this.#timer ??= setInterval(() => this.#pingAll(), PING_MS).unref();
+      handler.open(peer);
+    });
+  }
+
+  #forget(peer: Peer): void {
+    this.#peers.delete(peer);
+    if (this.#peers.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #pingAll(): void {
+    for (const peer of this.#peers) peer.ping();
+  }
+}
+
+/** The time for which a client may still read why its message is refused, in milliseconds. */
+const FAREWELL_MS = 1_000;
+
+/** Reads no more of a client whose message has no room. */
+function refuseRest(ws: WebSocket): void {
+  ws.pause();
+  ws.close(1013, "no room for the message");
+  setTimeout(() => ws.terminate(), FAREWELL_MS).unref();
+}
+
+class Peer implements SocketPeer {
+  readonly #ws: WebSocket;
+  /** True while a ping has no answer. */
+  #isAsked = false;
+
+  constructor(ws: WebSocket, socket: Socket, handler: SocketHandler) {
+    this.#ws = ws;
+    // Count the bytes before they become messages.
+    socket.prependListener("data", (chunk: Buffer) => {
+      if (!handler.arriving(chunk.length)) refuseRest(ws);
+    });
+    ws.on("message", (data: Buffer, isBinary: boolean) => handler.message(isBinary ? data : data.toString()));
+    ws.on("ping", (data: Buffer) => {
+      // A client that sends pings and reads nothing gets no further answers.
+      if (ws.bufferedAmount < HIGH_WATER_BYTES) ws.pong(data);
+    });
+    ws.on("pong", () => (this.#isAsked = false));
+    // A message that breaks the protocol closes the connection.
+    ws.on("error", () => {});
+    ws.once("close", () => handler.closed());
+  }
+
+  send(message: string): Promise<void> | undefined {
+    const ws = this.#ws;
+    if (ws.readyState !== ws.OPEN) return undefined;
+    if (ws.bufferedAmount + message.length < HIGH_WATER_BYTES) {
+      ws.send(message);
+      return undefined;
+    }
+    // Called also for a connection that has ended.
+    return new Promise((resolve) => ws.send(message, () => resolve()));
+  }
+
+  close(code: number, reason: string): void {
+    this.#ws.close(code, reason);
+  }
+
+  terminate(): void {
+    this.#ws.terminate();
+  }
+
+  /** Asks for a sign of life. Ends a connection that has not answered the last time. */
+  ping(): void {
+    if (this.#isAsked) return this.#ws.terminate();
+    this.#isAsked = true;
+    this.#ws.ping();
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * Compaction: `POST /v1/responses/compact` replaces a conversation by its user messages and a summary, which the conversation's own model
+ * writes. The summary is sealed: its caller sends it back, and can neither read nor change it.
+ */
+
+import { type EncryptionKey, ENCRYPTION_KEYS, keyNameOf, Keyring } from "../../encryption.ts";
+import { GatewayError } from "../../errors.ts";
+import type { AnswerEvent } from "../../kinds/chat/event.ts";
+import type { ChatKind } from "../../kinds/chat/index.ts";
+import type { ChatMessage, ChatRequest, FunctionTool, Part, WireObject } from "../../kinds/chat/request.ts";
+import { isJsonObject, type JsonObject } from "../../model/json.ts";
+import { NO_USAGE, type Usage } from "../../model/usage.ts";
+import { type Check, fieldsOf, type Shapes } from "../../options.ts";
+import type { AnswerCollector, AnswerContext, EndpointOf, Incoming } from "../format.ts";
+import { upstreamFailed } from "../shared/upstream.ts";
+import { encodeUsage } from "./answer.ts";
+import { baseOf, itemsOf, keptItem, type ResponsesNative } from "./kept.ts";
+import type { Decode } from "./socket.ts";
+
+/** Lets callers compact their conversations. */
+export interface CompactionOptions {
+  /** The secrets of the summaries. The first seals, and all open: a new first key leaves earlier summaries readable. */
+  readonly keys: readonly EncryptionKey[];
+  /** Asks the model for the summary, as the last message of the conversation. Default: `COMPACTION_PROMPT`. */
+  readonly prompt?: string;
+}
+
+export const COMPACTION_SHAPES: Shapes<CompactionOptions> = { keys: ENCRYPTION_KEYS, prompt: "string?" };
+export const COMPACTION_SHAPE: { readonly optional: Check } = { optional: fieldsOf(COMPACTION_SHAPES) };
+
+/** The words by which a model is asked for a summary, unless the host has others. */
+export const COMPACTION_PROMPT = `Write a summary of this conversation that lets another assistant continue the work without having seen it. Call no tool.
+Include, as far as they occur: the goal and the wishes of the user; what was decided, and why; what was done, with the names of files, functions, commands and addresses; results and errors that still matter; the state of the work, and the next steps.
+Keep exact names, numbers and quotations. Leave out everything that is no longer needed. Write only the summary.`;
+
+/** The sentence before a summary, in the message that takes the place of the earlier turns. */
+const BEFORE_SUMMARY = "The earlier turns of this conversation were replaced by this summary of them:";
+
+/** The sign by which a sealed summary of a gateway is known. */
+const SIGN = "pgc.";
+
+/** The format of a request to compact, as backends and relays see it in `native`. */
+export const COMPACT_FORMAT = "responses/compact";
+
+/** Seals summaries for one API key, and opens them again. */
+export class Compactions {
+  readonly prompt: string;
+  readonly #keys: Keyring;
+
+  /** @throws RangeError for keys that are missing, have wrong names or lengths, or have the same name. */
+  constructor({ keys, prompt = COMPACTION_PROMPT }: CompactionOptions) {
+    this.#keys = new Keyring("responses.compaction", keys);
+    this.prompt = prompt;
+  }
+
+  async seal(summary: string, keyId: string): Promise<string> {
+    return SIGN + (await this.#keys.encrypt(summary, ["compaction", keyId]));
+  }
+
+  /** Returns the summary. Rejects for a text that was not sealed for this key, or has changed since. */
+  open(sealed: string, keyId: string): Promise<string> {
+    return this.#keys.decrypt(sealed.slice(SIGN.length), ["compaction", keyId]);
+  }
+}
+
+/** Returns the sealed summary in an item; undefined for any other item, such as a compaction of an upstream. */
+const sealedIn = ({ type, encrypted_content: sealed }: JsonObject): string | undefined =>
+  type === "compaction" && typeof sealed === "string" && sealed.startsWith(SIGN) ? sealed : undefined;
+
+/**
+ * Returns items with messages in place of sealed summaries; the same list when there are none. Throws `invalid_request` for a summary that
+ * cannot be opened.
+ *
+ * @param firstOwn The number of items that stand before those of the caller's body.
+ */
+export async function opened(
+  items: readonly JsonObject[],
+  compactions: Compactions | undefined,
+  { keyId }: Pick<Incoming, "keyId">,
+  firstOwn: number,
+): Promise<readonly JsonObject[]> {
+  if (!items.some((item) => sealedIn(item) !== undefined)) return items;
+  const replaced: JsonObject[] = [];
+  for (const [index, item] of items.entries()) {
+    const sealed = sealedIn(item);
+    if (sealed === undefined) replaced.push(item);
+    else {
+      const summary = await summaryIn(sealed, compactions, keyId ?? "", index - firstOwn);
+      const text = `${BEFORE_SUMMARY}\n\n${summary}`;
+      replaced.push({ type: "message", role: "user", content: [{ type: "input_text", text }] });
+    }
+  }
+  return replaced;
+}
+
+async function summaryIn(
+  sealed: string,
+  compactions: Compactions | undefined,
+  keyId: string,
+  index: number,
+): Promise<string> {
+  try {
+    if (compactions && keyNameOf(sealed.slice(SIGN.length)) !== undefined) return await compactions.open(sealed, keyId);
+  } catch {
+    // The caller is told below.
+  }
+  const path = index < 0 ? ["previous_response_id"] : ["input", index, "encrypted_content"];
+  const why = "it was changed, belongs to another API key, or comes from another service";
+  throw new GatewayError("invalid_request", `${path.join(".")}: the compaction cannot be opened: ${why}`, { path });
+}
+
+/** The native request of a compaction, with what its answer needs. */
+interface CompactNative extends Omit<ResponsesNative, "own"> {
+  readonly compact: { readonly userItems: readonly JsonObject[]; readonly keyId: string };
+}
+
+/**
+ * Makes the endpoint that compacts a conversation with one metered call.
+ *
+ * @param create The endpoint whose requests are compacted.
+ * @param decode Decodes such a request.
+ * @param now Returns the Unix time in seconds.
+ */
+export function compactEndpoint(
+  create: EndpointOf<ChatKind>,
+  decode: Decode,
+  compactions: Compactions,
+  now: () => number,
+): EndpointOf<ChatKind> {
+  return {
+    ...create,
+    path: "/v1/responses/compact",
+    decode: (body, incoming) => decodeCompact(body, incoming, decode, compactions.prompt),
+    complete: (answer) => new CompactCollector(answer, compactions, now),
+    background: () => undefined,
+  };
+}
+
+async function decodeCompact(body: unknown, incoming: Incoming, decode: Decode, prompt: string): Promise<ChatRequest> {
+  const asked = isJsonObject(body) ? { ...body, stream: false, store: false, background: false } : body;
+  const { native, toolChoice: _choice, responseFormat: _format, ...request } = await decode(asked, incoming);
+  const resolved = (native as ResponsesNative).body;
+  // The cast is safe: the decoder has checked the input.
+  const items = itemsOf(resolved["input"] as Parameters<typeof itemsOf>[0]);
+  const userItems = items.filter(({ type, role }) => (type ?? "message") === "message" && role === "user");
+  const compact: CompactNative = {
+    format: COMPACT_FORMAT,
+    body: body as WireObject,
+    betas: [],
+    compact: { userItems, keyId: incoming.keyId ?? "" },
+  };
+  const messages = withLast(request.messages, prompt);
+  return {
+    ...request,
+    messages,
+    tools: [...request.tools, ...undefinedTools(request)],
+    stream: false,
+    native: compact,
+  };
+}
+
+/** Adds the prompt behind the conversation. A call without a result gets one, because no upstream takes the prompt before that. */
+function withLast(messages: readonly ChatMessage[], prompt: string): ChatMessage[] {
+  const open = new Map<string, string>();
+  for (const { parts } of messages)
+    for (const part of parts) {
+      if (part.type === "tool-call") open.set(part.id, part.name);
+      else if (part.type === "tool-result") open.delete(part.callId);
+    }
+  const results = [...open].map(([callId, name]): Part => ({
+    type: "tool-result",
+    callId,
+    name,
+    parts: [{ type: "text", text: "The tool has not answered yet." }],
+  }));
+  const parts: Part[] = [...results, { type: "text", text: prompt }];
+  const last = messages.at(-1);
+  // Two turns in sequence never have the same role.
+  return last?.role === "user"
+    ? [...messages.slice(0, -1), { ...last, parts: [...last.parts, ...parts] }]
+    : [...messages, { role: "user", parts }];
+}
+
+/** Returns definitions for the tools that the conversation calls and the request does not define: upstreams refuse calls of unknown tools. */
+function undefinedTools({ messages, tools }: Pick<ChatRequest, "messages" | "tools">): FunctionTool[] {
+  const names = new Set(
+    messages.flatMap(({ parts }) => parts.flatMap((part) => (part.type === "tool-call" ? part.name : []))),
+  );
+  for (const tool of tools) if ("name" in tool && tool.name !== undefined) names.delete(tool.name);
+  return [...names].map((name) => ({ type: "function", name, inputSchema: { type: "object", properties: {} } }));
+}
+
+/** Collects the summary, and seals it before the answer is written. */
+class CompactCollector implements AnswerCollector<AnswerEvent> {
+  readonly #context: AnswerContext;
+  readonly #compactions: Compactions;
+  readonly #now: () => number;
+  readonly #pieces: string[] = [];
+  #usage: Usage = NO_USAGE;
+  #sealed: string | undefined;
+
+  constructor(context: AnswerContext, compactions: Compactions, now: () => number) {
+    this.#context = context;
+    this.#compactions = compactions;
+    this.#now = now;
+  }
+
+  async keep(): Promise<void> {
+    const summary = this.#pieces.join("").trim();
+    if (summary !== "") this.#sealed = await this.#compactions.seal(summary, this.#native.compact.keyId);
+  }
+
+  add(event: AnswerEvent): void {
+    if (event.type === "native") for (const inner of event.events) this.#text(inner);
+    else if (event.type === "finish") this.#usage = event.usage;
+    else this.#text(event);
+  }
+
+  body(): object {
+    if (this.#sealed === undefined) throw upstreamFailed("The model wrote no summary.");
+    const base = baseOf(this.#context.requestId);
+    const { userItems } = this.#native.compact;
+    return {
+      id: `cmp_${base}`,
+      object: "response.compaction",
+      created_at: this.#now(),
+      output: [
+        ...userItems.map((item, index) => keptItem(item, base, index)),
+        { id: `cmp_${base}_0`, type: "compaction", encrypted_content: this.#sealed },
+      ],
+      usage: encodeUsage(this.#usage),
+    };
+  }
+
+  get #native(): CompactNative {
+    return this.#context.request.native as CompactNative;
+  }
+
+  #text(event: { readonly type: string; readonly text?: string }): void {
+    if (event.type === "text-delta" && event.text !== undefined) this.#pieces.push(event.text);
+  }
+}

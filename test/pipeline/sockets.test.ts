@@ -1,0 +1,397 @@
+/** WebSockets of the Responses format: turns, limits, hostile clients, and what is left when a connection ends. */
+
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import OpenAI from "openai";
+import { ResponsesWS } from "openai/resources/responses/ws";
+import { describe, expect, it } from "vitest";
+import { toNodeHandler } from "../../adapters/node.ts";
+import { toUpgradeHandler } from "../../adapters/websocket.ts";
+import {
+  type CallRecord,
+  createGateway,
+  type Failure,
+  type Gateway,
+  type GatewayOptions,
+  memoryQuotaStore,
+  type MemoryQuotaStore,
+  memoryResponseStore,
+  type ModelBackend,
+} from "../../src/index.ts";
+import { manualClock } from "../contracts/index.ts";
+import { errorCodeOf, openSocket, RefusedError, responseOf, type SocketClient, textOf } from "../drivers/socket.ts";
+
+const USAGE = { inputTokens: 3, outputTokens: 5 };
+
+/** Says how many turns it got, and what the last one asks. */
+const echo: ModelBackend = {
+  async *chat({ messages }) {
+    yield `${messages.length}`;
+    yield { type: "finish", reason: "stop", usage: USAGE };
+  },
+};
+
+interface Stage extends AsyncDisposable {
+  readonly url: string;
+  readonly gateway: Gateway;
+  readonly quotas: MemoryQuotaStore;
+  readonly failures: Failure[];
+  readonly records: CallRecord[];
+  open(apiKey?: string): Promise<SocketClient>;
+}
+
+async function stage(options: Partial<GatewayOptions> = {}, isWired = true): Promise<Stage> {
+  const quotas = memoryQuotaStore([
+    { apiKey: "sk-one", id: "one", granted: 1_000_000 },
+    { apiKey: "sk-two", id: "two", granted: 1_000_000 },
+    { apiKey: "sk-none", id: "none", granted: 0 },
+  ]);
+  const failures: Failure[] = [];
+  const records: CallRecord[] = [];
+  const gateway = createGateway({
+    backend: echo,
+    quotas,
+    onFailure: (failure) => failures.push(failure),
+    onCall: (record) => records.push(record),
+    ...options,
+  });
+  const server = createServer(toNodeHandler(gateway));
+  if (isWired) server.on("upgrade", toUpgradeHandler(gateway));
+  const url = await listen(server);
+  return {
+    url,
+    gateway,
+    quotas,
+    failures,
+    records,
+    open: (apiKey = "sk-one") => openSocket(url, { authorization: `Bearer ${apiKey}` }),
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+      await gateway.close({ deadlineMs: 0 });
+    },
+  };
+}
+
+async function listen(server: Server): Promise<string> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const refusalOf = async (opening: Promise<SocketClient>): Promise<RefusedError> => {
+  const error: unknown = await opening.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (error instanceof RefusedError) return error;
+  throw error ?? new Error("The connection was not refused.");
+};
+
+describe("the turns of a WebSocket", () => {
+  it("are those of the official client", async () => {
+    await using on = await stage();
+    const client = new OpenAI({ apiKey: "sk-one", baseURL: `${on.url}/v1` });
+    const ws = new ResponsesWS(client);
+    const texts: string[] = [];
+    let id: string | null = null;
+    for (const input of ["One.", "Two.", "Three."]) {
+      const done = Promise.withResolvers<string>();
+      ws.on("response.completed", ({ response }) => done.resolve(response.id));
+      ws.on("response.output_text.delta", ({ delta }) => texts.push(delta));
+      ws.send({ type: "response.create", model: "m", input, store: false, previous_response_id: id });
+      id = await done.promise;
+    }
+    ws.close();
+    expect(texts.slice(0, 1)).toEqual(["1"]);
+    expect(new Set(texts)).toEqual(new Set(["1", "3", "5"]));
+    expect(on.records.map(({ units }) => units).filter((units) => units > 0)).toEqual([8, 8, 8]);
+  });
+
+  it("come one after the other, whatever a client sends at once", async () => {
+    await using on = await stage();
+    await using client = await on.open();
+    for (const input of ["a", "b", "c"]) client.send({ type: "response.create", model: "m", input, store: false });
+    const ids = new Set<string>();
+    for (let turn = 0; turn < 3; turn++) ids.add(responseOf(await client.rest()).id);
+    expect(ids.size).toBe(3);
+  });
+
+  it("go on from a prepared response, which costs nothing", async () => {
+    await using on = await stage();
+    await using client = await on.open();
+    const prepared = await client.turn({ input: "Remember this.", generate: false, store: false });
+    expect(responseOf(prepared)).toMatchObject({ status: "completed", output: [] });
+    const empty = await client.turn({ input: [], generate: false, store: false });
+    expect(responseOf(empty)).toMatchObject({ status: "completed", output: [] });
+    const again = await client.turn({ input: "Remember this.", generate: false, store: false });
+    const events = await client.turn({ input: "What?", store: false, previous_response_id: responseOf(again).id });
+    expect(textOf(events)).toBe("1");
+    expect((await on.quotas.balance("one"))?.used).toBe(8);
+  });
+
+  it("repeat the lane of their message in each event", async () => {
+    await using on = await stage();
+    await using client = await on.open();
+    const events = await client.turn({ input: "a", store: false, stream_id: 'lane "1"' });
+    expect(new Set(events.map(({ stream_id }) => stream_id))).toEqual(new Set(['lane "1"']));
+    expect((await client.turn({ input: "a", store: false }))[0]).not.toHaveProperty("stream_id");
+  });
+
+  it("continue a kept response by its id, also on another connection", async () => {
+    await using on = await stage({ responseStore: memoryResponseStore() });
+    await using one = await on.open();
+    await using other = await on.open();
+    const first = responseOf(await one.turn({ input: "a" }));
+    const second = responseOf(await one.turn({ input: "b", previous_response_id: first.id }));
+    expect(second).toMatchObject({ store: true, previous_response_id: first.id });
+    expect(textOf(await other.turn({ input: "c", previous_response_id: second.id }))).toBe("5");
+  });
+
+  it("keep a response whole that goes on from one that is not kept", async () => {
+    await using on = await stage({ responseStore: memoryResponseStore() });
+    await using one = await on.open();
+    await using other = await on.open();
+    const first = responseOf(await one.turn({ input: "a", store: false }));
+    const second = responseOf(await one.turn({ input: "b", previous_response_id: first.id }));
+    expect(second).toMatchObject({ store: true, previous_response_id: first.id });
+    expect(textOf(await other.turn({ input: "c", previous_response_id: second.id }))).toBe("5");
+  });
+
+  it("forget a response whose continuation failed", async () => {
+    await using on = await stage();
+    await using client = await on.open();
+    const { id } = responseOf(await client.turn({ input: "a", store: false }));
+    const output = { type: "function_call_output", call_id: "call_none", output: "?" };
+    expect(await client.turn({ input: [output], store: false, previous_response_id: id })).toMatchObject([
+      { type: "error", status: 400 },
+    ]);
+    const again = await client.turn({ input: "b", store: false, previous_response_id: id });
+    expect(errorCodeOf(again)).toBe("previous_response_not_found");
+  });
+
+  it("end when the client cancels, at the charge of what was made", async () => {
+    const backend: ModelBackend = {
+      async *chat(_request, { signal }) {
+        yield "One two three";
+        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      },
+    };
+    await using on = await stage({ backend });
+    await using client = await on.open();
+    client.send({ type: "response.create", model: "m", input: "a", store: false });
+    while ((await client.next()).type !== "response.output_text.delta");
+    client.send({ type: "response.cancel" });
+    expect((await client.rest()).at(-1)).toMatchObject({ type: "response.failed" });
+    await expect.poll(async () => (await on.quotas.balance("one"))?.used).toBeGreaterThan(0);
+    // The connection goes on.
+    client.send({ type: "response.create", model: "m", input: "b", store: false });
+    expect((await client.next()).type).toBe("response.created");
+  });
+
+  it("fail alone when the backend fails in their middle, with one last event", async () => {
+    const backend: ModelBackend = {
+      async *chat() {
+        yield "One";
+        throw new Error("gone");
+      },
+    };
+    await using on = await stage({ backend });
+    await using client = await on.open();
+    for (let turn = 0; turn < 2; turn++) {
+      const events = await client.turn({ input: "a", store: false });
+      expect(events.at(-1)).toMatchObject({ type: "response.failed", response: { status: "failed" } });
+      expect(events.filter(({ type }) => type === "error")).toEqual([]);
+    }
+  });
+});
+
+describe("what a message may be", () => {
+  it.each<[name: string, message: object | string, error: object]>([
+    ["no JSON", "{", { status: 400, error: { code: "malformed_body" } }],
+    ["another type", { type: "session.update" }, { status: 400, error: { param: "type" } }],
+    ["no object", "[]", { status: 400 }],
+    ["in the background", { type: "response.create", background: true }, { error: { param: "background" } }],
+    ["in a lane without a name", { type: "response.create", stream_id: 7 }, { error: { param: "stream_id" } }],
+    ["without a model", { type: "response.create", input: "a" }, { error: { param: "model" } }],
+    [
+      "prepared without a model",
+      { type: "response.create", input: "a", generate: false },
+      { error: { param: "model" } },
+    ],
+  ])("%s: an error by name, and the connection goes on", async (_name, message, error) => {
+    await using on = await stage();
+    await using client = await on.open();
+    client.ws.send(typeof message === "string" ? message : JSON.stringify(message));
+    expect(await client.rest()).toMatchObject([{ type: "error", ...error }]);
+    expect(textOf(await client.turn({ input: "a", store: false }))).toBe("1");
+  });
+
+  it("takes a stream flag, and messages in bytes", async () => {
+    await using on = await stage();
+    await using client = await on.open();
+    client.ws.send(Buffer.from(JSON.stringify({ type: "response.create", model: "m", input: "é", stream: true })));
+    expect(textOf(await client.rest())).toBe("1");
+  });
+
+  it("is refused for a key that cannot pay, message by message", async () => {
+    await using on = await stage();
+    await using client = await on.open("sk-none");
+    const events = await client.turn({ input: "a", store: false });
+    expect([events[0]?.["status"], errorCodeOf(events)]).toEqual([429, "insufficient_quota"]);
+  });
+});
+
+describe("an upgrade", () => {
+  it("is answered with 426 where the host has not wired WebSockets", async () => {
+    await using on = await stage({}, false);
+    const refused = await refusalOf(on.open());
+    expect([refused.status, refused.headers["upgrade"]]).toEqual([426, "websocket"]);
+    expect(JSON.parse(refused.body)).toMatchObject({ error: { code: "upgrade_required" } });
+  });
+
+  it("of another path gets a 404, or goes to the host's other listener", async () => {
+    await using on = await stage();
+    const other = openSocket(on.url, { authorization: "Bearer sk-one" }, "/other");
+    expect((await refusalOf(other)).status).toBe(404);
+    const server = createServer();
+    server.on("upgrade", toUpgradeHandler(on.gateway));
+    server.on("upgrade", (_req, socket) => socket.end("HTTP/1.1 418 Mine\r\n\r\n"));
+    const url = await listen(server);
+    expect((await refusalOf(openSocket(url, {}, "/other"))).status).toBe(418);
+    server.close();
+  });
+
+  it("beyond the room gets a 503, in all and for one key, until another one ends", async () => {
+    await using on = await stage({ limits: { maxSockets: 4, maxSocketsPerKey: 2 } });
+    const clients = [await on.open(), await on.open()];
+    const refused = await refusalOf(on.open());
+    expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "10"]);
+    await using other = await on.open("sk-two");
+    expect(textOf(await other.turn({ input: "a", store: false }))).toBe("1");
+    for (const client of clients) await client[Symbol.asyncDispose]();
+    await expect.poll(() => on.open().then((client) => client[Symbol.asyncDispose]().then(() => true))).toBe(true);
+  });
+
+  it("ends after its longest life, behind the running answer", async () => {
+    const clock = manualClock(Date.now());
+    await using on = await stage({ clock, limits: { socketLifeMs: 60_000 } });
+    await using client = await on.open();
+    await client.turn({ input: "a", store: false });
+    await clock.advance(60_001);
+    expect(await client.rest()).toMatchObject([{ error: { code: "websocket_connection_limit_reached" } }]);
+    expect((await client.closed)[0]).toBe(1000);
+  });
+});
+
+describe("a hostile client", () => {
+  const UPGRADE = [
+    "GET /v1/responses HTTP/1.1",
+    "Host: localhost",
+    "Authorization: Bearer sk-one",
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Extensions: permessage-deflate",
+    "",
+    "",
+  ].join("\r\n");
+
+  async function raw(url: string): Promise<{ socket: Socket; head: string }> {
+    const { port } = new URL(url);
+    const socket = connect(Number(port), "127.0.0.1");
+    socket.on("error", () => {});
+    socket.write(UPGRADE);
+    const [head] = (await once(socket, "data")) as [Buffer];
+    return { socket, head: head.toString() };
+  }
+
+  const MASK = Buffer.from([0, 0, 0, 0]);
+  /** Returns a frame whose mask changes nothing. */
+  const frame = (first: number, payload: Buffer): Buffer => {
+    const length =
+      payload.length < 126
+        ? Buffer.from([0x80 | payload.length])
+        : Buffer.concat([
+            Buffer.from([0x80 | 127]),
+            Buffer.from(new BigUint64Array([BigInt(payload.length)]).buffer).reverse(),
+          ]);
+    return Buffer.concat([Buffer.from([first]), length, MASK, payload]);
+  };
+
+  it("gets no compression, and loses the connection for a compressed frame", async () => {
+    await using on = await stage();
+    const { socket, head } = await raw(on.url);
+    expect(head).not.toContain("permessage-deflate");
+    socket.write(frame(0xc1, Buffer.alloc(100)));
+    await once(socket, "close");
+  });
+
+  it("loses the connection for a message that is too large, or cannot be booked", async () => {
+    await using on = await stage({ limits: { maxJsonBytes: 100_000 } });
+    await using large = await on.open();
+    large.ws.send("x".repeat(100_001));
+    expect((await large.closed)[0]).toBe(1009);
+    await using tight = await stage({ limits: { maxBodyBytesInFlight: 50_000, maxBodyBytesPerKey: 50_000 } });
+    await using client = await tight.open();
+    client.ws.send("x".repeat(200_000));
+    expect((await client.closed)[0]).toBe(1013);
+    await using after = await tight.open();
+    expect(textOf(await after.turn({ input: "a", store: false }))).toBe("1");
+  });
+
+  it("loses the connection for a message whose rest does not come", async () => {
+    const clock = manualClock(Date.now());
+    await using on = await stage({ clock, limits: { bodyStallMs: 1_000 } });
+    const { socket } = await raw(on.url);
+    const whole = frame(0x81, Buffer.alloc(10_000, 0x20));
+    socket.write(whole.subarray(0, 6_000));
+    await expect
+      .poll(() => clock.advance(500).then(() => socket.closed || socket.readableEnded), { interval: 20 })
+      .toBe(true);
+  });
+
+  it("fills no memory with pings that it does not read the answers of", async () => {
+    await using on = await stage();
+    const { socket } = await raw(on.url);
+    socket.pause();
+    const pings = Buffer.concat(Array.from({ length: 1_000 }, () => frame(0x89, Buffer.alloc(100))));
+    for (let count = 0; count < 100; count++) if (!socket.write(pings)) await once(socket, "drain");
+    await using client = await on.open("sk-two");
+    expect(textOf(await client.turn({ input: "a", store: false }))).toBe("1");
+    socket.destroy();
+  });
+
+  it("cannot go on from another tenant's response", async () => {
+    await using on = await stage({ responseStore: memoryResponseStore() });
+    await using one = await on.open();
+    await using two = await on.open("sk-two");
+    const { id } = responseOf(await one.turn({ input: "a" }));
+    const stolen = await two.turn({ input: "b", previous_response_id: id });
+    expect(errorCodeOf(stolen)).toBe("previous_response_not_found");
+  });
+
+  it("waits with at most so many messages", async () => {
+    const backend: ModelBackend = {
+      async *chat(_request, { signal }) {
+        yield "One";
+        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      },
+    };
+    await using on = await stage({ backend });
+    await using client = await on.open();
+    for (let count = 0; count < 20; count++) client.send({ type: "response.create", model: "m", input: "a" });
+    expect((await client.closed)[0]).toBe(1013);
+  });
+});
+
+it("a connection that ends leaves no body booked and no call", async () => {
+  await using on = await stage();
+  const client = await on.open();
+  await client.turn({ input: "x".repeat(100_000), store: false });
+  await client[Symbol.asyncDispose]();
+  await expect.poll(async () => (await on.gateway.health()).calls).toBe(0);
+  expect(on.failures).toEqual([]);
+});
