@@ -20,6 +20,7 @@ export type {
   CodecOptions,
   EmbeddingCodec,
   Endpoint,
+  EndpointOf,
   Format,
   Incoming,
   Query,
@@ -38,9 +39,10 @@ export type {
 export { chat as chatKind } from "./kinds/chat/index.ts";
 export { embedding as embeddingKind } from "./kinds/embedding/index.ts";
 export { image as imageKind } from "./kinds/image/index.ts";
+export type { KindModule } from "./kinds/kind.ts";
 export { tokenPrice } from "./kinds/chat/price.ts";
 export { countTokensByScript } from "./kinds/count-tokens.ts";
-export { imagePriceTable } from "./kinds/image/meter.ts";
+export { imagePriceTable } from "./kinds/image/price.ts";
 export { DEFAULT_LIMITS } from "./limits.ts";
 export { systemClock } from "./ports/clock.ts";
 export { isImageId, TOMBSTONE_MS } from "./ports/image-store.ts";

@@ -5,8 +5,7 @@ import { type Cors, corsOf } from "./http/cors.ts";
 import type { Limits } from "./limits.ts";
 import { Hooks } from "./pipeline/hooks.ts";
 import { idempotencyKeyOf } from "./pipeline/idempotency.ts";
-import type { Repetitions } from "./pipeline/kind.ts";
-import { replay } from "./pipeline/replay.ts";
+import { type Repetitions, replay } from "./pipeline/replay.ts";
 import type { Clock } from "./ports/clock.ts";
 import type { Hook } from "./ports/hook.ts";
 

@@ -5,10 +5,10 @@ import type { FormatOptions } from "./formats/all.ts";
 import type { Endpoint, Format } from "./formats/format.ts";
 import type { GatewayFormat } from "./formats/module.ts";
 import type { CorsOptions } from "./http/answer.ts";
-import { BodyRoom } from "./http/body-room.ts";
-import { type Price, tokenPrice } from "./kinds/chat/price.ts";
+import type { Price } from "./kinds/chat/price.ts";
 import { checkedCount, type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
-import { type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
+import type { ImagePrice } from "./kinds/image/price.ts";
+import type { KindModule } from "./kinds/kind.ts";
 import { type Limits, resolveLimits } from "./limits.ts";
 import {
   assertMethods,
@@ -21,13 +21,11 @@ import {
   portOf,
   type Shapes,
 } from "./options.ts";
-import { ExhaustedKeys } from "./pipeline/exhausted-keys.ts";
-import { quietly } from "./pipeline/failures.ts";
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
-import { InFlightCalls } from "./pipeline/in-flight.ts";
-import type { Kinds } from "./pipeline/kind.ts";
-import type { Services } from "./pipeline/services.ts";
+import { quietly } from "./pipeline/reports.ts";
+import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
+import type { ModelKind } from "./ports/call-info.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
 import type { CodeRunner } from "./ports/code-runner.ts";
 import type { Hook } from "./ports/hook.ts";
@@ -37,7 +35,7 @@ import type { QuotaStore } from "./ports/quota-store.ts";
 import type { RateLimiter } from "./ports/rate-limiter.ts";
 import type { ReplayStore } from "./ports/replay-store.ts";
 import type { ResponseStore } from "./ports/response-store.ts";
-import { SharedRoom } from "./ports/shared-room.ts";
+import { BodyRoom, SharedRoom } from "./ports/shared-room.ts";
 import { type CoreRoutes, type GatewayRoutes, Routes } from "./routes.ts";
 
 /** The ports that a host injects, and the options that do not belong to a format. */
@@ -153,7 +151,7 @@ export interface GatewayEndpoint {
   /**
    * The kind of endpoint: a kind of generation, `query` for answers by the gateway itself, `public` for routes without a key.
    */
-  readonly kind: Endpoint["kind"];
+  readonly kind: ModelKind | "query" | "public";
   readonly method: "GET" | "POST" | "DELETE";
   /**
    * The path relative to the gateway's mount. A path that ends in `/**` matches everything below. Endpoints may share a path.
@@ -252,14 +250,14 @@ export function gatewayOf<Context>(
   const formats = chosen
     .toSorted((one, other) => (one.rank ?? 0) - (other.rank ?? 0))
     .map((format) => format.make({ clock, limits }));
-  // An endpoint's format brings the rules of the endpoint's kind, so that the gateway asks for no other kind.
-  const kinds = Object.assign({}, ...chosen.map((format) => format.kinds)) as Kinds;
+  const kinds = kindsOf(formats);
+  assertBackend(options.backend, [...new Set([...VERBS, ...kinds.map(({ verb }) => verb)])]);
   const hooks = options.hooks?.length ? feature.hooks?.(options.hooks, clock, limits) : undefined;
-  const services = servicesOf(options, { clock, limits, hooks, formats });
+  const services = servicesOf(options, { clock, limits, hooks, formats, kinds });
   const owned = endpointsOf(formats, services);
   const corsOf = options.cors && feature.cors?.(services.replays ? allowingRetries(options.cors) : options.cors);
   const endpoints = owned.map(({ endpoint }) => endpoint);
-  const parts = { kinds, repetitions: options.replayStore && feature.replayStore };
+  const parts = { repetitions: options.replayStore && feature.replayStore };
   const routes = new Routes(services, endpoints, parts, corsOf);
   const health = new Health(services);
   const forget = quietly(() => options.observer?.watchGateway?.(gaugesOf(services)));
@@ -268,7 +266,7 @@ export function gatewayOf<Context>(
     at: (prefix) => routes.at(prefix),
     endpoints: owned
       .filter(({ endpoint }) => answers(endpoint, services))
-      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind, method, path })),
+      .map(({ format, endpoint: { kind, method, path } }) => ({ format, kind: kindName(kind), method, path })),
     formats: Object.fromEntries(chosen.flatMap(({ name, options }) => (options ? [[name, options]] : []))),
     health: async (how = {}) => {
       assertOptions<HealthOptions>("health", how, { timeoutMs: "timerMs?", context: "any?" });
@@ -294,6 +292,8 @@ function allowingRetries(options: CorsOptions): CorsOptions {
   return isAllowed ? options : { ...options, allowHeaders: [...allowHeaders, "Idempotency-Key"] };
 }
 
+const kindName = (kind: Endpoint["kind"]): GatewayEndpoint["kind"] => (typeof kind === "object" ? kind.name : kind);
+
 /** Tells whether an endpoint does more than refuse its callers. */
 const answers = (endpoint: Endpoint, { responses }: Services): boolean =>
   responses !== undefined || endpoint.kind !== "query" || !endpoint.needsResponseStore;
@@ -303,12 +303,25 @@ const CLOSE_MS = 10_000;
 /** The longest time for live calls to end, in milliseconds: 24 days. A timer of a runtime that should wait longer ends at once. */
 const LONGEST_CLOSE_MS = 24 * 86_400_000;
 
-const assertBackend: Check = (path, backend) => {
-  const verbs = Object.values(VERB_OF);
+/** The kinds that the endpoints of the formats serve. An endpoint brings its kind, so that a gateway contains the code of no other kind. */
+const kindsOf = (formats: readonly Format[]): readonly KindModule[] => [
+  ...new Set(
+    formats.flatMap(({ endpoints }) => endpoints.flatMap(({ kind }) => (typeof kind === "object" ? [kind] : []))),
+  ),
+];
+
+/** Throws a TypeError for a backend that has none of the functions. */
+function assertBackend(backend: unknown, verbs: readonly string[]): void {
   const hint = Array.isArray(backend) ? ": route() makes one backend of several" : "";
   if (!verbs.some((verb) => hasMethod(backend, verb)))
-    throw new TypeError(`${path} must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
-};
+    throw new TypeError(`createGateway: backend must be a ModelBackend, ${lacking(backend, verbs)}${hint}.`);
+}
+
+const VERBS: readonly string[] = Object.values(VERB_OF);
+
+/** Leaves an object to a later check: its functions are known only with the formats, which may bring kinds of their own. */
+const BACKEND: Check = (_path, backend) =>
+  (typeof backend === "object" && backend !== null && !Array.isArray(backend)) || assertBackend(backend, VERBS);
 
 const QUOTA_VERBS = ["find", "balance", "reserve", "renew", "settle"] as const satisfies readonly (keyof QuotaStore)[];
 
@@ -323,7 +336,7 @@ const RATE_LIMITER = "a RateLimiter, such as flexibleRateLimiter({ perKey: { req
 
 /** The options that both `createGateway`s take. */
 export const COMMON_SHAPES: Shapes<CommonOptions> = {
-  backend: assertBackend,
+  backend: BACKEND,
   quotas: assertQuotas,
   rateLimiter: { optional: portOf(["begin", "take", "end"], RATE_LIMITER) },
   rateLimiterDown: { optional: ["closed", "open"] },
@@ -355,8 +368,10 @@ function servicesOf(
     limits,
     hooks,
     formats,
+    kinds,
   }: Pick<Services, "clock" | "limits" | "hooks"> & {
     readonly formats: readonly Format[];
+    readonly kinds: readonly KindModule[];
   },
 ): Services {
   const { quotas, onFailure = printFailure } = options;
@@ -376,8 +391,8 @@ function servicesOf(
       store: options.responseStore,
       retainMs: options.responseRetainMs ?? RESPONSE_RETAIN_MS,
     },
-    price: options.price ?? tokenPrice,
-    imagePrice: options.imagePrice ?? imagePriceTable,
+    prices: { price: options.price, imagePrice: options.imagePrice },
+    kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
     countTokens: checkedCount(options.countTokens ?? countTokensByScript),
     countInput: options.countInput ?? "estimate",
     limits,
@@ -427,10 +442,9 @@ const gaugesOf = ({ inFlight, settlements, bodies, backend }: Services): Gateway
 function endpointsOf(formats: readonly Format[], { backend }: Services): { format: string; endpoint: Endpoint }[] {
   return formats
     .flatMap(({ name, endpoints }) => endpoints.map((endpoint) => ({ format: name, endpoint })))
-    .filter(({ endpoint: { kind } }) => {
-      if (kind === "query") return true;
-      // Public routes serve the images of an image backend.
-      return backend[VERB_OF[kind === "public" ? "image" : kind]] !== undefined;
+    .filter(({ endpoint }) => {
+      if (endpoint.kind === "query") return true;
+      return hasMethod(backend, endpoint.kind === "public" ? endpoint.answersOf.verb : endpoint.kind.verb);
     });
 }
 

@@ -51,7 +51,7 @@ export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export type { FileProfile, ImageProfile, ImagesOptions, OperationProfile } from "./formats/images/request.profiles.ts";
 export type { MessagesOptions } from "./formats/messages/index.ts";
 export { type CountTokens, countTokensByScript } from "./kinds/count-tokens.ts";
-export { type ImageKind, type ImagePrice, imagePriceTable } from "./kinds/image/meter.ts";
+export { type ImageKind, type ImagePrice, imagePriceTable } from "./kinds/image/price.ts";
 export { type Price, tokenPrice } from "./kinds/chat/price.ts";
 export type {
   CacheHint,
@@ -128,8 +128,8 @@ export type { JsonObject, JsonValue } from "./model/json.ts";
 export type { Certainty, ModalityCount, NativeUsage, Usage, UsageDetails } from "./model/usage.ts";
 export { type Cancel, type Clock, systemClock } from "./ports/clock.ts";
 export type { CodeCall, CodeResult, CodeRunner, CodeToRun } from "./ports/code-runner.ts";
-export type { WaitUntil } from "./ports/call.ts";
-export type { CallInfo } from "./ports/call.ts";
+export type { WaitUntil } from "./ports/call-info.ts";
+export type { CallInfo } from "./ports/call-info.ts";
 export {
   type ImageBooking,
   type ImageStore,
@@ -139,7 +139,7 @@ export {
   type WantedRoom,
 } from "./ports/image-store.ts";
 export type { CallContext, HangUp, ModelBackend, ModelInfo, UpstreamModel } from "./ports/model-backend.ts";
-export type { ModelKind } from "./ports/call.ts";
+export type { ModelKind } from "./ports/call-info.ts";
 export type {
   ApiKey,
   Balance,

@@ -5,9 +5,8 @@ import type { Endpoint } from "./formats/format.ts";
 import { type Answer, NOT_FOUND, toResponse, withoutBody } from "./http/answer.ts";
 import { newRequestId, pathOf } from "./http/request.ts";
 import { Call, type Mounted } from "./pipeline/call.ts";
-import { failureOf } from "./pipeline/failures.ts";
-import type { Parts } from "./pipeline/kind.ts";
-import { serve } from "./pipeline/pipeline.ts";
+import { type Parts, serve } from "./pipeline/pipeline.ts";
+import { failureOf } from "./pipeline/reports.ts";
 import { refusal } from "./pipeline/respond.ts";
 import type { Services } from "./pipeline/services.ts";
 
@@ -53,7 +52,7 @@ export type Cors = (request: Request) => { preflight?: Answer; headers: Record<s
 const BELOW = "/**";
 
 /** The path of an endpoint, and the text in place of its wildcard. */
-interface Route {
+interface FoundPath {
   readonly path: string;
   readonly wildcardPath: string;
 }
@@ -62,11 +61,11 @@ interface Route {
  * Returns a function that finds the route of a written path as h3's router does: ignores one slash at the end, and prefers an exact path.
  * Paths stay as they were written, because a model's name may hold any character.
  */
-export function routerOf(paths: readonly string[]): (written: string) => Route | undefined {
+export function routerOf(paths: readonly string[]): (written: string) => FoundPath | undefined {
   const { exact: exactPaths = [], below = [] } = Object.groupBy(paths, (path) =>
     path.endsWith(BELOW) ? "below" : "exact",
   );
-  const exact = new Map(exactPaths.map((path): [string, Route] => [path, { path, wildcardPath: "" }]));
+  const exact = new Map(exactPaths.map((path): [string, FoundPath] => [path, { path, wildcardPath: "" }]));
   const roots = below.map((path) => path.slice(0, -BELOW.length));
   return (written) => {
     const path = written.endsWith("/") ? written.slice(0, -1) : written;
@@ -83,7 +82,7 @@ export class Routes {
   readonly #cors: Cors | undefined;
   /** The endpoints by their path. Several formats may share a path. */
   readonly #byPath: ReadonlyMap<string, readonly Endpoint[]>;
-  readonly #routeOf: (path: string) => Route | undefined;
+  readonly #routeOf: (path: string) => FoundPath | undefined;
 
   constructor(services: Services, endpoints: readonly Endpoint[], parts: Parts, cors: Cors | undefined) {
     this.#services = services;
@@ -207,7 +206,7 @@ export class Routes {
   /** Refuses a request that reaches no endpoint, in the format of its route. */
   #refusal(request: Request, { endpoints: [endpoint] }: Match, thrown: unknown): Answer {
     const secret = secretOf(request, endpoint);
-    const call = { id: newRequestId(), endpoint, rates: [], services: this.#services, secret };
+    const call = { id: newRequestId(), endpoint, services: this.#services, secret };
     return refusal(call, failureOf(call, thrown));
   }
 }

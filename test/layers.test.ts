@@ -38,7 +38,6 @@ const LAYERS = [
   ["formats/shared"],
   ["formats/*"],
   ["pipeline"],
-  ["rules"],
   ["formats/all"],
   ["routes"],
   ["features"],
@@ -50,7 +49,17 @@ const LAYERS = [
 const ASIDE: Readonly<Record<string, readonly string[]>> = {
   upstreams: ["ports", "model", "vocabulary", "errors", "options", "node-version"],
   // Conversions and errors use the words that the formats share.
-  "upstreams/ai-sdk": ["ports", "options", "node-version", "model", "vocabulary", "errors", "media", "formats/shared"],
+  "upstreams/ai-sdk": [
+    "ports",
+    "options",
+    "node-version",
+    "model",
+    "vocabulary",
+    "errors",
+    "media",
+    "kinds",
+    "formats/shared",
+  ],
   "upstreams/relay": [
     "ports",
     "options",
@@ -122,7 +131,6 @@ function partOf(file: string): string | undefined {
   if (top !== "src" || folder === undefined) return undefined;
   if (folder === "formats") return partOfFormats(rest);
   // The requests and events of a kind are types that even the ports are written in.
-  if (folder === "kinds" && rest.at(-1) === "index") return "rules";
   if (folder === "kinds" && (rest[1] === "request" || rest[1] === "event")) return "vocabulary";
   if (folder === "upstreams" && (rest[0] === "relay" || rest[0] === "ai-sdk")) return `upstreams/${rest[0]}`;
   // What has an entry of its own in the package.
@@ -242,6 +250,19 @@ describe("a file", () => {
     const parsing = /\bJSON\s*(?:\.\s*parse\b|\[)|\{[^}]*\bparse\b[^}]*\}\s*=\s*JSON\b/;
     const found = ofProduct.filter((file) => parsing.test(textOf(file).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, "")));
     expect(found).toEqual(Object.keys(reasons).toSorted());
+  });
+
+  it("names a kind of generation in the kind's folder and in the registries, and nowhere else", () => {
+    // In formats, the compiler holds this: an endpoint brings the module of its kind. The words there are those of the wire.
+    const reasons: Readonly<Record<string, string>> = {
+      "src/ports/call-info.ts": "the registry of the names",
+      "src/ports/model-backend.ts": "the registry of the functions",
+      "src/telemetry/call.ts": "the words of OpenTelemetry",
+    };
+    const named = /\bkinds?\b[^;\n"]*"(?:chat|image|embedding)"|"(?:chat|image|embedding)"[^;\n"]*\bkinds?\b/i;
+    const others = /^src\/(?:kinds|formats|openapi)\//;
+    const found = published.filter((file) => !others.test(file) && named.test(textOf(file)));
+    expect(found.filter((file) => !Object.hasOwn(reasons, file))).toEqual([]);
   });
 
   it("has no default export and no `export *`", () => {

@@ -6,15 +6,14 @@ import type { GatewayError } from "../errors.ts";
 import type { Answer } from "../http/answer.ts";
 import type { BodyIntake } from "../http/body.ts";
 import type { Form } from "../http/form.ts";
-import type { AnswerEvent, ChatEvent } from "../kinds/chat/event.ts";
+import type { ChatEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest, ReasoningControl } from "../kinds/chat/request.ts";
-import type { EmbeddingAnswerEvent, EmbeddingRequest, EmbeddingVector } from "../kinds/embedding/request.ts";
-import type { ImageAnswerEvent, ImageDrawn, ImageRequest } from "../kinds/image/request.ts";
+import type { EmbeddingRequest, EmbeddingVector } from "../kinds/embedding/request.ts";
+import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
 import type { NativeUsage } from "../model/usage.ts";
-import type { ImageBooking } from "../ports/image-store.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
 import type { TelemetryNames } from "../ports/observer.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
@@ -33,7 +32,7 @@ export interface Format {
 }
 
 /** An endpoint of a format: a route that a model answers, or the gateway itself. */
-export type Endpoint = ChatEndpoint | ImageEndpoint | EmbeddingEndpoint | QueryEndpoint | PublicEndpoint;
+export type Endpoint = GenerationEndpoint | QueryEndpoint | PublicEndpoint;
 
 /** A request on its way to an endpoint. */
 export interface Incoming {
@@ -107,6 +106,8 @@ interface Route {
    * Tells whether this endpoint owns a request that matches the path. A request that no endpoint owns belongs to the host.
    */
   owns?(wildcardPath: string, request: Request): boolean;
+  /** Reads the form of a request; missing for a route whose body is JSON. */
+  readForm?(request: Request, intake: BodyIntake): Promise<Form>;
   /** Returns the API key as the caller sent it; undefined without one. */
   credential(request: Request): string | undefined;
   /** Returns an error in this format. */
@@ -115,21 +116,36 @@ interface Route {
   rateHeaders?(limits: readonly RateLimit[], now: number): Record<string, string>;
 }
 
-/** A route that a chat model answers. Its body is JSON. */
-export interface ChatEndpoint extends Route {
-  readonly kind: "chat";
-  /** The path of the output limit in this format, for errors. */
-  readonly maxOutputTokensPath: readonly string[];
-  decode(body: unknown, incoming: Incoming): ChatRequest | Promise<ChatRequest>;
-  /** Lists the conversions of one event: of each field that the format cannot express exactly. */
-  conversionsOfEvent(event: AnswerEvent): readonly Conversion[];
+/** A route whose answers a model generates. The endpoint brings the module of its kind. */
+export interface GenerationEndpoint<
+  Kind = KindModule,
+  Request extends DecodedRequest = DecodedRequest,
+  Answered = unknown,
+> extends Route {
+  readonly kind: Kind;
+  /**
+   * Decodes a request, without a look at the content of its files.
+   *
+   * @param lists Tells whether the caller's key may use a model that the backend lists for this kind.
+   */
+  decode(body: unknown, incoming: Incoming, lists: (model: string) => Promise<boolean>): Request | Promise<Request>;
   /** Returns a collector for the body of a complete answer. */
-  complete(answer: AnswerContext): AnswerCollector<AnswerEvent>;
-  /** Returns an encoder for the same answer as a stream. */
-  stream(answer: AnswerContext): AnswerStream<AnswerEvent>;
+  complete(answer: AnswerContext<Request>): AnswerCollector<Answered>;
+  /** Returns an encoder for the same answer as a stream. Missing for a kind whose answers are never streamed. */
+  stream?(answer: AnswerContext<Request>): AnswerStream<Answered>;
   /** Returns the encoder of an answer that goes on without its client; undefined for a request that does not ask for this. */
-  background?(answer: AnswerContext): BackgroundAnswer<AnswerEvent> | undefined;
+  background?(answer: AnswerContext<Request>): BackgroundAnswer<Answered> | undefined;
 }
+
+/** An endpoint of a kind: its codec, and the fields that the kind needs. */
+export type EndpointOf<Kind> =
+  Kind extends KindModule<infer Needs, infer Request, infer _Event, infer Answered, infer _Prepared>
+    ? GenerationEndpoint<Kind, Request, Answered> &
+        Needs &
+        (Request extends { readonly stream: boolean }
+          ? { stream(answer: AnswerContext<Request>): AnswerStream<Answered> }
+          : unknown)
+    : never;
 
 /** An answer that is made in the background. It is a stream that nobody may read, and a document that is written meanwhile. */
 export interface BackgroundAnswer<Event> extends AnswerStream<Event> {
@@ -149,39 +165,11 @@ export interface FrameSource {
   error(error: GatewayError): string;
 }
 
-/** A route that an image model answers. */
-export interface ImageEndpoint extends Route {
-  readonly kind: "image";
-  /** Reads the form of a request; missing for a route whose body is JSON. */
-  readForm?(request: Request, intake: BodyIntake): Promise<Form>;
-  /**
-   * Decodes a request, without a look at the pixels of its files.
-   *
-   * @param lists Tells whether the caller's key may use a model that the backend lists for images by its kinds.
-   */
-  decode(body: unknown, incoming: Incoming, lists: (model: string) => Promise<boolean>): Promise<ImageRequest>;
-  /** Checks the pixels of the files, after quota is held. Throws `invalid_request` with the name of the file. */
-  inspect(request: ImageRequest, incoming: Incoming): Promise<void>;
-  /** Books room for images that will be linked; undefined when none is needed. Throws `busy` when there is no room. */
-  book(request: ImageRequest, keyId: string): Promise<ImageBooking | undefined>;
-  /** Returns the other names of a model. */
-  aliasesOf(model: string): readonly string[];
-  /** Stores a finished image for its caller, and returns the address. */
-  publish(image: ImageDrawn, incoming: Incoming, booking?: ImageBooking): Promise<string>;
-  complete(answer: AnswerContext<ImageRequest>): AnswerCollector<ImageAnswerEvent>;
-  stream(answer: AnswerContext<ImageRequest>): AnswerStream<ImageAnswerEvent>;
-}
-
-/** A route that an embedding model answers. Its body is JSON, and its answer is never a stream. */
-export interface EmbeddingEndpoint extends Route {
-  readonly kind: "embedding";
-  decode(body: unknown, incoming: Incoming): EmbeddingRequest | Promise<EmbeddingRequest>;
-  complete(answer: AnswerContext<EmbeddingRequest>): AnswerCollector<EmbeddingAnswerEvent>;
-}
-
 /** A route that needs no key: only callers who know the address find its content. */
 export interface PublicEndpoint extends Route {
   readonly kind: "public";
+  /** The kind whose answers the route hands out: a gateway has the route only with a backend of this kind. */
+  readonly answersOf: Pick<KindModule, "verb">;
   answer(incoming: Incoming): Promise<Answer>;
 }
 
@@ -211,11 +199,14 @@ export interface Query {
   readonly body: unknown;
   readonly key: ApiKey;
   /** Counts the input of a request, by the backend or by estimate. */
-  readonly countInput: (request: ChatRequest) => Promise<number>;
+  readonly countInput: <Request extends DecodedRequest>(
+    kind: CountedKind<Request>,
+    request: Request,
+  ) => Promise<number>;
   /** Returns the balance of the key; undefined for a key that was deleted meanwhile. */
   readonly balance: () => Promise<Balance | undefined>;
-  /** Throws when the key may not use a chat model, or no such model exists. */
-  readonly authorize: (model: string) => Promise<void>;
+  /** Throws when the key may not use a model of a kind, or no such model exists. */
+  readonly authorize: (kind: Pick<KindModule, "name">, model: string) => Promise<void>;
   /** Returns the models that the key may use; none when the backend lists no models. */
   readonly models: () => Promise<readonly ListedModel[]>;
 }

@@ -6,7 +6,7 @@ import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonLimits } from "../model/json.ts";
 import type { Shapes } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { CallContext, ModelBackend } from "../ports/model-backend.ts";
 import type { TelemetryNames } from "../ports/observer.ts";
@@ -37,8 +37,6 @@ export interface FormatModule<
 /** A format that a gateway serves: the result of a function such as `messages()` of `polygate/formats/messages`. */
 export interface GatewayFormat<Name extends string = string> {
   readonly name: Name;
-  /** The rules of the kinds of generation that the format's endpoints serve. */
-  readonly kinds: object;
   /** The options of the format, as the host gave them. */
   readonly options?: object | undefined;
   /** Formats are asked in this order for a path that they share, the lowest first. Default: 0, before the formats of the package. */

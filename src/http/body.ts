@@ -2,9 +2,8 @@
 
 import { GatewayError } from "../errors.ts";
 import { type JsonBudget, utf8Length, JsonLimitError, parseJson } from "../model/json.ts";
-import type { Cancel, Clock } from "../ports/clock.ts";
-import type { BodyLease } from "./body-room.ts";
-import { LATE, within } from "./wait.ts";
+import { type Cancel, type Clock, LATE, within } from "../ports/clock.ts";
+import type { BodyLease } from "../ports/shared-room.ts";
 
 /** A buffer doubles up to this size, in bytes; beyond, it gets its final size at once. */
 const DOUBLED_BYTES = 1024 * 1024;
@@ -326,6 +325,13 @@ export function parseJsonText(text: string, budget: JsonBudget): unknown {
     if (cause instanceof SyntaxError) throw malformed("is not valid JSON", cause);
     throw cause;
   }
+}
+
+/** Returns the parsed body, or the form, once: drops the text, so that a call does not hold both. Throws as `parseJsonText` does. */
+export function parseBody(body: { content?: unknown }, budget: JsonBudget): unknown {
+  const { content } = body;
+  body.content = undefined;
+  return typeof content === "string" ? parseJsonText(content, budget) : content;
 }
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;

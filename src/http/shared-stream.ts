@@ -2,8 +2,8 @@
 
 import { GatewayError } from "../errors.ts";
 import { utf8Length } from "../model/json.ts";
+import { Wait } from "../ports/clock.ts";
 import type { Step } from "./event-stream.ts";
-import { Wait } from "./wait.ts";
 
 const DONE: Step = { done: true, value: undefined };
 

@@ -4,11 +4,11 @@
  */
 
 import { GatewayError } from "../errors.ts";
-import type { Certainty, Usage } from "../model/usage.ts";
+import type { Certainty } from "../model/usage.ts";
 import { type AnyShape, assertOptions, shown, shownWord, unknownName } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
+import type { ModelKind } from "../ports/call-info.ts";
 import type { UpstreamModel } from "../ports/model-backend.ts";
-import type { ImageUsage } from "./image/request.ts";
+import type { CallRecord } from "../ports/observer.ts";
 
 /** The largest count of tokens that is believed. No model reads or writes this many. */
 const MAX_TOKENS = 2 ** 32;
@@ -42,11 +42,8 @@ export interface Amounts {
   readonly atMost: number;
 }
 
-/** The counts so far. Each kind sets its own fields. */
-export interface MeterReport {
-  /** The tokens of a chat or an embedding; undefined until the backend has sent content or usage. */
-  readonly usage?: Usage | undefined;
-  readonly images?: { readonly count: number; readonly usage: ImageUsage };
+/** The counts so far, as the record of a call has them. Each kind sets its own. */
+export interface MeterReport extends Partial<Pick<CallRecord, "usage" | "images">> {
   /** All tokens of the call, for rate limits; 0 while the backend has done nothing. */
   readonly tokens: number;
   /** The answering model, when the backend names it. */

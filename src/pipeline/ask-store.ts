@@ -1,11 +1,10 @@
 /** Queries the host's stores. A store that hangs or fails is `store_unavailable`; a circuit breaker rests a store that keeps hanging. */
 
 import { GatewayError, toGatewayError, type Port } from "../errors.ts";
-import { LATE, NEXT_MICROTASK, within } from "../http/wait.ts";
 import { Breaker, DEFAULT_BREAKER } from "../ports/circuit-breaker.ts";
-import type { Cancel } from "../ports/clock.ts";
+import { LATE, NEXT_MICROTASK, within, type Cancel } from "../ports/clock.ts";
 import type { Call } from "./call.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 import type { Services } from "./services.ts";
 import { tooLate } from "./settlements.ts";
 

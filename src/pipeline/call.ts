@@ -2,28 +2,16 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Endpoint, Incoming, KeptDocuments } from "../formats/format.ts";
-import type { Form } from "../http/form.ts";
 import { newRequestId, originOf } from "../http/request.ts";
-import { Wait, within } from "../http/wait.ts";
-import type { Metered } from "../kinds/meter.ts";
 import type { Limits } from "../limits.ts";
-import type { Conversion } from "../model/conversion.ts";
 import { JsonBudget } from "../model/json.ts";
-import type { CallInfo, WaitUntil } from "../ports/call.ts";
-import { nextIteration } from "../ports/clock.ts";
-import type { ImageBooking } from "../ports/image-store.ts";
-import type { ApiKey, Outcome } from "../ports/quota-store.ts";
-import type { RateLimit } from "../ports/rate-limiter.ts";
+import type { CallInfo, WaitUntil } from "../ports/call-info.ts";
+import { CallClock, nextIteration, Wait, within } from "../ports/clock.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
 import { CallAbort, type OnDisconnect } from "./abort.ts";
-import type { Attempt } from "./attempts.ts";
-import { CallClock } from "./call-clock.ts";
-import { report } from "./failures.ts";
-import type { HookedCall } from "./hooks.ts";
-import type { AnswerRecorder } from "./idempotency.ts";
-import type { InFlightSlot } from "./in-flight.ts";
-import { recordCall } from "./record.ts";
-import type { Services } from "./services.ts";
-import { type CallWatch, watchOf } from "./watch.ts";
+import { Findings, recordCall } from "./record.ts";
+import { type CallWatch, failureOf, report, watchOf } from "./reports.ts";
+import type { InFlightSlot, Services } from "./services.ts";
 
 /** Facts that a mount knows about a request, and the request itself does not tell. */
 export interface Mounted<Context = unknown> {
@@ -71,18 +59,18 @@ export class CallDetails implements CallInfo {
   readonly headers: Headers;
   readonly clientAddress: string | undefined;
 
-  constructor({ id, context, request, mounted }: Call) {
+  constructor({ id, context, request }: Call, clientAddress: string | undefined) {
     this.requestId = id;
     this.context = context;
     this.headers = request.headers;
-    this.clientAddress = mounted.clientAddress;
+    this.clientAddress = clientAddress;
   }
 }
 
-const NO_RATES: readonly RateLimit[] = [];
-const NO_CONVERSIONS: readonly Conversion[] = [];
-const NO_ATTEMPTS: readonly Attempt[] = [];
-
+/**
+ * One call. It has the call's identity, its clock and its end: what is to be released then, what is told then. The results of steps go from
+ * step to step as arguments; `found` collects what the record tells.
+ */
 export class Call implements Incoming {
   readonly id: string = newRequestId();
   readonly services: Services;
@@ -91,7 +79,6 @@ export class Call implements Incoming {
   readonly clock: CallClock;
   readonly endpoint: Endpoint;
   readonly wildcardPath: string;
-  mounted: Mounted;
   /** The host's own context. */
   readonly context: unknown;
   readonly abort: CallAbort;
@@ -105,60 +92,19 @@ export class Call implements Incoming {
   key: ApiKey | undefined = undefined;
   /** The documents of the key in the host's store of responses, after authentication; undefined without a store. */
   kept: KeptDocuments | undefined = undefined;
-  /** The backend's own count of the input, in tokens, where the host asks for one. */
-  countedInput: number | undefined = undefined;
-  /** The tokens of the input, counted or estimated; 0 before decoding. */
-  inputTokens = 0;
-  /** The most tokens that the answer may have; 0 for a kind that is not limited in tokens. */
-  maxOutputTokens = 0;
-  /** The units that are held for the call. */
-  granted = 0;
-  /** The state of the key's rate limits: at most one of each kind. */
-  rates: readonly RateLimit[] = NO_RATES;
-  /** The room that is booked for linked images. */
-  booking: ImageBooking | undefined = undefined;
-  /** The requested model, after decoding. */
-  model: string | undefined = undefined;
-  /** True when the backend lists that model. */
-  modelListed = false;
-  /** True for a streamed answer. */
-  stream = false;
-  /** The fields that the backend could not pass on as they are. */
-  conversions: readonly Conversion[] = NO_CONVERSIONS;
-  /** The fields of the answer that the caller's format cannot say, each once. */
-  answerConversions: readonly Conversion[] = NO_CONVERSIONS;
-  /** The requests to upstreams. */
-  attempts: readonly Attempt[] = NO_ATTEMPTS;
-  /** The upstream that was asked last, which decides the price. */
-  answering: Attempt | undefined = undefined;
-  /** The meter of the answer, once a backend is asked. */
-  meter: Metered | undefined = undefined;
-  /** The charge, after settlement. */
-  charged: Outcome | undefined = undefined;
-  /** The body as it was read; dropped when it is parsed, so that a call does not hold both. */
-  rawBody: string | Form | undefined = undefined;
-  /** The call's idempotency key, where the host keeps answers. */
-  idempotencyKey: string | undefined = undefined;
-  /** Keeps the answer, for the first call with its idempotency key. */
-  recording: AnswerRecorder | undefined = undefined;
-  /** The id of the call whose answer is repeated. */
-  replayOf: string | undefined = undefined;
-  /** The status of the answer, once its head is decided. */
-  status: number | undefined = undefined;
-  /** The error that the caller is told, instead of an answer or at the end of a part of it. */
-  error: GatewayError | undefined = undefined;
-  /** The times of the call's beginning and of its first event, in milliseconds since the Unix epoch; for the record alone. */
+  /** The time of the call's beginning, in milliseconds since the Unix epoch; for the record alone. */
   readonly beganAt: number;
-  firstEventAt: number | undefined = undefined;
   /** The call's slot among the calls in flight. */
   slot: InFlightSlot | undefined = undefined;
-  /** Collects the answer for the host's hooks, once they have seen the request. */
-  hooked: HookedCall | undefined = undefined;
   /** The receiver of a cut at this stage. */
   listener: CutListener | undefined = undefined;
 
+  /** Undefined after the end of the call. */
+  #found: Findings | undefined = new Findings();
   #request: Request | undefined;
   #details: CallDetails | undefined = undefined;
+  /** Undefined after the end of the call, like the request. */
+  #mounted: Mounted | undefined;
   readonly #prefix: string;
   readonly #waitUntil: WaitUntil | undefined;
   readonly #releases: Release[] = [];
@@ -175,7 +121,7 @@ export class Call implements Incoming {
     this.#request = request;
     this.wildcardPath = wildcardPath;
     this.#prefix = prefix;
-    this.mounted = mounted;
+    this.#mounted = mounted;
     this.context = mounted.context;
     this.json = new JsonBudget(services.limits);
     this.beganAt = services.isRecorded ? services.clock.now() : 0;
@@ -186,14 +132,14 @@ export class Call implements Incoming {
     };
     this.abort = new CallAbort(this.clock, services.limits.deadlineMs, listener, services.clock);
     this.#waitUntil = mounted.waitUntil ?? (request as { waitUntil?: WaitUntil }).waitUntil;
-    this.#listenForDisconnect(request);
+    this.#listenForDisconnect(request, mounted);
     // A runtime that stops all work for a client who is gone must wait for the settlement.
     if (this.#waitUntil) this.waitUntil(new Promise<void>((resolve) => (this.#settled = resolve)));
   }
 
-  #listenForDisconnect(request: Request): void {
+  #listenForDisconnect(request: Request, mounted: Mounted): void {
     // A mount may keep this function as long as its connection lives, so the function holds no call.
-    const { abort, mounted } = this;
+    const { abort } = this;
     const disconnect = (): void => abort.disconnect();
     if (mounted.onDisconnect) {
       const stop = mounted.onDisconnect(disconnect);
@@ -218,13 +164,23 @@ export class Call implements Incoming {
     return this.abort.signal;
   }
 
-  /** The call as the host's stores see it. */
+  /** The findings so far. After the end of the call, the findings of late steps are dropped. */
+  get found(): Findings {
+    return this.#found ?? new Findings();
+  }
+
+  /** Turns the failure of the call into the error that the caller is told, and notes it. Reports an error whose cause the caller is not told. */
+  fail(thrown: unknown): GatewayError {
+    return (this.found.error = failureOf(this, thrown));
+  }
+
+  /** The call as the host's stores see it. A settlement after the end of the call needs it still. */
   get details(): CallDetails {
-    return (this.#details ??= new CallDetails(this));
+    return (this.#details ??= new CallDetails(this, this.#mounted?.clientAddress));
   }
 
   baseUrl(): string {
-    return `${originOf(this.request.url)}${this.mounted.path ?? ""}${this.#prefix}`;
+    return `${originOf(this.request.url)}${this.#mounted?.path ?? ""}${this.#prefix}`;
   }
 
   turn(): Promise<void> | undefined {
@@ -337,19 +293,17 @@ export class Call implements Incoming {
     return undefined;
   }
 
-  /** Records the call, and drops everything large: a store that has not answered yet keeps little of the call. */
+  /**
+   * Records the call, and drops its request and its findings: a store that has not answered yet may keep the call. A late settlement needs
+   * the id, the details, the clock and the services, which stay.
+   */
   #finish(endedAt: number): void {
     if (this.services.isRecorded) {
       const record = recordCall(this, endedAt);
-      this.hooked?.end(this, record);
+      this.found.hooked?.end(this, record);
     }
     if (this.slot) this.services.inFlight.end(this.slot);
     this.#settled?.();
-    // Keep the two values that a late settlement needs. Do not read the mount again: it makes its context when asked.
-    this.mounted = { context: this.context, clientAddress: this.#details?.clientAddress };
-    this.#request = this.#settled = this.rawBody = undefined;
-    this.attempts = NO_ATTEMPTS;
-    this.answering = this.kept = undefined;
-    this.hooked = this.meter = this.recording = this.booking = this.listener = this.slot = undefined;
+    this.#request = this.#mounted = this.#found = this.#settled = this.listener = this.kept = this.slot = undefined;
   }
 }

@@ -1,10 +1,10 @@
 /** The health of a gateway, for the health checks of its host. */
 
 import type { Port } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
+import { LATE, within } from "../ports/clock.ts";
 import type { UpstreamStatus } from "../ports/observer.ts";
 import { UNMIGRATED } from "../ports/quota-store.ts";
-import { quietly, report } from "./failures.ts";
+import { quietly, report } from "./reports.ts";
 import type { Services } from "./services.ts";
 
 /** The options of a health check. */

@@ -1,21 +1,18 @@
 /** Runs the host's hooks: `before` on the way to the backend, `after` behind the end of the call. */
 
 import { GatewayError } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
-import type { AnswerEvent } from "../kinds/chat/event.ts";
 import type { ChatRequest } from "../kinds/chat/request.ts";
+import type { ContentCollector, HookContent, KindModule } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
-import { isJsonObject, JsonBudget, JsonLimitError, parseJson } from "../model/json.ts";
+import { JsonBudget } from "../model/json.ts";
 import { assertOptions } from "../options.ts";
-import type { ModelKind } from "../ports/call.ts";
-import type { Clock } from "../ports/clock.ts";
-import type { Hook, HookAnswer, HookCall, HookRequest, HookToolCall } from "../ports/hook.ts";
+import type { ModelKind } from "../ports/call-info.ts";
+import { type Clock, LATE, within } from "../ports/clock.ts";
+import type { Hook, HookAnswer, HookCall, HookRequest } from "../ports/hook.ts";
 import type { CallRecord, OnFailure } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 
-/** The most characters of an answer that hooks see. */
-const MAX_CHARS = 262_144;
 /** The memory of an answer beside its texts, in bytes: its record, and what waits for its hooks. */
 const ANSWER_BYTES = 8_192;
 const DEFAULT_TIMEOUT_MS = 5_000;
@@ -33,8 +30,11 @@ interface CallWithHooks {
   readonly services: { readonly onFailure: OnFailure };
   readonly endpoint: { readonly format: string };
   readonly context: unknown;
-  readonly model: string | undefined;
-  hooked: HookedCall | undefined;
+  readonly found: {
+    readonly model: string | undefined;
+    readonly attempts: readonly { readonly reported: GatewayError | undefined }[];
+    hooked: HookedCall | undefined;
+  };
   assertLive(): void;
   wait<Value>(promise: Promise<Value>): Promise<Value>;
   defer(release: () => void): void;
@@ -66,20 +66,30 @@ export class Hooks {
   before<Request extends AnyRequest>(
     call: CallWithHooks,
     key: ApiKey,
-    kind: ModelKind,
+    kind: KindModule,
     decoded: Request,
   ): Promise<Request> {
-    const told = toldOf(call, key, kind);
-    if (this.watchesAnswers) call.hooked = new HookedCall(this, told);
-    return this.#before(call, told, decoded);
+    const told = toldOf(call, key, kind.name);
+    if (this.watchesAnswers) call.found.hooked = new HookedCall(this, told, kind.collector?.());
+    return this.#before(call, told, decoded, kind.counts);
   }
 
   /** Runs each `before` for a request whose tokens are only counted: the count may be the backend's, which must not read more than a call. */
-  beforeCount<Request extends AnyRequest>(call: CallWithHooks, key: ApiKey, decoded: Request): Promise<Request> {
-    return this.#before(call, toldOf(call, key, "chat"), decoded);
+  beforeCount<Request extends AnyRequest>(
+    call: CallWithHooks,
+    key: ApiKey,
+    { name, counts }: Pick<KindModule, "name" | "counts">,
+    decoded: Request,
+  ): Promise<Request> {
+    return this.#before(call, toldOf(call, key, name), decoded, counts);
   }
 
-  async #before<Request extends AnyRequest>(call: CallWithHooks, told: HookCall, decoded: Request): Promise<Request> {
+  async #before<Request extends AnyRequest>(
+    call: CallWithHooks,
+    told: HookCall,
+    decoded: Request,
+    counts: KindModule["counts"],
+  ): Promise<Request> {
     let request = decoded;
     let given: Request | undefined;
     for (const hook of this.#hooks) {
@@ -89,7 +99,7 @@ export class Hooks {
       const changed = await this.#ask(call, hook, request, given, told);
       call.assertLive();
       const isChanged = changed !== undefined && changed !== null;
-      if (isChanged) request = withNative(given, changedBy(given, changed));
+      if (isChanged) request = withNative(given, changedBy(given, changed, counts));
       // The failure of such a hook, such as a change in place, is passed over.
       if (isChanged || hook.down === "open") given = undefined;
     }
@@ -188,8 +198,8 @@ export class Hooks {
 }
 
 const toldOf = (call: CallWithHooks, key: ApiKey, kind: ModelKind): HookCall => {
-  const { id: requestId, model = "", context, endpoint } = call;
-  return { requestId, key, kind, format: endpoint.format, model, context };
+  const { id: requestId, found, context, endpoint } = call;
+  return { requestId, key, kind, format: endpoint.format, model: found.model ?? "", context };
 };
 
 /**
@@ -242,17 +252,18 @@ function assertHook(path: string, hook: Hook): void {
   if (!hook.before && !hook.after) throw new TypeError(`${path} must have a function before, or a function after.`);
 }
 
-/** The fields that decide how much is held. */
-const COUNTS = ["maxOutputTokens", "candidateCount", "count"] as const;
-
 /** Checks what a hook has returned. Throws a GatewayError that only the host hears the cause of. */
-function changedBy<Request extends AnyRequest>(request: Request, changed: unknown): Request {
+function changedBy<Request extends AnyRequest>(
+  request: Request,
+  changed: unknown,
+  counts: KindModule["counts"] = [],
+): Request {
   const own = changed as Partial<Request>;
   const isRequest = typeof changed === "object" && typeof own.model === "string" && own.stream === request.stream;
   const lacks = Object.entries(request).find(
     ([field, value]) => Array.isArray(value) && !Array.isArray(own[field as keyof Request]),
   );
-  const hasCounts = COUNTS.every((field) => {
+  const hasCounts = counts.every((field) => {
     const count = (own as Readonly<Record<string, unknown>>)[field];
     return count === undefined || (Number.isSafeInteger(count) && Number(count) >= 1);
   });
@@ -280,87 +291,30 @@ function withNative<Request extends AnyRequest>(before: Request, after: Request)
     : { ...after, native: { ...native, format: `${native.format.replace(REWRITTEN, "")}${REWRITTEN}` } };
 }
 
-/** Returns the arguments of a call as an object, or as the model wrote them. Throws the errors of the budget's booking. */
-function inputOf(json: string, budget: JsonBudget): HookToolCall["input"] {
-  try {
-    const input = json === "" ? {} : parseJson(json, budget);
-    return isJsonObject(input) ? input : json;
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof JsonLimitError) return json;
-    throw error;
-  }
-}
-
 /** Behind the name of the format of a body that a hook has changed. */
 const REWRITTEN = " (rewritten)";
+
+/** The content of an answer whose kind shows none. */
+const NO_CONTENT: HookContent = { text: "", reasoning: "", toolCalls: [], finishReason: undefined, isCut: false };
 
 /** A call that hooks see: collects its answer. */
 export class HookedCall {
   readonly told: HookCall;
   readonly #hooks: Hooks;
-  readonly #calls = new Map<string, { readonly name: string; json: string }>();
-  #text = "";
-  #reasoning = "";
-  #finishReason: HookAnswer["finishReason"] = undefined;
-  #chars = 0;
+  readonly #content: ContentCollector<unknown> | undefined;
 
-  constructor(hooks: Hooks, told: HookCall) {
+  constructor(hooks: Hooks, told: HookCall, content: ContentCollector<unknown> | undefined) {
     this.#hooks = hooks;
     this.told = told;
+    this.#content = content;
   }
 
   /** Returns a listener that collects the events of the answer, and passes them on. */
   listener<Event>(next: { onEvent?(event: Event): void }): (event: Event) => void {
     return (event) => {
       next.onEvent?.(event);
-      // Of other kinds, no event has the type of an event that is collected, beside `start` and `finish`.
-      this.onEvent(event as AnswerEvent);
+      this.#content?.onEvent(event);
     };
-  }
-
-  /** Collects an event of the answer. Events of other kinds than chat have no content that hooks see. */
-  onEvent(event: AnswerEvent): void {
-    if (event.type === "native") {
-      for (const known of event.events) this.onEvent(known);
-      return;
-    }
-    if ("candidate" in event && (event.candidate ?? 0) > 0) return;
-    switch (event.type) {
-      case "text-delta":
-      case "refusal-delta":
-        this.#text += this.#fitting(event.text);
-        break;
-      case "reasoning-delta":
-        this.#reasoning += this.#fitting(event.text);
-        break;
-      case "tool-call":
-        this.#begin(event.id, event.name, JSON.stringify(event.input));
-        break;
-      case "tool-call-start":
-        this.#begin(event.id, event.name);
-        break;
-      case "tool-call-delta": {
-        const known = this.#calls.get(event.id);
-        if (known) known.json += this.#fitting(event.json);
-        break;
-      }
-      case "finish":
-        this.#finishReason = event.endings?.[0].reason;
-        break;
-      default:
-    }
-  }
-
-  #begin(id: string, name: string, json = ""): void {
-    // A call counts by its name, its id and some characters more, so that many empty calls are bounded too.
-    this.#chars += 64 + id.length + name.length + json.length;
-    if (this.#chars <= MAX_CHARS) this.#calls.set(id, { name, json });
-  }
-
-  #fitting(text: string): string {
-    const room = Math.max(0, MAX_CHARS - this.#chars);
-    this.#chars += text.length;
-    return text.length <= room ? text : text.slice(0, room);
   }
 
   /**
@@ -369,17 +323,11 @@ export class HookedCall {
    * @param take Books its memory in bytes, before the arguments of tools are parsed. Its errors are thrown.
    */
   answer(record: CallRecord, take: (bytes: number) => void): HookAnswer {
-    take(ANSWER_BYTES + 2 * Math.min(this.#chars, MAX_CHARS));
+    const content = this.#content;
+    take(ANSWER_BYTES + (content?.bytes ?? 0));
     const budget = new JsonBudget();
     budget.booking = { take };
-    return {
-      record,
-      text: this.#text,
-      reasoning: this.#reasoning,
-      toolCalls: Array.from(this.#calls, ([id, { name, json }]) => ({ id, name, input: inputOf(json, budget) })),
-      finishReason: this.#finishReason,
-      isCut: this.#chars > MAX_CHARS,
-    };
+    return { record, ...(content?.content(budget) ?? NO_CONTENT) };
   }
 
   /** Shows the answer to the hooks, behind the end of the call. */

@@ -1,24 +1,48 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
-import type { ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
+import type { Endpoint, GenerationEndpoint, ListedModel, PublicEndpoint, QueryEndpoint } from "../formats/format.ts";
 import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
-import { estimateInputTokens } from "../kinds/chat/input-tokens.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
-import type { ModelKind } from "../ports/call.ts";
+import { parseBody } from "../http/body.ts";
+import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
 import { nextIteration } from "../ports/clock.ts";
-import type { Balance } from "../ports/quota-store.ts";
+import type { ApiKey, Balance } from "../ports/quota-store.ts";
+import {
+  authenticate,
+  authorizeModel,
+  findModel,
+  limitRequests,
+  limitTokens,
+  listsForKind,
+  type NamedModel,
+  type ReadBody,
+  readBody,
+  visibleModels,
+} from "./admission.ts";
 import { askStore } from "./ask-store.ts";
-import { authenticate, authorizeModel, findModel, listsForKind, visibleModels } from "./authenticate.ts";
-import { inBackground } from "./background.ts";
-import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
-import { failureOf, report } from "./failures.ts";
-import type { DecodedRequest, GenerationEndpoint, Kind, Parts } from "./kind.ts";
-import { limitRequests, limitTokens } from "./rate-limit.ts";
-import { ending } from "./replay.ts";
+import { KeyDocuments } from "./documents.ts";
+import type { AnswerRecorder } from "./idempotency.ts";
+import type { Repetitions } from "./replay.ts";
+import { report } from "./reports.ts";
 import { reserve } from "./reserve.ts";
-import { callHeaders, complete, piecemeal, polled, refusal, streamed } from "./respond.ts";
-import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts";
+import {
+  callHeaders,
+  complete,
+  ending,
+  finish,
+  inBackground,
+  piecemeal,
+  polled,
+  refusal,
+  streamed,
+} from "./respond.ts";
+import { type MeteredEvents, runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
+
+/** The parts of the pipeline that come with the features of a gateway. */
+export interface Parts {
+  /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
+  readonly repetitions: Repetitions | undefined;
+}
 
 /**
  * Answers a call. Never rejects: an error is an answer too. The pipeline races the end of the call here, and only here. A step that hangs
@@ -27,8 +51,8 @@ import { BackendContext, type MeteredEvents, runBackend } from "./run-backend.ts
 export function serve(call: Call, parts: Parts): Promise<Answer> {
   return new Promise((resolve) => {
     const refuse = (thrown: unknown): void => {
-      const error = (call.error = failureOf(call, thrown));
-      resolve(call.endAndSettle().then(() => refusal(call, error)));
+      const refused = refusal(call, call.fail(thrown));
+      resolve(call.endAndSettle().then(() => refused));
     };
     call.listener = { cut: refuse };
     try {
@@ -46,54 +70,110 @@ function answer(call: Call, parts: Parts): Promise<Answer> {
   const { endpoint } = call;
   if (endpoint.kind === "query") return query(call, endpoint, parts);
   if (endpoint.kind === "public") return publicAnswer(call, endpoint);
-  return generate(call, endpoint as GenerationEndpoint, parts.kinds[endpoint.kind], parts);
+  return generate(call, endpoint, endpoint.kind, parts);
+}
+
+/** The results of the prologue. */
+interface Entered<Decoded> {
+  readonly key: ApiKey;
+  readonly decoded: Decoded;
+  /** Keeps the answer, for the first call with its idempotency key. */
+  readonly recorder: AnswerRecorder | undefined;
+}
+
+const isAnswer = (entered: Entered<unknown> | Answer): entered is Answer => "status" in entered;
+
+/** The steps of the prologue that not every endpoint takes. All others are the same for all endpoints with a key. */
+interface Prologue {
+  readonly expiredKeysMayAsk: boolean;
+  readonly hasBody: boolean;
+  /** True when callers may repeat a request under an idempotency key. */
+  readonly isRepeatable: boolean;
+}
+
+const GENERATED: Prologue = { expiredKeysMayAsk: false, hasBody: true, isRepeatable: true };
+
+const prologueOf = (endpoint: Endpoint): Prologue =>
+  endpoint.kind === "query"
+    ? {
+        expiredKeysMayAsk: endpoint.expiredKeysMayAsk,
+        hasBody: endpoint.body === "json",
+        isRepeatable: endpoint.method === "POST",
+      }
+    : GENERATED;
+
+/**
+ * Runs the prologue of every endpoint with a key. A step takes the results of the steps above it, and returns its own:
+ *
+ * | Step           | Result                                                       | Left out                                    |
+ * | -------------- | ------------------------------------------------------------ | ------------------------------------------- |
+ * | authenticate   | the key, and the documents of the key                        |                                             |
+ * | limit requests |                                                              | without a rate limiter                      |
+ * | idempotency    | the idempotency key                                          | for queries that read, without replay store |
+ * | read body      | the unparsed body, and a question for quota that goes on     | for queries without a body                  |
+ * | replay         | the answer of an earlier call, or the recorder of the answer | without an idempotency key                  |
+ * | solvency       |                                                              | for keys that need not be asked for         |
+ * | parse          | the decoded body                                             |                                             |
+ *
+ * Resolves with the answer of an earlier call when the request repeats it.
+ *
+ * @param decode The endpoint's own end of the prologue. The parsed body is released behind it.
+ */
+async function enter<Decoded>(
+  call: Call,
+  { repetitions }: Parts,
+  decode: (body: unknown, key: ApiKey) => Decoded | Promise<Decoded>,
+): Promise<Entered<Decoded> | Answer> {
+  const { rateLimiter, replays, responses } = call.services;
+  const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(call.endpoint);
+  const key = await authenticate(call, expiredKeysMayAsk);
+  if (responses) call.kept = new KeyDocuments(call, key, responses);
+  if (rateLimiter) await limitRequests(call, key, rateLimiter);
+  const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
+  const body: ReadBody = hasBody ? await readBody(call, key) : {};
+  const isKept = repetitions !== undefined && replays !== undefined && idempotencyKey !== undefined;
+  const replayed = isKept ? await repetitions.replay(call, replays, key, idempotencyKey, body.content) : undefined;
+  if (replayed?.answer) return replayed.answer;
+  if (body.solvency) await body.solvency;
+  const decoded = await decode(parseBody(body, call.json), key);
+  return { key, decoded, recorder: replayed?.recorder };
 }
 
 /** Answers a call for any kind of generation: the backend generates the answer. */
-async function generate<
-  Endpoint extends GenerationEndpoint<Request, Answered>,
-  Request extends DecodedRequest,
-  Event,
-  Answered,
->(
-  call: Call,
-  endpoint: Endpoint,
-  kind: Kind<Endpoint, Request, Event, Answered>,
-  { repetitions }: Parts,
-): Promise<Answer> {
+async function generate(call: Call, endpoint: GenerationEndpoint, kind: KindModule, parts: Parts): Promise<Answer> {
   const { backend, countInput, hooks, limits, rateLimiter } = call.services;
-  const key = await authenticate(call);
-  if (rateLimiter) await limitRequests(call, key, rateLimiter);
-  call.idempotencyKey = repetitions?.keyOf(call.request);
-  const { solvency } = await readBody(call, key);
-  const { idempotencyKey } = call;
-  const repeated = idempotencyKey === undefined ? undefined : await repetitions?.replay(call, key, idempotencyKey);
-  if (repeated) return repeated;
-  if (solvency) await solvency;
-  const decoded = await decode(call, endpoint);
+  const entered = await enter(call, parts, (body, key) =>
+    endpoint.decode(body, call, (model) => listsForKind(call, key, model)),
+  );
+  if (isAnswer(entered)) return entered;
+  const { key, decoded, recorder } = entered;
   if (call.json.isLarge) await nextIteration();
   call.assertLive();
-  call.stream = decoded.stream ?? false;
-  const named = await authorizeModel(call, key, kind.model(endpoint, decoded));
-  const asked = hooks ? await hooks.before(call, key, call.endpoint.kind as ModelKind, decoded) : decoded;
-  const model = asked.model === decoded.model ? named : await findModel(call, kind.model(endpoint, asked));
-  const fitted = kind.fit(endpoint, asked, model);
-  if (countInput === "backend" && kind.countInput)
-    call.countedInput = await kind.countInput(call, key, fitted).catch(reported(call));
-  const amounts = kind.amounts(call, fitted, model);
-  if (rateLimiter) await limitTokens(call, key, fitted.model, rateLimiter);
-  const hold = await reserve(call, key, amounts);
-  if (kind.prepare) await kind.prepare(call, key, endpoint, fitted);
+  call.found.stream = decoded.stream ?? false;
+  const named = await authorizeModel(call, key, namedBy(kind, endpoint, decoded));
+  const asked = hooks ? await hooks.before(call, key, kind, decoded) : decoded;
+  const model = asked.model === decoded.model ? named : await findModel(call, namedBy(kind, endpoint, asked));
+  const fitted = kind.fit?.(endpoint, asked, model) ?? asked;
+  const countedInput =
+    countInput === "backend" && kind.input
+      ? await countedByBackend(call, key, kind.input, fitted).catch(reported(call))
+      : undefined;
+  const callOfKind = new CallOfKind(call, key, kind);
+  const cost = kind.cost(callOfKind, fitted, { model, countedInput });
+  if (rateLimiter) await limitTokens(call, key, fitted.model, cost, rateLimiter);
+  const hold = await reserve(call, key, cost);
+  const prepared = kind.prepare && (await kind.prepare(callOfKind, endpoint, fitted));
   call.assertLive();
   if (call.json.isLarge) await nextIteration();
-  const request = key.unlimited ? fitted : kind.afford(call, fitted);
-  const context = new BackendContext(call, key, kind.mayRunCode(request));
-  const generated = kind.generation(call, endpoint, request);
-  const generation = call.hooked ? { ...generated, onEvent: call.hooked.listener(generated) } : generated;
+  const request = key.unlimited || !kind.afford ? fitted : kind.afford(callOfKind, fitted, cost, hold.granted);
+  const context = new BackendContext(call, key, kind.mayRunCode?.(request));
+  const generated = kind.generation(callOfKind, endpoint, request, { cost, prepared });
+  const { hooked } = call.found;
+  const generation = hooked ? { ...generated, onEvent: hooked.listener(generated) } : generated;
   const askedAt = call.clock.now();
-  const ask = (): AsyncIterable<Event> | undefined => kind.ask(backend, request, context);
+  const ask = (): AsyncIterable<unknown> | undefined => kind.ask(backend, request, context);
   const quietMs = request.stream ? limits.keepAliveMs : undefined;
-  const run = (): Promise<MeteredEvents<Event, Answered>> => runBackend(call, hold, request, generation, ask, quietMs);
+  const run = (): Promise<MeteredEvents<unknown, unknown>> => runBackend(call, hold, request, generation, ask, quietMs);
   const answered = {
     request: asked === decoded ? request : asCalled(request, decoded),
     requestId: call.id,
@@ -101,23 +181,25 @@ async function generate<
   };
   const background = endpoint.background?.(answered);
   if (background)
-    return inBackground(call, background, request.stream ?? false, async () =>
-      streamed(call, await run(), background, askedAt),
+    return inBackground(call, background, request.stream ?? false, recorder, async (recorded) =>
+      streamed(call, await run(), background, askedAt, recorded),
     );
   const events = await run();
-  if (request.stream && endpoint.stream) return streamed(call, events, endpoint.stream(answered), askedAt);
-  return finish(call, await complete(call, events, endpoint.complete(answered)));
+  if (request.stream && endpoint.stream) return streamed(call, events, endpoint.stream(answered), askedAt, recorder);
+  return finish(call, await complete(call, events, endpoint.complete(answered)), recorder);
 }
 
 /** Returns a request that a hook has changed with the body of its caller, which the answer's format may repeat. */
 const asCalled = <Request extends DecodedRequest>(request: Request, decoded: Request): Request =>
   "native" in decoded ? { ...request, native: decoded.native } : request;
 
-/** A function of its own, so that the parsed body is released when it returns, except for the parts that the request keeps. */
-const decode = <Request extends DecodedRequest>(
-  call: Call,
-  endpoint: GenerationEndpoint<Request>,
-): Request | Promise<Request> => endpoint.decode(parseBody(call), call, (model) => listsForKind(call, model));
+/** Names the requested model. */
+const namedBy = (kind: KindModule, endpoint: GenerationEndpoint, request: DecodedRequest): NamedModel => ({
+  aliases: [],
+  ...kind.names?.(endpoint, request),
+  name: request.model,
+  kind: kind.name,
+});
 
 /** Reports a failed count of the input. The estimate stands in, and a backend that is down is told when it must answer. */
 const reported =
@@ -127,35 +209,25 @@ const reported =
     report(call, error, "model-backend");
   };
 
-/** Ends a call whose answer is complete. */
-async function finish(call: Call, answer: Answer): Promise<Answer> {
-  call.recording?.complete(answer);
-  await call.endAndSettle();
-  return answer;
-}
-
 /** Answers a route that the gateway serves itself, at no charge. */
-async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }: Parts): Promise<Answer> {
-  const { countTokens, hooks, quotas, rateLimiter } = call.services;
-  const key = await authenticate(call, endpoint.expiredKeysMayAsk);
-  if (rateLimiter) await limitRequests(call, key, rateLimiter);
-  if (endpoint.method === "POST") call.idempotencyKey = repetitions?.keyOf(call.request);
-  const { solvency } = endpoint.body === "json" ? await readBody(call, key) : { solvency: undefined };
-  const { idempotencyKey } = call;
-  const repeated = idempotencyKey === undefined ? undefined : await repetitions?.replay(call, key, idempotencyKey);
-  if (repeated) return repeated;
-  if (solvency) await solvency;
-  const body = parseBody(call);
+async function query(call: Call, endpoint: QueryEndpoint, parts: Parts): Promise<Answer> {
+  const { countTokens, hooks, quotas } = call.services;
+  const entered = await enter(call, parts, (parsed) => parsed);
+  if (isAnswer(entered)) return entered;
+  const { key, decoded: body, recorder } = entered;
   const balance = (): Promise<Balance | undefined> =>
     askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
-  const authorize = async (name: string): Promise<void> =>
-    void (await authorizeModel(call, key, { name, aliases: [], kind: "chat" }));
+  const authorize = async ({ name: kind }: Pick<KindModule, "name">, name: string): Promise<void> =>
+    void (await authorizeModel(call, key, { name, aliases: [], kind }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
-  const countInput = async (decoded: ChatRequest): Promise<number> => {
-    const request = hooks ? await hooks.beforeCount(call, key, decoded) : decoded;
-    if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: "chat" });
-    const counted = await kinds.chat.countInput(call, key, request);
-    return counted ?? estimateInputTokens(request, countTokens, request.mediaResolution);
+  const countInput = async <Request extends DecodedRequest>(
+    kind: CountedKind<Request>,
+    decoded: Request,
+  ): Promise<number> => {
+    const request = hooks ? await hooks.beforeCount(call, key, kind, decoded) : decoded;
+    if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: kind.name });
+    const counted = await countedByBackend(call, key, kind.input, request);
+    return counted ?? kind.input.estimate(request, countTokens);
   };
   const asked = { body, key, countInput, authorize, balance, models };
   const source = endpoint.stream?.(asked, call);
@@ -164,13 +236,12 @@ async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }
   if (told instanceof JsonPieces) return piecemeal(call, told);
   const answered = jsonAnswer(200, told, callHeaders(call));
   // A kept response may be large, and its client may read nothing of it.
-  return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered);
+  return endpoint.method === "GET" ? ending(call, answered) : finish(call, answered, recorder);
 }
 
 /** Answers a route that needs no key. */
 async function publicAnswer(call: Call, endpoint: PublicEndpoint): Promise<Answer> {
   const answered = await endpoint.answer(call);
-  call.status = answered.status;
-  await call.endAndSettle();
-  return { ...answered, headers: { ...answered.headers, ...callHeaders(call) } };
+  call.found.status = answered.status;
+  return finish(call, { ...answered, headers: { ...answered.headers, ...callHeaders(call) } });
 }

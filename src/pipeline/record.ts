@@ -1,17 +1,70 @@
-/** The record of a finished call, made once at its end. */
+/** The findings of a call, and the record that is made of them once, at the end. Also the requests to upstreams, which the record lists. */
 
-import type { GatewayError } from "../errors.ts";
+import { type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
 import type { Endpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
+import type { KindModule } from "../kinds/kind.ts";
 import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
-import type { CallRecord, CallOutcome, OnCall } from "../ports/observer.ts";
+import type { UpstreamModel } from "../ports/model-backend.ts";
+import type {
+  CallRecord,
+  CallOutcome,
+  OnCall,
+  AskedUpstream,
+  OnFailure,
+  UpstreamAttempt,
+  UpstreamObserver,
+  UpstreamOutcome,
+} from "../ports/observer.ts";
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
-import type { Attempt } from "./attempts.ts";
-import { guarded } from "./failures.ts";
-import type { CallWatch } from "./watch.ts";
+import type { RateLimit } from "../ports/rate-limiter.ts";
+import type { HookedCall } from "./hooks.ts";
+import { type CallWatch, guarded, quietly, reportAttempt } from "./reports.ts";
+import type { Services } from "./services.ts";
 
-/** The fields of a call that its record is made from. `Call` documents each field. */
+const NO_RATES: readonly RateLimit[] = [];
+const NO_CONVERSIONS: readonly Conversion[] = [];
+const NO_ATTEMPTS: readonly Attempt[] = [];
+
+/**
+ * The findings of a call so far, for those who tell them: the headers of its answer, its record, and the steps that run at its end. A step
+ * notes what it finds here, and passes its results on as arguments.
+ */
+export class Findings {
+  /** The state of the key's rate limits: at most one of each kind. */
+  rates: readonly RateLimit[] = NO_RATES;
+  /** The requested model, after decoding. */
+  model: string | undefined = undefined;
+  /** True when the backend lists that model. */
+  modelListed = false;
+  /** True for a streamed answer. */
+  stream = false;
+  /** The fields that the backend could not pass on as they are. */
+  conversions: readonly Conversion[] = NO_CONVERSIONS;
+  /** The fields of the answer that the caller's format cannot say, each once. */
+  answerConversions: readonly Conversion[] = NO_CONVERSIONS;
+  /** The requests to upstreams. */
+  attempts: readonly Attempt[] = NO_ATTEMPTS;
+  /** The upstream that was asked last, which decides the price. */
+  answering: Attempt | undefined = undefined;
+  /** The meter of the answer, once a backend is asked. */
+  meter: Metered | undefined = undefined;
+  /** The time of the first event, in milliseconds since the Unix epoch. */
+  firstEventAt: number | undefined = undefined;
+  /** The charge, after settlement. */
+  charged: Outcome | undefined = undefined;
+  /** The id of the call whose answer is repeated. */
+  replayOf: string | undefined = undefined;
+  /** The status of the answer, once its head is decided. */
+  status: number | undefined = undefined;
+  /** The error that the caller is told, instead of an answer or at the end of a part of it. */
+  error: GatewayError | undefined = undefined;
+  /** Collects the answer for the host's hooks, once they have seen the request. */
+  hooked: HookedCall | undefined = undefined;
+}
+
+/** The parts of a call that its record is made from, beside its findings. `Call` documents each field. */
 interface Recorded {
   readonly id: string;
   readonly services: { readonly onCall: OnCall | undefined };
@@ -22,19 +75,9 @@ interface Recorded {
   readonly abort: { readonly reason: GatewayError | undefined; readonly isClientGone: boolean };
   readonly secret: string | undefined;
   readonly key: ApiKey | undefined;
-  readonly model: string | undefined;
-  readonly modelListed: boolean;
-  readonly stream: boolean;
-  readonly conversions: readonly Conversion[];
-  readonly answerConversions: readonly Conversion[];
-  readonly meter: Metered | undefined;
-  readonly charged: Outcome | undefined;
-  readonly replayOf: string | undefined;
-  readonly status: number | undefined;
-  readonly error: GatewayError | undefined;
+  /** The time of the call's beginning, in milliseconds since the Unix epoch. */
   readonly beganAt: number;
-  readonly firstEventAt: number | undefined;
-  readonly attempts: readonly Attempt[];
+  readonly found: Findings;
   waitUntil(work: Promise<unknown>): void;
 }
 
@@ -49,8 +92,9 @@ export function recordCall(call: Recorded, endedAt: number): CallRecord {
 }
 
 function recordOf(call: Recorded, endedAt: number): CallRecord {
-  const { attempts, endpoint, key, meter, charged, firstEventAt } = call;
-  const { usage, images, model } = meter?.report ?? {};
+  const { endpoint, found, key } = call;
+  const { attempts, charged, error, firstEventAt } = found;
+  const { usage, images, model } = found.meter?.report ?? {};
   return {
     requestId: call.id,
     context: call.context,
@@ -59,24 +103,24 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
     method: call.request.method,
     route: endpoint.path,
     // A model's name is the caller's own text, and a caller may write its key anywhere.
-    modelAsked: call.model === undefined ? undefined : redact(call.model, call.secret),
-    modelListed: call.modelListed,
+    modelAsked: found.model === undefined ? undefined : redact(found.model, call.secret),
+    modelListed: found.modelListed,
     modelAnswered: model === undefined ? undefined : redact(model, call.secret),
-    stream: call.stream,
+    stream: found.stream,
     usage,
     images,
     units: charged?.used ?? 0,
     certainty: charged?.certainty ?? "exact",
-    replayOf: call.replayOf,
+    replayOf: found.replayOf,
     outcome: outcomeOf(call),
     status: statusOf(call),
-    errorCode: call.error?.code,
+    errorCode: error?.code,
     beganAt: call.beganAt,
     firstEventMs: firstEventAt === undefined ? undefined : msBetween(call.beganAt, firstEventAt),
     endMs: msBetween(call.beganAt, endedAt),
-    attempts: attempts.map((one, at) => one.record(at === attempts.length - 1, endedAt, call.error?.code)),
-    dropped: call.conversions,
-    droppedFromAnswer: call.answerConversions,
+    attempts: attempts.map((one, at) => one.record(at === attempts.length - 1, endedAt, error?.code)),
+    dropped: found.conversions,
+    droppedFromAnswer: found.answerConversions,
   };
 }
 
@@ -84,19 +128,165 @@ function recordOf(call: Recorded, endedAt: number): CallRecord {
 const msBetween = (from: number, to: number): number => Math.max(0, to - from);
 
 function outcomeOf(call: Recorded): CallOutcome {
-  const { error, abort, meter } = call;
+  const { abort, found } = call;
+  const { error } = found;
   if (abort.isClientGone) return "client-closed";
   // An expired image is answered without an error.
   if (!error) return statusOf(call) < 400 ? "completed" : "refused";
   // A backend may fail with the codes of a cut, so compare the error object itself.
   if (error === abort.reason) return error.code === "deadline_exceeded" ? "deadline" : "shutdown";
-  return !meter && isRefusal(call) ? "refused" : "failed";
+  return !found.meter && isRefusal(call) ? "refused" : "failed";
 }
 
-const isRefusal = (call: Recorded): boolean => statusOf(call) < 500 || call.error?.code === "busy";
+const isRefusal = (call: Recorded): boolean => statusOf(call) < 500 || call.found.error?.code === "busy";
 
 /** Returns the status of the answer: the decided one, or the status of the error. */
-function statusOf({ status, error, endpoint, id }: Recorded): number {
+function statusOf({ endpoint, found, id }: Recorded): number {
+  const { error, status } = found;
   if (status !== undefined) return status;
   return error ? endpoint.encodeError(error, id).status : 200;
+}
+
+/** The most attempts that a call keeps. A backend may report as many as it likes. */
+const MAX_ATTEMPTS = 64;
+
+/** The most upstreams whose prices are compared. */
+const MAX_UPSTREAMS = 64;
+
+type UpstreamServices = Pick<Services, "backend" | "prices">;
+
+/** The parts of a call that its attempts need. */
+interface Attempting {
+  readonly id: string;
+  readonly secret: string | undefined;
+  readonly services: { readonly onFailure: OnFailure };
+  readonly clock: { now(): number };
+  readonly isEnded: boolean;
+  readonly watch: { upstream(asked: AskedUpstream): UpstreamObserver } | undefined;
+  readonly found: Findings;
+}
+
+/**
+ * Returns the upstreams that may answer a call, for the price before the call; none when the backend does not tell them. A backend that
+ * fails here fails again, and is told, when it must answer.
+ */
+export function upstreamsOf(
+  { services }: { readonly services: UpstreamServices },
+  model: string,
+  kind: Pick<KindModule, "name" | "isPricedByUpstream">,
+): readonly UpstreamModel[] {
+  const { backend, prices } = services;
+  if (!backend.upstreamsOf || !kind.isPricedByUpstream(prices)) return [];
+  return quietly(() => backend.upstreamsOf?.(model, kind.name).slice(0, MAX_UPSTREAMS)) ?? [];
+}
+
+/**
+ * Begins an attempt. From now on, the call is charged as one that this upstream answers. Throws before anything is spent when the host's
+ * price has none for this upstream: quota was held without it where the backend does not tell its upstreams.
+ */
+export function beginAttempt(call: Attempting, asked: AskedUpstream): Attempt {
+  const { found, isEnded } = call;
+  const attempt = new Attempt(call, asked);
+  // Set this first: a backend that ignores the error below, and answers, is not charged the price of the caller's name.
+  if (!asked.resting) found.answering = attempt;
+  // An attempt with a time of its own is over already.
+  if (!asked.resting && asked.beganAt === undefined) assertPriced(found, asked);
+  if (found.attempts.length < MAX_ATTEMPTS && !isEnded) found.attempts = [...found.attempts, attempt];
+  return attempt;
+}
+
+function assertPriced({ meter }: Findings, asked: AskedUpstream): void {
+  try {
+    meter?.assertPrice({ name: nameOf(asked), model: asked.model });
+  } catch (error) {
+    throw toGatewayError(error);
+  }
+}
+
+/** Returns the upstream that was asked last, which decides the price; undefined when none is known. */
+export function answeringUpstream({ found: { answering } }: { readonly found: Findings }): UpstreamModel | undefined {
+  return answering && { name: answering.name, model: answering.model };
+}
+
+const nameOf = ({ name, address, format }: AskedUpstream): string => name ?? address ?? format;
+
+const NO_HEADERS = {};
+
+export class Attempt implements UpstreamObserver {
+  readonly name: string;
+  /** The upstream's name of the model. */
+  readonly model: string;
+  /** The error that `onFailure` has heard of. */
+  reported: GatewayError | undefined = undefined;
+  readonly #call: Attempting;
+  readonly #asked: AskedUpstream;
+  readonly #beganAt: number;
+  readonly #observer: UpstreamObserver | undefined;
+  /** Undefined until the end. */
+  #outcome: UpstreamOutcome | undefined = undefined;
+
+  constructor(call: Attempting, asked: AskedUpstream) {
+    this.#call = call;
+    this.#asked = asked;
+    this.name = nameOf(asked);
+    this.model = asked.model;
+    this.#beganAt = asked.beganAt ?? call.clock.now();
+    this.#observer = asked.resting ? undefined : call.watch?.upstream(asked);
+  }
+
+  get isBrief(): boolean {
+    return !this.#observer || this.#observer.isBrief === true;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return this.#observer?.headers ?? NO_HEADERS;
+  }
+
+  run<Result>(work: () => Result): Result {
+    return this.#observer ? this.#observer.run(work) : work();
+  }
+
+  /** Ends the attempt. Only the first end counts. */
+  end(outcome: UpstreamOutcome): void {
+    if (this.#outcome) return;
+    this.#outcome = outcome;
+    // A call that has ended has cut its backend, so the error tells nothing about the upstream.
+    if (outcome.error && !this.#call.isEnded) this.#report(outcome.error);
+    if (!this.#observer) return;
+    const { error: _, ...told } = outcome;
+    this.#observer.end(told);
+  }
+
+  #report(error: GatewayError): void {
+    const { address, port, model } = this.#asked;
+    const told = reportAttempt(this.#call, error, {
+      name: this.name,
+      address: address === undefined || port === undefined ? address : `${address}:${port}`,
+      model: redact(model, this.#call.secret),
+      status: this.#outcome?.status,
+    });
+    if (told) this.reported = error;
+  }
+
+  /**
+   * Returns the attempt for the record of its call.
+   *
+   * @param isLast True when no attempt follows.
+   * @param endedAt The end of the call, for an attempt that has not ended.
+   * @param callError The error of the call, for the same.
+   */
+  record(isLast: boolean, endedAt: number, callError: GatewayErrorCode | undefined): UpstreamAttempt {
+    const outcome = this.#outcome;
+    const { movedOn } = outcome ?? {};
+    return {
+      upstream: this.name,
+      // A model's name is the caller's own text, and a caller may write its key anywhere.
+      model: redact(this.#asked.model, this.#call.secret),
+      status: outcome?.status,
+      beganAt: this.#beganAt,
+      endMs: Math.max(0, outcome ? outcome.endMs : endedAt - this.#beganAt),
+      errorCode: outcome ? outcome.errorCode : callError,
+      movedOn: isLast && movedOn !== "resting" ? undefined : movedOn,
+    };
+  }
 }

@@ -10,19 +10,30 @@ import type { ApiKey } from "../ports/quota-store.ts";
 import type { RecordedAnswer, ReplayRecord, ReplayState } from "../ports/replay-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { report, failureOf } from "./failures.ts";
-import { hashOf, saidBy, saidByHeaders } from "./fingerprint.ts";
 import {
+  hashOf,
+  saidBy,
+  saidByHeaders,
   type AnswerRecorder,
+  type Content,
   type Entry,
   type Follower,
   type Opened,
+  type Replayed,
   type Replays,
   type RunningCall,
   checkedState,
 } from "./idempotency.ts";
-import { book, callHeaders, Pieces, refusal } from "./respond.ts";
+import { report } from "./reports.ts";
+import { callHeaders, ending, refusal } from "./respond.ts";
 import { RETRY_PAUSES_MS } from "./settlements.ts";
+
+/** Recognises a repeated request by its key, and answers it with the answer of the first. */
+export interface Repetitions {
+  /** Returns the request's idempotency key; undefined without one. Throws `invalid_request` for a header that is not a key. */
+  keyOf(request: Request): string | undefined;
+  replay: typeof replay;
+}
 
 /** The headers that belong to the answer. All other headers belong to one call. */
 const KEPT_HEADERS: ReadonlySet<string> = new Set([
@@ -126,21 +137,19 @@ class Recording implements RunningCall, AnswerRecorder {
     this.#isClaimed = false;
   }
 
-  stream(body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream {
-    return new SharedStream(body, { keepAlive, maxBytes: this.#call.limits.maxReplayBytes });
-  }
-
-  open(answer: Answer, shared: SharedStream): void {
-    const { body: _body, ...head } = this.#recorded({ ...answer, body: null });
+  stream(answered: Omit<Answer, "body">, body: AsyncIterator<string, undefined>, keepAlive: string): SharedStream {
+    const shared = new SharedStream(body, { keepAlive, maxBytes: this.#call.limits.maxReplayBytes });
+    const { body: _body, ...head } = this.#recorded({ ...answered, body: null });
     this.#streamed = { ...head, stream: true, shared };
     this.#tellFollowers(this.#streamed);
+    return shared;
   }
 
   join(follower: Follower): void {
     this.#call.abort.join();
     const answer = this.#answer;
     // A stream that has failed is no answer to begin with.
-    const isLasting = answer && !("shared" in answer && this.#call.error);
+    const isLasting = answer && !("shared" in answer && this.#call.found.error);
     if (isLasting || this.#isOver) follower(isLasting ? answer : undefined);
     else this.#followers.add(follower);
   }
@@ -184,7 +193,7 @@ class Recording implements RunningCall, AnswerRecorder {
 
   /** Returns the answer to record; undefined when a repetition should try again. */
   async #outcome(): Promise<RecordedAnswer | undefined> {
-    const { error, status, meter } = this.#call;
+    const { error, status, meter } = this.#call.found;
     if (error) {
       // A refusal before the backend was asked has cost nothing, and the next try may succeed.
       const isFinal = meter !== undefined && status === undefined && FINAL.has(error.code);
@@ -258,16 +267,20 @@ const MAX_PAUSE_MS = 1_000;
 const COME_BACK_MS = 1_000;
 
 /**
- * Returns the answer of the first call, which may still be streaming; undefined when this call is the first, whose answer is recorded.
- * Compares bodies as they came, so that a repetition is answered without being parsed.
+ * Returns the answer of the first call, which may still be streaming; for the first call itself, returns the recorder of its answer. Compares
+ * bodies as they came, so that a repetition is answered without being parsed.
  *
  * Throws `idempotency_key_reused` for another request under the same key, and `idempotency_key_in_use` when the first call is still
  * being answered elsewhere and the host does not let calls wait.
  */
-export async function replay(call: Call, key: ApiKey, idempotencyKey: string): Promise<Answer | undefined> {
-  const { replays } = call.services;
-  if (!replays) return undefined;
-  const entry = await entryOf(call, key, idempotencyKey);
+export async function replay(
+  call: Call,
+  replays: Replays,
+  key: ApiKey,
+  idempotencyKey: string,
+  body: Content,
+): Promise<Replayed> {
+  const entry = await entryOf(call, key, idempotencyKey, body);
   for (;;) {
     call.assertLive();
     const running = call.hasWaitUntil ? undefined : replays.running.get(entry.id);
@@ -276,23 +289,24 @@ export async function replay(call: Call, key: ApiKey, idempotencyKey: string): P
     const decides = running && (running.isStarted || running.fingerprint === entry.fingerprint);
     const opened = await (decides ? follow(call, running, entry) : begin(call, replays, entry));
     call.assertLive();
-    if (opened === "first") return undefined;
-    if (opened) return answerAgain(call, opened);
+    if (opened instanceof Recording) return { recorder: opened };
+    if (opened) return { answer: await answerAgain(call, opened) };
   }
 }
 
 /** Returns the id and the fingerprint that all repetitions of a call share, from its key, its route and its content. */
 async function entryOf(
-  { endpoint, wildcardPath, request, rawBody }: Call,
+  { endpoint, wildcardPath, request }: Call,
   key: ApiKey,
   idempotencyKey: string,
+  body: Content,
 ): Promise<Entry> {
   const query = queryOf(request.url);
   // The query may hold the secret, and a repetition may use another secret of the same key.
   query.delete("key");
   const scope = [key.id, endpoint.format, endpoint.path, wildcardPath];
   const id = await hashOf([...scope, idempotencyKey]);
-  const said = [...saidByHeaders(request.headers), ...saidBy(rawBody)];
+  const said = [...saidByHeaders(request.headers), ...saidBy(body)];
   return { id, keyId: key.id, fingerprint: await hashOf([...scope, query.toString(), ...said]) };
 }
 
@@ -332,16 +346,15 @@ async function claimed(call: Call, { keyId }: Entry, recording: Recording): Prom
   return await recording.claim();
 }
 
-/** Claims the entry, or waits until another process has answered. */
-async function begin(call: Call, replays: Replays, entry: Entry): Promise<Opened | "first"> {
+/** Claims the entry, or waits until another process has answered. Returns the recorder of the answer, or the recorded answer. */
+async function begin(call: Call, replays: Replays, entry: Entry): Promise<Opened | Recording> {
   const recording = new Recording(call, replays, entry);
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
     const state = await claimed(call, entry, recording);
     call.assertLive();
     if (!state || state.state === "claimed") {
       recording.start(state !== undefined);
-      call.recording = recording;
-      return "first";
+      return recording;
     }
     assertSame(state, entry);
     if (state.state === "answered") {
@@ -373,45 +386,10 @@ async function answerAgain(call: Call, opened: Opened): Promise<Answer> {
       "idempotency_key_reused",
       "The request of this Idempotency-Key was answered, and the answer is too large to be given again.",
     );
-  // Drop the body: the answer may be a stream that lasts.
-  call.rawBody = undefined;
-  call.replayOf = requestId;
-  call.status = status;
-  call.stream = stream;
+  Object.assign(call.found, { replayOf: requestId, status, stream });
   if (typeof body !== "string") return { status, headers, body };
   return ending(call, { status, headers, body });
 }
-
-/**
- * Ends a call with an answer that the gateway has: at once, or with the last piece of an answer that is large. Throws `busy` when the key's
- * bodies leave no room.
- */
-export async function ending(call: Call, answer: Answer): Promise<Answer> {
-  const { body } = answer;
-  if (typeof body === "string" && body.length > PIECE_CHARS) {
-    book(call, utf8Length(body));
-    return { ...answer, body: new Pieces(call, piecesOf(body)) };
-  }
-  await call.endAndSettle();
-  return answer;
-}
-
-/**
- * The length of one piece of a recorded answer, in characters: a client that reads nothing costs no more memory than a piece.
- */
-const PIECE_CHARS = 64 * 1024;
-
-function* piecesOf(body: string): Generator<string, undefined> {
-  for (let at = 0, end = 0; at < body.length; at = end) {
-    end = at + PIECE_CHARS;
-    // Keep the two halves of a character together.
-    if (isHighSurrogate(body.charCodeAt(end - 1))) end++;
-    yield body.slice(at, end);
-  }
-  return undefined;
-}
-
-const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 
 /** Returns the stream of another call from its beginning. The call ends with the stream. */
 function followed(call: Call, shared: SharedStream): AsyncIterableIterator<string, undefined> | undefined {
@@ -419,7 +397,7 @@ function followed(call: Call, shared: SharedStream): AsyncIterableIterator<strin
   if (!reader) return undefined;
   call.listener = {
     cut(reason) {
-      call.error = failureOf(call, reason);
+      call.fail(reason);
       reader.fail(reason);
       void call.end();
     },

@@ -1,12 +1,12 @@
 /** Reserves quota before anything is spent, and keeps the hold of a call until the call is settled. */
 
 import { GatewayError, toGatewayError } from "../errors.ts";
-import type { Amounts, Counted } from "../kinds/meter.ts";
+import type { Amounts, Counted, Metered } from "../kinds/meter.ts";
 import type { Cancel } from "../ports/clock.ts";
 import type { Outcome, ApiKey, Refusal, Reservation } from "../ports/quota-store.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 
 const NOTHING: Counted = { units: 0, certainty: "exact" };
 
@@ -24,7 +24,7 @@ export class Hold {
    * Counts the charge: nothing, until a backend is asked. An object, not a function: V8 puts a function that is written at a field into
    * its old generation, where the function keeps its call in memory until the whole heap is collected.
    */
-  meter: Counted = NOTHING;
+  meter: Counted & Partial<Metered> = NOTHING;
   readonly #call: Call;
   readonly #keyId: string;
   /** Cancels the hold's timer: first the timer of the first note, later the timer of the next renewal. */
@@ -53,7 +53,7 @@ export class Hold {
     const { clock, limits } = call;
     if (call.watch) {
       this.#leasedUntil = clock.now() + limits.leaseMs;
-      call.watch.hold({ type: "reserved", granted });
+      call.watch.tellHold({ type: "reserved", granted });
     }
     // Most calls are short, and set no other timer of the hold.
     const firstMs = Math.min(limits.usageNoteMs * FIRST_NOTE, limits.leaseMs / 3);
@@ -129,7 +129,7 @@ export class Hold {
       return { used: units, certainty };
     } catch (error) {
       report(this.#call, error);
-      const used = this.granted > 0 ? this.granted : Math.max(1, Math.ceil(this.#call.meter?.report.tokens ?? 0));
+      const used = this.granted > 0 ? this.granted : Math.max(1, Math.ceil(this.meter.report?.tokens ?? 0));
       return { used, certainty: "estimated" };
     }
   }
@@ -143,7 +143,7 @@ export class Hold {
     if (this.#settling) return this.#settling;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#settling = promise;
-    const outcome = (this.#call.charged = this.#outcome());
+    const outcome = (this.#call.found.charged = this.#outcome());
     this.#settle(outcome).then(() => {
       this.#isSettled = true;
       resolve();
@@ -163,14 +163,14 @@ export class Hold {
     const { quotas, settlements } = services;
     const expired = watch !== undefined && clock.now() >= this.#leasedUntil;
     if (await tellStore(this.#call, "quota-store", () => quotas.settle(id, outcome, details))) {
-      watch?.hold({ type: "settled", granted: this.granted, expired, ...outcome });
+      watch?.tellHold({ type: "settled", granted: this.granted, expired, ...outcome });
       if (settlements.size > 0) settlements.wake();
     } else this.#handOver(outcome);
   }
 
   /** Hands the settlement to the gateway, which outlives the call. */
   #handOver(outcome: Outcome): void {
-    const { id, context, mounted, watch, services, hasWaitUntil } = this.#call;
+    const { id, context, details, watch, services, hasWaitUntil } = this.#call;
     const settlement = {
       ...outcome,
       id,
@@ -178,7 +178,7 @@ export class Hold {
       granted: this.granted,
       leasedUntil: this.#leasedUntil,
       context,
-      clientAddress: mounted.clientAddress,
+      clientAddress: details.clientAddress,
       observer: watch?.observer,
       done: undefined,
     };
@@ -196,7 +196,8 @@ const HELD_RETRY_MS = 1_000;
  */
 export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promise<Hold> {
   const { quotas, limits } = call.services;
-  const request = { id: call.id, keyId: key.id, ...amounts, leaseMs: limits.leaseMs };
+  const { atLeast, atMost } = amounts;
+  const request = { id: call.id, keyId: key.id, atLeast, atMost, leaseMs: limits.leaseMs };
   const ask = (): Promise<Reservation> => quotas.reserve(request, call.details);
   // Void a hold that the store grants after the call has ended.
   const reservation = await askStore(call, "quota-store", "reserve", ask, (late) =>
@@ -204,14 +205,13 @@ export async function reserve(call: Call, key: ApiKey, amounts: Amounts): Promis
   );
   if (reservation?.refused) {
     call.services.exhausted.note(key.id, reservation.available);
-    throw refusalOf(key, reservation, amounts.atLeast);
+    throw refusalOf(key, reservation, atLeast);
   }
   const granted = reservation?.granted;
   const hold = new Hold(call, key.id, granted);
   call.defer(() => hold.release());
   call.assertLive();
   assertGrant(granted, amounts);
-  call.granted = granted;
   return hold;
 }
 

@@ -1,16 +1,17 @@
-/** Responds to the caller: a complete answer, a streamed answer, or the error in the caller's format. */
+/** Responds to the caller: a complete answer, a stream, an answer that is made in the background, or the error in the caller's format. */
 
-import type { GatewayError } from "../errors.ts";
-import type { AnswerCollector, AnswerStream, Endpoint, FrameSource } from "../formats/format.ts";
+import { GatewayError } from "../errors.ts";
+import type { AnswerCollector, AnswerStream, Endpoint, FrameSource, BackgroundAnswer } from "../formats/format.ts";
 import { NO_RETRY } from "../formats/shared/errors.ts";
 import { type Answer, type JsonPieces, jsonAnswer } from "../http/answer.ts";
 import { EventStream } from "../http/event-stream.ts";
 import type { Conversion } from "../model/conversion.ts";
+import { utf8Length } from "../model/json.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { CallAbort } from "./abort.ts";
 import type { Call } from "./call.ts";
-import { failureOf } from "./failures.ts";
+import type { AnswerRecorder } from "./idempotency.ts";
 import type { MeteredEvents } from "./run-backend.ts";
 
 /** Collects the events into one body. */
@@ -36,9 +37,14 @@ export function streamed<Event, Answered>(
   events: MeteredEvents<Event, Answered>,
   stream: AnswerStream<Answered>,
   silentSince: number,
+  recorder: AnswerRecorder | undefined,
 ): Answer {
   const { clock, limits } = call;
   if (stream.keep) events.keep = (finish) => stream.keep?.(finish);
+  const head = {
+    status: 200,
+    headers: { "content-type": stream.contentType, ...STREAM_HEADERS, ...answerHeaders(call) },
+  };
   const body = new EventStream({
     frames: (write) =>
       events.each((event) => {
@@ -49,12 +55,12 @@ export function streamed<Event, Answered>(
     clock,
     silentSince,
     keepAlive: { frame: stream.keepAlive, afterMs: limits.keepAliveMs },
-    failed: (thrown) => stream.error((call.error = failureOf(call, thrown))),
+    failed: (thrown) => stream.error(call.fail(thrown)),
     cancelled: () => call.abort.disconnect(),
     ended: () => void call.end(),
   });
   // A call with an idempotency key may have more readers than its own client.
-  const shared = call.recording?.stream(body, stream.keepAlive);
+  const shared = recorder?.stream(head, body, stream.keepAlive);
   const own = shared?.reader(disconnecting(call.abort));
   const clientGone = (): void => {
     if (!shared) return body.drain();
@@ -62,17 +68,9 @@ export function streamed<Event, Answered>(
     void shared.runOn();
   };
   call.listener = { cut: (reason) => body.fail(reason), clientGone };
-  call.status = 200;
+  call.found.status = 200;
   if (call.abort.isClientGone) clientGone();
-  const headers = {
-    "content-type": stream.contentType,
-    ...STREAM_HEADERS,
-    ...answerHeaders(call),
-  };
-  if (!shared) return { status: 200, headers, body };
-  const answered = { status: 200, headers, body: own ?? body };
-  call.recording?.open(answered, shared);
-  return answered;
+  return { ...head, body: own ?? body };
 }
 
 /** The time between two questions to a source that is not at its end, in milliseconds. */
@@ -97,7 +95,7 @@ export async function piecemeal(call: Call, { pieces, heldChars }: JsonPieces): 
   book(call, READ_BYTES + heldChars);
   const source = pieces[Symbol.asyncIterator]();
   const first = await source.next();
-  call.status = 200;
+  call.found.status = 200;
   const headers = { "content-type": "application/json", ...callHeaders(call) };
   return { status: 200, headers, body: new Pieces(call, source, first) };
 }
@@ -146,10 +144,47 @@ export class Pieces implements AsyncIterableIterator<string, undefined> {
 
   #fail(thrown: unknown): Promise<void> {
     const call = this.#call;
-    if (!call.isEnded) call.error ??= failureOf(call, thrown);
+    if (!call.isEnded && !call.found.error) call.fail(thrown);
     return call.endAndSettle();
   }
 }
+
+/** Ends a call whose answer is complete. */
+export async function finish(call: Call, answer: Answer, recorder?: AnswerRecorder): Promise<Answer> {
+  recorder?.complete(answer);
+  await call.endAndSettle();
+  return answer;
+}
+
+/**
+ * Ends a call with an answer that the gateway has: at once, or with the last piece of an answer that is large. Throws `busy` when the key's
+ * bodies leave no room.
+ */
+export async function ending(call: Call, answer: Answer): Promise<Answer> {
+  const { body } = answer;
+  if (typeof body === "string" && body.length > PIECE_CHARS) {
+    book(call, utf8Length(body));
+    return { ...answer, body: new Pieces(call, piecesOf(body)) };
+  }
+  return finish(call, answer);
+}
+
+/**
+ * The length of one piece of a recorded answer, in characters: a client that reads nothing costs no more memory than a piece.
+ */
+const PIECE_CHARS = 64 * 1024;
+
+function* piecesOf(body: string): Generator<string, undefined> {
+  for (let at = 0, end = 0; at < body.length; at = end) {
+    end = at + PIECE_CHARS;
+    // Keep the two halves of a character together.
+    if (isHighSurrogate(body.charCodeAt(end - 1))) end++;
+    yield body.slice(at, end);
+  }
+  return undefined;
+}
+
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 
 /** Writes the frames of a source as they come. The first frames come before the head, so that a failure has its true status. */
 export async function polled(call: Call, source: FrameSource): Promise<Answer> {
@@ -171,12 +206,12 @@ export async function polled(call: Call, source: FrameSource): Promise<Answer> {
     clock,
     silentSince: clock.now(),
     keepAlive: { frame: source.keepAlive, afterMs: limits.keepAliveMs },
-    failed: (thrown) => source.error((call.error = failureOf(call, thrown))),
+    failed: (thrown) => source.error(call.fail(thrown)),
     cancelled: () => call.abort.disconnect(),
     ended: () => void call.end(),
   });
   call.listener = { cut: (reason) => body.fail(reason) };
-  call.status = 200;
+  call.found.status = 200;
   const { contentType } = source;
   return { status: 200, headers: { "content-type": contentType, ...STREAM_HEADERS, ...callHeaders(call) }, body };
 }
@@ -200,22 +235,25 @@ export function refusal(call: AnsweredCall, error: GatewayError): Answer {
 interface AnsweredCall {
   readonly id: string;
   readonly endpoint: Endpoint;
-  readonly rates: readonly RateLimit[];
   readonly services: { readonly clock: Clock };
+  /** Missing for a request that reaches no endpoint. */
+  readonly found?: { readonly rates: readonly RateLimit[] };
 }
 
 /**
  * Returns the headers of every answer: the call's id under both names that clients read, and the state of the key's rate limits.
  */
-export function callHeaders({ id, endpoint, rates, services }: AnsweredCall): Record<string, string> {
+export function callHeaders({ id, endpoint, found, services }: AnsweredCall): Record<string, string> {
   const headers = { "request-id": id, "x-request-id": id };
-  if (rates.length === 0 || !endpoint.rateHeaders) return headers;
-  return { ...endpoint.rateHeaders(rates, services.clock.now()), ...headers };
+  if (!found || found.rates.length === 0 || !endpoint.rateHeaders) return headers;
+  return { ...endpoint.rateHeaders(found.rates, services.clock.now()), ...headers };
 }
 
 /** Returns the headers of a generated answer: those of every answer, and the conversions. */
-const answerHeaders = (call: Call): Record<string, string> =>
-  call.conversions.length === 0 ? callHeaders(call) : { ...callHeaders(call), ...conversionHeaders(call.conversions) };
+function answerHeaders(call: Call): Record<string, string> {
+  const { conversions } = call.found;
+  return conversions.length === 0 ? callHeaders(call) : { ...callHeaders(call), ...conversionHeaders(conversions) };
+}
 
 /** The longest header that names fields, in characters. */
 const MAX_CONVERSIONS_CHARS = 1_024;
@@ -246,4 +284,57 @@ function errorHeaders({ code, retryAfterMs, allow }: GatewayError): Record<strin
     headers["retry-after-ms"] = String(retryAfterMs);
   }
   return headers;
+}
+
+/** The time between two writes of what has come so far, in milliseconds. A cancelled answer is noticed at a write. */
+const SAVE_EVERY_MS = 1_000;
+
+/**
+ * Makes an answer in the background. A streamed answer is sent while it is made; any other caller gets the beginning of it. A disconnect of
+ * the client does not end the call.
+ *
+ * @param make Asks the backend, and returns the streamed answer. Records it, unless the beginning of the answer is recorded.
+ */
+export async function inBackground<Event>(
+  call: Call,
+  background: BackgroundAnswer<Event>,
+  isStreamed: boolean,
+  recorder: AnswerRecorder | undefined,
+  make: (recorder: AnswerRecorder | undefined) => Promise<Answer>,
+): Promise<Answer> {
+  const body = await background.begin();
+  // Write the end of the call into the document, also when the call is cut.
+  call.defer(() => background.end(call.found.error ?? call.endedBecause));
+  call.assertLive();
+  // Only a call that may go on without its client can be joined.
+  call.abort.drainFor(1);
+  call.abort.join();
+  void saveOften(call, background);
+  if (isStreamed) return make(recorder);
+  const fail = (thrown: unknown): Promise<void> => {
+    if (!call.found.error) call.fail(thrown);
+    return call.endAndSettle();
+  };
+  call.listener = { cut: (reason) => void fail(reason) };
+  call.found.status = 200;
+  const answer = jsonAnswer(200, body, callHeaders(call));
+  // A repetition gets this answer, and not the stream behind it.
+  recorder?.settle(answer);
+  const made = make(undefined).then(
+    ({ body: frames }) => (frames as EventStream).drain(),
+    (error: unknown) => (call.isEnded ? undefined : fail(error)),
+  );
+  call.waitUntil(made);
+  return answer;
+}
+
+/** Writes what has come so far, again and again. Cuts the call when its answer was cancelled. */
+async function saveOften(call: Call, background: { save(): Promise<boolean> }): Promise<void> {
+  try {
+    do await call.pause(SAVE_EVERY_MS);
+    while (await background.save());
+    call.cut(new GatewayError("client_closed", "The response was cancelled."));
+  } catch {
+    // The call has ended.
+  }
 }

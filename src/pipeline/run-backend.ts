@@ -1,19 +1,91 @@
-/** Asks the backend and passes its events on, each counted: one start first, one finish last. */
+/** Asks the backend and passes its events on, each counted: one start first, one finish last. Also the call as its kind and its backend see it. */
 
-import { GatewayError, toGatewayError } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
-import type { Meter } from "../kinds/meter.ts";
+import { type Port, toGatewayError, GatewayError } from "../errors.ts";
+import type { CountTokens } from "../kinds/count-tokens.ts";
+import type { DecodedRequest, HostPrices, InputCounter, KindCall, KindModule, Generation } from "../kinds/kind.ts";
+import { isCount, type Meter } from "../kinds/meter.ts";
+import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
-import { nextIteration } from "../ports/clock.ts";
+import type { JsonLimits } from "../model/json.ts";
+import { LATE, within, nextIteration } from "../ports/clock.ts";
 import type { CodeResult, CodeRunner, CodeToRun } from "../ports/code-runner.ts";
-import type { CallContext } from "../ports/model-backend.ts";
+import type { CallContext, ModelBackend, UpstreamModel } from "../ports/model-backend.ts";
 import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
-import { beginAttempt } from "./attempts.ts";
+import { askStore } from "./ask-store.ts";
 import { type Call, CallDetails } from "./call.ts";
-import { guarded } from "./failures.ts";
-import type { DecodedRequest, Generation } from "./kind.ts";
+import { answeringUpstream, beginAttempt, upstreamsOf } from "./record.ts";
+import { doubt, report, guarded } from "./reports.ts";
 import type { Hold } from "./reserve.ts";
+
+/** A call as its kind sees it. */
+export class CallOfKind implements KindCall {
+  readonly key: ApiKey;
+  readonly limits: Limits;
+  readonly jsonLimits: JsonLimits;
+  readonly prices: HostPrices;
+  readonly countTokens: CountTokens;
+  readonly isRecorded: boolean;
+  readonly #call: Call;
+  readonly #kind: KindModule;
+
+  constructor(call: Call, key: ApiKey, kind: KindModule) {
+    const { services } = call;
+    this.key = key;
+    this.limits = services.limits;
+    this.jsonLimits = call.json.limits;
+    this.prices = services.prices;
+    this.countTokens = services.countTokens;
+    this.isRecorded = services.isRecorded;
+    this.#call = call;
+    this.#kind = kind;
+  }
+
+  // A getter: a signal that nobody reads is never created.
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+
+  get isEnded(): boolean {
+    return this.#call.isEnded;
+  }
+
+  baseUrl(): string {
+    return this.#call.baseUrl();
+  }
+
+  upstreamsOf(model: string): readonly UpstreamModel[] {
+    return upstreamsOf(this.#call, model, this.#kind);
+  }
+
+  answeringUpstream(): UpstreamModel | undefined {
+    return answeringUpstream(this.#call);
+  }
+
+  doubt(why: string): void {
+    doubt(this.#call, why);
+  }
+
+  report(error: unknown, port: Port): void {
+    report(this.#call, error, port);
+  }
+
+  noteAnswerConversions(conversions: readonly Conversion[]): void {
+    this.#call.found.answerConversions = conversions;
+  }
+
+  askStore<T>(port: Port, verb: string, ask: () => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
+    return askStore(this.#call, port, verb, ask, late);
+  }
+
+  defer(release: () => void): void {
+    this.#call.defer(release);
+  }
+
+  assertLive(): void {
+    this.#call.assertLive();
+  }
+}
 
 /** The call as its backend sees it, beside the request. */
 export class BackendContext extends CallDetails implements CallContext {
@@ -23,7 +95,7 @@ export class BackendContext extends CallDetails implements CallContext {
 
   /** @param mayRunCode True for a request with the tool that lets a model run code. */
   constructor(call: Call, key: ApiKey, mayRunCode = false) {
-    super(call);
+    super(call, call.details.clientAddress);
     this.key = key;
     this.#call = call;
     const { codeRunner, limits } = call.services;
@@ -31,7 +103,7 @@ export class BackendContext extends CallDetails implements CallContext {
   }
 
   reportConversions(conversions: readonly Conversion[]): void {
-    this.#call.conversions = conversions;
+    this.#call.found.conversions = conversions;
   }
 
   get observeUpstream(): (asked: AskedUpstream) => UpstreamObserver {
@@ -48,6 +120,31 @@ const runsFor =
   (call: Call, keyId: string, runner: CodeRunner, deadlineMs: number) =>
   (code: CodeToRun): Promise<CodeResult> =>
     call.wait(runner.run(code, { keyId, signal: call.signal, deadlineMs }));
+
+/** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */
+export async function countedByBackend<Request extends DecodedRequest>(
+  call: Call,
+  key: ApiKey,
+  input: InputCounter<Request>,
+  request: Request,
+): Promise<number | undefined> {
+  const { backend } = call.services;
+  assertTaken(backend, request);
+  try {
+    const counting = input.byBackend(backend, request, new BackendContext(call, key));
+    const tokens = counting === undefined ? undefined : await call.wait(counting);
+    const isKnown: boolean = isCount(tokens);
+    if (tokens === undefined || isKnown) return tokens;
+    throw new TypeError(`A count of tokens must be an integer from 0 up, not ${tokens}.`);
+  } catch (error) {
+    throw toGatewayError(error, "model-backend");
+  }
+}
+
+/** Refuses the unknown types of a request, unless the backend takes them. */
+function assertTaken({ takesUnknown }: ModelBackend, { native }: DecodedRequest): void {
+  if (!takesUnknown) native?.assertKnown?.();
+}
 
 /** After so many events the event loop serves other calls, so that a backend that never waits cannot hide a disconnect. */
 const EVENTS_A_SLICE = 256;
@@ -69,8 +166,9 @@ export async function runBackend<Event, Answered>(
 ): Promise<MeteredEvents<Event, Answered>> {
   const { backend } = call.services;
   const { meter } = generation;
-  call.meter = hold.meter = meter;
+  call.found.meter = hold.meter = meter;
   try {
+    assertTaken(backend, request);
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
     const events = (): AsyncIterable<Event> => generation.shape(new BackendEvents(call, eventsOf(ask())));
@@ -264,7 +362,7 @@ export class MeteredEvents<Event, Answered> {
   /** Counts an event. Returns the event to hand on, or undefined to swallow it. */
   #observe(event: Event): Answered | undefined {
     const call = this.#call;
-    if (this.#count === 0 && call.services.isRecorded) call.firstEventAt ??= call.clock.now();
+    if (this.#count === 0 && call.services.isRecorded) call.found.firstEventAt ??= call.clock.now();
     const passed = this.#meter.observe(event);
     this.#hold.noteSoon();
     if (passed !== undefined) this.#generation.onEvent?.(passed);

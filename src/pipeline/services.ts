@@ -1,10 +1,8 @@
-/** The services that all calls of a gateway share. */
+/** The services that all calls of a gateway share, among them the exhausted keys and the calls in flight. */
 
-import type { Port } from "../errors.ts";
-import type { BodyRoom } from "../http/body-room.ts";
-import type { Price } from "../kinds/chat/price.ts";
+import { type Port, GatewayError } from "../errors.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
-import type { ImagePrice } from "../kinds/image/meter.ts";
+import type { HostPrices } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
 import type { Breaker } from "../ports/circuit-breaker.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -14,10 +12,9 @@ import type { Observer, OnCall, OnFailure, TelemetryNames } from "../ports/obser
 import type { QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
 import type { ResponseStore } from "../ports/response-store.ts";
-import type { ExhaustedKeys } from "./exhausted-keys.ts";
+import type { BodyRoom, SharedRoom } from "../ports/shared-room.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Replays } from "./idempotency.ts";
-import type { InFlightCalls } from "./in-flight.ts";
 import type { Settlements } from "./settlements.ts";
 
 /** The host's store of responses, with the retention of its documents in milliseconds. */
@@ -36,8 +33,9 @@ export interface Services {
   /** Undefined when the host has no store of responses. */
   readonly responses: Responses | undefined;
   readonly codeRunner: CodeRunner | undefined;
-  readonly price: Price;
-  readonly imagePrice: ImagePrice;
+  readonly prices: HostPrices;
+  /** The names of the kinds that a backend may list for its models. */
+  readonly kindNames: readonly string[];
   readonly countTokens: CountTokens;
   readonly countInput: "estimate" | "backend";
   readonly limits: Limits;
@@ -61,4 +59,174 @@ export interface Services {
   readonly exhausted: ExhaustedKeys;
   /** The circuit breakers of the store verbs that were used so far. */
   readonly breakers: Map<Port, Map<string, Breaker>>;
+}
+
+/** The number of exhausted keys that are remembered, and the time for which each is, in milliseconds. */
+const MAX_EXHAUSTED = 10_000;
+const EXHAUSTED_MS = 60_000;
+
+/** Remembers keys that had no quota left, so that the store is asked before the next body of such a key is parsed. Refuses no call. */
+export class ExhaustedKeys {
+  readonly #clock: Clock;
+  /** The time until which each key is remembered, the earliest first. */
+  readonly #until = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  has(keyId: string): boolean {
+    const until = this.#until.get(keyId);
+    return until !== undefined && this.#clock.now() < until;
+  }
+
+  /** Notes the balance that the store has told. */
+  note(keyId: string, available: number): void {
+    this.#until.delete(keyId);
+    if (available > 0) return;
+    const now = this.#clock.now();
+    for (const [earliest, until] of this.#until) {
+      if (until > now && this.#until.size < MAX_EXHAUSTED) break;
+      this.#until.delete(earliest);
+    }
+    this.#until.set(keyId, now + EXHAUSTED_MS);
+  }
+}
+
+/** The pause before a refused caller should retry, in milliseconds: another instance can answer at once. */
+const RETRY_AFTER_MS = 1_000;
+
+/** The time that a call may take to end after its deadline, in milliseconds. */
+const GRACE_MS = 30_000;
+
+const closing = (): GatewayError =>
+  new GatewayError("busy", "The gateway is closing.", { retryAfterMs: RETRY_AFTER_MS });
+
+const BUSY = {
+  room: "The gateway is serving as many calls as it can.",
+  share: "This API key has as many calls at once as it may.",
+} as const;
+
+/** The part of a call that closing needs. */
+export interface InFlightCall {
+  /** True in a runtime that stops work whose client is gone, unless it is told to wait. */
+  readonly hasWaitUntil: boolean;
+  /** Ends the call early. */
+  cut(reason: GatewayError): void;
+}
+
+/** The slot of one call: a link of the list of calls in flight. */
+export interface InFlightSlot {
+  /** Undefined once the call has left the list. */
+  cut: (() => void) | undefined;
+  /** The key of the call, once the key is known and the call is admitted. */
+  keyId: string | undefined;
+  /** The time by which the call must have ended, in milliseconds since the Unix epoch. */
+  readonly overdueAt: number;
+  /** The slots of the calls that began just before and just after this one. */
+  previous: InFlightSlot | undefined;
+  next: InFlightSlot | undefined;
+}
+
+/**
+ * The calls in flight, as a linked list in the order of their beginning. A list, because V8 grows a new table for a map whose entries
+ * come and go, and each outgrown table keeps the next one and its calls in memory until the whole heap is collected.
+ */
+export class InFlightCalls {
+  /** The number of calls in flight. */
+  size = 0;
+  #first: InFlightSlot | undefined = undefined;
+  #last: InFlightSlot | undefined = undefined;
+  readonly #clock: Clock;
+  readonly #deadlineMs: number;
+  readonly #room: SharedRoom;
+  #closed: PromiseWithResolvers<void> | undefined = undefined;
+
+  /**
+   * @param deadlineMs The longest time of one call, in milliseconds.
+   * @param room Bounds the calls whose key is known, in all and of one key.
+   */
+  constructor(clock: Clock, deadlineMs: number, room: SharedRoom) {
+    this.#clock = clock;
+    this.#deadlineMs = deadlineMs;
+    this.#room = room;
+  }
+
+  /** True from the call of `close` on. */
+  get isClosing(): boolean {
+    return this.#closed !== undefined;
+  }
+
+  /** Adds a new call; give its slot back with `end`. Throws `busy` when the gateway is closing. */
+  begin(call: InFlightCall): InFlightSlot {
+    if (this.#closed) throw closing();
+    const now = this.#clock.now();
+    // Drop calls that their runtime has stopped without a word, as Workers may once a client is gone.
+    while (this.#first && this.#first.overdueAt <= now) this.#remove(this.#first);
+    const overdueAt = now + this.#deadlineMs + GRACE_MS;
+    const slot: InFlightSlot = { cut: cutOf(call), keyId: undefined, overdueAt, previous: this.#last, next: undefined };
+    if (this.#last) this.#last.next = slot;
+    else this.#first = slot;
+    this.#last = slot;
+    this.size++;
+    return slot;
+  }
+
+  /** Counts the call of a slot for its key. Throws `busy` for too many calls, in all or of the key. */
+  admit(slot: InFlightSlot, keyId: string): void {
+    // A slot out of the list belongs to a call that has ended meanwhile.
+    if (!slot.cut) return;
+    const refusal = this.#room.take(keyId, 1);
+    if (refusal)
+      throw new GatewayError("busy", `${BUSY[refusal]} Try again shortly.`, { retryAfterMs: RETRY_AFTER_MS });
+    slot.keyId = keyId;
+  }
+
+  /** Removes a call that has ended and is settled. */
+  end(slot: InFlightSlot): void {
+    this.#remove(slot);
+    if (this.size === 0) this.#closed?.resolve();
+  }
+
+  /** Resolves when the last call has ended and is settled. Cuts the calls that live after `deadlineMs` milliseconds. */
+  close(deadlineMs: number): Promise<void> {
+    if (this.#closed) return this.#closed.promise;
+    const closed = (this.#closed = Promise.withResolvers<void>());
+    const cancelCut = this.#clock.after(deadlineMs, () => this.#cutAll());
+    const cancelWait = this.#clock.after(deadlineMs + GRACE_MS, closed.resolve);
+    if (this.size === 0) closed.resolve();
+    return closed.promise.finally(() => {
+      cancelCut();
+      cancelWait();
+    });
+  }
+
+  #cutAll(): void {
+    // Collect all slots first: a call that is cut may leave the list at once, and take calls along whose host depends on it.
+    const slots: InFlightSlot[] = [];
+    for (let slot = this.#first; slot; slot = slot.next) slots.push(slot);
+    for (const slot of slots) slot.cut?.();
+  }
+
+  #remove(slot: InFlightSlot): void {
+    const { previous, next, keyId } = slot;
+    if (!slot.cut) return;
+    if (keyId !== undefined) this.#room.remove(keyId, 1);
+    if (previous) previous.next = next;
+    else this.#first = next;
+    if (next) next.previous = previous;
+    else this.#last = previous;
+    // A slot outside the list must keep nothing alive.
+    slot.cut = slot.previous = slot.next = undefined;
+    this.size--;
+  }
+}
+
+function cutOf(call: InFlightCall): () => void {
+  const cut = (): void => call.cut(closing());
+  if (!call.hasWaitUntil) return cut;
+  // In Workers each request has its own context, and no other request may abort its work: the promise lets the call cut itself.
+  const { promise, resolve } = Promise.withResolvers<void>();
+  void promise.then(cut);
+  return resolve;
 }

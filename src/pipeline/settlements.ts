@@ -3,13 +3,12 @@
  */
 
 import { describeError, GatewayError } from "../errors.ts";
-import { LATE, within } from "../http/wait.ts";
 import type { Limits } from "../limits.ts";
-import type { CallInfo } from "../ports/call.ts";
-import type { Cancel, Clock } from "../ports/clock.ts";
+import type { CallInfo } from "../ports/call-info.ts";
+import { LATE, within, type Cancel, type Clock } from "../ports/clock.ts";
 import type { CallObserver, OnFailure } from "../ports/observer.ts";
 import type { Outcome, QuotaStore } from "../ports/quota-store.ts";
-import { guarded, quietly } from "./failures.ts";
+import { guarded, quietly } from "./reports.ts";
 
 /** The settlement of an ended call. Holds nothing of the call but the host's own context. */
 export interface Settlement extends Outcome {

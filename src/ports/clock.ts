@@ -1,4 +1,4 @@
-/** The gateway's time: the clock, timers, and pauses in long work. */
+/** The gateway's time: the clock, timers, pauses in long work, and waits for promises that may never settle. */
 
 /** The work between two pauses, as a number of bytes to read. This much work takes a few milliseconds. */
 const SLICE_BYTES = 2 * 1024 * 1024;
@@ -127,20 +127,20 @@ interface DenoProcess {
 }
 
 /** A wait, in a linked list of the waits of the same length, from the earliest to the latest. */
-interface Wait {
+interface SharedWait {
   /** Undefined when the wait is over or cancelled. */
   callback: (() => void) | undefined;
   readonly dueAt: number;
-  previous: Wait | undefined;
-  next: Wait | undefined;
+  previous: SharedWait | undefined;
+  next: SharedWait | undefined;
 }
 
 /** The waits of one length. One timer is armed for the earliest of them. */
 export class SharedTimer {
   readonly #ms: number;
   readonly #emptied: () => void;
-  #first: Wait | undefined;
-  #last: Wait | undefined;
+  #first: SharedWait | undefined;
+  #last: SharedWait | undefined;
 
   /** @param emptied Called when no wait is left, and no timer is armed. */
   constructor(ms: number, emptied: () => void) {
@@ -152,14 +152,14 @@ export class SharedTimer {
   add(callback: () => void): Cancel {
     // At least 1 ms, like the runtime's timers: a callback that adds a wait of 0 ms must not keep `#fire` busy for ever.
     const dueAt = performance.now() + Math.max(1, this.#ms);
-    const wait: Wait = { callback, dueAt, previous: this.#last, next: undefined };
+    const wait: SharedWait = { callback, dueAt, previous: this.#last, next: undefined };
     if (this.#last) this.#last.next = wait;
     else this.#first = wait;
     this.#last = wait;
     return () => this.#remove(wait);
   }
 
-  #remove(wait: Wait): void {
+  #remove(wait: SharedWait): void {
     const { previous, next } = wait;
     if (!wait.callback) return;
     if (previous) previous.next = next;
@@ -189,4 +189,166 @@ export class SharedTimer {
       else this.#emptied();
     }
   }
+}
+
+/** A shared timer that fires later than this shows that the wall clock has jumped, in milliseconds. */
+const LATE_TIMER_MS = 250;
+
+/** The length of a call's shared timer, in milliseconds. Most calls end sooner. */
+const SHARED_TIMER_MS = 1_000;
+
+/** A wait of a call that has no timer of its own yet. */
+interface UntimedWait {
+  readonly ms: number;
+  readonly callback: () => void;
+  readonly begunAt: number;
+  /** Cancels the wait's own timer, once it has one. */
+  cancel: Cancel | undefined;
+  /** The index in the list of waits; -1 for a wait that is cancelled or has its own timer. */
+  index: number;
+}
+
+/**
+ * The clock of one call. A call has three or four long waits (its deadline, its body, its hold, its store queries), and nearly all of
+ * them are cancelled within milliseconds. So they share one timer: a wait gets its own timer only when that one fires.
+ */
+export class CallClock implements Clock {
+  readonly #clock: Clock;
+  readonly #waits: UntimedWait[] = [];
+  /** Undefined while no wait shares the timer. */
+  #cancelTimer: Cancel | undefined = undefined;
+  #timerSetAt = 0;
+  /** True once the shared timer has fired: later waits have timers of their own. */
+  #isLong = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  after(ms: number, callback: () => void): Cancel {
+    if (this.#isLong || ms < SHARED_TIMER_MS) return this.#clock.after(ms, callback);
+    const wait: UntimedWait = {
+      ms,
+      callback,
+      begunAt: this.#clock.now(),
+      cancel: undefined,
+      index: this.#waits.length,
+    };
+    this.#waits.push(wait);
+    if (!this.#cancelTimer) {
+      this.#timerSetAt = wait.begunAt;
+      this.#cancelTimer = this.#clock.after(SHARED_TIMER_MS, () => this.#setTimers());
+    }
+    return () => this.#cancel(wait);
+  }
+
+  every(ms: number, callback: () => void): Cancel {
+    return this.#clock.every(ms, callback);
+  }
+
+  #cancel(wait: UntimedWait): void {
+    const last = this.#waits.at(-1);
+    if (wait.index < 0 || !last) return wait.cancel?.();
+    this.#waits[wait.index] = last;
+    last.index = wait.index;
+    wait.index = -1;
+    this.#waits.pop();
+    if (this.#waits.length > 0) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+
+  #setTimers(): void {
+    this.#isLong = true;
+    this.#cancelTimer = undefined;
+    const now = this.#clock.now();
+    // After a jump of the wall clock, a wait may last a second longer. It must never end early.
+    const hasJumped = now < this.#timerSetAt || now > this.#timerSetAt + SHARED_TIMER_MS + LATE_TIMER_MS;
+    for (const wait of this.#waits.splice(0)) {
+      wait.index = -1;
+      const waitedMs = hasJumped ? 0 : Math.min(SHARED_TIMER_MS, Math.max(0, now - wait.begunAt));
+      wait.cancel = this.#clock.after(wait.ms - waitedMs, wait.callback);
+    }
+  }
+}
+
+/** The result of a wait that ended before its promise settled. */
+export const LATE: unique symbol = Symbol("late");
+
+/**
+ * A wait for one promise of a host's function. A promise keeps everything that waits for it until it settles, and this one may never
+ * settle. So the promise holds this object alone, which drops all its references once the wait is over.
+ */
+export class Wait<Value> {
+  #resolve: ((value: Value) => void) | undefined;
+  #reject: ((reason: unknown) => void) | undefined;
+  #over: (() => void) | undefined = undefined;
+
+  constructor(resolve: (value: Value) => void, reject: (reason: unknown) => void) {
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  get isOver(): boolean {
+    return this.#resolve === undefined;
+  }
+
+  /** Waits for the promise. A result or failure after the end of the wait is dropped. */
+  for(promise: PromiseLike<Value>): void {
+    promise.then(
+      (value) => this.resolve(value),
+      (reason: unknown) => this.reject(reason),
+    );
+  }
+
+  resolve(value: Value): void {
+    this.#end(this.#resolve, value);
+  }
+
+  reject(reason: unknown): void {
+    this.#end(this.#reject, reason);
+  }
+
+  /** Calls `over` once, when the wait is over, however the wait ended. */
+  whenOver(over: () => void): void {
+    this.#over = over;
+  }
+
+  #end<Result>(settle: ((result: Result) => void) | undefined, result: Result): void {
+    const over = this.#over;
+    this.#resolve = this.#reject = this.#over = undefined;
+    over?.();
+    settle?.(result);
+  }
+}
+
+/** Resolves in the next microtask. Node's own `queueMicrotask` costs more than a promise. */
+export const NEXT_MICROTASK: Promise<void> = Promise.resolve();
+
+/**
+ * Resolves with the value of a promise, or with `LATE` after `ms` milliseconds.
+ *
+ * @param giveUp Receives a function that ends the wait at once.
+ */
+export function within<T>(
+  promise: Promise<T>,
+  ms: number,
+  clock: Clock,
+  giveUp?: (end: () => void) => void,
+): Promise<T | typeof LATE> {
+  return new Promise((resolve, reject) => {
+    const wait = new Wait<T | typeof LATE>(resolve, reject);
+    wait.for(promise);
+    // Skip the timer when the promise settles within one microtask.
+    void NEXT_MICROTASK.then(() => {
+      if (wait.isOver) return;
+      const end = (): void => wait.resolve(LATE);
+      wait.whenOver(clock.after(ms, end));
+      giveUp?.(end);
+    });
+  });
 }

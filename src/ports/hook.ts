@@ -1,16 +1,14 @@
 /** The port for hooks: the host's own functions around each generated answer, for guardrails, rewriting, logs and evaluation. */
 
 import type { FinishReason } from "../kinds/chat/event.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
-import type { EmbeddingRequest } from "../kinds/embedding/request.ts";
-import type { ImageRequest } from "../kinds/image/request.ts";
 import type { JsonObject } from "../model/json.ts";
-import type { ModelKind } from "./call.ts";
+import type { ModelKind } from "./call-info.ts";
+import type { ModelBackend, VERB_OF } from "./model-backend.ts";
 import type { CallRecord } from "./observer.ts";
 import type { ApiKey } from "./quota-store.ts";
 
 /** A request of any kind. Only a chat request has `messages`, only an image request `prompt`, only an embedding request `inputs`. */
-export type HookRequest = ChatRequest | ImageRequest | EmbeddingRequest;
+export type HookRequest = Parameters<NonNullable<ModelBackend[(typeof VERB_OF)[ModelKind]]>>[0];
 
 /**
  * Functions around each generated answer. The hooks of a gateway run in their order, each after the one before it has finished. Neither

@@ -6,7 +6,7 @@ import type { EmbeddingEvent, EmbeddingRequest } from "../kinds/embedding/reques
 import type { ImageEvent, ImageRequest } from "../kinds/image/request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import { listOf, type Shapes } from "../options.ts";
-import type { CallInfo, ModelKind } from "./call.ts";
+import type { CallInfo, ModelKind } from "./call-info.ts";
 import type { CodeResult, CodeToRun } from "./code-runner.ts";
 import type { AskedUpstream, UpstreamObserver, UpstreamStatus } from "./observer.ts";
 import type { ApiKey } from "./quota-store.ts";
@@ -76,12 +76,18 @@ export interface ModelBackend<Context = unknown> {
   embed?(request: EmbeddingRequest, call: CallContext<Context>): AsyncIterable<EmbeddingEvent>;
 }
 
-/** The function of a backend that answers each kind of request. */
+/** The function of a backend that answers each kind of request: the registry of the kinds of the package. */
 export const VERB_OF: { readonly chat: "chat"; readonly image: "image"; readonly embedding: "embed" } = {
   chat: "chat",
   image: "image",
   embedding: "embed",
 } satisfies Record<ModelKind, keyof ModelBackend>;
+
+/** The function of a backend that counts input, and the kind of its requests. */
+export const INPUT_COUNT: { readonly kind: ModelKind; readonly verb: "countInputTokens" } = {
+  kind: "chat",
+  verb: "countInputTokens",
+};
 
 /** The end of a call after its client has disconnected; the time is in milliseconds. */
 export type HangUp = "cancel" | { readonly drainMs: number };
@@ -113,7 +119,7 @@ export interface ModelInfo {
 
 export const MODEL_SHAPES: Shapes<ModelInfo> = {
   id: "string",
-  kinds: { optional: listOf(["chat", "image", "embedding"] satisfies ModelKind[]) },
+  kinds: { optional: listOf(Object.keys(VERB_OF)) },
   displayName: "string?",
   ownedBy: "string?",
   createdAt: "number?",

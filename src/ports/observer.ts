@@ -5,7 +5,7 @@ import type { FinishReason } from "../kinds/chat/event.ts";
 import type { ImageUsage } from "../kinds/image/request.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { Certainty, Usage } from "../model/usage.ts";
-import type { ModelKind } from "./call.ts";
+import type { ModelKind } from "./call-info.ts";
 import type { ApiKey, Outcome } from "./quota-store.ts";
 import type { RateKind } from "./rate-limiter.ts";
 

@@ -1,7 +1,7 @@
 /** The port for stores of api keys and their quota: a ledger that first reserves units and later settles them, safe against races. */
 
 import type { Certainty } from "../model/usage.ts";
-import type { CallInfo } from "./call.ts";
+import type { CallInfo } from "./call-info.ts";
 
 /**
  * Stores api keys and their quota. Amounts are integers from 0 up, in a unit of the host's choice. By default, one unit is one token.

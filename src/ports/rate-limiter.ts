@@ -1,6 +1,6 @@
 /** The port for rate limiters: requests, tokens and concurrent calls. */
 
-import type { CallInfo } from "./call.ts";
+import type { CallInfo } from "./call-info.ts";
 import type { ApiKey } from "./quota-store.ts";
 
 /**

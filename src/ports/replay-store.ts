@@ -1,6 +1,6 @@
 /** The port for stores of answers, which callers get again when they repeat a request with the same `Idempotency-Key`. */
 
-import type { CallInfo } from "./call.ts";
+import type { CallInfo } from "./call-info.ts";
 
 /**
  * Stores the state of repeatable requests. An entry belongs to one api key, one route and one `Idempotency-Key`. A call claims the entry,

@@ -1,6 +1,6 @@
 /** The port for stores of responses and conversations, which callers of the Responses format ask for again. */
 
-import type { CallInfo } from "./call.ts";
+import type { CallInfo } from "./call-info.ts";
 
 /**
  * Keeps documents: responses, conversations and the items of conversations. Each document belongs to one API key, and no other key can

@@ -2,7 +2,7 @@
 
 import { GatewayError } from "../errors.ts";
 import type { Price } from "../kinds/chat/price.ts";
-import type { ImagePrice } from "../kinds/image/meter.ts";
+import type { ImagePrice } from "../kinds/image/price.ts";
 import type { ModalityCount, Usage } from "../model/usage.ts";
 import {
   assertOptions,

@@ -1,7 +1,7 @@
 /** A quota store before a shared one: each process borrows blocks of a busy key's units, and serves calls from memory. */
 
 import { assertMethods, assertOptions, CLOCK, MAX_TIMER_MS } from "../options.ts";
-import type { CallInfo } from "../ports/call.ts";
+import type { CallInfo } from "../ports/call-info.ts";
 import { type Cancel, type Clock, steadyClock } from "../ports/clock.ts";
 import type {
   ApiKey,

@@ -2,7 +2,7 @@
 
 import { fromBase64, isBase64, toBase64 } from "../media/base64.ts";
 import { assertMethods, assertOptions, type Check, fieldsOf, listOf } from "../options.ts";
-import type { CallInfo } from "../ports/call.ts";
+import type { CallInfo } from "../ports/call-info.ts";
 import type {
   DocumentPage,
   DocumentUpdate,

@@ -279,17 +279,17 @@ interface Convention {
 }
 
 /** The usual `gen_ai.operation.name` of each kind. */
-const OPERATIONS: Readonly<Record<ModelKind, string>> = {
+const OPERATIONS: Readonly<Record<string, string | undefined>> = {
   chat: "chat",
   image: "generate_content",
   embedding: "embeddings",
-};
+} satisfies Record<ModelKind, string>;
 
 /** Returns the names of a call's format. A backend of the host's own may give none. */
 function conventionOf({ format, kind, telemetry }: Pick<AskedUpstream, "format" | "kind" | "telemetry">): Convention {
   const asked = kind ?? (format === "images" ? "image" : "chat");
   const { provider = format, operations } = telemetry ?? {};
-  return { operation: operations?.[asked] ?? OPERATIONS[asked], provider };
+  return { operation: operations?.[asked] ?? OPERATIONS[asked] ?? asked, provider };
 }
 
 /** The label of every model that is not known. Without it, a metric would have a series for each name that callers invent. */

@@ -43,10 +43,19 @@ export class Pending {
   }
 }
 
-/** Replaces the upstream's name of the model in an event by the caller's name. */
-export function renamed(event: ChatEvent, model: string): ChatEvent {
+/** Replaces the upstream's name of the model in an event by the caller's name. Events of other kinds than chat name no model. */
+export const renamed = <Event>(event: Event, model: string): Event =>
+  namesModel(event) ? (renamedEvent(event, model) as typeof event) : event;
+
+const namesModel = <Event>(event: Event): event is Event & NamingEvent => {
+  if (typeof event !== "object" || event === null || !("type" in event)) return false;
+  return event.type === "start" || event.type === "native";
+};
+
+type NamingEvent = Extract<ChatEvent, { readonly type: "start" | "native" }>;
+
+function renamedEvent(event: NamingEvent, model: string): NamingEvent {
   if (event.type === "start") return event.model === undefined ? event : { ...event, model };
-  if (event.type !== "native") return event;
   const events = event.events.map((known) => (known.type === "start" && known.model ? { ...known, model } : known));
   if (event.frames === undefined) return { ...event, events, body: renamedJson(event.body, model) };
   const frames = event.frames.map((frame) => ({ ...frame, data: renamedJson(frame.data, model) }));

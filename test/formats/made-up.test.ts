@@ -12,6 +12,7 @@ import {
   createGateway,
   type ChatCodec,
   type ChatVerbs,
+  type EndpointOf,
   type FormatModule,
   GatewayError,
   memoryQuotaStore,
@@ -59,56 +60,55 @@ const errors = {
   encodeError: ({ message }: GatewayError): object => ({ refusal: message }),
 };
 
+const endpoint: EndpointOf<typeof chatKind> = {
+  format: "haiku",
+  kind: chatKind,
+  method: "POST",
+  path: "/v1/haiku",
+  maxOutputTokensPath: [],
+  credential: ({ headers }) => headers.get("poet") ?? undefined,
+  encodeError: (error) => ({ status: errors.errorStatus(error), body: errors.encodeError(error) }),
+  decode(body) {
+    const read = v.safeParse(Poem, body);
+    if (!read.success) throw new GatewayError("invalid_request", "This is no wish for a poem.");
+    const { model, about, stream } = read.output;
+    return {
+      model,
+      stream,
+      messages: [{ role: "user", parts: [{ type: "text", text: about }] }],
+      system: [],
+      tools: [],
+      stopSequences: [],
+      maxOutputTokens: 17,
+    };
+  },
+  conversionsOfEvent: () => [],
+  complete() {
+    let verse = "";
+    return {
+      add: (event) => void (event.type === "text-delta" && (verse += event.text)),
+      body: () => ({ verse }),
+    };
+  },
+  stream: () => ({
+    contentType: "text/event-stream",
+    keepAlive: ":\n\n",
+    encode(event) {
+      if (event.type === "text-delta") return `data: ${JSON.stringify({ verse: event.text })}\n\n`;
+      return event.type === "finish" ? "data: end\n\n" : "";
+    },
+    error: (error) => `event: error\ndata: ${JSON.stringify(errors.encodeError(error))}\n\n`,
+  }),
+};
+
 const haiku: FormatModule<"haiku", object, ChatVerbs> = {
   name: "haiku",
   serve: () => ({
     name: "haiku",
-    kinds: { chat: chatKind },
     make: () => ({
       name: "haiku",
       telemetry: TELEMETRY,
-      endpoints: [
-        {
-          format: "haiku",
-          kind: "chat",
-          method: "POST",
-          path: "/v1/haiku",
-          maxOutputTokensPath: [],
-          credential: ({ headers }) => headers.get("poet") ?? undefined,
-          encodeError: (error) => ({ status: errors.errorStatus(error), body: errors.encodeError(error) }),
-          decode(body) {
-            const read = v.safeParse(Poem, body);
-            if (!read.success) throw new GatewayError("invalid_request", "This is no wish for a poem.");
-            const { model, about, stream } = read.output;
-            return {
-              model,
-              stream,
-              messages: [{ role: "user", parts: [{ type: "text", text: about }] }],
-              system: [],
-              tools: [],
-              stopSequences: [],
-              maxOutputTokens: 17,
-            };
-          },
-          conversionsOfEvent: () => [],
-          complete() {
-            let verse = "";
-            return {
-              add: (event) => void (event.type === "text-delta" && (verse += event.text)),
-              body: () => ({ verse }),
-            };
-          },
-          stream: () => ({
-            contentType: "text/event-stream",
-            keepAlive: ":\n\n",
-            encode(event) {
-              if (event.type === "text-delta") return `data: ${JSON.stringify({ verse: event.text })}\n\n`;
-              return event.type === "finish" ? "data: end\n\n" : "";
-            },
-            error: (error) => `event: error\ndata: ${JSON.stringify(errors.encodeError(error))}\n\n`,
-          }),
-        },
-      ],
+      endpoints: [endpoint],
     }),
   }),
   upstream: {

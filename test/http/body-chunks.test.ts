@@ -1,8 +1,8 @@
 /** A body is held to its least rate and to its longest silence, by the clock; whatever ends it, it is let go of. */
 
 import { describe, expect, it } from "vitest";
-import { BodyRoom } from "../../src/http/body-room.ts";
 import { type BodyIntake, chunksOf } from "../../src/http/body.ts";
+import { BodyRoom } from "../../src/ports/shared-room.ts";
 import { type ManualClock, manualClock } from "../contracts/manual-clock.ts";
 import { intakeOf, readJson } from "./intake.ts";
 

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BodyRoom } from "../../src/http/body-room.ts";
+import { BodyRoom } from "../../src/ports/shared-room.ts";
 
 describe("the room for bodies", () => {
   it("may be used up, and not passed", () => {

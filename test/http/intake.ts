@@ -1,8 +1,8 @@
 /** Terms on which a test has a body taken in: ample room, and a clock that stands still. */
 
-import { BodyRoom } from "../../src/http/body-room.ts";
 import { type BodyIntake, parseJsonText, readJsonText } from "../../src/http/body.ts";
 import { JsonBudget, type JsonLimits } from "../../src/model/json.ts";
+import { BodyRoom } from "../../src/ports/shared-room.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 
 export const STALL_MS = 5_000;

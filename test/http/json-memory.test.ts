@@ -3,9 +3,9 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
-import { type BodyLease, BodyRoom } from "../../src/http/body-room.ts";
 import { parseJsonText } from "../../src/http/body.ts";
 import { DEFAULT_JSON_LIMITS, JsonBudget } from "../../src/model/json.ts";
+import { type BodyLease, BodyRoom } from "../../src/ports/shared-room.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;

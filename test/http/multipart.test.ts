@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { BodyRoom } from "../../src/http/body-room.ts";
 import { type Form, type MultipartLimits, readMultipart } from "../../src/http/form.ts";
+import { BodyRoom } from "../../src/ports/shared-room.ts";
 import { manualClock, type ManualClock } from "../contracts/manual-clock.ts";
 import { streamOf } from "./byte-stream.ts";
 import { intakeOf, STALL_MS } from "./intake.ts";

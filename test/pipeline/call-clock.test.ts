@@ -1,7 +1,7 @@
 /** The clock of one call: its waits share a timer, and end when they are due. */
 
 import { describe, expect, it } from "vitest";
-import { CallClock } from "../../src/pipeline/call-clock.ts";
+import { CallClock } from "../../src/ports/clock.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 
 describe("the waits of a call", () => {

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { Clock } from "../../src/index.ts";
 import { CallAbort } from "../../src/pipeline/abort.ts";
-import { type InFlightCall, InFlightCalls } from "../../src/pipeline/in-flight.ts";
+import { type InFlightCall, InFlightCalls } from "../../src/pipeline/services.ts";
 import { SharedRoom } from "../../src/ports/shared-room.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 

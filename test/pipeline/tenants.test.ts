@@ -1,7 +1,6 @@
 /** One tenant cannot starve another: while the first holds all that it may, the second is answered without any time passing. */
 
 import { expect, it } from "vitest";
-import { BodyRoom } from "../../src/http/body-room.ts";
 import {
   createGateway,
   DEFAULT_LIMITS,
@@ -11,6 +10,7 @@ import {
   memoryQuotaStore,
   memoryReplayStore,
 } from "../../src/index.ts";
+import { BodyRoom } from "../../src/ports/shared-room.ts";
 import { manualClock } from "../contracts/manual-clock.ts";
 import { never, WORD } from "./bench.ts";
 

@@ -16,6 +16,7 @@ import { ResponseDecoder } from "../../src/formats/responses/answer.decode.ts";
 import { responses } from "../../src/formats/responses/index.ts";
 import { LooseResponse } from "../../src/formats/responses/schema.upstream.ts";
 import { type ChatEvent, createGateway, memoryQuotaStore, systemClock } from "../../src/index.ts";
+import { chatOf } from "../kinds/chat.ts";
 import { CHAT_CHUNKS, CHATS, CONTENTS, MESSAGE, MESSAGE_FRAMES, RESPONSE } from "./wire-fields.answers.ts";
 import { Fields, type Read } from "./wire-fields.ts";
 
@@ -116,11 +117,11 @@ const FORMATS = [
 
 it.each(FORMATS.map((format) => [format.name, format] as const))(
   "is told to callers of %s where it crosses into their format, and not where it is of it",
-  (name, { endpoints }) => {
-    const endpoint = endpoints.find(({ kind }) => kind === "chat");
+  (name, served) => {
+    const endpoint = chatOf(served);
     for (const format of ["messages", "elsewhere"]) {
       const lost = { type: "native", format, events: [], unsupported: () => ["container"] } as const;
-      const conversions = endpoint?.kind === "chat" ? endpoint.conversionsOfEvent(lost) : [];
+      const conversions = endpoint.conversionsOfEvent(lost);
       expect(conversions.map(({ field, conversion }) => [field, conversion])).toEqual(
         format === name ? [] : [["answer.native.container", "dropped"]],
       );

@@ -7,10 +7,10 @@ import { CompletionDecoder } from "../../src/formats/chat-completions/answer.dec
 import { chatCompletions } from "../../src/formats/chat-completions/index.ts";
 import { decodeRequest, encodeRequest } from "../../src/formats/chat-completions/request.ts";
 import { ChatCompletionsRequest } from "../../src/formats/chat-completions/schema.ts";
-import type { ChatEndpoint } from "../../src/formats/format.ts";
 import { assertValid } from "../../src/http/validation.ts";
-import { type ChatEvent, type ChatRequest, countTokensByScript, systemClock, tokenPrice } from "../../src/index.ts";
+import { type ChatEvent, type ChatRequest, systemClock } from "../../src/index.ts";
 import { ChatMeter } from "../../src/kinds/chat/meter.ts";
+import { chatOf, meteredCall } from "../kinds/chat.ts";
 import { answer, type Said, saidBy } from "./chat-completions.arbitraries.answer.ts";
 import { chatRequest } from "./chat-completions.arbitraries.request.ts";
 
@@ -31,7 +31,7 @@ describe("chat-completions requests", () => {
   });
 });
 
-const [endpoint] = chatCompletions({ clock: systemClock }).endpoints as readonly [ChatEndpoint];
+const endpoint = chatOf(chatCompletions({ clock: systemClock }));
 
 const request = (candidateCount: number): ChatRequest => ({
   model: "model-a",
@@ -50,13 +50,7 @@ function written(events: readonly ChatEvent[], candidates: number): { readonly s
   const asked = request(candidates);
   const context = { request: asked, requestId: "req_1" };
   const [stream, collector] = [endpoint.stream(context), endpoint.complete(context)];
-  const meter = new ChatMeter({
-    request: asked,
-    inputTokens: 1,
-    countTokens: countTokensByScript,
-    price: tokenPrice,
-    doubt: () => {},
-  });
+  const meter = new ChatMeter(meteredCall(), asked, 1);
   let text = "";
   const write = (event: Parameters<typeof stream.encode>[0] | undefined): void => {
     if (!event) return;

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { createParser } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
 import { chatCompletionsCodec, chatCompletions } from "../../src/formats/chat-completions/index.ts";
-import type { ChatEndpoint } from "../../src/formats/format.ts";
 import { RawJson } from "../../src/http/answer.ts";
 import { type ChatEvent, GatewayError, systemClock } from "../../src/index.ts";
+import { chatOf } from "../kinds/chat.ts";
 import { metered, requestOf } from "./upstream-answers.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "recordings", "upstream", "chat-completions");
@@ -20,7 +20,7 @@ const textOf = (name: string): string => readFileSync(join(FOLDER, `${name}.txt`
 const FAILING = new Set(["error", "broken-off", "vllm-error", "openrouter-error", "only-done"]);
 const streams = recordings("txt").filter(([file]) => !FAILING.has(file));
 
-const [endpoint] = chatCompletions({ clock: systemClock }).endpoints as readonly [ChatEndpoint];
+const endpoint = chatOf(chatCompletions({ clock: systemClock }));
 const codec = chatCompletionsCodec();
 
 const asking = (stream: boolean) =>

@@ -4,10 +4,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createParser } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
-import type { ChatEndpoint } from "../../src/formats/format.ts";
 import { responses, responsesCodec } from "../../src/formats/responses/index.ts";
 import { RawJson } from "../../src/http/answer.ts";
 import { type ChatEvent, GatewayError, systemClock } from "../../src/index.ts";
+import { chatOf } from "../kinds/chat.ts";
 import { meant, metered, requestOf } from "./upstream-answers.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "recordings", "upstream", "responses");
@@ -20,7 +20,7 @@ const textOf = (name: string): string => readFileSync(join(FOLDER, `${name}.txt`
 const FAILING = new Set(["error", "failed", "broken-off"]);
 const streams = recordings("txt").filter(([file]) => !FAILING.has(file));
 
-const [endpoint] = responses({ clock: systemClock }).endpoints as readonly [ChatEndpoint];
+const endpoint = chatOf(responses({ clock: systemClock }));
 const codec = responsesCodec();
 
 const asking = (stream: boolean) =>

@@ -3,13 +3,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createParser } from "eventsource-parser";
-import type { ChatCodec, AnswerCollector, AnswerStream, ChatEndpoint, Format } from "../../src/formats/format.ts";
+import type { ChatCodec, AnswerCollector, AnswerStream, EndpointOf } from "../../src/formats/format.ts";
 import { generateContentCodec, generateContent } from "../../src/formats/generate-content/index.ts";
 import { messagesCodec, messages } from "../../src/formats/messages/index.ts";
 import { RawJson } from "../../src/http/answer.ts";
 import type { ChatEvent, ChatRequest } from "../../src/index.ts";
 import type { AnswerEvent } from "../../src/kinds/chat/event.ts";
+import type { ChatKind } from "../../src/kinds/chat/index.ts";
 import { ChatMeter } from "../../src/kinds/chat/meter.ts";
+import { chatOf, meteredCall } from "../kinds/chat.ts";
 
 export type Name = "messages" | "generate-content";
 
@@ -47,15 +49,9 @@ export const decodedText = (name: Name, text: string): ChatEvent[] =>
 export const meant = (events: readonly ChatEvent[]): ChatEvent[] =>
   events.flatMap((event): readonly ChatEvent[] => (event.type === "native" ? event.events : [event]));
 
-const chatEndpoint = (format: Format): ChatEndpoint => {
-  const found = format.endpoints.find((endpoint) => endpoint.kind === "chat");
-  if (!found) throw new Error("The format has no chat.");
-  return found;
-};
-
-const ENDPOINTS: Readonly<Record<Name, ChatEndpoint>> = {
-  messages: chatEndpoint(messages()),
-  "generate-content": chatEndpoint(generateContent()),
+const ENDPOINTS: Readonly<Record<Name, EndpointOf<ChatKind>>> = {
+  messages: chatOf(messages()),
+  "generate-content": chatOf(generateContent()),
 };
 
 /** A request of a caller who speaks a format. */
@@ -84,7 +80,7 @@ export function metered(
     countTokens = (text: string): number => text.length / 4,
   }: { quiet?: boolean; countTokens?: (text: string) => number } = {},
 ): AnswerEvent[] {
-  const meter = new ChatMeter({ request, inputTokens: 5, countTokens, price: () => 1, doubt });
+  const meter = new ChatMeter(meteredCall({ countTokens, prices: { price: () => 1 }, doubt }), request, 5);
   const answer: AnswerEvent[] = [meter.start(quiet ? undefined : events[0])];
   for (const event of events) {
     if (meter.overrun) break;

@@ -1,10 +1,11 @@
 /** The chat-completions format: `POST /v1/chat/completions`, complete and streamed, and the list of models. */
 
 import { assertValid } from "../../http/validation.ts";
+import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
-import type { ChatCodec, CodecOptions, Format } from "../format.ts";
+import type { ChatCodec, CodecOptions, EndpointOf, Format } from "../format.ts";
 import { isModelAddress, modelNamed, WholeAnswer } from "../shared/answer.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
@@ -26,33 +27,35 @@ export function chatCompletions({ clock }: { readonly clock: Clock }): Format {
     ...openaiEndpoint,
   } as const;
   const query = { ...common, method: "GET", body: "none", expiredKeysMayAsk: false } as const;
+  const generation: EndpointOf<ChatKind> = {
+    ...common,
+    kind: chat,
+    method: "POST",
+    path: "/v1/chat/completions",
+    maxOutputTokensPath: ["max_completion_tokens"],
+    async decode(body, incoming) {
+      const { limits, json } = incoming;
+      const parsed = incoming.turn();
+      if (parsed) await parsed;
+      assertSchemaSize(body, ["tools", "functions", "response_format"], incoming);
+      assertValid(ChatCompletionsRequest, body);
+      const valid = incoming.turn();
+      if (valid) await valid;
+      return decodeRequest(body, limits.defaultMaxOutputTokens, json);
+    },
+    conversionsOfEvent,
+    complete(answer) {
+      const encoder = new ChunkEncoder(answer, nowInSeconds(), true);
+      return new WholeAnswer(FORMAT, (event) => encoder.chunks(event), new ChunkCollector());
+    },
+    stream: (answer) => new CompletionStream(answer, nowInSeconds()),
+  };
+
   return {
     name: FORMAT,
     telemetry: OPENAI_TELEMETRY,
     endpoints: [
-      {
-        ...common,
-        kind: "chat",
-        method: "POST",
-        path: "/v1/chat/completions",
-        maxOutputTokensPath: ["max_completion_tokens"],
-        async decode(body, incoming) {
-          const { limits, json } = incoming;
-          const parsed = incoming.turn();
-          if (parsed) await parsed;
-          assertSchemaSize(body, ["tools", "functions", "response_format"], incoming);
-          assertValid(ChatCompletionsRequest, body);
-          const valid = incoming.turn();
-          if (valid) await valid;
-          return decodeRequest(body, limits.defaultMaxOutputTokens, json);
-        },
-        conversionsOfEvent,
-        complete(answer) {
-          const encoder = new ChunkEncoder(answer, nowInSeconds(), true);
-          return new WholeAnswer(FORMAT, (event) => encoder.chunks(event), new ChunkCollector());
-        },
-        stream: (answer) => new CompletionStream(answer, nowInSeconds()),
-      },
+      generation,
       {
         ...query,
         kind: "query",

@@ -4,7 +4,6 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { chat } from "../../kinds/chat/index.ts";
 import type { ChatVerbs, EmbeddingVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { embeddingRelay } from "../shared/embedding.ts";
 import { openaiEmbeddings } from "../shared/openai-embeddings.ts";
@@ -15,7 +14,6 @@ import { FORMAT } from "./schema.ts";
 /** The chat-completions format: `POST /v1/chat/completions`, and the list of models. */
 export const chatCompletions = (): GatewayFormat<"chat-completions"> => ({
   name: FORMAT,
-  kinds: { chat },
   rank: 3,
   make: served,
 });

@@ -1,6 +1,7 @@
 /** The embeddings format: `POST /v1/embeddings`. */
 
-import type { Format } from "../format.ts";
+import { embedding } from "../../kinds/embedding/index.ts";
+import type { EndpointOf, Format } from "../format.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { answerCollector } from "./answer.ts";
@@ -13,7 +14,7 @@ export const embeddings = (): Format => ({
   endpoints: [
     {
       format: FORMAT,
-      kind: "embedding",
+      kind: embedding,
       method: "POST",
       path: "/v1/embeddings",
       ...openaiEndpoint,
@@ -23,6 +24,6 @@ export const embeddings = (): Format => ({
         return decodeRequest(body);
       },
       complete: ({ request }) => answerCollector(request),
-    },
+    } satisfies EndpointOf<typeof embedding>,
   ],
 });

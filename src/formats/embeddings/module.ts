@@ -4,7 +4,6 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { embedding } from "../../kinds/embedding/index.ts";
 import type { FormatModule, GatewayFormat } from "../module.ts";
 import { embeddings as served } from "./index.ts";
 import { FORMAT } from "./schema.ts";
@@ -12,7 +11,6 @@ import { FORMAT } from "./schema.ts";
 /** The embeddings format: `POST /v1/embeddings`. */
 export const embeddings = (): GatewayFormat<"embeddings"> => ({
   name: FORMAT,
-  kinds: { embedding },
   rank: 5,
   make: () => served(),
 });

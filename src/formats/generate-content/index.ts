@@ -3,7 +3,10 @@
 import { GatewayError } from "../../errors.ts";
 import { bearerToken, queryOf } from "../../http/request.ts";
 import { shown } from "../../http/validation.ts";
+import { chat, type ChatKind } from "../../kinds/chat/index.ts";
+import { limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, NativeRequest } from "../../kinds/chat/request.ts";
+import { embedding } from "../../kinds/embedding/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
@@ -13,6 +16,7 @@ import type {
   CodecOptions,
   EmbeddingCodec,
   Endpoint,
+  EndpointOf,
   Format,
   Incoming,
   Query,
@@ -20,7 +24,6 @@ import type {
 } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize, WholeAnswer } from "../shared/answer.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
-import { limitWithoutReasoning } from "../shared/reasoning.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
 import { GenerateContentDecoder } from "./answer.decode.ts";
 import { decodeEmbedAnswer, embedCollector } from "./answer.embed.ts";
@@ -77,9 +80,9 @@ function methodEndpoints(collection: string): Endpoint[] {
       path: `${collection}**`,
       owns: (wildcardPath: string) => methodIn(wildcardPath) === method,
     }) as const;
-  const chat = {
+  const answered = {
     ...ENDPOINT,
-    kind: "chat",
+    kind: chat,
     maxOutputTokensPath: ["generationConfig", "maxOutputTokens"],
     conversionsOfEvent,
     complete(answer: AnswerContext) {
@@ -94,32 +97,32 @@ function methodEndpoints(collection: string): Endpoint[] {
   } as const;
   return [
     {
-      ...chat,
+      ...answered,
       ...route("generateContent"),
-      decode: (body: unknown, incoming: Incoming) => decode(body, incoming, { isTuned }),
-    },
+      decode: (body, incoming) => decode(body, incoming, { isTuned }),
+    } satisfies EndpointOf<ChatKind>,
     {
-      ...chat,
+      ...answered,
       ...route("streamGenerateContent"),
-      decode: (body: unknown, incoming: Incoming) => decode(body, incoming, { isTuned, stream: true }),
-    },
+      decode: (body, incoming) => decode(body, incoming, { isTuned, stream: true }),
+    } satisfies EndpointOf<ChatKind>,
     {
       ...QUERY,
       ...route("countTokens"),
       body: "json",
       async answer({ body, authorize, countInput }, incoming) {
         const request = await decode(body, incoming, { isTuned, isCount: true });
-        await authorize(request.model);
-        return { totalTokens: await countInput(request) };
+        await authorize(chat, request.model);
+        return { totalTokens: await countInput(chat, request) };
       },
     },
     // Only the official service's own models embed.
-    ...(isTuned ? [] : EMBEDDING_METHODS).map((method): Endpoint => {
+    ...(isTuned ? [] : EMBEDDING_METHODS).map((method): EndpointOf<typeof embedding> => {
       const isBatch = method === "batchEmbedContents";
       return {
         ...ENDPOINT,
         ...route(method),
-        kind: "embedding",
+        kind: embedding,
         async decode(body, incoming) {
           const turn = incoming.turn();
           if (turn) await turn;
@@ -222,14 +225,14 @@ async function listModels({ models }: Query, { request }: Incoming): Promise<obj
   };
 }
 
-function encodeModel({ id, displayName, maxInputTokens, maxOutputTokens, kinds = ["chat"] }: ModelInfo): object {
+function encodeModel({ id, displayName, maxInputTokens, maxOutputTokens, kinds = [chat.name] }: ModelInfo): object {
   return {
     name: `models/${id}`,
     displayName: displayName ?? id,
     ...given({ inputTokenLimit: maxInputTokens, outputTokenLimit: maxOutputTokens }),
     supportedGenerationMethods: [
-      ...(kinds.includes("chat") ? METHODS : []),
-      ...(kinds.includes("embedding") ? EMBEDDING_METHODS : []),
+      ...(kinds.includes(chat.name) ? METHODS : []),
+      ...(kinds.includes(embedding.name) ? EMBEDDING_METHODS : []),
     ],
   };
 }

@@ -4,8 +4,6 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { chat } from "../../kinds/chat/index.ts";
-import { embedding } from "../../kinds/embedding/index.ts";
 import type { ChatVerbs, EmbeddingVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { embeddingRelay } from "../shared/embedding.ts";
 import { MAX_LISTED_MODELS, VERSIONED } from "../shared/upstream.ts";
@@ -15,7 +13,6 @@ import { FORMAT } from "./schema.wire.ts";
 /** The generate-content format: the methods of `/v1beta/models/**` for answers, token counts and embeddings, and the list of models. */
 export const generateContent = (): GatewayFormat<"generate-content"> => ({
   name: FORMAT,
-  kinds: { chat, embedding },
   rank: 2,
   make: () => served(),
 });

@@ -1,9 +1,9 @@
 /** Converts the thinking config of a request in both directions. Each model lets a request control its thinking in another way. */
 
+import { budgetOf, budgetWithin, effortOf } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, Reasoning, ReasoningControl, ReasoningEffort } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedField } from "../shared/conversions.ts";
-import { budgetOf, budgetWithin, effortOf } from "../shared/reasoning.ts";
 import type { ThinkingConfig } from "./schema.config.ts";
 import { given, readWord, THINKING_LEVEL } from "./schema.wire.ts";
 

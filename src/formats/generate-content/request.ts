@@ -2,6 +2,7 @@
 
 import { GatewayError } from "../../errors.ts";
 import { assertValid, type FieldPath, unknownIn } from "../../http/validation.ts";
+import { limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type {
   ChatRequest,
   NativeRequest,
@@ -12,7 +13,6 @@ import type {
   WireObject,
 } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
-import { limitWithoutReasoning } from "../shared/reasoning.ts";
 import { decodeContents, decodeMarks, encodeMarks, encodeMessages } from "./request.contents.ts";
 import { demandsSignatures, withPlaceholders } from "./request.seals.ts";
 import { inCallersSpelling, spellingWalk } from "./request.spelling.ts";

@@ -3,12 +3,14 @@
 import parseRange from "range-parser";
 import { GatewayError } from "../../errors.ts";
 import { type Answer, jsonAnswer } from "../../http/answer.ts";
+import type { BodyIntake } from "../../http/body.ts";
 import { type Form, readMultipart } from "../../http/form.ts";
+import { image, type ImageLinks } from "../../kinds/image/index.ts";
 import type { ImageOperation, ImageRequest } from "../../kinds/image/request.ts";
 import type { Limits } from "../../limits.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { type ImageStore, isImageId, newImageId, type StoredImage } from "../../ports/image-store.ts";
-import type { Format, ImageEndpoint, Incoming } from "../format.ts";
+import { type ImageStore, isImageId, type StoredImage } from "../../ports/image-store.ts";
+import type { EndpointOf, Format, Incoming } from "../format.ts";
 import { type OpenAIErrorBody, openaiEndpoint } from "../shared/errors.ts";
 import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { answerDecoder, decodeError, decodePicture } from "./answer.decode.ts";
@@ -41,9 +43,6 @@ interface ImagesContext extends ImagesOptions {
   readonly limits: Limits;
 }
 
-/** The lifetime of a picture's URL (spec 3), in milliseconds. */
-const URL_LIFETIME_MS = 3_600_000;
-
 const FILES = "/v1/images/files";
 
 /**
@@ -55,7 +54,7 @@ export function images(context: ImagesContext): Format {
   if (publicUrl !== undefined) assertBaseUrl(publicUrl);
   const models = new ImageModels(context);
 
-  const fileLimits = ({ signal }: Incoming): FileLimits => ({
+  const fileLimits = ({ signal }: Pick<Incoming, "signal">): FileLimits => ({
     maxPixels: limits.maxImagePixels,
     maxPngPixels: limits.maxPngPixels,
     signal,
@@ -74,12 +73,19 @@ export function images(context: ImagesContext): Format {
   };
 
   const maxFileBytes = (field: string): number | undefined => (takesFiles(field) ? limits.maxImageBytes : undefined);
-  const readFiles: ImageEndpoint["readForm"] = (request, intake) =>
+  const readFiles = (request: Request, intake: BodyIntake): Promise<Form> =>
     readMultipart(request, { limits, maxFileBytes }, intake);
 
-  const endpoint = (path: string, operation: ImageOperation, body: "json" | "form"): ImageEndpoint => ({
+  const links: ImageLinks = {
+    store,
+    clock,
+    maxBytes: (request) => maxPictureBytes(request, models.rulesOf(request)),
+    urlOf: (id, call) => `${publicUrl?.replace(/\/+$/, "") ?? call.baseUrl()}${FILES}/${id}`,
+  };
+
+  const endpoint = (path: string, operation: ImageOperation, body: "json" | "form"): EndpointOf<typeof image> => ({
     ...route,
-    kind: "image",
+    kind: image,
     method: "POST",
     path,
     ...(body === "form" && { readForm: readFiles }),
@@ -91,19 +97,9 @@ export function images(context: ImagesContext): Format {
         throw (await withoutProfile(error, sent.fields, lists)) ?? error;
       }
     },
-    inspect: (request, incoming) => inspectFiles(request, models.rulesOf(request), fileLimits(incoming)),
-    async book(request, keyId) {
-      if (request.delivery === "data") return undefined;
-      return store.book?.({ keyId, bytes: maxPictureBytes(request, models.rulesOf(request)) });
-    },
+    inspect: (request, signal) => inspectFiles(request, models.rulesOf(request), fileLimits({ signal })),
     aliasesOf: (model) => models.aliasesOf(model),
-    publish({ bytes, mediaType }, incoming, booking) {
-      const id = newImageId();
-      const url = `${publicUrl?.replace(/\/+$/, "") ?? incoming.baseUrl()}${FILES}/${id}`;
-      // Do not await here: if the store hangs, the waiting function would keep the picture and its call in memory.
-      const putting = store.put({ id, bytes, mediaType, expiresAt: clock.now() + URL_LIFETIME_MS }, booking);
-      return Promise.resolve(putting).then(() => url);
-    },
+    links,
     complete: ({ request }) => answerCollector(...answerTo(request)),
     stream: ({ request }) => answerStream(...answerTo(request)),
   });
@@ -119,6 +115,7 @@ export function images(context: ImagesContext): Format {
       {
         ...route,
         kind: "public",
+        answersOf: image,
         method: "GET",
         path: `${FILES}/**`,
         answer: ({ request, wildcardPath }) => answerFile(request, wildcardPath, store, clock),

@@ -4,7 +4,7 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { image } from "../../kinds/image/index.ts";
+import { IMAGE } from "../../kinds/image/request.ts";
 import { assertOptions } from "../../options.ts";
 import { memoryImageStore } from "../../stores/memory-images.ts";
 import type { FormatModule, GatewayFormat, ImageVerbs, UpstreamFormat } from "../module.ts";
@@ -21,7 +21,6 @@ export const images = (options?: ImagesOptions): GatewayFormat<"images"> => {
   if (options !== undefined) assertOptions("images", options, IMAGES_SHAPES);
   return {
     name: FORMAT,
-    kinds: { image },
     options,
     rank: 6,
     make: ({ clock, limits }) =>
@@ -34,7 +33,7 @@ export const imagesUpstream: UpstreamFormat<ImageVerbs> = {
   ...OPENAI_UPSTREAM,
   name: FORMAT,
   address: { ...OPENAI_UPSTREAM.address, route: /\/images\/(?:generations|edits|variations)$/ },
-  modelKinds: ["image"],
+  modelKinds: [IMAGE],
   open: imageRelay,
 };
 

@@ -3,12 +3,13 @@
 import { GatewayError } from "../../errors.ts";
 import { bearerToken, queryOf } from "../../http/request.ts";
 import { assertValid } from "../../http/validation.ts";
+import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { Shapes } from "../../options.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
-import type { ChatCodec, CodecOptions, Format, Incoming, Query } from "../format.ts";
+import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming, Query } from "../format.ts";
 import { isModelAddress, modelNamed, pageSize } from "../shared/answer.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
 import { anthropicRateHeaders } from "../shared/errors.ts";
@@ -72,21 +73,23 @@ export function messages(options: MessagesOptions = {}): Format {
   } as const;
   const modelsRoute = { ...route, kind: "query", method: "GET", body: "none", expiredKeysMayAsk: false } as const;
 
+  const generation: EndpointOf<ChatKind> = {
+    ...route,
+    kind: chat,
+    method: "POST",
+    path: "/v1/messages",
+    maxOutputTokensPath: ["max_tokens"],
+    decode,
+    conversionsOfEvent,
+    complete: (answer) => new MessagesAnswerCollector(answer),
+    stream: (answer) => new MessagesStreamEncoder(answer),
+  };
+
   return {
     name: FORMAT,
     telemetry: TELEMETRY,
     endpoints: [
-      {
-        ...route,
-        kind: "chat",
-        method: "POST",
-        path: "/v1/messages",
-        maxOutputTokensPath: ["max_tokens"],
-        decode,
-        conversionsOfEvent,
-        complete: (answer) => new MessagesAnswerCollector(answer),
-        stream: (answer) => new MessagesStreamEncoder(answer),
-      },
+      generation,
       {
         ...route,
         kind: "query",
@@ -96,8 +99,8 @@ export function messages(options: MessagesOptions = {}): Format {
         body: "json",
         answer: async ({ body, authorize, countInput }, incoming) => {
           const counted = await decode(withMaxTokens(body), incoming);
-          await authorize(counted.model);
-          return { input_tokens: await countInput(counted) };
+          await authorize(chat, counted.model);
+          return { input_tokens: await countInput(chat, counted) };
         },
       },
       { ...modelsRoute, path: "/v1/models", owns: (_tail, request) => isOurs(request), answer: listModels },

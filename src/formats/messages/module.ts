@@ -4,7 +4,6 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { chat } from "../../kinds/chat/index.ts";
 import { assertOptions } from "../../options.ts";
 import type { ChatVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { MAX_LISTED_MODELS, VERSIONED } from "../shared/upstream.ts";
@@ -16,7 +15,7 @@ export type { MessagesOptions } from "./index.ts";
 /** The messages format: `POST /v1/messages`, token counts, and the list of models. */
 export const messages = (options?: MessagesOptions): GatewayFormat<"messages"> => {
   if (options !== undefined) assertOptions("messages", options, MESSAGES_SHAPES);
-  return { name: FORMAT, kinds: { chat }, options, rank: 1, make: () => served(options) };
+  return { name: FORMAT, options, rank: 1, make: () => served(options) };
 };
 
 /** The format of a relay whose upstream speaks messages. */

@@ -1,11 +1,11 @@
 /** A native request: the caller's own body with the gateway's decisions, and without the seals that its upstream does not accept. */
 
+import { budgetWithin } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, NativeRequest, ReasoningPart, RedactedReasoningPart } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../model/json.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
-import { budgetWithin } from "../shared/reasoning.ts";
 import { unwrapSeal } from "../shared/seal.ts";
 import { toldOf } from "./conversions.ts";
 import { isBlank } from "./request.messages.ts";

@@ -3,11 +3,18 @@
  * beside thinking. Such fields are changed or left out, and reported.
  */
 
+import {
+  budgetOf,
+  budgetWithin,
+  effortOf,
+  limitWithoutReasoning,
+  loopStart,
+  turnsOf,
+} from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, ReasoningControl, ReasoningEffort } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
 import { type ClaudeModel, claudeNamed } from "../shared/claude.ts";
 import type { ConvertedFields } from "../shared/conversions.ts";
-import { budgetOf, budgetWithin, effortOf, limitWithoutReasoning, loopStart, turnsOf } from "../shared/reasoning.ts";
 import type { RequestMessage, Thinking } from "./schema.ts";
 
 /** The smallest budget for reasoning, in tokens (spec 2.6). */

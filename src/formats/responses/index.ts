@@ -2,9 +2,10 @@
 
 import { GatewayError } from "../../errors.ts";
 import { assertKnown, assertValid, unknownIn } from "../../http/validation.ts";
+import { chat, type ChatKind } from "../../kinds/chat/index.ts";
 import type { ChatRequest } from "../../kinds/chat/request.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { ChatCodec, CodecOptions, Format, Incoming } from "../format.ts";
+import type { ChatCodec, CodecOptions, EndpointOf, Format, Incoming } from "../format.ts";
 import { decodeUpstreamError, retryAfterOf } from "../shared/errors.decode.ts";
 import { openaiEndpoint } from "../shared/errors.ts";
 import { assertSchemaSize } from "../shared/tools.ts";
@@ -26,25 +27,27 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
     format: FORMAT,
     ...openaiEndpoint,
   } as const;
+  const generation: EndpointOf<ChatKind> = {
+    ...common,
+    method: "POST",
+    kind: chat,
+    path: "/v1/responses",
+    maxOutputTokensPath: ["max_output_tokens"],
+    decode,
+    conversionsOfEvent,
+    complete: (answer) => new ResponseCollector(answer, nowInSeconds),
+    stream: (answer) => new ResponseStream(answer, nowInSeconds),
+    background: (answer) =>
+      answer.kept && answer.request.native?.body["background"] === true
+        ? new BackgroundResponse(answer, answer.kept, clock)
+        : undefined,
+  };
+
   return {
     name: FORMAT,
     telemetry: OPENAI_TELEMETRY,
     endpoints: [
-      {
-        ...common,
-        method: "POST",
-        kind: "chat",
-        path: "/v1/responses",
-        maxOutputTokensPath: ["max_output_tokens"],
-        decode,
-        conversionsOfEvent,
-        complete: (answer) => new ResponseCollector(answer, nowInSeconds),
-        stream: (answer) => new ResponseStream(answer, nowInSeconds),
-        background: (answer) =>
-          answer.kept && answer.request.native?.body["background"] === true
-            ? new BackgroundResponse(answer, answer.kept, clock)
-            : undefined,
-      },
+      generation,
       {
         ...common,
         method: "POST",
@@ -54,8 +57,8 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
         body: "json",
         answer: async ({ body, authorize, countInput }, incoming) => {
           const counted = await decode(body, incoming);
-          await authorize(counted.model);
-          return { object: "response.input_tokens", input_tokens: await countInput(counted) };
+          await authorize(chat, counted.model);
+          return { object: "response.input_tokens", input_tokens: await countInput(chat, counted) };
         },
       },
       ...queries(common, clock),

@@ -4,14 +4,13 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { chat } from "../../kinds/chat/index.ts";
 import type { ChatVerbs, FormatModule, GatewayFormat, UpstreamFormat } from "../module.ts";
 import { OPENAI_UPSTREAM } from "../shared/upstream.ts";
 import { responses as served, responsesCodec } from "./index.ts";
 import { FORMAT } from "./schema.ts";
 
 /** The Responses format: `POST /v1/responses`, token counts, and the routes of kept responses and conversations. */
-export const responses = (): GatewayFormat<"responses"> => ({ name: FORMAT, kinds: { chat }, rank: 4, make: served });
+export const responses = (): GatewayFormat<"responses"> => ({ name: FORMAT, rank: 4, make: served });
 
 /** The format of a relay whose upstream speaks Responses. */
 export const responsesUpstream: UpstreamFormat<ChatVerbs> = {

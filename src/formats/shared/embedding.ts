@@ -1,7 +1,12 @@
 /** What all formats that embed share: the conversions of requests, batches, the relay to an upstream, and the JSON of vectors. */
 
 import { GatewayError } from "../../errors.ts";
-import type { EmbeddingEvent, EmbeddingRequest, EmbeddingVector } from "../../kinds/embedding/request.ts";
+import {
+  EMBEDDING,
+  type EmbeddingEvent,
+  type EmbeddingRequest,
+  type EmbeddingVector,
+} from "../../kinds/embedding/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import type { NativeUsage } from "../../model/usage.ts";
 import { overridden } from "../../options.ts";
@@ -205,7 +210,7 @@ async function relayedBatch(
   const call = (): RelayedCall<EmbeddingAnswer, EmbeddingAnswer> => {
     const { body, path, headers } = codec.encodeRequest(request, start, end);
     return {
-      kind: "embedding",
+      kind: EMBEDDING,
       model: request.model,
       callerModel,
       path,

@@ -1,9 +1,9 @@
 /** Facts about OpenAI's models, found by their names: how their reasoning is controlled, and which fields they refuse. */
 
+import { effortOf, limitWithoutReasoning } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, Reasoning, ReasoningControl } from "../../kinds/chat/request.ts";
 import type { CodecOptions } from "../format.ts";
 import type { ConvertedFields } from "./conversions.ts";
-import { effortOf, limitWithoutReasoning } from "./reasoning.ts";
 
 /** Returns the name in lower case, without a provider or the mark of fine-tuning before it: `openai/gpt-5` is `gpt-5`. */
 export const nameOf = (model: string): string =>

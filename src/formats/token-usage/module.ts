@@ -10,7 +10,6 @@ import { FORMAT, tokenUsage as served } from "./index.ts";
 /** The token usage format: `GET /api/usage/token`, the quota of the caller's key. */
 export const tokenUsage = (): GatewayFormat<"token-usage"> => ({
   name: FORMAT,
-  kinds: {},
   rank: 7,
   make: () => served(),
 });

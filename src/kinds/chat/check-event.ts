@@ -6,6 +6,7 @@ import type { Usage } from "../../model/usage.ts";
 import type { Shapes } from "../../options.ts";
 import { backendFailed, type EventShapes, isCount, NO_EVENT, wrongEvent } from "../meter.ts";
 import type { ChatEvent, FinishReason, NativeEvent } from "./event.ts";
+import { CHAT } from "./request.ts";
 
 type Of<Type extends ChatEvent["type"]> = Shapes<Omit<Extract<ChatEvent, { type: Type }>, "type">>;
 
@@ -64,7 +65,7 @@ export function assertChatEvent(event: ChatEvent, limits: JsonLimits): void {
   if (event?.type === "text-delta" && typeof event.text === "string" && !("signature" in event || "block" in event))
     return;
   const fields = FIELDS.get(event?.type);
-  if (!fields || !hasFields(event, fields)) throw wrongEvent("chat", event, SHAPES, "a text, or ");
+  if (!fields || !hasFields(event, fields)) throw wrongEvent(CHAT, event, SHAPES, "a text, or ");
   if (event.type === "native" && !isNative(event)) throw backendFailed(NO_EVENT, NATIVE_FIELDS);
   const [object] = fields.objects;
   if (object !== undefined && event.type !== "native" && event.type !== "usage")

@@ -154,7 +154,7 @@ interface OfCandidate {
 }
 
 /** A signature of the reasoning that led to the event. */
-interface Signed {
+interface OfSignature {
   readonly signature?: string;
   /** The maker of the signature: the wire format of its upstream, or the name of a provider. */
   readonly maker?: string;
@@ -215,7 +215,7 @@ export type ChatEvent =
 export type ContentEvent = OfCandidate &
   /** `block` separates blocks: a delta begins a new block when its `block` differs from that of the delta before it. */
   (
-    | ({ readonly type: "text-delta"; readonly text: string; readonly block?: string } & Signed)
+    | ({ readonly type: "text-delta"; readonly text: string; readonly block?: string } & OfSignature)
     | { readonly type: "reasoning-delta"; readonly text: string; readonly block?: string }
     /** The text of a refusal, in formats that separate a refusal from the answer's text. */
     | { readonly type: "refusal-delta"; readonly text: string }
@@ -224,27 +224,37 @@ export type ContentEvent = OfCandidate &
     /** Ends a block of reasoning with its signature. */
     | { readonly type: "reasoning-signature"; readonly signature: string; readonly maker?: string }
     | { readonly type: "redacted-reasoning"; readonly data: string; readonly maker?: string }
-    | ({ readonly type: "tool-call"; readonly id: string; readonly name: string; readonly input: JsonObject } & Signed)
-    | ({ readonly type: "tool-call-start"; readonly id: string; readonly name: string } & Signed)
+    | ({
+        readonly type: "tool-call";
+        readonly id: string;
+        readonly name: string;
+        readonly input: JsonObject;
+      } & OfSignature)
+    | ({ readonly type: "tool-call-start"; readonly id: string; readonly name: string } & OfSignature)
     | { readonly type: "tool-call-delta"; readonly id: string; readonly json: string }
     /** The end of a tool call. The signature is set if the provider sent it only at the end. */
-    | ({ readonly type: "tool-call-end"; readonly id: string } & Signed)
+    | ({ readonly type: "tool-call-end"; readonly id: string } & OfSignature)
     /** A complete picture or sound, in base64. `thought`: a part of the reasoning, not of the answer. */
     | ({
         readonly type: "media";
         readonly mediaType: string;
         readonly data: string;
         readonly thought?: boolean;
-      } & Signed)
+      } & OfSignature)
     /** Code that the model wrote. The backend or the provider runs it, not the caller. */
-    | ({ readonly type: "code"; readonly id?: string; readonly language: CodeLanguage; readonly code: string } & Signed)
+    | ({
+        readonly type: "code";
+        readonly id?: string;
+        readonly language: CodeLanguage;
+        readonly code: string;
+      } & OfSignature)
     /** The result of the code before it. */
     | ({
         readonly type: "code-result";
         readonly id?: string;
         readonly outcome: CodeOutcome;
         readonly output?: string;
-      } & Signed)
+      } & OfSignature)
     | { readonly type: "annotation"; readonly annotation: Annotation }
   );
 

@@ -1,29 +1,46 @@
 /** Chat as a kind of generation: a request in messages, an answer in text, tool calls and media, counted in tokens. */
 
-import { GatewayError, toGatewayError } from "../../errors.ts";
-import type { ChatEndpoint } from "../../formats/format.ts";
-import { limitBeside } from "../../formats/shared/reasoning.ts";
+import { GatewayError } from "../../errors.ts";
 import type { Conversion } from "../../model/conversion.ts";
-import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
-import type { Call } from "../../pipeline/call.ts";
-import { doubt } from "../../pipeline/failures.ts";
-import type { Kind } from "../../pipeline/kind.ts";
-import { BackendContext } from "../../pipeline/run-backend.ts";
-import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
-import type { ApiKey } from "../../ports/quota-store.ts";
-import { isCount } from "../meter.ts";
+import { isJsonObject, type JsonBudget, JsonLimitError, parseJson } from "../../model/json.ts";
+import type { HookToolCall } from "../../ports/hook.ts";
+import type { ModelInfo } from "../../ports/model-backend.ts";
+import type { ContentCollector, HookContent, InputCounter, KindCall, KindModule } from "../kind.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter } from "./meter.ts";
-import { affordable, chatAmounts } from "./price.ts";
-import type { ChatRequest } from "./request.ts";
+import { affordable, chatAmounts, tokenPrice } from "./price.ts";
+import { limitBeside } from "./reasoning.ts";
+import { CHAT, type ChatRequest } from "./request.ts";
 import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
 
-type ChatKind = Kind<ChatEndpoint, ChatRequest, ChatEvent | string, AnswerEvent>;
+/** The fields of an endpoint of chat, beside its codec. */
+export interface ChatNeeds {
+  /** The name of the format. */
+  readonly format: string;
+  /** The path of the output limit in this format, for errors. */
+  readonly maxOutputTokensPath: readonly string[];
+  /** Lists the conversions of one event: of each field that the format cannot express exactly. */
+  conversionsOfEvent(event: AnswerEvent): readonly Conversion[];
+}
+
+/** Chat, whose callers may also ask for the count of the input alone. */
+export interface ChatKind extends KindModule<ChatNeeds, ChatRequest, ChatEvent | string, AnswerEvent> {
+  readonly input: InputCounter<ChatRequest>;
+}
 
 /** Chat as a kind of generation. */
-export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
-  model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "chat" }),
+export const chat: ChatKind = {
+  name: CHAT,
+  verb: "chat",
+  counts: ["maxOutputTokens", "candidateCount"],
+
+  input: {
+    byBackend: (backend, request, context) => backend.countInputTokens?.(request, context),
+    estimate: (request, countTokens) => estimateInputTokens(request, countTokens, request.mediaResolution),
+  },
+
+  isPricedByUpstream: ({ price = tokenPrice }) => price !== tokenPrice,
 
   fit({ maxOutputTokensPath: path }, request, model) {
     const most = model?.maxOutputTokens;
@@ -44,38 +61,25 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
     );
   },
 
-  countInput: countByBackend,
-
-  amounts(call, request, model) {
-    assertSearchable(request.stopSequences, call.limits);
-    const { countTokens, price } = call.services;
-    call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
-    call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
-    return chatAmounts(request, call.inputTokens, price, upstreamsOf(call, request.model, "chat"));
+  cost(call, request, { model, countedInput }) {
+    const { countTokens, limits, prices } = call;
+    if (request.stopSequences.length > 0) assertSearchable(request.stopSequences, limits);
+    const inputTokens = countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
+    const maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
+    const amounts = chatAmounts(request, inputTokens, prices.price ?? tokenPrice, call.upstreamsOf(request.model));
+    return { ...amounts, inputTokens, maxOutputTokens };
   },
 
-  afford: (call, request) =>
-    affordable(request, call.inputTokens, call.services.price, call.granted, upstreamsOf(call, request.model, "chat")),
+  afford: (call, request, { inputTokens }, granted) =>
+    affordable(request, inputTokens, call.prices.price ?? tokenPrice, granted, call.upstreamsOf(request.model)),
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
-  ask(backend, request, context) {
-    assertTaken(backend, request);
-    return backend.chat?.(request, context);
-  },
+  ask: (backend, request, context) => backend.chat?.(request, context),
 
-  generation(call, endpoint, request) {
-    const { countTokens, isRecorded, price } = call.services;
+  generation(call, endpoint, request, { cost }) {
     const { stopSequences, candidateCount = 1 } = request;
-    const meter = new ChatMeter({
-      request,
-      inputTokens: call.inputTokens,
-      countTokens,
-      price,
-      upstream: () => answeringUpstream(call),
-      jsonLimits: call.json.limits,
-      doubt: (why) => doubt(call, why),
-    });
+    const meter = new ChatMeter(call, request, cost.inputTokens);
     const generation = {
       meter,
       shape: (events: AsyncIterable<ChatEvent | string>): AsyncIterable<ChatEvent | string> => {
@@ -84,42 +88,105 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
         return endAtStopSequences(events, stopSequences, stop);
       },
     };
-    return isRecorded ? { ...generation, onEvent: noteConversions(call, endpoint) } : generation;
+    return call.isRecorded ? { ...generation, onEvent: noteConversions(call, endpoint) } : generation;
   },
+
+  collector: () => new ChatContent(),
 };
-
-/** Refuses the unknown types of a request, unless the backend takes them. */
-function assertTaken({ takesUnknown }: ModelBackend, { native }: ChatRequest): void {
-  if (!takesUnknown) native?.assertKnown?.();
-}
-
-/** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */
-async function countByBackend(call: Call, key: ApiKey, request: ChatRequest): Promise<number | undefined> {
-  const { backend } = call.services;
-  assertTaken(backend, request);
-  try {
-    const counting = backend.countInputTokens?.(request, new BackendContext(call, key));
-    const tokens = counting === undefined ? undefined : await call.wait(counting);
-    const isKnown: boolean = isCount(tokens);
-    if (tokens === undefined || isKnown) return tokens;
-    throw new TypeError(`A count of tokens must be an integer from 0 up, not ${tokens}.`);
-  } catch (error) {
-    throw toGatewayError(error, "model-backend");
-  }
-}
 
 /** Lowers an estimate to the listed window of the model: no model takes more. */
 const withinWindow = (tokens: number, { maxInputTokens: most = tokens }: Partial<ModelInfo> = {}): number =>
   most >= 1 && most < tokens ? Math.ceil(most) : tokens;
 
 /** Notes the conversions of the answer for the record. The headers are sent before the answer. */
-function noteConversions(call: Call, endpoint: ChatEndpoint): (event: AnswerEvent) => void {
+function noteConversions(call: KindCall, endpoint: ChatNeeds): (event: AnswerEvent) => void {
   const conversions = new Map<string, Conversion>();
   return (event) => {
     for (const conversion of endpoint.conversionsOfEvent(event)) {
       if (conversions.has(conversion.field)) continue;
       conversions.set(conversion.field, conversion);
-      call.answerConversions = [...conversions.values()];
+      call.noteAnswerConversions([...conversions.values()]);
     }
   };
+}
+
+/** The most characters of an answer that hooks see. */
+const MAX_CHARS = 262_144;
+
+/** Collects the text, the reasoning and the tool calls of the first candidate. */
+class ChatContent implements ContentCollector<AnswerEvent> {
+  readonly #calls = new Map<string, { readonly name: string; json: string }>();
+  #text = "";
+  #reasoning = "";
+  #finishReason: HookContent["finishReason"] = undefined;
+  #chars = 0;
+
+  onEvent(event: AnswerEvent): void {
+    if (event.type === "native") {
+      for (const known of event.events) this.onEvent(known);
+      return;
+    }
+    if ("candidate" in event && (event.candidate ?? 0) > 0) return;
+    switch (event.type) {
+      case "text-delta":
+      case "refusal-delta":
+        this.#text += this.#fitting(event.text);
+        break;
+      case "reasoning-delta":
+        this.#reasoning += this.#fitting(event.text);
+        break;
+      case "tool-call":
+        this.#begin(event.id, event.name, JSON.stringify(event.input));
+        break;
+      case "tool-call-start":
+        this.#begin(event.id, event.name);
+        break;
+      case "tool-call-delta": {
+        const known = this.#calls.get(event.id);
+        if (known) known.json += this.#fitting(event.json);
+        break;
+      }
+      case "finish":
+        this.#finishReason = event.endings?.[0].reason;
+        break;
+      default:
+    }
+  }
+
+  #begin(id: string, name: string, json = ""): void {
+    // A call counts by its name, its id and some characters more, so that many empty calls are bounded too.
+    this.#chars += 64 + id.length + name.length + json.length;
+    if (this.#chars <= MAX_CHARS) this.#calls.set(id, { name, json });
+  }
+
+  #fitting(text: string): string {
+    const room = Math.max(0, MAX_CHARS - this.#chars);
+    this.#chars += text.length;
+    return text.length <= room ? text : text.slice(0, room);
+  }
+
+  get bytes(): number {
+    return 2 * Math.min(this.#chars, MAX_CHARS);
+  }
+
+  content(budget: JsonBudget): HookContent {
+    return {
+      text: this.#text,
+      reasoning: this.#reasoning,
+      toolCalls: Array.from(this.#calls, ([id, { name, json }]) => ({ id, name, input: inputOf(json, budget) })),
+      finishReason: this.#finishReason,
+      isCut: this.#chars > MAX_CHARS,
+    };
+  }
+}
+
+/** Returns the arguments of a call as an object, or as the model wrote them. Throws the errors of the budget's booking. */
+function inputOf(json: string, budget: JsonBudget): HookToolCall["input"] {
+  try {
+    const input = json === "" ? {} : parseJson(json, budget);
+    return isJsonObject(input) ? input : json;
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof JsonLimitError) return json;
+    throw error;
+  }
 }

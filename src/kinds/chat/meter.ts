@@ -3,16 +3,16 @@
  */
 
 import { GatewayError } from "../../errors.ts";
-import { DEFAULT_JSON_LIMITS, type JsonLimits } from "../../model/json.ts";
 import { type Certainty, type ModalityCount, type Usage, withParts } from "../../model/usage.ts";
 import { quoted, unknownName } from "../../options.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
-import { countOfNothing, countPiece, type CountTokens, encryptedTokens, type TextCount } from "../count-tokens.ts";
+import { countOfNothing, countPiece, encryptedTokens, type TextCount } from "../count-tokens.ts";
+import type { KindCall } from "../kind.ts";
 import { backendFailed, isTooHigh, isTooLow, type Meter, type MeterReport, nameOf, TRUST } from "../meter.ts";
 import { assertChatEvent, FINISH_REASONS, wrongCount } from "./check-event.ts";
 import type { AnswerEvent, ChatEvent, ContentEvent, Ending, FinishEvent, NativeEvent, NativeFrame } from "./event.ts";
-import { charge, type Price } from "./price.ts";
-import type { ChatRequest } from "./request.ts";
+import { charge, type Price, tokenPrice } from "./price.ts";
+import { CHAT, type ChatRequest } from "./request.ts";
 
 /** The estimated tokens of a picture or a sound in an answer. */
 const MEDIA_TOKENS = 1_290;
@@ -32,20 +32,8 @@ const UNSEEN_INPUT_TOKENS = 1_048_576;
 /** The most characters of native frames that wait for the finish. `relay` accepts complete answers of the same size. */
 const MAX_WAITING_CHARS = 64 * 1024 ** 2;
 
-interface ChatMeterOptions {
-  /** The request. Its output limit may have been lowered to what the hold covers. */
-  readonly request: ChatRequest;
-  /** The estimated input tokens. */
-  readonly inputTokens: number;
-  readonly countTokens: CountTokens;
-  readonly price: Price;
-  /** Returns the upstream that was asked last. Default: the upstream is unknown. */
-  readonly upstream?: () => UpstreamModel | undefined;
-  /** Bounds of the JSON in one event. Default: `DEFAULT_JSON_LIMITS`. */
-  readonly jsonLimits?: JsonLimits;
-  /** Called with a message when the backend reports counts that cannot be true. */
-  readonly doubt: (why: string) => void;
-}
+/** The parts of a call that its meter needs. */
+type MeteredCall = Pick<KindCall, "countTokens" | "jsonLimits" | "prices" | "answeringUpstream" | "doubt">;
 
 /** The most runs of the provider's own tools that are expected in one answer. */
 const MAX_TOOL_USES = 64;
@@ -68,8 +56,10 @@ const newCandidate = (): Candidate => ({ text: countOfNothing(), callsTools: fal
 export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   overrun = false;
   isHeavy = false;
-  readonly #options: ChatMeterOptions;
-  readonly #jsonLimits: JsonLimits;
+  readonly #call: MeteredCall;
+  readonly #request: ChatRequest;
+  readonly #inputTokens: number;
+  readonly #price: Price;
   readonly #candidates: [Candidate, ...Candidate[]] = [newCandidate()];
   #model: string | undefined;
   /** True once the backend has sent content or usage, or has completed its answer. Until then, the call is free. */
@@ -99,16 +89,22 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #native: { format: string; frames: NativeFrame[]; body: string | undefined } | undefined;
   #waitingChars = 0;
 
-  constructor(options: ChatMeterOptions) {
-    this.#options = options;
-    this.#jsonLimits = options.jsonLimits ?? DEFAULT_JSON_LIMITS;
+  /**
+   * @param request The request. Its output limit may have been lowered to what the hold covers.
+   * @param inputTokens The estimated input tokens.
+   */
+  constructor(call: MeteredCall, request: ChatRequest, inputTokens: number) {
+    this.#call = call;
+    this.#request = request;
+    this.#inputTokens = inputTokens;
+    this.#price = call.prices.price ?? tokenPrice;
   }
 
   start(first: ChatEvent | string | undefined): AnswerEvent {
-    const { model } = this.#options.request;
+    const { model } = this.#request;
     if (typeof first !== "object")
       return { type: "start", id: undefined, model, usage: { ...this.#usage(), outputTokens: 0 } };
-    assertChatEvent(first, this.#jsonLimits);
+    assertChatEvent(first, this.#call.jsonLimits);
     const native = first.type === "native" ? { native: first.format, maker: first.format } : undefined;
     const event = first.type === "native" ? first.events[0] : first;
     const start = event?.type === "start" ? event : undefined;
@@ -127,10 +123,10 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       this.#addText(event, this.#candidates[0]);
       passed = { type: "text-delta", text: event };
     } else {
-      assertChatEvent(event, this.#jsonLimits);
+      assertChatEvent(event, this.#call.jsonLimits);
       passed = event.type === "native" ? this.#observeNative(event) : this.#count(event);
     }
-    const limit = this.#options.request.maxOutputTokens * this.#candidates.length;
+    const limit = this.#request.maxOutputTokens * this.#candidates.length;
     const isCounted = this.#reportsUsage && this.#estimateAtFinish === undefined;
     // No count within the limit would be believed for more text, and the answer may never end.
     const { times, tokens } = isCounted ? TRUST : TOLERANCE;
@@ -144,7 +140,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     const content: Content[] = [];
     let isEnd = this.#native !== undefined || body !== undefined;
     for (const event of events) {
-      assertChatEvent(event, this.#jsonLimits);
+      assertChatEvent(event, this.#call.jsonLimits);
       const passed = this.#count(event);
       if (passed) content.push(passed);
       if (event.type === "finish") isEnd = true;
@@ -219,7 +215,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   }
 
   #candidateOf(number = 0): Candidate {
-    const { candidateCount = 1 } = this.#options.request;
+    const { candidateCount = 1 } = this.#request;
     if (!(Number.isInteger(number) && number >= 0 && number < candidateCount))
       throw backendFailed(
         "The model backend answered with a candidate that nobody asked for.",
@@ -233,7 +229,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     // Set this first: an event whose count fails is charged all the same.
     this.#hasBegun = true;
     const before = text.tokens;
-    countPiece(text, piece, this.#options.countTokens);
+    countPiece(text, piece, this.#call.countTokens);
     this.#outputEstimate += text.tokens - before;
   }
 
@@ -248,7 +244,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
       );
     if (!candidate.finish) this.#finished++;
     candidate.finish ??= event;
-    if (this.#finished >= (this.#options.request.candidateCount ?? 1)) this.#estimateAtFinish ??= this.#outputEstimate;
+    if (this.#finished >= (this.#request.candidateCount ?? 1)) this.#estimateAtFinish ??= this.#outputEstimate;
   }
 
   #learn(usage: Partial<Usage> | undefined): void {
@@ -262,7 +258,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** Returns the name of a count that is too high to be true; undefined if there is none. */
   #tooHigh({ details, ...usage }: Partial<Usage>): string | undefined {
-    const { inputTokens: input, request } = this.#options;
+    const [input, request] = [this.#inputTokens, this.#request];
     const { inputTokens = 0, outputTokens = 0, cacheReadTokens = 0, cacheWriteTokens = 0 } = withParts(usage);
     const { reasoningTokens = 0, toolUseTokens = 0, cacheWritesByTtl, serverToolUses } = usage;
     const most = {
@@ -320,7 +316,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   /** Marks the charge as estimated, and reports the first count that cannot be true. */
   #doubt(why: string): void {
-    if (!this.#isDoubtful) this.#options.doubt(why);
+    if (!this.#isDoubtful) this.#call.doubt(why);
     this.#isDoubtful = true;
   }
 
@@ -339,7 +335,7 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
   #usageOf({ inputTokens, outputTokens, ...others }: Partial<Usage>): Usage {
     const estimated = Math.ceil(this.#outputEstimate) + this.#media * MEDIA_TOKENS;
     return {
-      inputTokens: inputTokens ?? this.#options.inputTokens,
+      inputTokens: inputTokens ?? this.#inputTokens,
       // Before the end, the backend's latest count may not include the latest text.
       outputTokens: this.#isFinal ? (outputTokens ?? Math.max(1, estimated)) : Math.max(outputTokens ?? 0, estimated),
       cacheReadTokens: others.cacheReadTokens ?? 0,
@@ -355,13 +351,11 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
 
   get units(): number {
     if (!this.#hasBegun) return 0;
-    const { price, request, upstream } = this.#options;
-    return charge(price, this.#usage(), request.model, "chat", upstream?.());
+    return charge(this.#price, this.#usage(), this.#request.model, CHAT, this.#call.answeringUpstream());
   }
 
   assertPrice(upstream: UpstreamModel): void {
-    const { price, request } = this.#options;
-    charge(price, { ...this.#usage(), outputTokens: 1 }, request.model, "chat", upstream);
+    charge(this.#price, { ...this.#usage(), outputTokens: 1 }, this.#request.model, CHAT, upstream);
   }
 
   get report(): MeterReport {

@@ -2,11 +2,11 @@
 
 import { NO_USAGE, type Usage } from "../../model/usage.ts";
 import { quoted } from "../../options.ts";
-import type { ModelKind } from "../../ports/call.ts";
+import type { ModelKind } from "../../ports/call-info.ts";
 import type { UpstreamModel } from "../../ports/model-backend.ts";
 import { abandon } from "../count-tokens.ts";
 import type { Amounts } from "../meter.ts";
-import type { ChatRequest, OutputModality } from "./request.ts";
+import { CHAT, type ChatRequest, type OutputModality } from "./request.ts";
 
 /**
  * Returns the price of a usage for a model, in quota units; fractions are rounded up. The price must not fall as the input or the output
@@ -130,7 +130,7 @@ function highestCost(
 /** Returns the cost of a usage at one upstream in the most expensive way of counting. */
 function costAt(upstream: UpstreamModel | undefined, request: ChatRequest, plainUsage: Usage, price: Price): number {
   const { model } = request;
-  const priceOf = (usage: Usage): number => price(usage, model, "chat", upstream);
+  const priceOf = (usage: Usage): number => price(usage, model, CHAT, upstream);
   let dearest = plainUsage;
   let units = priceOf(dearest);
   if (typeof units !== "number") return wholeUnits(units, model);

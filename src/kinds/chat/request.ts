@@ -2,6 +2,9 @@
 
 import type { JsonObject } from "../../model/json.ts";
 
+/** The name of this kind. */
+export const CHAT = "chat";
+
 /** One request for the next assistant message. The backend chooses the value of an absent field. */
 export interface ChatRequest {
   readonly model: string;

@@ -1,47 +1,253 @@
-/** Embeddings as a kind of generation: a vector for each input, charged by the tokens of the inputs. */
+/**
+ * Embeddings as a kind of generation: a vector for each input, charged by the tokens of the inputs. The meter checks the vectors, and uses the
+ * backend's count, or an estimate without one.
+ */
 
-import type { EmbeddingEndpoint } from "../../formats/format.ts";
-import { NO_USAGE } from "../../model/usage.ts";
-import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
-import { doubt } from "../../pipeline/failures.ts";
-import type { Kind } from "../../pipeline/kind.ts";
-import { charge } from "../chat/price.ts";
-import { EmbeddingMeter, estimateTokens } from "./meter.ts";
-import type { EmbeddingAnswerEvent, EmbeddingEvent, EmbeddingRequest } from "./request.ts";
+import { GatewayError } from "../../errors.ts";
+import { type Certainty, type NativeUsage, NO_USAGE, type Usage } from "../../model/usage.ts";
+import { shown } from "../../options.ts";
+import type { UpstreamModel } from "../../ports/model-backend.ts";
+import { partsTokens } from "../chat/input-tokens.ts";
+import { charge, tokenPrice } from "../chat/price.ts";
+import { assertTokens, type CountTokens } from "../count-tokens.ts";
+import type { KindCall, KindModule } from "../kind.ts";
+import {
+  backendFailed,
+  type EventShapes,
+  isCount,
+  isTooHigh,
+  type Meter,
+  type MeterReport,
+  wrongEvent,
+} from "../meter.ts";
+import {
+  EMBEDDING,
+  type EmbeddingAnswerEvent,
+  type EmbeddingEvent,
+  type EmbeddingInput,
+  type EmbeddingRequest,
+  type EmbeddingVector,
+  MAX_DIMENSIONS,
+} from "./request.ts";
 
 /** Embeddings as a kind of generation. */
-export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent, EmbeddingAnswerEvent> = {
-  model: (_endpoint, { model }) => ({ name: model, aliases: [], kind: "embedding" }),
+export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, EmbeddingAnswerEvent> = {
+  name: EMBEDDING,
+  verb: "embed",
 
-  fit: (_endpoint, request) => request,
+  isPricedByUpstream: ({ price = tokenPrice }) => price !== tokenPrice,
 
-  amounts(call, request, model) {
-    const { countTokens, price } = call.services;
-    call.inputTokens = estimateTokens(request, countTokens, model?.maxInputTokens);
-    const usage = { ...NO_USAGE, inputTokens: call.inputTokens };
-    const upstreams = upstreamsOf(call, request.model, "embedding");
+  cost(call, request, { model }) {
+    const inputTokens = estimateTokens(request, call.countTokens, model?.maxInputTokens);
+    const usage = { ...NO_USAGE, inputTokens };
+    const upstreams = call.upstreamsOf(request.model);
     const units = Math.max(
       ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) =>
-        charge(price, usage, request.model, "embedding", upstream),
+        unitsOf(call, usage, request.model, upstream),
       ),
     );
-    return { atLeast: units, atMost: units };
+    return { atLeast: units, atMost: units, inputTokens, maxOutputTokens: 0 };
   },
-
-  afford: (_call, request) => request,
-
-  mayRunCode: () => false,
 
   ask: (backend, request, context) => backend.embed?.(request, context),
 
-  generation(call, _endpoint, request) {
-    const meter = new EmbeddingMeter({
-      request,
-      inputTokens: call.inputTokens,
-      price: call.services.price,
-      upstream: () => answeringUpstream(call),
-      doubt: (why) => doubt(call, why),
-    });
-    return { meter, shape: (events) => events };
-  },
+  generation: (call, _endpoint, request, { cost }) => ({
+    meter: new EmbeddingMeter(call, request, cost.inputTokens),
+    shape: (events) => events,
+  }),
 };
+
+const unitsOf = (
+  { prices: { price = tokenPrice } }: KindCall,
+  usage: Usage,
+  model: string,
+  upstream: UpstreamModel | undefined,
+): number => charge(price, usage, model, EMBEDDING, upstream);
+
+/** The most numbers of all vectors of an answer: 2,048 vectors of 4,096 numbers. */
+const MAX_NUMBERS = 2 ** 23;
+
+/** To write so many numbers takes milliseconds. */
+const HEAVY_NUMBERS = 16_384;
+
+/**
+ * Estimates the tokens of a request's whole input, at least 1.
+ *
+ * @param maxInputTokens The most tokens that the model reads of each input.
+ */
+function estimateTokens(
+  { inputs, titles = [] }: EmbeddingRequest,
+  countTokens: CountTokens,
+  maxInputTokens: number = Number.POSITIVE_INFINITY,
+): number {
+  let tokens = 0;
+  for (const [index, input] of inputs.entries()) {
+    const title = titles[index];
+    const count = tokensOf(input, countTokens) + (title === undefined ? 0 : countTokens(title));
+    tokens += Math.min(maxInputTokens, assertTokens(count));
+  }
+  return Math.max(1, Math.ceil(tokens));
+}
+
+function tokensOf(input: EmbeddingInput, countTokens: CountTokens): number {
+  if (typeof input === "string") return countTokens(input);
+  return "parts" in input ? partsTokens(input.parts, countTokens) : input.length;
+}
+
+/** Returns the size of an input, to divide the estimate of all inputs among them: characters, or four for each token or kilobyte of a file. */
+function sizeOf(input: EmbeddingInput): number {
+  if (typeof input === "string") return 1 + input.length;
+  if (!("parts" in input)) return 1 + input.length * 4;
+  let size = 1;
+  for (const part of input.parts) {
+    if (part.type === "text") size += part.text.length;
+    else size += part.source.type === "base64" ? part.source.data.length / 256 : 4_096;
+  }
+  return size;
+}
+
+/** The most tokens that an upstream may add to each input, such as an instruction for its model. */
+const ADDED_TOKENS = 1_024;
+
+class EmbeddingMeter implements Meter<EmbeddingEvent, EmbeddingAnswerEvent> {
+  readonly overrun = false;
+  isHeavy = false;
+  readonly #call: KindCall;
+  readonly #request: EmbeddingRequest;
+  /** The estimated tokens of all inputs. */
+  readonly #estimate: number;
+  /** The length of the first vector whose length the request does not choose. All such vectors must have this length. */
+  #dimensions: number | undefined;
+  /** The numbers of all vectors. */
+  #numbers = 0;
+  #vectors = 0;
+  /** The size of the inputs whose vectors have come. */
+  #size = 0;
+  /** The numbers since the event loop has served others. */
+  #unyielded = 0;
+  /** The backend's latest count. */
+  #known: number | undefined;
+  #isDoubtful = false;
+  #native: NativeUsage | undefined;
+
+  constructor(call: KindCall, request: EmbeddingRequest, estimate: number) {
+    this.#call = call;
+    this.#request = request;
+    this.#estimate = estimate;
+  }
+
+  start(): EmbeddingAnswerEvent {
+    return { type: "start" };
+  }
+
+  observe(event: EmbeddingEvent): EmbeddingAnswerEvent | undefined {
+    if (isVector(event)) return this.#add(event);
+    this.isHeavy = false;
+    if (typeof event !== "object" || event?.type !== "usage") throw wrongEvent(EMBEDDING, event, SHAPES, VECTORS);
+    this.#native = event.native;
+    this.#learn(event.usage?.inputTokens);
+    return undefined;
+  }
+
+  #add(vector: EmbeddingVector): EmbeddingAnswerEvent {
+    const { inputs, inputDimensions = [] } = this.#request;
+    const input = inputs[this.#vectors];
+    if (input === undefined) throw failed("The model backend yielded more vectors than there are inputs.");
+    const { length } = vector;
+    if (length === 0 || length > MAX_DIMENSIONS)
+      throw failed(`The model backend yielded a vector of ${length} numbers.`);
+    const wanted = inputDimensions[this.#vectors];
+    if (length !== (wanted ?? this.#dimensions ?? length))
+      throw failed("The model backend yielded vectors of different lengths.");
+    this.#numbers += length;
+    if (this.#numbers > MAX_NUMBERS) throw failed("The model backend's answer is too large.");
+    for (let at = 0; at < length; at++)
+      if (!isFloat(vector[at]))
+        throw backendFailed(
+          "The model backend yielded a vector of something that is no number.",
+          `embedding: the vector ${this.#vectors} must have at ${at} a number that 32 bits can hold, not ${typeof vector[at] === "number" ? vector[at] : shown(vector[at])}.`,
+        );
+    if (wanted === undefined) this.#dimensions = length;
+    this.#vectors++;
+    this.#size += sizeOf(input);
+    this.#unyielded += length;
+    this.isHeavy = this.#unyielded >= HEAVY_NUMBERS;
+    if (this.isHeavy) this.#unyielded = 0;
+    return { type: "embedding", vector };
+  }
+
+  /** Keeps a count. Drops a count that cannot be true, so that the estimate is used instead: no text has zero tokens. */
+  #learn(count: unknown): void {
+    const [inputTokens, request] = [this.#estimate, this.#request];
+    const isPossible =
+      isCount(count) && count > 0 && !isTooHigh(count, inputTokens, request.inputs.length * ADDED_TOKENS);
+    if (isPossible) this.#known = count;
+    else if (!this.#isDoubtful)
+      this.#call.doubt(
+        `The model backend reported a usage that is no count of its input of about ${inputTokens} tokens.`,
+      );
+    this.#isDoubtful ||= !isPossible;
+  }
+
+  complete(): void {
+    if (this.#isWhole) return;
+    throw backendFailed(
+      "The model backend yielded fewer vectors than there are inputs.",
+      `embedding: yield a vector for each of the ${this.#request.inputs.length} inputs; there were ${this.#vectors}.`,
+    );
+  }
+
+  finish(): EmbeddingAnswerEvent {
+    const usage = { inputTokens: this.#inputTokens };
+    return { type: "finish", usage, ...(this.#native && { native: this.#native }) };
+  }
+
+  get #isWhole(): boolean {
+    return this.#vectors === this.#request.inputs.length;
+  }
+
+  /** The tokens so far: the backend's count, or at least the estimate for the inputs whose vectors have come. */
+  get #inputTokens(): number {
+    const inputTokens = this.#estimate;
+    if (this.#isWhole) return this.#known ?? inputTokens;
+    const size = this.#request.inputs.reduce((sum, input) => sum + sizeOf(input), 0);
+    return Math.max(this.#known ?? 0, Math.ceil(inputTokens * Math.min(1, this.#size / size)));
+  }
+
+  /** Undefined until the backend has sent a vector or a count. Until then, the call is free. */
+  get #usage(): Usage | undefined {
+    if (this.#vectors === 0 && this.#known === undefined) return undefined;
+    return { ...NO_USAGE, inputTokens: this.#inputTokens };
+  }
+
+  get units(): number {
+    const usage = this.#usage;
+    return usage ? unitsOf(this.#call, usage, this.#request.model, this.#call.answeringUpstream()) : 0;
+  }
+
+  assertPrice(upstream: UpstreamModel): void {
+    unitsOf(this.#call, { ...NO_USAGE, inputTokens: this.#estimate }, this.#request.model, upstream);
+  }
+
+  get report(): MeterReport {
+    const usage = this.#usage;
+    return { usage, tokens: usage?.inputTokens ?? 0 };
+  }
+
+  get certainty(): Certainty {
+    if (!this.#usage) return "exact";
+    return this.#isWhole && this.#known !== undefined && !this.#isDoubtful ? "exact" : "estimated";
+  }
+}
+
+const SHAPES: EventShapes = { usage: { usage: "object", native: "any?" } };
+const VECTORS = "a list of numbers, a Float32Array or a Float64Array, or ";
+
+const isVector = (event: EmbeddingEvent): event is EmbeddingVector =>
+  Array.isArray(event) || event instanceof Float32Array || event instanceof Float64Array;
+
+/** Tells whether a value is a number that 32 bits can hold: callers may ask for vectors of such floats. */
+const isFloat = (value: unknown): boolean => typeof value === "number" && Number.isFinite(Math.fround(value));
+
+const failed = (message: string): GatewayError =>
+  new GatewayError("backend_failed", message, { port: "model-backend" });

@@ -3,6 +3,9 @@
 import type { NativeUsage } from "../../model/usage.ts";
 import type { DocumentPart, MediaPart, NativeRequest, TextPart } from "../chat/request.ts";
 
+/** The name of this kind. */
+export const EMBEDDING = "embedding";
+
 /** One request for the vectors of its inputs. The backend chooses the value of an absent field. */
 export interface EmbeddingRequest {
   readonly model: string;

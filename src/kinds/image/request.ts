@@ -3,6 +3,9 @@
 import type { NativeUsage } from "../../model/usage.ts";
 import type { NativeRequest } from "../chat/request.ts";
 
+/** The name of this kind. */
+export const IMAGE = "image";
+
 /** The operation: draw from a prompt, change images, or make variations of an image. */
 export type ImageOperation = "generate" | "edit" | "vary";
 

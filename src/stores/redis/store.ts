@@ -2,7 +2,7 @@
 
 import { parseJson } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
-import type { CallInfo } from "../../ports/call.ts";
+import type { CallInfo } from "../../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import {
   Budget,

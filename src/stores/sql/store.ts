@@ -1,7 +1,7 @@
 /** The quota store over SQL: each verb is one statement, or shares a short transaction with verbs that wait for the same key. */
 
 import { assertOptions, integer } from "../../options.ts";
-import type { CallInfo } from "../../ports/call.ts";
+import type { CallInfo } from "../../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../../ports/quota-store.ts";
 import { type BudgetEvent, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "../budgets.ts";
 import {

@@ -5,8 +5,8 @@ import { toBase64 } from "../../media/base64.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { type Usage, withParts } from "../../model/usage.ts";
 import type { MessageRules } from "../messages.ts";
-import { decodeError, failed } from "./call.ts";
 import type { Traits } from "./conversions.ts";
+import { decodeError, failed } from "./model-call.ts";
 import type { ProviderOptions } from "./options.ts";
 import { mergedMetadata, metadataOf, redactedOf, type Signer, signatureOf } from "./seals.ts";
 
@@ -23,7 +23,7 @@ interface Block {
   readonly isSigned: boolean;
 }
 
-export class AnswerDecoder {
+export class ModelAnswerDecoder {
   isFinished = false;
   readonly #traits: Pick<Traits, "signer" | "takesUnsigned">;
   readonly #model: string | undefined;

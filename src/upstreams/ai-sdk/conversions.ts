@@ -14,7 +14,7 @@ import {
   listConversions,
   rejected,
 } from "../../formats/shared/conversions.ts";
-import { budgetWithin } from "../../formats/shared/reasoning.ts";
+import { budgetWithin } from "../../kinds/chat/reasoning.ts";
 import type { ChatRequest, DocumentPart, MediaPart, ReasoningControl, ToolChoice } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject } from "../../model/json.ts";

@@ -8,18 +8,19 @@ import {
   batchesOf,
   embedded,
 } from "../../formats/shared/embedding.ts";
-import type {
-  EmbeddingEvent,
-  EmbeddingRequest,
-  EmbeddingTask,
-  EmbeddingVector,
+import {
+  EMBEDDING,
+  type EmbeddingEvent,
+  type EmbeddingRequest,
+  type EmbeddingTask,
+  type EmbeddingVector,
 } from "../../kinds/embedding/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { Pending } from "../backend.ts";
 import { reportConversions } from "../relay/chat.ts";
-import { decodeError, failed, ModelCall } from "./call.ts";
 import { conversionsOfWarnings, type Traits, traitsOf } from "./conversions.ts";
+import { decodeError, failed, ModelCall } from "./model-call.ts";
 import { type AiSdkEmbeddingModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
 import { mergedMetadata } from "./seals.ts";
 
@@ -27,7 +28,7 @@ import { mergedMetadata } from "./seals.ts";
 const CONCURRENCY = 4;
 
 /** The members of an embedding model that are used. Their values and answers are not trusted. */
-interface CallableModel {
+interface CallableEmbeddingModel {
   readonly maxEmbeddingsPerCall?: unknown;
   readonly supportsParallelCalls?: unknown;
   doEmbed(options: object): PromiseLike<unknown>;
@@ -46,7 +47,7 @@ export async function* askEmbedding(
   settings: Settings,
 ): AsyncGenerator<EmbeddingEvent> {
   const { strict, timeouts, providerOptions, clock } = settings;
-  const callable: CallableModel = model;
+  const callable: CallableEmbeddingModel = model;
   const call = new ModelCall(clock, context);
   try {
     call.signal.throwIfAborted();
@@ -57,7 +58,7 @@ export async function* askEmbedding(
     const [told, mayBeParallel] = await call.wait(Promise.all([maxEmbeddingsPerCall, supportsParallelCalls]));
     const most = Number.isSafeInteger(told) && Number(told) > 0 ? Number(told) : request.inputs.length;
     const options = optionsOf(traits, request, providerOptions);
-    call.asks(model, { kind: "embedding", stream: false, modelListed: settings.listed });
+    call.asks(model, { kind: EMBEDDING, stream: false, modelListed: settings.listed });
     call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });
     let hasReported = false;
     yield* embedded(

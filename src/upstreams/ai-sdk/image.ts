@@ -1,20 +1,27 @@
 /** Calls an image model of an AI SDK provider. The pictures come in complete answers. Their media type is read from their bytes. */
 
 import { GatewayError } from "../../errors.ts";
-import type { ImageDrawn, ImageEvent, ImageFile, ImageRequest, ImageUsage } from "../../kinds/image/request.ts";
+import {
+  IMAGE,
+  type ImageDrawn,
+  type ImageEvent,
+  type ImageFile,
+  type ImageRequest,
+  type ImageUsage,
+} from "../../kinds/image/request.ts";
 import { fromBase64, isBase64 } from "../../media/base64.ts";
 import { probeImage } from "../../media/picture.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { reportConversions } from "../relay/chat.ts";
-import { decodeError, failed, ModelCall } from "./call.ts";
 import { conversionsOfWarnings } from "./conversions.ts";
+import { decodeError, failed, ModelCall } from "./model-call.ts";
 import { type AiSdkImageModel, type ProviderOptions, rulesOf, type Settings } from "./options.ts";
 import { mergedMetadata } from "./seals.ts";
 
 /** The members of an image model that are used. Their values and answers are not trusted. */
-interface CallableModel {
+interface CallableImageModel {
   readonly supportsFileInputs?: unknown;
   readonly supportsMaskInputs?: unknown;
   doGenerate(options: object): PromiseLike<unknown>;
@@ -27,7 +34,7 @@ export async function* askImage(
   settings: Settings,
 ): AsyncGenerator<ImageEvent> {
   const { strict, timeouts, providerOptions } = settings;
-  const callable: CallableModel = model;
+  const callable: CallableImageModel = model;
   const call = new ModelCall(settings.clock, context);
   try {
     call.signal.throwIfAborted();
@@ -45,7 +52,7 @@ export async function* askImage(
     const most = Number.isSafeInteger(told) && Number(told) > 0 ? Number(told) : 1;
     const options = optionsOf(model, request, providerOptions);
     let usage: ImageUsage | undefined;
-    call.asks(model, { kind: "image", stream: false, modelListed: settings.listed });
+    call.asks(model, { kind: IMAGE, stream: false, modelListed: settings.listed });
     for (let remaining = request.count; remaining > 0; remaining -= most) {
       const n = Math.min(remaining, most);
       call.exchange.enter({ name: "complete answer", limitMs: timeouts.completeMs });

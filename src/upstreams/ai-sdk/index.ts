@@ -5,14 +5,26 @@ import { assertNodeVersion } from "../../node-version.ts";
 assertNodeVersion();
 
 import { GatewayError } from "../../errors.ts";
-import { saidModel } from "../../kinds/image/request.ts";
+import { CHAT, type ChatRequest } from "../../kinds/chat/request.ts";
+import { EMBEDDING, type EmbeddingRequest } from "../../kinds/embedding/request.ts";
+import { IMAGE, type ImageRequest, saidModel } from "../../kinds/image/request.ts";
 import { assertOptions } from "../../options.ts";
-import type { ModelKind } from "../../ports/call.ts";
-import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import type { ModelKind } from "../../ports/call-info.ts";
+import { type CallContext, type ModelBackend, type ModelInfo, VERB_OF } from "../../ports/model-backend.ts";
 import { askChat } from "./chat.ts";
 import { askEmbedding } from "./embedding.ts";
 import { askImage } from "./image.ts";
-import { AI_SDK_SHAPES, type AiSdkModel, type AiSdkModels, type AiSdkOptions, settingsOf } from "./options.ts";
+import {
+  AI_SDK_SHAPES,
+  type AiSdkChatModel,
+  type AiSdkEmbeddingModel,
+  type AiSdkImageModel,
+  type AiSdkModel,
+  type AiSdkModels,
+  type AiSdkOptions,
+  type Settings,
+  settingsOf,
+} from "./options.ts";
 
 export {
   type AiSdkChatModel,
@@ -39,32 +51,54 @@ export {
  */
 export function aiSdk(options: AiSdkOptions): ModelBackend {
   assertOptions<AiSdkOptions>("aiSdk", options, AI_SDK_SHAPES);
-  const { chat, images, embeddings, hangUp } = options;
+  const { hangUp } = options;
   const settings = settingsOf(options);
-  if (!chat && !images && !embeddings)
+  const offered = new Map(
+    Object.entries<OfferedKind>(kindsOf(options)).filter(([, { models }]) => models !== undefined),
+  );
+  if (offered.size === 0)
     throw new TypeError("aiSdk: there is neither a chat model nor an image model nor an embedding model.");
-  for (const models of [chat, images, embeddings])
+  for (const { models } of offered.values())
     if (typeof models === "object") for (const [name, model] of Object.entries(models)) assertModel(name, model);
-  const list = listOf(options);
+  const list = listOf(offered, options.info);
+  const verbs = Array.from(offered, ([kind, one]) => [
+    VERB_OF[kind as ModelKind],
+    (request: ModelRequest, call: CallContext): AsyncIterable<unknown> =>
+      one.ask(find(one.models ?? {}, request.model, one.said?.(request)), request, call, settings),
+  ]);
   return {
     takesUnknown: true,
     ...(hangUp && { hangUp }),
     upstreamsOf(name, kind) {
-      const models: AiSdkModels<AiSdkModel> | undefined = { chat, image: images, embedding: embeddings }[kind];
+      const { models } = offered.get(kind) ?? {};
       if (!models) return [];
       const { provider, modelId } = find(models, name);
       return [{ name: provider, model: modelId }];
     },
     ...(list && { models: () => list }),
-    ...(chat && { chat: (request, call) => askChat(find(chat, request.model), request, call, settings) }),
-    ...(images && {
-      image: (request, call) => askImage(find(images, request.model, saidModel(request)), request, call, settings),
-    }),
-    ...(embeddings && {
-      embed: (request, call) => askEmbedding(find(embeddings, request.model), request, call, settings),
-    }),
+    ...Object.fromEntries(verbs),
   };
 }
+
+interface ModelRequest {
+  readonly model: string;
+}
+
+/** The models of one kind, and the function that asks one of them. */
+interface OfferedKind<Model extends AiSdkModel = AiSdkModel, Request extends ModelRequest = ModelRequest> {
+  readonly models: AiSdkModels<Model> | undefined;
+  ask(model: Model, request: Request, call: CallContext, settings: Settings): AsyncIterable<unknown>;
+  /** Returns the name that the caller used for the model, perhaps an alias. */
+  said?(request: Request): string | undefined;
+}
+
+/** Returns the models of each kind. A new kind has a row here. */
+const kindsOf = ({ chat, images, embeddings }: AiSdkOptions): Readonly<Record<ModelKind, OfferedKind>> => {
+  const ofChat: OfferedKind<AiSdkChatModel, ChatRequest> = { models: chat, ask: askChat };
+  const ofImages: OfferedKind<AiSdkImageModel, ImageRequest> = { models: images, ask: askImage, said: saidModel };
+  const ofEmbeddings: OfferedKind<AiSdkEmbeddingModel, EmbeddingRequest> = { models: embeddings, ask: askEmbedding };
+  return { [CHAT]: ofChat, [IMAGE]: ofImages, [EMBEDDING]: ofEmbeddings };
+};
 
 /**
  * Finds a model by the gateway's name, or else by the alias that the caller used. Throws `model_not_found` when there is none, and a
@@ -89,18 +123,14 @@ function assertModel(name: string, model: AiSdkModel | null): void {
 }
 
 /** Lists the models. Returns undefined when a function finds the models, because they cannot be listed then. */
-function listOf({
-  chat = {},
-  images = {},
-  embeddings = {},
-  info = {},
-}: AiSdkOptions): readonly ModelInfo[] | undefined {
-  if ([chat, images, embeddings].some((models) => typeof models === "function")) return undefined;
-  return [...new Set([chat, images, embeddings].flatMap((models) => Object.keys(models)))].map((id) => {
-    const kinds: ModelKind[] = [];
-    if (Object.hasOwn(chat, id)) kinds.push("chat");
-    if (Object.hasOwn(images, id)) kinds.push("image");
-    if (Object.hasOwn(embeddings, id)) kinds.push("embedding");
-    return { ...info[id], id, kinds };
-  });
+function listOf(
+  offered: ReadonlyMap<string, OfferedKind>,
+  info: AiSdkOptions["info"] = {},
+): readonly ModelInfo[] | undefined {
+  const kindsById = new Map<string, ModelKind[]>();
+  for (const [kind, { models = {} }] of offered) {
+    if (typeof models === "function") return undefined;
+    for (const id of Object.keys(models)) kindsById.set(id, [...(kindsById.get(id) ?? []), kind as ModelKind]);
+  }
+  return Array.from(kindsById, ([id, kinds]) => ({ ...info[id], id, kinds }));
 }

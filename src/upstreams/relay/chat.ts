@@ -6,16 +6,16 @@ import type { ChatVerbs, RelayedCall } from "../../formats/module.ts";
 import { withLostResults } from "../../formats/shared/conversions.ts";
 import { parseAnswerObject, upstreamFailed } from "../../formats/shared/upstream.ts";
 import type { ChatEvent, NativeEvent, NativeFrame } from "../../kinds/chat/event.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import { CHAT, type ChatRequest } from "../../kinds/chat/request.ts";
 import type { Conversion } from "../../model/conversion.ts";
 import { nextIteration } from "../../ports/clock.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { renamed } from "../backend.ts";
 import { TurnMemory } from "../turn-memory.ts";
 import { NO_ROUTE } from "./address.ts";
-import { isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./call.ts";
 import type { Failures } from "./failures.ts";
 import type { NamePolicy, UpstreamOptions } from "./options.ts";
+import { isOfType, JSON_TYPE, readBytes, refusalOf, relayed } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -51,7 +51,7 @@ async function relayedChat(
   const finished = new Set<number>();
   const remember = memory.recorder(call.key.id, codec.format);
   return {
-    kind: "chat",
+    kind: CHAT,
     model,
     callerModel: request.model,
     path,

@@ -2,14 +2,14 @@
 
 import type { GatewayError } from "../../errors.ts";
 import { parseAnswerObject } from "../../formats/shared/upstream.ts";
-import type { ChatRequest } from "../../kinds/chat/request.ts";
+import { CHAT, type ChatRequest } from "../../kinds/chat/request.ts";
 import { isJsonObject, type JsonObject } from "../../model/json.ts";
 import { oneLine } from "../../options.ts";
 import type { CallContext } from "../../ports/model-backend.ts";
 import { NO_ROUTE } from "./address.ts";
-import { isOfType, JSON_TYPE, readBytes } from "./call.ts";
 import { assertCheckOptions, type CheckOptions, type RelayCheck } from "./options.ts";
 import { type Asking, assertCoreOptions, type CoreRelayOptions, openRelay } from "./relay.ts";
+import { isOfType, JSON_TYPE, readBytes } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -56,7 +56,7 @@ export async function checkUpstream(
     const { status, ids, problem } = await listOf(upstream, path, headers, abort.signal);
     if (problem !== undefined) return { ok: false, problem, models: undefined };
     if (ids) return withModels(upstream, { ...ids, names: ids.names.filter((name) => isShowable(upstream, name)) });
-    const model = upstream.models?.find(({ kinds }) => kinds?.includes("chat") ?? true)?.id;
+    const model = upstream.models?.find(({ kinds }) => kinds?.includes(CHAT) ?? true)?.id;
     const noList = `The upstream answers ${status} to GET ${upstream.pathOf(path)}, so it lists no models`;
     if (!asking || model === undefined)
       return wrong(`${noList}, and nothing else could be checked. Check the relay's baseUrl and format.`);

@@ -5,10 +5,10 @@ import type { RelayTools, UpstreamFormat, Verbs } from "../../formats/module.ts"
 import { pictureFailed } from "../../formats/shared/upstream.ts";
 import { assertOptions, portOf } from "../../options.ts";
 import type { ModelBackend } from "../../ports/model-backend.ts";
-import { readBytes, relayed } from "./call.ts";
 import { chatRelay, reportConversions } from "./chat.ts";
 import { brokenOff } from "./failures.ts";
 import { codecOptions, type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
+import { readBytes, relayed } from "./relayed.ts";
 import { Exchange, UNREAD } from "./transport.ts";
 import { Upstream } from "./upstream.ts";
 

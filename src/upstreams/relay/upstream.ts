@@ -2,9 +2,10 @@
 
 import { GatewayError } from "../../errors.ts";
 import type { RequestBelow, UpstreamFormat } from "../../formats/module.ts";
+import { EMBEDDING } from "../../kinds/embedding/request.ts";
 import type { JsonLimits } from "../../model/json.ts";
 import { FROM_ZERO, overridden } from "../../options.ts";
-import type { ModelKind } from "../../ports/call.ts";
+import type { ModelKind } from "../../ports/call-info.ts";
 import { type Clock, systemClock } from "../../ports/clock.ts";
 import type { ModelInfo } from "../../ports/model-backend.ts";
 import type { TelemetryNames } from "../../ports/observer.ts";
@@ -216,7 +217,7 @@ const EMBEDS = /(?:^|[^a-z])embed(?:ding)?s?(?:$|[^a-z])/i;
 function infosOf(models: RelayModels, kinds: readonly ModelKind[] | undefined): readonly ModelInfo[] {
   const kindsOf = (name: string): Pick<ModelInfo, "kinds"> => {
     if (kinds) return { kinds };
-    return EMBEDS.test(name) ? { kinds: ["embedding"] } : {};
+    return EMBEDS.test(name) ? { kinds: [EMBEDDING] } : {};
   };
   if (!isList(models)) return Object.entries(models).map(([id, upstream]) => ({ ...kindsOf(upstream), id }));
   return models.map((model) => {

@@ -4,21 +4,41 @@
  */
 
 import { GatewayError, type GatewayErrorCode, toGatewayError } from "../../errors.ts";
-import { type BreakerOptions, Breaker } from "../../ports/circuit-breaker.ts";
+import { AMOUNT, FROM_ZERO, type NumberRule } from "../../options.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
-import type { UpstreamFailure } from "../../ports/observer.ts";
-import { movedOnAfter, RoutedCall, type RoutedRequest } from "./call.ts";
-import type { RetryOptions, RouteUpstream } from "./options.ts";
+import type { CallContext } from "../../ports/model-backend.ts";
+import {
+  movedOnAfter,
+  type RoutedBackend,
+  type RoutedCall,
+  type RoutedRequest,
+  UPSTREAM_FAILURES,
+} from "./upstream.ts";
 
-/** Errors that the circuit breaker counts as failures of the upstream. */
-const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
-  "backend_failed",
-  "backend_unavailable",
-  "backend_overloaded",
-  "deadline_exceeded",
-  "internal",
-]);
+/** The number of retries of a failed call, and the pauses before them. */
+export interface RetryOptions {
+  /** The number of further rounds after all upstreams of a route have failed. Default: 2. */
+  readonly rounds: number;
+  /** The pause before the first further round, in milliseconds. It doubles with each round, and half of it is random. Default: 500. */
+  readonly pauseMs: number;
+  /** The longest pause, in milliseconds. A call that would have to wait longer fails instead. Default: 10 seconds. */
+  readonly maxPauseMs: number;
+  /**
+   * The average number of retries for each call. The limit keeps retries from making an overload worse. Up to ten unused retries are
+   * saved, so that calls in quiet times can be retried, too. Default: 0.2.
+   */
+  readonly share: number;
+}
+
+/** The default values. */
+export const DEFAULT_RETRY: RetryOptions = { rounds: 2, pauseMs: 500, maxPauseMs: 10_000, share: 0.2 };
+
+export const RETRY_RULES: Readonly<Record<keyof RetryOptions, NumberRule>> = {
+  rounds: FROM_ZERO,
+  pauseMs: FROM_ZERO,
+  maxPauseMs: FROM_ZERO,
+  share: AMOUNT,
+};
 
 /**
  * Errors after which the next upstream is asked. All other errors are caused by the request. `backend_refused` does not count as a
@@ -39,50 +59,6 @@ const LASTING: ReadonlySet<GatewayErrorCode> = new Set([
   "context_length_exceeded",
   "model_not_found",
 ]);
-
-export class RoutedBackend {
-  readonly backend: ModelBackend;
-  /** The name in records, metrics and failures. Each upstream of a route has a name of its own. */
-  readonly name: string;
-  readonly weight: number;
-  readonly model: string | undefined;
-  readonly breaker: Breaker;
-  lastFailure: UpstreamFailure | undefined = undefined;
-  readonly #clock: Clock;
-
-  constructor(upstream: RouteUpstream, name: string, breaker: BreakerOptions, clock: Clock) {
-    const { backend, weight = 1, model } = upstream;
-    this.backend = backend;
-    this.name = name;
-    this.weight = weight;
-    this.model = model;
-    this.breaker = new Breaker(breaker, clock);
-    this.#clock = clock;
-  }
-
-  /** Returns the call as this upstream sees it. */
-  routed(call: CallContext, request: RoutedRequest): RoutedCall {
-    return new RoutedCall(call, this, request, this.#clock);
-  }
-
-  /** Counts a complete answer. */
-  succeed(): void {
-    this.breaker.succeed();
-    this.lastFailure = undefined;
-  }
-
-  /** Notes a failure for the status. */
-  note(code: GatewayErrorCode): void {
-    this.lastFailure = { code, at: this.#clock.now() };
-  }
-
-  /** Counts an answer that failed after its first event. */
-  brokeOff({ code }: GatewayError): void {
-    if (!UPSTREAM_FAILURES.has(code)) return;
-    this.breaker.fail();
-    this.note(code);
-  }
-}
 
 /** An answer that has begun. */
 interface BegunAnswer<Event> {

@@ -1,9 +1,9 @@
 /** The server of the uploads benchmark: it reads multipart forms, and reports its memory. */
 
 import { serve } from "srvx/node";
-import { BodyRoom } from "../../../src/http/body-room.ts";
 import { readMultipart } from "../../../src/http/form.ts";
 import { systemClock } from "../../../src/ports/clock.ts";
+import { BodyRoom } from "../../../src/ports/shared-room.ts";
 import { answerParent } from "../../trial/child.ts";
 
 const MIB = 1024 * 1024;

@@ -3,22 +3,18 @@
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { chatCompletions } from "../../../src/formats/chat-completions/index.ts";
-import type { ChatEndpoint, Format as ServedFormat } from "../../../src/formats/format.ts";
+import type { EndpointOf } from "../../../src/formats/format.ts";
 import { generateContent } from "../../../src/formats/generate-content/index.ts";
 import { messages } from "../../../src/formats/messages/index.ts";
 import { responses } from "../../../src/formats/responses/index.ts";
 import { unwrapSeal } from "../../../src/formats/shared/seal.ts";
 import { type ChatEvent, type ChatRequest, type FinishReason, systemClock } from "../../../src/index.ts";
+import type { ChatKind } from "../../../src/kinds/chat/index.ts";
+import { chatOf } from "../../kinds/chat.ts";
 import { metered } from "../upstream-answers.ts";
 import type { Format, FormatName } from "./formats.ts";
 
-const chatOf = ({ endpoints }: ServedFormat): ChatEndpoint => {
-  const found = endpoints.find((endpoint) => endpoint.kind === "chat");
-  if (!found) throw new Error("The format has no chat.");
-  return found;
-};
-
-export const ENDPOINTS: Readonly<Record<FormatName, ChatEndpoint>> = {
+export const ENDPOINTS: Readonly<Record<FormatName, EndpointOf<ChatKind>>> = {
   messages: chatOf(messages()),
   "generate-content": chatOf(generateContent()),
   "chat-completions": chatOf(chatCompletions({ clock: systemClock })),

@@ -2,14 +2,14 @@
 
 import { toGatewayError } from "../errors.ts";
 import type { KeptDocuments, KeptPage, NewKept, StoredDocument } from "../formats/format.ts";
-import type { BodyLease } from "../http/body-room.ts";
-import { LATE, within } from "../http/wait.ts";
-import { nextIteration } from "../ports/clock.ts";
+import { LATE, within, nextIteration } from "../ports/clock.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
 import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../ports/response-store.ts";
+import type { BodyLease } from "../ports/shared-room.ts";
+import { assertSolvent } from "./admission.ts";
 import { askStore } from "./ask-store.ts";
-import { assertSolvent } from "./body.ts";
 import type { Call } from "./call.ts";
-import { report } from "./failures.ts";
+import { report } from "./reports.ts";
 import type { Responses } from "./services.ts";
 import { tooLate } from "./settlements.ts";
 
@@ -22,15 +22,9 @@ const PEEKS_IN_SHARE = 8;
 /** The most bytes of the documents that are listed at once. */
 const LIST_BYTES: number = 1024 ** 2;
 
-/** Returns the documents of the call's key; undefined without a store. */
-export function keptBy(call: Call): KeptDocuments | undefined {
-  const { services, key } = call;
-  return services.responses && key && new KeyDocuments(call, key.id, services.responses);
-}
-
-class KeyDocuments implements KeptDocuments {
+export class KeyDocuments implements KeptDocuments {
   readonly #call: Call;
-  readonly #keyId: string;
+  readonly #key: ApiKey;
   readonly #store: ResponseStore;
   readonly #retainMs: number;
   /** The room for the large documents that the call has read, until its end. */
@@ -39,16 +33,16 @@ class KeyDocuments implements KeptDocuments {
   #chars = 0;
   #isSolvent = false;
 
-  constructor(call: Call, keyId: string, { store, retainMs }: Responses) {
+  constructor(call: Call, key: ApiKey, { store, retainMs }: Responses) {
     this.#call = call;
-    this.#keyId = keyId;
+    this.#key = key;
     this.#store = store;
     this.#retainMs = retainMs;
   }
 
   create(documents: readonly NewKept[]): Promise<boolean> {
     const retained = documents.flatMap((document) => inParts({ retainMs: this.#retainMs, ...document }));
-    return this.#ask("create", (call) => this.#store.create(this.#keyId, retained, call));
+    return this.#ask("create", (call) => this.#store.create(this.#key.id, retained, call));
   }
 
   async update(update: Omit<DocumentUpdate, "retainMs"> & { readonly retainMs?: number }): Promise<boolean> {
@@ -57,10 +51,10 @@ class KeyDocuments implements KeptDocuments {
     if (!first) return false;
     // The parts come first, so that whoever sees the update finds them. They are deleted with the document.
     const ofParent = parts.map((part) => ({ ...part, parentId: update.id }));
-    if (parts.length > 0 && !(await this.#ask("create", (call) => this.#store.create(this.#keyId, ofParent, call))))
+    if (parts.length > 0 && !(await this.#ask("create", (call) => this.#store.create(this.#key.id, ofParent, call))))
       return false;
     const updated = { ...document, content: first.content, revision, ...(aliases && { aliases }) };
-    return this.#ask("update", (call) => this.#store.update(this.#keyId, updated, call));
+    return this.#ask("update", (call) => this.#store.update(this.#key.id, updated, call));
   }
 
   async peek(ids: readonly string[]): Promise<readonly StoredDocument[]> {
@@ -71,7 +65,7 @@ class KeyDocuments implements KeptDocuments {
     for (let at = 0; at < ids.length; at += atOnce) {
       const some = ids.slice(at, at + atOnce);
       const rows = await this.#booked(some.length * PART_CHARS, () =>
-        this.#ask("read", (call) => this.#store.read(this.#keyId, some, call)),
+        this.#ask("read", (call) => this.#store.read(this.#key.id, some, call)),
       );
       stored.push(...rows.map(storedOf));
     }
@@ -83,14 +77,15 @@ class KeyDocuments implements KeptDocuments {
   }
 
   async whole(stored: readonly StoredDocument[], admit?: (chars: number) => void): Promise<readonly KeptDocument[]> {
-    const { endpoint, key, limits } = this.#call;
+    const { endpoint, limits } = this.#call;
+    const key = this.#key;
     for (const { chars } of stored) {
       admit?.(chars);
       this.#chars += chars;
     }
     // A caller who cannot pay must not cause much work. Reading and cancelling are free: the response itself may hold all quota.
     const isFree = endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none");
-    if (this.#chars > limits.largeBodyBytes && !isFree && key && !key.unlimited && !this.#isSolvent) {
+    if (this.#chars > limits.largeBodyBytes && !isFree && !key.unlimited && !this.#isSolvent) {
       await assertSolvent(this.#call, key);
       this.#isSolvent = true;
     }
@@ -121,7 +116,7 @@ class KeyDocuments implements KeptDocuments {
     for (let at = 1; at < parts.count; at += PARTS_A_READ) {
       const end = Math.min(parts.count, at + PARTS_A_READ);
       const ids = Array.from({ length: end - at }, (_, index) => partId(id, parts.token, at + index));
-      const rows = await this.#ask("read", (call) => this.#store.read(this.#keyId, ids, call));
+      const rows = await this.#ask("read", (call) => this.#store.read(this.#key.id, ids, call));
       const byId = new Map(rows.map((row) => [row.id, row.content]));
       for (const part of ids) yield byId.get(part);
     }
@@ -136,7 +131,7 @@ class KeyDocuments implements KeptDocuments {
     for (let after = page.after; found.length === 0;) {
       const wanted = { limit, order, maxBytes, ...(after !== undefined && { after }) };
       const rows = await this.#booked(maxBytes, () =>
-        this.#ask("list", (call) => this.#store.list(this.#keyId, parentId, wanted, call)),
+        this.#ask("list", (call) => this.#store.list(this.#key.id, parentId, wanted, call)),
       );
       const last = rows.at(-1)?.id;
       // A store may answer with the same page again.
@@ -155,11 +150,11 @@ class KeyDocuments implements KeptDocuments {
   }
 
   async delete(id: string, { parts }: Pick<StoredDocument, "parts"> = {}): Promise<boolean> {
-    const isDeleted = await this.#ask("delete", (call) => this.#store.delete(this.#keyId, id, call));
+    const isDeleted = await this.#ask("delete", (call) => this.#store.delete(this.#key.id, id, call));
     if (!parts) return isDeleted;
     for (let at = 1; at < parts.count; at++) {
       const part = partId(id, parts.token, at);
-      await this.#ask("delete", (call) => this.#store.delete(this.#keyId, part, call));
+      await this.#ask("delete", (call) => this.#store.delete(this.#key.id, part, call));
     }
     return isDeleted;
   }
@@ -173,7 +168,7 @@ class KeyDocuments implements KeptDocuments {
     const call = this.#call;
     if (call.isEnded) return;
     if (!this.#lease) {
-      const lease = (this.#lease = call.services.bodies.lease(this.#keyId));
+      const lease = (this.#lease = call.services.bodies.lease(this.#key.id));
       call.defer(() => lease[Symbol.dispose]());
     }
     this.#lease.take(bytes);
@@ -181,7 +176,7 @@ class KeyDocuments implements KeptDocuments {
 
   /** Books room while the store is asked. */
   async #booked<Value>(bytes: number, ask: () => Promise<Value>): Promise<Value> {
-    using lease = this.#call.services.bodies.lease(this.#keyId);
+    using lease = this.#call.services.bodies.lease(this.#key.id);
     if (!this.#call.isEnded) lease.take(bytes);
     return await ask();
   }

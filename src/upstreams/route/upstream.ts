@@ -1,15 +1,82 @@
-/** A call as one upstream of a route sees it: its attempts carry the route's name of the upstream, and the reason for which the call moved on. */
+/** One upstream of a route: its circuit breaker, and a call as the upstream sees it. */
 
 import type { GatewayError, GatewayErrorCode } from "../../errors.ts";
+import { Breaker, type BreakerOptions } from "../../ports/circuit-breaker.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { CallContext } from "../../ports/model-backend.ts";
-import type { AskedUpstream, MovedOn, UpstreamObserver, UpstreamOutcome } from "../../ports/observer.ts";
+import type { CallContext, ModelBackend } from "../../ports/model-backend.ts";
+import type {
+  AskedUpstream,
+  MovedOn,
+  UpstreamFailure,
+  UpstreamObserver,
+  UpstreamOutcome,
+} from "../../ports/observer.ts";
 
-/** The upstream of a route, as its attempts name it. */
-interface NamedUpstream {
+/** A backend of a route, and its share of the calls. */
+export interface RouteUpstream {
+  readonly backend: ModelBackend;
+  /**
+   * The name for records, metrics and failures. Default: the backend's own `name`, with the index in the route's list where several have the
+   * same; for a backend without a name, the index alone, from 0.
+   */
+  readonly name?: string;
+  /** The share of calls, relative to the other upstreams. An upstream of weight 0 is asked only after the others failed. Default: 1. */
+  readonly weight?: number;
+  /** The upstream's own name of the model. Callers see the name that they used. Default: the caller's. */
+  readonly model?: string;
+}
+
+/** Errors that the circuit breaker counts as failures of the upstream. */
+export const UPSTREAM_FAILURES: ReadonlySet<GatewayErrorCode> = new Set([
+  "backend_failed",
+  "backend_unavailable",
+  "backend_overloaded",
+  "deadline_exceeded",
+  "internal",
+]);
+
+export class RoutedBackend {
+  readonly backend: ModelBackend;
+  /** The name in records, metrics and failures. Each upstream of a route has a name of its own. */
   readonly name: string;
-  /** The upstream's own name of the model. Default: the caller's. */
+  readonly weight: number;
   readonly model: string | undefined;
+  readonly breaker: Breaker;
+  lastFailure: UpstreamFailure | undefined = undefined;
+  readonly #clock: Clock;
+
+  constructor(upstream: RouteUpstream, name: string, breaker: BreakerOptions, clock: Clock) {
+    const { backend, weight = 1, model } = upstream;
+    this.backend = backend;
+    this.name = name;
+    this.weight = weight;
+    this.model = model;
+    this.breaker = new Breaker(breaker, clock);
+    this.#clock = clock;
+  }
+
+  /** Returns the call as this upstream sees it. */
+  routed(call: CallContext, request: RoutedRequest): RoutedCall {
+    return new RoutedCall(call, this, request, this.#clock);
+  }
+
+  /** Counts a complete answer. */
+  succeed(): void {
+    this.breaker.succeed();
+    this.lastFailure = undefined;
+  }
+
+  /** Notes a failure for the status. */
+  note(code: GatewayErrorCode): void {
+    this.lastFailure = { code, at: this.#clock.now() };
+  }
+
+  /** Counts an answer that failed after its first event. */
+  brokeOff({ code }: GatewayError): void {
+    if (!UPSTREAM_FAILURES.has(code)) return;
+    this.breaker.fail();
+    this.note(code);
+  }
 }
 
 /** The facts of a request that its attempts report. */
@@ -30,6 +97,9 @@ const REASONS: Partial<Record<GatewayErrorCode, MovedOn>> = {
 /** Returns the reason why a route tries the next upstream after an error. */
 export const movedOnAfter = (code: GatewayErrorCode): MovedOn => REASONS[code] ?? "failed";
 
+/**
+ * A call as one upstream of a route sees it: its attempts carry the route's name of the upstream, and the reason for which the call moved on.
+ */
 export class RoutedCall implements CallContext {
   readonly requestId: string;
   readonly context: unknown;
@@ -38,7 +108,7 @@ export class RoutedCall implements CallContext {
   readonly key: CallContext["key"];
   readonly runCode?: NonNullable<CallContext["runCode"]>;
   readonly #call: CallContext;
-  readonly #upstream: NamedUpstream;
+  readonly #upstream: RoutedBackend;
   readonly #request: RoutedRequest;
   readonly #clock: Clock;
   readonly #beganAt: number;
@@ -52,7 +122,7 @@ export class RoutedCall implements CallContext {
   /** The attempt of a backend that reports none, while its answer goes on. */
   #own: UpstreamObserver | undefined = undefined;
 
-  constructor(call: CallContext, upstream: NamedUpstream, request: RoutedRequest, clock: Clock) {
+  constructor(call: CallContext, upstream: RoutedBackend, request: RoutedRequest, clock: Clock) {
     this.requestId = call.requestId;
     this.context = call.context;
     this.headers = call.headers;

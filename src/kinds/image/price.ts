@@ -1,0 +1,65 @@
+/** The price of images, in quota units: by model, size and quality. */
+
+import { quoted } from "../../options.ts";
+import type { UpstreamModel } from "../../ports/model-backend.ts";
+import { abandon } from "../count-tokens.ts";
+import type { Amounts } from "../meter.ts";
+import type { ImageRequest } from "./request.ts";
+
+/** The properties of an image that decide its price. */
+export interface ImageKind {
+  readonly model: string;
+  /** `1024x1024` or `auto`. */
+  readonly size: string;
+  readonly quality: string | undefined;
+  /** The upstream that draws, with its own name of the model; undefined when the backend does not tell its upstreams. */
+  readonly upstream?: UpstreamModel | undefined;
+}
+
+/**
+ * Returns the price of one image, in quota units; fractions are rounded up. The gateway reserves the highest price of the upstreams that may
+ * draw for each requested image, and charges the price of the upstream that was asked last for each image that the backend yields.
+ */
+export type ImagePrice = (image: ImageKind) => number;
+
+/** The quota units of one image of medium or unknown quality, by model and size. */
+const BY_SIZE: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  "image-model-2": { "256x256": 1_600, "512x512": 1_800, "1024x1024": 2_000 },
+  "image-model-3": { "1024x1024": 4_000, "1792x1024": 8_000, "1024x1792": 8_000 },
+  "image-model-multi": { "1024x1024": 4_200, "1536x1024": 6_300, "1024x1536": 6_300 },
+};
+
+/** The quota units of an image whose model or size is not in the table, such as the size `auto`. */
+const OTHERWISE = 8_000;
+
+const TIMES: Readonly<Record<string, number>> = { low: 0.25, medium: 1, high: 4, hd: 2 };
+
+/** The default price: a table by model, size and quality. The ratios of the prices follow those of public providers. */
+export const imagePriceTable: ImagePrice = ({ model, size, quality }) =>
+  (BY_SIZE[model]?.[size] ?? OTHERWISE) * (TIMES[quality ?? ""] ?? 1);
+
+/** Returns the units of one image, rounded up. Throws a RangeError when a host's price is not a finite number from 0 up. */
+export function unitsOfOne(
+  { model, size, quality }: ImageRequest,
+  price: ImagePrice,
+  upstream?: UpstreamModel,
+): number {
+  const cost = price({ model, size, quality, ...(upstream && { upstream }) });
+  const units = Math.ceil(cost);
+  if (Number.isSafeInteger(units) && cost >= 0) return units;
+  abandon(cost);
+  throw new RangeError(`The price of a picture by "${model}" must be a number from 0 up, not ${quoted(cost)}`);
+}
+
+/** Returns the units of a request. A request is admitted for all of its images, or not at all. */
+export function imageAmounts(
+  request: ImageRequest,
+  price: ImagePrice,
+  upstreams: readonly UpstreamModel[] = [],
+): Amounts {
+  const dearest = Math.max(
+    ...(upstreams.length === 0 ? [undefined] : upstreams).map((upstream) => unitsOfOne(request, price, upstream)),
+  );
+  const units = Math.min(Number.MAX_SAFE_INTEGER, dearest * request.count);
+  return { atLeast: units, atMost: units };
+}

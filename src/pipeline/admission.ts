@@ -1,0 +1,292 @@
+/** Admits a call: authenticates its key (spec 2.5, 5, 8), holds the key to its rate limits, reads the body, and authorizes the model. */
+
+import { GatewayError, toGatewayError } from "../errors.ts";
+import type { Endpoint, ListedModel } from "../formats/format.ts";
+import { type BodyIntake, declaredBytes, readJsonText } from "../http/body.ts";
+import { withoutPrefix } from "../http/request.ts";
+import type { Cost, ModelNames } from "../kinds/kind.ts";
+import { nameOf, wrongField } from "../kinds/meter.ts";
+import { type Shapes, shown, unknownName } from "../options.ts";
+import type { ModelKind } from "../ports/call-info.ts";
+import type { Clock } from "../ports/clock.ts";
+import { MODEL_SHAPES, type ModelInfo } from "../ports/model-backend.ts";
+import type { ApiKey } from "../ports/quota-store.ts";
+import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rate-limiter.ts";
+import type { BodyLease } from "../ports/shared-room.ts";
+import { askStore, tellStore } from "./ask-store.ts";
+import type { Call } from "./call.ts";
+import type { Content } from "./idempotency.ts";
+import { report } from "./reports.ts";
+import { refusalOf } from "./reserve.ts";
+
+/** A model as a request names it. */
+export interface NamedModel extends ModelNames {
+  readonly name: string;
+  readonly kind: ModelKind;
+}
+
+/**
+ * Finds the caller's key, and counts the call for the key. Throws `missing_api_key`, `malformed_credential`, `invalid_api_key`,
+ * `expired_api_key`, or `busy` when the key has too many calls in flight.
+ */
+export async function authenticate(call: Call, expiredKeysMayAsk: boolean): Promise<ApiKey> {
+  const { quotas, clock, inFlight } = call.services;
+  const credential = call.endpoint.credential(call.request);
+  if (!credential) throw new GatewayError("missing_api_key", "No API key was given.");
+  call.secret = credential;
+  const key = await askStore(call, "quota-store", "find", () => quotas.find(withoutPrefix(credential), call.details));
+  call.assertLive();
+  if (!key) throw new GatewayError("invalid_api_key", "The API key is not valid.");
+  if (!expiredKeysMayAsk && key.expiresAt > 0 && key.expiresAt * 1000 <= clock.now())
+    throw new GatewayError("expired_api_key", "The API key has expired.");
+  call.key = key;
+  if (call.slot) inFlight.admit(call.slot, key.id);
+  return key;
+}
+
+/**
+ * Returns the backend's entry for the model; undefined when the backend lists no models. Throws `model_not_allowed` or
+ * `model_not_found`.
+ */
+export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Promise<ModelInfo | undefined> | undefined {
+  const { name, said = name, aliases } = named;
+  // A lone surrogate is half a character: no model has such a name, and no address can hold it.
+  if (!name.isWellFormed()) throw noModel(said);
+  call.found.model = name;
+  const names = [name, ...aliases];
+  if (!mayUse(key, names))
+    throw new GatewayError("model_not_allowed", `This API key may not use the model "${said}".`, { path: ["model"] });
+  return call.services.backend.models && listedModel(call, named, names);
+}
+
+/** Returns the backend's entry for a model that a hook has chosen; undefined when the backend lists no models. */
+export const findModel = (call: Call, named: NamedModel): Promise<ModelInfo | undefined> | undefined =>
+  call.services.backend.models && listedModel(call, named, [named.name, ...named.aliases]);
+
+async function listedModel(
+  call: Call,
+  { name, said = name, kind }: NamedModel,
+  names: readonly string[],
+): Promise<ModelInfo | undefined> {
+  const models = await modelsOf(call);
+  const info = models?.find(({ id, kinds }) => names.includes(id) && (kinds?.includes(kind) ?? true));
+  // A model of another kind does not exist for this caller.
+  if (models && !info) throw noModel(said);
+  call.found.modelListed = info !== undefined;
+  return info;
+}
+
+/** Tells whether the caller's key may use a model that the backend lists with the kind of the call's route. */
+export async function listsForKind(call: Call, key: ApiKey, model: string): Promise<boolean> {
+  const { endpoint } = call;
+  if (!mayUse(key, [model])) return false;
+  const models = await modelsOf(call);
+  return models?.some(({ id, kinds = [] }) => id === model && kinds.some((kind) => isOf(endpoint, kind))) ?? false;
+}
+
+const isOf = ({ kind }: Endpoint, name: ModelKind): boolean => typeof kind === "object" && kind.name === name;
+
+const noModel = (said: string): GatewayError =>
+  new GatewayError("model_not_found", `There is no model "${said}".`, { path: ["model"] });
+
+/** Returns the models that a key may use; none when the backend lists no models. */
+export async function visibleModels(call: Call, key: ApiKey): Promise<readonly ListedModel[]> {
+  const models = await modelsOf(call);
+  const { aliasesOf } = call.services;
+  const named = models?.map((model): ListedModel => ({ ...model, aliases: aliasesOf(model.id) })) ?? [];
+  return named.filter(({ id, aliases }) => mayUse(key, [id, ...aliases]));
+}
+
+const mayUse = ({ modelLimitsEnabled, modelLimits }: ApiKey, names: readonly string[]): boolean =>
+  !modelLimitsEnabled || names.some((name) => Object.hasOwn(modelLimits, name) && modelLimits[name] === true);
+
+async function modelsOf(call: Call): Promise<readonly ModelInfo[] | undefined> {
+  const { backend, kindNames } = call.services;
+  if (!backend.models) return undefined;
+  try {
+    const told = backend.models();
+    const models = "then" in told ? await call.wait(told) : told;
+    if (!Array.isArray(models)) throw new TypeError(`models() must return a list of models, not ${shown(models)}.`);
+    for (const [index, model] of models.entries()) assertModel(model, index, kindNames);
+    call.assertLive();
+    return models;
+  } catch (error) {
+    throw toGatewayError(error, "model-backend");
+  }
+}
+
+/** The kinds are checked below, where a misspelt one can be told. */
+const SHAPES: Shapes<ModelInfo> = { ...MODEL_SHAPES, kinds: "list?" };
+
+/** Throws a TypeError that names the wrong field of a listed model, and what it must be. */
+function assertModel(model: ModelInfo, index: number, known: readonly string[]): void {
+  const { id, kinds, maxOutputTokens: most = 1 } = model ?? {};
+  const areKinds = kinds === undefined || (Array.isArray(kinds) && kinds.every((kind) => known.includes(kind)));
+  if (typeof id === "string" && areKinds && Number.isSafeInteger(most) && most > 0) return;
+  const where = `models()[${index}]`;
+  const wrong = wrongField(where, model, SHAPES);
+  if (wrong !== undefined) throw new TypeError(wrong);
+  if (!areKinds) {
+    const unknown = kinds.map(nameOf).filter((kind) => !known.includes(kind));
+    throw new TypeError(`${where}: kinds, ${unknown.map((kind) => unknownName(kind, known)).join("; ")}.`);
+  }
+  throw new RangeError(`${where}: maxOutputTokens must be an integer from 1 up, not ${most}.`);
+}
+
+/** The pause before a retry when the rate limiter names an impossible time, in milliseconds. */
+const COME_BACK_MS = 1_000;
+
+const MESSAGE: Readonly<Record<RateKind, string>> = {
+  requests: "This API key sends too many requests.",
+  tokens: "This API key uses too many tokens in too short a time.",
+  calls: "This API key has too many calls at once.",
+};
+
+/** Counts a request of the key, and takes a slot of its concurrent calls until the call ends. Throws `rate_limited`. */
+export async function limitRequests(call: Call, key: ApiKey, limiter: RateLimiter): Promise<void> {
+  const taken = (verdict: RateVerdict): void => {
+    // A verdict that comes after the call has ended gives its slot back at once.
+    if (!verdict.refused) call.defer(() => endLimits(call, limiter));
+  };
+  await askLimiter(call, "begin", () => limiter.begin({ id: call.id, keyId: key.id, key }, call.details), taken);
+}
+
+/** Counts the estimated tokens of the input and the most tokens of the answer. Throws `rate_limited`. */
+export async function limitTokens(
+  call: Call,
+  key: ApiKey,
+  model: string,
+  { inputTokens: tokens, maxOutputTokens: outputTokens }: Cost,
+  limiter: RateLimiter,
+): Promise<void> {
+  const demand = { id: call.id, keyId: key.id, key, model, tokens, outputTokens };
+  await askLimiter(call, "take", () => limiter.take(demand, call.details));
+}
+
+/** @param taken Receives the verdict, in time or late. */
+async function askLimiter(
+  call: Call,
+  verb: "begin" | "take",
+  ask: () => Promise<RateVerdict>,
+  taken?: (verdict: RateVerdict) => void,
+): Promise<void> {
+  const verdict = await verdictOf(call, verb, ask, taken);
+  if (verdict) taken?.(verdict);
+  call.assertLive();
+  if (!verdict) return;
+  const { found } = call;
+  found.rates = tightest([...found.rates, ...verdict.limits]);
+  const { refused } = verdict;
+  if (!refused) return call.watch?.rateLimit({ decision: "admitted" });
+  const { retryAfterMs: told } = refused;
+  const by = Object.hasOwn(MESSAGE, refused.by) ? refused.by : "requests";
+  call.watch?.rateLimit({ decision: "refused", by });
+  const retryAfterMs = Number.isFinite(told) && told >= 0 ? Math.ceil(told) : COME_BACK_MS;
+  throw new GatewayError("rate_limited", MESSAGE[by], { retryAfterMs });
+}
+
+/** Returns the rate limiter's verdict; undefined when the limiter is down and the host lets calls pass all the same. */
+async function verdictOf(
+  call: Call,
+  verb: string,
+  ask: () => Promise<RateVerdict>,
+  late?: (verdict: RateVerdict) => void,
+): Promise<RateVerdict | undefined> {
+  try {
+    return await askStore(call, "rate-limiter", verb, ask, late);
+  } catch (error) {
+    if (!call.isEnded) call.watch?.rateLimit({ decision: "down" });
+    if (call.services.rateLimiterDown === "closed" || call.isEnded) throw error;
+    report(call, error, "rate-limiter");
+    return undefined;
+  }
+}
+
+/** For each kind of limit, keeps the one closest to exhaustion; skips limits that are not counts. */
+function tightest(limits: readonly RateLimit[]): readonly RateLimit[] {
+  const byKind = new Map<string, RateLimit>();
+  for (const found of limits) {
+    const { kind, limit, remaining, resetMs } = found;
+    if (![limit, remaining, Math.ceil(resetMs)].every((count) => Number.isSafeInteger(count) && count >= 0)) continue;
+    if (remaining < (byKind.get(kind)?.remaining ?? Number.POSITIVE_INFINITY)) byKind.set(kind, found);
+  }
+  return [...byKind.values()];
+}
+
+/** Gives the call's slot back, and reports the tokens that the call used. */
+const endLimits = (call: Call, limiter: RateLimiter): Promise<unknown> =>
+  tellStore(call, "rate-limiter", () => limiter.end(call.id, call.found.meter?.report.tokens ?? 0, call.details));
+
+/** A body as it was read; empty without a body. */
+export interface ReadBody {
+  /** A JSON text or a form; undefined after the body was parsed. */
+  content?: Content;
+  /** Must resolve before the body is parsed; undefined for a key that need not be asked for. Rejects like `assertSolvent`. */
+  readonly solvency?: Promise<void> | undefined;
+}
+
+/**
+ * Reads the body: a JSON text or a form.
+ *
+ * A large body, or a body of unknown length, is read only for a key that has quota left: throws `quota_exhausted` or `quota_held`. For a
+ * medium body, and for any body of a key that had no quota left a moment ago, the store is asked while the body is read.
+ */
+export async function readBody(call: Call, key: ApiKey): Promise<ReadBody> {
+  const { endpoint, limits, request, services } = call;
+  let solvency: Promise<void> | undefined;
+  if (!key.unlimited) {
+    const bytes = declaredBytes(request.headers) ?? Number.POSITIVE_INFINITY;
+    // Token counts are free, also for a key with no quota left, as long as they are little work.
+    if (bytes > limits.mediumBodyBytes || (endpoint.kind !== "query" && services.exhausted.has(key.id)))
+      solvency = assertSolvent(call, key);
+    if (bytes > limits.largeBodyBytes) await solvency;
+    // The failure is met after the body was read.
+    else solvency?.catch(() => {});
+  }
+  const intake = new Intake(call, key.id);
+  call.json.booking = intake.lease;
+  const content = endpoint.readForm
+    ? await endpoint.readForm(request, intake)
+    : await readJsonText(request, call.json.limits.maxJsonBytes, intake);
+  call.assertLive();
+  return { content, solvency };
+}
+
+/** Throws `quota_exhausted` or `quota_held` when a key has no quota left. */
+export async function assertSolvent(call: Call, key: ApiKey): Promise<void> {
+  const { quotas, exhausted } = call.services;
+  const balance = await askStore(call, "quota-store", "balance", () => quotas.balance(key.id, call.details));
+  call.assertLive();
+  // A key that was deleted meanwhile is refused when quota is reserved.
+  if (!balance) return;
+  exhausted.note(key.id, balance.available);
+  if (balance.available <= 0) throw refusalOf(key, balance, 1);
+}
+
+/** The terms under which a body is read, with the room for the body until the end of the call. A class, because an object with a getter of its own is slow to make. */
+class Intake implements BodyIntake {
+  readonly lease: BodyLease;
+  readonly clock: Clock;
+  readonly stallMs: number;
+  readonly minBytesPerSecond: number;
+  readonly #call: Call;
+
+  constructor(call: Call, keyId: string) {
+    const lease = call.services.bodies.lease(keyId);
+    call.defer(() => lease[Symbol.dispose]());
+    this.lease = lease;
+    this.clock = call.clock;
+    this.stallMs = call.limits.bodyStallMs;
+    this.minBytesPerSecond = call.limits.minBodyBytesPerSecond;
+    this.#call = call;
+  }
+
+  /** Created only when it is read: few bodies are large. */
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+
+  defer(release: () => void): void {
+    this.#call.defer(release);
+  }
+}

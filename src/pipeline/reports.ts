@@ -1,0 +1,252 @@
+/** Tells the host of failures, and its observer of each call. Whatever these functions of the host do, the call goes on. */
+
+import { type GatewayErrorCode, type Port, describeError, GatewayError, toGatewayError } from "../errors.ts";
+import { redact } from "../http/request.ts";
+import { manyLines } from "../options.ts";
+import type { ModelKind } from "../ports/call-info.ts";
+import type {
+  FailedUpstream,
+  OnFailure,
+  AskedUpstream,
+  CallObserver,
+  HoldChange,
+  Observer,
+  RateDecision,
+  TelemetryNames,
+  UpstreamObserver,
+  UpstreamOutcome,
+  CallRecord,
+} from "../ports/observer.ts";
+
+/** The call that a failure belongs to. */
+interface Reported {
+  readonly id: string;
+  /** The API key as the caller sent it, after it was read. */
+  readonly secret: string | undefined;
+  readonly services: { readonly onFailure: OnFailure };
+  /** The attempts of the call, with the errors that were reported already. */
+  readonly found?: { readonly attempts: readonly { readonly reported: GatewayError | undefined }[] };
+}
+
+/** Codes whose cause the caller is not told. */
+const OUTLINED: ReadonlySet<GatewayErrorCode> = new Set([
+  "internal",
+  "backend_failed",
+  "backend_refused",
+  "backend_unavailable",
+  "store_unavailable",
+]);
+
+/** Turns anything thrown into a GatewayError, and reports it when the caller is not told its cause. */
+export function failureOf(call: Reported, thrown: unknown): GatewayError {
+  const error = toGatewayError(thrown);
+  if (isOutline(error)) report(call, error);
+  return error;
+}
+
+/** A cause tells why an upstream refused or was too slow, or why a model has no price. */
+const isOutline = ({ code, port, cause }: GatewayError): boolean =>
+  OUTLINED.has(code) || ((port === "model-backend" || code === "model_not_found") && cause !== undefined);
+
+/**
+ * Reports a failure to the host, unless the host has heard of the same error as the failure of an attempt. A reporter that throws or rejects
+ * changes nothing.
+ */
+export function report(call: Reported, thrown: unknown, port?: Port): void {
+  const known = toGatewayError(thrown, port);
+  if (!call.found?.attempts.some(({ reported }) => reported === known)) tell(call, known);
+}
+
+/** Reports the failure of one attempt. Returns false when the caller is told its cause, so that there is nothing to report. */
+export function reportAttempt(call: Reported, error: GatewayError, upstream: FailedUpstream): boolean {
+  if (!isOutline(error)) return false;
+  tell(call, error, upstream);
+  return true;
+}
+
+function tell(call: Reported, known: GatewayError, upstream?: FailedUpstream): void {
+  const described = upstream ? `${titleOf(upstream)}\n${describeError(known)}` : describeError(known);
+  const redacted = redact(described, call.secret);
+  const message = redact(known.message, call.secret);
+  const text = manyLines(redacted);
+  // A host that prints the error object must not print the caller's key.
+  const error = redacted === described ? known : withoutCause(known, message, text);
+  const failure = { error, requestId: call.id, port: error.port, ...(upstream && { upstream }), text };
+  void guarded(() => call.services.onFailure(failure));
+}
+
+const titleOf = ({ name, address, model, status }: FailedUpstream): string =>
+  `The upstream ${name}${address === undefined ? "" : ` at ${address}`} failed for the model ${model}${status === undefined ? "" : `, with the status ${status}`}.`;
+
+/** Returns the same error with its message and its causes as texts without secrets. */
+function withoutCause(known: GatewayError, message: string, text: string): GatewayError {
+  const { code, path, retryAfterMs, allow, context, port } = known;
+  return new GatewayError(code, message, {
+    cause: new Error(text),
+    ...(path && { path }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(allow && { allow }),
+    ...(context && { context }),
+    ...(port && { port }),
+  });
+}
+
+/** Reports an impossible count of the backend. The answer goes on. */
+export const doubt = (call: Reported, why: string): void =>
+  report(call, new GatewayError("backend_failed", why, { port: "model-backend" }));
+
+/**
+ * Calls a function of the host, and drops whatever it throws, now or later. The promise never rejects; pass it to `waitUntil`.
+ */
+export function guarded(call: () => unknown): Promise<unknown> {
+  // The promise catches both an error thrown at once and a rejection.
+  return new Promise((resolve) => resolve(call())).catch(ignore);
+}
+
+/** Outside `guarded`: a function inside would keep `call` in memory until the host's promise settles. */
+const ignore = (): void => {};
+
+/** Returns the result of an observer's function; undefined when the function throws. */
+export function quietly<Result>(ask: () => Result): Result | undefined {
+  try {
+    const said = ask();
+    // A function that is async by mistake may reject later.
+    if (said instanceof Promise) void guarded(() => said);
+    return said;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The facts that an observer receives at the beginning of a call. */
+interface Begun {
+  readonly id: string;
+  readonly context: unknown;
+  readonly request: Request;
+  readonly endpoint: {
+    readonly format: string;
+    readonly kind: { readonly name: ModelKind } | "query" | "public";
+    readonly path: string;
+  };
+  /** The API key as the caller sent it, after it was read. */
+  readonly secret: string | undefined;
+  readonly services: { readonly telemetry: ReadonlyMap<string, TelemetryNames> };
+}
+
+/** Returns the watch on a call that begins; undefined when the observer does not want one. */
+export function watchOf(observer: Observer, call: Begun): CallWatch | undefined {
+  const { id, context, request, endpoint } = call;
+  const begun = {
+    requestId: id,
+    context,
+    headers: request.headers,
+    format: endpoint.format,
+    telemetry: call.services.telemetry.get(endpoint.format),
+    kind: typeof endpoint.kind === "string" ? endpoint.kind : endpoint.kind.name,
+    method: request.method,
+    route: endpoint.path,
+  };
+  const watching = quietly(() => observer.begin(begun));
+  return watching && new CallWatch(watching, call);
+}
+
+export class CallWatch {
+  /** The host's own observer, which may throw: call it only within `quietly`. */
+  readonly observer: CallObserver;
+  readonly #call: Begun;
+
+  constructor(observer: CallObserver, call: Begun) {
+    this.observer = observer;
+    this.#call = call;
+  }
+
+  /** Returns the backend's events. The backend runs inside the context that the observer has made active. */
+  source<Event>(events: () => AsyncIterable<Event>): AsyncIterator<Event> {
+    const source = this.#run(() => events()[Symbol.asyncIterator]());
+    return {
+      next: () => this.#run(() => source.next()),
+      return: () => this.#run(() => source.return?.() ?? Promise.resolve({ done: true, value: undefined })),
+    };
+  }
+
+  #run<Result>(work: () => Result): Result {
+    const { observer } = this;
+    return observer.run ? ran((inner) => observer.run?.(inner), work) : work();
+  }
+
+  rateLimit(decision: RateDecision): void {
+    quietly(() => this.observer.rateLimit?.(decision));
+  }
+
+  tellHold(change: HoldChange): void {
+    quietly(() => this.observer.hold?.(change));
+  }
+
+  upstream(asked: AskedUpstream): UpstreamObserver {
+    // A model's name is the caller's own text, and a caller may write its key anywhere.
+    const { secret, services } = this.#call;
+    const model = redact(asked.model, secret);
+    const telemetry = asked.telemetry ?? services.telemetry.get(asked.format);
+    return new UpstreamWatch(
+      quietly(() => this.observer.upstream?.({ ...asked, telemetry, model })),
+      secret,
+    );
+  }
+
+  end(record: CallRecord): void {
+    quietly(() => this.observer.end(record));
+  }
+}
+
+class UpstreamWatch implements UpstreamObserver {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly #observer: UpstreamObserver | undefined;
+  readonly #secret: string | undefined;
+
+  constructor(observer: UpstreamObserver | undefined, secret: string | undefined) {
+    this.#observer = observer;
+    this.#secret = secret;
+    this.headers = quietly(() => validHeaders(observer?.headers)) ?? {};
+  }
+
+  run<Result>(work: () => Result): Result {
+    return ran((inner) => this.#observer?.run(inner), work);
+  }
+
+  end(outcome: UpstreamOutcome): void {
+    const { model } = outcome;
+    const told = model === undefined ? outcome : { ...outcome, model: redact(model, this.#secret) };
+    quietly(() => this.#observer?.end(told));
+  }
+}
+
+/** Returns the headers that are valid in a request; drops all others. */
+function validHeaders(headers: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name, value]) => /^[\w-]+$/.test(name) && /^[\t\u0020-\u007e]*$/.test(value)),
+  );
+}
+
+/**
+ * Runs `work` exactly once: inside `around` if `around` calls it, and by itself otherwise. Returns or throws the outcome of `work`.
+ */
+function ran<Result>(around: (work: () => Result) => unknown, work: () => Result): Result {
+  let outcome: { readonly value: Result } | { readonly error: unknown } | undefined;
+  const once = (): Result => {
+    if (!outcome)
+      try {
+        outcome = { value: work() };
+      } catch (error) {
+        outcome = { error };
+      }
+    if ("error" in outcome) throw outcome.error;
+    return outcome.value;
+  };
+  // An error of `work` is thrown below; any other error is the observer's.
+  quietly(() => {
+    const said = around(once);
+    // Do not await the work's promise here; the caller does.
+    return outcome && "value" in outcome && said === outcome.value ? undefined : said;
+  });
+  return once();
+}
