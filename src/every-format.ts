@@ -26,7 +26,7 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     ...FORMAT_SHAPES,
   } as Shapes<GatewayOptions>);
   const given: Readonly<Record<string, unknown>> = { ...options };
-  const formats = ALL.map(({ name, serve, options: shapes }) => serve(shapes && (given[name] as object | undefined)));
+  const formats = ALL.map((format) => format.serve(format.options && (given[format.name] as object | undefined)));
   const { gateway, routes } = gatewayOf(options, formats, { ...withCors, ...withHooks, ...withReplays });
   const app = h3App(routes);
   return { ...gateway, app: app(""), at: (prefix) => ({ ...gateway.at(prefix), app: app(prefix) }) };
