@@ -23,8 +23,8 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     ...FORMAT_SHAPES,
   } as Shapes<GatewayOptions>);
   const given: Readonly<Record<string, unknown>> = { ...options };
-  const formats = Object.entries(SERVED).map(([name, { serve, options: shapes }]) =>
-    serve(shapes && (given[name] as object | undefined)),
+  const formats = Object.entries(SERVED).map(([name, format]) =>
+    format.serve(format.options && (given[name] as object | undefined)),
   );
   const { gateway, routes } = gatewayOf(options, formats, { ...withCors, ...withHooks, ...withReplays });
   const app = h3App(routes);

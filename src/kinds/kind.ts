@@ -113,8 +113,8 @@ export interface CountedKind<Request> extends Pick<KindModule, "name" | "counts"
 /** The generation of one answer: its meter, and the steps around it. */
 export interface Generation<Event, Answered> {
   readonly meter: Meter<Event, Answered>;
-  /** Changes the backend's events before they are counted. */
-  shape(events: AsyncIterable<Event>): AsyncIterable<Event>;
+  /** Changes the backend's events before they are counted. Default: no change. */
+  shape?(events: AsyncIterable<Event>): AsyncIterable<Event>;
   /** Receives each event of the answer. Missing when neither the host nor an observer wants the record of the call. */
   onEvent?(event: Answered): void;
 }

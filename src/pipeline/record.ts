@@ -3,10 +3,8 @@
 import { type GatewayError, type GatewayErrorCode, toGatewayError } from "../errors.ts";
 import type { Endpoint } from "../formats/format.ts";
 import { redact } from "../http/request.ts";
-import type { KindModule } from "../kinds/kind.ts";
 import type { Metered } from "../kinds/meter.ts";
 import type { Conversion } from "../model/conversion.ts";
-import type { UpstreamModel } from "../ports/model-backend.ts";
 import type {
   CallRecord,
   CallOutcome,
@@ -20,8 +18,7 @@ import type {
 import type { ApiKey, Outcome } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
 import type { HookedCall } from "./hooks.ts";
-import { type CallWatch, guarded, quietly, reportAttempt } from "./reports.ts";
-import type { Services } from "./services.ts";
+import { type CallWatch, guarded, reportAttempt } from "./reports.ts";
 
 const NO_RATES: readonly RateLimit[] = [];
 const NO_CONVERSIONS: readonly Conversion[] = [];
@@ -150,11 +147,6 @@ function statusOf({ endpoint, found, id }: Recorded): number {
 /** The most attempts that a call keeps. A backend may report as many as it likes. */
 const MAX_ATTEMPTS = 64;
 
-/** The most upstreams whose prices are compared. */
-const MAX_UPSTREAMS = 64;
-
-type UpstreamServices = Pick<Services, "backend" | "prices">;
-
 /** The parts of a call that its attempts need. */
 interface Attempting {
   readonly id: string;
@@ -164,20 +156,6 @@ interface Attempting {
   readonly isEnded: boolean;
   readonly watch: { upstream(asked: AskedUpstream): UpstreamObserver } | undefined;
   readonly found: Findings;
-}
-
-/**
- * Returns the upstreams that may answer a call, for the price before the call; none when the backend does not tell them. A backend that
- * fails here fails again, and is told, when it must answer.
- */
-export function upstreamsOf(
-  { services }: { readonly services: UpstreamServices },
-  model: string,
-  kind: Pick<KindModule, "name" | "isPricedByUpstream">,
-): readonly UpstreamModel[] {
-  const { backend, prices } = services;
-  if (!backend.upstreamsOf || !kind.isPricedByUpstream(prices)) return [];
-  return quietly(() => backend.upstreamsOf?.(model, kind.name).slice(0, MAX_UPSTREAMS)) ?? [];
 }
 
 /**
@@ -201,11 +179,6 @@ function assertPriced({ meter }: Findings, asked: AskedUpstream): void {
   } catch (error) {
     throw toGatewayError(error);
   }
-}
-
-/** Returns the upstream that was asked last, which decides the price; undefined when none is known. */
-export function answeringUpstream({ found: { answering } }: { readonly found: Findings }): UpstreamModel | undefined {
-  return answering && { name: answering.name, model: answering.model };
 }
 
 const nameOf = ({ name, address, format }: AskedUpstream): string => name ?? address ?? format;

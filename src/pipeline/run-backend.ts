@@ -14,9 +14,12 @@ import type { AskedUpstream, UpstreamObserver } from "../ports/observer.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
 import { type Call, CallDetails } from "./call.ts";
-import { answeringUpstream, beginAttempt, upstreamsOf } from "./record.ts";
-import { doubt, report, guarded } from "./reports.ts";
+import { beginAttempt } from "./record.ts";
+import { doubt, quietly, report, guarded } from "./reports.ts";
 import type { Hold } from "./reserve.ts";
+
+/** The most upstreams whose prices are compared. */
+const MAX_UPSTREAMS = 64;
 
 /** A call as its kind sees it. */
 export class CallOfKind implements KindCall {
@@ -55,11 +58,16 @@ export class CallOfKind implements KindCall {
   }
 
   upstreamsOf(model: string): readonly UpstreamModel[] {
-    return upstreamsOf(this.#call, model, this.#kind);
+    const { backend } = this.#call.services;
+    const { name } = this.#kind;
+    if (!backend.upstreamsOf || !this.#kind.isPricedByUpstream(this.prices)) return [];
+    // A backend that fails here fails again, and is told, when it must answer.
+    return quietly(() => backend.upstreamsOf?.(model, name).slice(0, MAX_UPSTREAMS)) ?? [];
   }
 
   answeringUpstream(): UpstreamModel | undefined {
-    return answeringUpstream(this.#call);
+    const { answering } = this.#call.found;
+    return answering && { name: answering.name, model: answering.model };
   }
 
   doubt(why: string): void {
@@ -171,7 +179,10 @@ export async function runBackend<Event, Answered>(
     assertTaken(backend, request);
     const hangUp = typeof backend.hangUp === "function" ? backend.hangUp(request.model) : backend.hangUp;
     if (hangUp !== undefined && hangUp !== "cancel") call.abort.drainFor(hangUp.drainMs);
-    const events = (): AsyncIterable<Event> => generation.shape(new BackendEvents(call, eventsOf(ask())));
+    const events = (): AsyncIterable<Event> => {
+      const told = new BackendEvents(call, eventsOf(ask()));
+      return generation.shape?.(told) ?? told;
+    };
     const source = call.watch ? call.watch.source(events) : events()[Symbol.asyncIterator]();
     const metered = new MeteredEvents(call, hold, generation, source);
     // Stop the backend when the call ends first.

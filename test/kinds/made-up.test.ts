@@ -83,7 +83,7 @@ const moderation: KindModule<{ readonly strict: boolean }, ModerationRequest, Mo
     return { atLeast: PRICE * inputTokens, atMost: PRICE * inputTokens, inputTokens, maxOutputTokens: 0 };
   },
   ask: (backend: Moderator, request, context) => backend.moderate?.(request, context),
-  generation: (_call, _endpoint, request) => ({ meter: meterOf(request), shape: (events) => events }),
+  generation: (_call, _endpoint, request) => ({ meter: meterOf(request) }),
 };
 
 const endpoint: EndpointOf<typeof moderation> = {
@@ -132,6 +132,11 @@ const moderator = (asked: ModerationRequest[] = []): Moderator => ({
     asked.push(request);
     for (const text of request.texts) yield { type: "verdict", flagged: text.includes("knife") };
   },
+});
+
+const listing = (kinds: readonly ModelKind[]): Moderator => ({
+  ...moderator(),
+  models: () => [{ id: "guard", kinds }],
 });
 
 const TEXTS = ["a red hat", "the knife"];
@@ -213,10 +218,6 @@ describe("a made-up kind", () => {
   });
 
   it("has its models by its name", async () => {
-    const listing = (kinds: readonly ModelKind[]): Moderator => ({
-      ...moderator(),
-      models: () => [{ id: "guard", kinds }],
-    });
     expect((await opened({ backend: listing([name]) }).fetch(post(asJson()))).status).toBe(200);
     expect((await opened({ backend: listing(["chat"]) }).fetch(post(asJson()))).status).toBe(404);
   });

@@ -80,15 +80,12 @@ export const chat: ChatKind = {
   generation(call, endpoint, request, { cost }) {
     const { stopSequences, candidateCount = 1 } = request;
     const meter = new ChatMeter(call, request, cost.inputTokens);
-    const generation = {
+    const stop = { candidateCount, format: endpoint.format, onCut: () => meter.cut() };
+    return {
       meter,
-      shape: (events: AsyncIterable<ChatEvent | string>): AsyncIterable<ChatEvent | string> => {
-        if (stopSequences.length === 0) return events;
-        const stop = { candidateCount, format: endpoint.format, onCut: () => meter.cut() };
-        return endAtStopSequences(events, stopSequences, stop);
-      },
+      ...(stopSequences.length > 0 && { shape: (events) => endAtStopSequences(events, stopSequences, stop) }),
+      ...(call.isRecorded && { onEvent: noteConversions(call, endpoint) }),
     };
-    return call.isRecorded ? { ...generation, onEvent: noteConversions(call, endpoint) } : generation;
   },
 
   collector: () => new ChatContent(),

@@ -51,10 +51,7 @@ export const embedding: KindModule<object, EmbeddingRequest, EmbeddingEvent, Emb
 
   ask: (backend, request, context) => backend.embed?.(request, context),
 
-  generation: (call, _endpoint, request, { cost }) => ({
-    meter: new EmbeddingMeter(call, request, cost.inputTokens),
-    shape: (events) => events,
-  }),
+  generation: (call, _endpoint, request, { cost }) => ({ meter: new EmbeddingMeter(call, request, cost.inputTokens) }),
 };
 
 const unitsOf = (

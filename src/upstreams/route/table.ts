@@ -196,7 +196,7 @@ class RouteTable {
   }
 
   /** Yields the answer of the first upstream that begins one. */
-  async *#answer(kind: string, verb: string, asked: RoutableRequest, call: CallContext): AsyncGenerator<unknown> {
+  async *#answer(kind: string, verb: string, asked: RoutableRequest, call: CallContext): AsyncGenerator {
     const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
     const ask = ({ backend, model: own }: RoutedBackend, routed: CallContext): ReturnType<Verb> => {
