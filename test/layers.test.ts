@@ -232,7 +232,7 @@ describe("the layers", () => {
 
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|stream|errors|conversions|openapi|relay|kept|background|queries)";
+    const room = "(?:schema|request|answer|stream|errors|conversions|openapi|relay|documents|kept|background|queries)";
     const name = new RegExp(
       String.raw`^src/formats/(?:format|module|all|shared\/.+|[^/]+/(?:index|module|${room}(?:\.[a-z-]+)?))\.ts$`,
     );

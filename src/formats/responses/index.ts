@@ -13,6 +13,7 @@ import { OPENAI_TELEMETRY } from "../shared/upstream.ts";
 import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
 import { conversionsOfEvent } from "./conversions.ts";
+import { KeyDocuments } from "./documents.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
@@ -46,6 +47,7 @@ export function responses({ clock }: { readonly clock: Clock }): Format {
   return {
     name: FORMAT,
     telemetry: OPENAI_TELEMETRY,
+    openDocuments: (call, key, store, retainMs) => new KeyDocuments(call, key, store, retainMs),
     endpoints: [
       generation,
       {
