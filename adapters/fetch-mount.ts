@@ -1,7 +1,6 @@
 /** Mounts a gateway on hosts that answer a fetch `Request`: the parts that the adapters of Bun, Deno and the edge share. */
 
-import { toResponse } from "../src/http/answer.ts";
-import type { CoreRoutes, Mounted, SocketHandler, WaitUntil } from "../src/index.ts";
+import type { Answer, CoreRoutes, Mounted, SocketHandler, WaitUntil } from "../src/index.ts";
 
 export const FETCH_SHAPES = { prefix: "string?", fallback: "function?", context: "function?" } as const;
 
@@ -38,8 +37,12 @@ export function connect<Context, Switched extends Response | undefined>(
 ): Promise<Response | Switched> | undefined {
   return routes
     .connect(request, mounted)
-    ?.then((accepted) => ("message" in accepted ? upgrade(accepted) : toResponse(accepted)));
+    ?.then((accepted) => ("message" in accepted ? upgrade(accepted) : refused(accepted)));
 }
+
+/** Returns a refusal, whose body is never a stream. */
+const refused = ({ status, headers, body }: Answer): Response =>
+  new Response(typeof body === "string" ? body : null, { status, headers });
 
 /**
  * A mount for servers whose requests share one event loop, such as Bun's and Deno's. Reads a request's signal only when its call

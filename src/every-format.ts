@@ -1,17 +1,14 @@
 /** createGateway with every format: the gateway of `polygate`. */
 
 import { withCors, withHooks, withReplays, withSockets } from "./features.ts";
-import { FORMATS } from "./formats/all.ts";
-import type { FormatModule } from "./formats/module.ts";
+import { SERVED } from "./formats/all.ts";
 import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
 import { h3App } from "./h3-app.ts";
 import { type AnyShape, assertOptions, fieldsOf, type Shapes } from "./options.ts";
 
-const ALL: readonly FormatModule[] = FORMATS;
-
 /** The options of the formats that have some, by the formats' names. */
 const FORMAT_SHAPES: Readonly<Record<string, AnyShape>> = Object.fromEntries(
-  ALL.flatMap(({ name, options }) => (options ? [[name, { optional: fieldsOf(options) }]] : [])),
+  Object.entries(SERVED).flatMap(([name, { options }]) => (options ? [[name, { optional: fieldsOf(options) }]] : [])),
 );
 
 /**
@@ -26,13 +23,11 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
     ...FORMAT_SHAPES,
   } as Shapes<GatewayOptions>);
   const given: Readonly<Record<string, unknown>> = { ...options };
-  const formats = ALL.map(({ name, serve, options: shapes }) => serve(shapes && (given[name] as object | undefined)));
-  const { gateway, routes } = gatewayOf(options, formats, {
-    ...withCors,
-    ...withHooks,
-    ...withReplays,
-    ...withSockets,
-  });
+  const formats = Object.entries(SERVED).map(([name, format]) =>
+    format.serve(format.options && (given[name] as object | undefined)),
+  );
+  const features = { ...withCors, ...withHooks, ...withReplays, ...withSockets };
+  const { gateway, routes } = gatewayOf(options, formats, features);
   const app = h3App(routes);
   return { ...gateway, app: app(""), at: (prefix) => ({ ...gateway.at(prefix), app: app(prefix) }) };
 }

@@ -24,7 +24,7 @@ import {
 import { type GatewayHealth, Health, type HealthOptions, upstreamStatus } from "./pipeline/health.ts";
 import type { Parts } from "./pipeline/pipeline.ts";
 import { quietly } from "./pipeline/reports.ts";
-import { ExhaustedKeys, type Services, InFlightCalls } from "./pipeline/services.ts";
+import { ExhaustedKeys, type Responses, type Services, InFlightCalls } from "./pipeline/services.ts";
 import { Settlements } from "./pipeline/settlements.ts";
 import type { ModelKind } from "./ports/call-info.ts";
 import { type Clock, systemClock } from "./ports/clock.ts";
@@ -392,10 +392,7 @@ function servicesOf(
       inFlightElsewhere: options.replayInFlight ?? "wait",
       running: new Map(),
     },
-    responses: options.responseStore && {
-      store: options.responseStore,
-      retainMs: options.responseRetainMs ?? RESPONSE_RETAIN_MS,
-    },
+    responses: responsesOf(options, formats),
     prices: { price: options.price, imagePrice: options.imagePrice },
     kindNames: [...new Set([...Object.keys(VERB_OF), ...kinds.map(({ name }) => name)])],
     countTokens: checkedCount(options.countTokens ?? countTokensByScript),
@@ -422,6 +419,15 @@ function servicesOf(
     exhausted: new ExhaustedKeys(clock),
     breakers: new Map(),
   };
+}
+
+/** Joins the host's store of responses with the format that keeps its answers there. */
+function responsesOf(
+  { responseStore: store, responseRetainMs = RESPONSE_RETAIN_MS }: CommonOptions,
+  formats: readonly Format[],
+): Responses | undefined {
+  const open = formats.find(({ openDocuments }) => openDocuments)?.openDocuments;
+  return store && open && { open: (call, key) => open(call, key, store, responseRetainMs) };
 }
 
 /** Responses are kept for 30 days by default. In milliseconds. */

@@ -109,7 +109,7 @@ const { dependencies } = manifest as { dependencies: Readonly<Record<string, str
 /** What from outside a part may import; a part that is not listed takes the dependencies of package.json alone. */
 const PACKAGES: Readonly<Record<string, RegExp>> = {
   // The polyfills are copied into the one entry that needs them.
-  adapters: /^(?:buffer|h3|srvx|node:.*)$/,
+  adapters: /^(?:buffer|h3|srvx|ws|node:.*)$/,
   // Models are told by their shape: nothing of their library is imported.
   "upstreams/ai-sdk": /^$/,
   // Each runtime's own transport.
@@ -233,7 +233,7 @@ describe("the layers", () => {
 
 describe("a file", () => {
   it("of a format has one of the rooms' names, and after it the wire object that it is about", () => {
-    const room = "(?:schema|request|answer|stream|errors|conversions|openapi|relay|kept|background|queries)";
+    const room = "(?:schema|request|answer|stream|errors|conversions|openapi|relay|documents|kept|background|queries|socket|turns|compaction)";
     const name = new RegExp(
       String.raw`^src/formats/(?:format|module|all|shared\/.+|[^/]+/(?:index|module|${room}(?:\.[a-z-]+)?))\.ts$`,
     );

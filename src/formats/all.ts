@@ -1,17 +1,21 @@
-/** The wire formats of the package: the one list that the gateway, the relay and the tests read. */
+/**
+ * The wire formats of the package. The gateway and the relay each have a list of the side that they need, so that the bundle of a host
+ * contains no other. The compiler asks for each format in each list.
+ */
 
-import { chatCompletionsFormat } from "./chat-completions/module.ts";
-import { embeddingsFormat } from "./embeddings/module.ts";
-import { generateContentFormat } from "./generate-content/module.ts";
-import { imagesFormat } from "./images/module.ts";
-import type { ImagesOptions } from "./images/request.profiles.ts";
-import type { MessagesOptions } from "./messages/index.ts";
-import { messagesFormat } from "./messages/module.ts";
-import type { FormatModule } from "./module.ts";
-import type { ResponsesOptions } from "./responses/index.ts";
-import { responsesFormat } from "./responses/module.ts";
-import { tokenUsageFormat } from "./token-usage/module.ts";
+import { chatCompletions, chatCompletionsFormat, chatCompletionsUpstream } from "./chat-completions/module.ts";
+import { embeddings, embeddingsFormat } from "./embeddings/module.ts";
+import { generateContent, generateContentFormat, generateContentUpstream } from "./generate-content/module.ts";
+import { images, imagesFormat, imagesUpstream } from "./images/module.ts";
+import { IMAGES_SHAPES, type ImagesOptions } from "./images/request.profiles.ts";
+import { MESSAGES_SHAPES, type MessagesOptions } from "./messages/index.ts";
+import { messages, messagesFormat, messagesUpstream } from "./messages/module.ts";
+import type { FormatModule, UpstreamFormat } from "./module.ts";
+import { RESPONSES_SHAPES, type ResponsesOptions } from "./responses/index.ts";
+import { responses, responsesFormat, responsesUpstream } from "./responses/module.ts";
+import { tokenUsage, tokenUsageFormat } from "./token-usage/module.ts";
 
+/** The formats in the order in which they are described and asked. */
 export const FORMATS: readonly [
   typeof messagesFormat,
   typeof generateContentFormat,
@@ -48,3 +52,23 @@ export interface FormatOptions {
   readonly images?: ImagesOptions;
   readonly responses?: ResponsesOptions;
 }
+
+/** The sides that a gateway serves. */
+export const SERVED: { readonly [Name in WireFormat]: Pick<FormatModule, "serve" | "options"> } = {
+  messages: { serve: messages, options: MESSAGES_SHAPES },
+  "generate-content": { serve: generateContent },
+  "chat-completions": { serve: chatCompletions },
+  responses: { serve: responses, options: RESPONSES_SHAPES },
+  embeddings: { serve: embeddings },
+  images: { serve: images, options: IMAGES_SHAPES },
+  "token-usage": { serve: tokenUsage },
+};
+
+/** The sides that an upstream speaks. */
+export const UPSTREAMS: { readonly [Name in keyof VerbsByName]: UpstreamFormat<VerbsByName[Name]> } = {
+  messages: messagesUpstream,
+  "generate-content": generateContentUpstream,
+  "chat-completions": chatCompletionsUpstream,
+  responses: responsesUpstream,
+  images: imagesUpstream,
+};

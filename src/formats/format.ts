@@ -14,11 +14,19 @@ import type { Limits } from "../limits.ts";
 import type { Conversion } from "../model/conversion.ts";
 import type { JsonBudget, JsonLimits, JsonObject } from "../model/json.ts";
 import type { NativeUsage } from "../model/usage.ts";
+import type { CallInfo } from "../ports/call-info.ts";
 import type { ModelInfo } from "../ports/model-backend.ts";
 import type { TelemetryNames } from "../ports/observer.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import type { RateLimit } from "../ports/rate-limiter.ts";
-import type { DocumentPage, DocumentUpdate, KeptDocument, NewDocument } from "../ports/response-store.ts";
+import type {
+  DocumentPage,
+  DocumentUpdate,
+  KeptDocument,
+  NewDocument,
+  ResponseStore,
+} from "../ports/response-store.ts";
+import type { BodyLease } from "../ports/shared-room.ts";
 
 /** A format that one gateway serves. */
 export interface Format {
@@ -29,6 +37,8 @@ export interface Format {
   readonly endpoints: readonly Endpoint[];
   /** Returns the other names of a model; missing for a format that knows none. */
   readonly aliasesOf?: (model: string) => readonly string[];
+  /** Opens the documents of a call's key, for a format whose answers are kept. */
+  readonly openDocuments?: (call: DocumentsCall, key: ApiKey, store: ResponseStore, retainMs: number) => KeptDocuments;
 }
 
 /** An endpoint of a format: a route that a model answers, or the gateway itself. */
@@ -128,6 +138,27 @@ export interface KeptDocuments {
   delete(id: string, document?: Pick<StoredDocument, "parts">): Promise<boolean>;
   /** Reports a failure that its caller is not told. */
   failed(error: unknown): void;
+}
+
+/** The call as its documents see it. */
+export interface DocumentsCall {
+  readonly limits: Limits;
+  readonly isEnded: boolean;
+  /** True for a call that costs nothing, such as one that reads or cancels: the response itself may hold all quota. */
+  readonly isFree: boolean;
+  /** Books memory of the call's key. */
+  lease(): BodyLease;
+  /** Releases something at the end of the call. */
+  defer(release: () => void): void;
+  /** Throws `quota_exhausted` or `quota_held` when the key has no quota left. */
+  assertSolvent(): Promise<void>;
+  /** Reports a failure that the caller is not told. */
+  report(error: unknown): void;
+  /**
+   * Asks the store, also after the end of the call, because a response that is made in the background is written then. Rejects with
+   * `store_unavailable` when the store fails or takes too long.
+   */
+  ask<Value>(verb: string, ask: (call: CallInfo) => Promise<Value>): Promise<Value>;
 }
 
 interface Route {

@@ -1,6 +1,8 @@
 /** The pipeline: every request runs through it from top to bottom, a step a line. Start reading the gateway here. */
 
+import { toGatewayError } from "../errors.ts";
 import type {
+  DocumentsCall,
   Endpoint,
   GenerationEndpoint,
   ListedModel,
@@ -12,9 +14,10 @@ import { type Answer, jsonAnswer, JsonPieces } from "../http/answer.ts";
 import { parseBody } from "../http/body.ts";
 import type { SocketHandler } from "../http/socket.ts";
 import type { CountedKind, DecodedRequest, KindModule } from "../kinds/kind.ts";
-import { nextIteration } from "../ports/clock.ts";
+import { LATE, nextIteration, within } from "../ports/clock.ts";
 import type { ApiKey, Balance } from "../ports/quota-store.ts";
 import {
+  assertSolvent,
   authenticate,
   authorizeModel,
   findModel,
@@ -28,7 +31,6 @@ import {
 } from "./admission.ts";
 import { askStore } from "./ask-store.ts";
 import type { Call, Mounted } from "./call.ts";
-import { KeyDocuments } from "./documents.ts";
 import type { AnswerRecorder } from "./idempotency.ts";
 import type { Repetitions } from "./replay.ts";
 import { report } from "./reports.ts";
@@ -46,6 +48,7 @@ import {
 } from "./respond.ts";
 import { type MeteredEvents, runBackend, BackendContext, CallOfKind, countedByBackend } from "./run-backend.ts";
 import type { Services } from "./services.ts";
+import { tooLate } from "./settlements.ts";
 
 /** The parts of the pipeline that come with the features of a gateway. */
 export interface Parts {
@@ -124,6 +127,29 @@ const prologueOf = (endpoint: Endpoint): Prologue =>
       }
     : GENERATED;
 
+/** Returns the call as the documents of its key see it. */
+function documentsCallOf(call: Call, key: ApiKey): DocumentsCall {
+  const { endpoint, limits, services } = call;
+  return {
+    limits,
+    get isEnded() {
+      return call.isEnded;
+    },
+    isFree: endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none"),
+    lease: () => services.bodies.lease(key.id),
+    defer: (release) => call.defer(release),
+    assertSolvent: () => assertSolvent(call, key),
+    report: (error) => report(call, error, "response-store"),
+    async ask(verb, ask) {
+      const { clock, details } = call;
+      if (!call.isEnded) return askStore(call, "response-store", verb, () => ask(details));
+      const answer = await within(ask(details), limits.storeTimeoutMs, clock);
+      if (answer !== LATE) return answer;
+      throw toGatewayError(tooLate(limits.storeTimeoutMs), "response-store");
+    },
+  };
+}
+
 /**
  * Runs the prologue of every endpoint with a key. A step takes the results of the steps above it, and returns its own:
  *
@@ -149,7 +175,7 @@ async function enter<Decoded>(
   const { rateLimiter, replays, responses } = call.services;
   const { expiredKeysMayAsk, hasBody, isRepeatable } = prologueOf(call.endpoint);
   const key = await authenticate(call, expiredKeysMayAsk);
-  if (responses) call.kept = new KeyDocuments(call, key, responses);
+  if (responses) call.kept = responses.open(documentsCallOf(call, key), key);
   if (rateLimiter) await limitRequests(call, key, rateLimiter);
   const idempotencyKey = isRepeatable ? repetitions?.keyOf(call.request) : undefined;
   const body: ReadBody = hasBody ? await readBody(call, key) : {};

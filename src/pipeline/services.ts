@@ -1,6 +1,7 @@
 /** The services that all calls of a gateway share, among them the exhausted keys and the calls in flight. */
 
 import { type Port, GatewayError } from "../errors.ts";
+import type { DocumentsCall, KeptDocuments } from "../formats/format.ts";
 import type { CountTokens } from "../kinds/count-tokens.ts";
 import type { HostPrices } from "../kinds/kind.ts";
 import type { Limits } from "../limits.ts";
@@ -9,18 +10,17 @@ import type { Clock } from "../ports/clock.ts";
 import type { CodeRunner } from "../ports/code-runner.ts";
 import type { ModelBackend } from "../ports/model-backend.ts";
 import type { Observer, OnCall, OnFailure, TelemetryNames } from "../ports/observer.ts";
-import type { QuotaStore } from "../ports/quota-store.ts";
+import type { ApiKey, QuotaStore } from "../ports/quota-store.ts";
 import type { RateLimiter } from "../ports/rate-limiter.ts";
-import type { ResponseStore } from "../ports/response-store.ts";
 import type { BodyRoom, SharedRoom } from "../ports/shared-room.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Replays } from "./idempotency.ts";
 import type { Settlements } from "./settlements.ts";
 
-/** The host's store of responses, with the retention of its documents in milliseconds. */
+/** The host's store of responses. */
 export interface Responses {
-  readonly store: ResponseStore;
-  readonly retainMs: number;
+  /** Opens the documents of a call's key. */
+  open(call: DocumentsCall, key: ApiKey): KeptDocuments;
 }
 
 export interface Services {
@@ -30,7 +30,7 @@ export interface Services {
   readonly rateLimiterDown: "closed" | "open";
   /** Undefined when the host has no replay store: then idempotency keys mean nothing. */
   readonly replays: Replays | undefined;
-  /** Undefined when the host has no store of responses. */
+  /** Undefined when the host has no store of responses, or no format that keeps answers. */
   readonly responses: Responses | undefined;
   readonly codeRunner: CodeRunner | undefined;
   readonly prices: HostPrices;

@@ -2,7 +2,8 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { FORMATS } from "../../src/formats/all.ts";
+import { FORMATS, SERVED, UPSTREAMS } from "../../src/formats/all.ts";
+import type { FormatModule, UpstreamFormat } from "../../src/formats/module.ts";
 import { entries, ROOT } from "../docs/entries.ts";
 
 const names = FORMATS.map(({ name }) => name);
@@ -17,6 +18,7 @@ it("the formats are the entries of the package", () => {
 });
 
 it("the formats are asked in the order of their list", () => {
+  expect(Object.keys(SERVED)).toEqual(names);
   const ranks = FORMATS.map((format) => format.serve().rank);
   expect(ranks).toEqual(ranks.toSorted((one = 0, other = 0) => one - other));
   expect(new Set(ranks).size).toBe(FORMATS.length);
@@ -27,10 +29,15 @@ describe.each(names)("%s", (name) => {
     expect(existsSync(ROOT + path)).toBe(true);
   });
 
-  it("has one name on both sides", () => {
-    const format = FORMATS.find((one) => one.name === name);
-    const made = format?.serve().name;
-    expect([made, format?.upstream?.name ?? name]).toEqual([name, name]);
+  it("has one name on both sides, and the same sides in each list", () => {
+    const format: FormatModule | undefined = FORMATS.find((one) => one.name === name);
+    expect([format?.serve().name, format?.upstream?.name ?? name]).toEqual([name, name]);
+    const listed: Readonly<Record<string, UpstreamFormat | undefined>> = UPSTREAMS;
+    expect({ ...SERVED[name], upstream: listed[name] }).toEqual({
+      serve: format?.serve,
+      ...(format?.options && { options: format.options }),
+      upstream: format?.upstream,
+    });
   });
 
   it("is on the page of the small gateway", () => {

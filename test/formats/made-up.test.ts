@@ -60,7 +60,7 @@ const errors = {
   encodeError: ({ message }: GatewayError): object => ({ refusal: message }),
 };
 
-const poems: EndpointOf<typeof chatKind> = {
+const endpoint: EndpointOf<typeof chatKind> = {
   format: "haiku",
   kind: chatKind,
   method: "POST",
@@ -108,7 +108,7 @@ const haiku: FormatModule<"haiku", object, ChatVerbs> = {
     make: () => ({
       name: "haiku",
       telemetry: TELEMETRY,
-      endpoints: [poems],
+      endpoints: [endpoint],
     }),
   }),
   upstream: {

@@ -134,6 +134,11 @@ const moderator = (asked: ModerationRequest[] = []): Moderator => ({
   },
 });
 
+const listing = (kinds: readonly ModelKind[]): Moderator => ({
+  ...moderator(),
+  models: () => [{ id: "guard", kinds }],
+});
+
 const TEXTS = ["a red hat", "the knife"];
 
 const post = (body: BodyInit, { path = "/v1/moderations", apiKey = "sk-1" } = {}): Request =>
@@ -213,10 +218,6 @@ describe("a made-up kind", () => {
   });
 
   it("has its models by its name", async () => {
-    const listing = (kinds: readonly ModelKind[]): Moderator => ({
-      ...moderator(),
-      models: () => [{ id: "guard", kinds }],
-    });
     expect((await opened({ backend: listing([name]) }).fetch(post(asJson()))).status).toBe(200);
     expect((await opened({ backend: listing(["chat"]) }).fetch(post(asJson()))).status).toBe(404);
   });

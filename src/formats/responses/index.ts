@@ -15,6 +15,7 @@ import { ResponseDecoder } from "./answer.decode.ts";
 import { BackgroundResponse } from "./background.ts";
 import { COMPACTION_SHAPE, compactEndpoint, type CompactionOptions, Compactions, opened } from "./compaction.ts";
 import { conversionsOfEvent } from "./conversions.ts";
+import { KeyDocuments } from "./documents.ts";
 import { itemsOf, resolve, type ResolvedRequest } from "./kept.ts";
 import { queries } from "./queries.ts";
 import { overlaidRequest } from "./request.native.ts";
@@ -58,6 +59,7 @@ export function responses({ clock }: { readonly clock: Clock }, options: Respons
   return {
     name: FORMAT,
     telemetry: OPENAI_TELEMETRY,
+    openDocuments: (call, key, store, retainMs) => new KeyDocuments(call, key, store, retainMs),
     endpoints: [
       create,
       ...(compactions ? [compactEndpoint(create, decode, compactions, nowInSeconds)] : []),

@@ -4,8 +4,8 @@ import { assertNodeVersion } from "../../node-version.ts";
 
 assertNodeVersion();
 
-import { FORMATS, type VerbsByName } from "../../formats/all.ts";
-import type { FormatModule, UpstreamFormat } from "../../formats/module.ts";
+import { UPSTREAMS, type VerbsByName } from "../../formats/all.ts";
+import type { UpstreamFormat } from "../../formats/module.ts";
 import { assertOptions, type Check, nearest } from "../../options.ts";
 import { checkUpstream } from "./check.ts";
 import { type RelayBackend, relayShapes, type UpstreamOptions } from "./options.ts";
@@ -25,10 +25,8 @@ export {
 export type { EmbeddingBatches } from "../../formats/module.ts";
 export type { Fetch } from "./transport.fetch.ts";
 
-const UPSTREAMS: readonly UpstreamFormat[] = (FORMATS as readonly FormatModule[]).flatMap(
-  ({ upstream }) => upstream ?? [],
-);
-const NAMES = UPSTREAMS.map(({ name }) => name);
+const ALL: readonly UpstreamFormat[] = Object.values(UPSTREAMS);
+const NAMES = Object.keys(UPSTREAMS);
 
 /** The wire formats that an upstream may speak. */
 export type RelayFormat = keyof VerbsByName;
@@ -49,7 +47,7 @@ const assertFormat: Check = (path, format) => {
 /** Returns the question which format was meant, with a space before it; empty when none is near. */
 function formatHint(format: unknown): string {
   if (typeof format !== "string") return "";
-  const meant = UPSTREAMS.find(({ otherNames }) => otherNames?.test(format))?.name ?? nearest(format, NAMES);
+  const meant = ALL.find(({ otherNames }) => otherNames?.test(format))?.name ?? nearest(format, NAMES);
   return meant === undefined ? "" : ` Did you mean "${meant}"?`;
 }
 
@@ -66,8 +64,8 @@ function formatHint(format: unknown): string {
  */
 export function relay<Format extends RelayFormat>(options: RelayOptions<Format>): RelayBackend & VerbsByName[Format] {
   assertOptions<RelayOptions>("relay", options, relayShapes(assertFormat));
-  const format = UPSTREAMS.find(({ name }) => name === options.format) as UpstreamFormat<VerbsByName[Format]>;
-  const { backend, upstream, asking } = openRelay(format, options, UPSTREAMS);
+  const format: UpstreamFormat = UPSTREAMS[options.format];
+  const { backend, upstream, asking } = openRelay(format, options, ALL);
   const whole: RelayBackend = { ...backend, check: (how) => checkUpstream(upstream, asking, how) };
   return whole as RelayBackend & VerbsByName[Format];
 }

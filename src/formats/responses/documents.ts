@@ -1,17 +1,10 @@
 /** The documents of a call's key in the host's store of responses. The content of a large document is stored, read and booked in parts. */
 
-import { toGatewayError } from "../errors.ts";
-import type { KeptDocuments, KeptPage, NewKept, StoredDocument } from "../formats/format.ts";
-import { LATE, within, nextIteration } from "../ports/clock.ts";
-import type { ApiKey } from "../ports/quota-store.ts";
-import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../ports/response-store.ts";
-import type { BodyLease } from "../ports/shared-room.ts";
-import { assertSolvent } from "./admission.ts";
-import { askStore } from "./ask-store.ts";
-import type { Call } from "./call.ts";
-import { report } from "./reports.ts";
-import type { Responses } from "./services.ts";
-import { tooLate } from "./settlements.ts";
+import { nextIteration } from "../../ports/clock.ts";
+import type { ApiKey } from "../../ports/quota-store.ts";
+import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../../ports/response-store.ts";
+import type { BodyLease } from "../../ports/shared-room.ts";
+import type { DocumentsCall, KeptDocuments, KeptPage, NewKept, StoredDocument } from "../format.ts";
 
 /** The longest content of one stored document, in characters. Two bytes each may come to 128 KiB. */
 const PART_CHARS = 64 * 1024;
@@ -23,7 +16,7 @@ const PEEKS_IN_SHARE = 8;
 const LIST_BYTES: number = 1024 ** 2;
 
 export class KeyDocuments implements KeptDocuments {
-  readonly #call: Call;
+  readonly #call: DocumentsCall;
   readonly #key: ApiKey;
   readonly #store: ResponseStore;
   readonly #retainMs: number;
@@ -33,7 +26,7 @@ export class KeyDocuments implements KeptDocuments {
   #chars = 0;
   #isSolvent = false;
 
-  constructor(call: Call, key: ApiKey, { store, retainMs }: Responses) {
+  constructor(call: DocumentsCall, key: ApiKey, store: ResponseStore, retainMs: number) {
     this.#call = call;
     this.#key = key;
     this.#store = store;
@@ -42,7 +35,7 @@ export class KeyDocuments implements KeptDocuments {
 
   create(documents: readonly NewKept[]): Promise<boolean> {
     const retained = documents.flatMap((document) => inParts({ retainMs: this.#retainMs, ...document }));
-    return this.#ask("create", (call) => this.#store.create(this.#key.id, retained, call));
+    return this.#call.ask("create", (call) => this.#store.create(this.#key.id, retained, call));
   }
 
   async update(update: Omit<DocumentUpdate, "retainMs"> & { readonly retainMs?: number }): Promise<boolean> {
@@ -51,10 +44,13 @@ export class KeyDocuments implements KeptDocuments {
     if (!first) return false;
     // The parts come first, so that whoever sees the update finds them. They are deleted with the document.
     const ofParent = parts.map((part) => ({ ...part, parentId: update.id }));
-    if (parts.length > 0 && !(await this.#ask("create", (call) => this.#store.create(this.#key.id, ofParent, call))))
+    if (
+      parts.length > 0 &&
+      !(await this.#call.ask("create", (call) => this.#store.create(this.#key.id, ofParent, call)))
+    )
       return false;
     const updated = { ...document, content: first.content, revision, ...(aliases && { aliases }) };
-    return this.#ask("update", (call) => this.#store.update(this.#key.id, updated, call));
+    return this.#call.ask("update", (call) => this.#store.update(this.#key.id, updated, call));
   }
 
   async peek(ids: readonly string[]): Promise<readonly StoredDocument[]> {
@@ -65,7 +61,7 @@ export class KeyDocuments implements KeptDocuments {
     for (let at = 0; at < ids.length; at += atOnce) {
       const some = ids.slice(at, at + atOnce);
       const rows = await this.#booked(some.length * PART_CHARS, () =>
-        this.#ask("read", (call) => this.#store.read(this.#key.id, some, call)),
+        this.#call.ask("read", (call) => this.#store.read(this.#key.id, some, call)),
       );
       stored.push(...rows.map(storedOf));
     }
@@ -77,16 +73,15 @@ export class KeyDocuments implements KeptDocuments {
   }
 
   async whole(stored: readonly StoredDocument[], admit?: (chars: number) => void): Promise<readonly KeptDocument[]> {
-    const { endpoint, limits } = this.#call;
+    const { isFree, limits } = this.#call;
     const key = this.#key;
     for (const { chars } of stored) {
       admit?.(chars);
       this.#chars += chars;
     }
-    // A caller who cannot pay must not cause much work. Reading and cancelling are free: the response itself may hold all quota.
-    const isFree = endpoint.method !== "POST" || ("body" in endpoint && endpoint.body === "none");
+    // A caller who cannot pay must not cause much work.
     if (this.#chars > limits.largeBodyBytes && !isFree && !key.unlimited && !this.#isSolvent) {
-      await assertSolvent(this.#call, key);
+      await this.#call.assertSolvent();
       this.#isSolvent = true;
     }
     const documents: KeptDocument[] = [];
@@ -116,7 +111,7 @@ export class KeyDocuments implements KeptDocuments {
     for (let at = 1; at < parts.count; at += PARTS_A_READ) {
       const end = Math.min(parts.count, at + PARTS_A_READ);
       const ids = Array.from({ length: end - at }, (_, index) => partId(id, parts.token, at + index));
-      const rows = await this.#ask("read", (call) => this.#store.read(this.#key.id, ids, call));
+      const rows = await this.#call.ask("read", (call) => this.#store.read(this.#key.id, ids, call));
       const byId = new Map(rows.map((row) => [row.id, row.content]));
       for (const part of ids) yield byId.get(part);
     }
@@ -131,7 +126,7 @@ export class KeyDocuments implements KeptDocuments {
     for (let after = page.after; found.length === 0;) {
       const wanted = { limit, order, maxBytes, ...(after !== undefined && { after }) };
       const rows = await this.#booked(maxBytes, () =>
-        this.#ask("list", (call) => this.#store.list(this.#key.id, parentId, wanted, call)),
+        this.#call.ask("list", (call) => this.#store.list(this.#key.id, parentId, wanted, call)),
       );
       const last = rows.at(-1)?.id;
       // A store may answer with the same page again.
@@ -150,17 +145,17 @@ export class KeyDocuments implements KeptDocuments {
   }
 
   async delete(id: string, { parts }: Pick<StoredDocument, "parts"> = {}): Promise<boolean> {
-    const isDeleted = await this.#ask("delete", (call) => this.#store.delete(this.#key.id, id, call));
+    const isDeleted = await this.#call.ask("delete", (call) => this.#store.delete(this.#key.id, id, call));
     if (!parts) return isDeleted;
     for (let at = 1; at < parts.count; at++) {
       const part = partId(id, parts.token, at);
-      await this.#ask("delete", (call) => this.#store.delete(this.#key.id, part, call));
+      await this.#call.ask("delete", (call) => this.#store.delete(this.#key.id, part, call));
     }
     return isDeleted;
   }
 
   failed(error: unknown): void {
-    report(this.#call, error, "response-store");
+    this.#call.report(error);
   }
 
   /** Books room until the end of the call. Throws `busy` when the bodies of the key leave none. */
@@ -168,7 +163,7 @@ export class KeyDocuments implements KeptDocuments {
     const call = this.#call;
     if (call.isEnded) return;
     if (!this.#lease) {
-      const lease = (this.#lease = call.services.bodies.lease(this.#key.id));
+      const lease = (this.#lease = call.lease());
       call.defer(() => lease[Symbol.dispose]());
     }
     this.#lease.take(bytes);
@@ -176,18 +171,9 @@ export class KeyDocuments implements KeptDocuments {
 
   /** Books room while the store is asked. */
   async #booked<Value>(bytes: number, ask: () => Promise<Value>): Promise<Value> {
-    using lease = this.#call.services.bodies.lease(this.#key.id);
+    using lease = this.#call.lease();
     if (!this.#call.isEnded) lease.take(bytes);
     return await ask();
-  }
-
-  /** Asks after the end of the call too, because a response that is made in the background is written then. */
-  async #ask<Value>(verb: string, ask: (call: Call["details"]) => Promise<Value>): Promise<Value> {
-    const { clock, details, isEnded, limits } = this.#call;
-    if (!isEnded) return askStore(this.#call, "response-store", verb, () => ask(details));
-    const answer = await within(ask(details), limits.storeTimeoutMs, clock);
-    if (answer !== LATE) return answer;
-    throw toGatewayError(tooLate(limits.storeTimeoutMs), "response-store");
   }
 }
 
