@@ -127,6 +127,15 @@ export class Books implements Record<Book, number> {
   }
 }
 
+/** Copies the numbers of books. */
+export const booksIn = ({ granted, charged, held, overdraft, estimated }: Books): Record<Book, number> => ({
+  granted,
+  charged,
+  held,
+  overdraft,
+  estimated,
+});
+
 /** One budget that a hold draws on, with the books of the period in which the hold was reserved. */
 export interface Share {
   readonly books: Books;

@@ -3,7 +3,6 @@
 import { Budget, type BudgetEvent, Window } from "./budgets.ts";
 import {
   type BudgetRow,
-  type EntryKind,
   type EntryRow,
   type HoldRow,
   type KeyRow,
@@ -16,7 +15,7 @@ import {
   toApiKey,
 } from "./driver.ts";
 import { isUnits, spoiltKey } from "./durable.ts";
-import { type Book, BOOKS, type Books, type BudgetUser, modelsOf } from "./ledger.ts";
+import { BOOKS, type Books, booksIn, type BudgetUser, modelsOf } from "./ledger.ts";
 import { Account, type KeyHold, Ledger, type PeriodShare } from "./rules.ts";
 
 /** The numbers of a hold. */
@@ -140,14 +139,9 @@ export class LoadedLedger extends Ledger {
     this.#periods.set(periodName(id, window.startsAt), { window, before: undefined });
   }
 
-  protected override enter(
-    kind: EntryKind,
-    keyId: string,
-    holdId: string | null,
-    changes: Partial<Record<Book | "noted", number>>,
-  ): void {
+  protected override readonly enter: NonNullable<Ledger["enter"]> = (kind, keyId, holdId, changes) => {
     this.#entries.push({ keyId, holdId, kind, at: this.now, ...NOTHING, ...changes });
-  }
+  };
 
   /** Returns the thresholds that budgets have reached, and remembers them. */
   news(): readonly BudgetEvent[] {
@@ -223,14 +217,6 @@ const isSame = (one: unknown, other: unknown): boolean =>
   one === other || (typeof one === "object" && JSON.stringify(one) === JSON.stringify(other));
 
 const periodName = (budgetId: string, startsAt: number): string => `${startsAt} ${budgetId}`;
-
-const booksIn = ({ granted, charged, held, overdraft, estimated }: Books): Record<Book, number> => ({
-  granted,
-  charged,
-  held,
-  overdraft,
-  estimated,
-});
 
 const periodIn = (window: Window) => ({
   startsAt: window.startsAt,

@@ -144,6 +144,19 @@ export function memoryQuotaStore(
  */
 const RETAINED_MS = 3_600_000;
 
+/** A settled hold, of which only the key is remembered. */
+const SETTLED = {
+  state: "settled",
+  granted: 0,
+  noted: 0,
+  renewals: 0,
+  used: 0,
+  overdraft: 0,
+  shares: undefined,
+  expiresAt: 0,
+  resolvedAt: undefined,
+} as const;
+
 /** All rows of a ledger, in memory for good. */
 class MemoryLedger extends Ledger {
   readonly #clock: Clock;
@@ -151,8 +164,8 @@ class MemoryLedger extends Ledger {
   readonly live: Map<string, KeyHold> = new Map();
   /** Holds whose lease has expired, each for a full hour: a late `settle` may still bring the true count. */
   readonly #expired: TwoGenerationMap<KeyHold>;
-  /** Settled holds, for an hour or until too many holds were settled after them. */
-  readonly #settled: TwoGenerationMap<KeyHold>;
+  /** The accounts of settled holds, by the holds' ids, for an hour or until too many holds were settled after them. */
+  readonly #settled: TwoGenerationMap<Account>;
   /** No live hold expires before this time. */
   #nextExpiry = Number.POSITIVE_INFINITY;
 
@@ -183,7 +196,10 @@ class MemoryLedger extends Ledger {
   }
 
   override hold(id: string): KeyHold | undefined {
-    return this.live.get(id) ?? this.#expired.get(id, this.now) ?? this.#settled.get(id, this.now);
+    const known = this.live.get(id) ?? this.#expired.get(id, this.now);
+    if (known) return known;
+    const account = this.#settled.get(id, this.now);
+    return account && { ...SETTLED, id, keyId: account.key.id, account };
   }
 
   protected override userOf(budgetId: string): BudgetUser | undefined {
@@ -205,13 +221,15 @@ class MemoryLedger extends Ledger {
   }
 
   protected override resolved(hold: KeyHold): void {
-    if (this.live.delete(hold.id))
-      (hold.state === "settled" ? this.#settled : this.#expired).add(hold.id, hold, this.now);
+    if (this.live.delete(hold.id)) {
+      if (hold.state === "expired") this.#expired.add(hold.id, hold, this.now);
+      else if (hold.account) this.#settled.add(hold.id, hold.account, this.now);
+    }
     if (this.#onBudget) for (const { budgetId } of hold.shares ?? []) this.tell(budgetId);
   }
 
   protected override refused({ budgets }: Account, atLeast: number): void {
-    for (const budgetId of budgets) this.tell(budgetId, atLeast);
+    if (this.#onBudget) for (const budgetId of budgets) this.tell(budgetId, atLeast);
   }
 
   /** Tells the host of the thresholds that a budget has reached. */

@@ -7,6 +7,7 @@ import { changedDurableKeyOf, revokedKey, unlimitedKey } from "./durable.ts";
 import {
   type Book,
   Books,
+  booksIn,
   budgetInUse,
   type BudgetUser,
   expireHold,
@@ -101,13 +102,13 @@ export abstract class Ledger {
   protected refused(_account: Account, _atLeast: number): void {}
   /** Notes that a budget has begun a new period. */
   protected closed(_budget: Budget, _period: Window): void {}
-  /** Enters changes of the books of a key. */
-  protected enter(
-    _kind: EntryKind,
-    _keyId: string,
-    _holdId: string | null,
-    _changes: Partial<Record<Book | "noted", number>>,
-  ): void {}
+  /** Enters changes of the books of a key. Absent for a ledger without a journal, which so makes no entries. */
+  protected readonly enter?: (
+    kind: EntryKind,
+    keyId: string,
+    holdId: string | null,
+    changes: Partial<Record<Book | "noted", number>>,
+  ) => void;
 
   reserve({ id, keyId, atLeast, atMost, leaseMs }: HoldRequest): Reservation {
     const known = this.hold(id);
@@ -122,13 +123,21 @@ export abstract class Ledger {
       if (!known) this.refused(account, atLeast);
       return tightestOf(account, windows).refusal;
     }
-    const shares = windows?.map((books, level) => {
-      return { books, budgetId: account.budgets[level] ?? "", startsAt: books.startsAt, overdraft: 0 };
+    this.opened({
+      id,
+      keyId,
+      account,
+      shares: windows && sharesIn(account, windows),
+      state: "live",
+      granted,
+      noted: 0,
+      renewals: 0,
+      used: 0,
+      overdraft: 0,
+      expiresAt: this.now + Math.min(leaseMs, MOST_LEASE_MS),
+      resolvedAt: undefined,
     });
-    const expiresAt = this.now + Math.min(leaseMs, MOST_LEASE_MS);
-    const units = { granted, noted: 0, renewals: 0, used: 0, overdraft: 0 };
-    this.opened({ id, keyId, account, shares, state: "live", ...units, expiresAt, resolvedAt: undefined });
-    this.enter("hold", keyId, id, { held: granted });
+    this.enter?.("hold", keyId, id, { held: granted });
     return { granted };
   }
 
@@ -140,36 +149,41 @@ export abstract class Ledger {
     hold.renewals++;
     hold.expiresAt = this.now + Math.min(renewal.leaseMs, MOST_LEASE_MS);
     this.renewed(hold);
-    this.enter("renew", hold.keyId, id, { noted: hold.noted - notedBefore, held: -freed });
+    this.enter?.("renew", hold.keyId, id, { noted: hold.noted - notedBefore, held: -freed });
   }
 
   /** Charges a live hold, or corrects the charge of an expired hold. */
   settle(id: string, outcome: Outcome): void {
     const hold = this.hold(id);
-    if (hold?.state === "live") this.#resolve(hold, "settle", () => settleHold(hold, "settled", outcome));
-    else if (hold?.state === "expired") this.#resolve(hold, "correct", () => settleHold(hold, "corrected", outcome));
+    if (!hold?.account || (hold.state !== "live" && hold.state !== "expired")) return;
+    const before = this.enter && booksIn(hold.account);
+    const isLive = hold.state === "live";
+    resolveHold(hold.account, hold, hold.shares, isLive ? "settled" : "corrected", outcome);
+    this.#resolved(hold, isLive ? "settle" : "correct", before);
   }
 
   /** Charges holds whose leases have ended, those first that ended first. */
   expire(holds: readonly KeyHold[]): void {
-    for (const hold of holds.toSorted((one, other) => one.expiresAt - other.expiresAt))
-      this.#resolve(hold, "expire", () => hold.account && expireHold(hold.account, hold, hold.shares));
+    for (const hold of holds.toSorted((one, other) => one.expiresAt - other.expiresAt)) {
+      if (!hold.account) continue;
+      const before = this.enter && booksIn(hold.account);
+      expireHold(hold.account, hold, hold.shares);
+      this.#resolved(hold, "expire", before);
+    }
   }
 
-  #resolve(hold: KeyHold, kind: EntryKind, work: () => void): void {
-    const { account, keyId, id } = hold;
-    if (!account) return;
-    const { charged, held, overdraft, estimated } = account;
-    work();
+  #resolved(hold: KeyHold, kind: EntryKind, before: Record<Book, number> | undefined): void {
     hold.resolvedAt = this.now;
     this.resolved(hold);
-    this.enter(kind, keyId, id, {
-      charged: account.charged - charged,
-      held: account.held - held,
-      estimated: account.estimated - estimated,
+    const { account, keyId, id } = hold;
+    if (!account || !before) return;
+    this.enter?.(kind, keyId, id, {
+      charged: account.charged - before.charged,
+      held: account.held - before.held,
+      estimated: account.estimated - before.estimated,
     });
-    const overdrawn = account.overdraft - overdraft;
-    if (overdrawn !== 0) this.enter("overdraft", keyId, id, { overdraft: overdrawn });
+    const overdrawn = account.overdraft - before.overdraft;
+    if (overdrawn !== 0) this.enter?.("overdraft", keyId, id, { overdraft: overdrawn });
   }
 
   /** Returns the books that limit a key the most, of its own quota and its budgets. */
@@ -183,7 +197,7 @@ export abstract class Ledger {
     return budgets.map((id) => {
       const budget = this.budgets.get(id);
       if (!budget) throw noSuchBudget(id);
-      this.turn(budget);
+      if (this.now >= budget.window.endsAt) this.turn(budget);
       return budget.window;
     });
   }
@@ -201,7 +215,7 @@ export abstract class Ledger {
     const account = new Account(key, unlimited, granted, used, budget === undefined ? [] : this.#chainOf(budget));
     this.accounts.set(id, account);
     for (const hash of hashes) this.secrets.set(hash, { hash, keyId: id, endsAt: undefined });
-    this.enter("grant", id, null, { granted, charged: used });
+    this.enter?.("grant", id, null, { granted, charged: used });
     return id;
   }
 
@@ -245,7 +259,7 @@ export abstract class Ledger {
     const account = this.#usable(keyId);
     if (account.unlimited) throw unlimitedKey(keyId);
     account.grant(units);
-    this.enter("grant", keyId, null, { granted: units });
+    this.enter?.("grant", keyId, null, { granted: units });
   }
 
   assignBudget(keyId: string, budgetId: string | undefined): void {
@@ -309,6 +323,8 @@ export abstract class Ledger {
   }
 }
 
-const settleHold = (hold: KeyHold, state: "settled" | "corrected", outcome: Outcome): void => {
-  if (hold.account) resolveHold(hold.account, hold, hold.shares, state, outcome);
-};
+/** Makes the shares of a new hold in the periods of its key's budgets. */
+const sharesIn = ({ budgets }: Account, windows: readonly Window[]): readonly PeriodShare[] =>
+  windows.map((books, level) => {
+    return { books, overdraft: 0, budgetId: budgets[level] ?? "", startsAt: books.startsAt };
+  });
