@@ -203,11 +203,16 @@ export interface LedgerDriver {
   readonly fast?: FastVerbs;
 }
 
-/** Verbs that a driver can do in one step. */
+/** Verbs that a driver can do in one step. `keyId` is the key of the hold, if it is remembered. */
 export interface FastVerbs {
+  /** The most verbs of one key to run in this way at the same time; further verbs share transactions. Default: any number. */
+  readonly most?: number;
+  /** True when keys with budgets can have this way, too. */
+  readonly withBudgets?: boolean;
   reserve(request: HoldRequest): Promise<Reservation | undefined>;
-  renew(id: string, renewal: Renewal): Promise<true | undefined>;
-  settle(id: string, outcome: Outcome): Promise<true | undefined>;
+  renew(id: string, renewal: Renewal, keyId: string | undefined): Promise<true | undefined>;
+  /** `tells` is true when the host is told of thresholds: a settlement that reaches one needs the rules. */
+  settle(id: string, outcome: Outcome, keyId: string | undefined, tells: boolean): Promise<true | undefined>;
 }
 
 /** Makes the api key that calls receive from its row. */

@@ -96,9 +96,6 @@ export function ledgerQuotaStore<Context = unknown>(
   return new DrivenQuotaStore(driver, options);
 }
 
-/** The most fast verbs of a key that run at the same time. Further verbs of the key wait, and share transactions. */
-const MOST_FAST = 2;
-
 /** A verb that waits for its turn. */
 interface WaitingVerb {
   readonly keyId: string;
@@ -175,14 +172,16 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
   async renew(id: string, renewal: Renewal): Promise<void> {
     assertRenewal(renewal);
     if (!isStorableId(id)) return;
-    if (await this.#fast(this.#keyIds.get(id), (verbs) => verbs.renew(id, renewal))) return;
+    const keyId = this.#keyIds.get(id);
+    if (await this.#fast(keyId, (verbs) => verbs.renew(id, renewal, keyId))) return;
     await this.#onHold(id, renewal.leaseMs, (ledger) => ledger.renew(id, renewal));
   }
 
   async settle(id: string, outcome: Outcome): Promise<void> {
     assertOutcome(outcome);
     if (!isStorableId(id)) return;
-    if (await this.#fast(this.#keyIds.get(id), (verbs) => verbs.settle(id, outcome))) return;
+    const [keyId, tells] = [this.#keyIds.get(id), this.#onBudget !== undefined];
+    if (await this.#fast(keyId, (verbs) => verbs.settle(id, outcome, keyId, tells))) return;
     await this.#onHold(id, 0, (ledger) => ledger.settle(id, outcome));
   }
 
@@ -405,9 +404,12 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
   ): Promise<T | undefined> {
     const { fast } = this.#driver;
     if (!fast) return undefined;
+    const { most, withBudgets = false } = fast;
     if (keyId === undefined) return run(fast);
+    if (!withBudgets && this.#withBudget.get(keyId)) return undefined;
+    if (most === undefined) return run(fast);
     const running = this.#running.get(keyId) ?? 0;
-    if (running >= MOST_FAST || this.#withBudget.get(keyId)) return undefined;
+    if (running >= most) return undefined;
     this.#running.set(keyId, running + 1);
     try {
       return await run(fast);

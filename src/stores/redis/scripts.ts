@@ -1,4 +1,7 @@
-/** The Lua scripts of the quota store in Redis: they compare, write and read fields, and know no rule of the ledger. */
+/**
+ * The Lua scripts of the quota store in Redis. Most compare, write and read fields, and know no rule of the ledger. Those of the fast
+ * verbs do, for the usual case.
+ */
 
 import { NOW, type Script, scriptOf } from "./client.ts";
 
@@ -37,6 +40,163 @@ export const BUDGET_FIELDS = [
 const listed = (fields: readonly string[]): string => fields.map((field) => `'${field}'`).join(", ");
 
 /**
+ * Lua that returns the number of a ledger's live holds whose leases have ended, and deletes some holds that were resolved long ago. One
+ * query finds both, and usually finds none.
+ */
+const DUE = `
+local function dueOf(ledger, times, retention)
+  if #redis.call('ZRANGEBYSCORE', times, retention - now, now, 'LIMIT', 0, 1) == 0 then return 0 end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', times, retention - now, '(0', 'LIMIT', 0, 100)) do
+    redis.call('HDEL', ledger, id, 'shares:' .. id)
+    redis.call('ZREM', times, id)
+  end
+  return redis.call('ZCOUNT', times, 0, now)
+end
+`;
+
+/**
+ * The beginning of a fast verb. KEYS: the ledger, its times, and the owner of the hold's id. ARGV: the time to add to the clock, the time
+ * for which resolved holds are retained, the field of the hold, then the arguments of the verb itself. A verb returns nothing, and changes
+ * nothing, when the rules must run instead: the key is unknown or corrupt, it has expired holds, a period of its budgets is over, a sum
+ * would pass MOST, or as the verb itself says.
+ */
+const FAST = `
+${NOW}
+${DUE}
+local LEDGER, TIMES, HOLD, MOST = KEYS[1], KEYS[2], ARGV[3], 9007199254740991
+local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', HOLD, 'budgets')
+local unlimited, hold = stored[1] == '1', stored[7]
+local granted, charged, held = tonumber(stored[2]), tonumber(stored[3]), tonumber(stored[4])
+local overdraft, estimated = tonumber(stored[5]), tonumber(stored[6])
+if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
+  or math.max(granted, charged, held, overdraft, estimated) > MOST then return false end
+if dueOf(LEDGER, TIMES, tonumber(ARGV[2])) > 0 then return false end
+
+-- Converts a number to exact text. Lua's own conversion is exact only below 15 digits.
+local function text(number)
+  return number < 1e14 and number .. '' or string.format('%.0f', number)
+end
+
+-- Reads the granted units and the second number of a live hold.
+local function live()
+  local first, second = string.match(hold or '', '^live (%d+) (%d+)$')
+  return tonumber(first), tonumber(second)
+end
+
+-- Reads the current period of a budget. Returns nil when it is over, or not the one that began at a time.
+local function windowOf(name, starts)
+  local found = redis.call('HMGET', name, 'starts', 'ends', 'granted', 'charged', 'held', 'overdraft', 'estimated', 'told')
+  if not found[1] or (starts and starts ~= found[1]) or now >= tonumber(found[2]) then return nil end
+  return { name = name, starts = found[1], granted = tonumber(found[3]), charged = tonumber(found[4]), held = tonumber(found[5]),
+    overdraft = tonumber(found[6]), estimated = tonumber(found[7]), told = tonumber(found[8] or '0') }
+end
+
+-- Reads the periods that cover the hold. Returns nil when the rules must run.
+local function covering()
+  local windows = {}
+  local shares = stored[8] and redis.call('HGET', LEDGER, 'shares:' .. HOLD)
+  for index, share in ipairs(shares and cjson.decode(shares) or {}) do
+    windows[index] = windowOf(share[1], share[2])
+    if not windows[index] then return nil end
+  end
+  return windows
+end
+`;
+
+/**
+ * Opens a hold. ARGV: atLeast, atMost, the lease, the limit of a hold of an unlimited key, the key's id, the name of the leases. Returns the
+ * granted units. Leaves a refusal, and an id that is known, to the rules.
+ */
+export const RESERVE: Script = scriptOf(`${FAST}
+if hold then return false end
+local least, units = tonumber(ARGV[4]), math.min(tonumber(ARGV[5]), math.max(0, granted - charged - held))
+if unlimited then
+  local countable = MOST - charged - held
+  if least > countable then return false end
+  units = math.max(least, math.min(tonumber(ARGV[5]), tonumber(ARGV[7]), countable))
+end
+local windows = {}
+for index, name in ipairs(stored[8] and cjson.decode(stored[8]).names or {}) do
+  local window = windowOf(name)
+  if not window then return false end
+  units = math.min(units, math.max(0, window.granted - window.charged - window.held))
+  windows[index] = window
+end
+if units < least then return false end
+local lifetime = tonumber(ARGV[6]) + tonumber(ARGV[2])
+if not redis.call('SET', KEYS[3], ARGV[8], 'NX', 'PX', lifetime) then
+  if redis.pcall('GET', KEYS[3]) ~= ARGV[8] then return false end
+  redis.call('PEXPIRE', KEYS[3], lifetime)
+end
+redis.call('HSET', LEDGER, 'held', held + units, HOLD, 'live ' .. text(units) .. ' 0')
+redis.call('ZADD', TIMES, now + ARGV[6], HOLD)
+if #windows > 0 then
+  local shares = {}
+  for index, window in ipairs(windows) do
+    redis.call('HSET', window.name, 'held', window.held + units)
+    shares[index] = { window.name, window.starts, '0' }
+  end
+  redis.call('HSET', LEDGER, 'shares:' .. HOLD, cjson.encode(shares))
+  redis.call('ZADD', ARGV[9], now + ARGV[6], LEDGER .. ' ' .. HOLD)
+end
+return units
+`);
+
+/** Renews a live hold. ARGV: the lease, the units used so far, the units to keep or an empty text, the name of the leases. Returns 1. */
+export const RENEW: Script = scriptOf(`${FAST}
+local units = live()
+if not units then return false end
+local freed = ARGV[6] == '' and 0 or math.max(0, units - math.max(tonumber(ARGV[5]), tonumber(ARGV[6])))
+if freed > 0 then
+  local windows = covering()
+  if not windows then return false end
+  redis.call('HSET', LEDGER, 'held', held - freed)
+  for _, window in ipairs(windows) do redis.call('HSET', window.name, 'held', window.held - freed) end
+end
+redis.call('HSET', LEDGER, HOLD, 'live ' .. text(units - freed) .. ' ' .. ARGV[5])
+redis.call('ZADD', TIMES, now + ARGV[4], HOLD)
+if stored[8] then redis.call('ZADD', ARGV[7], 'XX', now + ARGV[4], LEDGER .. ' ' .. HOLD) end
+redis.call('PEXPIRE', KEYS[3], tonumber(ARGV[4]) + tonumber(ARGV[2]))
+return 1
+`);
+
+/**
+ * Settles a live hold. ARGV: the units used, how many of them rest on estimates, 1 when the host is told of thresholds or 0, the name of
+ * the leases. Returns 1. Leaves a settlement with which a budget reaches a threshold to the rules.
+ */
+export const SETTLE: Script = scriptOf(`${FAST}
+local units, used, guessed = live(), tonumber(ARGV[4]), tonumber(ARGV[5])
+local windows = units and covering()
+if not windows then return false end
+local remaining = held - units
+local over = unlimited and 0 or math.max(0, used - math.max(0, granted - charged - remaining))
+if used - over > MOST - charged - remaining or over > MOST - overdraft then return false end
+for _, window in ipairs(windows) do
+  window.held = window.held - units
+  window.over = math.max(0, used - math.max(0, window.granted - window.charged - window.held))
+  if window.over > MOST - window.overdraft then return false end
+  local threshold = window.told < 50 and 0.5 or window.told < 80 and 0.8 or 1
+  local total = window.charged + used - window.over
+  if ARGV[6] == '1' and window.told < 100 and total > 0 and total / window.granted >= threshold then return false end
+end
+redis.call('HSET', LEDGER, 'charged', charged + used - over, 'held', remaining, 'overdraft', overdraft + over,
+  'estimated', estimated + math.min(guessed, used - over), HOLD, 'settled ' .. ARGV[4] .. ' ' .. text(over))
+redis.call('ZADD', TIMES, -now, HOLD)
+if #windows > 0 then
+  local shares = {}
+  for index, window in ipairs(windows) do
+    local charge = used - window.over
+    redis.call('HSET', window.name, 'charged', window.charged + charge, 'held', window.held,
+      'overdraft', window.overdraft + window.over, 'estimated', window.estimated + math.min(guessed, charge))
+    shares[index] = { window.name, window.starts, text(window.over) }
+  end
+  redis.call('HSET', LEDGER, 'shares:' .. HOLD, cjson.encode(shares))
+  redis.call('ZREM', ARGV[7], LEDGER .. ' ' .. HOLD)
+end
+return 1
+`);
+
+/**
  * Writes to the ledgers of some keys if all fields that the writer has read still have the same values. Otherwise, or when nothing is
  * to be written, reads the ledgers. All of it is one atomic step.
  *
@@ -62,6 +222,7 @@ const listed = (fields: readonly string[]): string => fields.map((field) => `'${
  */
 export const EXCHANGE: Script = scriptOf(`
 ${NOW}
+${DUE}
 local retention, at, budgets, scopes = tonumber(ARGV[2]), 6, {}, {}
 for index = 1, tonumber(ARGV[5]) do
   budgets[index] = ARGV[at]
@@ -76,17 +237,10 @@ local function ownerOf(name)
 end
 
 for index = 1, tonumber(ARGV[3]) do
-  local scope = { ledger = ARGV[at], times = ARGV[at + 1], holds = tonumber(ARGV[at + 2]), first = at + 3, due = 0 }
+  local scope = { ledger = ARGV[at], times = ARGV[at + 1], holds = tonumber(ARGV[at + 2]), first = at + 3 }
   at = at + 3 + 2 * scope.holds
   scopes[index] = scope
-  -- One query finds both resolved holds to forget and live holds whose leases have ended. Usually there are none.
-  if #redis.call('ZRANGEBYSCORE', scope.times, retention - now, now, 'LIMIT', 0, 1) > 0 then
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', scope.times, retention - now, '(0', 'LIMIT', 0, 100)) do
-      redis.call('HDEL', scope.ledger, id, 'shares:' .. id)
-      redis.call('ZREM', scope.times, id)
-    end
-    scope.due = redis.call('ZCOUNT', scope.times, 0, now)
-  end
+  scope.due = dueOf(scope.ledger, scope.times, retention)
 end
 
 local function isSame()
