@@ -392,9 +392,9 @@ export class RedisDriver implements LedgerDriver {
 
   #keyRowOf(id: string, fields: KeyFields): KeyRow {
     // The cast is safe: the field is written from such a key.
-    const key = parseJson(fields.key ?? "{}") as ApiKey;
-    const { name = id, expiresAt = 0, metadata = null } = key;
-    const models = key.modelLimits ? (modelsOf(key) ?? null) : [];
+    const key = fields.key === undefined ? undefined : (parseJson(fields.key) as ApiKey);
+    const [name, expiresAt, metadata] = [key?.name ?? id, key?.expiresAt ?? 0, key?.metadata ?? null];
+    const models = key ? (modelsOf(key) ?? null) : [];
     const { granted = "missing", charged = "missing", held = "missing" } = fields;
     const { overdraft = "missing", estimated = "missing" } = fields;
     const books = { granted, charged, held, overdraft, estimated };
