@@ -80,7 +80,7 @@ it.each([
   ["node", node, ["toNodeHandler"]],
   ["openapi", openapi, ["openApiDocument"]],
   ["prices", prices, ["priceCatalogue", "priceTable"]],
-  ["stores", stores, ["openStores"]],
+  ["stores", stores, ["checkHold", "checkOutcome", "checkRenewal", "ledgerQuotaStore", "openStores", "toApiKey"]],
   ["telemetry", telemetry, ["openTelemetry"]],
 ])("polygate/%s", (_name, entry, expected) => {
   expect(names(entry)).toEqual(expected);

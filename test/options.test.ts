@@ -40,6 +40,14 @@ const recalling = Object.fromEntries(
   ["find", "balance", "reserve", "renew", "settle", "recall", "recalled"].map((name) => [name, () => {}]),
 );
 
+/** An object with the methods of a driver. */
+const ledgerDriver = Object.fromEntries(
+  ["change", "read", "find", "ownerOf", "listKeys", "listBudgets", "keysWith", "recall", "recalled"].map((name) => [
+    name,
+    () => {},
+  ]),
+);
+
 /** Right arguments for each function of the package that takes options, and for the functions that return objects with such methods. */
 const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate createGateway": [{ backend, quotas }],
@@ -70,6 +78,7 @@ const ARGUMENTS: Readonly<Record<string, readonly unknown[]>> = {
   "polygate/openapi openApiDocument": [gateway],
   "polygate/prices priceCatalogue": [{}, { date: "2026-11-01" }],
   "polygate/prices priceTable": [{ fast: { input: 1, output: 1 } }],
+  "polygate/stores ledgerQuotaStore": [ledgerDriver],
   "polygate/stores openStores": ["sqlite::memory:"],
   "polygate/stores/redis redisReplayStore": [{ client: { call() {} } }],
   "polygate/stores/redis redisQuotaStore": [{ client: { call() {} } }],

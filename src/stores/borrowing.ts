@@ -404,6 +404,11 @@ class BorrowingLedger<Context> implements BorrowingQuotaStore<Context> {
         if (answer.granted < request.atMost) await this.#askBack(key, this.#clock.now()).catch(() => {});
         return answer;
       }
+      if (key.lending) {
+        // This process itself has borrowed the units while the store answered: give them back, and borrow no more for now.
+        key.directUntil = this.#clock.now() + DIRECT_MS;
+        continue;
+      }
       const isHeldElsewhere = answer.held > this.borrowed(key.id).units;
       if (!isHeldElsewhere || !(await this.#recall(key))) return this.#corrected<Refusal>(key.id, answer);
     }

@@ -143,6 +143,8 @@ export class Window extends Books {
   readonly endsAt: number;
   /** The highest threshold that the host was told of, in percent; 0 before the first. */
   told = 0;
+  /** The charges of holds that were deleted, for audits. */
+  pruned = 0;
 
   constructor(budgetId: string, { startsAt, endsAt }: Span, granted: number) {
     super(`budget ${budgetId}`, false, granted, 0);

@@ -127,15 +127,14 @@ export class Books implements Record<Book, number> {
   }
 }
 
-/** A key and its books. */
-export class Account extends Books {
-  key: ApiKey;
-
-  constructor(key: ApiKey, unlimited: boolean, granted: number, charged: number) {
-    super(`key ${key.id}`, unlimited, granted, charged);
-    this.key = key;
-  }
-}
+/** Copies the numbers of books. */
+export const booksIn = ({ granted, charged, held, overdraft, estimated }: Books): Record<Book, number> => ({
+  granted,
+  charged,
+  held,
+  overdraft,
+  estimated,
+});
 
 /** One budget that a hold draws on, with the books of the period in which the hold was reserved. */
 export interface Share {
@@ -325,7 +324,7 @@ export interface KeyChanges {
 }
 
 /** A key whose declaration was checked, with the hashes of its secrets. */
-interface NewKey {
+export interface NewKey {
   readonly key: ApiKey;
   /** True for a key without a quota of its own. A budget may still limit it. */
   readonly unlimited: boolean;

@@ -12,61 +12,26 @@ import type {
   Renewal,
   Reservation,
 } from "../ports/quota-store.ts";
+import { assertBudgetOptions, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "./budgets.ts";
+import { type KeyDirectory, type KeyReport, keyReportOf, newDurableKeyOf, pageOf, secretEndOf } from "./durable.ts";
 import {
-  assertBudgetOptions,
-  Budget,
-  type BudgetOptions,
-  type BudgetReport,
-  type OnBudget,
-  tellAll,
-  termsOf,
-  type Window,
-} from "./budgets.ts";
-import {
-  changedDurableKeyOf,
-  type KeyDirectory,
-  type KeyReport,
-  keyReportOf,
-  newDurableKeyOf,
-  pageOf,
-  revokedKey,
-  secretEndOf,
-  unlimitedKey,
-} from "./durable.ts";
-import {
-  assertKeyChanges,
-  Account,
   type ApiKeyOptions,
   assertHoldAmounts,
   assertInteger,
+  assertKeyChanges,
   assertKeyOptions,
   assertOutcome,
   assertRenewal,
   type Book,
   BOOKS,
-  budgetInUse,
-  expireHold,
-  foreignHold,
+  type BudgetUser,
   hashApiKey,
   hashOfSecret,
-  type Hold,
-  holdUnits,
-  keyWithBudget,
-  knownBudget,
-  knownKey,
-  knownSecret,
   newKeyOf,
-  noSuchBudget,
-  noSuchKey,
-  removedBudget,
-  noteHold,
   RECALLS_MS,
-  resolveHold,
-  type Share,
-  tightestOf,
   TwoGenerationMap,
-  UNKNOWN_KEY,
 } from "./ledger.ts";
+import { type Account, type KeyHold, Ledger } from "./rules.ts";
 
 /** The books of a key, in units. Hosts read them for audits. */
 export interface LedgerReport {
@@ -166,7 +131,7 @@ export function memoryQuotaStore(
     onBudget: "function?",
   });
   const { clock = systemClock, maxRetained = 10_000, budgets = [], onBudget } = options;
-  const store = new MemoryLedger(clock, maxRetained, onBudget);
+  const store = new MemoryStore(clock, maxRetained, onBudget);
   for (const budget of budgets) store.addBudget(budget);
   for (const key of keys) store.add(key);
   return store;
@@ -178,96 +143,146 @@ export function memoryQuotaStore(
  */
 const RETAINED_MS = 3_600_000;
 
-/** A key, its books, and the budgets that it draws on: its own budget, its parent, and so on. */
-class MemoryAccount extends Account {
-  budgets: readonly Budget[] | undefined;
-}
+/** A settled hold, of which only the key is remembered. */
+const SETTLED = {
+  state: "settled",
+  granted: 0,
+  noted: 0,
+  renewals: 0,
+  used: 0,
+  overdraft: 0,
+  shares: undefined,
+  expiresAt: 0,
+  resolvedAt: undefined,
+} as const;
 
-interface MemoryHold extends Hold {
-  readonly id: string;
-  readonly account: MemoryAccount;
-  /** The budgets that cover the hold, and the periods that it was reserved in. Undefined for a key without a budget. */
-  readonly budgets: readonly Budget[] | undefined;
-  readonly shares: readonly Share[] | undefined;
-  /** The end of the lease, in milliseconds since the Unix epoch. */
-  expiresAt: number;
-}
-
-interface Secret {
-  readonly account: MemoryAccount;
-  /** Unix time in milliseconds; undefined when the secret never expires. */
-  endsAt: number | undefined;
-}
-
-// Every request runs these verbs, so they are plain functions that return promises: an async function costs more.
-class MemoryLedger implements MemoryQuotaStore {
+/** All rows of a ledger, in memory for good. */
+class MemoryLedger extends Ledger {
   readonly #clock: Clock;
-  readonly #accounts = new Map<string, MemoryAccount>();
-  /** The secrets, by their hashes. */
-  readonly #bySecret = new Map<string, Secret>();
-  /** The ids of revoked keys. */
-  readonly #revoked = new Set<string>();
-  readonly #budgets = new Map<string, Budget>();
   readonly #onBudget: OnBudget | undefined;
-  readonly #live = new Map<string, MemoryHold>();
+  readonly live: Map<string, KeyHold> = new Map();
   /** Holds whose lease has expired, each for a full hour: a late `settle` may still bring the true count. */
-  readonly #expired: TwoGenerationMap<MemoryHold>;
+  readonly #expired: TwoGenerationMap<KeyHold>;
   /** The accounts of settled holds, by the holds' ids, for an hour or until too many holds were settled after them. */
-  readonly #settled: TwoGenerationMap<MemoryAccount>;
-  /** The times of the last recalls, by the keys' ids. */
-  readonly #recalls = new Map<string, number>();
+  readonly #settled: TwoGenerationMap<Account>;
   /** No live hold expires before this time. */
   #nextExpiry = Number.POSITIVE_INFINITY;
-  #named = 0;
 
   constructor(clock: Clock, maxRetained: number, onBudget: OnBudget | undefined) {
+    super();
     this.#clock = clock;
     this.#onBudget = onBudget;
     this.#expired = new TwoGenerationMap(Number.POSITIVE_INFINITY, RETAINED_MS, clock.now());
     this.#settled = new TwoGenerationMap(Math.floor(maxRetained / 2), RETAINED_MS, clock.now());
   }
 
+  /** Reads the clock, and charges all expired holds. */
+  advance(): this {
+    this.now = this.#clock.now();
+    if (this.now >= this.#nextExpiry) this.#expire();
+    return this;
+  }
+
+  // Looks at every live hold. This is rare, because most holds are renewed or settled long before their lease ends.
+  #expire(): void {
+    const ended: KeyHold[] = [];
+    this.#nextExpiry = Number.POSITIVE_INFINITY;
+    for (const hold of this.live.values()) {
+      if (hold.expiresAt <= this.now) ended.push(hold);
+      else this.renewed(hold);
+    }
+    this.expire(ended);
+  }
+
+  override hold(id: string): KeyHold | undefined {
+    const known = this.live.get(id) ?? this.#expired.get(id, this.now);
+    if (known) return known;
+    const account = this.#settled.get(id, this.now);
+    return account && { ...SETTLED, id, keyId: account.key.id, account };
+  }
+
+  protected override userOf(budgetId: string): BudgetUser | undefined {
+    for (const [id, { budgets, revokedAt }] of this.accounts)
+      if (budgets[0] === budgetId && revokedAt === undefined) return { kind: "key", id };
+    for (const [id, { terms }] of this.budgets) if (terms.chain[1] === budgetId) return { kind: "budget", id };
+    for (const { shares } of this.live.values())
+      if (shares?.some((share) => share.budgetId === budgetId)) return "calls";
+    return undefined;
+  }
+
+  protected override opened(hold: KeyHold): void {
+    this.live.set(hold.id, hold);
+    this.renewed(hold);
+  }
+
+  protected override renewed({ expiresAt }: KeyHold): void {
+    if (expiresAt < this.#nextExpiry) this.#nextExpiry = expiresAt;
+  }
+
+  protected override resolved(hold: KeyHold): void {
+    if (this.live.delete(hold.id)) {
+      if (hold.state === "expired") this.#expired.add(hold.id, hold, this.now);
+      else if (hold.account) this.#settled.add(hold.id, hold.account, this.now);
+    }
+    if (this.#onBudget) for (const { budgetId } of hold.shares ?? []) this.tell(budgetId);
+  }
+
+  protected override refused({ budgets }: Account, atLeast: number): void {
+    if (this.#onBudget) for (const budgetId of budgets) this.tell(budgetId, atLeast);
+  }
+
+  /** Tells the host of the thresholds that a budget has reached. */
+  tell(budgetId: string, refused?: number): void {
+    if (this.#onBudget) tellAll(this.#onBudget, this.budgets.get(budgetId)?.news(refused) ?? []);
+  }
+
+  override setBudgetAmount(id: string, amount: number): void {
+    super.setBudgetAmount(id, amount);
+    this.tell(id);
+  }
+
+  /** Deletes a key and its secrets. Its live holds end without a charge. */
+  remove(keyId: string): void {
+    const account = this.accounts.get(keyId);
+    if (!account) return;
+    this.accounts.delete(keyId);
+    this.removeSecretsOf(keyId);
+    for (const [id, hold] of this.live) {
+      if (hold.account !== account) continue;
+      this.live.delete(id);
+      for (const { books } of hold.shares ?? []) books.held -= hold.granted;
+    }
+  }
+
+  /** True for a secret that has not expired. */
+  isValid({ endsAt }: { readonly endsAt: number | undefined }): boolean {
+    return endsAt === undefined || endsAt > this.#clock.now();
+  }
+}
+
+// Every request runs these verbs, so they are plain functions that return promises: an async function costs more.
+class MemoryStore implements MemoryQuotaStore {
+  readonly #ledger: MemoryLedger;
+  readonly #clock: Clock;
+  /** The times of the last recalls, by the keys' ids. */
+  readonly #recalls = new Map<string, number>();
+  #named = 0;
+
+  constructor(clock: Clock, maxRetained: number, onBudget: OnBudget | undefined) {
+    this.#clock = clock;
+    this.#ledger = new MemoryLedger(clock, maxRetained, onBudget);
+  }
+
   find(apiKey: string): Promise<ApiKey | undefined> {
-    const secret = this.#bySecret.get(hashApiKey(apiKey));
-    return Promise.resolve(secret && this.#isValid(secret) ? secret.account.key : undefined);
+    const secret = this.#ledger.secrets.get(hashApiKey(apiKey));
+    const isValid = secret !== undefined && this.#ledger.isValid(secret);
+    return Promise.resolve(isValid ? this.#ledger.accounts.get(secret.keyId)?.key : undefined);
   }
 
   reserve(request: HoldRequest): Promise<Reservation> {
     try {
       assertHoldAmounts(request);
-      const { id, keyId, atLeast, atMost, leaseMs } = request;
-      const now = this.#clock.now();
-      if (now >= this.#nextExpiry) this.#expire(now);
-      const live = this.#live.get(id);
-      const owner = live?.account ?? this.#expired.get(id, now)?.account ?? this.#settled.get(id, now);
-      if (owner && owner.key.id !== keyId) throw foreignHold();
-      const account = this.#accounts.get(keyId);
-      if (!account) return Promise.resolve(UNKNOWN_KEY);
-      if (live) return Promise.resolve({ granted: live.granted });
-      const { budgets } = account;
-      const windows = budgets?.map((budget) => windowAt(budget, now));
-      // A resolved hold does not admit another call.
-      const granted = owner ? undefined : holdUnits(account, windows, atLeast, atMost);
-      if (granted === undefined) {
-        if (budgets && !owner) this.#tell(budgets, atLeast);
-        return Promise.resolve(tightestOf(account, windows).refusal);
-      }
-      const expiresAt = now + leaseMs;
-      const shares = windows?.map((books) => ({ books, overdraft: 0 }));
-      this.#live.set(id, {
-        id,
-        account,
-        budgets,
-        shares,
-        expiresAt,
-        state: "live",
-        granted,
-        noted: 0,
-        used: 0,
-        overdraft: 0,
-      });
-      if (expiresAt < this.#nextExpiry) this.#nextExpiry = expiresAt;
-      return Promise.resolve({ granted });
+      return Promise.resolve(this.#ledger.advance().reserve(request));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -276,42 +291,21 @@ class MemoryLedger implements MemoryQuotaStore {
   renew(id: string, renewal: Renewal): Promise<void> {
     try {
       assertRenewal(renewal);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    const now = this.#clock.now();
-    if (now >= this.#nextExpiry) this.#expire(now);
-    const hold = this.#live.get(id);
-    if (!hold) return DONE;
-    noteHold(hold.account, hold, hold.shares, renewal);
-    hold.expiresAt = now + renewal.leaseMs;
-    if (hold.expiresAt < this.#nextExpiry) this.#nextExpiry = hold.expiresAt;
-    return DONE;
-  }
-
-  settle(id: string, outcome: Outcome): Promise<void> {
-    try {
-      assertOutcome(outcome);
-      const now = this.#clock.now();
-      if (now >= this.#nextExpiry) this.#expire(now);
-      const live = this.#live.get(id);
-      if (live) {
-        this.#resolve(live, "settled", outcome);
-        this.#live.delete(id);
-        this.#settled.add(id, live.account, now);
-        return DONE;
-      }
-      const expired = this.#expired.get(id, now);
-      if (expired?.state === "expired") this.#resolve(expired, "corrected", outcome);
+      this.#ledger.advance().renew(id, renewal);
       return DONE;
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  #resolve(hold: MemoryHold, state: "settled" | "corrected", outcome: Outcome): void {
-    resolveHold(hold.account, hold, hold.shares, state, outcome);
-    if (hold.budgets) this.#tell(hold.budgets);
+  settle(id: string, outcome: Outcome): Promise<void> {
+    try {
+      assertOutcome(outcome);
+      this.#ledger.advance().settle(id, outcome);
+      return DONE;
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   recall(keyId: string): Promise<void> {
@@ -327,51 +321,22 @@ class MemoryLedger implements MemoryQuotaStore {
     return Array.from(this.#recalls).flatMap(([keyId, at]) => (at >= since ? keyId : []));
   }
 
-  /** Tells the host of the thresholds that budgets have reached. */
-  #tell(budgets: readonly Budget[], refused?: number): void {
-    const onBudget = this.#onBudget;
-    if (onBudget) for (const budget of budgets) tellAll(onBudget, budget.news(refused));
-  }
-
-  // Looks at every live hold. This is rare, because most holds are renewed or settled long before their lease ends.
-  #expire(now: number): void {
-    const ended: MemoryHold[] = [];
-    this.#nextExpiry = Number.POSITIVE_INFINITY;
-    for (const hold of this.#live.values()) {
-      if (hold.expiresAt <= now) ended.push(hold);
-      else this.#nextExpiry = Math.min(this.#nextExpiry, hold.expiresAt);
-    }
-    for (const hold of ended.toSorted((one, other) => one.expiresAt - other.expiresAt)) {
-      this.#live.delete(hold.id);
-      this.#expired.add(hold.id, hold, now);
-      expireHold(hold.account, hold, hold.shares);
-      if (hold.budgets) this.#tell(hold.budgets);
-    }
-  }
-
   balance(keyId: string): Promise<Balance | undefined> {
-    const account = this.#currentAccount(keyId);
+    const ledger = this.#ledger.advance();
+    const account = ledger.accounts.get(keyId);
     if (!account) return Promise.resolve(undefined);
-    const now = this.#clock.now();
-    const windows = account.budgets?.map((budget) => windowAt(budget, now));
-    const { used, available, held } = tightestOf(account, windows);
+    const { used, available, held } = ledger.tightestOf(account);
     return Promise.resolve({ used, available, held });
   }
 
   report(keyId: string): LedgerReport | undefined {
-    const account = this.#currentAccount(keyId);
+    const ledger = this.#ledger.advance();
+    const account = ledger.accounts.get(keyId);
     if (!account) return undefined;
     let liveHolds = 0;
-    for (const hold of this.#live.values()) if (hold.account === account) liveHolds++;
+    for (const hold of ledger.live.values()) if (hold.account === account) liveHolds++;
     const { used, available, held, overdraft, estimated } = account;
     return { granted: used + available, used, available, held, liveHolds, overdraft, estimated };
-  }
-
-  /** Returns the account of a key after charging all expired holds. */
-  #currentAccount(keyId: string): MemoryAccount | undefined {
-    const now = this.#clock.now();
-    if (now >= this.#nextExpiry) this.#expire(now);
-    return this.#accounts.get(keyId);
   }
 
   add(options: ApiKeyOptions): string {
@@ -379,205 +344,101 @@ class MemoryLedger implements MemoryQuotaStore {
     const { id = this.#nextId() } = options;
     const key = newKeyOf(id, options);
     if (key.hashes.length === 0) throw new RangeError("An API key needs a secret.");
-    return this.#add(key);
-  }
-
-  #add({ key, unlimited, granted, used, hashes }: ReturnType<typeof newKeyOf>): string {
-    if (this.#accounts.has(key.id)) throw knownKey(key.id);
-    if (hashes.some((hash) => this.#bySecret.has(hash))) throw knownSecret();
-    const account = new MemoryAccount(key, unlimited, granted, used);
-    account.budgets = key.budget === undefined ? undefined : this.#chainOf(key.budget);
-    this.#accounts.set(key.id, account);
-    for (const hash of hashes) this.#bySecret.set(hash, { account, endsAt: undefined });
-    return key.id;
+    return this.#ledger.addKey(key);
   }
 
   #nextId(): string {
     let id: string;
     do id = `key-${++this.#named}`;
-    while (this.#accounts.has(id));
+    while (this.#ledger.accounts.has(id));
     return id;
   }
 
   remove(keyId: string): void {
-    const account = this.#accounts.get(keyId);
-    if (!account) return;
-    this.#accounts.delete(keyId);
-    this.#revoked.delete(keyId);
-    this.#removeSecrets(account);
-    for (const [id, hold] of this.#live) {
-      if (hold.account !== account) continue;
-      this.#live.delete(id);
-      for (const { books } of hold.shares ?? []) books.held -= hold.granted;
-    }
+    this.#ledger.remove(keyId);
   }
 
   addSecret(keyId: string, apiKey: string, expiresAt = 0): void {
-    const account = this.#usable(keyId);
-    const [hash, endsAt] = [hashOfSecret(apiKey), secretEndOf(expiresAt)];
-    if (this.#bySecret.has(hash)) throw knownSecret();
-    this.#bySecret.set(hash, { account, endsAt });
-  }
-
-  addBudget(options: BudgetOptions): void {
-    assertBudgetOptions("A budget", options);
-    const { id, parent } = options;
-    if (id === "") throw new RangeError("A budget needs an id.");
-    const known = this.#budgets.get(id);
-    if (known) throw known.isRemoved ? removedBudget(id) : knownBudget(id);
-    const chain = parent === undefined ? [] : this.#chainOf(parent);
-    const terms = termsOf(
-      options,
-      chain.map((budget) => budget.terms.id),
-      chain[0]?.terms.timeZone,
-    );
-    this.#budgets.set(id, Budget.begun(terms, this.#clock.now()));
-  }
-
-  removeBudget(id: string): void {
-    const budget = this.#currentBudget(id);
-    for (const [keyId, { budgets }] of this.#accounts)
-      if (budgets?.[0] === budget && !this.#revoked.has(keyId)) throw budgetInUse(id, { kind: "key", id: keyId });
-    for (const [childId, { terms }] of this.#budgets)
-      if (terms.chain[1] === id) throw budgetInUse(id, { kind: "budget", id: childId });
-    for (const hold of this.#live.values()) if (hold.budgets?.includes(budget)) throw budgetInUse(id, "calls");
-    budget.terms.chain = [];
-  }
-
-  setBudgetAmount(id: string, amount: number): void {
-    assertInteger("amount", amount, 0);
-    const budget = this.#currentBudget(id);
-    budget.setAmount(amount);
-    this.#tell([budget]);
-  }
-
-  topUpBudget(id: string, units: number): void {
-    assertInteger("units", units, 0);
-    this.#currentBudget(id).topUp(units);
-  }
-
-  assignBudget(keyId: string, budgetId: string | undefined): void {
-    const account = this.#usable(keyId);
-    account.budgets = budgetId === undefined ? undefined : this.#chainOf(budgetId);
-    account.key = keyWithBudget(account.key, account.unlimited, budgetId);
-  }
-
-  budgetReport(id: string): BudgetReport | undefined {
-    const budget = this.#budgets.get(id);
-    return budget && this.#atPresent(budget).report;
-  }
-
-  /** Returns a budget in its current period. Throws a RangeError when there is no such budget. */
-  #currentBudget(id: string): Budget {
-    const budget = this.#budgets.get(id);
-    if (!budget || budget.isRemoved) throw noSuchBudget(id);
-    return this.#atPresent(budget);
-  }
-
-  /** Returns a budget in its current period, after charging all expired holds. */
-  #atPresent(budget: Budget): Budget {
-    const now = this.#clock.now();
-    if (now >= this.#nextExpiry) this.#expire(now);
-    budget.turn(now);
-    return budget;
-  }
-
-  /** Returns a budget, its parent, and so on. */
-  #chainOf(id: string): readonly Budget[] {
-    const budget = this.#budgets.get(id);
-    if (!budget || budget.isRemoved) throw noSuchBudget(id);
-    // A parent exists for as long as its children.
-    return budget.terms.chain.flatMap((id) => this.#budgets.get(id) ?? []);
+    this.#ledger.addSecret(keyId, hashOfSecret(apiKey), secretEndOf(expiresAt));
   }
 
   removeSecret(apiKey: string): void {
     // Do not use `hashOfSecret`, which throws for an empty secret: an unknown secret must change nothing.
-    this.#bySecret.delete(hashApiKey(apiKey.replace(/^sk-/, "")));
+    this.#ledger.removeSecret(hashApiKey(apiKey.replace(/^sk-/, "")));
+  }
+
+  addBudget(options: BudgetOptions): void {
+    assertBudgetOptions("A budget", options);
+    if (options.id === "") throw new RangeError("A budget needs an id.");
+    this.#ledger.advance().addBudget(options);
+  }
+
+  removeBudget(id: string): void {
+    this.#ledger.advance().removeBudget(id);
+  }
+
+  setBudgetAmount(id: string, amount: number): void {
+    assertInteger("amount", amount, 0);
+    this.#ledger.advance().setBudgetAmount(id, amount);
+  }
+
+  topUpBudget(id: string, units: number): void {
+    assertInteger("units", units, 0);
+    this.#ledger.advance().topUpBudget(id, units);
+  }
+
+  assignBudget(keyId: string, budgetId: string | undefined): void {
+    this.#ledger.assignBudget(keyId, budgetId);
+  }
+
+  budgetReport(id: string): BudgetReport | undefined {
+    return this.#ledger.advance().budgetReport(id);
   }
 
   readonly keys: KeyDirectory = {
-    add: async (options = {}) => this.#add(newDurableKeyOf(options)),
+    add: async (options = {}) => this.#ledger.addKey(newDurableKeyOf(options)),
     addSecret: async (keyId, apiKey, expiresAt) => this.addSecret(keyId, apiKey, expiresAt),
     rotateSecret: async (keyId, apiKey, overlapMs) => {
       assertInteger("overlapMs", overlapMs, 0);
-      this.addSecret(keyId, apiKey);
-      const [account, hash, endsAt] = [this.#usable(keyId), hashOfSecret(apiKey), this.#clock.now() + overlapMs];
-      for (const [other, secret] of this.#bySecret)
-        if (secret.account === account && other !== hash) secret.endsAt = Math.min(secret.endsAt ?? endsAt, endsAt);
+      this.#ledger.advance().rotateSecret(keyId, hashOfSecret(apiKey), overlapMs);
     },
-    removeSecret: async (apiKey) => void this.#bySecret.delete(hashOfSecret(apiKey)),
-    revoke: async (keyId) => {
-      const account = this.#accounts.get(keyId);
-      if (!account) throw noSuchKey(keyId);
-      this.#removeSecrets(account);
-      this.#revoked.add(keyId);
-    },
+    removeSecret: async (apiKey) => this.#ledger.removeSecret(hashOfSecret(apiKey)),
+    revoke: async (keyId) => this.#ledger.advance().revoke(keyId),
     update: async (keyId, changes) => {
       assertKeyChanges(changes);
-      const account = this.#usable(keyId);
-      account.key = changedDurableKeyOf(account.key, changes);
+      this.#ledger.update(keyId, changes);
     },
     grant: async (keyId, units) => {
       assertInteger("units", units, 0);
-      this.#grant(keyId, units);
+      this.#ledger.advance().grant(keyId, units);
     },
     lower: async (keyId, units) => {
       assertInteger("units", units, 0);
-      this.#grant(keyId, -units);
+      this.#ledger.advance().grant(keyId, -units);
     },
     report: async (keyId) => {
-      const account = this.#currentAccount(keyId);
+      const account = this.#ledger.advance().accounts.get(keyId);
       return account && this.#keyReport(account);
     },
     list: async (page) => {
       const { after, limit } = pageOf(page);
-      this.#currentAccount("");
-      const ids = Array.from(this.#accounts.keys()).filter((id) => id > after);
+      const { accounts } = this.#ledger.advance();
+      const ids = Array.from(accounts.keys()).filter((id) => id > after);
       return ids
         .toSorted()
         .slice(0, limit)
-        .flatMap((id) => this.#accounts.get(id) ?? [])
+        .flatMap((id) => accounts.get(id) ?? [])
         .map((account) => this.#keyReport(account));
     },
   };
 
-  /** Adds units to a key's quota, or takes them back when `units` is negative. */
-  #grant(keyId: string, units: number): void {
-    const account = this.#usable(keyId);
-    if (account.unlimited) throw unlimitedKey(keyId);
-    // Charge expired holds first: they may leave more units to take back.
-    this.#currentAccount(keyId);
-    account.grant(units);
-  }
-
-  #usable(keyId: string): MemoryAccount {
-    const account = this.#accounts.get(keyId);
-    if (!account) throw noSuchKey(keyId);
-    if (this.#revoked.has(keyId)) throw revokedKey(keyId);
-    return account;
-  }
-
-  #isValid({ endsAt }: Secret): boolean {
-    return endsAt === undefined || endsAt > this.#clock.now();
-  }
-
-  #removeSecrets(account: Account): void {
-    for (const [hash, secret] of this.#bySecret) if (secret.account === account) this.#bySecret.delete(hash);
-  }
-
-  #keyReport(account: Account): KeyReport {
-    const books = Object.fromEntries(BOOKS.map((book) => [book, String(account[book])])) as Record<Book, string>;
+  #keyReport({ key, unlimited, revokedAt, ...books }: Account): KeyReport {
+    const texts = Object.fromEntries(BOOKS.map((book) => [book, String(books[book])])) as Record<Book, string>;
     let secrets = 0;
-    for (const secret of this.#bySecret.values()) if (secret.account === account && this.#isValid(secret)) secrets++;
-    const revoked = this.#revoked.has(account.key.id);
-    return keyReportOf(account.key, books, { unlimited: account.unlimited, secrets, revoked });
+    for (const secret of this.#ledger.secrets.values())
+      if (secret.keyId === key.id && this.#ledger.isValid(secret)) secrets++;
+    return keyReportOf(key, texts, { unlimited, secrets, revoked: revokedAt !== undefined });
   }
-}
-
-/** Returns the books of a budget's current period. */
-function windowAt(budget: Budget, now: number): Window {
-  budget.turn(now);
-  return budget.window;
 }
 
 /** The result of all verbs that return no value. */

@@ -12,9 +12,14 @@ import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
+import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type LedgerDriver, ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../../src/stores/open/index.ts";
+import { budgetLaws } from "../contracts/budgets.ts";
+import { quotaStoreLaws } from "../contracts/index.ts";
 import { redisAnswers, REDIS } from "../stores/redis/servers.ts";
 import { databases, newPostgres } from "../stores/sql/databases.ts";
+import { openedBudgetsOf, openedOf } from "../stores/sql/open.ts";
 import { ROOT } from "./entries.ts";
 import { blocks, fileOf, pages } from "./pages.ts";
 import { stageExamples } from "./stage.ts";
@@ -312,6 +317,40 @@ async function remaining(file: string, id: string, env: Record<string, string>):
   const outputs = await Promise.all([one(), one(), one()]);
   return outputs.map(({ stdout }) => Number(stdout)).toSorted((first, second) => first - second);
 }
+
+describe("postgres-driver.ts", () => {
+  const database = databases.find(({ name }) => name === "PostgreSQL");
+
+  it.skipIf(!database?.available)("keeps all laws of quota stores and of budgets", async () => {
+    const { postgresDriver, SCHEMA } = (await import(`${folder}/postgres-driver.ts`)) as {
+      readonly postgresDriver: (pool: Pool, aheadMs: () => number) => LedgerDriver;
+      readonly SCHEMA: string;
+    };
+    const { address, remove } = await newPostgres();
+    const pool = new Pool({ connectionString: address, max: 8 });
+    await pool.query(SCHEMA);
+    const open = (options: LedgerQuotaStoreOptions) => {
+      let ahead = 0;
+      const store = ledgerQuotaStore(
+        postgresDriver(pool, () => ahead),
+        options,
+      );
+      return { store, advance: (ms: number) => void (ahead += ms) };
+    };
+    for (const law of quotaStoreLaws)
+      await expect(
+        law.verify(({ keys }) => openedOf(open({}), keys)),
+        law.name,
+      ).resolves.toBeUndefined();
+    for (const law of budgetLaws)
+      await expect(
+        law.verify(({ onBudget, ...setup }) => openedBudgetsOf(open({ onBudget }), setup)),
+        law.name,
+      ).resolves.toBeUndefined();
+    await pool.end();
+    await remove();
+  });
+});
 
 describe("the counters for a fleet", () => {
   const postgres = databases.some(({ name, available }) => name === "PostgreSQL" && available);

@@ -117,6 +117,22 @@ describe("a process that borrows", () => {
     ]);
   });
 
+  it("serves a call that a block of its own process has overtaken on the way to the store", async () => {
+    const { start } = stage(60);
+    const at = start({ minCalls: 1 });
+    const { reserve } = at.connection;
+    const overtaken = Promise.withResolvers<void>();
+    at.connection.reserve = async (hold) => {
+      if (hold.id === "early") await overtaken.promise;
+      return reserve(hold);
+    };
+    const early = at.reserve("early", 27);
+    await at.borrow(60);
+    overtaken.resolve();
+    expect(await early).toEqual({ granted: 27 });
+    expect(at.quotas.borrowed("key-1")).toMatchObject({ free: 0, held: 0 });
+  });
+
   it("serves reservations of one moment from one block, and those that follow from what the block has left", async () => {
     const { start } = stage(10_000);
     const at = start();

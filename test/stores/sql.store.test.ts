@@ -134,6 +134,7 @@ describe("verbs that wait at the same time", () => {
     const options = maxVerbsPerTransaction === undefined ? {} : { maxVerbsPerTransaction };
     const store = sqlQuotaStore({ ...place, ...options });
     const keyId = await store.add({ granted: 200 });
+    locks = 0;
     const outcomes = await holdAtOnce(
       store,
       Array.from({ length: 41 }, () => keyId),

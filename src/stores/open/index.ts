@@ -32,6 +32,31 @@ export type {
   KeyReport,
   Retention,
 } from "../durable.ts";
+export {
+  type BudgetRow,
+  type DueHolds,
+  type EntryKind,
+  type EntryRow,
+  type FastVerbs,
+  type HoldRow,
+  type KeyRow,
+  type LedgerChanges,
+  type LedgerDriver,
+  type LedgerRows,
+  type LedgerScope,
+  type PeriodRow,
+  type RowChange,
+  type RowPage,
+  type SecretRow,
+  type StoredBooks,
+  type StoredInteger,
+  type StoredShare,
+  toApiKey,
+  type Worked,
+} from "../driver.ts";
+export { assertHoldRequest as checkHold } from "../durable.ts";
+export { assertOutcome as checkOutcome, assertRenewal as checkRenewal } from "../ledger.ts";
+export { ledgerQuotaStore, type LedgerQuotaStoreOptions } from "../ledger-store.ts";
 export type { RateCount, RateCounter } from "../rate-limits.ts";
 
 /** Options of `openStores`. */

@@ -1,423 +1,346 @@
-/** The verbs of the Redis store as Lua scripts: each reads and writes the ledger of one key atomically. */
+/**
+ * The Lua scripts of the quota store in Redis. Most compare, write and read fields, and know no rule of the ledger. Those of the fast
+ * verbs do, for the usual case.
+ */
 
 import { NOW, type Script, scriptOf } from "./client.ts";
 
+/** Stands for a field that does not exist, where the values of fields are compared. */
+export const MISSING = "\0";
+
+/** The fields of a key's hash that `EXCHANGE` returns, in this order. */
+export const KEY_FIELDS = [
+  "unlimited",
+  "granted",
+  "charged",
+  "held",
+  "overdraft",
+  "estimated",
+  "budgets",
+  "key",
+  "revoked",
+  "changes",
+] as const;
+
+/** The fields of a budget's hash that `EXCHANGE` returns, in this order. */
+export const BUDGET_FIELDS = [
+  "terms",
+  "removed",
+  "amount",
+  "starts",
+  "ends",
+  "granted",
+  "charged",
+  "held",
+  "overdraft",
+  "estimated",
+  "told",
+] as const;
+
+const listed = (fields: readonly string[]): string => fields.map((field) => `'${field}'`).join(", ");
+
 /**
- * The beginning of every script on a ledger. KEYS: the ledger and its times. ARGV: the time to add to the clock, the time for which
- * resolved holds are retained, the field of the verb's hold, then the arguments of the script itself.
- *
- * The ledger is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved hold
- * `STATE USED OVERDRAFT`. A key that has, or had, a budget has a field `budgets`, and each of its holds a field `shares:hold:ID`: see
- * `BUDGETS`. The times are a sorted set of the holds' fields: the end of a live hold's lease, and the negative of the
- * time at which a hold was resolved. So one range query finds both the resolved holds to delete and the live holds whose lease has
- * expired.
- *
- * The Lua code of these scripts takes most of Redis's time. Therefore the usual path through a script creates no table, formats no
- * number, and runs few commands.
+ * Lua that returns the number of a ledger's live holds whose leases have ended, and deletes some holds that were resolved long ago. One
+ * query finds both, and usually finds none.
  */
-const LEDGER = `
-local LEDGER, TIMES, HOLD, BATCH, MOST = KEYS[1], KEYS[2], ARGV[3], 100, 9007199254740991
+const DUE = `
+local function dueOf(ledger, times, retention)
+  if #redis.call('ZRANGEBYSCORE', times, retention - now, now, 'LIMIT', 0, 1) == 0 then return 0 end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', times, retention - now, '(0', 'LIMIT', 0, 100)) do
+    redis.call('HDEL', ledger, id, 'shares:' .. id)
+    redis.call('ZREM', times, id)
+  end
+  return redis.call('ZCOUNT', times, 0, now)
+end
+`;
+
+/**
+ * The beginning of a fast verb. KEYS: the ledger, its times, and the owner of the hold's id. ARGV: the time to add to the clock, the time
+ * for which resolved holds are retained, the field of the hold, then the arguments of the verb itself. A verb returns nothing, and changes
+ * nothing, when the rules must run instead: the key is unknown or corrupt, it has expired holds, a period of its budgets is over, a sum
+ * would pass MOST, or as the verb itself says.
+ */
+const FAST = `
 ${NOW}
+${DUE}
+local LEDGER, TIMES, HOLD, MOST = KEYS[1], KEYS[2], ARGV[3], 9007199254740991
 local stored = redis.call('HMGET', LEDGER, 'unlimited', 'granted', 'charged', 'held', 'overdraft', 'estimated', HOLD, 'budgets')
-if not stored[1] then return { 'unknown' } end
 local unlimited, hold = stored[1] == '1', stored[7]
 local granted, charged, held = tonumber(stored[2]), tonumber(stored[3]), tonumber(stored[4])
 local overdraft, estimated = tonumber(stored[5]), tonumber(stored[6])
+if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
+  or math.max(granted, charged, held, overdraft, estimated) > MOST then return false end
+if dueOf(LEDGER, TIMES, tonumber(ARGV[2])) > 0 then return false end
 
 -- Converts a number to exact text. Lua's own conversion is exact only below 15 digits.
 local function text(number)
   return number < 1e14 and number .. '' or string.format('%.0f', number)
 end
 
-local function parts(value)
-  local state, first, second = string.match(value, '^(%a+) (%d+) (%d+)$')
-  return state, tonumber(first), tonumber(second)
+-- Reads the granted units and the second number of a live hold.
+local function live()
+  local first, second = string.match(hold or '', '^live (%d+) (%d+)$')
+  return tonumber(first), tonumber(second)
 end
 
--- Replaces the units that the books count for the hold by the used units, some of them guessed, and returns the overdraft. When a sum would pass MOST,
--- changes nothing, and returns nil and the name of the book.
-local function charge(used, guessed, heldBefore, chargedBefore, overdraftBefore)
-  local heldThen, chargedThen, overdraftThen = held - heldBefore, charged - chargedBefore, overdraft - overdraftBefore
-  local over = 0
-  if not unlimited then over = math.max(0, used - math.max(0, granted - chargedThen - heldThen)) end
-  local charged_ = used - over
-  if charged_ > MOST - chargedThen - heldThen then return nil, 'used' end
-  if over > MOST - overdraftThen then return nil, 'overdrawn' end
-  held, charged, overdraft, estimated = heldThen, chargedThen + charged_, overdraftThen + over, estimated - chargedBefore
-  if guessed > 0 then estimated = estimated + math.min(guessed, charged_) end
-  return over
+-- Reads the current period of a budget. Returns nil when it is over, or not the one that began at a time.
+local function windowOf(name, starts)
+  local found = redis.call('HMGET', name, 'starts', 'ends', 'granted', 'charged', 'held', 'overdraft', 'estimated', 'told')
+  if not found[1] or (starts and starts ~= found[1]) or now >= tonumber(found[2]) then return nil end
+  return { name = name, starts = found[1], granted = tonumber(found[3]), charged = tonumber(found[4]), held = tonumber(found[5]),
+    overdraft = tonumber(found[6]), estimated = tonumber(found[7]), told = tonumber(found[8] or '0') }
 end
 
--- Writes the books and a resolved hold.
-local function resolve(id, state, used, over)
-  redis.call('HSET', LEDGER, 'charged', charged, 'held', held, 'overdraft', overdraft, 'estimated', estimated,
-    id, state .. ' ' .. text(used) .. ' ' .. text(over))
-  redis.call('ZADD', TIMES, -now, id)
-end
-`;
-
-/**
- * Adds the functions for budgets to a script on a ledger, only for a key that has, or had, a budget. The ledger's field `budgets` is
- * JSON: the names of the budgets' hashes, and the name of the leases of all holds with shares. A share of a hold is the name of a
- * budget, the beginning of its period, and its overdraft. The hash of a budget has the books of the current period, and those of closed
- * periods as `closed:BEGINNING`. In a cluster, budgets need a prefix with one slot for all
- * keys, so that a script may use keys that it has not declared.
- */
-const BUDGETS = `
-local budgets, windowOf, sharesOf, planned, applied, written
-if stored[8] then
-  budgets = cjson.decode(stored[8])
+-- Reads the periods that cover the hold. Returns nil when the rules must run.
+local function covering()
   local windows = {}
-
-  -- Reads a period: the current one when its beginning is not given. Returns nil when there is no such period.
-  function windowOf(name, starts)
-    if starts and windows[name .. starts] then return windows[name .. starts] end
-    local found = redis.call('HMGET', name, 'starts', 'ends', 'granted', 'charged', 'held', 'overdraft', 'estimated')
-    if not found[1] then return nil end
-    local window = { name = name, starts = starts or found[1], ends = tonumber(found[2]) }
-    if starts and starts ~= found[1] then
-      local closed = redis.call('HGET', name, 'closed:' .. starts)
-      if not closed then return nil end
-      found = { '', '', string.match(closed, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') }
-      window.isClosed = true
-    end
-    window.granted, window.charged, window.held = tonumber(found[3]), tonumber(found[4]), tonumber(found[5])
-    window.overdraft, window.estimated = tonumber(found[6]), tonumber(found[7])
-    windows[name .. window.starts] = window
-    return window
+  local shares = stored[8] and redis.call('HGET', LEDGER, 'shares:' .. HOLD)
+  for index, share in ipairs(shares and cjson.decode(shares) or {}) do
+    windows[index] = windowOf(share[1], share[2])
+    if not windows[index] then return nil end
   end
-
-  function sharesOf(id)
-    local shares = redis.call('HGET', LEDGER, 'shares:' .. id)
-    if not shares then return nil end
-    local found = {}
-    for _, share in ipairs(cjson.decode(shares)) do
-      local window = windowOf(share[1], share[2])
-      if window then found[#found + 1] = { window = window, over = tonumber(share[3]) } end
-    end
-    return found
-  end
-
-  -- Computes the charge of a hold to its shares. Returns false when a sum would pass MOST.
-  function planned(shares, used, heldBefore, usedBefore)
-    for _, share in ipairs(shares) do
-      local window = share.window
-      share.held = window.held - heldBefore
-      share.before = usedBefore - share.over
-      share.charged = window.charged - share.before
-      share.next = math.max(0, used - math.max(0, window.granted - share.charged - share.held))
-      share.used = used
-      if share.next > MOST - window.overdraft + share.over then return false end
-    end
-    return true
-  end
-
-  -- Writes the books of a period.
-  function written(window)
-    if window.isClosed then
-      redis.call('HSET', window.name, 'closed:' .. window.starts, text(window.granted) .. ' ' .. text(window.charged) .. ' '
-        .. text(window.held) .. ' ' .. text(window.overdraft) .. ' ' .. text(window.estimated))
-    else
-      redis.call('HSET', window.name, 'charged', window.charged, 'held', window.held, 'overdraft', window.overdraft,
-        'estimated', window.estimated)
-    end
-  end
-
-  -- Writes what was planned.
-  function applied(id, shares, guessed)
-    local list = {}
-    for _, share in ipairs(shares) do
-      local window, charge = share.window, share.used - share.next
-      window.held, window.charged = share.held, share.charged + charge
-      window.overdraft = window.overdraft - share.over + share.next
-      window.estimated = window.estimated - share.before + math.min(guessed, charge)
-      written(window)
-      list[#list + 1] = { window.name, window.starts, text(share.next) }
-    end
-    redis.call('HSET', LEDGER, 'shares:' .. id, #list > 0 and cjson.encode(list) or '[]')
-    redis.call('ZREM', budgets.leases, LEDGER .. ' ' .. id)
-  end
-end
-`;
-
-/** Returns the first book with a corrupt number, if there is one. A cheap condition skips the loop for valid books, the usual case. */
-const IF_SPOILT = `
-if not (granted and charged and held and overdraft and estimated) or math.min(granted, charged, held, overdraft, estimated) < 0
-  or math.max(granted, charged, held, overdraft, estimated) > MOST then
-  for index, name in ipairs({ 'granted', 'charged', 'held', 'overdraft', 'estimated' }) do
-    local units = tonumber(stored[index + 1])
-    if not units or units < 0 or units > MOST then return { 'spoilt', name, stored[index + 1] or '' } end
-  end
+  return windows
 end
 `;
 
 /**
- * Defines `take(ids)`. It charges live holds with the units that their last renewal reported, as far as the books can count them. It
- * deletes resolved holds. It returns the number of ids.
+ * Opens a hold. ARGV: atLeast, atMost, the lease, the limit of a hold of an unlimited key, the key's id, the name of the leases. Returns the
+ * granted units. Leaves a refusal, and an id that is known, to the rules.
  */
-const TAKE = `
-local function take(ids)
-  for _, id in ipairs(ids) do
-    local state, first, second = parts(redis.call('HGET', LEDGER, id) or '')
-    if state == 'live' then
-      local others = charged + held - first
-      local countable = MOST - others
-      if not unlimited then countable = math.max(0, granted - others) + (MOST - overdraft) end
-      local used, shares = math.min(second, countable), budgets and sharesOf(id)
-      if shares then
-        for _, share in ipairs(shares) do
-          local window = share.window
-          local own = math.max(0, window.granted - window.charged - window.held + first) + (MOST - window.overdraft)
-          used = math.min(used, own)
-        end
-        planned(shares, used, first, 0)
-        applied(id, shares, used)
-      end
-      resolve(id, 'expired', used, charge(used, used, first, 0, 0))
-    else
-      if budgets then redis.call('HDEL', LEDGER, 'shares:' .. id) end
-      redis.call('HDEL', LEDGER, id)
-      redis.call('ZREM', TIMES, id)
-    end
-  end
-  return #ids
-end
-`;
-
-/**
- * Charges expired holds, and deletes some holds that were resolved long ago. Sets `isMore` when there are more holds than one run
- * should charge.
- */
-const DUE = `
-local due = redis.call('ZRANGEBYSCORE', TIMES, ARGV[2] - now, now, 'LIMIT', 0, BATCH)
-local isMore = false
-if #due > 0 then
-  ${TAKE}
-  isMore = take(due) == BATCH and take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) == BATCH
-  hold = redis.call('HGET', LEDGER, HOLD)
-end
-`;
-
-/** The beginning of a verb. It returns 'again' when there are more expired holds than one run should charge. */
-const VERB = `${LEDGER}${BUDGETS}${IF_SPOILT}${DUE}
-if isMore then return { 'again' } end
-`;
-
-/**
- * Opens a hold. KEYS: as above, and, unless the server is a cluster, the owner of the hold's id. ARGV: the hold, atLeast, atMost, the
- * lease, the limit of a hold of an unlimited key, the key's id, the time for which the owner is remembered. Returns the granted units
- * as a number.
- */
-export const RESERVE: Script = scriptOf(`${VERB}
-local function isForeign()
-  local owner = KEYS[3] and redis.call('GET', KEYS[3])
-  return owner and owner ~= ARGV[8]
-end
-local available = math.max(0, granted - charged - held)
-local least, most = tonumber(ARGV[4]), tonumber(ARGV[5])
--- The available and the held units of the tightest: the key, or one of its budgets.
-local leastAvailable, heldThere = available, held
-local covering
-if budgets and #budgets.names > 0 then
-  covering = {}
-  if unlimited then leastAvailable = MOST end
-  for index, name in ipairs(budgets.names) do
-    local window = windowOf(name)
-    if not window then return { 'budget', name } end
-    if now >= window.ends then return { 'turn', name, text(now) } end
-    local own = math.max(0, window.granted - window.charged - window.held)
-    if own < leastAvailable or (unlimited and index == 1) then leastAvailable, heldThere = own, window.held end
-    covering[index] = window
-  end
-end
-if hold then
-  local state, first = parts(hold)
-  if state == 'live' then return first end
-  -- A resolved hold does not admit another call.
-  return { 'known', text(leastAvailable), text(heldThere) }
-end
-local units = math.min(most, available)
+export const RESERVE: Script = scriptOf(`${FAST}
+if hold then return false end
+local least, units = tonumber(ARGV[4]), math.min(tonumber(ARGV[5]), math.max(0, granted - charged - held))
 if unlimited then
   local countable = MOST - charged - held
-  if least > countable then return isForeign() and { 'foreign' } or { 'beyond', 'used' } end
-  units = math.max(least, math.min(most, tonumber(ARGV[7]), countable))
+  if least > countable then return false end
+  units = math.max(least, math.min(tonumber(ARGV[5]), tonumber(ARGV[7]), countable))
 end
-if covering then units = math.min(units, leastAvailable) end
-if units < least then
-  if isForeign() then return { 'foreign' } end
-  return { 'refused', text(leastAvailable), text(heldThere), covering and stored[8] or '' }
+local windows = {}
+for index, name in ipairs(stored[8] and cjson.decode(stored[8]).names or {}) do
+  local window = windowOf(name)
+  if not window then return false end
+  units = math.min(units, math.max(0, window.granted - window.charged - window.held))
+  windows[index] = window
 end
-if KEYS[3] and not redis.call('SET', KEYS[3], ARGV[8], 'NX', 'PX', ARGV[9]) then
-  if isForeign() then return { 'foreign' } end
-  redis.call('PEXPIRE', KEYS[3], ARGV[9])
+if units < least then return false end
+local lifetime = tonumber(ARGV[6]) + tonumber(ARGV[2])
+if not redis.call('SET', KEYS[3], ARGV[8], 'NX', 'PX', lifetime) then
+  if redis.pcall('GET', KEYS[3]) ~= ARGV[8] then return false end
+  redis.call('PEXPIRE', KEYS[3], lifetime)
 end
 redis.call('HSET', LEDGER, 'held', held + units, HOLD, 'live ' .. text(units) .. ' 0')
 redis.call('ZADD', TIMES, now + ARGV[6], HOLD)
-if covering then
+if #windows > 0 then
   local shares = {}
-  for index, window in ipairs(covering) do
+  for index, window in ipairs(windows) do
     redis.call('HSET', window.name, 'held', window.held + units)
     shares[index] = { window.name, window.starts, '0' }
   end
   redis.call('HSET', LEDGER, 'shares:' .. HOLD, cjson.encode(shares))
-  redis.call('ZADD', budgets.leases, now + ARGV[6], LEDGER .. ' ' .. HOLD)
+  redis.call('ZADD', ARGV[9], now + ARGV[6], LEDGER .. ' ' .. HOLD)
 end
 return units
 `);
 
-/** Renews a hold. ARGV: the hold, the lease, the units used so far, the units to keep or an empty text. */
-export const RENEW: Script = scriptOf(`${VERB}
-if not hold then return { 'none' } end
-local state, first = parts(hold)
-if state == 'live' then
-  local freed = ARGV[6] == '' and 0 or math.max(0, first - math.max(tonumber(ARGV[5]), tonumber(ARGV[6])))
-  if freed > 0 then
-    redis.call('HSET', LEDGER, 'held', held - freed)
-    for _, share in ipairs(budgets and sharesOf(HOLD) or {}) do
-      share.window.held = share.window.held - freed
-      written(share.window)
-    end
-  end
-  redis.call('HSET', LEDGER, HOLD, 'live ' .. text(first - freed) .. ' ' .. ARGV[5])
-  redis.call('ZADD', TIMES, now + ARGV[4], HOLD)
-  if budgets then redis.call('ZADD', budgets.leases, 'XX', now + ARGV[4], LEDGER .. ' ' .. HOLD) end
+/** Renews a live hold. ARGV: the lease, the units used so far, the units to keep or an empty text, the name of the leases. Returns 1. */
+export const RENEW: Script = scriptOf(`${FAST}
+local units = live()
+if not units then return false end
+local freed = ARGV[6] == '' and 0 or math.max(0, units - math.max(tonumber(ARGV[5]), tonumber(ARGV[6])))
+if freed > 0 then
+  local windows = covering()
+  if not windows then return false end
+  redis.call('HSET', LEDGER, 'held', held - freed)
+  for _, window in ipairs(windows) do redis.call('HSET', window.name, 'held', window.held - freed) end
 end
-return { 'done' }
-`);
-
-/**
- * Settles a hold. ARGV: the hold, the units used, how many of them rest on estimates. Returns 'done', or the names of the hold's budgets as JSON when
- * their books have changed.
- */
-export const SETTLE: Script = scriptOf(`${VERB}
-if not hold then return { 'none' } end
-local state, first, second = parts(hold)
-local used, guessed, over, beyond = tonumber(ARGV[4]), tonumber(ARGV[5])
-local shares = budgets and (state == 'live' or state == 'expired') and sharesOf(HOLD)
-if shares and not planned(shares, used, state == 'live' and first or 0, state == 'live' and 0 or first) then
-  return { 'beyond', 'overdrawn' }
-end
-if state == 'live' then
-  over, beyond = charge(used, guessed, first, 0, 0)
-elseif state == 'expired' then
-  -- The true count replaces the charge of the expiry.
-  over, beyond = charge(used, guessed, 0, first - second, second)
-else
-  return 'done'
-end
-if beyond then return { 'beyond', beyond } end
-if over > 0 or state == 'expired' or guessed > 0 then
-  resolve(HOLD, state == 'live' and 'settled' or 'corrected', used, over)
-else
-  redis.call('HSET', LEDGER, 'charged', charged, 'held', held, HOLD, 'settled ' .. ARGV[4] .. ' 0')
-  redis.call('ZADD', TIMES, -now, HOLD)
-end
-if shares and #shares > 0 then
-  applied(HOLD, shares, guessed)
-  local names = {}
-  for index, share in ipairs(shares) do names[index] = share.window.name end
-  return cjson.encode(names)
-end
-return 'done'
-`);
-
-/** Reads the books of a key, even when they are corrupt. KEYS: as above, and its secrets. ARGV: none. */
-export const REPORT: Script = scriptOf(`${LEDGER}${BUDGETS}
-local function isSpoilt() ${IF_SPOILT} end
-if not isSpoilt() then ${DUE} if isMore then return { 'again' } end end
-local secrets = redis.call('HLEN', KEYS[3])
-for _, ends in ipairs(redis.call('HVALS', KEYS[3])) do
-  if ends ~= '' and tonumber(ends) <= now then secrets = secrets - 1 end
-end
-local told = redis.call('HMGET', LEDGER, 'key', 'revoked', 'unlimited', 'budgets', 'granted', 'charged', 'held', 'overdraft',
-  'estimated')
-for index, value in ipairs(told) do told[index] = value or '' end
-return { 'told', secrets .. '', unpack(told) }
-`);
-
-/** Adds units to a key's quota, or takes available units back. ARGV: an empty hold, the units. */
-export const GRANT: Script = scriptOf(`${VERB}
-if redis.call('HGET', LEDGER, 'revoked') == '1' then return { 'revoked' } end
-if unlimited then return { 'unlimited' } end
-local units = tonumber(ARGV[4])
-local available = math.max(0, granted - charged - held)
-if -units > available then return { 'few', text(available) } end
-if units > MOST - granted then return { 'beyond', 'granted' } end
-redis.call('HSET', LEDGER, 'granted', granted + units)
-return { 'done' }
-`);
-
-/** Charges some expired holds, and returns their number. ARGV: an empty hold. */
-export const SWEEP: Script = scriptOf(`${LEDGER}${BUDGETS}${IF_SPOILT}
-${TAKE}
-return { 'done', take(redis.call('ZRANGEBYSCORE', TIMES, 0, now, 'LIMIT', 0, BATCH)) .. '' }
-`);
-
-/** Deletes some resolved holds, and returns their number. ARGV: an empty hold, the time before which the holds were resolved. */
-export const PRUNE: Script = scriptOf(`
-local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. -ARGV[4], '(0', 'LIMIT', 0, 100)
-for _, id in ipairs(ids) do
-  redis.call('HDEL', KEYS[1], id, 'shares:' .. id)
-  redis.call('ZREM', KEYS[2], id)
-end
-return { 'done', #ids .. '' }
-`);
-
-/**
- * Makes a key. KEYS: the key. ARGV: the key as JSON, 1 for an unlimited key or 0, its grant, the units already used, its budgets as JSON
- * or an empty text, the name of its budget or an empty text. Returns 1, 0 when the key exists already, or -1 when the budget is removed.
- */
-export const CREATE: Script = scriptOf(`
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-if ARGV[6] ~= '' and redis.call('HEXISTS', ARGV[6], 'removed') == 1 then return -1 end
-redis.call('HSET', KEYS[1], 'key', ARGV[1], 'unlimited', ARGV[2], 'granted', ARGV[3], 'charged', ARGV[4],
-  'held', '0', 'overdraft', '0', 'estimated', '0', 'revoked', '0')
-if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'budgets', ARGV[5]) end
+redis.call('HSET', LEDGER, HOLD, 'live ' .. text(units - freed) .. ' ' .. ARGV[5])
+redis.call('ZADD', TIMES, now + ARGV[4], HOLD)
+if stored[8] then redis.call('ZADD', ARGV[7], 'XX', now + ARGV[4], LEDGER .. ' ' .. HOLD) end
+redis.call('PEXPIRE', KEYS[3], tonumber(ARGV[4]) + tonumber(ARGV[2]))
 return 1
 `);
 
 /**
- * Adds a new secret to the list of its key's secrets. KEYS: the key, its secrets. ARGV: the hash, the time when it expires or an empty
- * text. Returns the key as JSON, and the number of its changes.
+ * Settles a live hold. ARGV: the units used, how many of them rest on estimates, 1 when the host is told of thresholds or 0, the name of
+ * the leases. Returns 1. Leaves a settlement with which a budget reaches a threshold to the rules.
  */
-export const LINK: Script = scriptOf(`
-local key, revoked, changes = unpack(redis.call('HMGET', KEYS[1], 'key', 'revoked', 'changes'))
-if not key then return { 'unknown' } end
-if revoked == '1' then return { 'revoked' } end
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-return { 'done', key, changes or '0' }
+export const SETTLE: Script = scriptOf(`${FAST}
+local units, used, guessed = live(), tonumber(ARGV[4]), tonumber(ARGV[5])
+local windows = units and covering()
+if not windows then return false end
+local remaining = held - units
+local over = unlimited and 0 or math.max(0, used - math.max(0, granted - charged - remaining))
+if used - over > MOST - charged - remaining or over > MOST - overdraft then return false end
+for _, window in ipairs(windows) do
+  window.held = window.held - units
+  window.over = math.max(0, used - math.max(0, window.granted - window.charged - window.held))
+  if window.over > MOST - window.overdraft then return false end
+  local threshold = window.told < 50 and 0.5 or window.told < 80 and 0.8 or 1
+  local total = window.charged + used - window.over
+  if ARGV[6] == '1' and window.told < 100 and total > 0 and total / window.granted >= threshold then return false end
+end
+redis.call('HSET', LEDGER, 'charged', charged + used - over, 'held', remaining, 'overdraft', overdraft + over,
+  'estimated', estimated + math.min(guessed, used - over), HOLD, 'settled ' .. ARGV[4] .. ' ' .. text(over))
+redis.call('ZADD', TIMES, -now, HOLD)
+if #windows > 0 then
+  local shares = {}
+  for index, window in ipairs(windows) do
+    local charge = used - window.over
+    redis.call('HSET', window.name, 'charged', window.charged + charge, 'held', window.held,
+      'overdraft', window.overdraft + window.over, 'estimated', window.estimated + math.min(guessed, charge))
+    shares[index] = { window.name, window.starts, text(window.over) }
+  end
+  redis.call('HSET', LEDGER, 'shares:' .. HOLD, cjson.encode(shares))
+  redis.call('ZREM', ARGV[7], LEDGER .. ' ' .. HOLD)
+end
+return 1
 `);
 
 /**
- * Sets all secrets of a key but one to expire after the overlap. A secret that expires earlier keeps its expiry. KEYS: the key, its
- * secrets. ARGV: the time to add to the clock, the overlap, the hash of the secret to keep. Returns each changed hash and its expiry.
+ * Writes to the ledgers of some keys if all fields that the writer has read still have the same values. Otherwise, or when nothing is
+ * to be written, reads the ledgers. All of it is one atomic step.
+ *
+ * The ledger of a key is a hash: the key itself, its books, and each hold as `hold:ID`. A live hold is `live GRANTED NOTED`, a resolved
+ * hold `STATE USED OVERDRAFT`. A key that has, or had, a budget has a field `budgets`: JSON with the names of the budgets' hashes, and
+ * the name of the leases of all holds with shares. Each of its holds has a field `shares:hold:ID`: JSON with the name of a budget, the
+ * beginning of its period, and its overdraft. The times of a ledger are a sorted set of the holds' fields: the end of a live hold's lease,
+ * and the negative of the time at which a hold was resolved. The hash of a budget has the books of the current period, and those of closed
+ * periods as `closed:BEGINNING`. In a cluster, budgets need a prefix with one slot for all keys, so that a script may use names that it
+ * has not declared.
+ *
+ * KEYS: the names that decide on the slot. ARGV: the time to add to the clock; the time for which resolved holds are retained; the number
+ * of keys; the time before which holds to delete were resolved, or an empty text; the number of budgets, and their names; for each key
+ * its ledger, its times, the number of holds, and for each hold its field and the name of its owner or an empty text.
+ *
+ * To write: the time until which what was read may be used, or an empty text; for each key the number of expired holds that were seen; the
+ * number of comparisons, and for each a hash, the number of fields, the fields and their values; the number of owners, and for each its
+ * name and the key that may own it; then, to the end, commands: the name, the number of arguments and the arguments. The commands
+ * `lease` and `renewed` add a time from now on to a sorted set, and `ended` the negative of now.
+ *
+ * Returns 1 and the time when it has written. Otherwise returns 0, the time, for each key its fields, the number of its expired holds, and
+ * some holds; the fields of all budgets concerned; and the closed periods that shares name.
  */
-export const RETIRE: Script = scriptOf(`
+export const EXCHANGE: Script = scriptOf(`
 ${NOW}
-local ends, retired = now + tonumber(ARGV[2]), {}
-local secrets = redis.call('HGETALL', KEYS[2])
-for index = 1, #secrets, 2 do
-  local hash, before = secrets[index], tonumber(secrets[index + 1])
-  if before and before <= now then
-    redis.call('HDEL', KEYS[2], hash)
-  elseif hash ~= ARGV[3] then
-    local last = string.format('%.0f', math.min(before or ends, ends))
-    redis.call('HSET', KEYS[2], hash, last)
-    retired[#retired + 1] = hash
-    retired[#retired + 1] = last
+${DUE}
+local retention, at, budgets, scopes = tonumber(ARGV[2]), 6, {}, {}
+for index = 1, tonumber(ARGV[5]) do
+  budgets[index] = ARGV[at]
+  at = at + 1
+end
+
+-- The owner of a hold's id is a text, or in a cluster a hash.
+local function ownerOf(name)
+  local owner = redis.pcall('GET', name)
+  if type(owner) == 'table' then return redis.call('HGET', name, 'key') end
+  return owner
+end
+
+for index = 1, tonumber(ARGV[3]) do
+  local scope = { ledger = ARGV[at], times = ARGV[at + 1], holds = tonumber(ARGV[at + 2]), first = at + 3 }
+  at = at + 3 + 2 * scope.holds
+  scopes[index] = scope
+  scope.due = dueOf(scope.ledger, scope.times, retention)
+end
+
+local function isSame()
+  if ARGV[at] ~= '' and now >= tonumber(ARGV[at]) then return false end
+  at = at + 1
+  for _, scope in ipairs(scopes) do
+    if tonumber(ARGV[at]) ~= scope.due then return false end
+    at = at + 1
+  end
+  local comparisons = tonumber(ARGV[at])
+  at = at + 1
+  for _ = 1, comparisons do
+    local name, count = ARGV[at], tonumber(ARGV[at + 1])
+    local found = redis.call('HMGET', name, unpack(ARGV, at + 2, at + 1 + count))
+    for index = 1, count do
+      if (found[index] or '\\0') ~= ARGV[at + 1 + count + index] then return false end
+    end
+    at = at + 2 + 2 * count
+  end
+  local owners = tonumber(ARGV[at])
+  at = at + 1
+  for _ = 1, owners do
+    local owner = ownerOf(ARGV[at])
+    if owner and owner ~= ARGV[at + 1] then return false end
+    at = at + 2
+  end
+  return true
+end
+
+if ARGV[at] and isSame() then
+  while ARGV[at] do
+    local command, count = ARGV[at], tonumber(ARGV[at + 1])
+    if command == 'lease' then
+      redis.call('ZADD', ARGV[at + 2], now + ARGV[at + 3], ARGV[at + 4])
+    elseif command == 'renewed' then
+      redis.call('ZADD', ARGV[at + 2], 'XX', now + ARGV[at + 3], ARGV[at + 4])
+    elseif command == 'ended' then
+      redis.call('ZADD', ARGV[at + 2], -now, ARGV[at + 3])
+    else
+      redis.call(command, unpack(ARGV, at + 2, at + 1 + count))
+    end
+    at = at + 2 + count
+  end
+  return { 1, string.format('%.0f', now) }
+end
+
+local wanted, isWanted, shared = {}, {}, {}
+local function want(name)
+  if isWanted[name] then return end
+  isWanted[name] = true
+  wanted[#wanted + 1] = name
+end
+for _, name in ipairs(budgets) do want(name) end
+
+local keys = {}
+for index, scope in ipairs(scopes) do
+  local fields = redis.call('HMGET', scope.ledger, ${listed(KEY_FIELDS)})
+  local holds, isRead = {}, {}
+  if fields[7] then
+    for _, name in ipairs(cjson.decode(fields[7]).names) do want(name) end
+  end
+  local function read(id, owner)
+    if isRead[id] then return end
+    isRead[id] = true
+    local value, shares = redis.call('HGET', scope.ledger, id), false
+    if fields[7] and value then shares = redis.call('HGET', scope.ledger, 'shares:' .. id) end
+    if shares then
+      for _, share in ipairs(cjson.decode(shares)) do
+        want(share[1])
+        shared[#shared + 1] = share
+      end
+    end
+    holds[#holds + 1] = { id, value, redis.call('ZSCORE', scope.times, id), shares, owner or false }
+  end
+  for hold = scope.first, scope.first + 2 * scope.holds - 2, 2 do
+    read(ARGV[hold], ARGV[hold + 1] ~= '' and ownerOf(ARGV[hold + 1]))
+  end
+  if scope.due > 0 then
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', scope.times, 0, now, 'LIMIT', 0, 100)) do read(id) end
+  end
+  if ARGV[4] ~= '' then
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', scope.times, '(' .. -ARGV[4], '(0', 'LIMIT', 0, 100)) do read(id) end
+  end
+  keys[index] = { fields, scope.due, holds }
+end
+
+local found, current, closed, isClosed = {}, {}, {}, {}
+for index, name in ipairs(wanted) do
+  local fields = redis.call('HMGET', name, ${listed(BUDGET_FIELDS)})
+  found[index] = { name, fields }
+  current[name] = fields[${BUDGET_FIELDS.indexOf("starts") + 1}]
+end
+for _, share in ipairs(shared) do
+  local name, starts = share[1], share[2]
+  if current[name] and current[name] ~= starts and not isClosed[name .. ' ' .. starts] then
+    isClosed[name .. ' ' .. starts] = true
+    closed[#closed + 1] = { name, starts, redis.call('HGET', name, 'closed:' .. starts) }
   end
 end
-return retired
-`);
-
-/** Deletes all secrets of a key for good. KEYS: the key, its secrets. Returns their hashes, or 'unknown' when there is no such key. */
-export const REVOKE: Script = scriptOf(`
-if redis.call('EXISTS', KEYS[1]) == 0 then return { 'unknown' } end
-redis.call('HSET', KEYS[1], 'revoked', '1')
-local hashes = redis.call('HKEYS', KEYS[2])
-table.insert(hashes, 1, 'done')
-redis.call('DEL', KEYS[2])
-return hashes
+return { 0, string.format('%.0f', now), keys, found, closed }
 `);
 
 /** Finds a secret's key. KEYS: the secret. ARGV: the time to add to the clock. Returns the key as JSON. */
@@ -427,19 +350,6 @@ if not key then return false end
 ${NOW}
 if ends and tonumber(ends) <= now then return false end
 return key
-`);
-
-/**
- * Changes a key, unless it was changed since it was read. KEYS: the key, its secrets. ARGV: the key as JSON as it was read, and as it
- * shall be. Returns the number of the key's changes, and the hashes of its secrets.
- */
-export const CHANGE: Script = scriptOf(`
-local key, revoked = unpack(redis.call('HMGET', KEYS[1], 'key', 'revoked'))
-if not key then return { 'unknown' } end
-if revoked == '1' then return { 'revoked' } end
-if key ~= ARGV[1] then return { 'again' } end
-redis.call('HSET', KEYS[1], 'key', ARGV[2])
-return { 'done', redis.call('HINCRBY', KEYS[1], 'changes', 1) .. '', unpack(redis.call('HKEYS', KEYS[2])) }
 `);
 
 /**
@@ -453,13 +363,13 @@ return 1
 `);
 
 /**
- * Stores a new secret. KEYS: the secret. ARGV: the key as JSON, the time when the secret expires or an empty text. Returns 1, or 0 when
- * the secret exists already.
+ * Stores a new secret. KEYS: the secret. ARGV: the key as JSON, the number of the key's changes, the time when the secret expires or an
+ * empty text. Returns 1, or 0 when the secret exists already.
  */
 export const TAKE_SECRET: Script = scriptOf(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'key', ARGV[1])
-if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'ends', ARGV[2]) end
+redis.call('HSET', KEYS[1], 'key', ARGV[1], 'changes', ARGV[2])
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'ends', ARGV[3]) end
 return 1
 `);
 
@@ -474,7 +384,7 @@ return 1
  * remembered. Returns the owner.
  */
 export const CLAIM: Script = scriptOf(`
--- A string was written by RESERVE: the slot of the id is by chance also the slot of the ledger.
+-- A text was written by EXCHANGE: the slot of the id is by chance also the slot of the ledger.
 if redis.call('TYPE', KEYS[1]).ok == 'string' then return redis.call('GET', KEYS[1]) end
 local owner = redis.call('HGET', KEYS[1], 'key')
 if owner and owner ~= ARGV[1] then return owner end
@@ -494,7 +404,7 @@ return 1
 
 /**
  * Returns the api key that owns a hold, and extends the time for which the owner is remembered. KEYS: the owner of the id: a hash
- * when CLAIM has written it, a string otherwise. ARGV: the time for which the owner is remembered.
+ * when CLAIM has written it, a text otherwise. ARGV: the time for which the owner is remembered.
  */
 export const OWNER: Script = scriptOf(`
 local isClaimed = redis.call('TYPE', KEYS[1]).ok == 'hash'
@@ -504,129 +414,18 @@ return owner
 `);
 
 /**
- * Makes a budget. KEYS: the budget, the leases, the list of budgets. ARGV: the id, the terms as JSON, the amount, 1 for rollover or 0,
- * the beginning and the end of the period, the name of the parent or an empty text. Returns 1, 0 when the budget exists already, -1 when it
- * was removed, or -2 when the parent is removed.
- */
-export const CREATE_BUDGET: Script = scriptOf(`
-if redis.call('HEXISTS', KEYS[1], 'removed') == 1 then return -1 end
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-if ARGV[7] ~= '' and redis.call('HEXISTS', ARGV[7], 'removed') == 1 then return -2 end
-redis.call('HSET', KEYS[1], 'terms', ARGV[2], 'amount', ARGV[3], 'rollover', ARGV[4], 'starts', ARGV[5], 'ends', ARGV[6],
-  'granted', ARGV[3], 'charged', '0', 'held', '0', 'overdraft', '0', 'estimated', '0', 'told', '0')
-redis.call('ZADD', KEYS[3], '0', ARGV[1])
-return 1
-`);
-
-/**
  * Begins to remove a budget: from now on, no further key and no child budget can draw on it. KEYS: the budget. ARGV: a random token. The
- * field `removed` is the token, and at the end `yes`. Returns the terms, or nothing when there is no such budget.
+ * field `removed` is the token, and at the end `yes`. Returns 1, or nothing when there is no such budget.
  */
 export const BEGIN_REMOVAL: Script = scriptOf(`
-if redis.call('HGET', KEYS[1], 'removed') == 'yes' then return false end
-local terms = redis.call('HGET', KEYS[1], 'terms')
-if terms then redis.call('HSET', KEYS[1], 'removed', ARGV[1]) end
-return terms
+if redis.call('HGET', KEYS[1], 'removed') == 'yes' or redis.call('EXISTS', KEYS[1]) == 0 then return false end
+redis.call('HSET', KEYS[1], 'removed', ARGV[1])
+return 1
 `);
 
 /** Takes the beginning of a removal back, unless another process has begun to remove the budget. KEYS: the budget. ARGV: the token. */
 export const UNDO_REMOVAL: Script = scriptOf(`
 if redis.call('HGET', KEYS[1], 'removed') == ARGV[1] then redis.call('HDEL', KEYS[1], 'removed') end
-return 1
-`);
-
-/**
- * Removes a budget that no key and no child budget draws on. Its hash stays. KEYS: the budget, the list of budgets. ARGV: the token, the
- * terms as JSON, the id. Returns `done`, `held` when running calls draw on it, or `other` when another process has begun to remove it.
- */
-export const END_REMOVAL: Script = scriptOf(`
-if redis.call('HGET', KEYS[1], 'removed') ~= ARGV[1] then return 'other' end
-local fields = redis.call('HGETALL', KEYS[1])
-for index = 1, #fields, 2 do
-  local held = fields[index] == 'held' and fields[index + 1]
-    or string.sub(fields[index], 1, 7) == 'closed:' and string.match(fields[index + 1], '^%d+ %d+ (%d+)')
-  if held and tonumber(held) > 0 then return 'held' end
-end
-redis.call('HSET', KEYS[1], 'removed', 'yes', 'terms', ARGV[2])
-redis.call('ZREM', KEYS[2], ARGV[3])
-return 'done'
-`);
-
-/**
- * Begins a period, and closes the one before. KEYS: the budget. ARGV: the beginning of the period to close, the beginning and the end of
- * the next, 1 when periods between them were skipped or 0. Does nothing when the period is closed already.
- */
-export const TURN: Script = scriptOf(`
-local found = redis.call('HMGET', KEYS[1], 'starts', 'amount', 'rollover', 'granted', 'charged', 'held', 'overdraft', 'estimated')
-if found[1] ~= ARGV[1] then return 0 end
-local amount, granted = tonumber(found[2]), tonumber(found[4])
-local unused = found[3] == '1' and math.min(amount, math.max(0, granted - tonumber(found[5]) - tonumber(found[6]))) or 0
-local taken = found[3] == '1' and ARGV[4] == '1' and amount or unused
-local left = string.format('%.0f', granted - unused)
-redis.call('HSET', KEYS[1], 'closed:' .. found[1], table.concat({ left, found[5], found[6], found[7], found[8] }, ' '),
-  'starts', ARGV[2], 'ends', ARGV[3], 'granted', math.min(9007199254740991, amount + taken), 'charged', '0', 'held', '0',
-  'overdraft', '0', 'estimated', '0', 'told', '0')
-return 1
-`);
-
-/**
- * Reads a budget, or changes it first. KEYS: the budget. ARGV: the time to add to the clock, 'read', 'amount' or 'top-up', the units.
- */
-export const BUDGET: Script = scriptOf(`
-${NOW}
-local found = redis.call('HMGET', KEYS[1], 'ends', 'amount', 'granted', 'charged', 'told')
-if not found[1] then return { 'unknown' } end
-if ARGV[2] ~= 'read' and redis.call('HEXISTS', KEYS[1], 'removed') == 1 then return { 'unknown' } end
-if now >= tonumber(found[1]) then return { 'turn', KEYS[1], string.format('%.0f', now) } end
-if ARGV[2] ~= 'read' then
-  local most, units, granted, charged = 9007199254740991, tonumber(ARGV[3]), tonumber(found[3]), tonumber(found[4])
-  if ARGV[2] == 'top-up' then
-    if units > most - granted then return { 'beyond', 'granted' } end
-    granted = granted + units
-  else
-    granted = math.max(0, math.min(most, granted + units - tonumber(found[2])))
-    redis.call('HSET', KEYS[1], 'amount', ARGV[3])
-  end
-  local reached = 0
-  for _, percent in ipairs({ 50, 80, 100 }) do
-    if charged > 0 and charged / granted >= percent / 100 then reached = percent end
-  end
-  redis.call('HSET', KEYS[1], 'granted', granted, 'told', math.min(tonumber(found[5]), reached))
-end
-return { 'told', unpack(redis.call('HMGET', KEYS[1], 'terms', 'amount', 'starts', 'ends', 'granted', 'charged', 'held', 'overdraft',
-  'estimated')) }
-`);
-
-/**
- * Finds the thresholds that a budget has reached, and remembers them. KEYS: the budget. ARGV: the least units of a call that was refused,
- * or 0. Returns the highest threshold told before, the highest now, the terms and the period; nothing when there is no news.
- */
-export const NEWS: Script = scriptOf(`
-local found = redis.call('HMGET', KEYS[1], 'told', 'granted', 'charged', 'terms', 'starts', 'ends')
-if not found[1] then return {} end
-local granted, charged, reached = tonumber(found[2]), tonumber(found[3]), 0
-for _, percent in ipairs({ 50, 80, 100 }) do
-  if charged > 0 and charged / granted >= percent / 100 then reached = percent end
-end
-if tonumber(ARGV[1]) > math.max(0, granted - charged) then reached = 100 end
-if reached <= tonumber(found[1]) then return {} end
-redis.call('HSET', KEYS[1], 'told', reached)
-return { found[1], reached .. '', found[2], found[3], found[4], found[5], found[6] }
-`);
-
-/**
- * Lets a key draw on other budgets, and tells its secrets. KEYS: the key, its secrets. ARGV: the key as JSON before and after, its budgets
- * as JSON, the beginning of the names of secrets, the name of its budget or an empty text. Returns 0 when the key was changed meanwhile, and
- * -1 when the budget is removed.
- */
-export const ASSIGN: Script = scriptOf(`
-if ARGV[5] ~= '' and redis.call('HEXISTS', ARGV[5], 'removed') == 1 then return -1 end
-if redis.call('HGET', KEYS[1], 'key') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'key', ARGV[2], 'budgets', ARGV[3])
-local changes = redis.call('HINCRBY', KEYS[1], 'changes', 1)
-for _, hash in ipairs(redis.call('HKEYS', KEYS[2])) do
-  redis.call('HSET', ARGV[4] .. hash, 'key', ARGV[2], 'changes', changes)
-end
 return 1
 `);
 

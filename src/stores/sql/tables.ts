@@ -11,13 +11,13 @@ import {
   type TableNode,
 } from "kysely";
 import { type Check, fieldsOf, portOf, type Shapes } from "../../options.ts";
+import type { EntryKind, StoredInteger } from "../driver.ts";
 import type { HoldState } from "../ledger.ts";
+
+export type { StoredInteger } from "../driver.ts";
 
 /** The schema that this version of polygate works with. */
 export const SCHEMA_VERSION = 6;
-
-/** The value of a bigint column, as drivers return it. */
-export type StoredInteger = number | string | bigint;
 
 /** The books of a key, or the changes of them. */
 interface BookColumns {
@@ -72,15 +72,13 @@ export interface HoldTable {
   shares: string | null;
 }
 
-/** The kind of a journal entry. A `carried` entry keeps the sums of entries that were deleted. */
-export type EntryKind = "grant" | "hold" | "renew" | "settle" | "expire" | "correct" | "overdraft" | "carried";
-
 /** A journal entry. Each number is a change, not a total. */
 export interface JournalTable extends BookColumns {
   seq: Generated<StoredInteger>;
   key_id: string;
   hold_id: string | null;
-  kind: ColumnType<string, EntryKind, never>;
+  /** A `carried` entry keeps the sums of entries that were deleted. */
+  kind: ColumnType<string, EntryKind | "carried", never>;
   /** Unix time in milliseconds. */
   at: StoredInteger;
   noted: StoredInteger;

@@ -3,8 +3,8 @@
 import { type AliasedRawBuilder, type Kysely, sql } from "kysely";
 import { parseJson } from "../../model/json.ts";
 import { assertOptions } from "../../options.ts";
+import type { StoredShare } from "../driver.ts";
 import { type Book, BOOKS } from "../ledger.ts";
-import type { StoredShare } from "./budgets.ts";
 import { asText, retrying, type SqlDialect, TABLES_SHAPES } from "./database.ts";
 import { type SqlDatabase, type SqlSchema, type TableOptions, tablesOf, withTables } from "./tables.ts";
 

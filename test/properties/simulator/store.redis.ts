@@ -2,6 +2,7 @@
 
 import { createClient } from "redis";
 import { type DurableQuotaStore, redisQuotaStore } from "../../../src/stores/redis/index.ts";
+import { BUDGET_FIELDS, KEY_FIELDS } from "../../../src/stores/redis/scripts.ts";
 import { REDIS } from "../../stores/redis/servers.ts";
 import { command, underWay } from "./commands.ts";
 import { ask, type Delivery, type Message } from "./messages.ts";
@@ -91,7 +92,9 @@ class RedisServer implements SimulatedStore {
     if (!store) {
       const client = { sendCommand: (args: string[]) => this.#command(process, args) };
       const retentionMs = HOUR_MS * SCALE;
-      store = redisQuotaStore({ client, prefix: this.#prefix, retentionMs, aheadMs: () => AHEAD });
+      // Change the ledger for each verb, because the laws check each verb by itself.
+      const options = { maxVerbsPerTransaction: 1, retentionMs, aheadMs: () => AHEAD };
+      store = redisQuotaStore({ client, prefix: this.#prefix, ...options });
       this.#stores.set(process, store);
     }
     return store;
@@ -109,9 +112,8 @@ class RedisServer implements SimulatedStore {
       if (mutant?.script && script === "EVALSHA") throw new Error("NOSCRIPT: a mutant changes the text.");
       const changed = mutant?.script && script === "EVAL" ? args.with(1, mutant.script(text)) : args;
       const answer = await this.send(changed.map((arg) => (arg === String(AHEAD) ? ahead : arg)));
-      // The scripts of a ledger, unlike those that look up the key of an id. A script that waits for a period to begin is sent again.
-      const isAgain = Array.isArray(answer) && answer[0] === "turn";
-      if (delivery && script?.startsWith("EVAL") && name.endsWith(":ledger") && !isAgain)
+      // The scripts of a ledger, unlike those that look up the key of an id.
+      if (delivery && script?.startsWith("EVAL") && name.endsWith(":ledger") && isWork(delivery, answer, now * SCALE))
         this.#parts.ledgerLaws.worked(delivery, await this.#audit(keyIdIn(name)), now, await this.budgets());
       return answer;
     });
@@ -141,6 +143,51 @@ function closedIn(field: string, stored: string): PeriodAudit[] {
   const [granted = 0, charged = 0, held = 0, overdraft = 0, estimated = 0] = stored.split(" ").map(Number);
   return [{ day: dayOf(starts), granted, charged, held, overdraft, estimated }];
 }
+
+/** True for the answer of a script with which the work of a message is done. A fast verb that leaves it to the rules returns nothing. */
+function isWork({ message }: Delivery, answer: unknown, now: number): boolean {
+  if (!Array.isArray(answer)) return answer !== null;
+  if (answer[0] === 1) return true;
+  // What was read is the work of a message that changes nothing.
+  const [, , [[values, due, holds]], budgets] = answer as unknown as Exchanged;
+  const key = fieldsOf(KEY_FIELDS, values);
+  const chain = budgets.map(([, values]) => fieldsOf(BUDGET_FIELDS, values));
+  if (due > 0 || chain.some((budget) => Number(budget.get("ends")) <= now)) return false;
+  const stored = (id: string): string => holds.find(([field]) => field === `hold:${id}`)?.[1] ?? "";
+  switch (message.verb) {
+    case "reserve": {
+      const { id, atLeast } = message.hold;
+      const limits = key.get("unlimited") === "1" ? chain : [key, ...chain];
+      return stored(id) !== "" || limits.some((books) => availableIn(books) < atLeast);
+    }
+    case "renew":
+      return !stored(message.life.id).startsWith("live ");
+    case "settle":
+      return !/^(live|expired) /.test(stored(message.life.id));
+    default:
+      return true;
+  }
+}
+
+/** What a script has read: the fields of a key, the number of its expired holds, some holds, and the fields of budgets. */
+type Exchanged = readonly [
+  isWritten: 0,
+  now: string,
+  keys: readonly [
+    readonly [
+      values: readonly (string | null)[],
+      due: number,
+      holds: readonly (readonly [field: string, value: string | null])[],
+    ],
+  ],
+  budgets: readonly (readonly [name: string, values: readonly (string | null)[]])[],
+];
+
+const fieldsOf = (names: readonly string[], values: readonly (string | null)[]): ReadonlyMap<string, string | null> =>
+  new Map(names.map((name, index) => [name, values[index] ?? null]));
+
+const availableIn = (books: ReadonlyMap<string, string | null>): number =>
+  Number(books.get("granted")) - Number(books.get("charged")) - Number(books.get("held"));
 
 const keyIdIn = (name: string): string => /\{(.*)\}/.exec(name)?.[1] ?? "";
 
