@@ -1,10 +1,12 @@
-/** createGateway with every format: the gateway of `polygate`. */
+/** createGateway with every format, and with its routes as an h3 app: the gateway of `polygate`. */
 
+import { H3, type HTTPError } from "h3";
 import { withCors, withHooks, withReplays, withSockets } from "./features.ts";
 import { SERVED } from "./formats/all.ts";
 import { COMMON_SHAPES, type Gateway, gatewayOf, type GatewayOptions } from "./gateway.ts";
-import { h3App } from "./h3-app.ts";
+import { NOT_FOUND, toResponse } from "./http/answer.ts";
 import { type AnyShape, assertOptions, fieldsOf, type Shapes } from "./options.ts";
+import { type GatewayApp, plainPrefix, type Routes } from "./routes.ts";
 
 /** The options of the formats that have some, by the formats' names. */
 const FORMAT_SHAPES: Readonly<Record<string, AnyShape>> = Object.fromEntries(
@@ -30,4 +32,19 @@ export function createGateway<Context = unknown>(options: GatewayOptions<Context
   const { gateway, routes } = gatewayOf(options, formats, features);
   const app = h3App(routes);
   return { ...gateway, app: app(""), at: (prefix) => ({ ...gateway.at(prefix), app: app(prefix) }) };
+}
+
+const H3_OPTIONS = {
+  silent: true,
+  allowMalformedURL: true,
+  // The default answer to an unknown route repeats the request's URL, which may hold a key.
+  onError: (error: HTTPError) => (error.status === 404 ? toResponse(NOT_FOUND) : undefined),
+} as const;
+
+/** Returns a function that makes the app under a prefix. */
+function h3App(routes: Routes): (prefix: string) => GatewayApp {
+  const app = new H3(H3_OPTIONS);
+  for (const path of routes.paths)
+    app.all(path, ({ req, context }) => routes.answerRouted(path, req, context.params?.["_"]));
+  return (prefix) => (prefix === "" ? app : new H3(H3_OPTIONS).mount(plainPrefix(prefix), app));
 }

@@ -7,7 +7,9 @@
 
 import { imageDimensionsFromData } from "image-dimensions";
 import { GatewayError } from "../errors.ts";
-import type { ImageMediaType } from "../kinds/image/request.ts";
+
+/** The types of the pictures whose sizes are read. */
+type PictureType = "image/png" | "image/jpeg" | "image/webp";
 
 /** A size in pixels, as stored. The orientation in the metadata of a camera is ignored. */
 export interface ImageSize {
@@ -16,7 +18,7 @@ export interface ImageSize {
 }
 
 export interface ImageFacts extends ImageSize {
-  readonly mediaType: ImageMediaType;
+  readonly mediaType: PictureType;
 }
 
 /** The limits of a picture. */
@@ -56,7 +58,7 @@ export function probeImage(bytes: Uint8Array, bounds: ImageBounds): ImageFacts {
 }
 
 /** Returns the format by the magic bytes; undefined for other formats. */
-export function mediaTypeOf(bytes: Uint8Array): ImageMediaType | undefined {
+export function mediaTypeOf(bytes: Uint8Array): PictureType | undefined {
   const head = String.fromCharCode(...bytes.subarray(0, 12));
   if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
   if (head.startsWith("\xff\xd8\xff")) return "image/jpeg";
@@ -76,7 +78,7 @@ export const faulty = (message: string, { path = [] }: ImageBounds, cause?: unkn
   new GatewayError("invalid_request", path.length > 0 ? `${path.join(".")}: ${message}` : message, { path, cause });
 
 /** Reads the size of a PNG or WEBP. Throws any error for a header without a size, and for a WEBP that breaks off. */
-function headerSize(bytes: Uint8Array, mediaType: ImageMediaType): ImageSize {
+function headerSize(bytes: Uint8Array, mediaType: PictureType): ImageSize {
   const { type, width, height } = imageDimensionsFromData(bytes.subarray(0, HEAD_BYTES)) ?? { width: 0, height: 0 };
   if (mediaType === "image/webp") assertWholeWebp(bytes);
   if (`image/${type}` !== mediaType || width < 1 || height < 1) throw new RangeError(`No size of ${mediaType}`);

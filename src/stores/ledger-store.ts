@@ -1,6 +1,6 @@
 /** The quota store of any driver: runs the rules on the rows of a driver, and lets verbs that wait for the same key share a transaction. */
 
-import { assertMethods, assertOptions, integer, quoted, type Shapes } from "../options.ts";
+import { assertMethods, assertOptions, integer, type Shapes } from "../options.ts";
 import type { CallInfo } from "../ports/call-info.ts";
 import type { ApiKey, Balance, HoldRequest, Outcome, Renewal, Reservation } from "../ports/quota-store.ts";
 import { type BudgetEvent, type BudgetOptions, type BudgetReport, type OnBudget, tellAll } from "./budgets.ts";
@@ -137,10 +137,6 @@ class DrivenQuotaStore<Context> implements DurableQuotaStore<Context> {
   readonly #waiting = new Map<string, WaitingVerb[]>();
 
   constructor(driver: LedgerDriver, { find, maxVerbsPerTransaction = 64, onBudget }: LedgerQuotaStoreOptions<Context>) {
-    if (!Number.isSafeInteger(maxVerbsPerTransaction) || maxVerbsPerTransaction < 1 || maxVerbsPerTransaction > 1_000)
-      throw new RangeError(
-        `maxVerbsPerTransaction must be an integer from 1 to 1000, not ${quoted(maxVerbsPerTransaction)}`,
-      );
     this.#driver = driver;
     this.#find = find;
     this.#onBudget = onBudget;
