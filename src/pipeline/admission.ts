@@ -15,7 +15,7 @@ import type { RateKind, RateLimit, RateLimiter, RateVerdict } from "../ports/rat
 import type { BodyLease } from "../ports/shared-room.ts";
 import { askStore, tellStore } from "./ask-store.ts";
 import type { Call } from "./call.ts";
-import type { Content } from "./idempotency.ts";
+import type { BodyContent } from "./idempotency.ts";
 import { report } from "./reports.ts";
 import { refusalOf } from "./reserve.ts";
 
@@ -220,7 +220,7 @@ const endLimits = (call: Call, limiter: RateLimiter): Promise<unknown> =>
 /** A body as it was read; empty without a body. */
 export interface ReadBody {
   /** A JSON text or a form; undefined after the body was parsed. */
-  content?: Content;
+  content?: BodyContent;
   /** Must resolve before the body is parsed; undefined for a key that need not be asked for. Rejects like `assertSolvent`. */
   readonly solvency?: Promise<void> | undefined;
 }

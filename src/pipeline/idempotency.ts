@@ -136,7 +136,7 @@ const native = globalThis.process?.getBuiltinModule?.("node:crypto") as NativeCr
 const SLICE = 256 * 1024;
 
 /** The content of a body as it was read: a JSON text or a form; undefined without a body. */
-export type Content = string | Form | undefined;
+export type BodyContent = string | Form | undefined;
 
 /** The texts and bytes to hash. Each part counts separately: `["ab", "c"]` differs from `["a", "bc"]`. */
 type Hashed = readonly (string | Uint8Array)[];
@@ -173,7 +173,7 @@ function endOf(part: string | Uint8Array, from: number): number {
  * Returns the content of a body for its fingerprint: JSON as it was written, a form by its parts in order. A client that repeats a form
  * makes up another boundary, so the bytes of two equal forms differ.
  */
-export function saidBy(body: Content): Hashed {
+export function saidBy(body: BodyContent): Hashed {
   if (body === undefined || typeof body === "string") return ["json", body ?? ""];
   const { fields, files } = body;
   return [

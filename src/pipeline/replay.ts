@@ -15,7 +15,7 @@ import {
   saidBy,
   saidByHeaders,
   type AnswerRecorder,
-  type Content,
+  type BodyContent,
   type Entry,
   type Follower,
   type Opened,
@@ -278,7 +278,7 @@ export async function replay(
   replays: Replays,
   key: ApiKey,
   idempotencyKey: string,
-  body: Content,
+  body: BodyContent,
 ): Promise<Replayed> {
   const entry = await entryOf(call, key, idempotencyKey, body);
   for (;;) {
@@ -299,7 +299,7 @@ async function entryOf(
   { endpoint, wildcardPath, request }: Call,
   key: ApiKey,
   idempotencyKey: string,
-  body: Content,
+  body: BodyContent,
 ): Promise<Entry> {
   const query = queryOf(request.url);
   // The query may hold the secret, and a repetition may use another secret of the same key.

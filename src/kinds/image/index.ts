@@ -123,10 +123,15 @@ const publish = (
   call.askStore("image-store", "put", () => {
     const id = newImageId();
     const url = urlOf(id, call);
-    // Do not await here: if the store hangs, the waiting function would keep the image and its call in memory.
-    const putting = store.put({ id, bytes, mediaType, expiresAt: clock.now() + LINK_LIFETIME_MS }, booking);
-    return Promise.resolve(putting).then(() => url);
+    return urlAfter(store.put({ id, bytes, mediaType, expiresAt: clock.now() + LINK_LIFETIME_MS }, booking), url);
   });
+
+/**
+ * Resolves with an address once its image is stored. A function of its own that does not wait: a store that hangs keeps what is in its reach,
+ * and the image and its call are not.
+ */
+const urlAfter = (putting: PromiseLike<void> | void, url: string): Promise<string> =>
+  Promise.resolve(putting).then(() => url);
 
 /** Releases a booking that comes after the call has ended. A function of its own, so that it holds nothing but the call. */
 const releasing =
