@@ -16,7 +16,7 @@ import {
   assertTimerMs,
   type Check,
   CLOCK,
-  DEADLINE,
+  closeOptionsOf,
   hasMethod,
   lacking,
   listOf,
@@ -205,7 +205,7 @@ export interface CoreGateway<Context = unknown> extends CoreRoutes<Context> {
    * 10,000, at most 24 days) are cut. Settlements that wait for a failed store are retried for the same time; `onFailure` receives each one
    * that is left, in `unsettled`. The `after` of hooks gets the same time; `onFailure` hears of each answer that still waits then. Resolves
    * when the last call has ended and no settlement waits, and half a minute after `deadlineMs` at the latest. Rejects for wrong
-   * options, and closes nothing then.
+   * options, and closes nothing then. A text or a number counts as no options, so that `close` can listen to a signal itself.
    */
   readonly close: (options?: { readonly deadlineMs?: number }) => Promise<void>;
   /** Returns true from the call of `close` on. Mounts then end kept connections, so that clients turn to another process. */
@@ -309,9 +309,8 @@ export function gatewayOf<Context>(
       return health.check(how);
     },
     isClosing: () => services.inFlight.isClosing,
-    close: async (how = {}) => {
-      assertOptions<{ readonly deadlineMs?: number }>("close", how, { deadlineMs: { optional: DEADLINE } });
-      const deadlineMs = Math.min(LONGEST_CLOSE_MS, how.deadlineMs ?? CLOSE_MS);
+    close: async (how) => {
+      const deadlineMs = Math.min(LONGEST_CLOSE_MS, closeOptionsOf(how).deadlineMs ?? CLOSE_MS);
       const closesAt = clock.now() + deadlineMs;
       const callsEnded = services.inFlight.close(deadlineMs);
       const settled = services.settlements.close(callsEnded, deadlineMs);

@@ -230,10 +230,25 @@ function distanceOf(one: string, other: string): number {
 }
 
 /** Checks the time for an end, in milliseconds from 0 up. */
-export const DEADLINE: Check = (path, ms) => {
+const DEADLINE: Check = (path, ms) => {
   if (typeof ms !== "number" || !(ms >= 0))
     throw new RangeError(`${path} must be milliseconds from 0 up, not ${quoted(ms)}`);
 };
+
+/** The options of a `close`. */
+interface CloseOptions {
+  readonly deadlineMs?: number;
+}
+
+/**
+ * Returns the checked options of a `close`. A text or a number counts as missing: a `close` that listens to a signal gets the signal's name
+ * and number.
+ */
+export function closeOptionsOf(given: unknown = {}): CloseOptions {
+  if (typeof given === "string" || typeof given === "number") return {};
+  assertOptions<CloseOptions>("close", given, { deadlineMs: { optional: DEADLINE } });
+  return given as CloseOptions;
+}
 
 /** The longest wait of a timer, in milliseconds. Runtimes fire a timer at once when it is set for longer. */
 export const MAX_TIMER_MS: number = 2 ** 31 - 1;
