@@ -9,7 +9,7 @@ import type { Call } from "../../pipeline/call.ts";
 import { doubt } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import { BackendContext } from "../../pipeline/run-backend.ts";
-import type { ModelBackend, ModelInfo } from "../../ports/model-backend.ts";
+import { type ModelBackend, type ModelInfo, takesUnknown } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { isCount } from "../meter.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
@@ -88,8 +88,8 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
 };
 
 /** Refuses the unknown types of a request, unless the backend takes them. */
-function assertTaken({ takesUnknown }: ModelBackend, { native }: ChatRequest): void {
-  if (!takesUnknown) native?.assertKnown?.();
+function assertTaken(backend: ModelBackend, { model, native }: ChatRequest): void {
+  if (!takesUnknown(backend, model)) native?.assertKnown?.();
 }
 
 /** Returns the backend's count of the input; undefined for a backend that does not count. Throws the backend's error. */

@@ -6,6 +6,7 @@ assertNodeVersion();
 
 import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ChatEvent } from "../../kinds/chat/event.ts";
+import type { NativeRequest } from "../../kinds/chat/request.ts";
 import type { EmbeddingEvent } from "../../kinds/embedding/request.ts";
 import type { ImageEvent } from "../../kinds/image/request.ts";
 import { assertOptions, nearest, unknownName } from "../../options.ts";
@@ -18,6 +19,7 @@ import {
   type HangUp,
   type ModelBackend,
   type ModelInfo,
+  takesUnknown,
   type UpstreamModel,
   VERB_OF,
 } from "../../ports/model-backend.ts";
@@ -60,24 +62,21 @@ export function route(options: RouteOptions): RouteBackend {
     status: () => routes.status(),
     close: () => routes.close(),
     ...(routes.areListed && { models: () => routes.models() }),
-    takesUnknown: true,
+    takesUnknown: (model) => routes.takesUnknown(model),
     ...(routes.can("chat") && {
       chat: (request, call) =>
         routes.answer<ChatEvent | string>(
           "chat",
           request,
           call,
-          ({ backend, model }, routed) => {
-            if (!backend.takesUnknown) request.native?.assertKnown?.();
-            return backend.chat?.(model === undefined ? request : { ...request, model }, routed);
-          },
+          ({ backend, model }, routed) => backend.chat?.(model === undefined ? request : { ...request, model }, routed),
           (event) => (typeof event === "string" ? event : renamed(event, request.model)),
         ),
     }),
     ...(routes.can("countInputTokens") && {
       // Only the first upstream counts, because the models of the others may count differently.
       async countInputTokens(request, call) {
-        const [first] = routes.upstreams("chat", request.model);
+        const [first] = routes.takers("chat", request);
         return first?.backend.countInputTokens?.({ ...request, model: first.model ?? request.model }, call);
       },
     }),
@@ -94,6 +93,13 @@ export function route(options: RouteOptions): RouteBackend {
         ),
     }),
   };
+}
+
+/** The fields of a request that the choice of its upstream depends on. */
+interface RoutableRequest {
+  readonly model: string;
+  readonly stream?: boolean | undefined;
+  readonly native?: NativeRequest;
 }
 
 interface Target {
@@ -163,6 +169,29 @@ class Routes {
     throw new GatewayError("model_not_found", `There is no model "${model}".`, { path: ["model"] });
   }
 
+  takesUnknown(model: string): boolean {
+    const upstreams = this.#find(model)?.upstreams.filter(({ backend }) => backend[VERB_OF.chat]) ?? [];
+    // A model without an upstream is refused as unknown.
+    return upstreams.length === 0 || upstreams.some((upstream) => takes(upstream, model));
+  }
+
+  /**
+   * Returns the upstreams that can take a request: for a request with types that the gateway does not know, only those that take such types.
+   * Throws `model_not_found` if no upstream can answer, and `invalid_request`, with the name of the type, if none takes it.
+   */
+  takers(kind: ModelKind, { model, native }: RoutableRequest): readonly RoutedBackend[] {
+    const upstreams = this.upstreams(kind, model);
+    const takers = upstreams.filter((upstream) => takes(upstream, model));
+    if (takers.length === upstreams.length) return upstreams;
+    try {
+      native?.assertKnown?.();
+      return upstreams;
+    } catch (error) {
+      if (takers.length === 0) throw error;
+      return takers;
+    }
+  }
+
   /**
    * Yields the answer of the first upstream that begins one.
    *
@@ -170,15 +199,16 @@ class Routes {
    */
   async *answer<Event>(
     kind: ModelKind,
-    { model, stream = false }: { readonly model: string; readonly stream?: boolean | undefined },
+    asked: RoutableRequest,
     call: CallContext,
     ask: (upstream: RoutedBackend, call: CallContext) => AsyncIterable<Event> | undefined,
     rename?: (event: Event) => Event,
   ): AsyncGenerator<Event> {
+    const { model, stream = false } = asked;
     const request = { model, stream, isNamed: this.#targets.has(model) };
     let lost: readonly Event[] = [];
     const begun = await this.#attempts
-      .begin(this.upstreams(kind, model), request, call, ask, (counts) => (lost = counts))
+      .begin(this.takers(kind, asked), request, call, ask, (counts) => (lost = counts))
       .catch((error: unknown) => ({ error }));
     if ("error" in begun) {
       // The counts of an upstream that has failed are charged when no other upstream answers.
@@ -284,6 +314,8 @@ function assertBackend(where: string, value: unknown, other: string, shapes: obj
   }
   throw new TypeError(`${where} must be a backend, or an object with ${other}.`);
 }
+
+const takes = ({ backend, model: own }: RoutedBackend, model: string): boolean => takesUnknown(backend, own ?? model);
 
 const backendOf = ({ backend }: RoutedBackend): ModelBackend & { close?(): unknown } => backend;
 
