@@ -73,8 +73,12 @@ export interface KeptDocuments {
   create(documents: readonly NewKept[]): Promise<boolean>;
   /** Updates a document without a parent, or a small one. */
   update(update: Omit<DocumentUpdate, "retainMs"> & { readonly retainMs?: number }): Promise<boolean>;
-  /** Returns documents as they are stored: little memory, however large they are. */
-  peek(ids: readonly string[]): Promise<readonly StoredDocument[]>;
+  /**
+   * Returns documents as they are stored: little memory, however large they are.
+   *
+   * @param chars The most characters of all these documents as they are stored, where they are known. Default: room for the largest is booked.
+   */
+  peek(ids: readonly string[], chars?: number): Promise<readonly StoredDocument[]>;
   /**
    * Returns whole documents. Books the memory of large documents, until the end of the call, before it reads them.
    *

@@ -1,5 +1,6 @@
 /** Admits and reads a request's body: books room for the body, refuses a large body of a key that cannot pay, and reads it. */
 
+import { GatewayError } from "../errors.ts";
 import type { BodyLease } from "../http/body-room.ts";
 import { type BodyIntake, declaredBytes, parseJsonText, readJsonText } from "../http/body.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -46,6 +47,23 @@ export function parseBody(call: Call): unknown {
   const { rawBody } = call;
   call.rawBody = undefined;
   return typeof rawBody === "string" ? parseJsonText(rawBody, call.json) : rawBody;
+}
+
+/** The first and the longest pause before a read for which the bodies of a key leave no room is refused, in milliseconds. */
+const FIRST_PAUSE_MS = 50;
+const LAST_PAUSE_MS = 400;
+
+/** Books room for a read that takes some milliseconds, as those of a burst do. Throws `busy` when there is none for most of a second. */
+export async function takeSoon(call: Call, lease: BodyLease, bytes: number): Promise<void> {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
+    try {
+      return lease.take(bytes);
+    } catch (error) {
+      if (pauseMs > LAST_PAUSE_MS || !(error instanceof GatewayError && error.code === "busy")) throw error;
+      await call.pause(pauseMs);
+      call.assertLive();
+    }
+  }
 }
 
 /** Throws `quota_exhausted` or `quota_held` when a key has no quota left. */

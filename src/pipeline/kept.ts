@@ -7,7 +7,7 @@ import { LATE, within } from "../http/wait.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { DocumentUpdate, KeptDocument, NewDocument, ResponseStore } from "../ports/response-store.ts";
 import { askStore } from "./ask-store.ts";
-import { assertSolvent } from "./body.ts";
+import { assertSolvent, takeSoon } from "./body.ts";
 import type { Call } from "./call.ts";
 import { report } from "./failures.ts";
 import type { Responses } from "./services.ts";
@@ -63,14 +63,15 @@ class KeyDocuments implements KeptDocuments {
     return this.#ask("update", (call) => this.#store.update(this.#keyId, updated, call));
   }
 
-  async peek(ids: readonly string[]): Promise<readonly StoredDocument[]> {
+  async peek(ids: readonly string[], chars: number = Number.POSITIVE_INFINITY): Promise<readonly StoredDocument[]> {
     const { maxBodyBytesInFlight, maxBodyBytesPerKey } = this.#call.limits;
     const share = Math.min(maxBodyBytesInFlight, maxBodyBytesPerKey) / PEEKS_IN_SHARE;
-    const atOnce = Math.max(1, Math.floor(share / PART_CHARS));
+    const isKnown = chars <= share;
+    const atOnce = isKnown ? ids.length : Math.max(1, Math.floor(share / PART_CHARS));
     const stored: StoredDocument[] = [];
     for (let at = 0; at < ids.length; at += atOnce) {
       const some = ids.slice(at, at + atOnce);
-      const rows = await this.#booked(some.length * PART_CHARS, () =>
+      const rows = await this.#booked(isKnown ? chars : some.length * PART_CHARS, () =>
         this.#ask("read", (call) => this.#store.read(this.#keyId, some, call)),
       );
       stored.push(...rows.map(storedOf));
@@ -182,7 +183,7 @@ class KeyDocuments implements KeptDocuments {
   /** Books room while the store is asked. */
   async #booked<Value>(bytes: number, ask: () => Promise<Value>): Promise<Value> {
     using lease = this.#call.services.bodies.lease(this.#keyId);
-    if (!this.#call.isEnded) lease.take(bytes);
+    if (!this.#call.isEnded) await takeSoon(this.#call, lease, bytes);
     return await ask();
   }
 

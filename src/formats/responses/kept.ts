@@ -44,6 +44,11 @@ export interface Chain {
   readonly depth: number;
   /** The ids of the last of them, the oldest first. */
   readonly ids: readonly string[];
+  /**
+   * The characters of the documents of all these ids, as far as they are read to find the chain. Missing in documents that were written
+   * before.
+   */
+  readonly chars?: number;
 }
 
 const NO_CHAIN: Chain = { depth: 0, ids: [] };
@@ -236,8 +241,12 @@ async function chainTo(
   if (depth + 1 >= MAX_CHAIN) throw invalid(`${field}: continues more than ${MAX_CHAIN} responses`, [field]);
   // The newest items first. Each block begins with a response that names the block before.
   const lists: JsonObject[][] = [await newest.items()];
-  for (let block = ids; block.length > 0;) {
-    const byId = new Map((await kept.peek(block.flatMap((one) => [one, inputIdOf(one)]))).map((one) => [one.id, one]));
+  for (let { ids: block, chars } = newest.chain; block.length > 0;) {
+    const documents = await kept.peek(
+      block.flatMap((one) => [one, inputIdOf(one)]),
+      chars,
+    );
+    const byId = new Map(documents.map((one) => [one.id, one]));
     let oldest: Continued | undefined;
     for (const earlier of block.toReversed()) {
       const [document, input] = [byId.get(earlier), byId.get(inputIdOf(earlier))];
@@ -246,11 +255,14 @@ async function chainTo(
       lists.push(await oldest.items());
     }
     await room.turn();
-    block = oldest?.chain.ids ?? [];
+    ({ ids: block, chars } = oldest?.chain ?? NO_CHAIN);
   }
+  const ownChars = last.content.length + input.content.length;
+  const begins = depth % BLOCK === 0;
+  const known = begins ? ownChars : newest.chain.chars && newest.chain.chars + ownChars;
   return {
     items: lists.toReversed().flat(),
-    chain: { depth: depth + 1, ids: depth % BLOCK === 0 ? [id] : [...ids, id] },
+    chain: { depth: depth + 1, ids: begins ? [id] : [...ids, id], ...(known !== undefined && { chars: known }) },
   };
 }
 
