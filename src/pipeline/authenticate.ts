@@ -3,7 +3,9 @@
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { ListedModel } from "../formats/format.ts";
 import { withoutPrefix } from "../http/request.ts";
+import type { NativeRequest } from "../kinds/chat/request.ts";
 import { nameOf, wrongField } from "../kinds/meter.ts";
+import { otherModelsIn } from "../kinds/other-models.ts";
 import { type Shapes, shown, unknownName } from "../options.ts";
 import { MODEL_SHAPES, type ModelInfo, VERB_OF } from "../ports/model-backend.ts";
 import type { ApiKey } from "../ports/quota-store.ts";
@@ -45,6 +47,23 @@ export function authorizeModel(call: Call, key: ApiKey, named: NamedModel): Prom
   if (!mayUse(key, names))
     throw new GatewayError("model_not_allowed", `This API key may not use the model "${said}".`, { path: ["model"] });
   return call.services.backend.models && listedModel(call, named, names);
+}
+
+/**
+ * Throws `model_not_allowed` for a field of the caller's body by which an upstream may choose a model that the key may not use: the body
+ * passes as it is to an upstream of the same format.
+ */
+export function authorizeOthers(key: ApiKey, native: NativeRequest | undefined): void {
+  if (!key.modelLimitsEnabled) return;
+  for (const { path, name } of otherModelsIn(native)) {
+    if (name !== undefined && mayUse(key, [name, name.replace(/^models\//, "")])) continue;
+    const field = path.join(".");
+    const message =
+      name === undefined
+        ? `This API key may not leave the choice of a model to ${field}.`
+        : `${field}: this API key may not use the model "${name}".`;
+    throw new GatewayError("model_not_allowed", message, { path });
+  }
 }
 
 /** Returns the backend's entry for a model that a hook has chosen; undefined when the backend lists no models. */

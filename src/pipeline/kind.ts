@@ -2,7 +2,7 @@
 
 import type { AnswerCollector, AnswerContext, AnswerStream, BackgroundAnswer } from "../formats/format.ts";
 import type { Answer } from "../http/answer.ts";
-import type { ChatRequest } from "../kinds/chat/request.ts";
+import type { ChatRequest, NativeRequest } from "../kinds/chat/request.ts";
 import type { Amounts, Meter } from "../kinds/meter.ts";
 import type { ModelKind } from "../ports/call.ts";
 import type { CallContext, ModelBackend, ModelInfo } from "../ports/model-backend.ts";
@@ -13,6 +13,7 @@ import type { Call } from "./call.ts";
 export interface DecodedRequest {
   readonly model: string;
   readonly stream?: boolean;
+  readonly native?: NativeRequest;
 }
 
 /** A route whose answers are generated. */

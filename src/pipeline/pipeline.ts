@@ -8,7 +8,14 @@ import type { ModelKind } from "../ports/call.ts";
 import { nextIteration } from "../ports/clock.ts";
 import type { Balance } from "../ports/quota-store.ts";
 import { askStore } from "./ask-store.ts";
-import { authenticate, authorizeModel, findModel, listsForKind, visibleModels } from "./authenticate.ts";
+import {
+  authenticate,
+  authorizeModel,
+  authorizeOthers,
+  findModel,
+  listsForKind,
+  visibleModels,
+} from "./authenticate.ts";
 import { inBackground } from "./background.ts";
 import { parseBody, readBody } from "./body.ts";
 import type { Call } from "./call.ts";
@@ -75,6 +82,7 @@ async function generate<
   call.assertLive();
   call.stream = decoded.stream ?? false;
   const named = await authorizeModel(call, key, kind.model(endpoint, decoded));
+  authorizeOthers(key, decoded.native);
   const asked = hooks ? await hooks.before(call, key, call.endpoint.kind as ModelKind, decoded) : decoded;
   const model = asked.model === decoded.model ? named : await findModel(call, kind.model(endpoint, asked));
   const fitted = kind.fit(endpoint, asked, model);
@@ -152,6 +160,7 @@ async function query(call: Call, endpoint: QueryEndpoint, { kinds, repetitions }
     void (await authorizeModel(call, key, { name, aliases: [], kind: "chat" }));
   const models = (): Promise<readonly ListedModel[]> => visibleModels(call, key);
   const countInput = async (decoded: ChatRequest): Promise<number> => {
+    authorizeOthers(key, decoded.native);
     const request = hooks ? await hooks.beforeCount(call, key, decoded) : decoded;
     if (request.model !== decoded.model) await findModel(call, { name: request.model, aliases: [], kind: "chat" });
     const counted = await kinds.chat.countInput(call, key, request);

@@ -12,10 +12,11 @@ import { BackendContext } from "../../pipeline/run-backend.ts";
 import { type ModelBackend, type ModelInfo, takesUnknown } from "../../ports/model-backend.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
 import { isCount } from "../meter.ts";
+import { priceAmong } from "../other-models.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
 import { ChatMeter } from "./meter.ts";
-import { affordable, chatAmounts } from "./price.ts";
+import { affordable, chatAmounts, type Price, tokenPrice } from "./price.ts";
 import type { ChatRequest } from "./request.ts";
 import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
 
@@ -50,11 +51,18 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
     const { countTokens, price } = call.services;
     call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
     call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
-    return chatAmounts(request, call.inputTokens, price, upstreamsOf(call, request.model, "chat"));
+    const upstreams = upstreamsOf(call, request.model, "chat");
+    return chatAmounts(request, call.inputTokens, priceOf(price, request), upstreams);
   },
 
   afford: (call, request) =>
-    affordable(request, call.inputTokens, call.services.price, call.granted, upstreamsOf(call, request.model, "chat")),
+    affordable(
+      request,
+      call.inputTokens,
+      priceOf(call.services.price, request),
+      call.granted,
+      upstreamsOf(call, request.model, "chat"),
+    ),
 
   mayRunCode: ({ tools }) => tools.some(({ type }) => type === "code-execution"),
 
@@ -66,11 +74,11 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
   generation(call, endpoint, request) {
     const { countTokens, isRecorded, price } = call.services;
     const { stopSequences, candidateCount = 1 } = request;
-    const meter = new ChatMeter({
+    const meter: ChatMeter = new ChatMeter({
       request,
       inputTokens: call.inputTokens,
       countTokens,
-      price,
+      price: priceOf(price, request, () => meter.report.model),
       upstream: () => answeringUpstream(call),
       jsonLimits: call.json.limits,
       doubt: (why) => doubt(call, why),
@@ -86,6 +94,10 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
     return isRecorded ? { ...generation, onEvent: noteConversions(call, endpoint) } : generation;
   },
 };
+
+/** The default price is the same for all models, and is recognised as such. */
+const priceOf = (price: Price, { native }: ChatRequest, answered?: () => string | undefined): Price =>
+  price === tokenPrice ? price : priceAmong(price, native, answered);
 
 /** Refuses the unknown types of a request, unless the backend takes them. */
 function assertTaken(backend: ModelBackend, { model, native }: ChatRequest): void {

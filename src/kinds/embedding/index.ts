@@ -6,6 +6,7 @@ import { answeringUpstream, upstreamsOf } from "../../pipeline/attempts.ts";
 import { doubt } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import { charge } from "../chat/price.ts";
+import { priceAmong } from "../other-models.ts";
 import { EmbeddingMeter, estimateTokens } from "./meter.ts";
 import type { EmbeddingAnswerEvent, EmbeddingEvent, EmbeddingRequest } from "./request.ts";
 
@@ -15,7 +16,8 @@ export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent
   fit: (_endpoint, request) => request,
 
   amounts(call, request, model) {
-    const { countTokens, price } = call.services;
+    const { countTokens } = call.services;
+    const price = priceAmong(call.services.price, request.native);
     call.inputTokens = estimateTokens(request, countTokens, model?.maxInputTokens);
     const usage = { ...NO_USAGE, inputTokens: call.inputTokens };
     const upstreams = upstreamsOf(call, request.model, "embedding");
@@ -37,7 +39,7 @@ export const embedding: Kind<EmbeddingEndpoint, EmbeddingRequest, EmbeddingEvent
     const meter = new EmbeddingMeter({
       request,
       inputTokens: call.inputTokens,
-      price: call.services.price,
+      price: priceAmong(call.services.price, request.native),
       upstream: () => answeringUpstream(call),
       doubt: (why) => doubt(call, why),
     });

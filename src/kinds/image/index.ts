@@ -8,6 +8,7 @@ import { doubt, report } from "../../pipeline/failures.ts";
 import type { Kind } from "../../pipeline/kind.ts";
 import type { ImageBooking } from "../../ports/image-store.ts";
 import type { ApiKey } from "../../ports/quota-store.ts";
+import { imagePriceAmong } from "../other-models.ts";
 import { assertImageEvent, imageAmounts, ImageMeter, type Published } from "./meter.ts";
 import { type ImageAnswerEvent, type ImageDrawn, type ImageRequest, saidModel } from "./request.ts";
 
@@ -22,7 +23,11 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
   fit: (_endpoint, request) => request,
 
   amounts: (call, request) =>
-    imageAmounts(request, call.services.imagePrice, upstreamsOf(call, request.model, "image")),
+    imageAmounts(
+      request,
+      imagePriceAmong(call.services.imagePrice, request.native),
+      upstreamsOf(call, request.model, "image"),
+    ),
 
   /** Checks the pixels of the uploaded files, then books room for links. A broken file is a 400 even when the room is full. */
   async prepare(call, key, endpoint, request) {
@@ -41,7 +46,7 @@ export const image: Kind<ImageEndpoint, ImageRequest, Published, ImageAnswerEven
     return {
       meter: new ImageMeter(
         request,
-        imagePrice,
+        imagePriceAmong(imagePrice, request.native),
         countTokens,
         (why) => doubt(call, why),
         () => answeringUpstream(call),
