@@ -246,7 +246,15 @@ export class MeteredEvents<Event, Answered> {
       if (this.#meter.isHeavy) await nextIteration();
       while (this.#first.length > 0) if (!hand(this.#first.shift() as Answered)) return true;
       while (!this.#done) {
-        const step = await (this.#pending ?? this.#source.next());
+        let step: IteratorResult<Event, unknown>;
+        try {
+          step = await (this.#pending ?? this.#source.next());
+        } catch (error) {
+          // The backend has failed behind its last content: hand the content on first.
+          const waiting = this.#call.isEnded ? undefined : this.#meter.waiting?.();
+          if (waiting !== undefined) hand(waiting);
+          throw error;
+        }
         this.#pending = undefined;
         this.#call.assertLive();
         if (step.done) this.#done = true;

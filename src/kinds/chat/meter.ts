@@ -162,6 +162,13 @@ export class ChatMeter implements Meter<ChatEvent | string, AnswerEvent> {
     return isWhole ? { ...piece, isWhole } : piece;
   }
 
+  waiting(): AnswerEvent | undefined {
+    const { format, frames } = this.#native ?? { frames: [] };
+    if (format === undefined || frames.length === 0) return undefined;
+    this.#native = undefined;
+    return { type: "native", format, events: [], frames };
+  }
+
   /** Counts an event. Returns the event if it is content to pass on. */
   #count(event: Exclude<ChatEvent, NativeEvent>): Content | undefined {
     const candidate = this.#candidateOf("candidate" in event ? event.candidate : 0);
