@@ -15,7 +15,7 @@ import { isCount } from "../meter.ts";
 import { priceAmong } from "../other-models.ts";
 import type { AnswerEvent, ChatEvent } from "./event.ts";
 import { estimateInputTokens } from "./input-tokens.ts";
-import { ChatMeter } from "./meter.ts";
+import { ChatMeter, HIDDEN_INPUT_TOKENS, isTooMuchInput } from "./meter.ts";
 import { affordable, chatAmounts, type Price, tokenPrice } from "./price.ts";
 import type { ChatRequest } from "./request.ts";
 import { assertSearchable, endAtStopSequences } from "./stop-sequences.ts";
@@ -49,7 +49,7 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
   amounts(call, request, model) {
     assertSearchable(request.stopSequences, call.limits);
     const { countTokens, price } = call.services;
-    call.inputTokens = call.countedInput ?? withinWindow(estimateInputTokens(request, countTokens), model);
+    call.inputTokens = countedInput(call, request) ?? withinWindow(estimateInputTokens(request, countTokens), model);
     call.maxOutputTokens = request.maxOutputTokens * (request.candidateCount ?? 1);
     const upstreams = upstreamsOf(call, request.model, "chat");
     return chatAmounts(request, call.inputTokens, priceOf(price, request), upstreams);
@@ -94,6 +94,15 @@ export const chat: ChatKind & Required<Pick<ChatKind, "countInput">> = {
     return isRecorded ? { ...generation, onEvent: noteConversions(call, endpoint) } : generation;
   },
 };
+
+/** Returns the backend's count of the input; undefined without one, and for a count that cannot be true. */
+function countedInput(call: Call, request: ChatRequest): number | undefined {
+  const { countedInput: counted } = call;
+  if (counted === undefined || counted <= HIDDEN_INPUT_TOKENS) return counted;
+  if (!isTooMuchInput(counted, estimateInputTokens(request, call.services.countTokens), request)) return counted;
+  doubt(call, `The model backend counted ${counted} input tokens before the call.`);
+  return undefined;
+}
 
 /** The default price is the same for all models, and is recognised as such. */
 const priceOf = (price: Price, { native }: ChatRequest, answered?: () => string | undefined): Price =>
