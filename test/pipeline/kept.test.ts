@@ -592,11 +592,14 @@ describe("the items of an input", () => {
     expect(new Set([...page.body.data, ...rest.body.data].map((item) => item.id)).size).toBe(25);
   });
 
-  it.each(["order=up", "limit=0", "limit=x", "limit=101"])("are refused for %s", async (query) => {
-    const { made, ask } = keeping();
-    const id = await made({ input: "a" });
-    expect((await ask(`responses/${id}/input_items?${query}`)).status).toBe(400);
-  });
+  it.each(["order=up", "limit=0", "limit=x", "limit=101", "limit=1e1", "limit=0x5", "limit=%205"])(
+    "are refused for %s",
+    async (query) => {
+      const { made, ask } = keeping();
+      const id = await made({ input: "a" });
+      expect((await ask(`responses/${id}/input_items?${query}`)).status).toBe(400);
+    },
+  );
 
   it("after an item that is not there are none, and the error names it", async () => {
     const { made, ask } = keeping();
